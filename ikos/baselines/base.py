@@ -1,7 +1,8 @@
-"""What the protocols of the literature share: their parameters, and how these are checked."""
+"""What the protocols of the literature share: their parameters, their claims and their views."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -54,22 +55,23 @@ class Asked:
 class Baseline(BaseProtocol):
     """A protocol for the sum of numbers or of vectors.
 
-    The constructor of a subclass finds its parameters, and passes them on to be set.
+    The constructor of a subclass finds the protocol's parameters, passes them on to be set, and
+    then states with `_claim` what follows from them.
 
     Parameters
     ----------
     n : int
         Users, at most 10^9; public.
     domain : Domain
-        Where the users' vectors lie. Protocols for numbers take ``lower`` and ``upper`` instead,
+        The set of the users' vectors. Protocols for numbers take ``lower`` and ``upper`` instead,
         their public bounds, by default 0 and 1.
     epsilon, delta : float
         The guarantee, under replacement of one user's value. Purely private protocols take no
-        ``delta``, and have 0.
+        ``delta``; theirs is 0.
     min_honest : int, optional
         How many users must be honest and present, ``n`` by default: the guarantee counts on the
         random answers or the noise of this many, and fewer are refused. Dishonest users who add no
-        noise take nothing from the guarantee; the honest ones add more.
+        noise do not weaken the guarantee; the honest ones add more.
     """
 
     n: int
@@ -79,26 +81,56 @@ class Baseline(BaseProtocol):
     min_honest: int
 
     def __init__(self, asked: Asked, **found: object) -> None:
-        for name, value in (vars(asked) | found).items():
+        self._set(**vars(asked), **found)
+
+    def _set(self, **values: object) -> None:
+        for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    def _claim(
+        self,
+        settings: str,
+        theorem: str,
+        *conditions: str,
+        influence: float,
+        sent: tuple[float, float] = (1, 1),
+        random: str = "answers",
+        reports: str = ONE_REPORT,
+        delta: float | None = None,
+    ) -> None:
+        """State the guarantee and what is sent: messages of each user, and bits of each message.
+
+        ``settings`` is for the printed form; a ``delta`` is one that is proved, if not that asked.
+        """
+        public = f"the number of users is public; {random} are pseudorandom (AES-256)"
+        proved = round_up(self.delta) if delta is None else delta
+        all_conditions = (*conditions, reports, public)
+        guarantee = Guarantee(round_up(self.epsilon), proved, theorem, all_conditions)
+        self._set(_settings=settings, _guarantee=guarantee, _influence=influence, _sent=sent)
+
+    _settings: str
+    _guarantee: Guarantee
+    _influence: float
+    _sent: tuple[float, float]
+
     @property
-    def _sent(self) -> tuple[int | float, int | float]:
-        """Messages of each user, and bits of each message."""
-        return 1, 1
+    def _particulars(self) -> str:
+        return self._settings
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user for one run, of the view and so of the estimate."""
+        return self._guarantee
+
+    @property
+    def influence(self) -> float:
+        """Greatest distance that one user's messages alone can move the estimate, in data units."""
+        return self._influence
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send; means where it is random."""
-        return Cost(validate_users(users, self.n), *self._sent)
-
-    def _guaranteed(
-        self, theorem: str, *conditions: str, random: str = "answers", reports: str = ONE_REPORT
-    ) -> Guarantee:
-        """Return the guarantee, with the conditions that all have."""
-        public = f"the number of users is public; {random} are pseudorandom (AES-256)"
-        return Guarantee(
-            round_up(self.epsilon), round_up(self.delta), theorem, (*conditions, reports, public)
-        )
+        messages, bits = self._sent
+        return Cost(validate_users(users, self.n), messages, bits)
 
     @property
     def _answering(self) -> str:
@@ -152,11 +184,29 @@ def published(*numbers: object, dtype: Any = np.int64) -> View:
     return View((column,), None)
 
 
-def one_column(view: View, what: str, size: int | None = None) -> NDArray[Any]:
-    """Return the one column of a view, perhaps of a given size; ValueError for another view."""
-    if view.clear is not None or len(view.columns) != 1 or size not in (None, view.columns[0].size):
+def numbers_of(view: View, what: str, size: int) -> NDArray[Any]:
+    """Return the one column of a `published` view; ValueError for another view."""
+    if view.clear is not None or len(view.columns) != 1 or view.columns[0].size != size:
         raise ValueError(f"view must hold {what}, got {view!r}")
     return view.columns[0]
+
+
+def are_below(column: NDArray[Any], end: int) -> bool:
+    """Whether messages are integers from 0 to ``end`` - 1."""
+    if column.dtype.kind not in "iuO":
+        return False
+    return not column.size or 0 <= int(column.min()) <= int(column.max()) < end
+
+
+def columns_of(view: View, what: str, ends: Sequence[int]) -> tuple[NDArray[Any], ...]:
+    """Return columns of equally many integers, each from 0 to below its end, or ValueError."""
+    sizes = {column.size for column in view.columns}
+    if view.clear is not None or len(view.columns) != len(ends) or len(sizes) > 1:
+        raise ValueError(f"view must hold {what} in {len(ends)} equal columns, got {view!r}")
+    for column, end in zip(view.columns, ends, strict=True):
+        if not are_below(column, end):
+            raise ValueError(f"view must hold {what} from 0 to {end - 1}; there are others")
+    return view.columns
 
 
 def exact_sums(rows: NDArray[Any]) -> NDArray[Any]:

@@ -173,7 +173,7 @@ class Collision(SetResponse):
     Parameters
     ----------
     n, domain, epsilon, delta, local_epsilon, min_honest
-        As of `KeyValueBaseline`. Shuffled messages have a much smaller error.
+        As for `KeyValueBaseline`. Shuffled messages have a much smaller error.
     t : int, optional
         Values of the hash function, at most 2^16; by default those of the smallest error that
         ``ikos.accounting.wlqdly21.collision_parameters`` finds.
@@ -226,13 +226,17 @@ class Collision(SetResponse):
         d, s = domain.dimension, domain.sparsity
         given = asked.min_honest, d, s, asked.epsilon, asked.delta
         found = collision_parameters(*given, most_local=most, t=t)
-        super().__init__(asked, t=found.t, gamma=found.gamma)
-
-    @property
-    def _particulars(self) -> str:
-        return (
-            f"{self.domain}, hashed to {self.t} values, answered at random with probability "
-            f"{float(self.gamma):.4g}"
+        answers = Fraction(found.t, s)
+        super().__init__(asked, t=found.t, gamma=found.gamma, _answers=answers)
+        defined = "WLQDLY21, Definition 3, as answers from sets"
+        # A message's support has 2d indicators: two differ by 2 sqrt(d)/(p - 1/t) at most. That
+        # holds for every hash function; a random message moves the estimate by about
+        # sqrt(2 d/t)/(p - 1/t), and to do better one must search for seeds.
+        self._respond(
+            f"hashed to {self.t} values,",
+            defined if self.delta else "WLQDLY21, Proposition 1",
+            influence=2 * math.sqrt(d) / self._gain,
+            bits=SEED_BITS + (self.t - 1).bit_length(),
         )
 
     @property
@@ -241,33 +245,10 @@ class Collision(SetResponse):
         return collision_variances(self.t, self.domain.sparsity, self.gamma)
 
     @property
-    def _answers(self) -> Fraction:
-        return Fraction(self.t, self.domain.sparsity)
-
-    @property
-    def _response(self) -> str:
-        if not self.delta:
-            return "WLQDLY21, Proposition 1"
-        return "WLQDLY21, Definition 3, as answers from sets"
-
-    @property
-    def influence(self) -> float:
-        """A message's support has 2d indicators: two differ by 2 sqrt(d)/(p - 1/t) at most.
-
-        A bound for every hash function. A random message moves the estimate by about
-        sqrt(2 d/t)/(p - 1/t); to do better one must search for seeds.
-        """
-        return 2 * math.sqrt(self.domain.dimension) / self._gain
-
-    @property
     def _gain(self) -> float:
         """Return p - 1/t."""
         s, t = self.domain.sparsity, self.t
         return float((1 - self.gamma) * Fraction(t - s, s * t))
-
-    @property
-    def _sent(self) -> tuple[int, int]:
-        return 1, SEED_BITS + (self.t - 1).bit_length()
 
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         seeds = np.empty(rows.shape[0], dtype=np.uint64)

@@ -25,7 +25,7 @@ from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
 from ikos.modular import blocks
 from ikos.randomness import RandomSource, secure
-from ikos.results import Guarantee, SumResult, at_least
+from ikos.results import SumResult, at_least
 from ikos.shuffling import View
 
 _BLOCK = 1 << 18
@@ -38,7 +38,7 @@ class KeyValueResult(SumResult):
     Attributes
     ----------
     estimate, users, domain, guarantee, cost, error
-        As of `SumResult`.
+        As for `SumResult`.
     counts : (d, 2) ndarray of float
         Unbiased estimates of how many users have 1 (column 0) and -1 (column 1) at each
         coordinate. ``estimate`` is the difference of the columns.
@@ -89,7 +89,7 @@ class KeyValueBaseline(Baseline):
     Parameters
     ----------
     n, epsilon, delta
-        As of `ikos.baselines.Baseline`.
+        As for `Baseline`.
     domain : SparseTernary
         Of the vectors.
     local_epsilon : float, optional
@@ -110,11 +110,6 @@ class KeyValueBaseline(Baseline):
     def local_epsilon(self) -> float:
         """What each message guarantees by itself, with delta 0, rounded up."""
 
-    @property
-    @abstractmethod
-    def _theorem(self) -> str:
-        """What proves the guarantee."""
-
     @abstractmethod
     def _counts(self, column: NDArray[Any]) -> NDArray[np.float64]:
         """Return the estimated counts, (d, 2), for the messages of a view."""
@@ -128,18 +123,18 @@ class KeyValueBaseline(Baseline):
         """Whether vectors must have as many entries as the sparsity."""
         return False
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run."""
-        if not self.delta:
-            return self._guaranteed(self._theorem, "of each message by itself: no one is trusted")
-        local = f"({at_least(self.local_epsilon, 4)}, 0)-private by itself"
-        return self._guaranteed(
-            self._theorem,
-            self._answering,
-            "while the shuffler does not collude with the analyzer",
-            f"each message is {local}, also without the shuffler",
-        )
+    def _state(self, settings: str, theorem: str, *, influence: float, bits: int) -> None:
+        """Claim the guarantee of each message by itself, or of all of them shuffled."""
+        conditions = ["of each message by itself: no one is trusted"]
+        if self.delta:
+            local = f"({at_least(self.local_epsilon, 4)}, 0)-private by itself"
+            conditions = [
+                self._answering,
+                "while the shuffler does not collude with the analyzer",
+                f"each message is {local}, also without the shuffler",
+            ]
+        text = f"{self.domain}, {settings}"
+        self._claim(text, theorem, *conditions, influence=influence, sent=(1, bits))
 
     def error(self, users: int) -> SumError:
         """Return what is known of the error of a sum over this many users: exact variances."""
@@ -191,37 +186,37 @@ class KeyValueBaseline(Baseline):
         return KeyValueResult(**known, counts=total, count_error=self.count_error(users))
 
 
+@dataclass(frozen=True, init=False, repr=False)
 class SetResponse(KeyValueBaseline):
-    """A message that is one of a set's answers, or with probability ``gamma`` any answer."""
+    """A message that is one of a set's answers, or with probability ``gamma`` any answer.
+
+    ``answers`` is one over the share of a user's own answers among all that a message can be.
+    """
 
     gamma: Fraction
+    _answers: Fraction
 
-    @property
-    @abstractmethod
-    def _answers(self) -> int | Fraction:
-        """One over the share of a user's own answers among all that a message can be."""
-
-    @property
-    @abstractmethod
-    def _response(self) -> str:
-        """What proves the guarantee of one message, or what it is that is shuffled."""
+    def _respond(
+        self,
+        settings: str,
+        response: str,
+        *,
+        influence: float,
+        bits: int,
+        accounted: Fraction | None = None,
+    ) -> None:
+        """Claim what the accountant proves of a response, which counts ``accounted`` answers."""
+        theorem = response
+        if self.delta:
+            given = self.epsilon, self.delta, self.min_honest, accounted or self._answers
+            theorem += f": {set_response_theorem(*given, self.gamma)}"
+        settings += f" answered at random with probability {float(self.gamma):.4g}"
+        self._state(settings, theorem, influence=influence, bits=bits)
 
     @property
     def local_epsilon(self) -> float:
         """What each message guarantees by itself, with all that counts, rounded up."""
         return local_epsilon(self._answers, self.gamma)
-
-    @property
-    def _theorem(self) -> str:
-        if not self.delta:
-            return self._response
-        given = self.epsilon, self.delta, self.min_honest, self._accounted, self.gamma
-        return f"{self._response}: {set_response_theorem(*given)}"
-
-    @property
-    def _accounted(self) -> int | Fraction:
-        """The answers that the accountant counts."""
-        return self._answers
 
 
 def asked_for(

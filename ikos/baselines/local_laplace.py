@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from ikos._validation import validate_users
 from ikos.accuracy import NoiseLaw
 from ikos.baselines.base import Asked, ClearBaseline, exact_sums
-from ikos.baselines.central_laplace import FINE
+from ikos.baselines.central import FINE
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.errors import NoisySum, SumError
 from ikos.noise import discrete_laplace
 from ikos.randomness import RandomSource
-from ikos.results import Guarantee
 from ikos.shuffling import View
 
 
@@ -27,13 +26,13 @@ from ikos.shuffling import View
 class LocalLaplace(ClearBaseline):
     """Local Laplace: each user sends its value plus noise of scale 1 / epsilon.
 
-    As `CentralLaplace`, on a grid of 2^32 steps by exact discrete Laplace noise. The analyzer knows
-    who sent what; nothing is shuffled.
+    Like `CentralLaplace`, with exact discrete Laplace noise on a grid of 2^32 steps. The analyzer
+    knows who sent what; nothing is shuffled.
 
     Parameters
     ----------
     n, lower, upper
-        As of `Baseline`.
+        As for `Baseline`.
     epsilon : float
         The guarantee of each message by itself, purely private.
 
@@ -47,35 +46,24 @@ class LocalLaplace(ClearBaseline):
         self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
     ) -> None:
         super().__init__(Asked.of(n, Bounds(lower, upper), epsilon, min_honest=1))
+        self._claim(
+            str(self.domain),
+            "discrete Laplace mechanism on each value",
+            influence=math.inf,  # noise can have any size, and so can a message
+            sent=(1, 64),
+            random="draws of noise",
+        )
 
     @property
     def _rate(self) -> Fraction:
         """At most epsilon / FINE, by a part of 2^-25 or less; its terms fit machine words."""
         return Fraction(1, math.ceil(FINE / self.epsilon))
 
-    @property
-    def _particulars(self) -> str:
-        return str(self.domain)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run."""
-        return self._guaranteed("discrete Laplace mechanism on each value", random="draws of noise")
-
-    @property
-    def influence(self) -> float:
-        """Without limit: noise can have any size, and so can a message."""
-        return math.inf
-
     def error(self, users: int) -> SumError:
         """Return what is known of all users' noise and rounding."""
         users = validate_users(users, self.n)
         noise = NoiseLaw(self._rate, Fraction(users))
         return NoisySum(noise, FINE, users, self.domain.width).error()
-
-    @property
-    def _sent(self) -> tuple[int, int]:
-        return 1, 64
 
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         noise = discrete_laplace(self._rate, values.size, rng)

@@ -1,7 +1,9 @@
-"""PCKV as WLQDLY21's Section 4 has it: one of the user's own keys, as one of 2d categories.
+"""PrivKV and PCKV as WLQDLY21's Section 4 has them: one key of each user, by randomized response.
 
-After Gu, Li, Cheng, Xiong, Cao, *PCKV: Locally Differentially Private Correlated Key-Value Data
-Collection with Optimized Utility*, USENIX Security 2020.
+PrivKV reports a random key: Ye, Hu, Meng, Zheng, *PrivKV: Key-Value Data Collection with Local
+Differential Privacy*, IEEE S&P 2019. PCKV reports one of the user's own keys, as one of 2d
+categories: Gu, Li, Cheng, Xiong, Cao, *PCKV: Locally Differentially Private Correlated Key-Value
+Data Collection with Optimized Utility*, USENIX Security 2020.
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ from ikos.accounting.wlqdly21 import (
     SupportVariances,
     pckv_grr_variances,
     pckv_ue_variances,
+    privkv_variances,
     raised,
     set_response_gamma,
 )
+from ikos.baselines.base import are_below
 from ikos.baselines.key_values import KeyValueBaseline, SetResponse, asked_for, events_of
 from ikos.domains import SparseTernary
 from ikos.modular import blocks
@@ -30,6 +34,9 @@ from ikos.randomness import RandomSource
 from ikos.shuffling import ORDERS
 
 SAMPLINGS = ("counted", "published")
+
+ANSWERS = 3
+"""Of PrivKV: 0 for no value, 1 for +1, 2 for -1."""
 
 _BITS = 1 << 23
 """Bits that are drawn at a time."""
@@ -58,13 +65,92 @@ def _share(domain: SparseTernary, sampling: str) -> Fraction:
 
 
 @dataclass(frozen=True, init=False, repr=False)
+class PrivKV(SetResponse):
+    """PrivKV: what a user has at one random key, by randomized response on three answers.
+
+    Parameters
+    ----------
+    n, domain, epsilon, delta, local_epsilon, min_honest
+        As for `KeyValueBaseline`. The sparsity does not change the messages.
+
+    Attributes
+    ----------
+    gamma : Fraction
+        Probability of a random answer, 3/(e^eps + 2) for a local guarantee eps.
+    mse : float
+        n (s v_1 + (d - s) v_0), exact: v_0 = d (2 gamma/3) / (1 - gamma)^2 and
+        v_1 = d (1 - gamma/3) / (1 - gamma)^2 - 1.
+
+    Notes
+    -----
+    A message is 3 key + answer. Shuffled, it is as private as randomized response on three values,
+    whatever the dimension: keys are drawn without regard to the data, and may be seen (see
+    ``ikos.accounting.blanket``).
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> from ikos.vectors import SparseTernary
+    >>> protocol = PrivKV(10_000, SparseTernary(4, 1), epsilon=2)
+    >>> protocol.report([0, -1, 0, 0], DeterministicRandom(0)).shape
+    (1,)
+    """
+
+    gamma: Fraction
+
+    def __init__(
+        self,
+        n: int,
+        domain: SparseTernary,
+        epsilon: float | Fraction,
+        delta: float | Fraction = 0,
+        *,
+        local_epsilon: float | Fraction | None = None,
+        min_honest: int | None = None,
+    ) -> None:
+        asked, most = asked_for(n, domain, epsilon, delta, local_epsilon, min_honest)
+        gamma = set_response_gamma(*asked.budget, ANSWERS, most_local=most)
+        super().__init__(asked, gamma=gamma, _answers=Fraction(ANSWERS))
+        self._respond(
+            "a coordinate",
+            "randomized response on three values of a random key",
+            influence=2 * self._scale,  # from one sign of a key to the other
+            bits=(ANSWERS * domain.dimension - 1).bit_length(),
+        )
+
+    @property
+    def variances(self) -> SupportVariances:
+        """Variances of one user's part of the estimates."""
+        return privkv_variances(self.domain.dimension, self.domain.sparsity, self.gamma)
+
+    @property
+    def _scale(self) -> float:
+        return self.domain.dimension / float(1 - self.gamma)
+
+    def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        users = rows.shape[0]
+        keys = rng.below(np.full(users, self.domain.dimension, dtype=np.int64))
+        true = rows[np.arange(users), keys].astype(np.int64) % ANSWERS  # -1 becomes 2
+        return (ANSWERS * keys + respond(true, ANSWERS, self.gamma, rng))[np.newaxis]
+
+    def _valid(self, column: NDArray[Any]) -> bool:
+        return are_below(column, ANSWERS * self.domain.dimension)
+
+    def _counts(self, column: NDArray[Any]) -> NDArray[np.float64]:
+        d = self.domain.dimension
+        seen = np.bincount(column.astype(np.int64), minlength=ANSWERS * d).reshape(d, ANSWERS)
+        expected = seen.sum(axis=1, keepdims=True) * (float(self.gamma) / ANSWERS)
+        return np.asarray((seen[:, 1:] - expected) * self._scale, dtype=np.float64)
+
+
+@dataclass(frozen=True, init=False, repr=False)
 class PCKVGRR(SetResponse):
     """PCKV with randomized response: one of the user's own signed keys, or any of all 2d.
 
     Parameters
     ----------
     n, domain, epsilon, delta, local_epsilon, min_honest
-        As of `KeyValueBaseline`, but every vector must have exactly ``sparsity`` entries other
+        As for `KeyValueBaseline`, but every vector must have exactly ``sparsity`` entries other
         than 0:
         with fewer, frequencies could not be estimated.
     sampling : {"counted", "published"}
@@ -109,12 +195,15 @@ class PCKVGRR(SetResponse):
         asked, most = asked_for(n, domain, epsilon, delta, local_epsilon, min_honest)
         k = _share(domain, choice("sampling", sampling, SAMPLINGS))
         gamma = set_response_gamma(*asked.budget, k, most_local=most)
-        super().__init__(asked, sampling=sampling, gamma=gamma)
-
-    @property
-    def _particulars(self) -> str:
-        return (
-            f"{self.domain}, an event answered at random with probability {float(self.gamma):.4g}"
+        own = _share(domain, "counted")
+        super().__init__(asked, sampling=sampling, gamma=gamma, _answers=own)
+        plain = "PCKV-GRR, randomized response on the events"
+        self._respond(
+            "an event",
+            plain if sampling == "published" else "PCKV-GRR, an answer from a set",
+            influence=2 * self._scale,  # from one sign of a key to the other
+            bits=(self._events - 1).bit_length(),
+            accounted=k,
         )
 
     @property
@@ -127,35 +216,12 @@ class PCKVGRR(SetResponse):
         return 2 * self.domain.dimension
 
     @property
-    def _answers(self) -> Fraction:
-        return Fraction(self._events, self.domain.sparsity)
-
-    @property
-    def _accounted(self) -> Fraction:
-        return _share(self.domain, self.sampling)
-
-    @property
-    def _response(self) -> str:
-        if self.sampling == "published":
-            return "PCKV-GRR, randomized response on the events"
-        return "PCKV-GRR, an answer from a set"
-
-    @property
     def _exactly(self) -> bool:
         return True
 
     @property
-    def influence(self) -> float:
-        """From one sign of a key to the other."""
-        return 2 * self._scale
-
-    @property
     def _scale(self) -> float:
         return self.domain.sparsity / float(1 - self.gamma)
-
-    @property
-    def _sent(self) -> tuple[int, int]:
-        return 1, (self._events - 1).bit_length()
 
     def _taken(self, values: NDArray[Any]) -> NDArray[Any]:
         counts = np.count_nonzero(values, axis=1)
@@ -171,7 +237,7 @@ class PCKVGRR(SetResponse):
         return respond(events, self._events, self.gamma, rng)[np.newaxis]
 
     def _valid(self, column: NDArray[Any]) -> bool:
-        return column.dtype.kind in "iu" and bool(((column >= 0) & (column < self._events)).all())
+        return are_below(column, self._events)
 
     def _counts(self, column: NDArray[Any]) -> NDArray[np.float64]:
         seen = np.bincount(column.astype(np.int64), minlength=self._events).reshape(-1, 2)
@@ -190,7 +256,7 @@ class PCKVUE(KeyValueBaseline):
     Parameters
     ----------
     n, domain, epsilon, delta, local_epsilon, min_honest
-        As of `KeyValueBaseline`.
+        As for `KeyValueBaseline`.
 
     Attributes
     ----------
@@ -231,10 +297,16 @@ class PCKVUE(KeyValueBaseline):
     ) -> None:
         asked, most = asked_for(n, domain, epsilon, delta, local_epsilon, min_honest)
         super().__init__(asked, q=raised(*asked.budget, most_local=most))
-
-    @property
-    def _particulars(self) -> str:
-        return f"{self.domain}, bits raised with probability {float(self.q):.4g}"
+        theorem = "PCKV-UE, optimized unary encoding"
+        if self.delta:
+            theorem += ", and clones (FMT21, Theorem 3.1)"
+        self._state(
+            f"bits raised with probability {float(self.q):.4g}",
+            theorem,
+            # from the bits of all keys' one sign to those of the other
+            influence=2 * math.sqrt(domain.dimension) * self._scale,
+            bits=self._events,
+        )
 
     @property
     def variances(self) -> SupportVariances:
@@ -248,17 +320,6 @@ class PCKVUE(KeyValueBaseline):
         return math.log1p(float((1 - 2 * self.q) / self.q)) * (1 + 1e-12)
 
     @property
-    def _theorem(self) -> str:
-        if not self.delta:
-            return "PCKV-UE, optimized unary encoding"
-        return "PCKV-UE, optimized unary encoding, and clones (FMT21, Theorem 3.1)"
-
-    @property
-    def influence(self) -> float:
-        """From the bits of all keys' one sign to those of the other."""
-        return 2 * math.sqrt(self.domain.dimension) * self._scale
-
-    @property
     def _scale(self) -> float:
         return self.domain.sparsity / float(Fraction(1, 2) - self.q)
 
@@ -269,10 +330,6 @@ class PCKVUE(KeyValueBaseline):
     @property
     def _bytes(self) -> int:
         return -(-self._events // 8)
-
-    @property
-    def _sent(self) -> tuple[int, int]:
-        return 1, self._events
 
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         users, owners_events = rows.shape[0], _one_event(rows, self.domain.sparsity, rng)

@@ -17,25 +17,18 @@ from ikos._validation import choice, integer, quote
 from ikos.aggregation import PrivateSum
 from ikos.aggregation.private_vector_sum import PrivateVectorSum
 from ikos.aggregation.protocol import MAX_USERS, SumProtocol, budget
-from ikos.baselines.binary_csuzz19 import BinaryRandomizedResponse
-from ikos.baselines.blanket_bbgn19 import PrivacyBlanket
-from ikos.baselines.central_gaussian import CentralGaussian
-from ikos.baselines.central_laplace import CentralDiscreteLaplace, CentralLaplace
+from ikos.baselines.bits import BinaryRandomizedResponse, LocalRandomizedResponse, UnaryEncoding
+from ikos.baselines.central import CentralDiscreteLaplace, CentralGaussian, CentralLaplace
+from ikos.baselines.coefficients_afnntz24 import KashinCorrelatedNoise, KashinPrivateSum
 from ikos.baselines.collision_wlqdly21 import Collision
 from ikos.baselines.correlated_noise_gkmps21 import CorrelatedNoise
-from ikos.baselines.designated_bbgn20 import DesignatedNoise
-from ikos.baselines.kashin_correlated_noise_afnntz24 import KashinCorrelatedNoise
-from ikos.baselines.kashin_private_sum_afnntz24 import KashinPrivateSum
+from ikos.baselines.digits import PrivacyBlanket, RecursiveSum
 from ikos.baselines.local_laplace import LocalLaplace
-from ikos.baselines.local_randomized_response import LocalRandomizedResponse
-from ikos.baselines.pckv import PCKVGRR, PCKVUE
-from ikos.baselines.privkv import PrivKV
-from ikos.baselines.recursive_bbgn20 import RecursiveSum
+from ikos.baselines.pckv import PCKVGRR, PCKVUE, PrivKV
 from ikos.baselines.sample_and_threshold import SampleAndThreshold
 from ikos.baselines.sampled_coordinates_scm22 import SampledCoordinates
+from ikos.baselines.secure_noise import DesignatedNoise, SparseNoise
 from ikos.baselines.single_message_afnntz24 import SingleMessageGrid
-from ikos.baselines.sparse_noise_scrcs11 import SparseNoise
-from ikos.baselines.unary_csuzz19 import UnaryEncoding
 from ikos.bounds import Bounds, Domain
 from ikos.concurrency import Progress
 from ikos.domains import Ball, Box, Categories, SparseTernary

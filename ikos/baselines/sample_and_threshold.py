@@ -1,4 +1,4 @@
-"""Sample and threshold: who tosses tails is left out, and small counts are not published.
+"""Sample and threshold: a random sample of the ones is counted; small counts are suppressed.
 
 G. Cormode, A. Bharadwaj, *Sample-and-threshold differential privacy*, 2022.
 """
@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from ikos._validation import validate_users
 from ikos.accounting.sample_threshold import best_sample_threshold, suppression
-from ikos.baselines.base import Asked, NumberBaseline, one_column, published
+from ikos.baselines.base import Asked, NumberBaseline, numbers_of, published
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
-from ikos.results import Guarantee
 from ikos.shuffling import View
 
 
@@ -69,7 +68,7 @@ class SampleAndThreshold(NumberBaseline):
     Parameters
     ----------
     n, epsilon, delta, lower, upper
-        As of `Baseline`. All users must be honest: a one that is sent for certain lowers the
+        As for `Baseline`. All users must be honest: a one that is sent for certain lowers the
         threshold for the others.
 
     Attributes
@@ -117,28 +116,16 @@ class SampleAndThreshold(NumberBaseline):
         super().__init__(
             asked, sampling=best.sampling, threshold=best.threshold, _mean_square=best.mse
         )
-
-    @property
-    def _particulars(self) -> str:
-        return (
-            f"{self.domain}, sampled with probability {float(self.sampling):.4g}, threshold "
-            f"{self.threshold}"
-        )
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run, of what the shuffler hands on."""
-        return self._guaranteed(
+        self._claim(
+            f"{self.domain}, sampled with probability {float(best.sampling):.4g}, threshold "
+            f"{best.threshold}",
             "sampled count, suppressed if small; exact divergence",
             "the shuffler is trusted to count, to hand on the count alone, and to suppress",
             f"all {self.n} users are honest and present",
+            # one more one can carry the count over the threshold, from 0 to all of it
+            influence=self.domain.width * float(best.threshold / best.sampling),
             random="coins",
         )
-
-    @property
-    def influence(self) -> float:
-        """One more one can carry the count over the threshold, from 0 to all of it."""
-        return self.domain.width * float(self.threshold / self.sampling)
 
     def error(self, users: int) -> SumError:
         """Return what is known of the error of the sum, suppression included.
@@ -177,7 +164,7 @@ class SampleAndThreshold(NumberBaseline):
         return published(messages.size, kept)
 
     def _users_of(self, view: View) -> int:
-        users, count = map(int, one_column(view, "the number of users and the count", 2))
+        users, count = map(int, numbers_of(view, "the number of users and the count", 2))
         if count != 0 and not self.threshold <= count <= users:
             raise ValueError(f"view must hold a count of 0, or from {self.threshold} to {users}")
         return users

@@ -11,13 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import (
-    choice,
-    integer,
-    number,
-    round_up,
-    validate_users,
-)
+from ikos._validation import choice, integer, number, round_up, validate_users
 from ikos.accounting.scm22 import (
     COMPOSITIONS,
     MAX_VALUES,
@@ -36,14 +30,14 @@ from ikos.accounting.scm22 import (
 )
 from ikos.accounting.shuffled_response import THEOREMS
 from ikos.aggregation.protocol import BLOCK
-from ikos.baselines.base import Asked, Baseline, draw_subsets
+from ikos.baselines.base import Asked, Baseline, columns_of, draw_subsets
 from ikos.domains import Box
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
 from ikos.modular import blocks
 from ikos.randomized_response import grid_up, respond
 from ikos.randomness import RandomSource
-from ikos.results import Guarantee, SumResult
+from ikos.results import SumResult
 from ikos.shuffling import View
 
 PARAMETERS = ("exact", "published")
@@ -62,7 +56,7 @@ class SampledCoordinates(Baseline):
     Parameters
     ----------
     n, epsilon, delta, min_honest
-        As of `ikos.baselines.Baseline`.
+        As for `Baseline`.
     domain : Box
         Bounds of the coordinates.
     messages : int, optional
@@ -150,8 +144,20 @@ class SampledCoordinates(Baseline):
         super().__init__(
             asked, answers=answers, centre=middle, parameters=kind, proved_delta=proved
         )
-
-    # What is guaranteed and what it costs
+        many = "one coordinate" if self.messages == 1 else f"{self.messages} coordinates"
+        alone = "while no shuffler colludes with the analyzer"
+        if self.messages > 1:
+            alone += ", and a user's messages cannot be told to be of one user"
+        self._claim(
+            f"{many} of {d}, {self.precision + 1} values answered at random with probability "
+            f"{float(self.gamma):.4g}",
+            self._theorem(),
+            self._answering,
+            alone,
+            influence=self._farthest(),
+            sent=(self.messages, (max(self._ends) - 1).bit_length()),
+            delta=proved,
+        )
 
     @property
     def gamma(self) -> Fraction:
@@ -168,20 +174,12 @@ class SampledCoordinates(Baseline):
         """Coordinates that each user reports."""
         return self.answers.messages
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run."""
-        alone = "while no shuffler colludes with the analyzer"
-        if self.messages > 1:
-            alone += ", and a user's messages cannot be told to be of one user"
-        made = self._guaranteed(self._theorem, self._answering, alone)
-        return replace(made, delta=self.proved_delta)
-
-    @property
     def _theorem(self) -> str:
+        """Return what proves the guarantee."""
         t = self.messages
         proof = [f"{THEOREMS[self.answers.accountant]} on {self.precision + 1} values"]
-        if self._given_draws:
+        if self.answers.sampling == "uniform" and 1 < t < self.dimension:
+            # the guarantee lets the adversary know who drew what
             proof.append("among those who drew the same coordinates, binomial tail included")
         elif t < self.dimension:
             proof.append(COMPOSITIONS["single"])
@@ -191,14 +189,8 @@ class SampledCoordinates(Baseline):
             proof.append("for the probability of SCM22")
         return "; ".join(proof)
 
-    @property
-    def _given_draws(self) -> bool:
-        """Whether the guarantee lets the adversary know who drew what."""
-        return self.answers.sampling == "uniform" and 1 < self.messages < self.dimension
-
-    @property
-    def influence(self) -> float:
-        """Greatest Euclidean distance that one user's messages alone can move the estimate.
+    def _farthest(self) -> float:
+        """Return how far one user's messages alone can move the estimate.
 
         With one shuffler a user may send all messages about one coordinate; the shuffler of a run
         takes one for each user.
@@ -251,13 +243,6 @@ class SampledCoordinates(Baseline):
         return self.domain.bounds.width**2 * self.messages * d * d / n * one
 
     @property
-    def _sent(self) -> tuple[int, int]:
-        values = int(max(self._sizes)) * (self.precision + 1)
-        return self.messages, (values - 1).bit_length()
-
-    # How it works
-
-    @property
     def _part(self) -> Fraction:
         """The centre as a part of the way from ``lower`` to ``upper``."""
         return (Fraction(self.centre) - Fraction(self.domain.lower)) / _width(self.domain)
@@ -273,6 +258,11 @@ class SampledCoordinates(Baseline):
             return np.array([self.dimension], dtype=np.int64)
         fewer, size, longer = stratum_sizes(self.dimension, self.messages)
         return np.repeat(np.array([size, size + 1], dtype=np.int64), (fewer, longer))
+
+    @property
+    def _ends(self) -> list[int]:
+        """How many different messages each shuffler takes."""
+        return [size * (self.precision + 1) for size in self._sizes.tolist()]
 
     @property
     def _starts(self) -> NDArray[np.int64]:
@@ -341,18 +331,9 @@ class SampledCoordinates(Baseline):
 
     def _users_of(self, view: View) -> int:
         each = self.messages if self.answers.sampling == "uniform" else 1
-        columns = view.columns
-        if len(columns) != self.messages // each or view.clear is not None:
-            raise ValueError(f"view must be one of {self.messages} coordinates, got {view!r}")
-        size = columns[0].size
-        if any(column.size != size for column in columns) or size % each:
+        size = int(columns_of(view, "answers about coordinates", self._ends)[0].size)
+        if size % each:
             raise ValueError(f"view must hold {self.messages} messages of each user, got {view!r}")
-        for column, count in zip(columns, self._sizes.tolist(), strict=True):
-            values = count * (self.precision + 1)
-            if column.dtype.kind not in "iu":
-                raise TypeError(f"view must hold integers, got {column.dtype}")
-            if size and not (int(column.min()) >= 0 and int(column.max()) < values):
-                raise ValueError(f"view must hold messages below {values}; there are others")
         return size // each
 
     def _add(
@@ -399,14 +380,6 @@ class SampledCoordinates(Baseline):
             pairs = zip(sums[here].tolist(), counts[here].tolist(), strict=True)
             estimate += [(a + b * int(total) + c * number) / whole for total, number in pairs]
         return np.array(estimate)
-
-    @property
-    def _particulars(self) -> str:
-        many = "one coordinate" if self.messages == 1 else f"{self.messages} coordinates"
-        return (
-            f"{many} of {self.dimension}, {self.precision + 1} values answered at random with "
-            f"probability {float(self.gamma):.4g}"
-        )
 
 
 def _width(domain: Box) -> Fraction:

@@ -1,4 +1,9 @@
-"""What the protocols share in which some users add noise and all values are summed securely."""
+"""Noise of one user or of a few, over secure summation (BBGN20, Section 5.2; SCRCS11; GPV19).
+
+SCRCS11 is Shi, Chan, Rieffel, Chow, Song, *Privacy-preserving aggregation of time-series data*,
+NDSS 2011. GPV19 is Ghazi, Pagh, Velingker, *Scalable and differentially private distributed
+aggregation in the shuffled model*, 2019, who sum securely by shuffling.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +15,35 @@ from typing import Any
 
 import gmpy2
 import numpy as np
+from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from ikos._validation import choice, flag, floating, integer, quote, validate_users
-from ikos.accuracy import Noise
+from ikos._validation import choice, flag, floating, integer, quote, round_up, validate_users
+from ikos.accounting.sparse_noise import divergence, least_chance, published_chance, silence
+from ikos.accuracy import Noise, NoiseLaw, default_precision, log_chernoff
 from ikos.aggregation import SecureSum
+from ikos.aggregation.private_sum import checked_modulus, checked_precision
 from ikos.aggregation.shuffled_sum import alone, unproved_conditions
 from ikos.baselines.base import Asked, NumberBaseline
+from ikos.bounds import Bounds
 from ikos.counts import MessageCount, least, proved
 from ikos.counts.private import lemma_5_2
-from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
+from ikos.counts.rounding import DOWN, UP, exact, float_up, rational, rounding
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis
 from ikos.encoding import decode, encode
-from ikos.errors import NoisySum, SumError
-from ikos.randomness import RandomSource
-from ikos.results import Cost, Guarantee
+from ikos.errors import NoisySum, SumError, chernoff
+from ikos.noise import discrete_laplace
+from ikos.randomness import RandomSource, secure
+from ikos.results import Cost, at_least, present
 from ikos.sharing import split
 from ikos.shuffling import View
 from ikos.trust import SHUFFLERS
+
+ACCOUNTANTS = ("exact", "published")
+"""The divergence of the sum's distribution, or the probability that no one adds noise."""
+
+HIDING_SHARE = Fraction(1, 2)
+"""Largest part of delta that the number of messages is chosen to spend on imperfect hiding."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -38,19 +54,26 @@ class NoiseOverSecureSum(NumberBaseline):
     messages: MessageCount
     secure_sum: SecureSum
 
-    def _noisily(self, theorem: str, delta: float, *conditions: str) -> Guarantee:
-        """Return the guarantee with a delta that is proved; without conditions if it is nothing."""
-        made = self._guaranteed(
-            f"{theorem}; {self.messages.theorem}", *conditions, *self._sharing, random="shares"
+    def _state(self, theorem: str, delta: float, *conditions: str) -> None:
+        """Claim a delta that is proved; without conditions if it is nothing."""
+        shufflers = "while no shuffler colludes with the analyzer"
+        if self.secure_sum.shuffler == "single":
+            shufflers = alone(self.secure_sum.clear_share)
+        q, steps = self.modulus, floating(Fraction(self.modulus - 1, self.precision))
+        self._claim(
+            f"{self.domain}, precision={self.precision}, q={quote(q)}, {self.messages.total} "
+            "messages of each user",
+            f"{theorem}; {self.messages.theorem}",
+            *conditions,
+            *unproved_conditions(self.messages.analysis, q),
+            shufflers,
+            # any of the q points of the window that sums are decoded to, as for `ikos.PrivateSum`
+            influence=self.domain.width * steps,
+            random="shares",
+            delta=delta,
         )
-        return replace(made, delta=delta, conditions=made.conditions if delta < 1 else ())
-
-    @property
-    def _particulars(self) -> str:
-        return (
-            f"{self.domain}, precision={self.precision}, q={quote(self.secure_sum.q)}, "
-            f"{self.messages.total} messages of each user"
-        )
+        if delta >= 1:
+            self._set(_guarantee=replace(self.guarantee, conditions=()))
 
     @abstractmethod
     def _noise(self, users: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -64,19 +87,6 @@ class NoiseOverSecureSum(NumberBaseline):
     def modulus(self) -> int:
         """Order of the group."""
         return self.secure_sum.q
-
-    @property
-    def influence(self) -> float:
-        """Any of the q points of the window that sums are decoded to, as of `ikos.PrivateSum`."""
-        return self.domain.width * floating(Fraction(self.modulus - 1, self.precision))
-
-    @property
-    def _sharing(self) -> tuple[str, ...]:
-        """The conditions on group and shufflers."""
-        shufflers = "while no shuffler colludes with the analyzer"
-        if self.secure_sum.shuffler == "single":
-            shufflers = alone(self.secure_sum.clear_share)
-        return *unproved_conditions(self.messages.analysis, self.modulus), shufflers
 
     def error(self, users: int) -> SumError:
         """Return what is known of noise, rounding and wrap-around."""
@@ -159,3 +169,232 @@ def hidden(
     else:
         count = lemma_5_2(count, asked.epsilon)
     return count, secure_sum
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class DesignatedNoise(NoiseOverSecureSum):
+    """One designated user adds all of the noise; all users' values are summed securely.
+
+    The error is that of the central model. The price is trust in one user: **if the designated user
+    is dishonest, absent, or tells the analyzer its noise, no one is protected.** And no one is
+    protected from the designated user, who can take its noise off the result. `ikos.PrivateSum`
+    has the same error and none of this.
+
+    Parameters
+    ----------
+    n, epsilon, delta, lower, upper
+        As for `Baseline`; the first user is the designated one. All of epsilon is spent on noise,
+        and all of delta on imperfect hiding.
+    precision, modulus : int, optional
+        As for `ikos.PrivateSum`.
+    messages : int, optional
+        Messages of each user in all, the clear share included. Used even where they prove nothing;
+        the guarantee then says so. By default the smallest number that proves delta.
+    analysis, shuffler, clear_share
+        As for `ikos.SecureSum`.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = DesignatedNoise(1000, epsilon=1, delta=1e-6)
+    >>> 2.0 < protocol.mse < 2.05, protocol.guarantee.delta <= 1e-6
+    (True, True)
+    >>> abs(protocol.run([0.25] * 1000, DeterministicRandom(0)).estimate - 250) < 20
+    True
+    """
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        precision: int | None = None,
+        modulus: int | None = None,
+        messages: int | None = None,
+        analysis: str = "best",
+        shuffler: str = "parallel",
+        clear_share: bool = True,
+        lower: float = 0.0,
+        upper: float = 1.0,
+    ) -> None:
+        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta)
+        if precision is None:
+            precision = default_precision(asked.epsilon, asked.n)
+        p = checked_precision(precision)
+        q = checked_modulus(modulus, asked.n, p, NoiseLaw(asked.epsilon / p, Fraction(1)), analysis)
+        count, sums = hidden(asked, q, asked.delta, messages, analysis, shuffler, clear_share)
+        super().__init__(asked, precision=p, messages=count, secure_sum=sums)
+        assert count.delta is not None
+        self._state(
+            "discrete Laplace mechanism",
+            count.delta,
+            "ONLY while the designated user, the first, is honest and present and does not collude "
+            "with the analyzer: without its noise, or knowing it, anyone has the exact sum",
+            "NOT from the designated user, who knows the noise",
+            f"while all {self.n:,} users are honest and present",
+        )
+
+    def report(
+        self, x: float, rng: RandomSource | None = None, *, designated: bool = False
+    ) -> NDArray[Any]:
+        """Return one user's shares.
+
+        Parameters
+        ----------
+        x : float
+            Within the bounds.
+        rng : RandomSource, optional
+            Secure randomness by default.
+        designated : bool
+            Whether this is the user who adds the noise. Exactly one must, or no one is protected.
+        """
+        source, value = secure(rng), self.domain.value(x)
+        if flag("designated", designated):
+            return self._messages(value, source)[:, 0].copy()
+        none = np.empty(0, dtype=np.int64)
+        return self._shares(value, none, none, source)[:, 0].copy()
+
+    def _noise(self, users: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        del users
+        noise = discrete_laplace(self.epsilon / self.precision, 1, rng)
+        return np.zeros(1, dtype=np.int64), noise
+
+    def _law(self, users: int) -> NoiseLaw:
+        del users
+        return NoiseLaw(self.epsilon / self.precision, Fraction(1))
+
+
+@dataclass(frozen=True)
+class SparseLaw(Noise):
+    """The sum of discrete Laplace variables that each of some users adds with a probability."""
+
+    rate: Fraction
+    chance: Fraction
+    users: int
+
+    @property
+    def variance(self) -> float:
+        """Variance, 2 users chance alpha / (1 - alpha)^2 with alpha = exp(-rate)."""
+        return self.users * float(self.chance) / (2 * math.sinh(float(self.rate) / 2) ** 2)
+
+    def log_mgf(self, theta: float) -> mpfr:
+        """Return ln E exp(theta noise), for 0 < theta < rate; the noise is symmetric."""
+        s = mpfr(rational(self.rate))
+        grown = 4 * gmpy2.exp(-s) * gmpy2.sinh(mpfr(theta) / 2) ** 2
+        grown /= gmpy2.expm1(theta - s) * gmpy2.expm1(-theta - s)
+        return self.users * gmpy2.log1p(rational(self.chance) * grown)
+
+    def log_tail_bound(self, distance: float | Fraction) -> float:
+        """Return ln of a bound on P[noise <= -distance or noise > distance]: Chernoff's."""
+        return log_chernoff(self.log_mgf, self.rate, distance)
+
+    def half_width(self, miss: float, users: int) -> float:
+        """Return t with P[abs(noise + rounding error of ``users``) > t] <= miss: Chernoff."""
+
+        def both(theta: float) -> float:
+            return theta * theta * users / 8 + float(self.log_mgf(theta))  # Hoeffding's lemma
+
+        return chernoff(both, miss, float(self.rate) * (1 - 1e-12))
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class SparseNoise(NoiseOverSecureSum):
+    """A few random users add whole noise variables; all users' values are summed securely.
+
+    Each user adds discrete Laplace noise of rate epsilon / precision with a small probability,
+    independently of its value and of the others. One honest user's noise is enough for all.
+
+    Parameters
+    ----------
+    n, epsilon, delta, min_honest, lower, upper
+        As for `Baseline`. delta pays for both the chance of too little noise and imperfect hiding:
+        messages are chosen to spend at most half of it, and noise gets all that they leave.
+    precision, modulus : int, optional
+        As for `ikos.PrivateSum`.
+    messages : int, optional
+        Messages of each user in all, the clear share included. Used even where they prove nothing;
+        the guarantee then says so. By default the smallest number that proves its part of delta.
+    analysis, shuffler, clear_share
+        As for `ikos.SecureSum`.
+    accountant : {"exact", "published"}
+        How the noise's part of delta is computed: exactly, as the divergence of the sum's
+        distribution, or as in SCRCS11, as the probability that no honest user adds noise. The
+        latter needs about ln(1 / delta) noisy users, the former a few
+        (`ikos.accounting.sparse_noise`).
+
+    Attributes
+    ----------
+    chance : Fraction
+        Probability with which a user adds noise, a multiple of 2^-53.
+    noise_delta : float
+        The noise's part of delta, rounded up; 0.0 where the noisy sum is purely private.
+
+    Examples
+    --------
+    >>> protocol = SparseNoise(10_000, epsilon=1, delta=1e-8)
+    >>> published = SparseNoise(10_000, epsilon=1, delta=1e-8, accountant="published")
+    >>> round(10_000 * published.chance), round(published.mse)  # noisy users, 2 / epsilon^2 each
+    (19, 38)
+    >>> protocol.mse < published.mse / 2
+    True
+    """
+
+    chance: Fraction
+    noise_delta: float
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        min_honest: int | None = None,
+        precision: int | None = None,
+        modulus: int | None = None,
+        messages: int | None = None,
+        analysis: str = "best",
+        shuffler: str = "parallel",
+        clear_share: bool = True,
+        accountant: str = "exact",
+        lower: float = 0.0,
+        upper: float = 1.0,
+    ) -> None:
+        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        eps, allowed, honest = asked.epsilon, asked.delta, asked.min_honest
+        by_law = choice("accountant", accountant, ACCOUNTANTS) == "exact"
+
+        def needed(delta: Fraction, p: int) -> Fraction:
+            if by_law:
+                return least_chance(honest, delta, eps / p, p)
+            return published_chance(honest, delta)
+
+        spare = allowed * (1 - HIDING_SHARE)
+        if precision is None:
+            # as many users round as one noise variable comes from, by a first guess and a better
+            first = default_precision(eps, math.ceil(1 / published_chance(honest, spare)))
+            precision = default_precision(eps, math.ceil(1 / needed(spare, first)))
+        p = checked_precision(precision)
+        most = SparseLaw(eps / p, needed(spare, p), asked.n)
+        q = checked_modulus(modulus, asked.n, p, most, analysis)
+        hiding = allowed * HIDING_SHARE
+        count, sums = hidden(asked, q, hiding, messages, analysis, shuffler, clear_share)
+        assert count.delta is not None
+        # a larger delta for the noise takes less noise, for which the modulus is large enough too
+        chance = needed(max(spare, allowed - Fraction(count.delta)), p)
+        spent = divergence(honest, chance, eps / p, p) if by_law else silence(honest, chance)
+        super().__init__(
+            asked, precision=p, messages=count, secure_sum=sums, chance=chance, noise_delta=spent
+        )
+        self._state(
+            f"SCRCS11, noise of random users, delta {at_least(spent, 3)}",
+            min(1.0, round_up(Fraction(spent) + Fraction(count.delta))),
+            present(honest, self.n),
+        )
+
+    def _noise(self, users: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        noisy = np.flatnonzero(rng.bernoullis(self.chance, users))
+        return noisy, discrete_laplace(self.epsilon / self.precision, noisy.size, rng)
+
+    def _law(self, users: int) -> SparseLaw:
+        return SparseLaw(self.epsilon / self.precision, self.chance, users)

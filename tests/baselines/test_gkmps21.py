@@ -143,7 +143,7 @@ def test_integers_are_sent_as_they_are() -> None:
 @pytest.mark.slow
 def test_beyond_memory_the_sum_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     protocol = CorrelatedNoise(50, 1, 1e-4, precision=6)
-    monkeypatch.setattr("ikos.baselines.flooding.MAX_LISTED", 100)
+    monkeypatch.setattr("ikos.baselines.correlated_noise_gkmps21.MAX_LISTED", 100)
     rng, x = DeterministicRandom(8), np.ones(50)
     with pytest.raises(ValueError, match="use run"):
         protocol.randomize(x, rng)
@@ -154,7 +154,7 @@ def test_beyond_memory_the_sum_is_simulated(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_arrays_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ikos.baselines.flooding.MAX_ARRAY", 10)
+    monkeypatch.setattr("ikos.baselines.correlated_noise_gkmps21.MAX_ARRAY", 10)
     with pytest.raises(ValueError, match="use run or sent"):
         small().randomize(np.ones(6), DeterministicRandom(9))
 
