@@ -38,7 +38,7 @@ from ikos.baselines.correlated_noise_gkmps21 import (
     counted_column,
     counted_view,
     flooded,
-    polya_sums,
+    noise_sums,
 )
 from ikos.baselines.kashin import KASHIN, KashinFrame
 from ikos.counts import MessageCount, least, proved
@@ -223,9 +223,7 @@ class CoefficientSums(Baseline):
         for rows in self._rows(values):
             totals += self._encoded(self._units(rows, first), rng).sum(axis=0)
             first += rows.shape[0]
-        share = Fraction(users, self.min_honest)
-        for sign in (1, -1):
-            totals += sign * polya_sums(share, self._noise_rate, totals.size, rng)
+        totals += noise_sums(self._noise_rate, users, self.min_honest, totals.size, rng)
         return self._result(self._estimate(totals, users), users)
 
     def _all_messages(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:

@@ -64,6 +64,14 @@ def polya_sums(shape: Fraction, rate: Fraction, many: int, rng: RandomSource) ->
     return result
 
 
+def noise_sums(
+    rate: Fraction, users: int, honest: int, many: int, rng: RandomSource
+) -> NDArray[np.int64]:
+    """Return sums of all users' noise: differences of Polya(users / honest) variables."""
+    share = Fraction(users, honest)
+    return polya_sums(share, rate, many, rng) - polya_sums(share, rate, many, rng)
+
+
 @dataclass(frozen=True)
 class Kind:
     """Sets of messages: ``parties`` users together send each Polya(variables, e^-rate) times."""

@@ -281,9 +281,9 @@ def test_views_of_another_kind_are_refused():
             protocol.analyze(view)
     messages = one.randomize(x, DeterministicRandom(1))
     messages[0, 0] = one.digits.domains[0]
-    with pytest.raises(ValueError, match="view must hold digits below"):
+    with pytest.raises(ValueError, match="view must hold digits"):
         one.analyze(one.shuffle(messages))
     messages = two.randomize(x, DeterministicRandom(1))
     messages[0, 0] = sum(two.digits.domains)
-    with pytest.raises(ValueError, match="view must hold messages below"):
+    with pytest.raises(ValueError, match="view must hold labelled digits"):
         two.analyze(two.shuffle(messages))
