@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -18,45 +17,12 @@ from ikos.results import ONE_REPORT, Cost, Guarantee
 from ikos.shuffling import View
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What every protocol is asked for, checked."""
-
-    n: int
-    domain: Any
-    epsilon: Fraction
-    delta: Fraction
-    min_honest: int
-
-    @classmethod
-    def of(
-        cls,
-        n: object,
-        domain: Domain,
-        epsilon: object,
-        delta: object = None,
-        min_honest: object = None,
-    ) -> Asked:
-        """Check the arguments; a ``delta`` of None is for the purely private protocols."""
-        users = honest = integer("n", n, low=1, high=MAX_USERS)
-        if min_honest is not None:
-            honest = integer("min_honest", min_honest, low=1, high=users)
-        eps = checked_epsilon(epsilon)
-        small = Fraction(0) if delta is None else budget(epsilon, delta)[1]
-        return cls(users, domain, eps, small, honest)
-
-    @property
-    def budget(self) -> tuple[Fraction, Fraction, int]:
-        """Epsilon, delta, and how many are honest."""
-        return self.epsilon, self.delta, self.min_honest
-
-
 @dataclass(frozen=True, init=False, repr=False)
 class Baseline(BaseProtocol):
     """A protocol for the sum of numbers or of vectors.
 
-    The constructor of a subclass finds the protocol's parameters, passes them on to be set, and
-    then states with `_claim` what follows from them.
+    The constructor of a subclass checks what it is asked for with `_ask`, sets the parameters that
+    it finds with `_set`, and states with `_claim` what follows from them.
 
     Parameters
     ----------
@@ -80,8 +46,30 @@ class Baseline(BaseProtocol):
     delta: Fraction
     min_honest: int
 
-    def __init__(self, asked: Asked, **found: object) -> None:
-        self._set(**vars(asked), **found)
+    def _ask(
+        self,
+        n: object,
+        domain: Domain,
+        epsilon: object,
+        delta: object = None,
+        min_honest: object = None,
+        kinds: tuple[type[Domain], ...] = (),
+    ) -> None:
+        """Check and set the parameters; a ``delta`` of None is for purely private protocols."""
+        users = honest = integer("n", n, low=1, high=MAX_USERS)
+        if min_honest is not None:
+            honest = integer("min_honest", min_honest, low=1, high=users)
+        if kinds and not isinstance(domain, kinds):
+            names = " or a ".join(kind.__name__ for kind in kinds)
+            raise TypeError(f"domain must be a {names}, got {type(domain).__name__}")
+        eps = checked_epsilon(epsilon)
+        small = Fraction(0) if delta is None else budget(epsilon, delta)[1]
+        self._set(n=users, domain=domain, epsilon=eps, delta=small, min_honest=honest)
+
+    @property
+    def _budget(self) -> tuple[Fraction, Fraction, int]:
+        """Epsilon, delta, and how many are honest."""
+        return self.epsilon, self.delta, self.min_honest
 
     def _set(self, **values: object) -> None:
         for name, value in values.items():
@@ -97,21 +85,25 @@ class Baseline(BaseProtocol):
         random: str = "answers",
         reports: str = ONE_REPORT,
         delta: float | None = None,
+        local: bool = False,
     ) -> None:
         """State the guarantee and what is sent: messages of each user, and bits of each message.
 
         ``settings`` is for the printed form; a ``delta`` is one that is proved, if not that asked.
+        ``local`` means that each message is private by itself, and the analyzer knows who sent it.
         """
         public = f"the number of users is public; {random} are pseudorandom (AES-256)"
         proved = round_up(self.delta) if delta is None else delta
         all_conditions = (*conditions, reports, public)
         guarantee = Guarantee(round_up(self.epsilon), proved, theorem, all_conditions)
-        self._set(_settings=settings, _guarantee=guarantee, _influence=influence, _sent=sent)
+        self._set(_settings=settings, _guarantee=guarantee, _influence=influence)
+        self._set(_sent=sent, _local=local)
 
     _settings: str
     _guarantee: Guarantee
     _influence: float
     _sent: tuple[float, float]
+    _local: bool
 
     @property
     def _particulars(self) -> str:
@@ -132,6 +124,38 @@ class Baseline(BaseProtocol):
         messages, bits = self._sent
         return Cost(validate_users(users, self.n), messages, bits)
 
+    def shuffle(
+        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
+    ) -> View:
+        """Return what the analyzer sees: a column of messages for each shuffler.
+
+        In the local model there is no shuffler: the analyzer sees who sent what. ``order`` is
+        "sorted" or "permuted", as for `ikos.SecureSum.shuffle`.
+        """
+        if not self._local:
+            return super().shuffle(messages, rng, order=order)
+        self._arrived(messages, order, rows=1)
+        clear = messages[0].copy()
+        clear.setflags(write=False)
+        return View((), clear)
+
+    def _columns(self, view: View, what: str, count: int = 1) -> tuple[NDArray[Any], ...]:
+        """Return the columns of a view, one in the local model; ValueError for another view."""
+        clear = () if view.clear is None else (view.clear,)
+        columns, others = (clear, view.columns) if self._local else (view.columns, clear)
+        if others or len(columns) != count or len({column.size for column in columns}) > 1:
+            where = "in clear" if self._local else f"in {count} equal columns"
+            raise ValueError(f"view must hold {what} {where}, got {view!r}")
+        return columns
+
+    def _below(self, view: View, what: str, *ends: int) -> tuple[NDArray[Any], ...]:
+        """Return columns of integers, each from 0 to below its end, or ValueError."""
+        columns = self._columns(view, what, len(ends))
+        for column, end in zip(columns, ends, strict=True):
+            if not are_below(column, end):
+                raise ValueError(f"view must hold {what} from 0 to {end - 1}; there are others")
+        return columns
+
     @property
     def _answering(self) -> str:
         """The condition that enough users answer at random."""
@@ -143,38 +167,6 @@ class NumberBaseline(Baseline):
     """A protocol for numbers."""
 
     domain: Bounds
-
-
-@dataclass(frozen=True, init=False, repr=False)
-class ClearBaseline(NumberBaseline):
-    """Each user sends one message, private by itself; the analyzer knows who sent what."""
-
-    def shuffle(
-        self,
-        messages: NDArray[Any],
-        rng: RandomSource | None = None,  # noqa: ARG002
-        *,
-        order: str = "sorted",
-    ) -> View:
-        """Return what the analyzer sees: every message, and whose it is."""
-        self._arrived(messages, order, rows=1)
-        return clear_view(messages)
-
-    def _clear(self, view: View) -> NDArray[Any]:
-        """Return the messages of a view; ValueError if it is not one of the local model."""
-        if view.columns or view.clear is None:
-            raise ValueError("view must hold one clear message of each user")
-        return view.clear
-
-    def _users_of(self, view: View) -> int:
-        return int(self._clear(view).size)
-
-
-def clear_view(messages: NDArray[Any]) -> View:
-    """Return a view of each user's one message, in the users' order."""
-    clear = messages[0].copy()
-    clear.setflags(write=False)
-    return View((), clear)
 
 
 def published(*numbers: object, dtype: Any = np.int64) -> View:
@@ -196,17 +188,6 @@ def are_below(column: NDArray[Any], end: int) -> bool:
     if column.dtype.kind not in "iuO":
         return False
     return not column.size or 0 <= int(column.min()) <= int(column.max()) < end
-
-
-def columns_of(view: View, what: str, ends: Sequence[int]) -> tuple[NDArray[Any], ...]:
-    """Return columns of equally many integers, each from 0 to below its end, or ValueError."""
-    sizes = {column.size for column in view.columns}
-    if view.clear is not None or len(view.columns) != len(ends) or len(sizes) > 1:
-        raise ValueError(f"view must hold {what} in {len(ends)} equal columns, got {view!r}")
-    for column, end in zip(view.columns, ends, strict=True):
-        if not are_below(column, end):
-            raise ValueError(f"view must hold {what} from 0 to {end - 1}; there are others")
-    return view.columns
 
 
 def exact_sums(rows: NDArray[Any]) -> NDArray[Any]:

@@ -7,7 +7,6 @@ via shuffling*, EUROCRYPT 2019.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,14 +18,7 @@ from numpy.typing import NDArray
 from ikos._validation import choice, integer, validate_users
 from ikos.accounting.binary_response import MAX_BITS, binary_response_gamma, local_gamma
 from ikos.accounting.csuzz19 import composed_gamma, published_gamma
-from ikos.baselines.base import (
-    Asked,
-    ClearBaseline,
-    NumberBaseline,
-    columns_of,
-    numbers_of,
-    published,
-)
+from ikos.baselines.base import NumberBaseline, numbers_of, published
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
@@ -48,7 +40,7 @@ class BitProtocol(NumberBaseline):
     gamma: Fraction
     messages: int
 
-    def _state(self, theorem: str, *conditions: str) -> None:
+    def _state(self, theorem: str, *conditions: str, local: bool = False) -> None:
         # A user's r bits change the debiased sum by r/(1 - gamma) parts of r.
         self._claim(
             f"{self.domain}, bits ({self.messages} of each user) answered at random with "
@@ -57,11 +49,15 @@ class BitProtocol(NumberBaseline):
             *conditions,
             influence=self.domain.width / float(1 - self.gamma),
             sent=(self.messages, 1),
+            local=local,
         )
 
-    @abstractmethod
+    def _users_of(self, view: View) -> int:
+        return int(self._below(view, "bits", 2)[0].size)
+
     def _ones(self, view: View) -> int:
         """Return how many bits of a view are 1."""
+        return int(self._below(view, "bits", 2)[0].sum(dtype=np.int64))
 
     def error(self, users: int) -> SumError:
         """Return what is known of the error of all responses and of rounding.
@@ -93,7 +89,7 @@ class BitProtocol(NumberBaseline):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class LocalRandomizedResponse(ClearBaseline, BitProtocol):
+class LocalRandomizedResponse(BitProtocol):
     """Local randomized response: each user sends one bit, true with e^eps to 1, and trusts no one.
 
     A value is rounded at random to 0 or 1, and the bit is flipped with probability 1/(e^eps + 1).
@@ -127,20 +123,12 @@ class LocalRandomizedResponse(ClearBaseline, BitProtocol):
     def __init__(
         self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
     ) -> None:
-        asked = Asked.of(n, Bounds(lower, upper), epsilon, min_honest=1)
-        super().__init__(asked, gamma=local_gamma(asked.epsilon), messages=1)
+        self._ask(n, Bounds(lower, upper), epsilon, min_honest=1)
+        self._set(gamma=local_gamma(self.epsilon), messages=1)
         self._state(
-            "randomized response; the two probabilities of each bit have a ratio of at most e^eps"
+            "randomized response; the two probabilities of each bit have a ratio of at most e^eps",
+            local=True,
         )
-
-    def _clear(self, view: View) -> NDArray[Any]:
-        bits = super()._clear(view)
-        if not np.isin(bits, (0, 1)).all():
-            raise ValueError("view must hold one clear message of each user, 0 or 1")
-        return bits
-
-    def _ones(self, view: View) -> int:
-        return int(self._clear(view).sum(dtype=np.int64))
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -152,12 +140,13 @@ class ShuffledBits(BitProtocol):
 
     accountant: str
 
-    def __init__(self, asked: Asked, accountant: str, messages: int, gamma: Fraction) -> None:
+    def _found(self, accountant: str, messages: int, gamma: Fraction) -> None:
+        """Set the parameters and claim what an accountant proves of them."""
         if gamma == 1:
             raise ValueError(
-                f"epsilon is too small for {asked.min_honest} users: every answer would be random"
+                f"epsilon is too small for {self.min_honest} users: every answer would be random"
             )
-        super().__init__(asked, accountant=accountant, messages=messages, gamma=gamma)
+        self._set(accountant=accountant, messages=messages, gamma=gamma)
         honest = "all" if self.min_honest == self.n else f"at least {self.min_honest}"
         self._state(
             self._THEOREMS[accountant],
@@ -220,16 +209,10 @@ class BinaryRandomizedResponse(ShuffledBits):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
         how = choice("accountant", accountant, tuple(self._THEOREMS))
         chosen = binary_response_gamma if how == "exact" else published_gamma
-        super().__init__(asked, how, 1, chosen(*asked.budget))
-
-    def _users_of(self, view: View) -> int:
-        return int(columns_of(view, "bits", [2])[0].size)
-
-    def _ones(self, view: View) -> int:
-        return int(view.columns[0].sum(dtype=np.int64))
+        self._found(how, 1, chosen(*self._budget))
 
 
 def default_messages(epsilon: Fraction, n: int) -> int:
@@ -301,16 +284,16 @@ class UnaryEncoding(ShuffledBits):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
         how = choice("accountant", accountant, tuple(self._THEOREMS))
-        chosen = default_messages(asked.epsilon, asked.n) if messages is None else messages
-        bits = integer("messages", chosen, low=1, high=MAX_BITS // asked.n)
+        chosen = default_messages(self.epsilon, self.n) if messages is None else messages
+        bits = integer("messages", chosen, low=1, high=MAX_BITS // self.n)
         if how == "exact":
-            gamma = binary_response_gamma(*asked.budget, bits=bits)
+            gamma = binary_response_gamma(*self._budget, bits=bits)
         else:
             single = "exact" if how == "composition" else "csuzz19"
-            gamma = composed_gamma(*asked.budget, bits, accountant=single)
-        super().__init__(asked, how, bits, gamma)
+            gamma = composed_gamma(*self._budget, bits, accountant=single)
+        self._found(how, bits, gamma)
 
     def shuffle(
         self,

@@ -16,7 +16,6 @@ from ikos.accounting.vector_noise import Sensitivity, least_variance
 from ikos.accuracy import NoiseLaw, default_precision
 from ikos.aggregation.calibration import MAX_RELEASES, reports
 from ikos.baselines.base import (
-    Asked,
     Baseline,
     are_below,
     exact_sums,
@@ -132,9 +131,9 @@ class CentralDiscreteLaplace(Curator):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        asked = Asked.of(n, Bounds(lower, upper), epsilon, min_honest=1)
-        chosen = default_precision(asked.epsilon, asked.n) if precision is None else precision
-        super().__init__(asked, precision=integer("precision", chosen, low=1, high=MAX_PRECISION))
+        self._ask(n, Bounds(lower, upper), epsilon, min_honest=1)
+        chosen = default_precision(self.epsilon, self.n) if precision is None else precision
+        self._set(precision=integer("precision", chosen, low=1, high=MAX_PRECISION))
         self._claim(
             f"{self.domain}, precision={self.precision}",
             "discrete Laplace mechanism; sensitivity is the precision",
@@ -256,11 +255,11 @@ class CentralGaussian(Curator):
         integers: bool = False,
         releases: int = 1,
     ) -> None:
-        asked = Asked.of(n, domain, epsilon, delta, 1)
+        self._ask(n, domain, epsilon, delta, 1)
         made = encoding_of(domain, precision, integers, sensitivity)
         times = integer("releases", releases, low=1, high=MAX_RELEASES)
         # Concentrated privacy adds up over releases, as squares do.
-        unit = times * least_variance(asked.epsilon, asked.delta, Fraction(1))
+        unit = times * least_variance(self.epsilon, self.delta, Fraction(1))
 
         def variance(encoding: Encoding) -> Fraction:
             # Proportional to the square of the sensitivity: only their ratio matters.
@@ -270,9 +269,9 @@ class CentralGaussian(Curator):
             made = converge(
                 made,
                 lambda encoding: encoding.precision / math.sqrt(variance(encoding)),
-                math.sqrt(asked.n) / 2,
+                math.sqrt(self.n) / 2,
             )
-        super().__init__(asked, encoding=made, variance=variance(made), releases=times)
+        self._set(encoding=made, variance=variance(made), releases=times)
         promise = "while any two vectors that a user may have are within the promised sensitivity"
         self._claim(
             f"{self.domain}, precision={made.precision}, noise of variance "

@@ -31,7 +31,7 @@ from ikos.accounting.optimal_composition import (
 from ikos.accounting.solve import bisect_integers
 from ikos.accuracy import NoiseLaw, default_modulus
 from ikos.aggregation.calibration import MAX_RELEASES, reports
-from ikos.baselines.base import Asked, Baseline, columns_of
+from ikos.baselines.base import Baseline
 from ikos.baselines.correlated_noise_gkmps21 import (
     FLOODINGS,
     Flooded,
@@ -119,31 +119,6 @@ def user_variance(steps: int, g: float) -> float:
     return ((1 - g) * (k + f) ** 2 + f * (1 - f)) / (g * steps**2)
 
 
-def framed(
-    n: object,
-    domain: Ball,
-    epsilon: object,
-    delta: object,
-    min_honest: object,
-    releases: object,
-    seed: int,
-    bound: float,
-) -> tuple[Asked, KashinFrame, int]:
-    """Check what both protocols take; the last is for how many releases."""
-    asked = Asked.of(n, domain, epsilon, delta, min_honest)
-    number("epsilon", epsilon, high=MAX_LOCAL)
-    if not isinstance(domain, Ball):
-        raise TypeError(f"domain must be a Ball, got {type(domain).__name__}")
-    frame = KashinFrame(domain.dimension, seed, bound)
-    times = integer("releases", releases, low=1, high=MAX_RELEASES)
-    if times * frame.rows > MAX_COPIES:
-        raise ValueError(
-            f"releases must be at most {MAX_COPIES // frame.rows:,} for {frame.rows:,} "
-            f"coefficients, of which {MAX_COPIES:,} are accounted for together, got {times:,}"
-        )
-    return asked, frame, times
-
-
 @dataclass(frozen=True, init=False, repr=False)
 class CoefficientSums(Baseline):
     """Sums of the coefficients of Kashin's representation."""
@@ -153,6 +128,29 @@ class CoefficientSums(Baseline):
     releases: int
     precision: int
     proved_delta: float
+
+    def _frame(
+        self,
+        n: object,
+        domain: Ball,
+        epsilon: object,
+        delta: object,
+        min_honest: object,
+        releases: object,
+        seed: int,
+        bound: float,
+    ) -> None:
+        """Check and set what both protocols take."""
+        self._ask(n, domain, epsilon, delta, min_honest, (Ball,))
+        number("epsilon", epsilon, high=MAX_LOCAL)
+        frame = KashinFrame(domain.dimension, seed, bound)
+        times = integer("releases", releases, low=1, high=MAX_RELEASES)
+        if times * frame.rows > MAX_COPIES:
+            raise ValueError(
+                f"releases must be at most {MAX_COPIES // frame.rows:,} for {frame.rows:,} "
+                f"coefficients, of which {MAX_COPIES:,} are accounted for together, got {times:,}"
+            )
+        self._set(frame=frame, releases=times)
 
     @property
     def coefficients(self) -> int:
@@ -381,9 +379,9 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
         seed: int = 0,
         bound: float = KASHIN,
     ) -> None:
-        asked, frame, times = framed(n, domain, epsilon, delta, min_honest, releases, seed, bound)
-        many = times * frame.rows
-        eps, allowed, users = asked.epsilon, asked.delta, asked.n
+        self._frame(n, domain, epsilon, delta, min_honest, releases, seed, bound)
+        many = self.releases * self.coefficients
+        eps, allowed, users = self.epsilon, self.delta, self.n
         choice("flooding", flooding, FLOODINGS)
         share = number("central_share", central_share, low=0.001, high=0.999)
         steps = 0 if precision is None else integer("precision", precision, low=1, high=MAX_STEPS)
@@ -412,13 +410,10 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
         proved_delta = optimal_delta(round_down(eps), many, amplified, each)
         if proved_delta > allowed:
             raise ValueError(
-                f"delta must be larger for {frame.rows:,} coefficients: {proved_delta!r} "
+                f"delta must be larger for {self.coefficients:,} coefficients: {proved_delta!r} "
                 f"is proved, got {delta!r}"
             )
-        super().__init__(
-            asked,
-            frame=frame,
-            releases=times,
+        self._set(
             precision=p,
             proved_delta=proved_delta,
             sampling=g,
@@ -436,7 +431,7 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
             # many are not 0.
             float(g),
             (2 * p * self.coefficients - 1).bit_length(),
-            reports=reports(times),
+            reports=reports(self.releases),
         )
 
     def error(self, users: int) -> SumError:
@@ -568,9 +563,9 @@ class KashinPrivateSum(CoefficientSums):
         seed: int = 0,
         bound: float = KASHIN,
     ) -> None:
-        asked, frame, times = framed(n, domain, epsilon, delta, min_honest, releases, seed, bound)
-        eps, allowed, honest = asked.budget
-        copies = times * frame.rows
+        self._frame(n, domain, epsilon, delta, min_honest, releases, seed, bound)
+        eps, allowed, honest = self._budget
+        copies = self.releases * self.coefficients
         for_noise = round_down(allowed * (1 - SECRECY_SHARE))
         local = optimal_local_epsilon(round_down(eps), for_noise, copies)
         if precision is None:
@@ -579,26 +574,23 @@ class KashinPrivateSum(CoefficientSums):
         else:
             p = integer("precision", precision, low=1, high=1 << 20)
         rate = rate_down(Fraction(local) / p)
-        q = default_modulus(asked.n, p, NoiseLaw(rate, Fraction(asked.n, honest)))
+        q = default_modulus(self.n, p, NoiseLaw(rate, Fraction(self.n, honest)))
         with rounding(UP):
-            spare = exact(allowed * SECRECY_SHARE / times, UP)
+            spare = exact(allowed * SECRECY_SHARE / self.releases, UP)
             wanted = float_up(gmpy2.log2((1 + gmpy2.exp(exact(eps, UP))) / spare)) * (1 + 1e-14)
         # as for all coalitions: honest users' shares hide, whatever else is sent
-        count, sigma = _separate(honest, q, wanted, frame.rows)
+        count, sigma = _separate(honest, q, wanted, self.coefficients)
         # Lemma 5.2 with the level of all sums; a single honest user's values are the sums
         revealed = 0.0
         if not math.isinf(sigma):
             one = lemma_5_2(replace(count, sigma=sigma), eps).delta
             assert one is not None
-            revealed = times * one
+            revealed = self.releases * one
         noisy = optimal_delta(round_down(eps), copies, round_up(rate * p))
         proved_delta = (noisy + revealed) * (1 + 1e-15)
         if proved_delta > allowed:
             raise ValueError(f"delta: only {proved_delta!r} is proved, got {delta!r}")
-        super().__init__(
-            asked,
-            frame=frame,
-            releases=times,
+        self._set(
             precision=p,
             proved_delta=proved_delta,
             modulus=q,
@@ -617,7 +609,7 @@ class KashinPrivateSum(CoefficientSums):
             influence=math.sqrt(self.coefficients) * steps,
             sent=(self.coefficients * count.total, self.group.bits),
             random="noise and shares",
-            reports=reports(times),
+            reports=reports(self.releases),
         )
 
     @property
@@ -653,7 +645,7 @@ class KashinPrivateSum(CoefficientSums):
 
     def _users_of(self, view: View) -> int:
         rows = self.coefficients * self.messages.total
-        return int(columns_of(view, "shares", [self.modulus] * rows)[0].size)
+        return int(self._below(view, "shares", *[self.modulus] * rows)[0].size)
 
     def _totals(self, view: View, users: int) -> NDArray[np.float64]:
         sums = [self.group.sum(column) for column in view.columns]

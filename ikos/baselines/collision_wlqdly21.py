@@ -19,11 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import integer
 from ikos.accounting.wlqdly21 import (
     MAX_VALUES,
-    SupportVariances,
     collision_parameters,
     collision_variances,
 )
-from ikos.baselines.key_values import SetResponse, asked_for, events_of
+from ikos.baselines.key_values import SetResponse, events_of
 from ikos.domains import SparseTernary
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
@@ -222,12 +221,11 @@ class Collision(SetResponse):
         t: int | None = None,
         min_honest: int | None = None,
     ) -> None:
-        asked, most = asked_for(n, domain, epsilon, delta, local_epsilon, min_honest)
+        most = self._ask_local(n, domain, epsilon, delta, local_epsilon, min_honest)
         d, s = domain.dimension, domain.sparsity
-        given = asked.min_honest, d, s, asked.epsilon, asked.delta
+        given = self.min_honest, d, s, self.epsilon, self.delta
         found = collision_parameters(*given, most_local=most, t=t)
-        answers = Fraction(found.t, s)
-        super().__init__(asked, t=found.t, gamma=found.gamma, _answers=answers)
+        self._set(t=found.t, gamma=found.gamma)
         defined = "WLQDLY21, Definition 3, as answers from sets"
         # A message's support has 2d indicators: two differ by 2 sqrt(d)/(p - 1/t) at most. That
         # holds for every hash function; a random message moves the estimate by about
@@ -235,14 +233,11 @@ class Collision(SetResponse):
         self._respond(
             f"hashed to {self.t} values,",
             defined if self.delta else "WLQDLY21, Proposition 1",
+            Fraction(self.t, s),
+            variances=collision_variances(self.t, s, self.gamma),
             influence=2 * math.sqrt(d) / self._gain,
             bits=SEED_BITS + (self.t - 1).bit_length(),
         )
-
-    @property
-    def variances(self) -> SupportVariances:
-        """Variances of one user's part of the estimates."""
-        return collision_variances(self.t, self.domain.sparsity, self.gamma)
 
     @property
     def _gain(self) -> float:

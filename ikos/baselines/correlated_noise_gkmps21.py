@@ -27,7 +27,7 @@ from ikos.accounting.flooding_gkmps21 import (
     rate_down,
 )
 from ikos.accuracy import NoiseLaw
-from ikos.baselines.base import Asked, Baseline
+from ikos.baselines.base import Baseline
 from ikos.bounds import Bounds, whole
 from ikos.encoding import encode
 from ikos.errors import NoisySum, SumError
@@ -371,16 +371,16 @@ class CorrelatedNoise(Flooded):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
         choice("flooding", flooding, FLOODINGS)
         share = number("central_share", central_share, low=0.001, high=0.999)
         if exact := flag("integers", integers):
-            precision = asked.domain.whole_steps(precision)
+            precision = self.domain.whole_steps(precision)
         if precision is None:
-            precision = default_steps(share * asked.epsilon, asked.min_honest)
+            precision = default_steps(share * self.epsilon, self.min_honest)
         p = integer("precision", precision, low=1, high=MAX_STEPS)
-        noise = flooded(p, share, asked.epsilon, round_down(asked.delta), flooding)
-        super().__init__(asked, precision=p, flooding=flooding, integers=exact, noise=noise)
+        noise = flooded(p, share, self.epsilon, round_down(self.delta), flooding)
+        self._set(precision=p, flooding=flooding, integers=exact, noise=noise)
         self._state(
             str(self.domain),
             "GKMPS21, discrete Laplace and zero-sum floods; {how}",

@@ -29,7 +29,7 @@ from ikos.accounting.shuffled_response import (
     response_accountant,
     response_gamma,
 )
-from ikos.baselines.base import Asked, NumberBaseline, columns_of
+from ikos.baselines.base import NumberBaseline
 from ikos.bounds import Bounds
 from ikos.counts import SHUFFLERS
 from ikos.encoding import encode
@@ -60,8 +60,9 @@ class DigitProtocol(NumberBaseline):
     shuffler: str
     accountant: str
 
-    def __init__(self, asked: Asked, theorem: str, **found: object) -> None:
-        super().__init__(asked, **found)
+    def _found(self, theorem: str, **found: object) -> None:
+        """Set the parameters and claim what is proved of them."""
+        self._set(**found)
         digits = self.digits
         domains, gammas = digits.domains, ", ".join(f"{float(g):.4g}" for g in digits.gammas)
         bits: int | float = (sum(domains) - 1).bit_length()
@@ -130,8 +131,8 @@ class DigitProtocol(NumberBaseline):
         """Return each digit's answers, from 0; ValueError for what this protocol cannot send."""
         domains = self.digits.domains
         if self.shuffler == "parallel":
-            return list(columns_of(view, "digits", domains))
-        (column,) = columns_of(view, "labelled digits", [sum(domains)])
+            return list(self._below(view, "digits", *domains))
+        (column,) = self._below(view, "labelled digits", sum(domains))
         answers = [
             column[(column >= label) & (column < label + k)] - label
             for label, k in zip(self._labels, domains, strict=True)
@@ -202,9 +203,9 @@ class PrivacyBlanket(DigitProtocol):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta, min_honest)
-        name, honest = choice("accountant", accountant, ACCOUNTANTS), asked.min_honest
-        eps, small = asked.epsilon, asked.delta
+        self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        name, honest = choice("accountant", accountant, ACCOUNTANTS), self.min_honest
+        eps, small = self.epsilon, self.delta
         if precision is None:
             digits = optimized_digits(honest, eps, small, 1, composition="basic", accountant=name)
         else:
@@ -219,7 +220,7 @@ class PrivacyBlanket(DigitProtocol):
             proved = response_accountant(eps, honest, p + 1, gamma, accountant=name)
             digits = DigitParameters(p, (p + 1,), (1,), (gamma,), (proved,))
         theorem = THEOREMS[digits.accountants[0]]
-        super().__init__(asked, theorem, digits=digits, shuffler="parallel", accountant=name)
+        self._found(theorem, digits=digits, shuffler="parallel", accountant=name)
 
     @property
     def precision(self) -> int:
@@ -297,8 +298,8 @@ class RecursiveSum(DigitProtocol):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta, min_honest)
-        given = asked.min_honest, asked.epsilon, asked.delta
+        self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        given = self.min_honest, self.epsilon, self.delta
         m = integer("messages", messages, low=1, high=MAX_MESSAGES)
         whose = choice("parameters", parameters, PARAMETERS)
         allowed = COMPOSITIONS if whose == "optimized" else COMPOSITIONS[1:]
@@ -318,8 +319,7 @@ class RecursiveSum(DigitProtocol):
         if digits.accountants:
             each = [THEOREMS[known] for known in ACCOUNTANTS if known in digits.accountants]
             theorem = "; ".join([f"{adding} composition"] * (len(digits.domains) > 1) + each)
-        super().__init__(
-            asked,
+        self._found(
             theorem,
             digits=digits,
             shuffler=kind,

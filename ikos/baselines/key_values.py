@@ -10,7 +10,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import flag, number, validate_users
 from ikos.accounting.wlqdly21 import SupportVariances, local_epsilon, set_response_theorem
 from ikos.aggregation.protocol import MAX_EPSILON, MIN_EPSILON
-from ikos.baselines.base import Asked, Baseline, clear_view, draw_subsets
+from ikos.baselines.base import Baseline, draw_subsets
 from ikos.bounds import MAX_BOUND, Bounds
 from ikos.domains import Box, SparseTernary
 from ikos.encoding import encode
@@ -96,19 +96,43 @@ class KeyValueBaseline(Baseline):
         In addition to a shuffled guarantee, what each message must guarantee by itself at least.
     min_honest : int, optional
         How many users answer at random as asked; by default ``n``, and 1 if delta is 0.
+
+    Attributes
+    ----------
+    variances : SupportVariances
+        Variances of one user's part of the estimates.
+    local_epsilon : float
+        What each message guarantees by itself, with delta 0, rounded up.
     """
 
     domain: SparseTernary
 
-    @property
-    @abstractmethod
-    def variances(self) -> SupportVariances:
-        """Variances of one user's part of the estimates."""
+    variances: SupportVariances
+    local_epsilon: float
 
-    @property
-    @abstractmethod
-    def local_epsilon(self) -> float:
-        """What each message guarantees by itself, with delta 0, rounded up."""
+    def _ask_local(
+        self,
+        n: object,
+        domain: SparseTernary,
+        epsilon: object,
+        delta: object,
+        least: object,
+        min_honest: object,
+    ) -> Fraction | None:
+        """Check and set what all these protocols take; return the local epsilon ``least``."""
+        shuffled = bool(number("delta", delta, low=0, below=1))
+        if min_honest is None and not shuffled:
+            min_honest = 1  # a message that no one else need hide
+        small = delta if shuffled else None
+        self._ask(n, domain, epsilon, small, min_honest, (SparseTernary,))
+        if least is None:
+            return None
+        if not shuffled:
+            raise ValueError(
+                "local_epsilon is for a shuffled guarantee, with delta > 0; without a shuffler "
+                "epsilon is the local one"
+            )
+        return number("local_epsilon", least, low=MIN_EPSILON, high=MAX_EPSILON)
 
     @abstractmethod
     def _counts(self, column: NDArray[Any]) -> NDArray[np.float64]:
@@ -118,23 +142,37 @@ class KeyValueBaseline(Baseline):
     def _valid(self, column: NDArray[Any]) -> bool:
         """Whether messages are of this protocol."""
 
-    @property
-    def _exactly(self) -> bool:
-        """Whether vectors must have as many entries as the sparsity."""
-        return False
+    _exactly: ClassVar[bool] = False
+    """Whether vectors must have as many entries as the sparsity."""
 
-    def _state(self, settings: str, theorem: str, *, influence: float, bits: int) -> None:
+    @property
+    def _events(self) -> int:
+        """Events that are counted: each sign of each coordinate."""
+        return 2 * self.dimension
+
+    def _state(
+        self,
+        settings: str,
+        theorem: str,
+        *,
+        local_epsilon: float,
+        variances: SupportVariances,
+        influence: float,
+        bits: int,
+    ) -> None:
         """Claim the guarantee of each message by itself, or of all of them shuffled."""
+        self._set(variances=variances, local_epsilon=local_epsilon)
+        local = not self.delta
         conditions = ["of each message by itself: no one is trusted"]
-        if self.delta:
-            local = f"({at_least(self.local_epsilon, 4)}, 0)-private by itself"
+        if not local:
+            alone = f"({at_least(self.local_epsilon, 4)}, 0)-private by itself"
             conditions = [
                 self._answering,
                 "while the shuffler does not collude with the analyzer",
-                f"each message is {local}, also without the shuffler",
+                f"each message is {alone}, also without the shuffler",
             ]
         text = f"{self.domain}, {settings}"
-        self._claim(text, theorem, *conditions, influence=influence, sent=(1, bits))
+        self._claim(text, theorem, *conditions, influence=influence, sent=(1, bits), local=local)
 
     def error(self, users: int) -> SumError:
         """Return what is known of the error of a sum over this many users: exact variances."""
@@ -152,25 +190,11 @@ class KeyValueBaseline(Baseline):
         users = validate_users(users, self.n)
         return math.sqrt(users * max(self.variances.present, self.variances.absent))
 
-    def shuffle(
-        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
-    ) -> View:
-        """Return what the analyzer sees: messages mixed by one shuffler.
-
-        For a local guarantee, delta = 0, every message, and whose it is.
-        """
-        if self.delta:
-            return super().shuffle(messages, rng, order=order)
-        self._arrived(messages, order, rows=1)
-        return clear_view(messages)
-
     def _column(self, view: View) -> NDArray[Any]:
-        columns = view.columns if self.delta else (view.clear,)
-        others = view.clear is not None if self.delta else bool(view.columns)
-        if others or len(columns) != 1 or columns[0] is None or not self._valid(columns[0]):
-            where = "in one column" if self.delta else "in clear"
-            raise ValueError(f"view must hold one message of each user, {where}, of this protocol")
-        return columns[0]
+        (column,) = self._columns(view, "one message of each user")
+        if not self._valid(column):
+            raise ValueError("view must hold messages of this protocol; there are others")
+        return column
 
     def _users_of(self, view: View) -> int:
         return int(self._column(view).size)
@@ -188,60 +212,30 @@ class KeyValueBaseline(Baseline):
 
 @dataclass(frozen=True, init=False, repr=False)
 class SetResponse(KeyValueBaseline):
-    """A message that is one of a set's answers, or with probability ``gamma`` any answer.
-
-    ``answers`` is one over the share of a user's own answers among all that a message can be.
-    """
+    """A message that is one of a set's answers, or with probability ``gamma`` any answer."""
 
     gamma: Fraction
-    _answers: Fraction
 
     def _respond(
         self,
         settings: str,
         response: str,
+        answers: int | Fraction,
         *,
-        influence: float,
-        bits: int,
         accounted: Fraction | None = None,
+        **more: Any,
     ) -> None:
-        """Claim what the accountant proves of a response, which counts ``accounted`` answers."""
+        """Claim what is proved of a response.
+
+        ``answers`` is one over the share of a user's own answers among all that a message can be;
+        the accountant counts ``accounted``, if not these.
+        """
         theorem = response
         if self.delta:
-            given = self.epsilon, self.delta, self.min_honest, accounted or self._answers
+            given = self.epsilon, self.delta, self.min_honest, accounted or answers
             theorem += f": {set_response_theorem(*given, self.gamma)}"
         settings += f" answered at random with probability {float(self.gamma):.4g}"
-        self._state(settings, theorem, influence=influence, bits=bits)
-
-    @property
-    def local_epsilon(self) -> float:
-        """What each message guarantees by itself, with all that counts, rounded up."""
-        return local_epsilon(self._answers, self.gamma)
-
-
-def asked_for(
-    n: object,
-    domain: SparseTernary,
-    epsilon: object,
-    delta: object,
-    local_epsilon: object,
-    min_honest: object,
-) -> tuple[Asked, Fraction | None]:
-    """Check what all protocols for key-value data take; the second is the local epsilon."""
-    if not isinstance(domain, SparseTernary):
-        raise TypeError(f"domain must be a SparseTernary, got {type(domain).__name__}")
-    shuffled = bool(number("delta", delta, low=0, below=1))
-    if min_honest is None and not shuffled:
-        min_honest = 1  # a message that no one else need hide
-    asked = Asked.of(n, domain, epsilon, delta if shuffled else None, min_honest)
-    if local_epsilon is None:
-        return asked, None
-    if not shuffled:
-        raise ValueError(
-            "local_epsilon is for a shuffled guarantee, with delta > 0; without a shuffler "
-            "epsilon is the local one"
-        )
-    return asked, number("local_epsilon", local_epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
+        self._state(settings, theorem, local_epsilon=local_epsilon(answers, self.gamma), **more)
 
 
 def events_of(rows: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import validate_users
 from ikos.accuracy import NoiseLaw
-from ikos.baselines.base import Asked, ClearBaseline, exact_sums
+from ikos.baselines.base import NumberBaseline, exact_sums
 from ikos.baselines.central import FINE
 from ikos.bounds import Bounds
 from ikos.encoding import encode
@@ -23,7 +23,7 @@ from ikos.shuffling import View
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class LocalLaplace(ClearBaseline):
+class LocalLaplace(NumberBaseline):
     """Local Laplace: each user sends its value plus noise of scale 1 / epsilon.
 
     Like `CentralLaplace`, with exact discrete Laplace noise on a grid of 2^32 steps. The analyzer
@@ -45,13 +45,14 @@ class LocalLaplace(ClearBaseline):
     def __init__(
         self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
     ) -> None:
-        super().__init__(Asked.of(n, Bounds(lower, upper), epsilon, min_honest=1))
+        self._ask(n, Bounds(lower, upper), epsilon, min_honest=1)
         self._claim(
             str(self.domain),
             "discrete Laplace mechanism on each value",
             influence=math.inf,  # noise can have any size, and so can a message
             sent=(1, 64),
             random="draws of noise",
+            local=True,
         )
 
     @property
@@ -70,4 +71,8 @@ class LocalLaplace(ClearBaseline):
         return np.asarray(encode(self.domain.unit(values), FINE, rng) + noise)[np.newaxis]
 
     def _totals(self, view: View, users: int) -> float:
-        return self.domain.total(Fraction(int(exact_sums(self._clear(view))), FINE), users)
+        total = int(exact_sums(self._columns(view, "numbers")[0]))
+        return self.domain.total(Fraction(total, FINE), users)
+
+    def _users_of(self, view: View) -> int:
+        return int(self._columns(view, "numbers")[0].size)

@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import check_participation, choice, reject_masked
 from ikos.accounting.wlqdly21 import (
-    SupportVariances,
     pckv_grr_variances,
     pckv_ue_variances,
     privkv_variances,
@@ -26,7 +25,7 @@ from ikos.accounting.wlqdly21 import (
     set_response_gamma,
 )
 from ikos.baselines.base import are_below
-from ikos.baselines.key_values import KeyValueBaseline, SetResponse, asked_for, events_of
+from ikos.baselines.key_values import KeyValueBaseline, SetResponse, events_of
 from ikos.domains import SparseTernary
 from ikos.modular import blocks
 from ikos.randomized_response import respond
@@ -108,20 +107,17 @@ class PrivKV(SetResponse):
         local_epsilon: float | Fraction | None = None,
         min_honest: int | None = None,
     ) -> None:
-        asked, most = asked_for(n, domain, epsilon, delta, local_epsilon, min_honest)
-        gamma = set_response_gamma(*asked.budget, ANSWERS, most_local=most)
-        super().__init__(asked, gamma=gamma, _answers=Fraction(ANSWERS))
+        most = self._ask_local(n, domain, epsilon, delta, local_epsilon, min_honest)
+        gamma = set_response_gamma(*self._budget, ANSWERS, most_local=most)
+        self._set(gamma=gamma)
         self._respond(
             "a coordinate",
             "randomized response on three values of a random key",
+            ANSWERS,
+            variances=privkv_variances(self.dimension, domain.sparsity, gamma),
             influence=2 * self._scale,  # from one sign of a key to the other
             bits=(ANSWERS * domain.dimension - 1).bit_length(),
         )
-
-    @property
-    def variances(self) -> SupportVariances:
-        """Variances of one user's part of the estimates."""
-        return privkv_variances(self.domain.dimension, self.domain.sparsity, self.gamma)
 
     @property
     def _scale(self) -> float:
@@ -179,7 +175,7 @@ class PCKVGRR(SetResponse):
     """
 
     sampling: str
-    gamma: Fraction
+    _exactly: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -192,32 +188,20 @@ class PCKVGRR(SetResponse):
         sampling: str = "counted",
         min_honest: int | None = None,
     ) -> None:
-        asked, most = asked_for(n, domain, epsilon, delta, local_epsilon, min_honest)
+        most = self._ask_local(n, domain, epsilon, delta, local_epsilon, min_honest)
         k = _share(domain, choice("sampling", sampling, SAMPLINGS))
-        gamma = set_response_gamma(*asked.budget, k, most_local=most)
-        own = _share(domain, "counted")
-        super().__init__(asked, sampling=sampling, gamma=gamma, _answers=own)
+        gamma = set_response_gamma(*self._budget, k, most_local=most)
+        self._set(sampling=sampling, gamma=gamma)
         plain = "PCKV-GRR, randomized response on the events"
         self._respond(
             "an event",
             plain if sampling == "published" else "PCKV-GRR, an answer from a set",
+            _share(domain, "counted"),
+            variances=pckv_grr_variances(self.dimension, domain.sparsity, gamma),
             influence=2 * self._scale,  # from one sign of a key to the other
             bits=(self._events - 1).bit_length(),
             accounted=k,
         )
-
-    @property
-    def variances(self) -> SupportVariances:
-        """Variances of one user's part of the estimates."""
-        return pckv_grr_variances(self.domain.dimension, self.domain.sparsity, self.gamma)
-
-    @property
-    def _events(self) -> int:
-        return 2 * self.domain.dimension
-
-    @property
-    def _exactly(self) -> bool:
-        return True
 
     @property
     def _scale(self) -> float:
@@ -295,37 +279,25 @@ class PCKVUE(KeyValueBaseline):
         local_epsilon: float | Fraction | None = None,
         min_honest: int | None = None,
     ) -> None:
-        asked, most = asked_for(n, domain, epsilon, delta, local_epsilon, min_honest)
-        super().__init__(asked, q=raised(*asked.budget, most_local=most))
+        most = self._ask_local(n, domain, epsilon, delta, local_epsilon, min_honest)
+        self._set(q=raised(*self._budget, most_local=most))
         theorem = "PCKV-UE, optimized unary encoding"
         if self.delta:
             theorem += ", and clones (FMT21, Theorem 3.1)"
         self._state(
             f"bits raised with probability {float(self.q):.4g}",
             theorem,
+            # near q = 1/2 the odds are near 1: a rational difference loses nothing there
+            local_epsilon=math.log1p(float((1 - 2 * self.q) / self.q)) * (1 + 1e-12),
+            variances=pckv_ue_variances(domain.sparsity, self.q),
             # from the bits of all keys' one sign to those of the other
             influence=2 * math.sqrt(domain.dimension) * self._scale,
             bits=self._events,
         )
 
     @property
-    def variances(self) -> SupportVariances:
-        """Variances of one user's part of the estimates."""
-        return pckv_ue_variances(self.domain.sparsity, self.q)
-
-    @property
-    def local_epsilon(self) -> float:
-        """What each message guarantees by itself, ln(1/q - 1), rounded up."""
-        # near q = 1/2 the odds are near 1: a rational difference, so that nothing is lost there
-        return math.log1p(float((1 - 2 * self.q) / self.q)) * (1 + 1e-12)
-
-    @property
     def _scale(self) -> float:
         return self.domain.sparsity / float(Fraction(1, 2) - self.q)
-
-    @property
-    def _events(self) -> int:
-        return 2 * self.domain.dimension
 
     @property
     def _bytes(self) -> int:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import validate_users
 from ikos.accounting.sample_threshold import best_sample_threshold, suppression
-from ikos.baselines.base import Asked, NumberBaseline, numbers_of, published
+from ikos.baselines.base import NumberBaseline, numbers_of, published
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
@@ -111,11 +111,9 @@ class SampleAndThreshold(NumberBaseline):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta)
-        best = best_sample_threshold(asked.epsilon, asked.delta, asked.n)
-        super().__init__(
-            asked, sampling=best.sampling, threshold=best.threshold, _mean_square=best.mse
-        )
+        self._ask(n, Bounds(lower, upper), epsilon, delta)
+        best = best_sample_threshold(self.epsilon, self.delta, self.n)
+        self._set(sampling=best.sampling, threshold=best.threshold, _mean_square=best.mse)
         self._claim(
             f"{self.domain}, sampled with probability {float(best.sampling):.4g}, threshold "
             f"{best.threshold}",

@@ -30,7 +30,7 @@ from ikos.accounting.scm22 import (
 )
 from ikos.accounting.shuffled_response import THEOREMS
 from ikos.aggregation.protocol import BLOCK
-from ikos.baselines.base import Asked, Baseline, columns_of, draw_subsets
+from ikos.baselines.base import Baseline, draw_subsets
 from ikos.domains import Box
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
@@ -119,10 +119,8 @@ class SampledCoordinates(Baseline):
         min_honest: int | None = None,
         centre: float | None = None,
     ) -> None:
-        asked = Asked.of(n, domain, epsilon, delta, min_honest)
-        eps, small, honest = asked.epsilon, asked.delta, asked.min_honest
-        if not isinstance(domain, Box):
-            raise TypeError(f"domain must be a Box, got {type(domain).__name__}")
+        self._ask(n, domain, epsilon, delta, min_honest, (Box,))
+        eps, small, honest = self.epsilon, self.delta, self.min_honest
         draw = choice("sampling", sampling, SAMPLINGS)
         kind = choice("parameters", parameters, PARAMETERS)
         middle = (domain.lower + domain.upper) / 2
@@ -141,9 +139,7 @@ class SampledCoordinates(Baseline):
             part = (Fraction(middle) - Fraction(domain.lower)) / _width(domain)
             answers = _exact(eps, small, honest, d, t, k, draw, part)
             proved = round_up(small)
-        super().__init__(
-            asked, answers=answers, centre=middle, parameters=kind, proved_delta=proved
-        )
+        self._set(answers=answers, centre=middle, parameters=kind, proved_delta=proved)
         many = "one coordinate" if self.messages == 1 else f"{self.messages} coordinates"
         alone = "while no shuffler colludes with the analyzer"
         if self.messages > 1:
@@ -331,7 +327,7 @@ class SampledCoordinates(Baseline):
 
     def _users_of(self, view: View) -> int:
         each = self.messages if self.answers.sampling == "uniform" else 1
-        size = int(columns_of(view, "answers about coordinates", self._ends)[0].size)
+        size = int(self._below(view, "answers about coordinates", *self._ends)[0].size)
         if size % each:
             raise ValueError(f"view must hold {self.messages} messages of each user, got {view!r}")
         return size // each

@@ -24,7 +24,7 @@ from ikos.accuracy import Noise, NoiseLaw, default_precision, log_chernoff
 from ikos.aggregation import SecureSum
 from ikos.aggregation.private_sum import checked_modulus, checked_precision
 from ikos.aggregation.shuffled_sum import alone, unproved_conditions
-from ikos.baselines.base import Asked, NumberBaseline
+from ikos.baselines.base import NumberBaseline
 from ikos.bounds import Bounds
 from ikos.counts import MessageCount, least, proved
 from ikos.counts.private import lemma_5_2
@@ -83,6 +83,46 @@ class NoiseOverSecureSum(NumberBaseline):
     def _law(self, users: int) -> Noise:
         """Return the distribution of the sum of this many users' noise, in steps."""
 
+    def _hide(
+        self,
+        q: int,
+        delta: Fraction,
+        messages: object,
+        analysis: str,
+        shuffler: str,
+        clear: bool,
+    ) -> MessageCount:
+        """Set a secure sum that hides all but the sum, for delta; return what is proved of it.
+
+        By BBGN20, Lemma 5.2, whatever the noise: if the sum of min_honest users is (epsilon, d)-
+        private and their views of equal sums are within total variation 2^-sigma, then the view is
+        (epsilon, d + (1 + e^epsilon) 2^-sigma)-private. What further honest users send is the
+        adversary's. ``messages.delta`` is (1 + e^epsilon) 2^-sigma, rounded up; 1.0 where a given
+        number of messages proves nothing. One honest user's value is the sum, hidden by the noise.
+        """
+        users = (self.min_honest, self.min_honest)
+        how: dict[str, Any] = {
+            "analysis": checked_analysis(analysis),
+            "shuffler": choice("shuffler", shuffler, SHUFFLERS),
+            "clear_share": flag("clear_share", clear),
+        }
+        if messages is None:
+            with rounding(UP):
+                odds = 1 + gmpy2.exp(exact(self.epsilon, UP))
+                level = float_up(gmpy2.log2(odds / exact(delta, DOWN)))
+            count = least(users, q, level, **how)
+            total = count.total
+        else:
+            total = integer("messages", messages, low=1, high=MAX_MESSAGES)
+            count = proved(users, q, max(0, total - int(clear)), **how)
+        secure_sum = SecureSum(self.n, q, messages=total, min_honest=self.min_honest, **how)
+        if math.isinf(count.sigma):
+            count = replace(count, delta=0.0, theorem=f"BBGN20, Lemma 5.2, with {count.theorem}")
+        else:
+            count = lemma_5_2(count, self.epsilon)
+        self._set(secure_sum=secure_sum, messages=count)
+        return count
+
     @property
     def modulus(self) -> int:
         """Order of the group."""
@@ -129,46 +169,6 @@ class NoiseOverSecureSum(NumberBaseline):
         z = self.secure_sum.analyze(view)
         steps = decode(z, users, self.precision, self.modulus)
         return self.domain.total(Fraction(steps, self.precision), users)
-
-
-def hidden(
-    asked: Asked,
-    q: int,
-    delta: Fraction,
-    messages: object,
-    analysis: str,
-    shuffler: str,
-    clear: bool,
-) -> tuple[MessageCount, SecureSum]:
-    """Return what is proved of a secure sum that hides all but the sum for delta, and the sum.
-
-    By BBGN20, Lemma 5.2, whatever the noise: if the sum of min_honest users is (epsilon, d)-
-    private and their views of equal sums are within total variation 2^-sigma, then the view is
-    (epsilon, d + (1 + e^epsilon) 2^-sigma)-private. What further honest users send is the
-    adversary's. ``messages.delta`` is (1 + e^epsilon) 2^-sigma, rounded up; 1.0 where a given
-    number of messages proves nothing. One honest user's value is the sum, hidden by the noise.
-    """
-    users = (asked.min_honest, asked.min_honest)
-    how: dict[str, Any] = {
-        "analysis": checked_analysis(analysis),
-        "shuffler": choice("shuffler", shuffler, SHUFFLERS),
-        "clear_share": flag("clear_share", clear),
-    }
-    if messages is None:
-        with rounding(UP):
-            odds = 1 + gmpy2.exp(exact(asked.epsilon, UP))
-            level = float_up(gmpy2.log2(odds / exact(delta, DOWN)))
-        count = least(users, q, level, **how)
-        total = count.total
-    else:
-        total = integer("messages", messages, low=1, high=MAX_MESSAGES)
-        count = proved(users, q, max(0, total - int(clear)), **how)
-    secure_sum = SecureSum(asked.n, q, messages=total, min_honest=asked.min_honest, **how)
-    if math.isinf(count.sigma):
-        count = replace(count, delta=0.0, theorem=f"BBGN20, Lemma 5.2, with {count.theorem}")
-    else:
-        count = lemma_5_2(count, asked.epsilon)
-    return count, secure_sum
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -218,13 +218,13 @@ class DesignatedNoise(NoiseOverSecureSum):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta)
+        self._ask(n, Bounds(lower, upper), epsilon, delta)
         if precision is None:
-            precision = default_precision(asked.epsilon, asked.n)
+            precision = default_precision(self.epsilon, self.n)
         p = checked_precision(precision)
-        q = checked_modulus(modulus, asked.n, p, NoiseLaw(asked.epsilon / p, Fraction(1)), analysis)
-        count, sums = hidden(asked, q, asked.delta, messages, analysis, shuffler, clear_share)
-        super().__init__(asked, precision=p, messages=count, secure_sum=sums)
+        q = checked_modulus(modulus, self.n, p, NoiseLaw(self.epsilon / p, Fraction(1)), analysis)
+        count = self._hide(q, self.delta, messages, analysis, shuffler, clear_share)
+        self._set(precision=p)
         assert count.delta is not None
         self._state(
             "discrete Laplace mechanism",
@@ -360,8 +360,8 @@ class SparseNoise(NoiseOverSecureSum):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta, min_honest)
-        eps, allowed, honest = asked.epsilon, asked.delta, asked.min_honest
+        self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        eps, allowed, honest = self.epsilon, self.delta, self.min_honest
         by_law = choice("accountant", accountant, ACCOUNTANTS) == "exact"
 
         def needed(delta: Fraction, p: int) -> Fraction:
@@ -375,17 +375,15 @@ class SparseNoise(NoiseOverSecureSum):
             first = default_precision(eps, math.ceil(1 / published_chance(honest, spare)))
             precision = default_precision(eps, math.ceil(1 / needed(spare, first)))
         p = checked_precision(precision)
-        most = SparseLaw(eps / p, needed(spare, p), asked.n)
-        q = checked_modulus(modulus, asked.n, p, most, analysis)
+        most = SparseLaw(eps / p, needed(spare, p), self.n)
+        q = checked_modulus(modulus, self.n, p, most, analysis)
         hiding = allowed * HIDING_SHARE
-        count, sums = hidden(asked, q, hiding, messages, analysis, shuffler, clear_share)
+        count = self._hide(q, hiding, messages, analysis, shuffler, clear_share)
         assert count.delta is not None
         # a larger delta for the noise takes less noise, for which the modulus is large enough too
         chance = needed(max(spare, allowed - Fraction(count.delta)), p)
         spent = divergence(honest, chance, eps / p, p) if by_law else silence(honest, chance)
-        super().__init__(
-            asked, precision=p, messages=count, secure_sum=sums, chance=chance, noise_delta=spent
-        )
+        self._set(precision=p, chance=chance, noise_delta=spent)
         self._state(
             f"SCRCS11, noise of random users, delta {at_least(spent, 3)}",
             min(1.0, round_up(Fraction(spent) + Fraction(count.delta))),

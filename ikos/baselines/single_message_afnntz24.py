@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import integer, validate_users
 from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
 from ikos.accounting.solve import bisect_integers
-from ikos.baselines.base import Asked, Baseline, columns_of, exact_sums
+from ikos.baselines.base import Baseline, exact_sums
 from ikos.bounds import Bounds
 from ikos.domains import Ball, Box
 from ikos.encoding import encode
@@ -190,10 +190,8 @@ class SingleMessageGrid(Baseline):
         levels: int | None = None,
         min_honest: int | None = None,
     ) -> None:
-        asked = Asked.of(n, domain, epsilon, delta, min_honest)
-        users, honest, eps, small = asked.n, asked.min_honest, asked.epsilon, asked.delta
-        if not isinstance(domain, Box | Ball):
-            raise TypeError(f"domain must be a Box or a Ball, got {type(domain).__name__}")
+        self._ask(n, domain, epsilon, delta, min_honest, (Box, Ball))
+        users, honest, eps, small = self.n, self.min_honest, self.epsilon, self.delta
         d, ball = domain.dimension, isinstance(domain, Ball)
         if d > MAX_GRID_DIMENSION:
             raise _too_large(d, users, honest, eps, small, ball=ball)
@@ -216,7 +214,7 @@ class SingleMessageGrid(Baseline):
             )
         points = _points(r, d)
         gamma = response_gamma(eps, small, honest, points)
-        super().__init__(asked, levels=r, gamma=gamma)
+        self._set(levels=r, gamma=gamma)
         proof = response_accountant(eps, honest, points, gamma)
         self._claim(
             f"{domain}, {r} steps of each coordinate, a random point with probability "
@@ -289,7 +287,7 @@ class SingleMessageGrid(Baseline):
         return respond(points, self.points, self.gamma, rng)[np.newaxis]
 
     def _users_of(self, view: View) -> int:
-        return int(columns_of(view, "points", [self.points])[0].size)
+        return int(self._below(view, "points", self.points)[0].size)
 
     def _totals(self, view: View, users: int) -> NDArray[np.float64]:
         # Points are below 2^40, so that they fit; 10^9 steps of 2^40 would not add up in int64.
