@@ -132,9 +132,9 @@ class Baseline(BaseProtocol):
         In the local model there is no shuffler: the analyzer sees who sent what. ``order`` is
         "sorted" or "permuted", as for `ikos.SecureSum.shuffle`.
         """
+        self._arrived(messages, order, rows=int(self._sent[0]))
         if not self._local:
             return super().shuffle(messages, rng, order=order)
-        self._arrived(messages, order, rows=1)
         clear = messages[0].copy()
         clear.setflags(write=False)
         return View((), clear)

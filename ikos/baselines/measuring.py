@@ -21,19 +21,19 @@ MAX_RUN = 10**8
 """Most messages of one run that is measured."""
 
 KURTOSIS = 6
-"""Of Laplace noise; no error here has tails as heavy, but for what is likelier to be seen."""
+"""Of Laplace noise, whose tails are about the heaviest of all errors here."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Errors of runs on data whose sum is known. Not private: they say what the sum is.
+    """Errors of runs on data whose sum is known. Not private: they reveal the sum.
 
     Attributes
     ----------
     errors : tuple of float
-        Estimate minus true sum, of each run, in the data's units; of vectors, its Euclidean norm.
+        Estimate minus true sum of each run, in the data's units; for vectors its Euclidean norm.
     seconds : float
-        Time of one run, on average.
+        Average time of one run.
     """
 
     errors: tuple[float, ...]
@@ -41,7 +41,7 @@ class Measurement:
 
     @property
     def runs(self) -> int:
-        """How many."""
+        """Number of runs."""
         return len(self.errors)
 
     @property
@@ -63,10 +63,10 @@ class Measurement:
 
         Notes
         -----
-        Of runs whose errors are normal, the sum of squares has a chi-square distribution with a
-        degree of freedom for each run. Here there are ``2 / (kurtosis - 1)`` for each, which gives
-        the mean square the right variance, at the kurtosis of Laplace noise, 6: where errors are
-        nearer to normal, as in most protocols, the interval is wider than it must be.
+        If errors are normal, the sum of their squares has a chi-square distribution with one
+        degree of freedom for each run. Here each run counts ``2 / (kurtosis - 1)`` degrees, with
+        the kurtosis of Laplace noise, 6, so that the mean square has the right variance. For errors
+        nearer to normal, as in most protocols, the interval is wider than necessary.
         """
         from scipy.special import chdtri
 
@@ -90,15 +90,15 @@ def measure(
     Parameters
     ----------
     row : ComparisonRow or SumProtocol
-        Of a comparison, where there is that protocol; or any protocol itself, also one of your own.
+        A row of a comparison that has a protocol, or any protocol, also one of your own.
     values : (n,) or (n, d) array_like of float
         All users' values, of the protocol's domain.
     runs : int
-        How often, at least 1.
+        Number of runs, at least 1.
     rng : RandomSource, optional
         Secure randomness by default.
     progress : callable, optional
-        Called with how many runs are done and of how many.
+        Called with the number of runs done and their total number.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def measure(
     True
     """
     many = integer("runs", runs, low=1)
-    checked_progress(progress)
+    report = checked_progress(progress)
     protocol, counted = _measured(row)
     sent = protocol.cost().messages
     if sent > MAX_RUN and not counted:
@@ -131,8 +131,7 @@ def measure(
     for done in range(1, many + 1):
         off = np.ravel(protocol.run(checked, source).estimate) - truth
         errors.append(float(off[0] if checked.ndim == 1 else np.linalg.norm(off)))
-        if progress is not None:
-            progress(done, many)
+        report(done, many)
     return Measurement(tuple(errors), (time.perf_counter() - began) / many)
 
 

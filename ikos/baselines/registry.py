@@ -1,8 +1,4 @@
-"""All protocols for sums side by side: what each asks of its users, and how far off it can be.
-
-`comparison` makes each protocol that there is for a domain, for the same users and the same
-guarantee, or says why there is none; `measure` runs one of them, or any other.
-"""
+"""All protocols for sums: a registry, and a comparison of what each costs and how far off it is."""
 
 from __future__ import annotations
 
@@ -11,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from ikos._validation import choice, integer, quote
@@ -40,37 +37,37 @@ MODELS = ("central", "shuffle", "local")
 
 @dataclass(frozen=True)
 class ProtocolSpec:
-    """A protocol, not yet made for any users.
+    """An entry of the registry: how to make a protocol for given users.
 
     Attributes
     ----------
     key : str
-        What it is called in programs; it does not change.
+        Its name in programs; it does not change.
     name, source : str
-        What it is called by people, and the paper that it is from.
-    model : {"central", "shuffle", "local"}
-        Whom its users trust.
+        Its name for people, and the paper that it is from.
     made_by : callable
         Makes it: the protocol's class.
+    model : {"central", "shuffle", "local"}
+        Whom its users trust.
     domains : tuple of type
         The domains that it is for; `ikos.bounds.Bounds` for numbers.
     options : mapping
         Further arguments.
     note : str or None
-        A special trust assumption, or what it does for a domain that it is not made for.
+        A special trust assumption, or how it treats a domain that it is not made for.
     pure : bool
         Whether its delta is 0, so that it takes none.
     honest : {"counted", "all", "any"}
         Whether it takes ``min_honest``, needs all users, or protects each without the others.
     counted : bool
-        Whether a run draws how often each message is sent, and not the messages one by one.
+        Whether a run draws how often each message is sent, rather than each message.
     """
 
     key: str
     name: str
     source: str
-    model: str
     made_by: Callable[..., SumProtocol]
+    model: str = "shuffle"
     domains: tuple[type[Domain], ...] = (Bounds,)
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     note: str | None = None
@@ -112,11 +109,11 @@ class ComparisonRow(Printed):
     Attributes
     ----------
     spec : ProtocolSpec
-        Which.
+        Its entry in the registry.
     protocol : SumProtocol or None
-        As it was made.
+        The protocol, made for these users.
     reason : str or None
-        Why it was not, in one line.
+        Why there is none, in one line.
     """
 
     spec: ProtocolSpec
@@ -134,7 +131,7 @@ class ComparisonRow(Printed):
 
     @property
     def key(self) -> str:
-        """What it is called in programs."""
+        """Its name in programs."""
         return self.spec.key
 
     @property
@@ -168,11 +165,11 @@ class ComparisonRow(Printed):
 
     @property
     def influence(self) -> float | None:
-        """Greatest difference that one user's messages can make to the sum, in the data's units."""
+        """Greatest change of the sum by one user's messages, in the data's units."""
         return None if self.protocol is None else self.protocol.influence
 
     def as_dict(self) -> dict[str, str | int | float | None]:
-        """Return numbers and words by name, as a row of a data frame: None where there is none."""
+        """Return a row of a data frame: numbers and words by name, None where there is none."""
         found = self.guarantee
         return {
             "key": self.key,
@@ -195,29 +192,16 @@ def _sampled(n: int, domain: Box | Ball, *spent: Fraction, **options: Any) -> Su
     return SampledCoordinates(n, domain, *spent, **options)
 
 
-def _central(
-    key: str, name: str, source: str, made_by: Callable[..., SumProtocol], **more: Any
-) -> ProtocolSpec:
-    return ProtocolSpec(key, name, source, "central", made_by, honest="any", **more)
-
-
-def _shuffle(
-    key: str, name: str, source: str, made_by: Callable[..., SumProtocol], **more: Any
-) -> ProtocolSpec:
-    return ProtocolSpec(key, name, source, "shuffle", made_by, **more)
-
-
-def _local(
-    key: str, name: str, source: str, made_by: Callable[..., SumProtocol], **more: Any
-) -> ProtocolSpec:
-    return ProtocolSpec(key, name, source, "local", made_by, pure=True, honest="any", **more)
+_central = partial(ProtocolSpec, model="central", honest="any")
+_local = partial(ProtocolSpec, model="local", pure=True, honest="any")
+_shuffle = ProtocolSpec
 
 
 def _recursive(messages: int, whose: str) -> ProtocolSpec:
-    by = ", BBGN20's parameters" if whose == "paper" else ", optimized"
+    suffix, by = ("-paper", "BBGN20's parameters") if whose == "paper" else ("", "optimized")
     return _shuffle(
-        f"recursive-{messages}" + ("-paper" if whose == "paper" else ""),
-        f"recursive protocol with {messages} messages{by}",
+        f"recursive-{messages}{suffix}",
+        f"recursive protocol with {messages} messages, {by}",
         "BBGN20, Section 4",
         RecursiveSum,
         options={"messages": messages, "parameters": whose},
@@ -320,32 +304,24 @@ def comparison(
     protocols: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> tuple[ComparisonRow, ...]:
-    """Make every protocol for a domain, for the same users and the same guarantee.
+    """Make every protocol for a domain, with the same users and the same guarantee.
 
     Parameters
     ----------
-    n : int
-        Users, at most 10^9; public.
-    epsilon, delta : float
-        The guarantee, under replacement of one user's value. The purely private protocols have a
-        delta of 0.
-    lower, upper : float
-        Public bounds of the users' numbers.
+    n, epsilon, delta, lower, upper, min_honest
+        As for `Baseline`. Purely private protocols have a delta of 0.
     domain : Domain, optional
-        Where the users' vectors lie, in place of bounds of numbers.
-    min_honest : int, optional
-        How many users are honest and present at least; ``n`` by default.
+        The set of the users' vectors, in place of bounds of numbers.
     protocols : sequence of str, optional
-        Only those of these keys; by default all of ``PROTOCOLS`` that are for the domain.
+        Keys of the protocols to make; by default all of ``PROTOCOLS`` that are for the domain.
     progress : callable, optional
-        Called with how many are made and of how many: the search for the parameters of several
-        messages takes seconds.
+        Called with the number of protocols made and their total number: some take seconds.
 
     Returns
     -------
     tuple of ComparisonRow
-        The central model first, then the shuffle model, then the local one; in each the smallest
-        bound on the mean squared error first, and last those that there are not: their rows say
+        The central model first, then the shuffle model, then the local one; within each by the
+        bound on the mean squared error. Protocols that cannot be made come last; their rows say
         why. ``print(row)`` shows a row in a line.
 
     Examples
@@ -361,15 +337,14 @@ def comparison(
     users = integer("n", n, low=1, high=MAX_USERS)
     eps, small = budget(epsilon, delta)
     bounds = Bounds(lower, upper)
-    if domain is None:
-        domain = bounds
-    elif not isinstance(domain, Domain):
+    domain = bounds if domain is None else domain
+    if not isinstance(domain, Domain):
         raise TypeError(f"domain must be a Domain, got {type(domain).__name__}")
-    elif bounds != Bounds(0, 1):
+    if domain is not bounds and bounds != Bounds(0, 1):
         raise ValueError("lower and upper must be left out with a domain, which has its own")
     honest = None if min_honest is None else integer("min_honest", min_honest, low=1, high=users)
     wanted = _chosen(protocols, domain)
-    checked_progress(progress)
+    report = checked_progress(progress)
     rows = []
     for done, spec in enumerate(wanted, 1):
         try:
@@ -380,8 +355,7 @@ def comparison(
             if honest is not None and honest < users and reason.endswith(f", got {honest}"):
                 reason = re.sub(r"^n must", "min_honest must", reason)
             rows.append(ComparisonRow(spec, None, reason))
-        if progress is not None:
-            progress(done, len(wanted))
+        report(done, len(wanted))
 
     def order(row: ComparisonRow) -> tuple[int, float]:
         mse = row.mse
@@ -390,11 +364,12 @@ def comparison(
     return tuple(sorted(rows, key=order))
 
 
-def checked_progress(progress: object) -> None:
-    """Refuse what cannot be called, before the first call of it."""
+def checked_progress(progress: Progress | None) -> Callable[[int, int], object]:
+    """Return what is called with progress; TypeError if it cannot be called."""
     if progress is not None and not callable(progress):
         kind = type(progress).__name__
         raise TypeError(f"progress must be callable, got {kind} {quote(progress)}")
+    return progress or (lambda done, total: None)  # noqa: ARG005
 
 
 def _chosen(keys: object, domain: Domain) -> list[ProtocolSpec]:

@@ -80,7 +80,8 @@ class SampledCoordinates(Baseline):
     Attributes
     ----------
     answers : SampledAnswers
-        How coordinates are drawn and answered.
+        How coordinates are drawn and answered: these are also its ``messages``, the coordinates
+        that each user reports, ``precision`` and ``gamma``, the probability of a random answer.
 
     Examples
     --------
@@ -101,6 +102,9 @@ class SampledCoordinates(Baseline):
 
     domain: Box
     answers: SampledAnswers
+    messages: int
+    precision: int
+    gamma: Fraction
     centre: float
     parameters: str
     proved_delta: float
@@ -120,26 +124,28 @@ class SampledCoordinates(Baseline):
         centre: float | None = None,
     ) -> None:
         self._ask(n, domain, epsilon, delta, min_honest, (Box,))
-        eps, small, honest = self.epsilon, self.delta, self.min_honest
+        eps, small, honest = self._budget
         draw = choice("sampling", sampling, SAMPLINGS)
         kind = choice("parameters", parameters, PARAMETERS)
         middle = (domain.lower + domain.upper) / 2
         if centre is not None:
             middle = float(number("centre", centre, low=domain.lower, high=domain.upper))
         d = domain.dimension
+        given = eps, small, honest, d
         t = None if messages is None else integer("messages", messages, low=1, high=d)
         k = precision
         if k is not None:
             k = integer("precision", precision, low=1, high=MAX_VALUES - 1)
+        self._set(centre=middle, parameters=kind)
         if kind == "published":
-            answers = _published(eps, small, honest, d, t, k, draw)
+            answers = _published(given, t, k, draw)
             proved, method, name = sampled_delta(answers, eps, honest, d, float(small))
             answers = replace(answers, composition=method, accountant=name)
         else:
-            part = (Fraction(middle) - Fraction(domain.lower)) / _width(domain)
-            answers = _exact(eps, small, honest, d, t, k, draw, part)
+            answers = _exact(given, t, k, draw, self._part)
             proved = round_up(small)
-        self._set(answers=answers, centre=middle, parameters=kind, proved_delta=proved)
+        self._set(answers=answers, messages=answers.messages, precision=answers.precision)
+        self._set(gamma=answers.gamma, proved_delta=proved)
         many = "one coordinate" if self.messages == 1 else f"{self.messages} coordinates"
         alone = "while no shuffler colludes with the analyzer"
         if self.messages > 1:
@@ -154,21 +160,6 @@ class SampledCoordinates(Baseline):
             sent=(self.messages, (max(self._ends) - 1).bit_length()),
             delta=proved,
         )
-
-    @property
-    def gamma(self) -> Fraction:
-        """Probability of a random answer."""
-        return self.answers.gamma
-
-    @property
-    def precision(self) -> int:
-        """Steps of the encoding."""
-        return self.answers.precision
-
-    @property
-    def messages(self) -> int:
-        """Coordinates that each user reports."""
-        return self.answers.messages
 
     def _theorem(self) -> str:
         """Return what proves the guarantee."""
@@ -305,25 +296,14 @@ class SampledCoordinates(Baseline):
 
     def _play(self, values: NDArray[Any], rng: RandomSource) -> SumResult:
         # The estimate is a function of the multiset: added up as it comes, in any order.
-        sums = np.zeros(self.dimension)
-        counts = np.zeros(self.dimension, dtype=np.int64)
+        counted = np.zeros((2, self.dimension))
         for rows in self._users(values):
-            self._add(sums, counts, *self._answered(rows, rng))
-        return self._result(self._estimate(sums, counts, values.shape[0]), values.shape[0])
+            counted += self._counted(*self._answered(rows, rng))
+        return self._result(self._estimate(counted, values.shape[0]), values.shape[0])
 
     @property
     def _shuffler(self) -> str:
         return "single" if self.answers.sampling == "uniform" else "parallel"
-
-    def _arrived(
-        self,
-        messages: NDArray[Any],
-        order: str,
-        *,
-        rows: int | None = None,
-        most: int | None = None,
-    ) -> None:
-        super()._arrived(messages, order, rows=self.messages if rows is None else rows, most=most)
 
     def _users_of(self, view: View) -> int:
         each = self.messages if self.answers.sampling == "uniform" else 1
@@ -332,32 +312,24 @@ class SampledCoordinates(Baseline):
             raise ValueError(f"view must hold {self.messages} messages of each user, got {view!r}")
         return size // each
 
-    def _add(
-        self,
-        sums: NDArray[np.float64],
-        counts: NDArray[np.int64],
-        coordinates: NDArray[np.int64],
-        answers: NDArray[np.int64],
-    ) -> None:
-        """Add each coordinate's answers; whole numbers below 2^53, and so exact in doubles."""
-        d = self.dimension
-        flat = coordinates.reshape(-1)
-        sums += np.bincount(flat, weights=answers.reshape(-1), minlength=d)
-        counts += np.bincount(flat, minlength=d)
+    def _counted(
+        self, coordinates: NDArray[np.int64], answers: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return the sum and the number of each coordinate's answers: exact, below 2^53."""
+        flat, d = coordinates.reshape(-1), self.dimension
+        sums = np.bincount(flat, weights=answers.reshape(-1), minlength=d)
+        return np.stack([sums, np.bincount(flat, minlength=d)])
 
     def _totals(self, view: View, users: int) -> NDArray[np.float64]:
-        sums = np.zeros(self.dimension)
-        counts = np.zeros(self.dimension, dtype=np.int64)
+        counted = np.zeros((2, self.dimension))
         for column, start in zip(view.columns, self._starts.tolist(), strict=True):
             for part in blocks(column.size, BLOCK):
                 labels = column[part].astype(np.int64)
                 coordinates, answers = np.divmod(labels, self.precision + 1)
-                self._add(sums, counts, coordinates + start, answers)
-        return self._estimate(sums, counts, users)
+                counted += self._counted(coordinates + start, answers)
+        return self._estimate(counted, users)
 
-    def _estimate(
-        self, sums: NDArray[np.float64], counts: NDArray[np.int64], users: int
-    ) -> NDArray[np.float64]:
+    def _estimate(self, counted: NDArray[np.float64], users: int) -> NDArray[np.float64]:
         """Return the sums in the data's units, each correctly rounded.
 
         A coordinate with N answers y of sum T, each drawn with probability 1 / w, is estimated by
@@ -372,9 +344,8 @@ class SampledCoordinates(Baseline):
             of_count = weight * (lower - centre - width * gamma / (2 * (1 - gamma)))
             whole = math.lcm(first.denominator, of_sum.denominator, of_count.denominator)
             a, b, c = (int(part * whole) for part in (first, of_sum, of_count))
-            here = slice(len(estimate), len(estimate) + count)
-            pairs = zip(sums[here].tolist(), counts[here].tolist(), strict=True)
-            estimate += [(a + b * int(total) + c * number) / whole for total, number in pairs]
+            pairs = counted[:, len(estimate) : len(estimate) + count].T.astype(np.int64).tolist()
+            estimate += [(a + b * total + c * number) / whole for total, number in pairs]
         return np.array(estimate)
 
 
@@ -382,44 +353,32 @@ def _width(domain: Box) -> Fraction:
     return Fraction(domain.upper) - Fraction(domain.lower)
 
 
+_Given = tuple[Fraction, Fraction, int, int]
+"""Epsilon, delta, honest users and coordinates."""
+
+
 def _exact(
-    eps: Fraction,
-    small: Fraction,
-    honest: int,
-    d: int,
-    t: int | None,
-    k: int | None,
-    sampling: str,
-    centre: Fraction,
+    given: _Given, t: int | None, k: int | None, sampling: str, centre: Fraction
 ) -> SampledAnswers:
     if t is None or k is None:
-        return optimized_answers(
-            eps, small, honest, d, messages=t, precision=k, sampling=sampling, centre=centre
-        )
-    answers = sampled_answers(eps, small, honest, d, k, t, sampling=sampling)
+        return optimized_answers(*given, messages=t, precision=k, sampling=sampling, centre=centre)
+    answers = sampled_answers(*given, k, t, sampling=sampling)
     if answers.gamma == 1:
-        hint = "'stratified' sampling needs fewer" if sampling == "uniform" and t > 1 else ""
+        hint = "; 'stratified' sampling needs fewer" if sampling == "uniform" and t > 1 else ""
         raise ValueError(
-            f"precision and messages must be smaller for {honest} honest users, epsilon = "
-            f"{float(eps):g} and delta = {float(small):.3g}, got {k} and {t}: every answer would "
-            f"be random{'; ' + hint if hint else ''}"
+            f"precision and messages must be smaller for {given[2]} honest users, epsilon = "
+            f"{float(given[0]):g} and delta = {float(given[1]):.3g}, got {k} and {t}: every answer "
+            f"would be random{hint}"
         )
     return answers
 
 
-def _published(
-    eps: Fraction,
-    small: Fraction,
-    honest: int,
-    d: int,
-    t: int | None,
-    k: int | None,
-    sampling: str,
-) -> SampledAnswers:
+def _published(given: _Given, t: int | None, k: int | None, sampling: str) -> SampledAnswers:
     """Return SCM22's parameters, which may be refused: a probability is at most 1.
 
     What composes the messages is not the paper's, and comes with the delta that is proved.
     """
+    eps, small, honest, d = given
     t = 1 if t is None else t
     users = integer("n", honest, low=2)
     if k is None:

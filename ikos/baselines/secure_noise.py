@@ -34,7 +34,7 @@ from ikos.encoding import decode, encode
 from ikos.errors import NoisySum, SumError, chernoff
 from ikos.noise import discrete_laplace
 from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, at_least, present
+from ikos.results import at_least, present
 from ikos.sharing import split
 from ikos.shuffling import View
 from ikos.trust import SHUFFLERS
@@ -69,6 +69,7 @@ class NoiseOverSecureSum(NumberBaseline):
             shufflers,
             # any of the q points of the window that sums are decoded to, as for `ikos.PrivateSum`
             influence=self.domain.width * steps,
+            sent=(self.messages.total, self.secure_sum.group.bits),
             random="shares",
             delta=delta,
         )
@@ -76,8 +77,8 @@ class NoiseOverSecureSum(NumberBaseline):
             self._set(_guarantee=replace(self.guarantee, conditions=()))
 
     @abstractmethod
-    def _noise(self, users: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Return which of this many users add noise, each once, and how much."""
+    def _noise(self, users: int, rng: RandomSource) -> NDArray[Any]:
+        """Return what each of this many users adds as noise."""
 
     @abstractmethod
     def _law(self, users: int) -> Noise:
@@ -134,26 +135,16 @@ class NoiseOverSecureSum(NumberBaseline):
         noise, width = self._law(users), self.domain.width
         return NoisySum(noise, self.precision, users, width, self.modulus).error()
 
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send."""
-        return self.secure_sum.cost(users)
-
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        return self._shares(values, *self._noise(values.size, rng), rng)
+        return self._shares(values, self._noise(values.size, rng), rng)
 
     def _shares(
-        self,
-        values: NDArray[np.float64],
-        noisy: NDArray[np.int64],
-        noise: NDArray[Any],
-        rng: RandomSource,
+        self, values: NDArray[np.float64], noise: NDArray[Any], rng: RandomSource
     ) -> NDArray[Any]:
-        """Return the shares of rounded values, to some of which noise is added."""
+        """Return the shares of rounded values with noise."""
         group = self.secure_sum.group
         elements = encode(self.domain.unit(values), self.precision, rng).astype(group.dtype)
-        changed = elements[noisy]
-        group.add(changed, group.reduce(noise))
-        elements[noisy] = changed
+        group.add(elements, group.reduce(noise))
         return split(elements, group, self.secure_sum.messages.total, rng)
 
     def shuffle(
@@ -252,13 +243,13 @@ class DesignatedNoise(NoiseOverSecureSum):
         source, value = secure(rng), self.domain.value(x)
         if flag("designated", designated):
             return self._messages(value, source)[:, 0].copy()
-        none = np.empty(0, dtype=np.int64)
-        return self._shares(value, none, none, source)[:, 0].copy()
+        return self._shares(value, np.zeros(1, dtype=np.int64), source)[:, 0].copy()
 
-    def _noise(self, users: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        del users
+    def _noise(self, users: int, rng: RandomSource) -> NDArray[Any]:
         noise = discrete_laplace(self.epsilon / self.precision, 1, rng)
-        return np.zeros(1, dtype=np.int64), noise
+        result = np.zeros(users, dtype=noise.dtype)
+        result[0] = noise[0]
+        return result
 
     def _law(self, users: int) -> NoiseLaw:
         del users
@@ -390,9 +381,12 @@ class SparseNoise(NoiseOverSecureSum):
             present(honest, self.n),
         )
 
-    def _noise(self, users: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        noisy = np.flatnonzero(rng.bernoullis(self.chance, users))
-        return noisy, discrete_laplace(self.epsilon / self.precision, noisy.size, rng)
+    def _noise(self, users: int, rng: RandomSource) -> NDArray[Any]:
+        noisy = rng.bernoullis(self.chance, users)
+        noise = discrete_laplace(self.epsilon / self.precision, int(noisy.sum()), rng)
+        result = np.zeros(users, dtype=noise.dtype)
+        result[noisy] = noise
+        return result
 
     def _law(self, users: int) -> SparseLaw:
         return SparseLaw(self.epsilon / self.precision, self.chance, users)
