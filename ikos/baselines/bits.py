@@ -32,10 +32,7 @@ _AT_ONCE = 1 << 20
 
 @dataclass(frozen=True, init=False, repr=False)
 class BitProtocol(NumberBaseline):
-    """Users send r bits, in unary, of which each is a fair coin instead with probability gamma.
-
-    About x r of them are 1, and so x is rounded at random to a multiple of 1/r.
-    """
+    """Users send x as r bits in unary; each is replaced by a fair coin with probability gamma."""
 
     gamma: Fraction
     messages: int
@@ -90,7 +87,7 @@ class BitProtocol(NumberBaseline):
 
 @dataclass(frozen=True, init=False, repr=False)
 class LocalRandomizedResponse(BitProtocol):
-    """Local randomized response: each user sends one bit, true with e^eps to 1, and trusts no one.
+    """Local randomized response: each user sends one bit, and trusts no one.
 
     A value is rounded at random to 0 or 1, and the bit is flipped with probability 1/(e^eps + 1).
     The analyzer knows who sent what; nothing is shuffled.
@@ -109,10 +106,9 @@ class LocalRandomizedResponse(BitProtocol):
 
     Notes
     -----
-    ``mse`` is the exact supremum over all values, n / (4 (1 - gamma)^2), with all in the middle.
-    With gamma = 2/(e^eps + 1) that is n (e^eps/(e^eps - 1)^2 + 1/4): the largest variance of the
-    response, of a bit, plus the largest of rounding, though no value attains both. A value x sends
-    a 1 with probability q = (1 - gamma) x + gamma/2, and q (1 - q) is 1/4 at x = 1/2.
+    ``mse`` is the exact supremum over all values, n / (4 (1 - gamma)^2), attained if all are 1/2: a
+    value x sends a 1 with probability q = (1 - gamma) x + gamma/2, and q (1 - q) is at most 1/4.
+    With gamma = 2/(e^eps + 1) it is n (e^eps/(e^eps - 1)^2 + 1/4).
 
     Examples
     --------
@@ -161,7 +157,7 @@ class BinaryRandomizedResponse(ShuffledBits):
     """Binary randomized response: one shuffled bit per user.
 
     A value is rounded at random to 0 or 1; with probability gamma a fair coin takes its place. The
-    analyzer sees how many ones there are, and no more. With lambda = gamma n the estimate is
+    analyzer sees only how many ones there are. With lambda = gamma n the estimate is
     n/(n - lambda) (ones - lambda/2).
 
     Parameters
@@ -169,8 +165,8 @@ class BinaryRandomizedResponse(ShuffledBits):
     n, epsilon, delta, min_honest, lower, upper
         As for `Baseline`.
     accountant : {"exact", "csuzz19"}
-        How gamma is chosen: exactly, or by the published lambda (a dozen times
-        as much, `ikos.accounting.csuzz19`), which requires epsilon <= 1.
+        How gamma is chosen: exactly, or by the published lambda, a dozen times as large, which
+        requires epsilon <= 1 (`ikos.accounting.csuzz19`).
 
     Attributes
     ----------
@@ -231,11 +227,9 @@ class UnaryEncoding(ShuffledBits):
     """Unary encoding: each user sends x in [0, 1] as about x r ones among r shuffled bits.
 
     With mu = ceil(x r), bits 1 to mu - 1 are 1, bit mu is 1 with probability x r - mu + 1, and the
-    rest are 0. Each is flipped with probability gamma/2. The estimate is the debiased number of
-    ones, divided by r.
-
-    One shuffler takes all users' bits, so that the analyzer sees only how many of them are 1. The
-    view is one column with the number of zeros and the number of ones.
+    rest are 0. Each is flipped with probability gamma/2. One shuffler takes all users' bits: the
+    view is one column with the number of zeros and the number of ones. The estimate is the debiased
+    number of ones, divided by r.
 
     Parameters
     ----------
@@ -302,20 +296,13 @@ class UnaryEncoding(ShuffledBits):
         *,
         order: str = "sorted",
     ) -> View:
-        """Return what the analyzer sees: how many zeros and how many ones there are.
-
-        ``order`` makes no difference to these counts, and no randomness is needed.
-        """
+        """Return how many zeros and ones there are; ``order`` and ``rng`` make no difference."""
         self._arrived(messages, order, rows=self.messages, most=1)
         ones = int(messages.sum(dtype=np.int64))
         return published(messages.size - ones, ones)
 
     def _view(self, values: NDArray[np.float64], rng: RandomSource) -> View:
-        """Return the view without holding all bits: only the counts matter.
-
-        Flips are drawn for the zeros and for the ones, one for each bit as in `randomize`, and
-        added up a block at a time.
-        """
+        """Return the view without holding all bits: flips are drawn and added up in blocks."""
         ones = int(encode(self.domain.unit(values), self.messages, rng).sum())
         zeros = values.size * self.messages - ones
         raised, lowered = (self._flips(count, rng) for count in (zeros, ones))

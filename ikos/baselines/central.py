@@ -15,13 +15,7 @@ from ikos._validation import integer, validate_users
 from ikos.accounting.vector_noise import Sensitivity, least_variance
 from ikos.accuracy import NoiseLaw, default_precision
 from ikos.aggregation.calibration import MAX_RELEASES, reports
-from ikos.baselines.base import (
-    Baseline,
-    are_below,
-    exact_sums,
-    numbers_of,
-    published,
-)
+from ikos.baselines.base import Baseline, are_below, exact_sums, numbers_of, published
 from ikos.bounds import Bounds
 from ikos.domains import Domain
 from ikos.encoding import Encoding, converge, encode, encoding_of
@@ -212,12 +206,8 @@ class CentralGaussian(Curator):
     precision : int, optional
         Steps between the smallest and the largest value of a coordinate; by default as for
         `PrivateVectorSum`.
-    sensitivity : Sensitivity, optional
-        For a Box: as for `PrivateVectorSum`.
-    integers : bool
-        For a Box: promise that all entries are integers, and refuse others.
-    releases : int
-        How many sums about the same users the guarantee is for, as for `PrivateVectorSum`.
+    sensitivity, integers, releases
+        As for `PrivateVectorSum`.
 
     Attributes
     ----------

@@ -121,9 +121,13 @@ def user_variance(steps: int, g: float) -> float:
 
 @dataclass(frozen=True, init=False, repr=False)
 class CoefficientSums(Baseline):
-    """Sums of the coefficients of Kashin's representation."""
+    """Sums of the coefficients of Kashin's representation.
+
+    ``rate`` is that of the discrete Laplace noise in each sum, in steps.
+    """
 
     domain: Ball
+    rate: Fraction
     frame: KashinFrame
     releases: int
     precision: int
@@ -221,7 +225,7 @@ class CoefficientSums(Baseline):
         for rows in self._rows(values):
             totals += self._encoded(self._units(rows, first), rng).sum(axis=0)
             first += rows.shape[0]
-        totals += noise_sums(self._noise_rate, users, self.min_honest, totals.size, rng)
+        totals += noise_sums(self.rate, users, self.min_honest, totals.size, rng)
         return self._result(self._estimate(totals, users), users)
 
     def _all_messages(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
@@ -230,11 +234,6 @@ class CoefficientSums(Baseline):
     @abstractmethod
     def _encoded(self, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
         """Return what of each coefficient is sent, (k, D), in {0..p}."""
-
-    @property
-    @abstractmethod
-    def _noise_rate(self) -> Fraction:
-        """Rate of the discrete Laplace noise in each sum, in steps."""
 
     @abstractmethod
     def _estimate(self, totals: NDArray[Any], users: int) -> NDArray[np.float64]:
@@ -291,59 +290,49 @@ def _plan(
 class KashinCorrelatedNoise(CoefficientSums, Flooded):
     """Vectors of bounded norm by GKMPS21's sums of coefficients: AFNNTZ24, Algorithms 3 and 4.
 
-    Each user writes its vector as D coefficients of about the same size, 2 d to 4 d of them. Each
-    is rounded at random to {0..precision} and sent as one message, with its number, unless it is
-    0; in addition to messages that all together make discrete Laplace noise of each coefficient,
-    and messages that cancel, which hide everything else. One shuffler mixes all of them.
+    Each user writes its vector as D coefficients of about the same size, 2 d to 4 d of them, and
+    treats each like a value of `ikos.baselines.CorrelatedNoise`: messages carry the number of their
+    coefficient. One shuffler mixes all of them.
 
     Parameters
     ----------
     n, epsilon, delta, min_honest
         As for `Baseline`. Epsilon is at most 60.
     domain : Ball
-        Where the vectors lie.
+        The set of the vectors.
     sampling : float or "auto", optional
         The probability g with which a user reports a coefficient at all, a multiple of 2^-20; by
-        default 1. Fewer messages and a larger error. "auto" takes the smallest at which the error
-        bound is at most twice that of 1: about n epsilon^2 messages in all where that is less
-        than D.
-    precision : int, optional
-        Steps of the encoding. By default the smallest at which rounding adds at most a quarter
-        to the variance of the noise: the number of messages grows faster than the precision.
-    flooding : {"certified", "paper"}
-        As for `ikos.baselines.CorrelatedNoise`.
-    central_share : float
-        The part of each coefficient's epsilon for the noise that remains in the estimate; the
-        rest is for the messages that cancel.
+        default 1. A smaller g means fewer messages and a larger error. "auto" takes the smallest g
+        whose error bound is at most twice that of 1: about n epsilon^2 messages in all where that
+        is less than D.
+    precision, flooding, central_share
+        As for `ikos.baselines.CorrelatedNoise`, for each coefficient.
     releases : int
         How many runs about the same users the guarantee is for, all of them together: at most
         2^22 / D.
-    seed : int
-        Public: of the frame. Not to be chosen for the data.
-    bound : float
-        Kashin's constant K: see `ikos.baselines.kashin`. The error grows as its square. At most
-        sqrt(d) is used.
+    seed, bound
+        As for `KashinFrame`. The error grows as the square of the bound; at most sqrt(d) is used.
 
     Attributes
     ----------
     noise : Flooding
-        Of each coefficient.
+        Noise and floods of each coefficient.
     frame : KashinFrame
-        Coefficients from vectors and back.
+        Turns vectors into coefficients and back.
     local_epsilon : float
-        Of a coefficient that is reported.
+        Epsilon of a coefficient that is reported.
 
     Warns
     -----
     RuntimeWarning
-        From `report`, `randomize`, `sent` and `run`, if a vector has no coefficients within K that
-        are found. The guarantee covers every vector of the ball: this one's coefficients are cut
-        off. But its part of the estimate is biased, so that ``mse`` and intervals do not hold.
+        From `report`, `randomize`, `sent` and `run`, if no coefficients within K are found for a
+        vector. The guarantee covers it: its coefficients are cut off. But its part of the estimate
+        is biased, so that ``mse`` and intervals do not hold.
 
     Notes
     -----
-    A view holds one column of labels, each the number of a coefficient and a message, and a second
-    of one entry, the number of users, which is public. `run` makes all messages if 2 10^6 or fewer
+    A view holds a column of labels, each the number of a coefficient and a message, and a second
+    column with the number of users, which is public. `run` makes all messages if 2 10^6 or fewer
     are expected, and otherwise leaves out those that cancel, whose sum is 0; the cost counts them.
 
     Examples
@@ -420,6 +409,7 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
             flooding=flooding,
             local_epsilon=local,
             noise=noise,
+            rate=noise.central,
         )
         sampled = "BBG18, Theorem 2; " if g < 1 else ""
         self._state(
@@ -437,12 +427,8 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
     def error(self, users: int) -> SumError:
         """Return what is known of noise, rounding and sampling together."""
         users = validate_users(users, self.n)
-        law = NoiseLaw(self.noise.central, Fraction(users, self.min_honest))
+        law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
         return self._error(law, users, float(self.sampling))
-
-    @property
-    def _noise_rate(self) -> Fraction:
-        return self.noise.central
 
     # Labels: 1 + 2 p j and on for the coefficient j's messages -p..-1, 1..p; 0 is no message.
 
@@ -495,9 +481,9 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
 class KashinPrivateSum(CoefficientSums):
     """Vectors of bounded norm by a private secure sum of each coefficient.
 
-    As `KashinCorrelatedNoise`, but every coefficient goes through this library's secure sum with
-    discrete Laplace noise: what a user of this library would do. The D noisy sums are accounted for
-    together, as D purely private mechanisms at their exact composition.
+    Like `KashinCorrelatedNoise`, but every coefficient goes through this library's secure sum with
+    discrete Laplace noise. The D noisy sums are accounted for together, as D purely private
+    mechanisms at their exact composition.
 
     Parameters
     ----------
@@ -505,16 +491,16 @@ class KashinPrivateSum(CoefficientSums):
         As for `KashinCorrelatedNoise`.
     precision : int, optional
         Steps of the encoding. By default the smallest at which rounding adds at most a hundredth
-        to the variance of the noise: the size of messages alone grows with it, and slowly.
+        to the variance of the noise: only the size of messages grows with it, and slowly.
 
     Attributes
     ----------
     messages : MessageCount
-        Of each coefficient's sum.
+        For each coefficient's sum.
     modulus : int
         Order of its group.
     rate : Fraction
-        Of the discrete Laplace noise in each coefficient, in steps.
+        Rate of the discrete Laplace noise in each coefficient, in steps.
     sigma : float
         Security of all secure sums together, in bits.
 
@@ -526,11 +512,10 @@ class KashinPrivateSum(CoefficientSums):
 
     Notes
     -----
-    By BBGN20, Lemma 5.2, the views are (epsilon, delta)-private: noisy sums take 99 % of delta,
-    and (1 + e^epsilon) 2^-sigma the rest, so much for each of several releases: see
-    `ikos.aggregation.calibration`. Each row of messages has a shuffler of its own. `run` makes the
-    shares if 2 10^6 or fewer are needed, and otherwise adds up what they share: shares add up to
-    it.
+    By BBGN20, Lemma 5.2, the views are (epsilon, delta)-private: noisy sums take 99 % of delta, and
+    (1 + e^epsilon) 2^-sigma for each release takes the rest. Each row of messages has a shuffler of
+    its own. `run` makes the shares if 2 10^6 or fewer are needed, and otherwise adds up the values
+    that they share.
 
     Examples
     --------
@@ -546,7 +531,6 @@ class KashinPrivateSum(CoefficientSums):
     """
 
     modulus: int
-    rate: Fraction
     messages: MessageCount
     sigma: float
 
@@ -626,10 +610,6 @@ class KashinPrivateSum(CoefficientSums):
         # an estimate of a coefficient that wrapped is wrong by at most q steps
         wrapped = (self.modulus * step) ** 2 * chance
         return self._error(law, users, 1.0, min(1.0, self.coefficients * chance), wrapped)
-
-    @property
-    def _noise_rate(self) -> Fraction:
-        return self.rate
 
     # Share i of coefficient j is row i D + j.
 

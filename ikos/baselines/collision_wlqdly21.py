@@ -17,11 +17,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import integer
-from ikos.accounting.wlqdly21 import (
-    MAX_VALUES,
-    collision_parameters,
-    collision_variances,
-)
+from ikos.accounting.wlqdly21 import MAX_VALUES, collision_parameters, collision_variances
 from ikos.baselines.key_values import SetResponse, events_of
 from ikos.domains import SparseTernary
 from ikos.modular import blocks
@@ -104,10 +100,7 @@ def support_counts(
     # the half word is below the last bit that counts.
     edges = [-((-z << SEED_BITS) // t) for z in range(t + 1)]
     low = np.array([edge << 16 for edge in edges[:-1]], dtype=np.uint64)
-    width = np.array(
-        [(after - before) << 16 for before, after in pairwise(edges)],
-        dtype=np.uint64,
-    )
+    width = np.array([(after - before) << 16 for before, after in pairwise(edges)], dtype=np.uint64)
     total = np.zeros((dimension, 2), dtype=np.int64)
     rows = max(1, min(_MOST_ROWS, _CELLS // dimension, max(seeds.size, 1)))
     for first in range(0, dimension, _CELLS):
@@ -166,8 +159,8 @@ class Collision(SetResponse):
     """The Collision mechanism of WLQDLY21: one hashed event of each user, or a random value.
 
     A user draws a hash function from the 2d events "coordinate j is +1" and "is -1" to t values,
-    and sends its seed with one value: one that an event of the user's hits, or now and then another
-    one. For the analyzer every event supports the values that it hits.
+    and sends its seed with one value: that of one of its own events, or with some probability
+    another one. The analyzer counts for each event the messages whose value it hashes to.
 
     Parameters
     ----------
@@ -187,10 +180,9 @@ class Collision(SetResponse):
 
     Notes
     -----
-    A message is ``seed << 16 | value``, the seed of 48 bits. The proof of what the shuffled
-    messages guarantee is in the docstring of ``ikos.accounting.wlqdly21``: it rests on no property
-    of the hash functions, and on no bound on the dimension. That estimates are unbiased does: see
-    `hash_values`.
+    A message is ``seed << 16 | value``, with a seed of 48 bits. The guarantee of the shuffled
+    messages, proved in ``ikos.accounting.wlqdly21``, does not depend on the hash functions or the
+    dimension. Unbiased estimates do: see `hash_values`.
 
     Examples
     --------
@@ -221,10 +213,15 @@ class Collision(SetResponse):
         t: int | None = None,
         min_honest: int | None = None,
     ) -> None:
-        most = self._ask_local(n, domain, epsilon, delta, local_epsilon, min_honest)
-        d, s = domain.dimension, domain.sparsity
+        self._set(t=t)
+        super().__init__(
+            n, domain, epsilon, delta, local_epsilon=local_epsilon, min_honest=min_honest
+        )
+
+    def _calibrate(self, most: Fraction | None) -> None:
+        d, s = self.dimension, self.domain.sparsity
         given = self.min_honest, d, s, self.epsilon, self.delta
-        found = collision_parameters(*given, most_local=most, t=t)
+        found = collision_parameters(*given, most_local=most, t=self.t)
         self._set(t=found.t, gamma=found.gamma)
         defined = "WLQDLY21, Definition 3, as answers from sets"
         # A message's support has 2d indicators: two differ by 2 sqrt(d)/(p - 1/t) at most. That
@@ -236,7 +233,8 @@ class Collision(SetResponse):
             Fraction(self.t, s),
             variances=collision_variances(self.t, s, self.gamma),
             influence=2 * math.sqrt(d) / self._gain,
-            bits=SEED_BITS + (self.t - 1).bit_length(),
+            alphabet=self.t,
+            seed_bits=SEED_BITS,
         )
 
     @property

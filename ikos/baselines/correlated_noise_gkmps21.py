@@ -245,9 +245,6 @@ class Flooded(Baseline):
         messages = super().report(x, rng)
         return np.asarray(messages[messages != 0])
 
-    def _all_messages(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
-        return self._messages(values.astype(np.float64), rng)
-
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         return padded(*self._limited(values, rng), values.shape[0])
 
@@ -307,9 +304,9 @@ class CorrelatedNoise(Flooded):
     """Correlated noise of GKMPS21: discrete Laplace noise in single units, hidden by floods.
 
     Each user rounds its value at random to {0..precision} and sends it as one message, unless it
-    is 0. Together, all users send geometric numbers of +1 and of -1, whose difference is discrete
-    Laplace noise; and messages that cancel, {1, -1} and {i, floor(-i/2), ceil(-i/2)}, which hide
-    everything else. One shuffler mixes all of them; their sum is the estimate.
+    is 0. Together, all users also send geometric numbers of +1 and of -1, whose difference is
+    discrete Laplace noise, and messages that cancel, {1, -1} and {i, floor(-i/2), ceil(-i/2)},
+    which hide everything else. One shuffler mixes all of them; their sum is the estimate.
 
     Parameters
     ----------
@@ -321,7 +318,7 @@ class CorrelatedNoise(Flooded):
         messages grows a little faster than the precision.
     flooding : {"certified", "paper"}
         How many messages cancel: a small number that is certified numerically, or the paper's,
-        often a hundred times as many, its proof checked numerically at these parameters.
+        often a hundred times as many, whose proof is checked numerically at these parameters.
     integers : bool
         Promise that the values are integers, and refuse others. The bounds must be integers and
         the precision is ``upper - lower``: nothing is rounded.
@@ -333,15 +330,13 @@ class CorrelatedNoise(Flooded):
     Attributes
     ----------
     noise : Flooding
-        Laws of the numbers of all messages but the values', and the delta proved for them.
+        Distributions of the numbers of messages that carry no value, and their proved delta.
 
     Notes
     -----
-    A view holds all messages that are sent, in one column, and the number of users, which is
-    public, in a second of one entry. A user who sends nothing cannot be told from one who is not
-    there: the shuffler counts users, not messages.
-
-    Proof and certificate are in ``ikos.accounting.flooding_gkmps21``.
+    A view holds a column of all messages and a second column with the number of users, which is
+    public: a user may send nothing, so the shuffler counts users, not messages. Proof and
+    certificate are in ``ikos.accounting.flooding_gkmps21``.
 
     Examples
     --------

@@ -156,7 +156,7 @@ class DigitProtocol(NumberBaseline):
 
 @dataclass(frozen=True, init=False, repr=False)
 class PrivacyBlanket(DigitProtocol):
-    """One message from each user: a rounded value, or now and then a uniform one to hide in.
+    """One message from each user: its rounded value, or with some probability a uniform one.
 
     Each user rounds its value at random to {0..precision}, and sends the result through randomized
     response on these ``precision + 1`` values and a shuffler. The mean squared error grows as
@@ -235,16 +235,16 @@ class PrivacyBlanket(DigitProtocol):
 
 @dataclass(frozen=True, init=False, repr=False)
 class RecursiveSum(DigitProtocol):
-    """Several messages from each user, each a digit of what the ones before it left over.
+    """Several messages from each user, one for each digit of its value.
 
-    A value is rounded at random to an integer of {0..precision}; its digits in a mixed radix go
-    through randomized response each, and a shuffler each. With m messages the mean squared error
+    A value is rounded at random to an integer of {0..precision}; each of its digits in a mixed
+    radix goes through randomized response and a shuffler. With m messages the mean squared error
     grows as n^(3^-m).
 
     Parameters
     ----------
     n, epsilon, delta, min_honest, lower, upper
-        As for `Baseline`; the guarantee is of all messages together.
+        As for `Baseline`; the guarantee covers all messages together.
     messages : int
         Digits, 1 to 8.
     parameters : {"optimized", "paper"}
@@ -253,11 +253,10 @@ class RecursiveSum(DigitProtocol):
         count one too few, and are not private enough).
     composition : {"numerical", "advanced", "basic"}, optional
         How the messages' guarantees are added up. By default "numerical"; "basic" for the paper's
-        parameters, which "numerical" is not for, and where the search for exact losses gives up
-        because it would take too long, which happens at small budgets. The attribute says which.
+        parameters, where "numerical" is not available, and at small budgets where exact losses
+        would take too long. The attribute says which.
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
-        For each digit. "numerical" composition is exact. Where "exact" gives up otherwise,
-        Bennett's inequality takes its place, and ``guarantee`` says so.
+        As for `PrivacyBlanket`, for each digit. "numerical" composition is exact.
     shuffler : {"parallel", "single"}
         A shuffler for each digit, or one for all of them, with labels (BBGN20, Section 2.4).
 

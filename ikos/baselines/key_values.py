@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import flag, number, validate_users
 from ikos.accounting.wlqdly21 import SupportVariances, local_epsilon, set_response_theorem
 from ikos.aggregation.protocol import MAX_EPSILON, MIN_EPSILON
-from ikos.baselines.base import Baseline, draw_subsets
+from ikos.baselines.base import Baseline, are_below, draw_subsets
 from ikos.bounds import MAX_BOUND, Bounds
 from ikos.domains import Box, SparseTernary
 from ikos.encoding import encode
@@ -56,14 +56,14 @@ class KeyValueResult(SumResult):
     def conditional_mean(self, least: float | None = None) -> NDArray[np.float64]:
         """Return the mean value at each coordinate over the users who have it.
 
-        A ratio of two estimates, and so biased, the more the fewer users have the key. Cut off to
-        [-1, 1], where the true one lies.
+        A ratio of two estimates, and so biased, more so if few users have the key; cut off to
+        [-1, 1].
 
         Parameters
         ----------
         least : float, optional
-            Where fewer users than this are estimated to have the key the result is NaN. By
-            default twice the bound on the root mean squared error of their number.
+            If fewer users than this are estimated to have the key, the result is NaN. By default
+            twice the bound on the root mean squared error of their number.
 
         Returns
         -------
@@ -83,17 +83,17 @@ class KeyValueResult(SumResult):
 class KeyValueBaseline(Baseline):
     """A protocol for key-value data: one message of each user, from which events are counted.
 
-    With delta = 0 the guarantee is of each message by itself, and the analyzer may know who sent
-    which. With a positive delta it is of all messages together, shuffled.
+    With delta = 0 the guarantee covers each message by itself, and the analyzer may know who sent
+    it. With a positive delta it covers all messages together, shuffled.
 
     Parameters
     ----------
     n, epsilon, delta
         As for `Baseline`.
     domain : SparseTernary
-        Of the vectors.
+        The set of the vectors.
     local_epsilon : float, optional
-        In addition to a shuffled guarantee, what each message must guarantee by itself at least.
+        In addition to a shuffled guarantee, the largest epsilon of each message by itself.
     min_honest : int, optional
         How many users answer at random as asked; by default ``n``, and 1 if delta is 0.
 
@@ -106,33 +106,37 @@ class KeyValueBaseline(Baseline):
     """
 
     domain: SparseTernary
-
     variances: SupportVariances
     local_epsilon: float
 
-    def _ask_local(
+    def __init__(
         self,
-        n: object,
+        n: int,
         domain: SparseTernary,
-        epsilon: object,
-        delta: object,
-        least: object,
-        min_honest: object,
-    ) -> Fraction | None:
-        """Check and set what all these protocols take; return the local epsilon ``least``."""
+        epsilon: float | Fraction,
+        delta: float | Fraction = 0,
+        *,
+        local_epsilon: float | Fraction | None = None,
+        min_honest: int | None = None,
+    ) -> None:
         shuffled = bool(number("delta", delta, low=0, below=1))
         if min_honest is None and not shuffled:
             min_honest = 1  # a message that no one else need hide
         small = delta if shuffled else None
         self._ask(n, domain, epsilon, small, min_honest, (SparseTernary,))
-        if least is None:
-            return None
-        if not shuffled:
+        most = None
+        if local_epsilon is not None and not shuffled:
             raise ValueError(
                 "local_epsilon is for a shuffled guarantee, with delta > 0; without a shuffler "
                 "epsilon is the local one"
             )
-        return number("local_epsilon", least, low=MIN_EPSILON, high=MAX_EPSILON)
+        if local_epsilon is not None:
+            most = number("local_epsilon", local_epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
+        self._calibrate(most)
+
+    @abstractmethod
+    def _calibrate(self, most: Fraction | None) -> None:
+        """Set and claim the parameters for the budget, and for a local epsilon of at most this."""
 
     @abstractmethod
     def _counts(self, column: NDArray[Any]) -> NDArray[np.float64]:
@@ -215,6 +219,7 @@ class SetResponse(KeyValueBaseline):
     """A message that is one of a set's answers, or with probability ``gamma`` any answer."""
 
     gamma: Fraction
+    _alphabet: int
 
     def _respond(
         self,
@@ -222,20 +227,28 @@ class SetResponse(KeyValueBaseline):
         response: str,
         answers: int | Fraction,
         *,
+        alphabet: int,
+        seed_bits: int = 0,
         accounted: Fraction | None = None,
         **more: Any,
     ) -> None:
-        """Claim what is proved of a response.
+        """Claim what is proved of a response: a seed, and an integer below ``alphabet``.
 
         ``answers`` is one over the share of a user's own answers among all that a message can be;
         the accountant counts ``accounted``, if not these.
         """
+        self._set(_alphabet=alphabet)
         theorem = response
         if self.delta:
             given = self.epsilon, self.delta, self.min_honest, accounted or answers
             theorem += f": {set_response_theorem(*given, self.gamma)}"
         settings += f" answered at random with probability {float(self.gamma):.4g}"
-        self._state(settings, theorem, local_epsilon=local_epsilon(answers, self.gamma), **more)
+        bits = seed_bits + (alphabet - 1).bit_length()
+        alone = local_epsilon(answers, self.gamma)
+        self._state(settings, theorem, local_epsilon=alone, bits=bits, **more)
+
+    def _valid(self, column: NDArray[Any]) -> bool:
+        return are_below(column, self._alphabet)
 
 
 def events_of(rows: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -249,26 +262,24 @@ def events_of(rows: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.
 
 @dataclass(frozen=True)
 class Ternarizer:
-    """Random vectors of -1, 0 and 1 that are, scaled, real vectors in the mean: small gradients.
+    """Turns real vectors, such as gradients, into random vectors of -1, 0 and 1.
 
-    Of each vector a uniformly random set of ``sparsity`` coordinates is drawn. A value v among them
-    becomes its sign with probability abs(v)/bound, and else 0 (as in TernGrad); or, without
-    ``zeros``, 1 with probability (1 + v/bound)/2 and else -1. The others become 0. In expectation
-    this is the vector over ``scale``.
-
-    No privacy rests on it: it prepares data for a protocol.
+    A uniformly random set of ``sparsity`` coordinates of each vector is drawn. A value v among them
+    becomes its sign with probability abs(v)/bound, and otherwise 0 (as in TernGrad); or, without
+    ``zeros``, 1 with probability (1 + v/bound)/2 and otherwise -1. The others become 0. The
+    expectation is the vector divided by ``scale``. This prepares data; no privacy rests on it.
 
     Parameters
     ----------
     dimension : int
-        Coordinates.
+        Coordinates of a vector.
     sparsity : int
-        Coordinates drawn of each vector.
+        How many of them are drawn.
     bound : float
         Largest absolute value of a coordinate; public. Others are refused, not clipped.
     zeros : bool
-        Whether drawn values may become 0. Without, every result has exactly ``sparsity`` entries
-        that are not 0, as `PCKVGRR` needs it, and more variance.
+        Whether drawn values may become 0. If not, every result has exactly ``sparsity`` entries
+        that are not 0, as `PCKVGRR` requires, and more variance.
 
     Examples
     --------
@@ -297,29 +308,25 @@ class Ternarizer:
 
     @property
     def scale(self) -> float:
-        """What the signs are times, bound d / s."""
+        """Factor of the signs in an unbiased estimate, bound d / s."""
         return self.bound * self.dimension / self.sparsity
 
     @property
     def domain(self) -> SparseTernary:
-        """Where the results lie."""
+        """The set of the results."""
         return SparseTernary(self.dimension, self.sparsity)
 
     def mean_square(self, x: ArrayLike) -> float:
-        """Return the mean squared Euclidean error of the scaled sum over the rows of ``x``, exact.
-
-        Parameters
-        ----------
-        x : (k, d) array_like of float
-            Real vectors.
-        """
+        """Return the exact mean squared Euclidean error of the scaled sum of vectors ``x``."""
         values = self._checked(x).astype(np.float64)
         chance = self.sparsity / self.dimension
         sent = np.abs(values).sum() / self.bound if self.zeros else values.size
         return float(self.scale**2 * chance * sent - (values**2).sum())
 
     def __call__(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[np.int8]:
-        """Return random vectors of signs.
+        """Return random vectors of signs, (k, d).
+
+        Probabilities are the doubles nearest to those above, and drawn exactly.
 
         Parameters
         ----------
@@ -327,14 +334,6 @@ class Ternarizer:
             Real vectors, a row for each user, absolute values up to ``bound``.
         rng : RandomSource, optional
             Secure randomness by default.
-
-        Returns
-        -------
-        (k, d) ndarray of int8
-
-        Notes
-        -----
-        Probabilities are the doubles nearest to those above, and drawn exactly.
         """
         values, source = self._checked(x), secure(rng)
         result = np.zeros(values.shape, dtype=np.int8)

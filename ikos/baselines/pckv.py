@@ -24,7 +24,6 @@ from ikos.accounting.wlqdly21 import (
     raised,
     set_response_gamma,
 )
-from ikos.baselines.base import are_below
 from ikos.baselines.key_values import KeyValueBaseline, SetResponse, events_of
 from ikos.domains import SparseTernary
 from ikos.modular import blocks
@@ -55,12 +54,6 @@ def _one_event(
     number = rng.below(np.full(rows.shape[0], sparsity, dtype=np.int64))
     drawn = np.flatnonzero(number < counts)
     return drawn, events[starts[drawn] + number[drawn]]
-
-
-def _share(domain: SparseTernary, sampling: str) -> Fraction:
-    """Return one over the share of a user's own events among all that a message can be."""
-    own = 1 if sampling == "published" else domain.sparsity
-    return Fraction(2 * domain.dimension, own)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -97,26 +90,16 @@ class PrivKV(SetResponse):
 
     gamma: Fraction
 
-    def __init__(
-        self,
-        n: int,
-        domain: SparseTernary,
-        epsilon: float | Fraction,
-        delta: float | Fraction = 0,
-        *,
-        local_epsilon: float | Fraction | None = None,
-        min_honest: int | None = None,
-    ) -> None:
-        most = self._ask_local(n, domain, epsilon, delta, local_epsilon, min_honest)
+    def _calibrate(self, most: Fraction | None) -> None:
         gamma = set_response_gamma(*self._budget, ANSWERS, most_local=most)
         self._set(gamma=gamma)
         self._respond(
             "a coordinate",
             "randomized response on three values of a random key",
             ANSWERS,
-            variances=privkv_variances(self.dimension, domain.sparsity, gamma),
+            variances=privkv_variances(self.dimension, self.domain.sparsity, gamma),
             influence=2 * self._scale,  # from one sign of a key to the other
-            bits=(ANSWERS * domain.dimension - 1).bit_length(),
+            alphabet=ANSWERS * self.dimension,
         )
 
     @property
@@ -129,9 +112,6 @@ class PrivKV(SetResponse):
         true = rows[np.arange(users), keys].astype(np.int64) % ANSWERS  # -1 becomes 2
         return (ANSWERS * keys + respond(true, ANSWERS, self.gamma, rng))[np.newaxis]
 
-    def _valid(self, column: NDArray[Any]) -> bool:
-        return are_below(column, ANSWERS * self.domain.dimension)
-
     def _counts(self, column: NDArray[Any]) -> NDArray[np.float64]:
         d = self.domain.dimension
         seen = np.bincount(column.astype(np.int64), minlength=ANSWERS * d).reshape(d, ANSWERS)
@@ -141,18 +121,17 @@ class PrivKV(SetResponse):
 
 @dataclass(frozen=True, init=False, repr=False)
 class PCKVGRR(SetResponse):
-    """PCKV with randomized response: one of the user's own signed keys, or any of all 2d.
+    """PCKV with randomized response: one of the user's own signed keys, or any of the 2d.
 
     Parameters
     ----------
     n, domain, epsilon, delta, local_epsilon, min_honest
         As for `KeyValueBaseline`, but every vector must have exactly ``sparsity`` entries other
-        than 0:
-        with fewer, frequencies could not be estimated.
+        than 0: with fewer, frequencies could not be estimated.
     sampling : {"counted", "published"}
-        Whether it counts for privacy that the key is drawn among ``sparsity``, as it may: the
-        message is an answer from a set of ``sparsity`` among 2d. "published" counts plain
-        randomized response on 2d values, as WLQDLY21 does for its comparison.
+        "counted" takes into account that the key is drawn: the message is an answer from a set of
+        ``sparsity`` among 2d. "published" accounts for plain randomized response on 2d values, as
+        WLQDLY21 does for its comparison.
 
     Attributes
     ----------
@@ -188,18 +167,25 @@ class PCKVGRR(SetResponse):
         sampling: str = "counted",
         min_honest: int | None = None,
     ) -> None:
-        most = self._ask_local(n, domain, epsilon, delta, local_epsilon, min_honest)
-        k = _share(domain, choice("sampling", sampling, SAMPLINGS))
+        self._set(sampling=choice("sampling", sampling, SAMPLINGS))
+        super().__init__(
+            n, domain, epsilon, delta, local_epsilon=local_epsilon, min_honest=min_honest
+        )
+
+    def _calibrate(self, most: Fraction | None) -> None:
+        s, own = self.domain.sparsity, Fraction(self._events, self.domain.sparsity)
+        published = self.sampling == "published"
+        k = Fraction(self._events) if published else own
         gamma = set_response_gamma(*self._budget, k, most_local=most)
-        self._set(sampling=sampling, gamma=gamma)
+        self._set(gamma=gamma)
         plain = "PCKV-GRR, randomized response on the events"
         self._respond(
             "an event",
-            plain if sampling == "published" else "PCKV-GRR, an answer from a set",
-            _share(domain, "counted"),
-            variances=pckv_grr_variances(self.dimension, domain.sparsity, gamma),
+            plain if published else "PCKV-GRR, an answer from a set",
+            own,
+            variances=pckv_grr_variances(self.dimension, s, gamma),
             influence=2 * self._scale,  # from one sign of a key to the other
-            bits=(self._events - 1).bit_length(),
+            alphabet=self._events,
             accounted=k,
         )
 
@@ -220,9 +206,6 @@ class PCKVGRR(SetResponse):
         _, events = _one_event(rows, self.domain.sparsity, rng)
         return respond(events, self._events, self.gamma, rng)[np.newaxis]
 
-    def _valid(self, column: NDArray[Any]) -> bool:
-        return are_below(column, self._events)
-
     def _counts(self, column: NDArray[Any]) -> NDArray[np.float64]:
         seen = np.bincount(column.astype(np.int64), minlength=self._events).reshape(-1, 2)
         expected = column.size * float(self.gamma) / self._events
@@ -234,8 +217,7 @@ class PCKVUE(KeyValueBaseline):
     """PCKV with optimized unary encoding: one of the user's own signed keys as one of 2d bits.
 
     The bit of the event drawn is sent as 1 with probability 1/2, every other one with a smaller
-    probability q. A user with fewer than ``sparsity`` events draws none with the missing
-    probability, and all bits are raised with q.
+    probability q. A user with fewer than ``sparsity`` events may draw none.
 
     Parameters
     ----------
@@ -255,8 +237,7 @@ class PCKVUE(KeyValueBaseline):
     A message is all 2d bits, one item of ceil(2d/8) bytes (numpy's void type, bits in the order of
     the events, the first one highest): what one user sends stays together in the view. The
     guarantee after shuffling is that for any locally private messages
-    (``ikos.accounting.clones_fmt21``). That a key is drawn adds nothing to a message's own
-    privacy: all of a user's bits may be raised, and none of another's.
+    (``ikos.accounting.clones_fmt21``). Drawing a key adds nothing to a message's own privacy.
 
     Examples
     --------
@@ -269,17 +250,7 @@ class PCKVUE(KeyValueBaseline):
 
     q: Fraction
 
-    def __init__(
-        self,
-        n: int,
-        domain: SparseTernary,
-        epsilon: float | Fraction,
-        delta: float | Fraction = 0,
-        *,
-        local_epsilon: float | Fraction | None = None,
-        min_honest: int | None = None,
-    ) -> None:
-        most = self._ask_local(n, domain, epsilon, delta, local_epsilon, min_honest)
+    def _calibrate(self, most: Fraction | None) -> None:
         self._set(q=raised(*self._budget, most_local=most))
         theorem = "PCKV-UE, optimized unary encoding"
         if self.delta:
@@ -289,9 +260,9 @@ class PCKVUE(KeyValueBaseline):
             theorem,
             # near q = 1/2 the odds are near 1: a rational difference loses nothing there
             local_epsilon=math.log1p(float((1 - 2 * self.q) / self.q)) * (1 + 1e-12),
-            variances=pckv_ue_variances(domain.sparsity, self.q),
+            variances=pckv_ue_variances(self.domain.sparsity, self.q),
             # from the bits of all keys' one sign to those of the other
-            influence=2 * math.sqrt(domain.dimension) * self._scale,
+            influence=2 * math.sqrt(self.dimension) * self._scale,
             bits=self._events,
         )
 

@@ -57,18 +57,17 @@ class Thresholded:
 class SampleAndThreshold(NumberBaseline):
     """Sample and threshold: ones are counted with probability p, and small counts are suppressed.
 
-    A value is rounded at random to 0 or 1. Each user tosses a coin: on heads, with probability p,
-    it sends its bit, and on tails a 0. The shuffler counts the ones, and hands on the count if it
-    is at least ``threshold``, and 0 otherwise. The estimate is that over p.
+    A value is rounded at random to 0 or 1. With probability p a user sends its bit, and otherwise a
+    0. The shuffler counts the ones, and hands on the count if it is at least ``threshold``, and 0
+    otherwise. The estimate is that count divided by p.
 
-    It is randomized response with another answer on tails. `BinaryRandomizedResponse` answers by a
-    fair coin, so that users with a 0 make noise as well and no threshold is needed; here the
-    answer is 0 ("forced response"), and only ones are hidden among ones.
+    In `BinaryRandomizedResponse` a fair coin replaces a bit that is not sent, so that users with a
+    0 add noise as well and no threshold is needed; here ones are hidden only among ones.
 
     Parameters
     ----------
     n, epsilon, delta, lower, upper
-        As for `Baseline`. All users must be honest: a one that is sent for certain lowers the
+        As for `Baseline`. All users must be honest: a one that is certain to be sent lowers the
         threshold for the others.
 
     Attributes
@@ -80,13 +79,12 @@ class SampleAndThreshold(NumberBaseline):
 
     Notes
     -----
-    **Biased.** Where the count is suppressed the estimate is that all values are ``lower``. So the
-    estimate is not unbiased as those of the other protocols; ``mse`` and the interval include the
-    error of suppression, whatever the values. Above about threshold/p users with a one the bias is
-    negligible.
+    **Biased.** If the count is suppressed, the estimate is that all values are ``lower``: unlike
+    other protocols' it is biased, negligibly so above about threshold/p users with a one. ``mse``
+    and the interval include the error of suppression, whatever the values.
 
-    **Guarantee.** Of the thresholded count, which is all that the analyzer sees. The shuffler must
-    count, so it is trusted with more than mixing.
+    **Guarantee.** It covers the thresholded count, which is all that the analyzer sees. The
+    shuffler is trusted to count, not only to mix.
 
     Examples
     --------

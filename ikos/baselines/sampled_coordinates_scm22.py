@@ -50,8 +50,8 @@ class SampledCoordinates(Baseline):
     The value of a coordinate is rounded at random to {0..precision}, goes through randomized
     response on these ``precision + 1`` values, and is sent with the number of the coordinate as one
     integer. For one message the probability of a random answer is that of a *scalar* protocol with
-    all n users, whatever the dimension. What the dimension costs is the error of the sampling,
-    which falls with the number of messages, and is 0 where all users report every coordinate.
+    all n users, whatever the dimension. The dimension adds the error of the sampling, which falls
+    with the number of messages, and is 0 if all users report every coordinate.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ class SampledCoordinates(Baseline):
     domain : Box
         Bounds of the coordinates.
     messages : int, optional
-        Coordinates t that each user reports, one in each message; None for the number of the
-        smallest error, or for 1, the paper's choice, where ``parameters`` is "published".
+        Coordinates t that each user reports, one in each message; None for the number with the
+        smallest error or, if ``parameters`` is "published", for 1, the paper's choice.
     precision : int, optional
         Steps k of the encoding; by default those of the smallest error that a search finds.
     sampling : {"stratified", "uniform"}
@@ -71,11 +71,11 @@ class SampledCoordinates(Baseline):
         one message.
     parameters : {"exact", "published"}
         "published" takes the paper's probability of a random answer (for t = 1 that of Section
-        4.5, else of Theorem 4.1), and its k where ``precision`` is None. The guarantee is then not
-        what the paper says, but what is proved of it here.
+        4.5, else of Theorem 4.1), and its k if ``precision`` is None. The guarantee is then what
+        is proved here, not what the paper states.
     centre : float, optional
-        A public guess of the values, by default the middle of the bounds. What is not reported is
-        estimated by it. The estimate has no bias whatever it is; the paper's is ``domain.lower``.
+        A public guess that stands for values that are not reported, by default the middle of the
+        bounds; the paper's is ``domain.lower``. The estimate is unbiased for any.
 
     Attributes
     ----------
@@ -217,12 +217,11 @@ class SampledCoordinates(Baseline):
         )
 
     def published_error(self, users: int | None = None) -> float:
-        """Return a bound on the paper's own error, of the sums of the coordinates drawn.
+        """Return a bound on the error as the paper counts it, without that of the sampling.
 
-        The mean squared distance of the debiased sums from the sums of the very values that were
-        drawn, over (n / d)^2: without the sampling. For one message it is an error of the mean over
-        the users; for t messages that would be a t^2-th of it, as there are n t / d reports of a
-        coordinate. Exact for the worst values, where the paper's bound is not.
+        The mean squared distance of the debiased sums from the sums of the values drawn, over
+        (n / d)^2. For one message that is an error of the mean; for t messages the error of the
+        mean would be a t^2-th of it. Exact for the worst values, unlike the paper's bound.
         """
         n = validate_users(users, self.n)
         one = coordinate_error(self.precision, self.gamma, 1).mean_square

@@ -85,13 +85,7 @@ class NoiseOverSecureSum(NumberBaseline):
         """Return the distribution of the sum of this many users' noise, in steps."""
 
     def _hide(
-        self,
-        q: int,
-        delta: Fraction,
-        messages: object,
-        analysis: str,
-        shuffler: str,
-        clear: bool,
+        self, q: int, delta: Fraction, messages: object, analysis: str, shuffler: str, clear: bool
     ) -> MessageCount:
         """Set a secure sum that hides all but the sum, for delta; return what is proved of it.
 
@@ -168,8 +162,8 @@ class DesignatedNoise(NoiseOverSecureSum):
 
     The error is that of the central model. The price is trust in one user: **if the designated user
     is dishonest, absent, or tells the analyzer its noise, no one is protected.** And no one is
-    protected from the designated user, who can take its noise off the result. `ikos.PrivateSum`
-    has the same error and none of this.
+    protected from the designated user, who can subtract its noise from the result.
+    `ikos.PrivateSum` has the same error and does not need this trust.
 
     Parameters
     ----------
@@ -231,14 +225,8 @@ class DesignatedNoise(NoiseOverSecureSum):
     ) -> NDArray[Any]:
         """Return one user's shares.
 
-        Parameters
-        ----------
-        x : float
-            Within the bounds.
-        rng : RandomSource, optional
-            Secure randomness by default.
-        designated : bool
-            Whether this is the user who adds the noise. Exactly one must, or no one is protected.
+        ``designated`` says whether this is the user who adds the noise. Exactly one must, or no one
+        is protected.
         """
         source, value = secure(rng), self.domain.value(x)
         if flag("designated", designated):
@@ -301,13 +289,8 @@ class SparseNoise(NoiseOverSecureSum):
     n, epsilon, delta, min_honest, lower, upper
         As for `Baseline`. delta pays for both the chance of too little noise and imperfect hiding:
         messages are chosen to spend at most half of it, and noise gets all that they leave.
-    precision, modulus : int, optional
-        As for `ikos.PrivateSum`.
-    messages : int, optional
-        Messages of each user in all, the clear share included. Used even where they prove nothing;
-        the guarantee then says so. By default the smallest number that proves its part of delta.
-    analysis, shuffler, clear_share
-        As for `ikos.SecureSum`.
+    precision, modulus, messages, analysis, shuffler, clear_share
+        As for `DesignatedNoise`; by default the number of messages proves its part of delta.
     accountant : {"exact", "published"}
         How the noise's part of delta is computed: exactly, as the divergence of the sum's
         distribution, or as in SCRCS11, as the probability that no honest user adds noise. The

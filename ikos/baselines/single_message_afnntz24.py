@@ -128,7 +128,7 @@ def _largest_dimension(n: int, honest: int, eps: Fraction, small: Fraction, *, b
 
 @dataclass(frozen=True, init=False, repr=False)
 class SingleMessageGrid(Baseline):
-    """One message from each user: its vector on a grid, or now and then any point of the grid.
+    """One message from each user: its vector on a grid, or with some probability any point of it.
 
     Each user rounds every coordinate at random to one of {0..levels} steps between its bounds, and
     sends the point as one integer, or with probability gamma a uniform one of the
@@ -140,7 +140,7 @@ class SingleMessageGrid(Baseline):
     n, epsilon, delta, min_honest
         As for `Baseline`.
     domain : Box or Ball
-        Where the vectors lie, at most 40 coordinates. A ball is put into the smallest box.
+        The set of the vectors, of at most 40 coordinates. A ball is put into the smallest box.
     levels : int, optional
         Steps r of each coordinate; by default those of the smallest error that a search finds.
 
@@ -156,13 +156,8 @@ class SingleMessageGrid(Baseline):
     ------
     ValueError
         Also if the error would be no smaller than that of the middle of the domain, which needs no
-        message. The number of points is exponential in d, so that this is so from some ten to
-        twenty coordinates on.
-
-    Notes
-    -----
-    To the accountant the message is the answer of one randomized response on (r + 1)^d values
-    (AFNNTZ24, Lemma 3.1); rounding comes before, and is each user's own.
+        message. The number of points is exponential in d: some ten to twenty coordinates are too
+        many.
 
     Examples
     --------
