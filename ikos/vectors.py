@@ -5,7 +5,7 @@ from __future__ import annotations
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.aggregation.private_vector_sum import PrivateVectorSum
 from ikos.aggregation.secure_sum import SecureVectorSum
-from ikos.baselines.central import CentralGaussian
+from ikos.baselines.added_noise import CentralGaussian
 from ikos.baselines.coefficients_afnntz24 import KashinCorrelatedNoise, KashinPrivateSum
 from ikos.baselines.collision_wlqdly21 import Collision
 from ikos.baselines.kashin import KashinFrame

@@ -7,15 +7,24 @@ the error can be, what one dishonest user can do; and each runs. `SumProtocol` s
 from __future__ import annotations
 
 from ikos.aggregation.protocol import BaseProtocol, SumProtocol
+from ikos.baselines.added_noise import CentralDiscreteLaplace, CentralLaplace, LocalLaplace
 from ikos.baselines.base import Baseline
-from ikos.baselines.bits import BinaryRandomizedResponse, LocalRandomizedResponse, UnaryEncoding
-from ikos.baselines.central import CentralDiscreteLaplace, CentralLaplace
+from ikos.baselines.bits import (
+    BinaryRandomizedResponse,
+    LocalRandomizedResponse,
+    SampleAndThreshold,
+    UnaryEncoding,
+)
 from ikos.baselines.correlated_noise_gkmps21 import CorrelatedNoise
 from ikos.baselines.digits import PrivacyBlanket, RecursiveSum
-from ikos.baselines.local_laplace import LocalLaplace
-from ikos.baselines.measuring import Measurement, measure
-from ikos.baselines.registry import PROTOCOLS, ComparisonRow, ProtocolSpec, comparison
-from ikos.baselines.sample_and_threshold import SampleAndThreshold
+from ikos.baselines.registry import (
+    PROTOCOLS,
+    ComparisonRow,
+    Measurement,
+    ProtocolSpec,
+    comparison,
+    measure,
+)
 from ikos.baselines.secure_noise import DesignatedNoise, SparseNoise
 
 __all__ = [

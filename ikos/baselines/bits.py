@@ -1,14 +1,15 @@
-"""Users answer in bits, each flipped at random: shuffled (CSUZZ19), or by itself.
+"""Users answer in bits, at random: shuffled (CSUZZ19), sampled and counted, or each by itself.
 
 CSUZZ19 is A. Cheu, A. Smith, J. Ullman, D. Zeber, M. Zhilyaev, *Distributed differential privacy
-via shuffling*, EUROCRYPT 2019.
+via shuffling*, EUROCRYPT 2019. Sample and threshold is G. Cormode, A. Bharadwaj,
+*Sample-and-threshold differential privacy*, 2022.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from ikos._validation import choice, integer, validate_users
 from ikos.accounting.binary_response import MAX_BITS, binary_response_gamma, local_gamma
 from ikos.accounting.csuzz19 import composed_gamma, published_gamma
+from ikos.accounting.sample_threshold import best_sample_threshold, suppression
 from ikos.baselines.base import NumberBaseline, numbers_of, published
 from ikos.bounds import Bounds
 from ikos.encoding import encode
@@ -323,3 +325,149 @@ class UnaryEncoding(ShuffledBits):
 
     def _ones(self, view: View) -> int:
         return int(view.columns[0][1])
+
+
+@dataclass(frozen=True)
+class Thresholded:
+    """The error of a sampled count over its probability, where small counts are 0: not centred.
+
+    A count in data units is ``width``; a count of ones below ``threshold`` is suppressed.
+    """
+
+    users: int
+    sampling: float
+    threshold: int
+    mean_square: float
+    width: float = 1.0
+
+    def half_width(self, miss: float) -> float:
+        """Return t such that the error exceeds t in absolute value with probability <= miss.
+
+        Half of ``miss`` is for the sampling noise. The other half is for suppression of a sum above
+        t; a smaller one that is suppressed is off by itself, at most t.
+        """
+        p, n = self.sampling, self.users
+        s = min(float(n), n / (2 * p))
+        noise = Bounded(s / p - s * s / n, 1 / p).half_width(miss / 2)
+        low, high = 0.0, float(n)
+        for _ in range(60):
+            middle = (low + high) / 2
+            chance = float(suppression(np.array([middle]), n, p, self.threshold)[0])
+            low, high = (low, middle) if chance <= miss / 2 else (middle, high)
+        return self.width * max(noise, high)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class SampleAndThreshold(NumberBaseline):
+    """Sample and threshold: ones are counted with probability p, and small counts are suppressed.
+
+    A value is rounded at random to 0 or 1. With probability p a user sends its bit, and otherwise a
+    0. The shuffler counts the ones, and hands on the count if it is at least ``threshold``, and 0
+    otherwise. The estimate is that count divided by p.
+
+    In `BinaryRandomizedResponse` a fair coin replaces a bit that is not sent, so that users with a
+    0 add noise as well and no threshold is needed; here ones are hidden only among ones.
+
+    Parameters
+    ----------
+    n, epsilon, delta, lower, upper
+        As for `Baseline`. All users must be honest: a one that is certain to be sent lowers the
+        threshold for the others.
+
+    Attributes
+    ----------
+    sampling : Fraction
+        p.
+    threshold : int
+        Smaller counts are suppressed. Both are chosen for the smallest ``mse`` found.
+
+    Notes
+    -----
+    **Biased.** If the count is suppressed, the estimate is that all values are ``lower``: unlike
+    other protocols' it is biased, negligibly so above about threshold/p users with a one. ``mse``
+    and the interval include the error of suppression, whatever the values.
+
+    **Guarantee.** It covers the thresholded count, which is all that the analyzer sees. The
+    shuffler is trusted to count, not only to mix.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = SampleAndThreshold(10**4, epsilon=1, delta=1e-8)
+    >>> protocol.run([0.0, 1.0] * 5000, DeterministicRandom(0)).estimate != 0
+    True
+    >>> protocol.run([0.0] * 9990 + [1.0] * 10, DeterministicRandom(0)).estimate
+    0.0
+    """
+
+    sampling: Fraction
+    threshold: int
+    _mean_square: float = field(repr=False)
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        lower: float = 0.0,
+        upper: float = 1.0,
+    ) -> None:
+        self._ask(n, Bounds(lower, upper), epsilon, delta)
+        best = best_sample_threshold(self.epsilon, self.delta, self.n)
+        self._set(sampling=best.sampling, threshold=best.threshold, _mean_square=best.mse)
+        self._claim(
+            f"{self.domain}, sampled with probability {float(best.sampling):.4g}, threshold "
+            f"{best.threshold}",
+            "sampled count, suppressed if small; exact divergence",
+            "the shuffler is trusted to count, to hand on the count alone, and to suppress",
+            f"all {self.n} users are honest and present",
+            # one more one can carry the count over the threshold, from 0 to all of it
+            influence=self.domain.width * float(best.threshold / best.sampling),
+            random="coins",
+        )
+
+    def error(self, users: int) -> SumError:
+        """Return what is known of the error of the sum, suppression included.
+
+        For fewer users than n too: zeros change nothing.
+        """
+        users = validate_users(users, self.n)
+        return SumError.number(
+            Thresholded(
+                users,
+                float(self.sampling),
+                self.threshold,
+                self.domain.width**2 * self._mean_square,
+                self.domain.width,
+            )
+        )
+
+    def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        bits = encode(self.domain.unit(values), 1, rng).astype(np.uint8)
+        for part in blocks(bits.size, 1 << 18):
+            block = bits[part]
+            block &= rng.bernoullis(self.sampling, block.size).view(np.uint8)
+        return bits[np.newaxis]
+
+    def shuffle(
+        self,
+        messages: NDArray[Any],
+        rng: RandomSource | None = None,  # noqa: ARG002
+        *,
+        order: str = "sorted",
+    ) -> View:
+        """Return what the shuffler hands on: the number of users, and the count or 0."""
+        self._arrived(messages, order, rows=1, most=1)
+        count = int(messages.sum(dtype=np.int64))
+        kept = count if count >= self.threshold else 0
+        return published(messages.size, kept)
+
+    def _users_of(self, view: View) -> int:
+        users, count = map(int, numbers_of(view, "the number of users and the count", 2))
+        if count != 0 and not self.threshold <= count <= users:
+            raise ValueError(f"view must hold a count of 0, or from {self.threshold} to {users}")
+        return users
+
+    def _totals(self, view: View, users: int) -> float:
+        return self.domain.total(int(view.columns[0][1]) / self.sampling, users)

@@ -1,4 +1,4 @@
-"""The central model: a trusted curator adds up all values and adds noise to the sum."""
+"""Noise that a trusted curator adds to the sum, or that each user adds to its own value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ from ikos._validation import integer, validate_users
 from ikos.accounting.vector_noise import Sensitivity, least_variance
 from ikos.accuracy import NoiseLaw, default_precision
 from ikos.aggregation.calibration import MAX_RELEASES, reports
-from ikos.baselines.base import Baseline, are_below, exact_sums, numbers_of, published
+from ikos.baselines.base import (
+    Baseline,
+    NumberBaseline,
+    are_below,
+    exact_sums,
+    numbers_of,
+    published,
+)
 from ikos.bounds import Bounds
 from ikos.domains import Domain
 from ikos.encoding import Encoding, converge, encode, encoding_of
@@ -308,3 +315,59 @@ class CentralGaussian(Curator):
         for part in blocks(values.shape[0], max(1, _BLOCK // self.dimension)):
             totals += exact_sums(self._messages(values[part], rng)[0])
         return self._published(totals, values.shape[0], rng)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class LocalLaplace(NumberBaseline):
+    """Local Laplace: each user sends its value plus noise of scale 1 / epsilon.
+
+    Like `CentralLaplace`, with exact discrete Laplace noise on a grid of 2^32 steps. The analyzer
+    knows who sent what; nothing is shuffled.
+
+    Parameters
+    ----------
+    n, lower, upper
+        As for `Baseline`.
+    epsilon : float
+        The guarantee of each message by itself, purely private.
+
+    Examples
+    --------
+    >>> round(LocalLaplace(1000, epsilon=1).mse, 3)  # 2 n / epsilon^2
+    2000.0
+    """
+
+    def __init__(
+        self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
+    ) -> None:
+        self._ask(n, Bounds(lower, upper), epsilon, min_honest=1)
+        self._claim(
+            str(self.domain),
+            "discrete Laplace mechanism on each value",
+            influence=math.inf,  # noise can have any size, and so can a message
+            sent=(1, 64),
+            random="draws of noise",
+            local=True,
+        )
+
+    @property
+    def _rate(self) -> Fraction:
+        """At most epsilon / FINE, by a part of 2^-25 or less; its terms fit machine words."""
+        return Fraction(1, math.ceil(FINE / self.epsilon))
+
+    def error(self, users: int) -> SumError:
+        """Return what is known of all users' noise and rounding."""
+        users = validate_users(users, self.n)
+        noise = NoiseLaw(self._rate, Fraction(users))
+        return NoisySum(noise, FINE, users, self.domain.width).error()
+
+    def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        noise = discrete_laplace(self._rate, values.size, rng)
+        return np.asarray(encode(self.domain.unit(values), FINE, rng) + noise)[np.newaxis]
+
+    def _totals(self, view: View, users: int) -> float:
+        total = int(exact_sums(self._columns(view, "numbers")[0]))
+        return self.domain.total(Fraction(total, FINE), users)
+
+    def _users_of(self, view: View) -> int:
+        return int(self._columns(view, "numbers")[0].size)
