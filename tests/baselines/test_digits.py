@@ -211,11 +211,11 @@ def test_the_papers_layout_keeps_digits_in_their_domains():
 
 @pytest.mark.points(0)
 def test_probabilities_are_those_that_were_accounted_for():
-    protocol = RecursiveSum(10**4, 1.0, 1e-8)
+    protocol = RecursiveSum(10**4, 1.0, 1e-8, parameters="paper")
     assert all((gamma * GRID).denominator == 1 for gamma in protocol.digits.gammas)
     assert isinstance(protocol, BaseProtocol)
     text = repr(protocol)
-    assert "digits of (3, 5) values" in text
+    assert f"digits of {protocol.digits.domains} values" in text
     assert "mean squared error at most" in text
 
 
