@@ -1,4 +1,4 @@
-"""One message from each user: a point of a grid, or now and then a random one (AFNNTZ24)."""
+"""One message from each user: a point of a grid, sometimes a random one (AFNNTZ24)."""
 
 from __future__ import annotations
 
