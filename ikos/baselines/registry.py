@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,10 +57,10 @@ class ProtocolSpec:
         Its name in programs; it does not change.
     name, source : str
         Its name for people, and the paper that it is from.
-    made_by : callable
-        Makes it: the protocol's class.
     model : {"central", "shuffle", "local"}
         Whom its users trust.
+    made_by : callable
+        Makes it: the protocol's class.
     domains : tuple of type
         The domains that it is for; `ikos.bounds.Bounds` for numbers.
     options : mapping
@@ -79,8 +78,8 @@ class ProtocolSpec:
     key: str
     name: str
     source: str
+    model: str
     made_by: Callable[..., SumProtocol]
-    model: str = "shuffle"
     domains: tuple[type[Domain], ...] = (Bounds,)
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     note: str | None = None
@@ -205,9 +204,16 @@ def _sampled(n: int, domain: Box | Ball, *spent: Fraction, **options: Any) -> Su
     return SampledCoordinates(n, domain, *spent, **options)
 
 
-_central = partial(ProtocolSpec, model="central", honest="any")
-_local = partial(ProtocolSpec, model="local", pure=True, honest="any")
-_shuffle = ProtocolSpec
+def _of(model: str, **fixed: Any) -> Callable[..., ProtocolSpec]:
+    """Return what makes entries of a model, from a key, a name, a source and a class."""
+    return lambda key, name, source, made_by, **more: ProtocolSpec(
+        key, name, source, model, made_by, **fixed, **more
+    )
+
+
+_central = _of("central", honest="any")
+_shuffle = _of("shuffle")
+_local = _of("local", pure=True, honest="any")
 
 
 def _recursive(messages: int, whose: str) -> ProtocolSpec:
