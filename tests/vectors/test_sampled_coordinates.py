@@ -202,6 +202,7 @@ def test_messages_have_the_law(t, k, sampling):
     # any probability will do: the law of the messages is what is tested
     found = SampledAnswers(t, k, Fraction(3, 8), sampling, "single")
     object.__setattr__(protocol, "answers", found)
+    object.__setattr__(protocol, "gamma", found.gamma)
     messages = protocol.randomize(np.tile(x, (users, 1)), DeterministicRandom(1))
     law = report_law([Fraction(v) for v in x], t, k, Fraction(3, 8), sampling)
     assert sum(law.values()) == 1
