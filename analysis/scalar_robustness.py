@@ -38,7 +38,7 @@ from ikos.baselines import (
     SumProtocol,
     UnaryEncoding,
 )
-from ikos.baselines.central_laplace import FINE
+from ikos.baselines.added_noise import FINE
 from ikos.baselines.digits import DigitProtocol
 from ikos.results import at_least, at_most
 from ikos.testing import DeterministicRandom

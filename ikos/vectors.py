@@ -5,14 +5,12 @@ from __future__ import annotations
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.aggregation.private_sum import PrivateVectorSum
 from ikos.aggregation.secure_sum import SecureVectorSum
-from ikos.baselines.central_gaussian import CentralGaussian
+from ikos.baselines.added_noise import CentralGaussian
+from ikos.baselines.coefficients_afnntz24 import KashinCorrelatedNoise, KashinPrivateSum
 from ikos.baselines.collision_wlqdly21 import Collision
 from ikos.baselines.kashin import KashinFrame
-from ikos.baselines.kashin_correlated_noise_afnntz24 import KashinCorrelatedNoise
-from ikos.baselines.kashin_private_sum_afnntz24 import KashinPrivateSum
 from ikos.baselines.key_values import KeyValueBaseline, KeyValueResult, Ternarizer
-from ikos.baselines.pckv import PCKVGRR, PCKVUE
-from ikos.baselines.privkv import PrivKV
+from ikos.baselines.pckv import PCKVGRR, PCKVUE, PrivKV
 from ikos.baselines.sampled_coordinates_scm22 import SampledCoordinates
 from ikos.baselines.single_message_afnntz24 import SingleMessageGrid
 from ikos.domains import Ball, Box, Categories, Domain, SparseTernary

@@ -7,20 +7,25 @@ the error can be, what one dishonest user can do; and each runs. `SumProtocol` s
 from __future__ import annotations
 
 from ikos.aggregation.protocol import BaseProtocol, SumProtocol
+from ikos.baselines.added_noise import CentralDiscreteLaplace, CentralLaplace, LocalLaplace
 from ikos.baselines.base import Baseline
-from ikos.baselines.binary_csuzz19 import BinaryRandomizedResponse
-from ikos.baselines.blanket_bbgn19 import PrivacyBlanket
-from ikos.baselines.central_laplace import CentralDiscreteLaplace, CentralLaplace
+from ikos.baselines.bits import (
+    BinaryRandomizedResponse,
+    LocalRandomizedResponse,
+    SampleAndThreshold,
+    UnaryEncoding,
+)
 from ikos.baselines.correlated_noise_gkmps21 import CorrelatedNoise
-from ikos.baselines.designated_bbgn20 import DesignatedNoise
-from ikos.baselines.local_laplace import LocalLaplace
-from ikos.baselines.local_randomized_response import LocalRandomizedResponse
-from ikos.baselines.measuring import Measurement, measure
-from ikos.baselines.recursive_bbgn20 import RecursiveSum
-from ikos.baselines.registry import PROTOCOLS, ComparisonRow, ProtocolSpec, comparison
-from ikos.baselines.sample_and_threshold import SampleAndThreshold
-from ikos.baselines.sparse_noise_scrcs11 import SparseNoise
-from ikos.baselines.unary_csuzz19 import UnaryEncoding
+from ikos.baselines.digits import PrivacyBlanket, RecursiveSum
+from ikos.baselines.registry import (
+    PROTOCOLS,
+    ComparisonRow,
+    Measurement,
+    ProtocolSpec,
+    comparison,
+    measure,
+)
+from ikos.baselines.secure_noise import DesignatedNoise, SparseNoise
 
 __all__ = [
     "PROTOCOLS",

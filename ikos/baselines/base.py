@@ -1,4 +1,4 @@
-"""What the protocols of the literature share: their parameters, and how these are checked."""
+"""What the protocols of the literature share: their parameters, their claims and their views."""
 
 from __future__ import annotations
 
@@ -17,59 +17,27 @@ from ikos.results import ONE_REPORT, Cost, Guarantee
 from ikos.shuffling import View
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What every protocol is asked for, checked."""
-
-    n: int
-    domain: Any
-    epsilon: Fraction
-    delta: Fraction
-    min_honest: int
-
-    @classmethod
-    def of(
-        cls,
-        n: object,
-        domain: Domain,
-        epsilon: object,
-        delta: object = None,
-        min_honest: object = None,
-    ) -> Asked:
-        """Check the arguments; a ``delta`` of None is for the purely private protocols."""
-        users = honest = integer("n", n, low=1, high=MAX_USERS)
-        if min_honest is not None:
-            honest = integer("min_honest", min_honest, low=1, high=users)
-        eps = checked_epsilon(epsilon)
-        small = Fraction(0) if delta is None else budget(epsilon, delta)[1]
-        return cls(users, domain, eps, small, honest)
-
-    @property
-    def budget(self) -> tuple[Fraction, Fraction, int]:
-        """Epsilon, delta, and how many are honest."""
-        return self.epsilon, self.delta, self.min_honest
-
-
 @dataclass(frozen=True, init=False, repr=False)
 class Baseline(BaseProtocol):
     """A protocol for the sum of numbers or of vectors.
 
-    The constructor of a subclass finds its parameters, and passes them on to be set.
+    The constructor of a subclass checks what it is asked for with `_ask`, sets the parameters that
+    it finds with `_set`, and states with `_claim` what follows from them.
 
     Parameters
     ----------
     n : int
         Users, at most 10^9; public.
     domain : Domain
-        Where the users' vectors lie. Protocols for numbers take ``lower`` and ``upper`` instead,
+        The set of the users' vectors. Protocols for numbers take ``lower`` and ``upper`` instead,
         their public bounds, by default 0 and 1.
     epsilon, delta : float
         The guarantee, under replacement of one user's value. Purely private protocols take no
-        ``delta``, and have 0.
+        ``delta``; theirs is 0.
     min_honest : int, optional
         How many users must be honest and present, ``n`` by default: the guarantee counts on the
         random answers or the noise of this many, and fewer are refused. Dishonest users who add no
-        noise take nothing from the guarantee; the honest ones add more.
+        noise do not weaken the guarantee; the honest ones add more.
     """
 
     n: int
@@ -78,27 +46,115 @@ class Baseline(BaseProtocol):
     delta: Fraction
     min_honest: int
 
-    def __init__(self, asked: Asked, **found: object) -> None:
-        for name, value in (vars(asked) | found).items():
-            object.__setattr__(self, name, value)
+    def _ask(
+        self,
+        n: object,
+        domain: Domain,
+        epsilon: object,
+        delta: object = None,
+        min_honest: object = None,
+        kinds: tuple[type[Domain], ...] = (),
+    ) -> None:
+        """Check and set the parameters; a ``delta`` of None is for purely private protocols."""
+        users = honest = integer("n", n, low=1, high=MAX_USERS)
+        if min_honest is not None:
+            honest = integer("min_honest", min_honest, low=1, high=users)
+        if kinds and not isinstance(domain, kinds):
+            names = " or a ".join(kind.__name__ for kind in kinds)
+            raise TypeError(f"domain must be a {names}, got {type(domain).__name__}")
+        eps = checked_epsilon(epsilon)
+        small = Fraction(0) if delta is None else budget(epsilon, delta)[1]
+        self._set(n=users, domain=domain, epsilon=eps, delta=small, min_honest=honest)
 
     @property
-    def _sent(self) -> tuple[int | float, int | float]:
-        """Messages of each user, and bits of each message."""
-        return 1, 1
+    def _budget(self) -> tuple[Fraction, Fraction, int]:
+        """Epsilon, delta, and how many are honest."""
+        return self.epsilon, self.delta, self.min_honest
+
+    def _set(self, **values: object) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _claim(
+        self,
+        settings: str,
+        theorem: str,
+        *conditions: str,
+        influence: float,
+        sent: tuple[float, float] = (1, 1),
+        random: str = "answers",
+        reports: str = ONE_REPORT,
+        delta: float | None = None,
+        local: bool = False,
+    ) -> None:
+        """State the guarantee and what is sent: messages of each user, and bits of each message.
+
+        ``settings`` is for the printed form; a ``delta`` is one that is proved, if not that asked.
+        ``local`` means that each message is private by itself, and the analyzer knows who sent it.
+        """
+        public = f"the number of users is public; {random} are pseudorandom (AES-256)"
+        proved = round_up(self.delta) if delta is None else delta
+        all_conditions = (*conditions, reports, public)
+        guarantee = Guarantee(round_up(self.epsilon), proved, theorem, all_conditions)
+        self._set(_settings=settings, _guarantee=guarantee, _influence=influence)
+        self._set(_sent=sent, _local=local)
+
+    _settings: str
+    _guarantee: Guarantee
+    _influence: float
+    _sent: tuple[float, float]
+    _local: bool
+
+    @property
+    def _particulars(self) -> str:
+        return self._settings
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed to each user for one run, of the view and so of the estimate."""
+        return self._guarantee
+
+    @property
+    def influence(self) -> float:
+        """Greatest distance that one user's messages alone can move the estimate, in data units."""
+        return self._influence
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send; means where it is random."""
-        return Cost(validate_users(users, self.n), *self._sent)
+        messages, bits = self._sent
+        return Cost(validate_users(users, self.n), messages, bits)
 
-    def _guaranteed(
-        self, theorem: str, *conditions: str, random: str = "answers", reports: str = ONE_REPORT
-    ) -> Guarantee:
-        """Return the guarantee, with the conditions that all have."""
-        public = f"the number of users is public; {random} are pseudorandom (AES-256)"
-        return Guarantee(
-            round_up(self.epsilon), round_up(self.delta), theorem, (*conditions, reports, public)
-        )
+    def shuffle(
+        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
+    ) -> View:
+        """Return what the analyzer sees: a column of messages for each shuffler.
+
+        In the local model there is no shuffler: the analyzer sees who sent what. ``order`` is
+        "sorted" or "permuted", as for `ikos.SecureSum.shuffle`.
+        """
+        self._arrived(messages, order, rows=int(self._sent[0]))
+        if not self._local:
+            return super().shuffle(messages, rng, order=order)
+        clear = messages[0].copy()
+        clear.setflags(write=False)
+        return View((), clear)
+
+    def _columns(self, view: View, what: str, count: int = 1) -> tuple[NDArray[Any], ...]:
+        """Return the columns of a view, one in the local model; ValueError for another view."""
+        clear = () if view.clear is None else (view.clear,)
+        columns, others = (clear, view.columns) if self._local else (view.columns, clear)
+        if others or len(columns) != count or len({column.size for column in columns}) > 1:
+            where = "in clear" if self._local else f"in {count} equal columns"
+            raise ValueError(f"view must hold {what} {where}, got {view!r}")
+        return columns
+
+    def _below(self, view: View, what: str, *ends: int) -> tuple[NDArray[Any], ...]:
+        """Return columns of integers, each from 0 to below its end, or ValueError."""
+        columns = self._columns(view, what, len(ends))
+        for column, end in zip(columns, ends, strict=True):
+            if not are_below(column, end):
+                raise ValueError(f"view must hold {what} from 0 to {end - 1}; there are others")
+        return columns
 
     @property
     def _answering(self) -> str:
@@ -113,38 +169,6 @@ class NumberBaseline(Baseline):
     domain: Bounds
 
 
-@dataclass(frozen=True, init=False, repr=False)
-class ClearBaseline(NumberBaseline):
-    """Each user sends one message, private by itself; the analyzer knows who sent what."""
-
-    def shuffle(
-        self,
-        messages: NDArray[Any],
-        rng: RandomSource | None = None,  # noqa: ARG002
-        *,
-        order: str = "sorted",
-    ) -> View:
-        """Return what the analyzer sees: every message, and whose it is."""
-        self._arrived(messages, order, rows=1)
-        return clear_view(messages)
-
-    def _clear(self, view: View) -> NDArray[Any]:
-        """Return the messages of a view; ValueError if it is not one of the local model."""
-        if view.columns or view.clear is None:
-            raise ValueError("view must hold one clear message of each user")
-        return view.clear
-
-    def _users_of(self, view: View) -> int:
-        return int(self._clear(view).size)
-
-
-def clear_view(messages: NDArray[Any]) -> View:
-    """Return a view of each user's one message, in the users' order."""
-    clear = messages[0].copy()
-    clear.setflags(write=False)
-    return View((), clear)
-
-
 def published(*numbers: object, dtype: Any = np.int64) -> View:
     """Return a view of one column of a few numbers: all that someone hands on."""
     column = np.array(numbers, dtype=dtype)
@@ -152,11 +176,18 @@ def published(*numbers: object, dtype: Any = np.int64) -> View:
     return View((column,), None)
 
 
-def one_column(view: View, what: str, size: int | None = None) -> NDArray[Any]:
-    """Return the one column of a view, perhaps of a given size; ValueError for another view."""
-    if view.clear is not None or len(view.columns) != 1 or size not in (None, view.columns[0].size):
+def numbers_of(view: View, what: str, size: int) -> NDArray[Any]:
+    """Return the one column of a `published` view; ValueError for another view."""
+    if view.clear is not None or len(view.columns) != 1 or view.columns[0].size != size:
         raise ValueError(f"view must hold {what}, got {view!r}")
     return view.columns[0]
+
+
+def are_below(column: NDArray[Any], end: int) -> bool:
+    """Whether messages are integers from 0 to ``end`` - 1."""
+    if column.dtype.kind not in "iuO":
+        return False
+    return not column.size or 0 <= int(column.min()) <= int(column.max()) < end
 
 
 def exact_sums(rows: NDArray[Any]) -> NDArray[Any]:

@@ -1,51 +1,62 @@
-"""What the protocols share whose users answer in bits, each flipped at random."""
+"""Users answer in bits, at random: shuffled (CSUZZ19), sampled and counted, or each by itself.
+
+CSUZZ19 is A. Cheu, A. Smith, J. Ullman, D. Zeber, M. Zhilyaev, *Distributed differential privacy
+via shuffling*, EUROCRYPT 2019. Sample and threshold is G. Cormode, A. Bharadwaj,
+*Sample-and-threshold differential privacy*, 2022.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import validate_users
-from ikos.baselines.base import NumberBaseline
+from ikos._validation import choice, integer, validate_users
+from ikos.accounting.binary_response import MAX_BITS, binary_response_gamma, local_gamma
+from ikos.accounting.csuzz19 import composed_gamma, published_gamma
+from ikos.accounting.sample_threshold import best_sample_threshold, suppression
+from ikos.baselines.base import NumberBaseline, numbers_of, published
+from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
 from ikos.modular import blocks
 from ikos.randomized_response import debias
 from ikos.randomness import RandomSource
-from ikos.results import Guarantee
 from ikos.shuffling import View
+
+_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class BitProtocol(NumberBaseline):
-    """Users send r bits, in unary, of which each is a fair coin instead with probability gamma.
-
-    About x r of them are 1, and so x is rounded at random to a part of r.
-    """
+    """Users send x as r bits in unary; each is replaced by a fair coin with probability gamma."""
 
     gamma: Fraction
+    messages: int
 
-    @property
-    def _particulars(self) -> str:
-        return (
-            f"{self.domain}, bits ({self._sent[0]} of each user) answered at random with "
-            f"probability {float(self.gamma):.4g}"
+    def _state(self, theorem: str, *conditions: str, local: bool = False) -> None:
+        # A user's r bits change the debiased sum by r/(1 - gamma) parts of r.
+        self._claim(
+            f"{self.domain}, bits ({self.messages} of each user) answered at random with "
+            f"probability {float(self.gamma):.4g}",
+            theorem,
+            *conditions,
+            influence=self.domain.width / float(1 - self.gamma),
+            sent=(self.messages, 1),
+            local=local,
         )
 
-    @abstractmethod
+    def _users_of(self, view: View) -> int:
+        return int(self._below(view, "bits", 2)[0].size)
+
     def _ones(self, view: View) -> int:
         """Return how many bits of a view are 1."""
-
-    @property
-    def influence(self) -> float:
-        """A user's r bits change the debiased sum by r/(1 - gamma) parts of r."""
-        return self.domain.width / float(1 - self.gamma)
+        return int(self._below(view, "bits", 2)[0].sum(dtype=np.int64))
 
     def error(self, users: int) -> SumError:
         """Return what is known of the error of all responses and of rounding.
@@ -55,16 +66,15 @@ class BitProtocol(NumberBaseline):
         which is attained at probability 1/2: the mean square is the exact supremum over all values.
         Every response is off its mean by at most 1 - g, and a bit counts 1/(r (1 - gamma)).
         """
-        users, bits, width = validate_users(users, self.n), self._sent[0], self.domain.width
+        users, bits, width = validate_users(users, self.n), self.messages, self.domain.width
         g, step = float(self.gamma / 2), bits * float(1 - self.gamma)
         each = ((bits - 1) * g * (1 - g) + 0.25) / step**2
         return SumError.number(Bounded(width**2 * users * each, width * (1 - g) / step))
 
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         """Return the bits, (r, k) of uint8: r bytes for each user, all held at once."""
-        bits = int(self._sent[0])
-        ones = encode(self.domain.unit(values), bits, rng)
-        result = np.empty((bits, ones.size), dtype=np.uint8)
+        ones = encode(self.domain.unit(values), self.messages, rng)
+        result = np.empty((self.messages, ones.size), dtype=np.uint8)
         for bit, row in enumerate(result):
             np.less(bit, ones, out=row.view(np.bool_))
             for part in blocks(row.size, 1 << 18):
@@ -73,9 +83,50 @@ class BitProtocol(NumberBaseline):
         return result
 
     def _totals(self, view: View, users: int) -> float:
-        bits = int(self._sent[0])
-        total = debias(self._ones(view), users * bits, 2, self.gamma)
-        return self.domain.total(total / bits, users)
+        total = debias(self._ones(view), users * self.messages, 2, self.gamma)
+        return self.domain.total(total / self.messages, users)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class LocalRandomizedResponse(BitProtocol):
+    """Local randomized response: each user sends one bit, and trusts no one.
+
+    A value is rounded at random to 0 or 1, and the bit is flipped with probability 1/(e^eps + 1).
+    The analyzer knows who sent what; nothing is shuffled.
+
+    Parameters
+    ----------
+    n, lower, upper
+        As for `Baseline`.
+    epsilon : float
+        The guarantee of each message by itself, purely private.
+
+    Attributes
+    ----------
+    gamma : Fraction
+        Probability of a random answer, 2/(e^eps + 1), rounded up to a multiple of 2^-53.
+
+    Notes
+    -----
+    ``mse`` is the exact supremum over all values, n / (4 (1 - gamma)^2), attained if all are 1/2: a
+    value x sends a 1 with probability q = (1 - gamma) x + gamma/2, and q (1 - q) is at most 1/4.
+    With gamma = 2/(e^eps + 1) it is n (e^eps/(e^eps - 1)^2 + 1/4).
+
+    Examples
+    --------
+    >>> round(LocalRandomizedResponse(1000, epsilon=1).mse, 2)  # e / (e - 1)^2 + 1/4 each
+    1170.67
+    """
+
+    def __init__(
+        self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
+    ) -> None:
+        self._ask(n, Bounds(lower, upper), epsilon, min_honest=1)
+        self._set(gamma=local_gamma(self.epsilon), messages=1)
+        self._state(
+            "randomized response; the two probabilities of each bit have a ratio of at most e^eps",
+            local=True,
+        )
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -87,20 +138,336 @@ class ShuffledBits(BitProtocol):
 
     accountant: str
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run."""
+    def _found(self, accountant: str, messages: int, gamma: Fraction) -> None:
+        """Set the parameters and claim what an accountant proves of them."""
+        if gamma == 1:
+            raise ValueError(
+                f"epsilon is too small for {self.min_honest} users: every answer would be random"
+            )
+        self._set(accountant=accountant, messages=messages, gamma=gamma)
         honest = "all" if self.min_honest == self.n else f"at least {self.min_honest}"
-        verb = "is" if self.min_honest == 1 else "are"
-        return self._guaranteed(
-            self._THEOREMS[self.accountant],
+        self._state(
+            self._THEOREMS[accountant],
             "the shuffler is honest",
-            f"{honest} of the {self.n} users {verb} honest and present",
+            f"{honest} of the {self.n} users {'is' if self.min_honest == 1 else 'are'} honest and "
+            "present",
         )
 
 
-def not_all_random(gamma: Fraction, honest: int) -> Fraction:
-    """Return a probability of random answers; ValueError if all would be random."""
-    if gamma == 1:
-        raise ValueError(f"epsilon is too small for {honest} users: every answer would be random")
-    return gamma
+@dataclass(frozen=True, init=False, repr=False)
+class BinaryRandomizedResponse(ShuffledBits):
+    """Binary randomized response: one shuffled bit per user.
+
+    A value is rounded at random to 0 or 1; with probability gamma a fair coin takes its place. The
+    analyzer sees only how many ones there are. With lambda = gamma n the estimate is
+    n/(n - lambda) (ones - lambda/2).
+
+    Parameters
+    ----------
+    n, epsilon, delta, min_honest, lower, upper
+        As for `Baseline`.
+    accountant : {"exact", "csuzz19"}
+        How gamma is chosen: exactly, or by the published lambda, a dozen times as large, which
+        requires epsilon <= 1 (`ikos.accounting.csuzz19`).
+
+    Attributes
+    ----------
+    gamma : Fraction
+        Probability of a random answer, a multiple of 2^-53.
+
+    Notes
+    -----
+    ``mse`` is the exact supremum over all values, n / (4 (1 - gamma)^2): at least n/4, the price of
+    one bit. For values that are 0 or 1 it is n g (1 - g) / (1 - gamma)^2 with g = gamma/2.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = BinaryRandomizedResponse(10**4, epsilon=1, delta=1e-8)
+    >>> 97 < protocol.gamma * protocol.n < 98
+    True
+    >>> result = protocol.run([0.0, 1.0] * 5000, DeterministicRandom(0))
+    >>> abs(result.estimate - 5000) < 40
+    True
+    """
+
+    _THEOREMS: ClassVar[Mapping[str, str]] = {
+        "exact": "randomized response, shuffled; exact law of the number of ones",
+        "csuzz19": "CSUZZ19: randomized response, shuffled; published lambda, from memory",
+    }
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        accountant: str = "exact",
+        min_honest: int | None = None,
+        lower: float = 0.0,
+        upper: float = 1.0,
+    ) -> None:
+        self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        how = choice("accountant", accountant, tuple(self._THEOREMS))
+        chosen = binary_response_gamma if how == "exact" else published_gamma
+        self._found(how, 1, chosen(*self._budget))
+
+
+def default_messages(epsilon: Fraction, n: int) -> int:
+    """Return ceil(eps sqrt n), as CSUZZ19 choose, and at most what the accountant takes.
+
+    Examples
+    --------
+    >>> default_messages(Fraction(1, 2), 10**5)
+    159
+    """
+    return min(math.ceil(float(epsilon) * math.sqrt(n)), MAX_BITS // n)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class UnaryEncoding(ShuffledBits):
+    """Unary encoding: each user sends x in [0, 1] as about x r ones among r shuffled bits.
+
+    With mu = ceil(x r), bits 1 to mu - 1 are 1, bit mu is 1 with probability x r - mu + 1, and the
+    rest are 0. Each is flipped with probability gamma/2. One shuffler takes all users' bits: the
+    view is one column with the number of zeros and the number of ones. The estimate is the debiased
+    number of ones, divided by r.
+
+    Parameters
+    ----------
+    n, epsilon, delta, min_honest, lower, upper
+        As for `Baseline`.
+    messages : int, optional
+        r, with n r at most 2^39; by default ceil(epsilon sqrt n), or as many as that allows.
+    accountant : {"exact", "composition", "csuzz19"}
+        How gamma is chosen. "exact": from the distribution of the number of ones. "composition"
+        treats the bits as r separate runs of binary randomized response, each with its exact
+        divergence, and composes; it would hold for r shufflers as well. "csuzz19": the same with
+        the published lambda, for large n only.
+
+    Attributes
+    ----------
+    gamma : Fraction
+        Probability of a random answer to each bit, a multiple of 2^-53.
+
+    Notes
+    -----
+    ``mse`` is the exact supremum over all values, where all x r lie in the middle between two
+    integers: n ((r - 1) g (1 - g) + 1/4) / (r (1 - gamma))^2 with g = gamma/2.
+
+    Examples
+    --------
+    >>> protocol = UnaryEncoding(10**4, epsilon=1, delta=1e-8, messages=20)
+    >>> 33 < protocol.mse < 34
+    True
+    """
+
+    _THEOREMS: ClassVar[Mapping[str, str]] = {
+        "exact": "randomized response, one shuffler; exact law of the number of ones",
+        "composition": "randomized response, exact for each bit; advanced composition",
+        "csuzz19": "CSUZZ19: published lambda for each bit, from memory; advanced composition",
+    }
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        messages: int | None = None,
+        accountant: str = "exact",
+        min_honest: int | None = None,
+        lower: float = 0.0,
+        upper: float = 1.0,
+    ) -> None:
+        self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        how = choice("accountant", accountant, tuple(self._THEOREMS))
+        chosen = default_messages(self.epsilon, self.n) if messages is None else messages
+        bits = integer("messages", chosen, low=1, high=MAX_BITS // self.n)
+        if how == "exact":
+            gamma = binary_response_gamma(*self._budget, bits=bits)
+        else:
+            single = "exact" if how == "composition" else "csuzz19"
+            gamma = composed_gamma(*self._budget, bits, accountant=single)
+        self._found(how, bits, gamma)
+
+    def shuffle(
+        self,
+        messages: NDArray[Any],
+        rng: RandomSource | None = None,  # noqa: ARG002
+        *,
+        order: str = "sorted",
+    ) -> View:
+        """Return how many zeros and ones there are; ``order`` and ``rng`` make no difference."""
+        self._arrived(messages, order, rows=self.messages, most=1)
+        ones = int(messages.sum(dtype=np.int64))
+        return published(messages.size - ones, ones)
+
+    def _view(self, values: NDArray[np.float64], rng: RandomSource) -> View:
+        """Return the view without holding all bits: flips are drawn and added up in blocks."""
+        ones = int(encode(self.domain.unit(values), self.messages, rng).sum())
+        zeros = values.size * self.messages - ones
+        raised, lowered = (self._flips(count, rng) for count in (zeros, ones))
+        return published(zeros - raised + lowered, ones + raised - lowered)
+
+    def _flips(self, bits: int, rng: RandomSource) -> int:
+        return sum(
+            int(np.count_nonzero(rng.bernoullis(self.gamma / 2, part.stop - part.start)))
+            for part in blocks(bits, _AT_ONCE)
+        )
+
+    def _users_of(self, view: View) -> int:
+        wanted = "one column, the number of zeros and the number of ones"
+        zeros, ones = map(int, numbers_of(view, wanted, 2))
+        if min(zeros, ones) < 0 or (zeros + ones) % self.messages:
+            raise ValueError(f"view must hold {wanted}, {self.messages} for each user")
+        return (zeros + ones) // self.messages
+
+    def _ones(self, view: View) -> int:
+        return int(view.columns[0][1])
+
+
+@dataclass(frozen=True)
+class Thresholded:
+    """The error of a sampled count over its probability, where small counts are 0: not centred.
+
+    A count in data units is ``width``; a count of ones below ``threshold`` is suppressed.
+    """
+
+    users: int
+    sampling: float
+    threshold: int
+    mean_square: float
+    width: float = 1.0
+
+    def half_width(self, miss: float) -> float:
+        """Return t such that the error exceeds t in absolute value with probability <= miss.
+
+        Half of ``miss`` is for the sampling noise. The other half is for suppression of a sum above
+        t; a smaller one that is suppressed is off by itself, at most t.
+        """
+        p, n = self.sampling, self.users
+        s = min(float(n), n / (2 * p))
+        noise = Bounded(s / p - s * s / n, 1 / p).half_width(miss / 2)
+        low, high = 0.0, float(n)
+        for _ in range(60):
+            middle = (low + high) / 2
+            chance = float(suppression(np.array([middle]), n, p, self.threshold)[0])
+            low, high = (low, middle) if chance <= miss / 2 else (middle, high)
+        return self.width * max(noise, high)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class SampleAndThreshold(NumberBaseline):
+    """Sample and threshold: ones are counted with probability p, and small counts are suppressed.
+
+    A value is rounded at random to 0 or 1. With probability p a user sends its bit, and otherwise a
+    0. The shuffler counts the ones, and hands on the count if it is at least ``threshold``, and 0
+    otherwise. The estimate is that count divided by p.
+
+    In `BinaryRandomizedResponse` a fair coin replaces a bit that is not sent, so that users with a
+    0 add noise as well and no threshold is needed; here ones are hidden only among ones.
+
+    Parameters
+    ----------
+    n, epsilon, delta, lower, upper
+        As for `Baseline`. All users must be honest: a one that is certain to be sent lowers the
+        threshold for the others.
+
+    Attributes
+    ----------
+    sampling : Fraction
+        p.
+    threshold : int
+        Smaller counts are suppressed. Both are chosen for the smallest ``mse`` found.
+
+    Notes
+    -----
+    **Biased.** If the count is suppressed, the estimate is that all values are ``lower``: unlike
+    other protocols' it is biased, negligibly so above about threshold/p users with a one. ``mse``
+    and the interval include the error of suppression, whatever the values.
+
+    **Guarantee.** It covers the thresholded count, which is all that the analyzer sees. The
+    shuffler is trusted to count, not only to mix.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = SampleAndThreshold(10**4, epsilon=1, delta=1e-8)
+    >>> protocol.run([0.0, 1.0] * 5000, DeterministicRandom(0)).estimate != 0
+    True
+    >>> protocol.run([0.0] * 9990 + [1.0] * 10, DeterministicRandom(0)).estimate
+    0.0
+    """
+
+    sampling: Fraction
+    threshold: int
+    _mean_square: float = field(repr=False)
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        lower: float = 0.0,
+        upper: float = 1.0,
+    ) -> None:
+        self._ask(n, Bounds(lower, upper), epsilon, delta)
+        best = best_sample_threshold(self.epsilon, self.delta, self.n)
+        self._set(sampling=best.sampling, threshold=best.threshold, _mean_square=best.mse)
+        self._claim(
+            f"{self.domain}, sampled with probability {float(best.sampling):.4g}, threshold "
+            f"{best.threshold}",
+            "sampled count, suppressed if small; exact divergence",
+            "the shuffler is trusted to count, to hand on the count alone, and to suppress",
+            f"all {self.n} users are honest and present",
+            # one more one can carry the count over the threshold, from 0 to all of it
+            influence=self.domain.width * float(best.threshold / best.sampling),
+            random="coins",
+        )
+
+    def error(self, users: int) -> SumError:
+        """Return what is known of the error of the sum, suppression included.
+
+        For fewer users than n too: zeros change nothing.
+        """
+        users = validate_users(users, self.n)
+        return SumError.number(
+            Thresholded(
+                users,
+                float(self.sampling),
+                self.threshold,
+                self.domain.width**2 * self._mean_square,
+                self.domain.width,
+            )
+        )
+
+    def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        bits = encode(self.domain.unit(values), 1, rng).astype(np.uint8)
+        for part in blocks(bits.size, 1 << 18):
+            block = bits[part]
+            block &= rng.bernoullis(self.sampling, block.size).view(np.uint8)
+        return bits[np.newaxis]
+
+    def shuffle(
+        self,
+        messages: NDArray[Any],
+        rng: RandomSource | None = None,  # noqa: ARG002
+        *,
+        order: str = "sorted",
+    ) -> View:
+        """Return what the shuffler hands on: the number of users, and the count or 0."""
+        self._arrived(messages, order, rows=1, most=1)
+        count = int(messages.sum(dtype=np.int64))
+        kept = count if count >= self.threshold else 0
+        return published(messages.size, kept)
+
+    def _users_of(self, view: View) -> int:
+        users, count = map(int, numbers_of(view, "the number of users and the count", 2))
+        if count != 0 and not self.threshold <= count <= users:
+            raise ValueError(f"view must hold a count of 0, or from {self.threshold} to {users}")
+        return users
+
+    def _totals(self, view: View, users: int) -> float:
+        return self.domain.total(int(view.columns[0][1]) / self.sampling, users)

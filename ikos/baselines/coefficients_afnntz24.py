@@ -1,10 +1,10 @@
-"""Sums of vectors by their coefficients: what AFNNTZ24's protocols for many messages share.
+"""Vectors of bounded norm by sums of their coefficients (AFNNTZ24, Sections 1.3.1 and 2.2).
 
 Asi, Feldman, Nelson, Nguyen, Talwar, Zhou, *Private Vector Mean Estimation in the Shuffle Model:
-Optimal Rates Require Many Messages*, ICML 2024 (AFNNTZ24), Sections 1.3.1 and 2.2. With an error of
-variance v in each sum of D coefficients, that of the sum of vectors has mean square (d / D) D v.
-The guarantee is about D numbers in [-B, B], B = K R / sqrt(D), whatever the vector is: coefficients
-are cut off there. See docs/vectors.md.
+Optimal Rates Require Many Messages*, ICML 2024 (AFNNTZ24). With an error of variance v in each sum
+of D coefficients, that of the sum of vectors has mean square (d / D) D v. The guarantee is about D
+numbers in [-B, B], B = K R / sqrt(D), whatever the vector is: coefficients are cut off there. See
+docs/vectors.md, also for why sampling coefficients saves messages.
 """
 
 from __future__ import annotations
@@ -12,34 +12,61 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import integer, number
-from ikos.accounting.optimal_composition import MAX_COPIES, MAX_LOCAL
-from ikos.accuracy import NoiseLaw, chernoff
-from ikos.aggregation.calibration import MAX_RELEASES
-from ikos.baselines.base import Asked, Baseline
-from ikos.baselines.kashin import KashinFrame
+from ikos._validation import choice, integer, number, quote, round_down, round_up, validate_users
+from ikos.accounting.flooding_gkmps21 import MAX_STEPS, rate_down
+from ikos.accounting.optimal_composition import (
+    MAX_COPIES,
+    MAX_LOCAL,
+    optimal_delta,
+    optimal_local_epsilon,
+)
+from ikos.accounting.solve import bisect_integers
+from ikos.accuracy import NoiseLaw, chernoff, default_modulus
+from ikos.aggregation.calibration import MAX_RELEASES, reports
+from ikos.baselines.base import Baseline
+from ikos.baselines.correlated_noise_gkmps21 import (
+    FLOODINGS,
+    Flooded,
+    counted_column,
+    counted_view,
+    flooded,
+    noise_sums,
+)
+from ikos.baselines.kashin import KASHIN, KashinFrame
+from ikos.counts import MessageCount, least, proved
+from ikos.counts.private import lemma_5_2
+from ikos.counts.rounding import UP, exact, float_up, rounding
+from ikos.counts.secure import BEST, smallest
+from ikos.counts.vectors import level_of_sums
 from ikos.domains import Ball
+from ikos.encoding import decode, encode
 from ikos.errors import SumError, bennett
-from ikos.modular import blocks
-from ikos.noise import geometric, polya
+from ikos.modular import Zq
+from ikos.noise import polya_population
 from ikos.randomness import RandomSource
-from ikos.results import SumResult
-
-_BLOCK = 1 << 20
-"""Draws of noise that are added up at a time."""
+from ikos.results import SumResult, present
+from ikos.sharing import split
+from ikos.shuffling import View, release
 
 ROUNDING_SHARE = 0.25
 """What rounding may add to the variance of the noise, by default."""
 
+SECRECY_SHARE = Fraction(1, 100)
+"""The part of delta for what shares of secure sums give away."""
+
 MAX_MADE = 2 * 10**6
 """Expected messages in all, with those that cancel, beyond which a run simulates sums."""
+
+_GRID = 1 << 20
+"""Probabilities of reporting a coefficient are multiples of 1 / 2^20."""
 
 
 @dataclass(frozen=True)
@@ -92,40 +119,42 @@ def user_variance(steps: int, g: float) -> float:
     return ((1 - g) * (k + f) ** 2 + f * (1 - f)) / (g * steps**2)
 
 
-def framed(
-    n: object,
-    domain: Ball,
-    epsilon: object,
-    delta: object,
-    min_honest: object,
-    releases: object,
-    seed: int,
-    bound: float,
-) -> tuple[Asked, KashinFrame, int]:
-    """Check what both protocols take; the last is for how many releases."""
-    asked = Asked.of(n, domain, epsilon, delta, min_honest)
-    number("epsilon", epsilon, high=MAX_LOCAL)
-    if not isinstance(domain, Ball):
-        raise TypeError(f"domain must be a Ball, got {type(domain).__name__}")
-    frame = KashinFrame(domain.dimension, seed, bound)
-    times = integer("releases", releases, low=1, high=MAX_RELEASES)
-    if times * frame.rows > MAX_COPIES:
-        raise ValueError(
-            f"releases must be at most {MAX_COPIES // frame.rows:,} for {frame.rows:,} "
-            f"coefficients, of which {MAX_COPIES:,} are accounted for together, got {times:,}"
-        )
-    return asked, frame, times
-
-
 @dataclass(frozen=True, init=False, repr=False)
 class CoefficientSums(Baseline):
-    """Sums of the coefficients of Kashin's representation."""
+    """Sums of the coefficients of Kashin's representation.
+
+    ``rate`` is that of the discrete Laplace noise in each sum, in steps.
+    """
 
     domain: Ball
+    rate: Fraction
     frame: KashinFrame
     releases: int
     precision: int
     proved_delta: float
+
+    def _frame(
+        self,
+        n: object,
+        domain: Ball,
+        epsilon: object,
+        delta: object,
+        min_honest: object,
+        releases: object,
+        seed: int,
+        bound: float,
+    ) -> None:
+        """Check and set what both protocols take."""
+        self._ask(n, domain, epsilon, delta, min_honest, (Ball,))
+        number("epsilon", epsilon, high=MAX_LOCAL)
+        frame = KashinFrame(domain.dimension, seed, bound)
+        times = integer("releases", releases, low=1, high=MAX_RELEASES)
+        if times * frame.rows > MAX_COPIES:
+            raise ValueError(
+                f"releases must be at most {MAX_COPIES // frame.rows:,} for {frame.rows:,} "
+                f"coefficients, of which {MAX_COPIES:,} are accounted for together, got {times:,}"
+            )
+        self._set(frame=frame, releases=times)
 
     @property
     def coefficients(self) -> int:
@@ -196,7 +225,8 @@ class CoefficientSums(Baseline):
         for rows in self._rows(values):
             totals += self._encoded(self._units(rows, first), rng).sum(axis=0)
             first += rows.shape[0]
-        return self._result(self._noisy(totals, users, rng), users)
+        totals += noise_sums(self.rate, users, self.min_honest, totals.size, rng)
+        return self._result(self._estimate(totals, users), users)
 
     def _all_messages(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
         return self._messages(values.astype(np.float64), rng)
@@ -206,23 +236,419 @@ class CoefficientSums(Baseline):
         """Return what of each coefficient is sent, (k, D), in {0..p}."""
 
     @abstractmethod
-    def _noisy(
-        self, totals: NDArray[np.int64], users: int, rng: RandomSource
-    ) -> NDArray[np.float64]:
-        """Return an estimate from the sums of what is encoded, by sums of all noise."""
+    def _estimate(self, totals: NDArray[Any], users: int) -> NDArray[np.float64]:
+        """Return an estimate from the noisy sums of what is encoded."""
 
 
-def noise_sums(
-    rate: Fraction, users: int, honest: int, many: int, rng: RandomSource
-) -> NDArray[np.int64]:
-    """Return sums of all users' noise: differences of Polya(users / honest) variables."""
-    whole, part = divmod(Fraction(users, honest), 1)
-    result = np.zeros(many, dtype=np.int64)
-    for sign in (1, -1):
-        for part_of_them in blocks(whole, max(1, _BLOCK // many)):
-            each = part_of_them.stop - part_of_them.start
-            drawn = geometric(rate, many * each, rng).astype(np.int64)
-            result += sign * drawn.reshape(many, each).sum(axis=1)
-        if part:
-            result += sign * polya(part, rate, many, rng).astype(np.int64)
-    return result
+@dataclass(frozen=True)
+class Reporting:
+    """How one coefficient is reported."""
+
+    sampling: Fraction
+    epsilon: float
+    delta: float
+    steps: int
+
+    def variance(self, share: float, users: int) -> float:
+        """Return about the variance of a sum, in units of one coefficient's range."""
+        g = float(self.sampling)
+        noise = 2 / (share * self.epsilon * g) ** 2
+        return noise + users * user_variance(self.steps, g)
+
+
+def _sampling(sampling: object) -> Fraction | None:
+    """Check and return the probability of reporting a coefficient, or None for "auto"."""
+    if sampling is None:
+        return Fraction(1)
+    if isinstance(sampling, str):
+        if sampling != "auto":
+            raise ValueError(f"sampling must be a probability or 'auto', got {sampling!r}")
+        return None
+    g = number("sampling", sampling, above=0, high=1)
+    if (g * _GRID).denominator != 1:
+        raise ValueError(f"sampling must be a multiple of 2^-20, got {sampling!r}")
+    return g
+
+
+def _plan(
+    eps: Fraction, delta: Fraction, many: int, g: Fraction, share: float, users: int, steps: int
+) -> Reporting:
+    """Return the budget of one coefficient, and the steps if these are 0."""
+    each = round_down(min(delta / 2, delta / (2 * many * g)))
+    together = optimal_local_epsilon(round_down(eps), round_down(delta), many, each * float(g))
+    local = math.log1p(math.expm1(together) / float(g)) * (1 - 1e-12)
+    noise = 2 / (share * local) ** 2
+
+    def rounds_little(p: int) -> bool:
+        added = user_variance(p, float(g)) - (1 - float(g)) / float(g)
+        return users * added * float(g) ** 2 <= ROUNDING_SHARE * noise
+
+    return Reporting(g, local, each, steps or bisect_integers(rounds_little, MAX_STEPS, 0))
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class KashinCorrelatedNoise(CoefficientSums, Flooded):
+    """Vectors of bounded norm by GKMPS21's sums of coefficients: AFNNTZ24, Algorithms 3 and 4.
+
+    Each user writes its vector as D coefficients of about the same size, 2 d to 4 d of them, and
+    treats each like a value of `ikos.baselines.CorrelatedNoise`: messages carry the number of their
+    coefficient. One shuffler mixes all of them.
+
+    Parameters
+    ----------
+    n, epsilon, delta, min_honest
+        As for `Baseline`. Epsilon is at most 60.
+    domain : Ball
+        The set of the vectors.
+    sampling : float or "auto", optional
+        The probability g with which a user reports a coefficient at all, a multiple of 2^-20; by
+        default 1. A smaller g means fewer messages and a larger error. "auto" takes the smallest g
+        whose error bound is at most twice that of 1: about n epsilon^2 messages in all where that
+        is less than D.
+    precision, flooding, central_share
+        As for `ikos.baselines.CorrelatedNoise`, for each coefficient.
+    releases : int
+        How many runs about the same users the guarantee is for, all of them together: at most
+        2^22 / D.
+    seed, bound
+        As for `KashinFrame`. The error grows as the square of the bound; at most sqrt(d) is used.
+
+    Attributes
+    ----------
+    noise : Flooding
+        Noise and floods of each coefficient.
+    frame : KashinFrame
+        Turns vectors into coefficients and back.
+    local_epsilon : float
+        Epsilon of a coefficient that is reported.
+
+    Warns
+    -----
+    RuntimeWarning
+        From `report`, `randomize`, `sent` and `run`, if no coefficients within K are found for a
+        vector. The guarantee covers it: its coefficients are cut off. But its part of the estimate
+        is biased, so that ``mse`` and intervals do not hold.
+
+    Notes
+    -----
+    A view holds a column of labels, each the number of a coefficient and a message, and a second
+    column with the number of users, which is public. `run` makes all messages if 2 10^6 or fewer
+    are expected, and otherwise leaves out those that cancel, whose sum is 0; the cost counts them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ikos.testing import DeterministicRandom
+    >>> from ikos.vectors import Ball
+    >>> protocol = KashinCorrelatedNoise(10**5, Ball(8), 1, 1e-6)
+    >>> protocol.coefficients, protocol.precision
+    (16, 11)
+    >>> x = np.full((10**5, 8), 0.3)
+    >>> result = protocol.run(x, DeterministicRandom(0))
+    >>> bool(np.linalg.norm(result.estimate - 30_000) < 3 * protocol.mse**0.5)
+    True
+    """
+
+    sampling: Fraction
+    local_epsilon: float
+
+    def __init__(
+        self,
+        n: int,
+        domain: Ball,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        sampling: float | Fraction | str | None = None,
+        precision: int | None = None,
+        flooding: str = "certified",
+        min_honest: int | None = None,
+        central_share: float | Fraction = Fraction(3, 4),
+        releases: int = 1,
+        seed: int = 0,
+        bound: float = KASHIN,
+    ) -> None:
+        self._frame(n, domain, epsilon, delta, min_honest, releases, seed, bound)
+        many = self.releases * self.coefficients
+        eps, allowed, users = self.epsilon, self.delta, self.n
+        choice("flooding", flooding, FLOODINGS)
+        share = number("central_share", central_share, low=0.001, high=0.999)
+        steps = 0 if precision is None else integer("precision", precision, low=1, high=MAX_STEPS)
+
+        def plan(g: Fraction) -> Reporting:
+            return _plan(eps, allowed, many, g, float(share), users, steps)
+
+        wanted = _sampling(sampling)
+        chosen = plan(Fraction(1))
+        if wanted is None:
+            most = 2 * chosen.variance(float(share), users)
+            low, high = 0, _GRID  # of the grid: too few, and enough
+            while high - low > max(1, high >> 8):
+                middle = (low + high) // 2
+                tried = plan(Fraction(middle, _GRID))
+                if tried.variance(float(share), users) <= most:
+                    high, chosen = middle, tried
+                else:
+                    low = middle
+        elif wanted < 1:
+            chosen = plan(wanted)
+        p, local, g = chosen.steps, chosen.epsilon, chosen.sampling
+        noise = flooded(p, share, local, chosen.delta, flooding)
+        amplified = math.log1p(float(g) * math.expm1(local)) * (1 + 1e-13)
+        each = float(g) * noise.delta * (1 + 1e-15)
+        proved_delta = optimal_delta(round_down(eps), many, amplified, each)
+        if proved_delta > allowed:
+            raise ValueError(
+                f"delta must be larger for {self.coefficients:,} coefficients: {proved_delta!r} "
+                f"is proved, got {delta!r}"
+            )
+        self._set(
+            precision=p,
+            proved_delta=proved_delta,
+            sampling=g,
+            flooding=flooding,
+            local_epsilon=local,
+            noise=noise,
+            rate=noise.central,
+        )
+        sampled = "BBG18, Theorem 2; " if g < 1 else ""
+        self._state(
+            f"{self.domain}, {self.coefficients} coefficients sampled with probability "
+            f"{float(g):.4g}",
+            f"AFNNTZ24, Algorithm 3; GKMPS21, {{how}}; {sampled}KOV15, Theorem 3.3, "
+            f"{self.coefficients:,} coefficients",
+            # Of a user all of whose coefficients are the largest; with precision 1 about half as
+            # many are not 0.
+            float(g),
+            (2 * p * self.coefficients - 1).bit_length(),
+            reports=reports(self.releases),
+        )
+
+    def error(self, users: int) -> SumError:
+        """Return what is known of noise, rounding and sampling together."""
+        users = validate_users(users, self.n)
+        law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
+        return self._error(law, users, float(self.sampling))
+
+    # Labels: 1 + 2 p j and on for the coefficient j's messages -p..-1, 1..p; 0 is no message.
+
+    @property
+    def _dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.min_scalar_type(2 * self.precision * self.coefficients))
+
+    def _labelled(self, coefficient: NDArray[np.int64], message: NDArray[np.int64]) -> NDArray[Any]:
+        p = self.precision
+        place = np.where(message < 0, message + p, message + p - 1)
+        labels: NDArray[Any] = (1 + 2 * p * coefficient + place).astype(self._dtype)
+        return labels
+
+    def _steps(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
+        return self._encoded(self._units(values), rng).reshape(-1)
+
+    def _encoded(self, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
+        flat = units.reshape(-1)
+        if self.sampling == 1:
+            return encode(flat, self.precision, rng).reshape(units.shape)
+        used = np.flatnonzero(rng.bernoullis(self.sampling, flat.size))
+        result = np.zeros(flat.size, dtype=np.int64)
+        result[used] = encode(flat[used], self.precision, rng)
+        return result.reshape(units.shape)
+
+    def _users_of(self, view: View) -> int:
+        column, users = counted_column(view, "labels")
+        most = 2 * self.precision * self.coefficients
+        if column.size and not 1 <= column.min() <= column.max() <= most:
+            raise ValueError(f"view must hold labels from 1 to {most}")
+        return users
+
+    def _totals(self, view: View, users: int) -> NDArray[np.float64]:
+        p = self.precision
+        coefficient, place = np.divmod(view.columns[0].astype(np.int64) - 1, 2 * p)
+        message = np.where(place < p, place - p, place - p + 1)
+        totals = np.zeros(self.coefficients, dtype=np.int64)
+        np.add.at(totals, coefficient, message)
+        return self._estimate(totals, users)
+
+    def _estimate(self, totals: NDArray[Any], users: int) -> NDArray[np.float64]:
+        return self._sum(totals / float(self.precision * self.sampling), users)
+
+    def _view(self, values: NDArray[Any], rng: RandomSource) -> View:
+        labels = self._listed(values.astype(np.float64), rng)[1]
+        return counted_view(release(labels, "sorted", rng), values.shape[0])
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class KashinPrivateSum(CoefficientSums):
+    """Vectors of bounded norm by a private secure sum of each coefficient.
+
+    Like `KashinCorrelatedNoise`, but every coefficient goes through this library's secure sum with
+    discrete Laplace noise. The D noisy sums are accounted for together, as D purely private
+    mechanisms at their exact composition.
+
+    Parameters
+    ----------
+    n, domain, epsilon, delta, min_honest, releases, seed, bound
+        As for `KashinCorrelatedNoise`.
+    precision : int, optional
+        Steps of the encoding. By default the smallest at which rounding adds at most a hundredth
+        to the variance of the noise: only the size of messages grows with it, and slowly.
+
+    Attributes
+    ----------
+    messages : MessageCount
+        For each coefficient's sum.
+    modulus : int
+        Order of its group.
+    rate : Fraction
+        Rate of the discrete Laplace noise in each coefficient, in steps.
+    sigma : float
+        Security of all secure sums together, in bits.
+
+    Warns
+    -----
+    RuntimeWarning
+        As for `KashinCorrelatedNoise`: a vector without even coefficients is protected like any
+        other, but its part of the estimate is biased.
+
+    Notes
+    -----
+    By BBGN20, Lemma 5.2, the views are (epsilon, delta)-private: noisy sums take 99 % of delta, and
+    (1 + e^epsilon) 2^-sigma for each release takes the rest. Each row of messages has a shuffler of
+    its own. `run` makes the shares if 2 10^6 or fewer are needed, and otherwise adds up the values
+    that they share.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ikos.testing import DeterministicRandom
+    >>> from ikos.vectors import Ball
+    >>> protocol = KashinPrivateSum(1000, Ball(8), 1, 1e-6)
+    >>> protocol.coefficients, protocol.messages.total
+    (16, 10)
+    >>> result = protocol.run(np.full((1000, 8), 0.3), DeterministicRandom(0))
+    >>> bool(np.linalg.norm(result.estimate - 300) < 3 * protocol.mse**0.5)
+    True
+    """
+
+    modulus: int
+    messages: MessageCount
+    sigma: float
+
+    def __init__(
+        self,
+        n: int,
+        domain: Ball,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        precision: int | None = None,
+        min_honest: int | None = None,
+        releases: int = 1,
+        seed: int = 0,
+        bound: float = KASHIN,
+    ) -> None:
+        self._frame(n, domain, epsilon, delta, min_honest, releases, seed, bound)
+        eps, allowed, honest = self._budget
+        copies = self.releases * self.coefficients
+        for_noise = round_down(allowed * (1 - SECRECY_SHARE))
+        local = optimal_local_epsilon(round_down(eps), for_noise, copies)
+        if precision is None:
+            # rounding users / 4 at most a hundredth of about 2 / rate^2
+            p = max(1, math.ceil(local * math.sqrt(12.5 * honest)))
+        else:
+            p = integer("precision", precision, low=1, high=1 << 20)
+        rate = rate_down(Fraction(local) / p)
+        q = default_modulus(self.n, p, NoiseLaw(rate, Fraction(self.n, honest)))
+        with rounding(UP):
+            spare = exact(allowed * SECRECY_SHARE / self.releases, UP)
+            wanted = float_up(gmpy2.log2((1 + gmpy2.exp(exact(eps, UP))) / spare)) * (1 + 1e-14)
+        # as for all coalitions: honest users' shares hide, whatever else is sent
+        count, sigma = _separate(honest, q, wanted, self.coefficients)
+        # Lemma 5.2 with the level of all sums; a single honest user's values are the sums
+        revealed = 0.0
+        if not math.isinf(sigma):
+            one = lemma_5_2(replace(count, sigma=sigma), eps).delta
+            assert one is not None
+            revealed = self.releases * one
+        noisy = optimal_delta(round_down(eps), copies, round_up(rate * p))
+        proved_delta = (noisy + revealed) * (1 + 1e-15)
+        if proved_delta > allowed:
+            raise ValueError(f"delta: only {proved_delta!r} is proved, got {delta!r}")
+        self._set(
+            precision=p,
+            proved_delta=proved_delta,
+            modulus=q,
+            rate=rate,
+            messages=count,
+            sigma=sigma,
+        )
+        steps = 2 * self.half * (q - 1) / p  # from one end of the group to the other
+        self._claim(
+            f"{self.domain}, {self.coefficients} coefficients, precision={p}, q={quote(q)}, "
+            f"{count.total} messages of each",
+            f"discrete Laplace mechanism; KOV15, Theorem 3.3, {self.coefficients:,} coefficients; "
+            f"BBGN20, Lemma 5.2, with {count.theorem}",
+            present(honest, self.n),
+            "while no shuffler colludes with the analyzer",
+            influence=math.sqrt(self.coefficients) * steps,
+            sent=(self.coefficients * count.total, self.group.bits),
+            random="noise and shares",
+            reports=reports(self.releases),
+        )
+
+    @property
+    def group(self) -> Zq:
+        """The group of each coefficient's sum."""
+        return Zq(self.modulus)
+
+    def error(self, users: int) -> SumError:
+        """Return what is known of noise, rounding and wrapping around together."""
+        users = validate_users(users, self.n)
+        law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
+        chance = law.tail_bound(Fraction(self.modulus - users * self.precision, 2))
+        step = 2 * self.half / self.precision
+        # an estimate of a coefficient that wrapped is wrong by at most q steps
+        wrapped = (self.modulus * step) ** 2 * chance
+        return self._error(law, users, 1.0, min(1.0, self.coefficients * chance), wrapped)
+
+    # Share i of coefficient j is row i D + j.
+
+    def _encoded(self, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
+        return encode(units.reshape(-1), self.precision, rng).reshape(units.shape)
+
+    def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        users, many, m = rows.shape[0], self.coefficients, self.messages.total
+        values = self._encoded(self._units(rows), rng).reshape(-1)
+        values += polya_population(values.size, self.rate, parties=self.min_honest, rng=rng)
+        shares = split(self.group.reduce(values), self.group, m, rng)
+        return shares.reshape(m, users, many).transpose(0, 2, 1).reshape(m * many, users)
+
+    def _users_of(self, view: View) -> int:
+        rows = self.coefficients * self.messages.total
+        return int(self._below(view, "shares", *[self.modulus] * rows)[0].size)
+
+    def _totals(self, view: View, users: int) -> NDArray[np.float64]:
+        sums = [self.group.sum(column) for column in view.columns]
+        many = self.coefficients
+        totals = np.array([sum(sums[j::many]) for j in range(many)], dtype=object)
+        return self._estimate(totals, users)
+
+    def _estimate(self, totals: NDArray[Any], users: int) -> NDArray[np.float64]:
+        p, q = self.precision, self.modulus
+        found = [decode(int(total) % q, users, p, q) for total in totals]
+        return self._sum(np.array(found, dtype=np.float64) / p, users)
+
+
+def _separate(honest: int, q: int, wanted: float, sums: int) -> tuple[MessageCount, float]:
+    """Return the fewest messages for this many separate sums at a level, and what is proved."""
+    users = honest, honest
+
+    def each(m: int) -> MessageCount:
+        return proved(users, q, m, analysis=BEST, shuffler="parallel", clear_share=False)
+
+    def together(m: int) -> float:
+        return level_of_sums(each(m).sigma, sums, analysis=BEST)
+
+    near = least(users, q, wanted, analysis=BEST, shuffler="parallel", clear_share=False)
+    m = smallest(lambda m: together(m) >= wanted, near.shuffled)
+    return each(m), together(m)

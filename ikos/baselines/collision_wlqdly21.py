@@ -17,13 +17,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import integer
-from ikos.accounting.wlqdly21 import (
-    MAX_VALUES,
-    SupportVariances,
-    collision_parameters,
-    collision_variances,
-)
-from ikos.baselines.key_values import SetResponse, asked_for, events_of
+from ikos.accounting.wlqdly21 import MAX_VALUES, collision_parameters, collision_variances
+from ikos.baselines.key_values import SetResponse, events_of
 from ikos.domains import SparseTernary
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
@@ -105,10 +100,7 @@ def support_counts(
     # the half word is below the last bit that counts.
     edges = [-((-z << SEED_BITS) // t) for z in range(t + 1)]
     low = np.array([edge << 16 for edge in edges[:-1]], dtype=np.uint64)
-    width = np.array(
-        [(after - before) << 16 for before, after in pairwise(edges)],
-        dtype=np.uint64,
-    )
+    width = np.array([(after - before) << 16 for before, after in pairwise(edges)], dtype=np.uint64)
     total = np.zeros((dimension, 2), dtype=np.int64)
     rows = max(1, min(_MOST_ROWS, _CELLS // dimension, max(seeds.size, 1)))
     for first in range(0, dimension, _CELLS):
@@ -167,13 +159,13 @@ class Collision(SetResponse):
     """The Collision mechanism of WLQDLY21: one hashed event of each user, or a random value.
 
     A user draws a hash function from the 2d events "coordinate j is +1" and "is -1" to t values,
-    and sends its seed with one value: one that an event of the user's hits, or now and then another
-    one. For the analyzer every event supports the values that it hits.
+    and sends its seed with one value: that of one of its own events, or with some probability
+    another one. The analyzer counts for each event the messages whose value it hashes to.
 
     Parameters
     ----------
     n, domain, epsilon, delta, local_epsilon, min_honest
-        As of `KeyValueBaseline`. Shuffled messages have a much smaller error.
+        As for `KeyValueBaseline`. Shuffled messages have a much smaller error.
     t : int, optional
         Values of the hash function, at most 2^16; by default those of the smallest error that
         ``ikos.accounting.wlqdly21.collision_parameters`` finds.
@@ -188,10 +180,9 @@ class Collision(SetResponse):
 
     Notes
     -----
-    A message is ``seed << 16 | value``, the seed of 48 bits. The proof of what the shuffled
-    messages guarantee is in the docstring of ``ikos.accounting.wlqdly21``: it rests on no property
-    of the hash functions, and on no bound on the dimension. That estimates are unbiased does: see
-    `hash_values`.
+    A message is ``seed << 16 | value``, with a seed of 48 bits. The guarantee of the shuffled
+    messages, proved in ``ikos.accounting.wlqdly21``, does not depend on the hash functions or the
+    dimension. Unbiased estimates do: see `hash_values`.
 
     Examples
     --------
@@ -222,52 +213,35 @@ class Collision(SetResponse):
         t: int | None = None,
         min_honest: int | None = None,
     ) -> None:
-        asked, most = asked_for(n, domain, epsilon, delta, local_epsilon, min_honest)
-        d, s = domain.dimension, domain.sparsity
-        given = asked.min_honest, d, s, asked.epsilon, asked.delta
-        found = collision_parameters(*given, most_local=most, t=t)
-        super().__init__(asked, t=found.t, gamma=found.gamma)
-
-    @property
-    def _particulars(self) -> str:
-        return (
-            f"{self.domain}, hashed to {self.t} values, answered at random with probability "
-            f"{float(self.gamma):.4g}"
+        self._set(t=t)
+        super().__init__(
+            n, domain, epsilon, delta, local_epsilon=local_epsilon, min_honest=min_honest
         )
 
-    @property
-    def variances(self) -> SupportVariances:
-        """Variances of one user's part of the estimates."""
-        return collision_variances(self.t, self.domain.sparsity, self.gamma)
-
-    @property
-    def _answers(self) -> Fraction:
-        return Fraction(self.t, self.domain.sparsity)
-
-    @property
-    def _response(self) -> str:
-        if not self.delta:
-            return "WLQDLY21, Proposition 1"
-        return "WLQDLY21, Definition 3, as answers from sets"
-
-    @property
-    def influence(self) -> float:
-        """A message's support has 2d indicators: two differ by 2 sqrt(d)/(p - 1/t) at most.
-
-        A bound for every hash function. A random message moves the estimate by about
-        sqrt(2 d/t)/(p - 1/t); to do better one must search for seeds.
-        """
-        return 2 * math.sqrt(self.domain.dimension) / self._gain
+    def _calibrate(self, most: Fraction | None) -> None:
+        d, s = self.dimension, self.domain.sparsity
+        given = self.min_honest, d, s, self.epsilon, self.delta
+        found = collision_parameters(*given, most_local=most, t=self.t)
+        self._set(t=found.t, gamma=found.gamma)
+        defined = "WLQDLY21, Definition 3, as answers from sets"
+        # A message's support has 2d indicators: two differ by 2 sqrt(d)/(p - 1/t) at most. That
+        # holds for every hash function; a random message moves the estimate by about
+        # sqrt(2 d/t)/(p - 1/t), and to do better one must search for seeds.
+        self._respond(
+            f"hashed to {self.t} values,",
+            defined if self.delta else "WLQDLY21, Proposition 1",
+            Fraction(self.t, s),
+            variances=collision_variances(self.t, s, self.gamma),
+            influence=2 * math.sqrt(d) / self._gain,
+            alphabet=self.t,
+            seed_bits=SEED_BITS,
+        )
 
     @property
     def _gain(self) -> float:
         """Return p - 1/t."""
         s, t = self.domain.sparsity, self.t
         return float((1 - self.gamma) * Fraction(t - s, s * t))
-
-    @property
-    def _sent(self) -> tuple[int, int]:
-        return 1, SEED_BITS + (self.t - 1).bit_length()
 
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         seeds = np.empty(rows.shape[0], dtype=np.uint64)

@@ -1,32 +1,288 @@
 """Correlated noise: almost central accuracy in almost one message (GKMPS21).
 
 Ghazi, Kumar, Manurangsi, Pagh, Sinha, *Differentially Private Aggregation in the Shuffle Model:
-Almost Central Accuracy in Almost a Single Message*, ICML 2021.
+Almost Central Accuracy in Almost a Single Message*, ICML 2021. In addition to values users send
+noise in single units, and floods of messages that cancel.
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import choice, flag, integer, number, round_down, validate_users
-from ikos.accounting.flooding_gkmps21 import MAX_STEPS, Flooding
+from ikos.accounting.flooding_gkmps21 import (
+    MAX_STEPS,
+    Flooding,
+    atom,
+    certified_flooding,
+    paper_flooding,
+    rate_down,
+)
 from ikos.accuracy import NoiseLaw
-from ikos.baselines.base import Asked, NumberBaseline
-from ikos.baselines.flooding import FLOODINGS, Flooded, counted_column, counted_view, flooded
+from ikos.baselines.base import Baseline
 from ikos.bounds import Bounds, whole
 from ikos.encoding import encode
 from ikos.errors import NoisySum, SumError
-from ikos.randomness import RandomSource
-from ikos.results import Guarantee
-from ikos.shuffling import View
+from ikos.modular import blocks
+from ikos.noise import geometric, polya
+from ikos.noise.shares import polya_jumps
+from ikos.randomness import RandomSource, secure
+from ikos.results import present
+from ikos.shuffling import View, release
+
+FLOODINGS = ("certified", "paper")
+
+MAX_LISTED = 2 * 10**7
+"""Most expected messages in all of which each is made."""
+
+MAX_ARRAY = 1 << 28
+"""Most entries of an array of messages, padded to the most that one user sends."""
+
+_BLOCK = 1 << 20
+"""Draws of noise that are added up at a time."""
 
 _ROUNDING_SHARE = Fraction(1, 4)
+
+
+def polya_sums(shape: Fraction, rate: Fraction, many: int, rng: RandomSource) -> NDArray[np.int64]:
+    """Return independent Polya(shape, e^-rate) variables, by geometric ones where it is large."""
+    times, part = divmod(shape, 1)
+    result = np.zeros(many, dtype=np.int64)
+    for some in blocks(times, max(1, _BLOCK // many)):
+        each = some.stop - some.start
+        result += geometric(rate, many * each, rng).astype(np.int64).reshape(many, each).sum(axis=1)
+    if part:
+        result += polya(part, rate, many, rng).astype(np.int64)
+    return result
+
+
+def noise_sums(
+    rate: Fraction, users: int, honest: int, many: int, rng: RandomSource
+) -> NDArray[np.int64]:
+    """Return sums of all users' noise: differences of Polya(users / honest) variables."""
+    share = Fraction(users, honest)
+    return polya_sums(share, rate, many, rng) - polya_sums(share, rate, many, rng)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Sets of messages: ``parties`` users together send each Polya(variables, e^-rate) times."""
+
+    sets: tuple[tuple[int, ...], ...]
+    variables: int
+    parties: int
+    rate: Fraction
+
+    def columns(self) -> list[NDArray[np.int64]]:
+        """Return the first message of each set, the second, the third; 0 where there is none."""
+        width = max(map(len, self.sets))
+        padded = [(*messages, *(0,) * (width - len(messages))) for messages in self.sets]
+        return list(np.array(padded, dtype=np.int64).T)
+
+    @property
+    def mean(self) -> float:
+        """Expected number of messages of one user."""
+        each = self.variables / self.parties / math.expm1(self.rate)
+        return each * sum(map(len, self.sets))
+
+    def sent(self, users: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return who sends and what, a message each."""
+        padded = -(-users // self.parties) * self.parties  # whole groups of users for each set
+        index, amounts = polya_jumps(
+            padded * len(self.sets), self.rate, self.parties, rng, self.variables
+        )
+        which, user = index // padded, index % padded
+        real = user < users
+        user = np.repeat(user[real], amounts[real].astype(np.int64))
+        which = np.repeat(which[real], amounts[real].astype(np.int64))
+        messages = np.stack([column[which] for column in self.columns()])
+        sender = np.broadcast_to(user, messages.shape)
+        used = messages != 0
+        return sender[used], messages[used]
+
+    def totals(self, users: int, rng: RandomSource) -> NDArray[np.int64]:
+        """Return how often each set is sent by all users together."""
+        shape = Fraction(self.variables * users, self.parties)
+        return polya_sums(shape, self.rate, len(self.sets), rng)
+
+
+def sent_together(noise: Flooding, honest: int) -> list[Kind]:
+    """Return what ``honest`` users together must send: the central noise, then the floods."""
+    kinds = [Kind(((1,), (-1,)), 1, honest, noise.central)]
+    for flood in noise.floods:
+        variables = math.ceil(flood.shape)
+        parties = math.floor(variables * honest / flood.shape)  # h users have the shape or more
+        kinds.append(Kind(tuple(map(atom, flood.atoms)), variables, parties, flood.rate))
+    return kinds
+
+
+def flooded(
+    p: int, share: Fraction, epsilon: Fraction | float, delta: float, flooding: str
+) -> Flooding:
+    """Return the noise and the floods of values of p steps: a ``share`` of epsilon is for noise."""
+    central = rate_down(share * Fraction(epsilon) / p)
+    if flooding == "paper":
+        return paper_flooding(p, central, round_down(Fraction(epsilon) - central * p), delta)
+    return certified_flooding(p, central, round_down(Fraction(epsilon)), delta)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Flooded(Baseline):
+    """A protocol whose users send a random number of messages; who sends how many is not seen."""
+
+    precision: int
+    flooding: str
+    noise: Flooding
+
+    def _state(self, settings: str, theorem: str, values: float, bits: int, **more: Any) -> None:
+        """Claim what is proved.
+
+        ``{how}`` of the theorem is how floods are proved; ``values`` is how many messages of each
+        coefficient carry a value, on average at most. Together they make the cost.
+        """
+        how = "numerical certificate" if self.flooding == "certified" else "checked numerically"
+        copies = sum(kind.mean for kind in self._kinds)
+        self._claim(
+            f"{settings}, precision={self.precision}, {self.flooding} floods",
+            theorem.format(how=how),
+            present(self.min_honest, self.n),
+            "while the shuffler does not collude with the analyzer",
+            "who sends how many messages is not seen",
+            influence=math.inf,  # after the shuffler no one sees how many messages one user sent
+            sent=(self.coefficients * (values + copies), bits),
+            random="draws of noise",
+            **more,
+        )
+
+    @property
+    def coefficients(self) -> int:
+        """How many sums there are."""
+        return 1
+
+    @cached_property
+    def _kinds(self) -> list[Kind]:
+        """What is sent in addition to the values: the central noise and the floods."""
+        return sent_together(self.noise, self.min_honest)
+
+    @abstractmethod
+    def _steps(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
+        """Return what users have of each coefficient, in {0..precision}, (k * coefficients,)."""
+
+    @abstractmethod
+    def _labelled(self, coefficient: NDArray[np.int64], message: NDArray[np.int64]) -> NDArray[Any]:
+        """Return messages about coefficients as they are sent."""
+
+    def _listed(
+        self, values: NDArray[np.float64], rng: RandomSource
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Return who sends and what, ordered by user; 0 is no message."""
+        encoded = self._steps(values, rng)
+        places = [np.flatnonzero(encoded)]
+        messages = [encoded[places[0]]]
+        for kind in self._kinds:  # each pair of a user and a coefficient has noise of its own
+            place, message = kind.sent(encoded.size, rng)
+            places.append(place)
+            messages.append(message)
+        sender, coefficient = np.divmod(np.concatenate(places), self.coefficients)
+        labels = self._labelled(coefficient, np.concatenate(messages))
+        order = np.lexsort((labels, sender))
+        return sender[order], labels[order]
+
+    def sent(
+        self, x: ArrayLike, rng: RandomSource | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Return all users' messages as a list.
+
+        ``randomize`` returns an array with a column for each user, padded with zeros, which are no
+        messages, to the most that one user sends; a list takes less memory.
+
+        Parameters
+        ----------
+        x, rng
+            As for ``randomize``.
+
+        Returns
+        -------
+        senders, messages : (messages,) ndarray of int
+            User and message, ordered by user.
+
+        Raises
+        ------
+        ValueError
+            Also if more than 2 10^7 messages are expected.
+        """
+        return self._limited(self._values(x).astype(np.float64), secure(rng))
+
+    def _too_many(self, users: int) -> bool:
+        """Whether this many users are expected to send more messages than are listed."""
+        return users * self._sent[0] > MAX_LISTED
+
+    def _limited(
+        self, values: NDArray[np.float64], rng: RandomSource
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        users = values.shape[0]
+        if self._too_many(users):
+            raise ValueError(
+                f"x has {users:,} users who send about {users * self._sent[0]:,.0f} messages, more "
+                f"than {MAX_LISTED:,} at a time; use run, which simulates their sum, or fewer users"
+            )
+        return self._listed(values, rng)
+
+    def report(self, x: Any, rng: RandomSource | None = None) -> NDArray[Any]:
+        """Return one user's messages; possibly none."""
+        messages = super().report(x, rng)
+        return np.asarray(messages[messages != 0])
+
+    def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        return padded(*self._limited(values, rng), values.shape[0])
+
+    def shuffle(
+        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
+    ) -> View:
+        """Return what the analyzer sees: all messages, mixed, and the number of users."""
+        self._arrived(messages, order)
+        return counted_view(release(messages[messages != 0], order, secure(rng)), messages.shape[1])
+
+
+def counted_view(messages: NDArray[Any], users: int) -> View:
+    """Return a view of one column of messages, and one of the number of users, which is public."""
+    columns = messages, np.array([users])
+    for column in columns:
+        column.setflags(write=False)
+    return View(columns, None)
+
+
+def counted_column(view: View, what: str) -> tuple[NDArray[Any], int]:
+    """Return the messages and the users of a `counted_view`; ValueError for another view."""
+    if len(view.columns) != 2 or view.clear is not None or view.columns[1].size != 1:
+        raise ValueError(f"view must hold one column of {what}, and the number of users")
+    column = view.columns[0]
+    if column.dtype.kind not in "iu":
+        raise ValueError(f"view must hold integers, got an array of {column.dtype}")
+    return column, int(view.columns[1][0])
+
+
+def padded(sender: NDArray[np.int64], messages: NDArray[Any], users: int) -> NDArray[Any]:
+    """Return messages, ordered by sender, as a column for each user, padded with 0."""
+    counts = np.bincount(sender, minlength=users)
+    most = int(counts.max(initial=1))
+    if most * users > MAX_ARRAY:
+        raise ValueError(
+            f"x has {users:,} users of whom one sends {most:,} messages, too many for an array of "
+            f"{MAX_ARRAY:,}; use run or sent"
+        )
+    place = np.arange(sender.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    result = np.zeros((most, users), dtype=messages.dtype)
+    result[place, sender] = messages
+    return result
 
 
 def default_steps(central: Fraction, users: int) -> int:
@@ -40,25 +296,25 @@ def default_steps(central: Fraction, users: int) -> int:
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class CorrelatedNoise(Flooded, NumberBaseline):
+class CorrelatedNoise(Flooded):
     """Correlated noise of GKMPS21: discrete Laplace noise in single units, hidden by floods.
 
     Each user rounds its value at random to {0..precision} and sends it as one message, unless it
-    is 0. Together, all users send geometric numbers of +1 and of -1, whose difference is discrete
-    Laplace noise; and messages that cancel, {1, -1} and {i, floor(-i/2), ceil(-i/2)}, which hide
-    everything else. One shuffler mixes all of them; their sum is the estimate.
+    is 0. Together, all users also send geometric numbers of +1 and of -1, whose difference is
+    discrete Laplace noise, and messages that cancel, {1, -1} and {i, floor(-i/2), ceil(-i/2)},
+    which hide everything else. One shuffler mixes all of them; their sum is the estimate.
 
     Parameters
     ----------
     n, epsilon, delta, min_honest, lower, upper
-        As of `Baseline`.
+        As for `Baseline`.
     precision : int, optional
         Steps of the encoding, at most 2^16. By default the smallest at which rounding adds at most
         a quarter to the variance of the noise, about 0.7 epsilon sqrt(min_honest); the number of
         messages grows a little faster than the precision.
     flooding : {"certified", "paper"}
         How many messages cancel: a small number that is certified numerically, or the paper's,
-        often a hundred times as many, its proof checked numerically at these parameters.
+        often a hundred times as many, whose proof is checked numerically at these parameters.
     integers : bool
         Promise that the values are integers, and refuse others. The bounds must be integers and
         the precision is ``upper - lower``: nothing is rounded.
@@ -70,15 +326,13 @@ class CorrelatedNoise(Flooded, NumberBaseline):
     Attributes
     ----------
     noise : Flooding
-        Laws of the numbers of all messages but the values', and the delta proved for them.
+        Distributions of the numbers of messages that carry no value, and their proved delta.
 
     Notes
     -----
-    A view holds all messages that are sent, in one column, and the number of users, which is
-    public, in a second of one entry. A user who sends nothing cannot be told from one who is not
-    there: the shuffler counts users, not messages.
-
-    Proof and certificate are in ``ikos.accounting.flooding_gkmps21``.
+    A view holds a column of all messages and a second column with the number of users, which is
+    public: a user may send nothing, so the shuffler counts users, not messages. Proof and
+    certificate are in ``ikos.accounting.flooding_gkmps21``.
 
     Examples
     --------
@@ -91,10 +345,8 @@ class CorrelatedNoise(Flooded, NumberBaseline):
     True
     """
 
-    precision: int
-    flooding: str
+    domain: Bounds
     integers: bool
-    noise: Flooding
 
     def __init__(
         self,
@@ -110,25 +362,22 @@ class CorrelatedNoise(Flooded, NumberBaseline):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        asked = Asked.of(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
         choice("flooding", flooding, FLOODINGS)
         share = number("central_share", central_share, low=0.001, high=0.999)
         if exact := flag("integers", integers):
-            precision = asked.domain.whole_steps(precision)
+            precision = self.domain.whole_steps(precision)
         if precision is None:
-            precision = default_steps(share * asked.epsilon, asked.min_honest)
+            precision = default_steps(share * self.epsilon, self.min_honest)
         p = integer("precision", precision, low=1, high=MAX_STEPS)
-        noise = flooded(p, share, asked.epsilon, round_down(asked.delta), flooding)
-        super().__init__(asked, precision=p, flooding=flooding, integers=exact, noise=noise)
-
-    @property
-    def _particulars(self) -> str:
-        return f"{self.domain}, precision={self.precision}, {self.flooding} floods"
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run."""
-        return self._unseen("GKMPS21, discrete Laplace and zero-sum floods; {how}")
+        noise = flooded(p, share, self.epsilon, round_down(self.delta), flooding)
+        self._set(precision=p, flooding=flooding, integers=exact, noise=noise)
+        self._state(
+            str(self.domain),
+            "GKMPS21, discrete Laplace and zero-sum floods; {how}",
+            1,  # that of a value that is not 0: the number of messages is random
+            (2 * p - 1).bit_length(),
+        )
 
     def error(self, users: int) -> SumError:
         """Return what is known of noise and rounding."""
@@ -137,16 +386,10 @@ class CorrelatedNoise(Flooded, NumberBaseline):
         rounded = not self.integers
         return NoisySum(law, self.precision, users, self.domain.width, rounded=rounded).error()
 
-    @property
-    def _sent(self) -> tuple[float, int]:
-        """The mean for a value that is not 0: the number of messages is random."""
-        copies = sum(kind.mean for kind in self._kinds)
-        return 1 + copies, (2 * self.precision - 1).bit_length()
-
     def _taken(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return whole(values) if self.integers else values
 
-    def _encoded(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
+    def _steps(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
         unit = self.domain.unit(values)
         if self.integers:  # j / p p is within 2^-36 of j for p <= 2^16
             return np.rint(unit * self.precision).astype(np.int64)
@@ -157,19 +400,12 @@ class CorrelatedNoise(Flooded, NumberBaseline):
         """The smallest that holds every message."""
         return np.dtype(np.min_scalar_type(-self.precision - 1))
 
-    def _listed(
-        self, values: NDArray[np.float64], rng: RandomSource
-    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        encoded = self._encoded(values, rng)
-        senders = [np.flatnonzero(encoded)]
-        messages = [encoded[senders[0]].astype(self._dtype)]
-        for kind in self._kinds:
-            user, value = kind.sent(values.size, rng)
-            senders.append(user)
-            messages.append(value.astype(self._dtype))
-        sender, message = np.concatenate(senders), np.concatenate(messages)
-        order = np.argsort(sender, kind="stable")
-        return sender[order], message[order]
+    def _labelled(
+        self,
+        coefficient: NDArray[np.int64],  # noqa: ARG002 - there is one
+        message: NDArray[np.int64],
+    ) -> NDArray[Any]:
+        return message.astype(self._dtype)
 
     def _users_of(self, view: View) -> int:
         column, users = counted_column(view, "messages")
@@ -196,7 +432,7 @@ class CorrelatedNoise(Flooded, NumberBaseline):
         if self._too_many(users):
             kinds = kinds[:1]
         copies = np.zeros(2 * p + 1, dtype=np.int64)
-        encoded = self._encoded(values, rng)
+        encoded = self._steps(values, rng)
         copies[p:] += np.bincount(encoded, minlength=p + 1)
         for kind in kinds:
             totals = kind.totals(users, rng)

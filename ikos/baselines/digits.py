@@ -1,8 +1,11 @@
-"""What the privacy blanket and the recursive protocol share: digits through randomized response."""
+"""Digits of a value through randomized response: BBGN19's privacy blanket, BBGN20's recursion.
+
+BBGN19 is Balle, Bell, Gascon, Nissim, *The Privacy Blanket of the Shuffle Model*, CRYPTO 2019.
+BBGN20 is, by the same, *Private Summation in the Multi-Message Shuffle Model*, CCS 2020.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,15 +14,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import validate_users
-from ikos.accounting.digits_bbgn20 import DigitParameters
+from ikos._validation import choice, integer, validate_users
+from ikos.accounting.blanket import TooManyTermsError
+from ikos.accounting.digits_bbgn20 import (
+    COMPOSITIONS,
+    MAX_MESSAGES,
+    DigitParameters,
+    optimized_digits,
+    paper_digits,
+)
+from ikos.accounting.shuffled_response import (
+    ACCOUNTANTS,
+    THEOREMS,
+    response_accountant,
+    response_gamma,
+)
 from ikos.baselines.base import NumberBaseline
+from ikos.bounds import Bounds
+from ikos.counts import SHUFFLERS
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
-from ikos.randomized_response import debias, respond
+from ikos.randomized_response import debias, grid_up, respond
 from ikos.randomness import RandomSource
-from ikos.results import Guarantee
 from ikos.shuffling import View
+
+MAX_PRECISION = 1 << 20
+
+PARAMETERS = ("optimized", "paper")
+"""Whose precisions and split of the budget."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -38,16 +60,26 @@ class DigitProtocol(NumberBaseline):
     shuffler: str
     accountant: str
 
-    @property
-    @abstractmethod
-    def _theorem(self) -> str:
-        """What proves the guarantee."""
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run."""
-        alone = "while no shuffler colludes with the analyzer"
-        return self._guaranteed(self._theorem, self._answering, alone)
+    def _found(self, theorem: str, **found: object) -> None:
+        """Set the parameters and claim what is proved of them."""
+        self._set(**found)
+        digits = self.digits
+        domains, gammas = digits.domains, ", ".join(f"{float(g):.4g}" for g in digits.gammas)
+        bits: int | float = (sum(domains) - 1).bit_length()
+        if self.shuffler == "parallel":
+            mean = Fraction(sum((k - 1).bit_length() for k in domains), len(domains))
+            bits = int(mean) if mean.denominator == 1 else float(mean)
+        # one user's influence: from the smallest to the greatest value of every digit
+        steps = sum(gain * (k - 1) for gain, k in zip(self._gain, domains, strict=True))
+        self._claim(
+            f"digits of {domains} values, answered at random with probability ({gammas}), "
+            f"{self.shuffler}",
+            theorem,
+            self._answering,
+            "while no shuffler colludes with the analyzer",
+            influence=self.domain.width * steps,
+            sent=(len(domains), bits),
+        )
 
     @property
     def _gain(self) -> list[float]:
@@ -56,13 +88,6 @@ class DigitProtocol(NumberBaseline):
             place / self.digits.precision / float(1 - gamma)
             for place, gamma in zip(self.digits.places, self.digits.gammas, strict=True)
         ]
-
-    @property
-    def influence(self) -> float:
-        """From the smallest to the greatest value of every digit; in the data's units."""
-        return self.domain.width * sum(
-            gain * (k - 1) for gain, k in zip(self._gain, self.digits.domains, strict=True)
-        )
 
     def error(self, users: int) -> SumError:
         """Return bounds on the error of a sum over this many users."""
@@ -84,14 +109,6 @@ class DigitProtocol(NumberBaseline):
             return [0] * len(domains)
         return [sum(domains[:j]) for j in range(len(domains))]
 
-    @property
-    def _sent(self) -> tuple[int, int | float]:
-        domains = self.digits.domains
-        if self.shuffler == "single":
-            return len(domains), (sum(domains) - 1).bit_length()
-        bits = Fraction(sum((k - 1).bit_length() for k in domains), len(domains))
-        return len(domains), int(bits) if bits.denominator == 1 else float(bits)
-
     def _digits(self, encoded: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Yield the digits of encoded values, the greatest place first."""
         for place in self.digits.places:
@@ -112,25 +129,16 @@ class DigitProtocol(NumberBaseline):
 
     def _by_digit(self, view: View) -> list[NDArray[Any]]:
         """Return each digit's answers, from 0; ValueError for what this protocol cannot send."""
-        domains, labels = self.digits.domains, self._labels
-        columns = list(view.columns)
-        expected = 1 if self.shuffler == "single" else len(domains)
-        if len(columns) != expected or view.clear is not None:
-            raise ValueError(f"view must be one of {len(domains)} digits, got {view!r}")
-        if self.shuffler == "single":
-            column = columns[0]
-            columns = [
-                column[(column >= label) & (column < label + k)]
-                for label, k in zip(labels, domains, strict=True)
-            ]
-            if sum(part.size for part in columns) != column.size:
-                raise ValueError(f"view must hold messages below {sum(domains)}")
-        answers = [column - label for column, label in zip(columns, labels, strict=True)]
-        for answer, k in zip(answers, domains, strict=True):
-            if answer.size != answers[0].size:
-                raise ValueError("view must hold equally many messages for each digit")
-            if answer.size and not (int(answer.min()) >= 0 and int(answer.max()) < k):
-                raise ValueError(f"view must hold digits below {k}")
+        domains = self.digits.domains
+        if self.shuffler == "parallel":
+            return list(self._below(view, "digits", *domains))
+        (column,) = self._below(view, "labelled digits", sum(domains))
+        answers = [
+            column[(column >= label) & (column < label + k)] - label
+            for label, k in zip(self._labels, domains, strict=True)
+        ]
+        if len({answer.size for answer in answers}) > 1:
+            raise ValueError("view must hold equally many messages for each digit")
         return answers
 
     def _users_of(self, view: View) -> int:
@@ -145,10 +153,176 @@ class DigitProtocol(NumberBaseline):
             total += place * debias(int(answer.sum()), users, k, gamma)
         return self.domain.total(total / digits.precision, users)
 
+
+@dataclass(frozen=True, init=False, repr=False)
+class PrivacyBlanket(DigitProtocol):
+    """One message from each user: its rounded value, or with some probability a uniform one.
+
+    Each user rounds its value at random to {0..precision}, and sends the result through randomized
+    response on these ``precision + 1`` values and a shuffler. The mean squared error grows as
+    n^(1/3), the best for a single message.
+
+    Parameters
+    ----------
+    n, epsilon, delta, min_honest, lower, upper
+        As for `Baseline`.
+    precision : int, optional
+        Steps p of the encoding; by default those of the smallest error that a search finds.
+    accountant : {"exact", "bennett", "hoeffding", "closed-form"}
+        For the probability of a uniform answer. "closed-form" needs epsilon at most 1. Where
+        "exact" gives up, Bennett's inequality takes its place, and ``guarantee`` says so.
+
+    Attributes
+    ----------
+    digits : DigitParameters
+        The domain, and the probability of a uniform answer.
+    mse : float
+        ``n/(1-g)^2 (g p(p+2)/12 + g(1-g) p^2/4) / p^2 + n/(4 p^2)`` for gamma = g.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = PrivacyBlanket(10**4, epsilon=1, delta=1e-8)
+    >>> protocol.digits.domains, round(protocol.mse, 1)
+    ((7,), 221.1)
+    >>> result = protocol.run(np.full(10**4, 0.3), DeterministicRandom(0))
+    >>> abs(result.estimate - 3000) < 6 * 221.1**0.5
+    True
+    """
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        precision: int | None = None,
+        accountant: str = "exact",
+        min_honest: int | None = None,
+        lower: float = 0.0,
+        upper: float = 1.0,
+    ) -> None:
+        self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        name, honest = choice("accountant", accountant, ACCOUNTANTS), self.min_honest
+        eps, small = self.epsilon, self.delta
+        if precision is None:
+            digits = optimized_digits(honest, eps, small, 1, composition="basic", accountant=name)
+        else:
+            p = integer("precision", precision, low=1, high=MAX_PRECISION)
+            gamma = grid_up(response_gamma(eps, small, honest, p + 1, accountant=name))
+            if gamma == 1:
+                raise ValueError(
+                    f"precision must be smaller for {honest} honest users, epsilon = "
+                    f"{float(eps):g} and delta = {float(small):.3g}, got {p}: every answer "
+                    "would be random"
+                )
+            proved = response_accountant(eps, honest, p + 1, gamma, accountant=name)
+            digits = DigitParameters(p, (p + 1,), (1,), (gamma,), (proved,))
+        theorem = THEOREMS[digits.accountants[0]]
+        self._found(theorem, digits=digits, shuffler="parallel", accountant=name)
+
     @property
-    def _particulars(self) -> str:
-        gammas = ", ".join(f"{float(gamma):.4g}" for gamma in self.digits.gammas)
-        return (
-            f"digits of {self.digits.domains} values, answered at random with probability "
-            f"({gammas}), {self.shuffler}"
+    def precision(self) -> int:
+        """Steps of the encoding."""
+        return self.digits.precision
+
+    @property
+    def gamma(self) -> Fraction:
+        """Probability of a uniform answer."""
+        return self.digits.gammas[0]
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class RecursiveSum(DigitProtocol):
+    """Several messages from each user, one for each digit of its value.
+
+    A value is rounded at random to an integer of {0..precision}; each of its digits in a mixed
+    radix goes through randomized response and a shuffler. With m messages the mean squared error
+    grows as n^(3^-m).
+
+    Parameters
+    ----------
+    n, epsilon, delta, min_honest, lower, upper
+        As for `Baseline`; the guarantee covers all messages together.
+    messages : int
+        Digits, 1 to 8.
+    parameters : {"optimized", "paper"}
+        Domains and split of the budget from a search for the smallest error, or by BBGN20's
+        Theorem 4.2, with probabilities that count every value of the domains (the paper's formulas
+        count one too few, and are not private enough).
+    composition : {"numerical", "advanced", "basic"}, optional
+        How the messages' guarantees are added up. By default "numerical"; "basic" for the paper's
+        parameters, where "numerical" is not available, and at small budgets where exact losses
+        would take too long. The attribute says which.
+    accountant : {"exact", "bennett", "hoeffding", "closed-form"}
+        As for `PrivacyBlanket`, for each digit. "numerical" composition is exact.
+    shuffler : {"parallel", "single"}
+        A shuffler for each digit, or one for all of them, with labels (BBGN20, Section 2.4).
+
+    Attributes
+    ----------
+    digits : DigitParameters
+        Domains, place values, and the probability of a uniform answer for each digit.
+    mse : float
+        By BBGN20, Lemma A.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = RecursiveSum(10**4, epsilon=1, delta=1e-8)
+    >>> protocol.digits.domains, protocol.mse < 90
+    ((3, 5), True)
+    >>> result = protocol.run(np.full(10**4, 0.3), DeterministicRandom(0))
+    >>> abs(result.estimate - 3000) < 6 * 90**0.5
+    True
+    """
+
+    parameters: str
+    composition: str
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        messages: int = 2,
+        parameters: str = "optimized",
+        composition: str | None = None,
+        accountant: str = "exact",
+        shuffler: str = "parallel",
+        min_honest: int | None = None,
+        lower: float = 0.0,
+        upper: float = 1.0,
+    ) -> None:
+        self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        given = self.min_honest, self.epsilon, self.delta
+        m = integer("messages", messages, low=1, high=MAX_MESSAGES)
+        whose = choice("parameters", parameters, PARAMETERS)
+        allowed = COMPOSITIONS if whose == "optimized" else COMPOSITIONS[1:]
+        default = "numerical" if whose == "optimized" else "basic"
+        adding = choice("composition", default if composition is None else composition, allowed)
+        name = choice("accountant", accountant, ACCOUNTANTS)
+        kind = choice("shuffler", shuffler, SHUFFLERS)
+        make = optimized_digits if whose == "optimized" else paper_digits
+        try:
+            digits = make(*given, m, composition=adding, accountant=name)
+        except TooManyTermsError:
+            if composition is not None:
+                raise
+            adding = "basic"  # which any number of users is few enough for
+            digits = make(*given, m, composition=adding, accountant=name)
+        theorem = "numerical composition of the exact losses of privacy blankets (BBGN19)"
+        if digits.accountants:
+            each = [THEOREMS[known] for known in ACCOUNTANTS if known in digits.accountants]
+            theorem = "; ".join([f"{adding} composition"] * (len(digits.domains) > 1) + each)
+        self._found(
+            theorem,
+            digits=digits,
+            shuffler=kind,
+            accountant=name,
+            parameters=whose,
+            composition=adding,
         )

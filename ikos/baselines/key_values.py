@@ -10,7 +10,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,14 +19,14 @@ from ikos._validation import flag, number, validate_users
 from ikos.accounting.blanket import local_epsilon
 from ikos.accounting.wlqdly21 import SupportVariances, set_response_theorem
 from ikos.aggregation.protocol import MAX_EPSILON, MIN_EPSILON
-from ikos.baselines.base import Asked, Baseline, clear_view, draw_subsets
+from ikos.baselines.base import Baseline, are_below, draw_subsets
 from ikos.bounds import MAX_BOUND, Bounds
 from ikos.domains import Box, SparseTernary
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
 from ikos.modular import blocks
 from ikos.randomness import RandomSource, secure
-from ikos.results import Guarantee, SumResult, at_least
+from ikos.results import SumResult, at_least
 from ikos.shuffling import View
 
 _BLOCK = 1 << 18
@@ -39,7 +39,7 @@ class KeyValueResult(SumResult):
     Attributes
     ----------
     estimate, users, domain, guarantee, cost, error
-        As of `SumResult`.
+        As for `SumResult`.
     counts : (d, 2) ndarray of float
         Unbiased estimates of how many users have 1 (column 0) and -1 (column 1) at each
         coordinate. ``estimate`` is the difference of the columns.
@@ -57,14 +57,14 @@ class KeyValueResult(SumResult):
     def conditional_mean(self, least: float | None = None) -> NDArray[np.float64]:
         """Return the mean value at each coordinate over the users who have it.
 
-        A ratio of two estimates, and so biased, the more the fewer users have the key. Cut off to
-        [-1, 1], where the true one lies.
+        A ratio of two estimates, and so biased, more so if few users have the key; cut off to
+        [-1, 1].
 
         Parameters
         ----------
         least : float, optional
-            Where fewer users than this are estimated to have the key the result is NaN. By
-            default twice the bound on the root mean squared error of their number.
+            If fewer users than this are estimated to have the key, the result is NaN. By default
+            twice the bound on the root mean squared error of their number.
 
         Returns
         -------
@@ -84,37 +84,60 @@ class KeyValueResult(SumResult):
 class KeyValueBaseline(Baseline):
     """A protocol for key-value data: one message of each user, from which events are counted.
 
-    With delta = 0 the guarantee is of each message by itself, and the analyzer may know who sent
-    which. With a positive delta it is of all messages together, shuffled.
+    With delta = 0 the guarantee covers each message by itself, and the analyzer may know who sent
+    it. With a positive delta it covers all messages together, shuffled.
 
     Parameters
     ----------
     n, epsilon, delta
-        As of `ikos.baselines.Baseline`.
+        As for `Baseline`.
     domain : SparseTernary
-        Of the vectors.
+        The set of the vectors.
     local_epsilon : float, optional
-        In addition to a shuffled guarantee, what each message must guarantee by itself at least.
+        In addition to a shuffled guarantee, the largest epsilon of each message by itself.
     min_honest : int, optional
         How many users answer at random as asked; by default ``n``, and 1 if delta is 0.
+
+    Attributes
+    ----------
+    variances : SupportVariances
+        Variances of one user's part of the estimates.
+    local_epsilon : float
+        What each message guarantees by itself, with delta 0, rounded up.
     """
 
     domain: SparseTernary
+    variances: SupportVariances
+    local_epsilon: float
 
-    @property
-    @abstractmethod
-    def variances(self) -> SupportVariances:
-        """Variances of one user's part of the estimates."""
+    def __init__(
+        self,
+        n: int,
+        domain: SparseTernary,
+        epsilon: float | Fraction,
+        delta: float | Fraction = 0,
+        *,
+        local_epsilon: float | Fraction | None = None,
+        min_honest: int | None = None,
+    ) -> None:
+        shuffled = bool(number("delta", delta, low=0, below=1))
+        if min_honest is None and not shuffled:
+            min_honest = 1  # a message that no one else need hide
+        small = delta if shuffled else None
+        self._ask(n, domain, epsilon, small, min_honest, (SparseTernary,))
+        most = None
+        if local_epsilon is not None and not shuffled:
+            raise ValueError(
+                "local_epsilon is for a shuffled guarantee, with delta > 0; without a shuffler "
+                "epsilon is the local one"
+            )
+        if local_epsilon is not None:
+            most = number("local_epsilon", local_epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
+        self._calibrate(most)
 
-    @property
     @abstractmethod
-    def local_epsilon(self) -> float:
-        """What each message guarantees by itself, with delta 0, rounded up."""
-
-    @property
-    @abstractmethod
-    def _theorem(self) -> str:
-        """What proves the guarantee."""
+    def _calibrate(self, most: Fraction | None) -> None:
+        """Set and claim the parameters for the budget, and for a local epsilon of at most this."""
 
     @abstractmethod
     def _counts(self, column: NDArray[Any]) -> NDArray[np.float64]:
@@ -124,23 +147,37 @@ class KeyValueBaseline(Baseline):
     def _valid(self, column: NDArray[Any]) -> bool:
         """Whether messages are of this protocol."""
 
-    @property
-    def _exactly(self) -> bool:
-        """Whether vectors must have as many entries as the sparsity."""
-        return False
+    _exactly: ClassVar[bool] = False
+    """Whether vectors must have as many entries as the sparsity."""
 
     @property
-    def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run."""
-        if not self.delta:
-            return self._guaranteed(self._theorem, "of each message by itself: no one is trusted")
-        local = f"({at_least(self.local_epsilon, 4)}, 0)-private by itself"
-        return self._guaranteed(
-            self._theorem,
-            self._answering,
-            "while the shuffler does not collude with the analyzer",
-            f"each message is {local}, also without the shuffler",
-        )
+    def _events(self) -> int:
+        """Events that are counted: each sign of each coordinate."""
+        return 2 * self.dimension
+
+    def _state(
+        self,
+        settings: str,
+        theorem: str,
+        *,
+        local_epsilon: float,
+        variances: SupportVariances,
+        influence: float,
+        bits: int,
+    ) -> None:
+        """Claim the guarantee of each message by itself, or of all of them shuffled."""
+        self._set(variances=variances, local_epsilon=local_epsilon)
+        local = not self.delta
+        conditions = ["of each message by itself: no one is trusted"]
+        if not local:
+            alone = f"({at_least(self.local_epsilon, 4)}, 0)-private by itself"
+            conditions = [
+                self._answering,
+                "while the shuffler does not collude with the analyzer",
+                f"each message is {alone}, also without the shuffler",
+            ]
+        text = f"{self.domain}, {settings}"
+        self._claim(text, theorem, *conditions, influence=influence, sent=(1, bits), local=local)
 
     def error(self, users: int) -> SumError:
         """Return what is known of the error of a sum over this many users: exact variances."""
@@ -158,25 +195,11 @@ class KeyValueBaseline(Baseline):
         users = validate_users(users, self.n)
         return math.sqrt(users * max(self.variances.present, self.variances.absent))
 
-    def shuffle(
-        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
-    ) -> View:
-        """Return what the analyzer sees: messages mixed by one shuffler.
-
-        For a local guarantee, delta = 0, every message, and whose it is.
-        """
-        if self.delta:
-            return super().shuffle(messages, rng, order=order)
-        self._arrived(messages, order, rows=1)
-        return clear_view(messages)
-
     def _column(self, view: View) -> NDArray[Any]:
-        columns = view.columns if self.delta else (view.clear,)
-        others = view.clear is not None if self.delta else bool(view.columns)
-        if others or len(columns) != 1 or columns[0] is None or not self._valid(columns[0]):
-            where = "in one column" if self.delta else "in clear"
-            raise ValueError(f"view must hold one message of each user, {where}, of this protocol")
-        return columns[0]
+        (column,) = self._columns(view, "one message of each user")
+        if not self._valid(column):
+            raise ValueError("view must hold messages of this protocol; there are others")
+        return column
 
     def _users_of(self, view: View) -> int:
         return int(self._column(view).size)
@@ -192,62 +215,41 @@ class KeyValueBaseline(Baseline):
         return KeyValueResult(**known, counts=total, count_error=self.count_error(users))
 
 
+@dataclass(frozen=True, init=False, repr=False)
 class SetResponse(KeyValueBaseline):
     """A message that is one of a set's answers, or with probability ``gamma`` any answer."""
 
     gamma: Fraction
+    _alphabet: int
 
-    @property
-    @abstractmethod
-    def _answers(self) -> int | Fraction:
-        """One over the share of a user's own answers among all that a message can be."""
+    def _respond(
+        self,
+        settings: str,
+        response: str,
+        answers: int | Fraction,
+        *,
+        alphabet: int,
+        seed_bits: int = 0,
+        accounted: Fraction | None = None,
+        **more: Any,
+    ) -> None:
+        """Claim what is proved of a response: a seed, and an integer below ``alphabet``.
 
-    @property
-    @abstractmethod
-    def _response(self) -> str:
-        """What proves the guarantee of one message, or what it is that is shuffled."""
+        ``answers`` is one over the share of a user's own answers among all that a message can be;
+        the accountant counts ``accounted``, if not these.
+        """
+        self._set(_alphabet=alphabet)
+        theorem = response
+        if self.delta:
+            given = self.epsilon, self.delta, self.min_honest, accounted or answers
+            theorem += f": {set_response_theorem(*given, self.gamma)}"
+        settings += f" answered at random with probability {float(self.gamma):.4g}"
+        bits = seed_bits + (alphabet - 1).bit_length()
+        alone = local_epsilon(answers, self.gamma)
+        self._state(settings, theorem, local_epsilon=alone, bits=bits, **more)
 
-    @property
-    def local_epsilon(self) -> float:
-        """What each message guarantees by itself, with all that counts, rounded up."""
-        return local_epsilon(self._answers, self.gamma)
-
-    @property
-    def _theorem(self) -> str:
-        if not self.delta:
-            return self._response
-        given = self.epsilon, self.delta, self.min_honest, self._accounted, self.gamma
-        return f"{self._response}: {set_response_theorem(*given)}"
-
-    @property
-    def _accounted(self) -> int | Fraction:
-        """The answers that the accountant counts."""
-        return self._answers
-
-
-def asked_for(
-    n: object,
-    domain: SparseTernary,
-    epsilon: object,
-    delta: object,
-    local_epsilon: object,
-    min_honest: object,
-) -> tuple[Asked, Fraction | None]:
-    """Check what all protocols for key-value data take; the second is the local epsilon."""
-    if not isinstance(domain, SparseTernary):
-        raise TypeError(f"domain must be a SparseTernary, got {type(domain).__name__}")
-    shuffled = bool(number("delta", delta, low=0, below=1))
-    if min_honest is None and not shuffled:
-        min_honest = 1  # a message that no one else need hide
-    asked = Asked.of(n, domain, epsilon, delta if shuffled else None, min_honest)
-    if local_epsilon is None:
-        return asked, None
-    if not shuffled:
-        raise ValueError(
-            "local_epsilon is for a shuffled guarantee, with delta > 0; without a shuffler "
-            "epsilon is the local one"
-        )
-    return asked, number("local_epsilon", local_epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
+    def _valid(self, column: NDArray[Any]) -> bool:
+        return are_below(column, self._alphabet)
 
 
 def events_of(rows: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -261,26 +263,24 @@ def events_of(rows: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.
 
 @dataclass(frozen=True)
 class Ternarizer:
-    """Random vectors of -1, 0 and 1 that are, scaled, real vectors in the mean: small gradients.
+    """Turns real vectors, such as gradients, into random vectors of -1, 0 and 1.
 
-    Of each vector a uniformly random set of ``sparsity`` coordinates is drawn. A value v among them
-    becomes its sign with probability abs(v)/bound, and else 0 (as in TernGrad); or, without
-    ``zeros``, 1 with probability (1 + v/bound)/2 and else -1. The others become 0. In expectation
-    this is the vector over ``scale``.
-
-    No privacy rests on it: it prepares data for a protocol.
+    A uniformly random set of ``sparsity`` coordinates of each vector is drawn. A value v among them
+    becomes its sign with probability abs(v)/bound, and otherwise 0 (as in TernGrad); or, without
+    ``zeros``, 1 with probability (1 + v/bound)/2 and otherwise -1. The others become 0. The
+    expectation is the vector divided by ``scale``. This prepares data; no privacy rests on it.
 
     Parameters
     ----------
     dimension : int
-        Coordinates.
+        Coordinates of a vector.
     sparsity : int
-        Coordinates drawn of each vector.
+        How many of them are drawn.
     bound : float
         Largest absolute value of a coordinate; public. Others are refused, not clipped.
     zeros : bool
-        Whether drawn values may become 0. Without, every result has exactly ``sparsity`` entries
-        that are not 0, as `PCKVGRR` needs it, and more variance.
+        Whether drawn values may become 0. If not, every result has exactly ``sparsity`` entries
+        that are not 0, as `PCKVGRR` requires, and more variance.
 
     Examples
     --------
@@ -309,29 +309,25 @@ class Ternarizer:
 
     @property
     def scale(self) -> float:
-        """What the signs are times, bound d / s."""
+        """Factor of the signs in an unbiased estimate, bound d / s."""
         return self.bound * self.dimension / self.sparsity
 
     @property
     def domain(self) -> SparseTernary:
-        """Where the results lie."""
+        """The set of the results."""
         return SparseTernary(self.dimension, self.sparsity)
 
     def mean_square(self, x: ArrayLike) -> float:
-        """Return the mean squared Euclidean error of the scaled sum over the rows of ``x``, exact.
-
-        Parameters
-        ----------
-        x : (k, d) array_like of float
-            Real vectors.
-        """
+        """Return the exact mean squared Euclidean error of the scaled sum of vectors ``x``."""
         values = self._checked(x).astype(np.float64)
         chance = self.sparsity / self.dimension
         sent = np.abs(values).sum() / self.bound if self.zeros else values.size
         return float(self.scale**2 * chance * sent - (values**2).sum())
 
     def __call__(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[np.int8]:
-        """Return random vectors of signs.
+        """Return random vectors of signs, (k, d).
+
+        Probabilities are the doubles nearest to those above, and drawn exactly.
 
         Parameters
         ----------
@@ -339,14 +335,6 @@ class Ternarizer:
             Real vectors, a row for each user, absolute values up to ``bound``.
         rng : RandomSource, optional
             Secure randomness by default.
-
-        Returns
-        -------
-        (k, d) ndarray of int8
-
-        Notes
-        -----
-        Probabilities are the doubles nearest to those above, and drawn exactly.
         """
         values, source = self._checked(x), secure(rng)
         result = np.zeros(values.shape, dtype=np.int8)

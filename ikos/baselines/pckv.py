@@ -1,7 +1,9 @@
-"""PCKV as WLQDLY21's Section 4 has it: one of the user's own keys, as one of 2d categories.
+"""PrivKV and PCKV as WLQDLY21's Section 4 has them: one key of each user, by randomized response.
 
-After Gu, Li, Cheng, Xiong, Cao, *PCKV: Locally Differentially Private Correlated Key-Value Data
-Collection with Optimized Utility*, USENIX Security 2020.
+PrivKV reports a random key: Ye, Hu, Meng, Zheng, *PrivKV: Key-Value Data Collection with Local
+Differential Privacy*, IEEE S&P 2019. PCKV reports one of the user's own keys, as one of 2d
+categories: Gu, Li, Cheng, Xiong, Cao, *PCKV: Locally Differentially Private Correlated Key-Value
+Data Collection with Optimized Utility*, USENIX Security 2020.
 """
 
 from __future__ import annotations
@@ -9,20 +11,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import check_participation, choice, reject_masked
 from ikos.accounting.wlqdly21 import (
-    SupportVariances,
     pckv_grr_variances,
     pckv_ue_variances,
+    privkv_variances,
     raised,
     set_response_gamma,
 )
-from ikos.baselines.key_values import KeyValueBaseline, SetResponse, asked_for, events_of
+from ikos.baselines.key_values import KeyValueBaseline, SetResponse, events_of
 from ikos.domains import SparseTernary
 from ikos.modular import blocks
 from ikos.randomized_response import respond
@@ -30,6 +32,9 @@ from ikos.randomness import RandomSource
 from ikos.shuffling import ORDERS
 
 SAMPLINGS = ("counted", "published")
+
+ANSWERS = 3
+"""Of PrivKV: 0 for no value, 1 for +1, 2 for -1."""
 
 _BITS = 1 << 23
 """Bits that are drawn at a time."""
@@ -51,26 +56,82 @@ def _one_event(
     return drawn, events[starts[drawn] + number[drawn]]
 
 
-def _share(domain: SparseTernary, sampling: str) -> Fraction:
-    """Return one over the share of a user's own events among all that a message can be."""
-    own = 1 if sampling == "published" else domain.sparsity
-    return Fraction(2 * domain.dimension, own)
-
-
 @dataclass(frozen=True, init=False, repr=False)
-class PCKVGRR(SetResponse):
-    """PCKV with randomized response: one of the user's own signed keys, or any of all 2d.
+class PrivKV(SetResponse):
+    """PrivKV: what a user has at one random key, by randomized response on three answers.
 
     Parameters
     ----------
     n, domain, epsilon, delta, local_epsilon, min_honest
-        As of `KeyValueBaseline`, but every vector must have exactly ``sparsity`` entries other
-        than 0:
-        with fewer, frequencies could not be estimated.
+        As for `KeyValueBaseline`. The sparsity does not change the messages.
+
+    Attributes
+    ----------
+    gamma : Fraction
+        Probability of a random answer, 3/(e^eps + 2) for a local guarantee eps.
+    mse : float
+        n (s v_1 + (d - s) v_0), exact: v_0 = d (2 gamma/3) / (1 - gamma)^2 and
+        v_1 = d (1 - gamma/3) / (1 - gamma)^2 - 1.
+
+    Notes
+    -----
+    A message is 3 key + answer. Shuffled, it is as private as randomized response on three values,
+    whatever the dimension: keys are drawn without regard to the data, and may be seen (see
+    ``ikos.accounting.blanket``).
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> from ikos.vectors import SparseTernary
+    >>> protocol = PrivKV(10_000, SparseTernary(4, 1), epsilon=2)
+    >>> protocol.report([0, -1, 0, 0], DeterministicRandom(0)).shape
+    (1,)
+    """
+
+    gamma: Fraction
+
+    def _calibrate(self, most: Fraction | None) -> None:
+        gamma = set_response_gamma(*self._budget, ANSWERS, most_local=most)
+        self._set(gamma=gamma)
+        self._respond(
+            "a coordinate",
+            "randomized response on three values of a random key",
+            ANSWERS,
+            variances=privkv_variances(self.dimension, self.domain.sparsity, gamma),
+            influence=2 * self._scale,  # from one sign of a key to the other
+            alphabet=ANSWERS * self.dimension,
+        )
+
+    @property
+    def _scale(self) -> float:
+        return self.domain.dimension / float(1 - self.gamma)
+
+    def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        users = rows.shape[0]
+        keys = rng.below(np.full(users, self.domain.dimension, dtype=np.int64))
+        true = rows[np.arange(users), keys].astype(np.int64) % ANSWERS  # -1 becomes 2
+        return (ANSWERS * keys + respond(true, ANSWERS, self.gamma, rng))[np.newaxis]
+
+    def _counts(self, column: NDArray[Any]) -> NDArray[np.float64]:
+        d = self.domain.dimension
+        seen = np.bincount(column.astype(np.int64), minlength=ANSWERS * d).reshape(d, ANSWERS)
+        expected = seen.sum(axis=1, keepdims=True) * (float(self.gamma) / ANSWERS)
+        return np.asarray((seen[:, 1:] - expected) * self._scale, dtype=np.float64)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class PCKVGRR(SetResponse):
+    """PCKV with randomized response: one of the user's own signed keys, or any of the 2d.
+
+    Parameters
+    ----------
+    n, domain, epsilon, delta, local_epsilon, min_honest
+        As for `KeyValueBaseline`, but every vector must have exactly ``sparsity`` entries other
+        than 0: with fewer, frequencies could not be estimated.
     sampling : {"counted", "published"}
-        Whether it counts for privacy that the key is drawn among ``sparsity``, as it may: the
-        message is an answer from a set of ``sparsity`` among 2d. "published" counts plain
-        randomized response on 2d values, as WLQDLY21 does for its comparison.
+        "counted" takes into account that the key is drawn: the message is an answer from a set of
+        ``sparsity`` among 2d. "published" accounts for plain randomized response on 2d values, as
+        WLQDLY21 does for its comparison.
 
     Attributes
     ----------
@@ -93,7 +154,7 @@ class PCKVGRR(SetResponse):
     """
 
     sampling: str
-    gamma: Fraction
+    _exactly: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -106,56 +167,31 @@ class PCKVGRR(SetResponse):
         sampling: str = "counted",
         min_honest: int | None = None,
     ) -> None:
-        asked, most = asked_for(n, domain, epsilon, delta, local_epsilon, min_honest)
-        k = _share(domain, choice("sampling", sampling, SAMPLINGS))
-        gamma = set_response_gamma(*asked.budget, k, most_local=most)
-        super().__init__(asked, sampling=sampling, gamma=gamma)
-
-    @property
-    def _particulars(self) -> str:
-        return (
-            f"{self.domain}, an event answered at random with probability {float(self.gamma):.4g}"
+        self._set(sampling=choice("sampling", sampling, SAMPLINGS))
+        super().__init__(
+            n, domain, epsilon, delta, local_epsilon=local_epsilon, min_honest=min_honest
         )
 
-    @property
-    def variances(self) -> SupportVariances:
-        """Variances of one user's part of the estimates."""
-        return pckv_grr_variances(self.domain.dimension, self.domain.sparsity, self.gamma)
-
-    @property
-    def _events(self) -> int:
-        return 2 * self.domain.dimension
-
-    @property
-    def _answers(self) -> Fraction:
-        return Fraction(self._events, self.domain.sparsity)
-
-    @property
-    def _accounted(self) -> Fraction:
-        return _share(self.domain, self.sampling)
-
-    @property
-    def _response(self) -> str:
-        if self.sampling == "published":
-            return "PCKV-GRR, randomized response on the events"
-        return "PCKV-GRR, an answer from a set"
-
-    @property
-    def _exactly(self) -> bool:
-        return True
-
-    @property
-    def influence(self) -> float:
-        """From one sign of a key to the other."""
-        return 2 * self._scale
+    def _calibrate(self, most: Fraction | None) -> None:
+        s, own = self.domain.sparsity, Fraction(self._events, self.domain.sparsity)
+        published = self.sampling == "published"
+        k = Fraction(self._events) if published else own
+        gamma = set_response_gamma(*self._budget, k, most_local=most)
+        self._set(gamma=gamma)
+        plain = "PCKV-GRR, randomized response on the events"
+        self._respond(
+            "an event",
+            plain if published else "PCKV-GRR, an answer from a set",
+            own,
+            variances=pckv_grr_variances(self.dimension, s, gamma),
+            influence=2 * self._scale,  # from one sign of a key to the other
+            alphabet=self._events,
+            accounted=k,
+        )
 
     @property
     def _scale(self) -> float:
         return self.domain.sparsity / float(1 - self.gamma)
-
-    @property
-    def _sent(self) -> tuple[int, int]:
-        return 1, (self._events - 1).bit_length()
 
     def _taken(self, values: NDArray[Any]) -> NDArray[Any]:
         counts = np.count_nonzero(values, axis=1)
@@ -170,9 +206,6 @@ class PCKVGRR(SetResponse):
         _, events = _one_event(rows, self.domain.sparsity, rng)
         return respond(events, self._events, self.gamma, rng)[np.newaxis]
 
-    def _valid(self, column: NDArray[Any]) -> bool:
-        return column.dtype.kind in "iu" and bool(((column >= 0) & (column < self._events)).all())
-
     def _counts(self, column: NDArray[Any]) -> NDArray[np.float64]:
         seen = np.bincount(column.astype(np.int64), minlength=self._events).reshape(-1, 2)
         expected = column.size * float(self.gamma) / self._events
@@ -184,13 +217,12 @@ class PCKVUE(KeyValueBaseline):
     """PCKV with optimized unary encoding: one of the user's own signed keys as one of 2d bits.
 
     The bit of the event drawn is sent as 1 with probability 1/2, every other one with a smaller
-    probability q. A user with fewer than ``sparsity`` events draws none with the missing
-    probability, and all bits are raised with q.
+    probability q. A user with fewer than ``sparsity`` events may draw none.
 
     Parameters
     ----------
     n, domain, epsilon, delta, local_epsilon, min_honest
-        As of `KeyValueBaseline`.
+        As for `KeyValueBaseline`.
 
     Attributes
     ----------
@@ -205,8 +237,7 @@ class PCKVUE(KeyValueBaseline):
     A message is all 2d bits, one item of ceil(2d/8) bytes (numpy's void type, bits in the order of
     the events, the first one highest): what one user sends stays together in the view. The
     guarantee after shuffling is that for any locally private messages
-    (``ikos.accounting.clones_fmt21``). That a key is drawn adds nothing to a message's own
-    privacy: all of a user's bits may be raised, and none of another's.
+    (``ikos.accounting.clones_fmt21``). Drawing a key adds nothing to a message's own privacy.
 
     Examples
     --------
@@ -219,60 +250,29 @@ class PCKVUE(KeyValueBaseline):
 
     q: Fraction
 
-    def __init__(
-        self,
-        n: int,
-        domain: SparseTernary,
-        epsilon: float | Fraction,
-        delta: float | Fraction = 0,
-        *,
-        local_epsilon: float | Fraction | None = None,
-        min_honest: int | None = None,
-    ) -> None:
-        asked, most = asked_for(n, domain, epsilon, delta, local_epsilon, min_honest)
-        super().__init__(asked, q=raised(*asked.budget, most_local=most))
-
-    @property
-    def _particulars(self) -> str:
-        return f"{self.domain}, bits raised with probability {float(self.q):.4g}"
-
-    @property
-    def variances(self) -> SupportVariances:
-        """Variances of one user's part of the estimates."""
-        return pckv_ue_variances(self.domain.sparsity, self.q)
-
-    @property
-    def local_epsilon(self) -> float:
-        """What each message guarantees by itself, ln(1/q - 1), rounded up."""
-        # near q = 1/2 the odds are near 1: a rational difference, so that nothing is lost there
-        return math.log1p(float((1 - 2 * self.q) / self.q)) * (1 + 1e-12)
-
-    @property
-    def _theorem(self) -> str:
-        if not self.delta:
-            return "PCKV-UE, optimized unary encoding"
-        return "PCKV-UE, optimized unary encoding, and clones (FMT21, Theorem 3.1)"
-
-    @property
-    def influence(self) -> float:
-        """From the bits of all keys' one sign to those of the other."""
-        return 2 * math.sqrt(self.domain.dimension) * self._scale
+    def _calibrate(self, most: Fraction | None) -> None:
+        self._set(q=raised(*self._budget, most_local=most))
+        theorem = "PCKV-UE, optimized unary encoding"
+        if self.delta:
+            theorem += ", and clones (FMT21, Theorem 3.1)"
+        self._state(
+            f"bits raised with probability {float(self.q):.4g}",
+            theorem,
+            # near q = 1/2 the odds are near 1: a rational difference loses nothing there
+            local_epsilon=math.log1p(float((1 - 2 * self.q) / self.q)) * (1 + 1e-12),
+            variances=pckv_ue_variances(self.domain.sparsity, self.q),
+            # from the bits of all keys' one sign to those of the other
+            influence=2 * math.sqrt(self.dimension) * self._scale,
+            bits=self._events,
+        )
 
     @property
     def _scale(self) -> float:
         return self.domain.sparsity / float(Fraction(1, 2) - self.q)
 
     @property
-    def _events(self) -> int:
-        return 2 * self.domain.dimension
-
-    @property
     def _bytes(self) -> int:
         return -(-self._events // 8)
-
-    @property
-    def _sent(self) -> tuple[int, int]:
-        return 1, self._events
 
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         users, owners_events = rows.shape[0], _one_event(rows, self.domain.sparsity, rng)

@@ -1,45 +1,47 @@
-"""All protocols for sums side by side: what each asks of its users, and how far off it can be.
-
-`comparison` makes each protocol that there is for a domain, for the same users and the same
-guarantee, or says why there is none; `measure` runs one of them, or any other.
-"""
+"""All protocols for sums: a registry, a comparison of costs and errors, and measured errors."""
 
 from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from ikos._validation import choice, integer, quote
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ikos._validation import choice, integer, number, quote
 from ikos.aggregation import PrivateSum
 from ikos.aggregation.private_sum import PrivateVectorSum
 from ikos.aggregation.protocol import MAX_USERS, SumProtocol, budget
-from ikos.baselines.binary_csuzz19 import BinaryRandomizedResponse
-from ikos.baselines.blanket_bbgn19 import PrivacyBlanket
-from ikos.baselines.central_gaussian import CentralGaussian
-from ikos.baselines.central_laplace import CentralDiscreteLaplace, CentralLaplace
+from ikos.baselines.added_noise import (
+    CentralDiscreteLaplace,
+    CentralGaussian,
+    CentralLaplace,
+    LocalLaplace,
+)
+from ikos.baselines.bits import (
+    BinaryRandomizedResponse,
+    LocalRandomizedResponse,
+    SampleAndThreshold,
+    UnaryEncoding,
+)
+from ikos.baselines.coefficients_afnntz24 import KashinCorrelatedNoise, KashinPrivateSum
 from ikos.baselines.collision_wlqdly21 import Collision
 from ikos.baselines.correlated_noise_gkmps21 import CorrelatedNoise
-from ikos.baselines.designated_bbgn20 import DesignatedNoise
-from ikos.baselines.kashin_correlated_noise_afnntz24 import KashinCorrelatedNoise
-from ikos.baselines.kashin_private_sum_afnntz24 import KashinPrivateSum
-from ikos.baselines.local_laplace import LocalLaplace
-from ikos.baselines.local_randomized_response import LocalRandomizedResponse
-from ikos.baselines.pckv import PCKVGRR, PCKVUE
-from ikos.baselines.privkv import PrivKV
-from ikos.baselines.recursive_bbgn20 import RecursiveSum
-from ikos.baselines.sample_and_threshold import SampleAndThreshold
+from ikos.baselines.digits import PrivacyBlanket, RecursiveSum
+from ikos.baselines.pckv import PCKVGRR, PCKVUE, PrivKV
 from ikos.baselines.sampled_coordinates_scm22 import SampledCoordinates
+from ikos.baselines.secure_noise import DesignatedNoise, SparseNoise
 from ikos.baselines.single_message_afnntz24 import SingleMessageGrid
-from ikos.baselines.sparse_noise_scrcs11 import SparseNoise
-from ikos.baselines.unary_csuzz19 import UnaryEncoding
 from ikos.bounds import Bounds, Domain
 from ikos.concurrency import Progress
 from ikos.domains import Ball, Box, Categories, SparseTernary
-from ikos.results import Cost, Guarantee, Printed, at_least
+from ikos.randomness import RandomSource, secure
+from ikos.results import Cost, Guarantee, Interval, Printed, at_least
 
 MODELS = ("central", "shuffle", "local")
 """Whom users trust: a curator; shufflers, or some of the other users; no one."""
@@ -47,14 +49,14 @@ MODELS = ("central", "shuffle", "local")
 
 @dataclass(frozen=True)
 class ProtocolSpec:
-    """A protocol, not yet made for any users.
+    """An entry of the registry: how to make a protocol for given users.
 
     Attributes
     ----------
     key : str
-        What it is called in programs; it does not change.
+        Its name in programs; it does not change.
     name, source : str
-        What it is called by people, and the paper that it is from.
+        Its name for people, and the paper that it is from.
     model : {"central", "shuffle", "local"}
         Whom its users trust.
     made_by : callable
@@ -64,13 +66,13 @@ class ProtocolSpec:
     options : mapping
         Further arguments.
     note : str or None
-        A special trust assumption, or what it does for a domain that it is not made for.
+        A special trust assumption, or how it treats a domain that it is not made for.
     pure : bool
         Whether its delta is 0, so that it takes none.
     honest : {"counted", "all", "any"}
         Whether it takes ``min_honest``, needs all users, or protects each without the others.
     counted : bool
-        Whether a run draws how often each message is sent, and not the messages one by one.
+        Whether a run draws how often each message is sent, rather than each message.
     """
 
     key: str
@@ -119,11 +121,11 @@ class ComparisonRow(Printed):
     Attributes
     ----------
     spec : ProtocolSpec
-        Which.
+        Its entry in the registry.
     protocol : SumProtocol or None
-        As it was made.
+        The protocol, made for these users.
     reason : str or None
-        Why it was not, in one line.
+        Why there is none, in one line.
     """
 
     spec: ProtocolSpec
@@ -141,7 +143,7 @@ class ComparisonRow(Printed):
 
     @property
     def key(self) -> str:
-        """What it is called in programs."""
+        """Its name in programs."""
         return self.spec.key
 
     @property
@@ -175,11 +177,11 @@ class ComparisonRow(Printed):
 
     @property
     def influence(self) -> float | None:
-        """Greatest difference that one user's messages can make to the sum, in the data's units."""
+        """Greatest change of the sum by one user's messages, in the data's units."""
         return None if self.protocol is None else self.protocol.influence
 
     def as_dict(self) -> dict[str, str | int | float | None]:
-        """Return numbers and words by name, as a row of a data frame: None where there is none."""
+        """Return a row of a data frame: numbers and words by name, None where there is none."""
         found = self.guarantee
         return {
             "key": self.key,
@@ -202,29 +204,23 @@ def _sampled(n: int, domain: Box | Ball, *spent: Fraction, **options: Any) -> Su
     return SampledCoordinates(n, domain, *spent, **options)
 
 
-def _central(
-    key: str, name: str, source: str, made_by: Callable[..., SumProtocol], **more: Any
-) -> ProtocolSpec:
-    return ProtocolSpec(key, name, source, "central", made_by, honest="any", **more)
+def _of(model: str, **fixed: Any) -> Callable[..., ProtocolSpec]:
+    """Return what makes entries of a model, from a key, a name, a source and a class."""
+    return lambda key, name, source, made_by, **more: ProtocolSpec(
+        key, name, source, model, made_by, **fixed, **more
+    )
 
 
-def _shuffle(
-    key: str, name: str, source: str, made_by: Callable[..., SumProtocol], **more: Any
-) -> ProtocolSpec:
-    return ProtocolSpec(key, name, source, "shuffle", made_by, **more)
-
-
-def _local(
-    key: str, name: str, source: str, made_by: Callable[..., SumProtocol], **more: Any
-) -> ProtocolSpec:
-    return ProtocolSpec(key, name, source, "local", made_by, pure=True, honest="any", **more)
+_central = _of("central", honest="any")
+_shuffle = _of("shuffle")
+_local = _of("local", pure=True, honest="any")
 
 
 def _recursive(messages: int, whose: str) -> ProtocolSpec:
-    by = ", BBGN20's parameters" if whose == "paper" else ", optimized"
+    suffix, by = ("-paper", "BBGN20's parameters") if whose == "paper" else ("", "optimized")
     return _shuffle(
-        f"recursive-{messages}" + ("-paper" if whose == "paper" else ""),
-        f"recursive protocol with {messages} messages{by}",
+        f"recursive-{messages}{suffix}",
+        f"recursive protocol with {messages} messages, {by}",
         "BBGN20, Section 4",
         RecursiveSum,
         options={"messages": messages, "parameters": whose},
@@ -327,32 +323,24 @@ def comparison(
     protocols: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> tuple[ComparisonRow, ...]:
-    """Make every protocol for a domain, for the same users and the same guarantee.
+    """Make every protocol for a domain, with the same users and the same guarantee.
 
     Parameters
     ----------
-    n : int
-        Users, at most 10^9; public.
-    epsilon, delta : float
-        The guarantee, under replacement of one user's value. The purely private protocols have a
-        delta of 0.
-    lower, upper : float
-        Public bounds of the users' numbers.
+    n, epsilon, delta, lower, upper, min_honest
+        As for `Baseline`. Purely private protocols have a delta of 0.
     domain : Domain, optional
-        Where the users' vectors lie, in place of bounds of numbers.
-    min_honest : int, optional
-        How many users are honest and present at least; ``n`` by default.
+        The set of the users' vectors, in place of bounds of numbers.
     protocols : sequence of str, optional
-        Only those of these keys; by default all of ``PROTOCOLS`` that are for the domain.
+        Keys of the protocols to make; by default all of ``PROTOCOLS`` that are for the domain.
     progress : callable, optional
-        Called with how many are made and of how many: the search for the parameters of several
-        messages takes seconds.
+        Called with the number of protocols made and their total number: some take seconds.
 
     Returns
     -------
     tuple of ComparisonRow
-        The central model first, then the shuffle model, then the local one; in each the smallest
-        bound on the mean squared error first, and last those that there are not: their rows say
+        The central model first, then the shuffle model, then the local one; within each by the
+        bound on the mean squared error. Protocols that cannot be made come last; their rows say
         why. ``print(row)`` shows a row in a line.
 
     Examples
@@ -368,15 +356,14 @@ def comparison(
     users = integer("n", n, low=1, high=MAX_USERS)
     eps, small = budget(epsilon, delta)
     bounds = Bounds(lower, upper)
-    if domain is None:
-        domain = bounds
-    elif not isinstance(domain, Domain):
+    domain = bounds if domain is None else domain
+    if not isinstance(domain, Domain):
         raise TypeError(f"domain must be a Domain, got {type(domain).__name__}")
-    elif bounds != Bounds(0, 1):
+    if domain is not bounds and bounds != Bounds(0, 1):
         raise ValueError("lower and upper must be left out with a domain, which has its own")
     honest = None if min_honest is None else integer("min_honest", min_honest, low=1, high=users)
     wanted = _chosen(protocols, domain)
-    checked_progress(progress)
+    report = checked_progress(progress)
     rows = []
     for done, spec in enumerate(wanted, 1):
         try:
@@ -387,8 +374,7 @@ def comparison(
             if honest is not None and honest < users and reason.endswith(f", got {honest}"):
                 reason = re.sub(r"^n must", "min_honest must", reason)
             rows.append(ComparisonRow(spec, None, reason))
-        if progress is not None:
-            progress(done, len(wanted))
+        report(done, len(wanted))
 
     def order(row: ComparisonRow) -> tuple[int, float]:
         mse = row.mse
@@ -397,11 +383,12 @@ def comparison(
     return tuple(sorted(rows, key=order))
 
 
-def checked_progress(progress: object) -> None:
-    """Refuse what cannot be called, before the first call of it."""
+def checked_progress(progress: Progress | None) -> Callable[[int, int], object]:
+    """Return what is called with progress; TypeError if it cannot be called."""
     if progress is not None and not callable(progress):
         kind = type(progress).__name__
         raise TypeError(f"progress must be callable, got {kind} {quote(progress)}")
+    return progress or (lambda done, total: None)  # noqa: ARG005
 
 
 def _chosen(keys: object, domain: Domain) -> list[ProtocolSpec]:
@@ -413,3 +400,134 @@ def _chosen(keys: object, domain: Domain) -> list[ProtocolSpec]:
         raise TypeError(f"protocols must be a sequence of keys, got {kind} {quote(keys)}")
     known = {spec.key: spec for spec in PROTOCOLS}
     return [known[key] for key in dict.fromkeys(choice("protocols", key, known) for key in keys)]
+
+
+MAX_RUN = 10**8
+"""Most messages of one run that is measured."""
+
+KURTOSIS = 6
+"""Of Laplace noise, whose tails are about the heaviest of all errors here."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Errors of runs on data whose sum is known. Not private: they reveal the sum.
+
+    Attributes
+    ----------
+    errors : tuple of float
+        Estimate minus true sum of each run, in the data's units; for vectors its Euclidean norm.
+    seconds : float
+        Average time of one run.
+    """
+
+    errors: tuple[float, ...]
+    seconds: float
+
+    @property
+    def runs(self) -> int:
+        """Number of runs."""
+        return len(self.errors)
+
+    @property
+    def rmse(self) -> float:
+        """Root of the mean of the squared errors."""
+        return math.sqrt(math.fsum(error * error for error in self.errors) / self.runs)
+
+    def interval(self, confidence: float | Fraction = Fraction(19, 20)) -> Interval:
+        """Return an approximate interval for the root mean squared error of all possible runs.
+
+        Parameters
+        ----------
+        confidence : float
+            Strictly between 0 and 1.
+
+        Returns
+        -------
+        Interval
+
+        Notes
+        -----
+        If errors are normal, the sum of their squares has a chi-square distribution with one
+        degree of freedom for each run. Here each run counts ``2 / (kurtosis - 1)`` degrees, with
+        the kurtosis of Laplace noise, 6, so that the mean square has the right variance. For errors
+        nearer to normal, as in most protocols, the interval is wider than necessary.
+        """
+        from scipy.special import chdtri
+
+        miss = float(1 - number("confidence", confidence, above=0, below=1))
+        freedom = 2 * self.runs / (KURTOSIS - 1)
+        scale = self.rmse * math.sqrt(freedom)
+        low, high = chdtri(freedom, miss / 2), chdtri(freedom, 1 - miss / 2)
+        return Interval(scale / math.sqrt(low), scale / math.sqrt(high))
+
+
+def measure(
+    row: ComparisonRow | SumProtocol,
+    values: ArrayLike,
+    runs: int,
+    rng: RandomSource | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Measurement:
+    """Run a protocol many times on data whose sum is known.
+
+    Parameters
+    ----------
+    row : ComparisonRow or SumProtocol
+        A row of a comparison that has a protocol, or any protocol, also one of your own.
+    values : (n,) or (n, d) array_like of float
+        All users' values, of the protocol's domain.
+    runs : int
+        Number of runs, at least 1.
+    rng : RandomSource, optional
+        Secure randomness by default.
+    progress : callable, optional
+        Called with the number of runs done and their total number.
+
+    Raises
+    ------
+    ValueError
+        Also if one run would take more than 10^8 messages, of a protocol that makes each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ikos.testing import DeterministicRandom
+    >>> from ikos.baselines import comparison
+    >>> (row,) = comparison(1000, 1, 1e-6, protocols=["central-discrete"])
+    >>> measured = measure(row, np.full(1000, 0.25), 50, DeterministicRandom(0))
+    >>> low, high = measured.interval()
+    >>> low < row.rmse < high
+    True
+    """
+    many = integer("runs", runs, low=1)
+    report = checked_progress(progress)
+    protocol, counted = _measured(row)
+    sent = protocol.cost().messages
+    if sent > MAX_RUN and not counted:
+        raise ValueError(
+            f"a run has {sent:,.0f} messages, more than the {MAX_RUN:,} that are simulated"
+        )
+    checked = protocol.domain.values(values)
+    truth, source = np.array(list(map(math.fsum, np.atleast_2d(checked.T)))), secure(rng)
+    errors = []
+    began = time.perf_counter()
+    for done in range(1, many + 1):
+        off = np.ravel(protocol.run(checked, source).estimate) - truth
+        errors.append(float(off[0] if checked.ndim == 1 else np.linalg.norm(off)))
+        report(done, many)
+    return Measurement(tuple(errors), (time.perf_counter() - began) / many)
+
+
+def _measured(row: object) -> tuple[SumProtocol, bool]:
+    """Return a protocol, and whether a run draws how often each message is sent."""
+    if isinstance(row, ComparisonRow):
+        if row.protocol is None:
+            raise ValueError(f"row must be of a protocol that there is, got none: {row.reason}")
+        return row.protocol, row.spec.counted
+    if isinstance(row, type) or not isinstance(row, SumProtocol):  # a class has all members, too
+        raise TypeError(
+            f"row must be a ComparisonRow or a SumProtocol, got {type(row).__name__} {quote(row)}"
+        )
+    return row, any(one.counted and type(row) is one.made_by for one in PROTOCOLS)

@@ -11,13 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import (
-    choice,
-    integer,
-    number,
-    round_up,
-    validate_users,
-)
+from ikos._validation import choice, integer, number, round_up, validate_users
 from ikos.accounting.scm22 import (
     COMPOSITIONS,
     MAX_VALUES,
@@ -38,14 +32,14 @@ from ikos.accounting.scm22_published import (
 )
 from ikos.accounting.shuffled_response import THEOREMS
 from ikos.aggregation.protocol import BLOCK
-from ikos.baselines.base import Asked, Baseline, draw_subsets
+from ikos.baselines.base import Baseline, draw_subsets
 from ikos.domains import Box
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
 from ikos.modular import blocks
 from ikos.randomized_response import grid_up, respond
 from ikos.randomness import RandomSource
-from ikos.results import Guarantee, SumResult
+from ikos.results import SumResult
 from ikos.shuffling import View
 
 PARAMETERS = ("exact", "published")
@@ -58,18 +52,18 @@ class SampledCoordinates(Baseline):
     The value of a coordinate is rounded at random to {0..precision}, goes through randomized
     response on these ``precision + 1`` values, and is sent with the number of the coordinate as one
     integer. For one message the probability of a random answer is that of a *scalar* protocol with
-    all n users, whatever the dimension. What the dimension costs is the error of the sampling,
-    which falls with the number of messages, and is 0 where all users report every coordinate.
+    all n users, whatever the dimension. The dimension adds the error of the sampling, which falls
+    with the number of messages, and is 0 if all users report every coordinate.
 
     Parameters
     ----------
     n, epsilon, delta, min_honest
-        As of `ikos.baselines.Baseline`.
+        As for `Baseline`.
     domain : Box
         Bounds of the coordinates.
     messages : int, optional
-        Coordinates t that each user reports, one in each message; None for the number of the
-        smallest error, or for 1, the paper's choice, where ``parameters`` is "published".
+        Coordinates t that each user reports, one in each message; None for the number with the
+        smallest error or, if ``parameters`` is "published", for 1, the paper's choice.
     precision : int, optional
         Steps k of the encoding; by default those of the smallest error that a search finds.
     sampling : {"stratified", "uniform"}
@@ -79,16 +73,17 @@ class SampledCoordinates(Baseline):
         one message.
     parameters : {"exact", "published"}
         "published" takes the paper's probability of a random answer (for t = 1 that of Section
-        4.5, else of Theorem 4.1), and its k where ``precision`` is None. The guarantee is then not
-        what the paper says, but what is proved of it here.
+        4.5, else of Theorem 4.1), and its k if ``precision`` is None. The guarantee is then what
+        is proved here, not what the paper states.
     centre : float, optional
-        A public guess of the values, by default the middle of the bounds. What is not reported is
-        estimated by it. The estimate has no bias whatever it is; the paper's is ``domain.lower``.
+        A public guess that stands for values that are not reported, by default the middle of the
+        bounds; the paper's is ``domain.lower``. The estimate is unbiased for any.
 
     Attributes
     ----------
     answers : SampledAnswers
-        How coordinates are drawn and answered.
+        How coordinates are drawn and answered: these are also its ``messages``, the coordinates
+        that each user reports, ``precision`` and ``gamma``, the probability of a random answer.
 
     Examples
     --------
@@ -109,6 +104,9 @@ class SampledCoordinates(Baseline):
 
     domain: Box
     answers: SampledAnswers
+    messages: int
+    precision: int
+    gamma: Fraction
     centre: float
     parameters: str
     proved_delta: float
@@ -127,63 +125,50 @@ class SampledCoordinates(Baseline):
         min_honest: int | None = None,
         centre: float | None = None,
     ) -> None:
-        asked = Asked.of(n, domain, epsilon, delta, min_honest)
-        eps, small, honest = asked.epsilon, asked.delta, asked.min_honest
-        if not isinstance(domain, Box):
-            raise TypeError(f"domain must be a Box, got {type(domain).__name__}")
+        self._ask(n, domain, epsilon, delta, min_honest, (Box,))
+        eps, small, honest = self._budget
         draw = choice("sampling", sampling, SAMPLINGS)
         kind = choice("parameters", parameters, PARAMETERS)
         middle = (domain.lower + domain.upper) / 2
         if centre is not None:
             middle = float(number("centre", centre, low=domain.lower, high=domain.upper))
         d = domain.dimension
+        given = eps, small, honest, d
         t = None if messages is None else integer("messages", messages, low=1, high=d)
         k = precision
         if k is not None:
             k = integer("precision", precision, low=1, high=MAX_VALUES - 1)
+        self._set(centre=middle, parameters=kind)
         if kind == "published":
-            answers = _published(eps, small, honest, d, t, k, draw)
+            answers = _published(given, t, k, draw)
             proved, method, name = sampled_delta(answers, eps, honest, d, float(small))
             answers = replace(answers, composition=method, accountant=name)
         else:
-            part = (Fraction(middle) - Fraction(domain.lower)) / _width(domain)
-            answers = _exact(eps, small, honest, d, t, k, draw, part)
+            answers = _exact(given, t, k, draw, self._part)
             proved = round_up(small)
-        super().__init__(
-            asked, answers=answers, centre=middle, parameters=kind, proved_delta=proved
-        )
-
-    # What is guaranteed and what it costs
-
-    @property
-    def gamma(self) -> Fraction:
-        """Probability of a random answer."""
-        return self.answers.gamma
-
-    @property
-    def precision(self) -> int:
-        """Steps of the encoding."""
-        return self.answers.precision
-
-    @property
-    def messages(self) -> int:
-        """Coordinates that each user reports."""
-        return self.answers.messages
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run."""
+        self._set(answers=answers, messages=answers.messages, precision=answers.precision)
+        self._set(gamma=answers.gamma, proved_delta=proved)
+        many = "one coordinate" if self.messages == 1 else f"{self.messages} coordinates"
         alone = "while no shuffler colludes with the analyzer"
         if self.messages > 1:
             alone += ", and a user's messages cannot be told to be of one user"
-        made = self._guaranteed(self._theorem, self._answering, alone)
-        return replace(made, delta=self.proved_delta)
+        self._claim(
+            f"{many} of {d}, {self.precision + 1} values answered at random with probability "
+            f"{float(self.gamma):.4g}",
+            self._theorem(),
+            self._answering,
+            alone,
+            influence=self._farthest(),
+            sent=(self.messages, (max(self._ends) - 1).bit_length()),
+            delta=proved,
+        )
 
-    @property
     def _theorem(self) -> str:
+        """Return what proves the guarantee."""
         t = self.messages
         proof = [f"{THEOREMS[self.answers.accountant]} on {self.precision + 1} values"]
-        if self._given_draws:
+        if self.answers.sampling == "uniform" and 1 < t < self.dimension:
+            # the guarantee lets the adversary know who drew what
             proof.append("among those who drew the same coordinates, binomial tail included")
         elif t < self.dimension:
             proof.append(COMPOSITIONS["single"])
@@ -193,14 +178,8 @@ class SampledCoordinates(Baseline):
             proof.append("for the probability of SCM22")
         return "; ".join(proof)
 
-    @property
-    def _given_draws(self) -> bool:
-        """Whether the guarantee lets the adversary know who drew what."""
-        return self.answers.sampling == "uniform" and 1 < self.messages < self.dimension
-
-    @property
-    def influence(self) -> float:
-        """Greatest Euclidean distance that one user's messages alone can move the estimate.
+    def _farthest(self) -> float:
+        """Return how far one user's messages alone can move the estimate.
 
         With one shuffler a user may send all messages about one coordinate; the shuffler of a run
         takes one for each user.
@@ -240,24 +219,16 @@ class SampledCoordinates(Baseline):
         )
 
     def published_error(self, users: int | None = None) -> float:
-        """Return a bound on the paper's own error, of the sums of the coordinates drawn.
+        """Return a bound on the error as the paper counts it, without that of the sampling.
 
-        The mean squared distance of the debiased sums from the sums of the very values that were
-        drawn, over (n / d)^2: without the sampling. For one message it is an error of the mean over
-        the users; for t messages that would be a t^2-th of it, as there are n t / d reports of a
-        coordinate. Exact for the worst values, where the paper's bound is not.
+        The mean squared distance of the debiased sums from the sums of the values drawn, over
+        (n / d)^2. For one message that is an error of the mean; for t messages the error of the
+        mean would be a t^2-th of it. Exact for the worst values, unlike the paper's bound.
         """
         n = validate_users(users, self.n)
         one = coordinate_error(self.precision, self.gamma, 1).mean_square
         d = self.dimension
         return self.domain.bounds.width**2 * self.messages * d * d / n * one
-
-    @property
-    def _sent(self) -> tuple[int, int]:
-        values = int(max(self._sizes)) * (self.precision + 1)
-        return self.messages, (values - 1).bit_length()
-
-    # How it works
 
     @property
     def _part(self) -> Fraction:
@@ -275,6 +246,11 @@ class SampledCoordinates(Baseline):
             return np.array([self.dimension], dtype=np.int64)
         fewer, size, longer = stratum_sizes(self.dimension, self.messages)
         return np.repeat(np.array([size, size + 1], dtype=np.int64), (fewer, longer))
+
+    @property
+    def _ends(self) -> list[int]:
+        """How many different messages each shuffler takes."""
+        return [size * (self.precision + 1) for size in self._sizes.tolist()]
 
     @property
     def _starts(self) -> NDArray[np.int64]:
@@ -321,68 +297,40 @@ class SampledCoordinates(Baseline):
 
     def _play(self, values: NDArray[Any], rng: RandomSource) -> SumResult:
         # The estimate is a function of the multiset: added up as it comes, in any order.
-        sums = np.zeros(self.dimension)
-        counts = np.zeros(self.dimension, dtype=np.int64)
+        counted = np.zeros((2, self.dimension))
         for rows in self._users(values):
-            self._add(sums, counts, *self._answered(rows, rng))
-        return self._result(self._estimate(sums, counts, values.shape[0]), values.shape[0])
+            counted += self._counted(*self._answered(rows, rng))
+        return self._result(self._estimate(counted, values.shape[0]), values.shape[0])
 
     @property
     def _shuffler(self) -> str:
         return "single" if self.answers.sampling == "uniform" else "parallel"
 
-    def _arrived(
-        self,
-        messages: NDArray[Any],
-        order: str,
-        *,
-        rows: int | None = None,
-        most: int | None = None,
-    ) -> None:
-        super()._arrived(messages, order, rows=self.messages if rows is None else rows, most=most)
-
     def _users_of(self, view: View) -> int:
         each = self.messages if self.answers.sampling == "uniform" else 1
-        columns = view.columns
-        if len(columns) != self.messages // each or view.clear is not None:
-            raise ValueError(f"view must be one of {self.messages} coordinates, got {view!r}")
-        size = columns[0].size
-        if any(column.size != size for column in columns) or size % each:
+        size = int(self._below(view, "answers about coordinates", *self._ends)[0].size)
+        if size % each:
             raise ValueError(f"view must hold {self.messages} messages of each user, got {view!r}")
-        for column, count in zip(columns, self._sizes.tolist(), strict=True):
-            values = count * (self.precision + 1)
-            if column.dtype.kind not in "iu":
-                raise TypeError(f"view must hold integers, got {column.dtype}")
-            if size and not (int(column.min()) >= 0 and int(column.max()) < values):
-                raise ValueError(f"view must hold messages below {values}; there are others")
         return size // each
 
-    def _add(
-        self,
-        sums: NDArray[np.float64],
-        counts: NDArray[np.int64],
-        coordinates: NDArray[np.int64],
-        answers: NDArray[np.int64],
-    ) -> None:
-        """Add each coordinate's answers; whole numbers below 2^53, and so exact in doubles."""
-        d = self.dimension
-        flat = coordinates.reshape(-1)
-        sums += np.bincount(flat, weights=answers.reshape(-1), minlength=d)
-        counts += np.bincount(flat, minlength=d)
+    def _counted(
+        self, coordinates: NDArray[np.int64], answers: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return the sum and the number of each coordinate's answers: exact, below 2^53."""
+        flat, d = coordinates.reshape(-1), self.dimension
+        sums = np.bincount(flat, weights=answers.reshape(-1), minlength=d)
+        return np.stack([sums, np.bincount(flat, minlength=d)])
 
     def _totals(self, view: View, users: int) -> NDArray[np.float64]:
-        sums = np.zeros(self.dimension)
-        counts = np.zeros(self.dimension, dtype=np.int64)
+        counted = np.zeros((2, self.dimension))
         for column, start in zip(view.columns, self._starts.tolist(), strict=True):
             for part in blocks(column.size, BLOCK):
                 labels = column[part].astype(np.int64)
                 coordinates, answers = np.divmod(labels, self.precision + 1)
-                self._add(sums, counts, coordinates + start, answers)
-        return self._estimate(sums, counts, users)
+                counted += self._counted(coordinates + start, answers)
+        return self._estimate(counted, users)
 
-    def _estimate(
-        self, sums: NDArray[np.float64], counts: NDArray[np.int64], users: int
-    ) -> NDArray[np.float64]:
+    def _estimate(self, counted: NDArray[np.float64], users: int) -> NDArray[np.float64]:
         """Return the sums in the data's units, each correctly rounded.
 
         A coordinate with N answers y of sum T, each drawn with probability 1 / w, is estimated by
@@ -397,62 +345,41 @@ class SampledCoordinates(Baseline):
             of_count = weight * (lower - centre - width * gamma / (2 * (1 - gamma)))
             whole = math.lcm(first.denominator, of_sum.denominator, of_count.denominator)
             a, b, c = (int(part * whole) for part in (first, of_sum, of_count))
-            here = slice(len(estimate), len(estimate) + count)
-            pairs = zip(sums[here].tolist(), counts[here].tolist(), strict=True)
-            estimate += [(a + b * int(total) + c * number) / whole for total, number in pairs]
+            pairs = counted[:, len(estimate) : len(estimate) + count].T.astype(np.int64).tolist()
+            estimate += [(a + b * total + c * number) / whole for total, number in pairs]
         return np.array(estimate)
-
-    @property
-    def _particulars(self) -> str:
-        many = "one coordinate" if self.messages == 1 else f"{self.messages} coordinates"
-        return (
-            f"{many} of {self.dimension}, {self.precision + 1} values answered at random with "
-            f"probability {float(self.gamma):.4g}"
-        )
 
 
 def _width(domain: Box) -> Fraction:
     return Fraction(domain.upper) - Fraction(domain.lower)
 
 
+_Given = tuple[Fraction, Fraction, int, int]
+"""Epsilon, delta, honest users and coordinates."""
+
+
 def _exact(
-    eps: Fraction,
-    small: Fraction,
-    honest: int,
-    d: int,
-    t: int | None,
-    k: int | None,
-    sampling: str,
-    centre: Fraction,
+    given: _Given, t: int | None, k: int | None, sampling: str, centre: Fraction
 ) -> SampledAnswers:
     if t is None or k is None:
-        return optimized_answers(
-            eps, small, honest, d, messages=t, precision=k, sampling=sampling, centre=centre
-        )
-    answers = sampled_answers(eps, small, honest, d, k, t, sampling=sampling)
+        return optimized_answers(*given, messages=t, precision=k, sampling=sampling, centre=centre)
+    answers = sampled_answers(*given, k, t, sampling=sampling)
     if answers.gamma == 1:
-        hint = "'stratified' sampling needs fewer" if sampling == "uniform" and t > 1 else ""
+        hint = "; 'stratified' sampling needs fewer" if sampling == "uniform" and t > 1 else ""
         raise ValueError(
-            f"precision and messages must be smaller for {honest} honest users, epsilon = "
-            f"{float(eps):g} and delta = {float(small):.3g}, got {k} and {t}: every answer would "
-            f"be random{'; ' + hint if hint else ''}"
+            f"precision and messages must be smaller for {given[2]} honest users, epsilon = "
+            f"{float(given[0]):g} and delta = {float(given[1]):.3g}, got {k} and {t}: every answer "
+            f"would be random{hint}"
         )
     return answers
 
 
-def _published(
-    eps: Fraction,
-    small: Fraction,
-    honest: int,
-    d: int,
-    t: int | None,
-    k: int | None,
-    sampling: str,
-) -> SampledAnswers:
+def _published(given: _Given, t: int | None, k: int | None, sampling: str) -> SampledAnswers:
     """Return SCM22's parameters, which may be refused: a probability is at most 1.
 
     What composes the messages is not the paper's, and comes with the delta that is proved.
     """
+    eps, small, honest, d = given
     t = 1 if t is None else t
     users = integer("n", honest, low=2)
     if k is None:

@@ -1,4 +1,9 @@
-"""What the protocols share in which some users add noise and all values are summed securely."""
+"""Noise of one user or of a few, over secure summation (BBGN20, Section 5.2; SCRCS11; GPV19).
+
+SCRCS11 is Shi, Chan, Rieffel, Chow, Song, *Privacy-preserving aggregation of time-series data*,
+NDSS 2011. GPV19 is Ghazi, Pagh, Velingker, *Scalable and differentially private distributed
+aggregation in the shuffled model*, 2019, who sum securely by shuffling.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +15,35 @@ from typing import Any
 
 import gmpy2
 import numpy as np
+from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from ikos._validation import choice, flag, floating, integer, quote, validate_users
-from ikos.accuracy import Noise
+from ikos._validation import choice, flag, floating, integer, quote, round_up, validate_users
+from ikos.accounting.sparse_noise import divergence, least_chance, published_chance, silence
+from ikos.accuracy import Noise, NoiseLaw, default_precision
 from ikos.aggregation import SecureSum
+from ikos.aggregation.private_sum import checked_modulus, checked_precision
 from ikos.aggregation.shuffled_sum import alone, unproved_conditions
-from ikos.baselines.base import Asked, NumberBaseline
+from ikos.baselines.base import NumberBaseline
+from ikos.bounds import Bounds
 from ikos.counts import MessageCount, least, proved
 from ikos.counts.private import lemma_5_2
-from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
+from ikos.counts.rounding import DOWN, UP, exact, float_up, rational, rounding
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis
 from ikos.encoding import decode, encode
 from ikos.errors import NoisySum, SumError
-from ikos.randomness import RandomSource
-from ikos.results import Cost, Guarantee
+from ikos.noise import discrete_laplace
+from ikos.randomness import RandomSource, secure
+from ikos.results import at_least, present
 from ikos.sharing import split
 from ikos.shuffling import View
 from ikos.trust import SHUFFLERS
+
+ACCOUNTANTS = ("exact", "published")
+"""The divergence of the sum's distribution, or the probability that no one adds noise."""
+
+HIDING_SHARE = Fraction(1, 2)
+"""Largest part of delta that the number of messages is chosen to spend on imperfect hiding."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -38,45 +54,74 @@ class NoiseOverSecureSum(NumberBaseline):
     messages: MessageCount
     secure_sum: SecureSum
 
-    def _noisily(self, theorem: str, delta: float, *conditions: str) -> Guarantee:
-        """Return the guarantee with a delta that is proved; without conditions if it is nothing."""
-        made = self._guaranteed(
-            f"{theorem}; {self.messages.theorem}", *conditions, *self._sharing, random="shares"
+    def _state(self, theorem: str, delta: float, *conditions: str) -> None:
+        """Claim a delta that is proved; without conditions if it is nothing."""
+        shufflers = "while no shuffler colludes with the analyzer"
+        if self.secure_sum.shuffler == "single":
+            shufflers = alone(self.secure_sum.clear_share)
+        q, steps = self.modulus, floating(Fraction(self.modulus - 1, self.precision))
+        self._claim(
+            f"{self.domain}, precision={self.precision}, q={quote(q)}, {self.messages.total} "
+            "messages of each user",
+            f"{theorem}; {self.messages.theorem}",
+            *conditions,
+            *unproved_conditions(self.messages.analysis, q),
+            shufflers,
+            # any of the q points of the window that sums are decoded to, as for `ikos.PrivateSum`
+            influence=self.domain.width * steps,
+            sent=(self.messages.total, self.secure_sum.group.bits),
+            random="shares",
+            delta=delta,
         )
-        return replace(made, delta=delta, conditions=made.conditions if delta < 1 else ())
-
-    @property
-    def _particulars(self) -> str:
-        return (
-            f"{self.domain}, precision={self.precision}, q={quote(self.secure_sum.q)}, "
-            f"{self.messages.total} messages of each user"
-        )
+        if delta >= 1:
+            self._set(_guarantee=replace(self.guarantee, conditions=()))
 
     @abstractmethod
-    def _noise(self, users: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Return which of this many users add noise, each once, and how much."""
+    def _noise(self, users: int, rng: RandomSource) -> NDArray[Any]:
+        """Return what each of this many users adds as noise."""
 
     @abstractmethod
     def _law(self, users: int) -> Noise:
         """Return the distribution of the sum of this many users' noise, in steps."""
 
+    def _hide(
+        self, q: int, delta: Fraction, messages: object, analysis: str, shuffler: str, clear: bool
+    ) -> MessageCount:
+        """Set a secure sum that hides all but the sum, for delta; return what is proved of it.
+
+        By BBGN20, Lemma 5.2, whatever the noise: if the sum of min_honest users is (epsilon, d)-
+        private and their views of equal sums are within total variation 2^-sigma, then the view is
+        (epsilon, d + (1 + e^epsilon) 2^-sigma)-private. What further honest users send is the
+        adversary's. ``messages.delta`` is (1 + e^epsilon) 2^-sigma, rounded up; 1.0 where a given
+        number of messages proves nothing. One honest user's value is the sum, hidden by the noise.
+        """
+        users = (self.min_honest, self.min_honest)
+        how: dict[str, Any] = {
+            "analysis": checked_analysis(analysis),
+            "shuffler": choice("shuffler", shuffler, SHUFFLERS),
+            "clear_share": flag("clear_share", clear),
+        }
+        if messages is None:
+            with rounding(UP):
+                odds = 1 + gmpy2.exp(exact(self.epsilon, UP))
+                level = float_up(gmpy2.log2(odds / exact(delta, DOWN)))
+            count = least(users, q, level, **how)
+            total = count.total
+        else:
+            total = integer("messages", messages, low=1, high=MAX_MESSAGES)
+            count = proved(users, q, max(0, total - int(clear)), **how)
+        secure_sum = SecureSum(self.n, q, messages=total, min_honest=self.min_honest, **how)
+        if math.isinf(count.sigma):
+            count = replace(count, delta=0.0, theorem=f"BBGN20, Lemma 5.2, with {count.theorem}")
+        else:
+            count = lemma_5_2(count, self.epsilon)
+        self._set(secure_sum=secure_sum, messages=count)
+        return count
+
     @property
     def modulus(self) -> int:
         """Order of the group."""
         return self.secure_sum.q
-
-    @property
-    def influence(self) -> float:
-        """Any of the q points of the window that sums are decoded to, as of `ikos.PrivateSum`."""
-        return self.domain.width * floating(Fraction(self.modulus - 1, self.precision))
-
-    @property
-    def _sharing(self) -> tuple[str, ...]:
-        """The conditions on group and shufflers."""
-        shufflers = "while no shuffler colludes with the analyzer"
-        if self.secure_sum.shuffler == "single":
-            shufflers = alone(self.secure_sum.clear_share)
-        return *unproved_conditions(self.messages.analysis, self.modulus), shufflers
 
     def error(self, users: int) -> SumError:
         """Return what is known of noise, rounding and wrap-around."""
@@ -84,26 +129,16 @@ class NoiseOverSecureSum(NumberBaseline):
         noise, width = self._law(users), self.domain.width
         return NoisySum(noise, self.precision, users, width, self.modulus).error()
 
-    def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send."""
-        return self.secure_sum.cost(users)
-
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        return self._shares(values, *self._noise(values.size, rng), rng)
+        return self._shares(values, self._noise(values.size, rng), rng)
 
     def _shares(
-        self,
-        values: NDArray[np.float64],
-        noisy: NDArray[np.int64],
-        noise: NDArray[Any],
-        rng: RandomSource,
+        self, values: NDArray[np.float64], noise: NDArray[Any], rng: RandomSource
     ) -> NDArray[Any]:
-        """Return the shares of rounded values, to some of which noise is added."""
+        """Return the shares of rounded values with noise."""
         group = self.secure_sum.group
         elements = encode(self.domain.unit(values), self.precision, rng).astype(group.dtype)
-        changed = elements[noisy]
-        group.add(changed, group.reduce(noise))
-        elements[noisy] = changed
+        group.add(elements, group.reduce(noise))
         return split(elements, group, self.secure_sum.messages.total, rng)
 
     def shuffle(
@@ -121,41 +156,208 @@ class NoiseOverSecureSum(NumberBaseline):
         return self.domain.total(Fraction(steps, self.precision), users)
 
 
-def hidden(
-    asked: Asked,
-    q: int,
-    delta: Fraction,
-    messages: object,
-    analysis: str,
-    shuffler: str,
-    clear: bool,
-) -> tuple[MessageCount, SecureSum]:
-    """Return what is proved of a secure sum that hides all but the sum for delta, and the sum.
+@dataclass(frozen=True, init=False, repr=False)
+class DesignatedNoise(NoiseOverSecureSum):
+    """One designated user adds all of the noise; all users' values are summed securely.
 
-    By BBGN20, Lemma 5.2, whatever the noise: if the sum of min_honest users is (epsilon, d)-
-    private and their views of equal sums are within total variation 2^-sigma, then the view is
-    (epsilon, d + (1 + e^epsilon) 2^-sigma)-private. What further honest users send is the
-    adversary's. ``messages.delta`` is (1 + e^epsilon) 2^-sigma, rounded up; 1.0 where a given
-    number of messages proves nothing. One honest user's value is the sum, hidden by the noise.
+    The error is that of the central model. The price is trust in one user: **if the designated user
+    is dishonest, absent, or tells the analyzer its noise, no one is protected.** And no one is
+    protected from the designated user, who can subtract its noise from the result.
+    `ikos.PrivateSum` has the same error and does not need this trust.
+
+    Parameters
+    ----------
+    n, epsilon, delta, lower, upper
+        As for `Baseline`; the first user is the designated one. All of epsilon is spent on noise,
+        and all of delta on imperfect hiding.
+    precision, modulus : int, optional
+        As for `ikos.PrivateSum`.
+    messages : int, optional
+        Messages of each user in all, the clear share included. Used even where they prove nothing;
+        the guarantee then says so. By default the smallest number that proves delta.
+    analysis, shuffler, clear_share
+        As for `ikos.SecureSum`.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = DesignatedNoise(1000, epsilon=1, delta=1e-6)
+    >>> 2.0 < protocol.mse < 2.05, protocol.guarantee.delta <= 1e-6
+    (True, True)
+    >>> abs(protocol.run([0.25] * 1000, DeterministicRandom(0)).estimate - 250) < 20
+    True
     """
-    users = (asked.min_honest, asked.min_honest)
-    how: dict[str, Any] = {
-        "analysis": checked_analysis(analysis),
-        "shuffler": choice("shuffler", shuffler, SHUFFLERS),
-        "clear_share": flag("clear_share", clear),
-    }
-    if messages is None:
-        with rounding(UP):
-            odds = 1 + gmpy2.exp(exact(asked.epsilon, UP))
-            level = float_up(gmpy2.log2(odds / exact(delta, DOWN)))
-        count = least(users, q, level, **how)
-        total = count.total
-    else:
-        total = integer("messages", messages, low=1, high=MAX_MESSAGES)
-        count = proved(users, q, max(0, total - int(clear)), **how)
-    secure_sum = SecureSum(asked.n, q, messages=total, min_honest=asked.min_honest, **how)
-    if math.isinf(count.sigma):
-        count = replace(count, delta=0.0, theorem=f"BBGN20, Lemma 5.2, with {count.theorem}")
-    else:
-        count = lemma_5_2(count, asked.epsilon)
-    return count, secure_sum
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        precision: int | None = None,
+        modulus: int | None = None,
+        messages: int | None = None,
+        analysis: str = "best",
+        shuffler: str = "parallel",
+        clear_share: bool = True,
+        lower: float = 0.0,
+        upper: float = 1.0,
+    ) -> None:
+        self._ask(n, Bounds(lower, upper), epsilon, delta)
+        if precision is None:
+            precision = default_precision(self.epsilon, self.n)
+        p = checked_precision(precision)
+        q = checked_modulus(modulus, self.n, p, NoiseLaw(self.epsilon / p, Fraction(1)), analysis)
+        count = self._hide(q, self.delta, messages, analysis, shuffler, clear_share)
+        self._set(precision=p)
+        assert count.delta is not None
+        self._state(
+            "discrete Laplace mechanism",
+            count.delta,
+            "ONLY while the designated user, the first, is honest and present and does not collude "
+            "with the analyzer: without its noise, or knowing it, anyone has the exact sum",
+            "NOT from the designated user, who knows the noise",
+            f"while all {self.n:,} users are honest and present",
+        )
+
+    def report(
+        self, x: float, rng: RandomSource | None = None, *, designated: bool = False
+    ) -> NDArray[Any]:
+        """Return one user's shares.
+
+        ``designated`` says whether this is the user who adds the noise. Exactly one must, or no one
+        is protected.
+        """
+        source, value = secure(rng), self.domain.value(x)
+        if flag("designated", designated):
+            return self._messages(value, source)[:, 0].copy()
+        return self._shares(value, np.zeros(1, dtype=np.int64), source)[:, 0].copy()
+
+    def _noise(self, users: int, rng: RandomSource) -> NDArray[Any]:
+        noise = discrete_laplace(self.epsilon / self.precision, 1, rng)
+        result = np.zeros(users, dtype=noise.dtype)
+        result[0] = noise[0]
+        return result
+
+    def _law(self, users: int) -> NoiseLaw:
+        del users
+        return NoiseLaw(self.epsilon / self.precision, Fraction(1))
+
+
+@dataclass(frozen=True)
+class SparseLaw(Noise):
+    """The sum of discrete Laplace variables that each of some users adds with a probability."""
+
+    rate: Fraction
+    chance: Fraction
+    users: int
+
+    @property
+    def variance(self) -> float:
+        """Variance, 2 users chance alpha / (1 - alpha)^2 with alpha = exp(-rate)."""
+        return self.users * float(self.chance) / (2 * math.sinh(float(self.rate) / 2) ** 2)
+
+    def log_mgf(self, theta: float) -> mpfr:
+        """Return ln E exp(theta noise), for 0 < theta < rate; the noise is symmetric."""
+        s = mpfr(rational(self.rate))
+        grown = 4 * gmpy2.exp(-s) * gmpy2.sinh(mpfr(theta) / 2) ** 2
+        grown /= gmpy2.expm1(theta - s) * gmpy2.expm1(-theta - s)
+        return self.users * gmpy2.log1p(rational(self.chance) * grown)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class SparseNoise(NoiseOverSecureSum):
+    """A few random users add whole noise variables; all users' values are summed securely.
+
+    Each user adds discrete Laplace noise of rate epsilon / precision with a small probability,
+    independently of its value and of the others. One honest user's noise is enough for all.
+
+    Parameters
+    ----------
+    n, epsilon, delta, min_honest, lower, upper
+        As for `Baseline`. delta pays for both the chance of too little noise and imperfect hiding:
+        messages are chosen to spend at most half of it, and noise gets all that they leave.
+    precision, modulus, messages, analysis, shuffler, clear_share
+        As for `DesignatedNoise`; by default the number of messages proves its part of delta.
+    accountant : {"exact", "published"}
+        How the noise's part of delta is computed: exactly, as the divergence of the sum's
+        distribution, or as in SCRCS11, as the probability that no honest user adds noise. The
+        latter needs about ln(1 / delta) noisy users, the former a few
+        (`ikos.accounting.sparse_noise`).
+
+    Attributes
+    ----------
+    chance : Fraction
+        Probability with which a user adds noise, a multiple of 2^-53.
+    noise_delta : float
+        The noise's part of delta, rounded up; 0.0 where the noisy sum is purely private.
+
+    Examples
+    --------
+    >>> protocol = SparseNoise(10_000, epsilon=1, delta=1e-8)
+    >>> published = SparseNoise(10_000, epsilon=1, delta=1e-8, accountant="published")
+    >>> round(10_000 * published.chance), round(published.mse)  # noisy users, 2 / epsilon^2 each
+    (19, 38)
+    >>> protocol.mse < published.mse / 2
+    True
+    """
+
+    chance: Fraction
+    noise_delta: float
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        min_honest: int | None = None,
+        precision: int | None = None,
+        modulus: int | None = None,
+        messages: int | None = None,
+        analysis: str = "best",
+        shuffler: str = "parallel",
+        clear_share: bool = True,
+        accountant: str = "exact",
+        lower: float = 0.0,
+        upper: float = 1.0,
+    ) -> None:
+        self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        eps, allowed, honest = self.epsilon, self.delta, self.min_honest
+        by_law = choice("accountant", accountant, ACCOUNTANTS) == "exact"
+
+        def needed(delta: Fraction, p: int) -> Fraction:
+            if by_law:
+                return least_chance(honest, delta, eps / p, p)
+            return published_chance(honest, delta)
+
+        spare = allowed * (1 - HIDING_SHARE)
+        if precision is None:
+            # as many users round as one noise variable comes from, by a first guess and a better
+            first = default_precision(eps, math.ceil(1 / published_chance(honest, spare)))
+            precision = default_precision(eps, math.ceil(1 / needed(spare, first)))
+        p = checked_precision(precision)
+        most = SparseLaw(eps / p, needed(spare, p), self.n)
+        q = checked_modulus(modulus, self.n, p, most, analysis)
+        hiding = allowed * HIDING_SHARE
+        count = self._hide(q, hiding, messages, analysis, shuffler, clear_share)
+        assert count.delta is not None
+        # a larger delta for the noise takes less noise, for which the modulus is large enough too
+        chance = needed(max(spare, allowed - Fraction(count.delta)), p)
+        spent = divergence(honest, chance, eps / p, p) if by_law else silence(honest, chance)
+        self._set(precision=p, chance=chance, noise_delta=spent)
+        self._state(
+            f"SCRCS11, noise of random users, delta {at_least(spent, 3)}",
+            min(1.0, round_up(Fraction(spent) + Fraction(count.delta))),
+            present(honest, self.n),
+        )
+
+    def _noise(self, users: int, rng: RandomSource) -> NDArray[Any]:
+        noisy = rng.bernoullis(self.chance, users)
+        noise = discrete_laplace(self.epsilon / self.precision, int(noisy.sum()), rng)
+        result = np.zeros(users, dtype=noise.dtype)
+        result[noisy] = noise
+        return result
+
+    def _law(self, users: int) -> SparseLaw:
+        return SparseLaw(self.epsilon / self.precision, self.chance, users)

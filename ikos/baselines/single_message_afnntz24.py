@@ -1,4 +1,4 @@
-"""One message from each user: a point of a grid, or now and then a random one (AFNNTZ24)."""
+"""One message from each user: a point of a grid, sometimes a random one (AFNNTZ24)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import integer, validate_users
 from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
-from ikos.baselines.base import Asked, Baseline, exact_sums, one_column
+from ikos.accounting.solve import bisect_integers
+from ikos.baselines.base import Baseline, exact_sums
 from ikos.bounds import Bounds
 from ikos.domains import Ball, Box
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
 from ikos.randomized_response import debias, respond
 from ikos.randomness import RandomSource
-from ikos.results import Guarantee
 from ikos.shuffling import View
 
 MAX_POINTS = 1 << 40
@@ -123,16 +123,12 @@ def _largest_dimension(n: int, honest: int, eps: Fraction, small: Fraction, *, b
     def works(d: int) -> bool:
         return _total_error(1, d, n, honest, eps, small, ball) < _uninformed(n, d, ball=ball)
 
-    low, high = 0, MAX_GRID_DIMENSION + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if works(middle) else (low, middle)
-    return low
+    return bisect_integers(works, 0, MAX_GRID_DIMENSION + 1)
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class SingleMessageGrid(Baseline):
-    """One message from each user: its vector on a grid, or now and then any point of the grid.
+    """One message from each user: its vector on a grid, or with some probability any point of it.
 
     Each user rounds every coordinate at random to one of {0..levels} steps between its bounds, and
     sends the point as one integer, or with probability gamma a uniform one of the
@@ -142,9 +138,9 @@ class SingleMessageGrid(Baseline):
     Parameters
     ----------
     n, epsilon, delta, min_honest
-        As of `ikos.baselines.Baseline`.
+        As for `Baseline`.
     domain : Box or Ball
-        Where the vectors lie, at most 40 coordinates. A ball is put into the smallest box.
+        The set of the vectors, of at most 40 coordinates. A ball is put into the smallest box.
     levels : int, optional
         Steps r of each coordinate; by default those of the smallest error that a search finds.
 
@@ -160,13 +156,8 @@ class SingleMessageGrid(Baseline):
     ------
     ValueError
         Also if the error would be no smaller than that of the middle of the domain, which needs no
-        message. The number of points is exponential in d, so that this is so from some ten to
-        twenty coordinates on.
-
-    Notes
-    -----
-    To the accountant the message is the answer of one randomized response on (r + 1)^d values
-    (AFNNTZ24, Lemma 3.1); rounding comes before, and is each user's own.
+        message. The number of points is exponential in d: some ten to twenty coordinates are too
+        many.
 
     Examples
     --------
@@ -194,10 +185,8 @@ class SingleMessageGrid(Baseline):
         levels: int | None = None,
         min_honest: int | None = None,
     ) -> None:
-        asked = Asked.of(n, domain, epsilon, delta, min_honest)
-        users, honest, eps, small = asked.n, asked.min_honest, asked.epsilon, asked.delta
-        if not isinstance(domain, Box | Ball):
-            raise TypeError(f"domain must be a Box or a Ball, got {type(domain).__name__}")
+        self._ask(n, domain, epsilon, delta, min_honest, (Box, Ball))
+        users, honest, eps, small = self.n, self.min_honest, self.epsilon, self.delta
         d, ball = domain.dimension, isinstance(domain, Ball)
         if d > MAX_GRID_DIMENSION:
             raise _too_large(d, users, honest, eps, small, ball=ball)
@@ -218,7 +207,21 @@ class SingleMessageGrid(Baseline):
                 f"{float(eps):g} and delta = {float(small):.3g}, got {r}: the error would be that "
                 "of the middle of the domain or larger"
             )
-        super().__init__(asked, levels=r, gamma=response_gamma(eps, small, honest, _points(r, d)))
+        points = _points(r, d)
+        gamma = response_gamma(eps, small, honest, points)
+        self._set(levels=r, gamma=gamma)
+        proof = response_accountant(eps, honest, points, gamma)
+        self._claim(
+            f"{domain}, {r} steps of each coordinate, a random point with probability "
+            f"{float(gamma):.4g}",
+            f"{THEOREMS[proof]}, for {points:,} points (AFNNTZ24, Lemma 3.1)",
+            self._answering,
+            "while the shuffler does not collude with the analyzer",
+            # From one corner of the box to the opposite one, over 1 - gamma: for a ball more than
+            # sqrt(d) times its diameter.
+            influence=self.box.width * math.sqrt(d) / float(1 - gamma),
+            sent=(1, (points - 1).bit_length()),
+        )
 
     @property
     def points(self) -> int:
@@ -232,24 +235,6 @@ class SingleMessageGrid(Baseline):
             return Bounds(-self.domain.reach, self.domain.reach)
         assert isinstance(self.domain, Box)
         return self.domain.bounds
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run."""
-        proof = response_accountant(self.epsilon, self.min_honest, self.points, self.gamma)
-        return self._guaranteed(
-            f"{THEOREMS[proof]}, for {self.points:,} points (AFNNTZ24, Lemma 3.1)",
-            self._answering,
-            "while the shuffler does not collude with the analyzer",
-        )
-
-    @property
-    def influence(self) -> float:
-        """From one corner of the box to the opposite one, over 1 - gamma; in the data's units.
-
-        For a ball that is more than sqrt(d) times its diameter.
-        """
-        return self.box.width * math.sqrt(self.dimension) / float(1 - self.gamma)
 
     def error(self, users: int) -> SumError:
         """Return bounds on the error of a sum over this many users."""
@@ -288,28 +273,16 @@ class SingleMessageGrid(Baseline):
         total += values.size * g * r * (r + 2) / 12
         return total / (1 - g) ** 2 * (self.box.width / r) ** 2
 
-    @property
-    def _sent(self) -> tuple[int, int]:
-        return 1, (self.points - 1).bit_length()
-
-    def _places(self) -> list[int]:
-        """Return what a step of each coordinate is worth in a message."""
-        return [(self.levels + 1) ** j for j in range(self.dimension)]
-
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         # Each coordinate lies within the box, that of a ball too: a computed norm is off by less
         # than its tolerance. So the parts are in [0, 1], and the point is one of the grid.
         rounded = encode(self.box.unit(rows).reshape(-1), self.levels, rng).reshape(rows.shape)
-        points = rounded @ np.array(self._places(), dtype=np.int64)
+        places = (self.levels + 1) ** np.arange(self.dimension, dtype=np.int64)
+        points = rounded @ places
         return respond(points, self.points, self.gamma, rng)[np.newaxis]
 
     def _users_of(self, view: View) -> int:
-        column = one_column(view, "one column of points")
-        if column.dtype.kind not in "iu":
-            raise ValueError(f"view must hold integers, got {column.dtype}")
-        if column.size and not 0 <= int(column.min()) <= int(column.max()) < self.points:
-            raise ValueError(f"view must hold points below {self.points}; there are others")
-        return int(column.size)
+        return int(self._below(view, "points", self.points)[0].size)
 
     def _totals(self, view: View, users: int) -> NDArray[np.float64]:
         # Points are below 2^40, so that they fit; 10^9 steps of 2^40 would not add up in int64.
@@ -320,13 +293,6 @@ class SingleMessageGrid(Baseline):
             steps = debias(int(exact_sums(digit)), users, base, self.gamma)
             totals.append(self.box.total(steps / self.levels, users))
         return np.array(totals)
-
-    @property
-    def _particulars(self) -> str:
-        return (
-            f"{self.domain}, {self.levels} steps of each coordinate, a random point with "
-            f"probability {float(self.gamma):.4g}"
-        )
 
 
 def _too_large(

@@ -317,7 +317,7 @@ def test_views_of_another_kind_are_refused() -> None:
     binary, unary = BinaryRandomizedResponse(4, 1, 0.1), UnaryEncoding(4, 1, 0.1, messages=3)
     bits = np.zeros(4, dtype=np.uint8)
     for view in (View((bits + 2,), None), View((bits, bits), None), View((bits,), bits)):
-        with pytest.raises(ValueError, match="view must hold one column of bits"):
+        with pytest.raises(ValueError, match="view must hold bits"):
             binary.analyze(view)
     for column in ([5, 6], [-1, 13], [12, 0, 0]):
         with pytest.raises(ValueError, match="view must hold one column, the number of zeros"):

@@ -211,11 +211,11 @@ def test_the_papers_layout_keeps_digits_in_their_domains():
 
 @pytest.mark.points(0)
 def test_probabilities_are_those_that_were_accounted_for():
-    protocol = RecursiveSum(10**4, 1.0, 1e-8)
+    protocol = RecursiveSum(10**4, 1.0, 1e-8, parameters="paper")
     assert all((gamma * GRID).denominator == 1 for gamma in protocol.digits.gammas)
     assert isinstance(protocol, BaseProtocol)
     text = repr(protocol)
-    assert "digits of (3, 5) values" in text
+    assert f"digits of {protocol.digits.domains} values" in text
     assert "mean squared error at most" in text
 
 
@@ -281,9 +281,9 @@ def test_views_of_another_kind_are_refused():
             protocol.analyze(view)
     messages = one.randomize(x, DeterministicRandom(1))
     messages[0, 0] = one.digits.domains[0]
-    with pytest.raises(ValueError, match="view must hold digits below"):
+    with pytest.raises(ValueError, match="view must hold digits"):
         one.analyze(one.shuffle(messages))
     messages = two.randomize(x, DeterministicRandom(1))
     messages[0, 0] = sum(two.digits.domains)
-    with pytest.raises(ValueError, match="view must hold messages below"):
+    with pytest.raises(ValueError, match="view must hold labelled digits"):
         two.analyze(two.shuffle(messages))

@@ -94,7 +94,7 @@ def test_the_view_is_clear() -> None:
     assert protocol.min_honest == 1
     assert protocol.analyze(View((), np.array([1], dtype=np.uint8))).users == 1
     for bad in (View((messages[0],), None), View((), np.array([2]))):
-        with pytest.raises(ValueError, match="view must hold one clear message"):
+        with pytest.raises(ValueError, match="view must hold bits"):
             protocol.analyze(bad)
     flips = [
         protocol.analyze(View((), np.array([bit, 0, 1], dtype=np.uint8))).estimate for bit in (0, 1)

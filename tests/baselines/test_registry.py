@@ -31,7 +31,7 @@ from ikos.baselines import (
     UnaryEncoding,
     comparison,
     measure,
-    measuring,
+    registry,
 )
 from ikos.bounds import Bounds, Domain
 from ikos.errors import Bounded, SumError
@@ -361,7 +361,7 @@ def test_runs_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(TypeError, match="progress must"):
         measure(row, [0.5], 1, progress=3)  # type: ignore[arg-type]
     # those that draw counts are not
-    monkeypatch.setattr(measuring, "MAX_RUN", 10)
+    monkeypatch.setattr(registry, "MAX_RUN", 10)
     row = row_of("unary-encoding", 100)
     assert row.protocol is not None
     assert measure(row, [0.5] * 100, 1).runs == measure(row.protocol, [0.5] * 100, 1).runs == 1

@@ -15,7 +15,7 @@ from statistical import FALSE_ALARM, IntegerLaw, discrete_laplace_law
 from ikos import PrivateSum
 from ikos.accounting.sparse_noise import silence
 from ikos.baselines import SparseNoise
-from ikos.baselines.sparse_noise_scrcs11 import SparseLaw
+from ikos.baselines.secure_noise import SparseLaw
 from ikos.testing import DeterministicRandom
 
 

@@ -17,7 +17,7 @@ from statistical import FALSE_ALARM, IntegerLaw
 from ikos import View
 from ikos.accounting.vector_noise import Sensitivity, gaussian_delta
 from ikos.baselines import SumProtocol
-from ikos.baselines.central_gaussian import Subgaussian, exact_sums
+from ikos.baselines.added_noise import Subgaussian, exact_sums
 from ikos.confidence import clopper_pearson
 from ikos.testing import DeterministicRandom
 from ikos.vectors import (

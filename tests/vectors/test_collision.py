@@ -388,12 +388,12 @@ def test_a_view_of_other_values_is_refused():
     good = np.array([4, 1 << 16, 3], dtype=np.uint64)
     assert protocol.analyze(View((), good)).users == 3
     for wrong in (good + np.uint64(1), good.astype(np.int64), good.astype(float)):
-        with pytest.raises(ValueError, match="view must hold one message"):
+        with pytest.raises(ValueError, match="view must hold messages"):
             protocol.analyze(View((), wrong))
-    with pytest.raises(ValueError, match="view must hold one message of each user, in clear"):
+    with pytest.raises(ValueError, match="view must hold one message of each user in clear"):
         protocol.analyze(View((good,), None))
     mixed = Collision(3, SparseTernary(4, 2), epsilon=2, delta=1e-2)
-    with pytest.raises(ValueError, match="view must hold one message of each user, in one column"):
+    with pytest.raises(ValueError, match="view must hold one message of each user in 1"):
         mixed.analyze(View((), good))
 
 

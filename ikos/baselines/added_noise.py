@@ -1,0 +1,373 @@
+"""Noise that a trusted curator adds to the sum, or that each user adds to its own value."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos._validation import integer, validate_users
+from ikos.accounting.vector_noise import Sensitivity, least_variance
+from ikos.accuracy import NoiseLaw, default_precision
+from ikos.aggregation.calibration import MAX_RELEASES, reports
+from ikos.baselines.base import (
+    Baseline,
+    NumberBaseline,
+    are_below,
+    exact_sums,
+    numbers_of,
+    published,
+)
+from ikos.bounds import Bounds
+from ikos.domains import Domain
+from ikos.encoding import Encoding, converge, encode, encoding_of
+from ikos.errors import NoisySum, SumError
+from ikos.modular import blocks
+from ikos.noise import discrete_gaussian, discrete_laplace
+from ikos.randomness import RandomSource, secure
+from ikos.shuffling import View
+
+FINE = 1 << 32
+"""Steps of an encoding so fine that discrete Laplace noise on it is as good as continuous."""
+
+MAX_PRECISION = 1 << 32
+
+_BLOCK = 1 << 21
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Curator(Baseline):
+    """A curator adds noise to each coordinate of the sum of encoded values.
+
+    Messages are encodings, (1, users) or, of vectors, (1, users, d).
+    """
+
+    @property
+    @abstractmethod
+    def _steps(self) -> tuple[int, Bounds]:
+        """Steps of the encoding, and the bounds of a coordinate that they divide."""
+
+    @abstractmethod
+    def _noise(self, rng: RandomSource) -> NDArray[Any]:
+        """Return the noise of each coordinate of the sum, in steps."""
+
+    def shuffle(
+        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
+    ) -> View:
+        """Return what the curator publishes: the number of users and the noisy sums.
+
+        Raises
+        ------
+        ValueError
+            If a message is not an encoding: the noise is for sums of those.
+        """
+        if not isinstance(messages, np.ndarray):
+            raise TypeError(f"messages must be a numpy array, got {type(messages).__name__}")
+        vectors = messages[..., np.newaxis] if isinstance(self.domain, Bounds) else messages
+        if vectors.ndim != 3 or vectors.shape[2] != self.dimension:
+            raise ValueError(
+                f"messages must have an encoding of {self.dimension} coordinates for each user, "
+                f"got shape {messages.shape}"
+            )
+        self._arrived(vectors[:, :, 0], order, rows=1)
+        most = self._steps[0]
+        if not are_below(vectors, most + 1):
+            raise ValueError(f"messages must be in [0, {most}]; there are others (not shown)")
+        return self._published(exact_sums(vectors[0]), messages.shape[1], secure(rng))
+
+    def _published(self, totals: NDArray[Any], users: int, rng: RandomSource) -> View:
+        """Return the number of users and the sums with noise."""
+        pairs = zip(totals, self._noise(rng), strict=True)
+        return published(users, *(int(total) + int(noise) for total, noise in pairs), dtype=object)
+
+    def _users_of(self, view: View) -> int:
+        what = f"the number of users and {self.dimension} noisy sums"
+        return int(numbers_of(view, what, 1 + self.dimension)[0])
+
+    def _totals(self, view: View, users: int) -> Any:
+        steps, bounds = self._steps
+        sums = [bounds.total(Fraction(int(z), steps), users) for z in view.columns[0][1:]]
+        return sums[0] if isinstance(self.domain, Bounds) else np.array(sums)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class CentralDiscreteLaplace(Curator):
+    """Central discrete Laplace: the smallest error, if all users trust a curator.
+
+    Each value is rounded at random to {0..precision}; the curator adds exactly discrete Laplace
+    noise of rate epsilon / precision to the sum. The analyzer sees the noisy sum alone.
+
+    Parameters
+    ----------
+    n, epsilon, lower, upper
+        As for `Baseline`.
+    precision : int, optional
+        Steps of the encoding, at most 2^32; by default as for `ikos.PrivateSum`.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = CentralDiscreteLaplace(1000, epsilon=1)
+    >>> protocol.guarantee.delta, 2.0 < protocol.mse < 2.05
+    (0.0, True)
+    >>> result = protocol.run([0.25] * 1000, DeterministicRandom(0))
+    >>> abs(result.estimate - 250) < 20
+    True
+    """
+
+    domain: Bounds
+    precision: int
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        *,
+        precision: int | None = None,
+        lower: float = 0.0,
+        upper: float = 1.0,
+    ) -> None:
+        self._ask(n, Bounds(lower, upper), epsilon, min_honest=1)
+        chosen = default_precision(self.epsilon, self.n) if precision is None else precision
+        self._set(precision=integer("precision", chosen, low=1, high=MAX_PRECISION))
+        self._claim(
+            f"{self.domain}, precision={self.precision}",
+            "discrete Laplace mechanism; sensitivity is the precision",
+            "the curator is trusted with every value, and to add the noise",
+            influence=self.domain.width,  # any value within the bounds, and no other
+            sent=(1, self.precision.bit_length()),
+            random="draws of noise",
+        )
+
+    def error(self, users: int) -> SumError:
+        """Return what is known of noise and rounding."""
+        users = validate_users(users, self.n)
+        noise = NoiseLaw(self.epsilon / self.precision, Fraction(1))
+        return NoisySum(noise, self.precision, users, self.domain.width).error()
+
+    @property
+    def _steps(self) -> tuple[int, Bounds]:
+        return self.precision, self.domain
+
+    def _noise(self, rng: RandomSource) -> NDArray[Any]:
+        return np.array([discrete_laplace(self.epsilon / self.precision, rng=rng)], dtype=object)
+
+    def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        return encode(self.domain.unit(values), self.precision, rng)[np.newaxis]
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class CentralLaplace(CentralDiscreteLaplace):
+    """Central Laplace: the sum of reals plus noise of scale 1 / epsilon, by a trusted curator.
+
+    Laplace noise computed in floating point is not private (Mironov, *On significance of the least
+    significant bits for differential privacy*, CCS 2012). This is the discrete mechanism on a grid
+    of 2^32 steps, exactly epsilon-private, and within a step, 2^-32, of the continuous one.
+
+    Parameters
+    ----------
+    n, epsilon, lower, upper
+        As for `Baseline`.
+
+    Examples
+    --------
+    >>> round(CentralLaplace(1000, epsilon=0.5).mse, 6)
+    8.0
+    """
+
+    def __init__(
+        self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
+    ) -> None:
+        super().__init__(n, epsilon, precision=FINE, lower=lower, upper=upper)
+
+
+@dataclass(frozen=True)
+class Subgaussian:
+    """An error that is the sum of subgaussian terms: ln E exp(h error) <= h^2 mean_square / 2."""
+
+    mean_square: float
+
+    def half_width(self, miss: float) -> float:
+        """Return t such that the error exceeds t in absolute value with probability <= miss."""
+        return math.sqrt(2 * self.mean_square * math.log(2 / miss))
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class CentralGaussian(Curator):
+    """Central discrete Gaussian: noise on each coordinate of a sum, by a curator whom all trust.
+
+    Each vector is rounded at random to steps; the curator adds exactly discrete Gaussian noise to
+    every coordinate of the sum. The analyzer sees the noisy sum alone.
+
+    Parameters
+    ----------
+    n, epsilon, delta
+        As for `Baseline`.
+    domain : Box, Ball, SparseTernary or Categories
+        The set of the vectors.
+    precision : int, optional
+        Steps between the smallest and the largest value of a coordinate; by default as for
+        `PrivateVectorSum`.
+    sensitivity, integers, releases
+        As for `PrivateVectorSum`.
+
+    Attributes
+    ----------
+    variance : Fraction
+        Parameter of the noise in each coordinate, in squared steps: the smallest for which
+        concentrated differential privacy proves (epsilon, delta).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ikos.testing import DeterministicRandom
+    >>> from ikos.vectors import Ball
+    >>> protocol = CentralGaussian(1000, Ball(64), epsilon=1, delta=1e-8)
+    >>> round(protocol.error(1000).coordinate.mean_square ** 0.5, 1)
+    10.9
+    >>> x = np.full((1000, 64), 0.125)
+    >>> result = protocol.run(x, DeterministicRandom(0))
+    >>> bool(np.linalg.norm(result.estimate - 125) < 1.5 * result.standard_error)
+    True
+    """
+
+    encoding: Encoding
+    variance: Fraction
+    releases: int
+
+    def __init__(
+        self,
+        n: int,
+        domain: Domain,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        precision: int | None = None,
+        sensitivity: Sensitivity | None = None,
+        integers: bool = False,
+        releases: int = 1,
+    ) -> None:
+        self._ask(n, domain, epsilon, delta, 1)
+        made = encoding_of(domain, precision, integers, sensitivity)
+        times = integer("releases", releases, low=1, high=MAX_RELEASES)
+        # Concentrated privacy adds up over releases, as squares do.
+        unit = times * least_variance(self.epsilon, self.delta, Fraction(1))
+
+        def variance(encoding: Encoding) -> Fraction:
+            # Proportional to the square of the sensitivity: only their ratio matters.
+            return unit * encoding.shift(domain.dimension).l2_squared
+
+        if not isinstance(made, Encoding):
+            made = converge(
+                made,
+                lambda encoding: encoding.precision / math.sqrt(variance(encoding)),
+                math.sqrt(self.n) / 2,
+            )
+        self._set(encoding=made, variance=variance(made), releases=times)
+        promise = "while any two vectors that a user may have are within the promised sensitivity"
+        self._claim(
+            f"{self.domain}, precision={made.precision}, noise of variance "
+            f"{float(self.variance):.4g} in steps",
+            "discrete Gaussian mechanism, by concentrated differential privacy (CKS20)",
+            *([promise] if made.promised else []),
+            "the curator is trusted with every vector, and to add the noise",
+            # one user can report any vector of steps within the bounds, and no other
+            influence=made.bounds.width * math.sqrt(self.dimension),
+            sent=(1, made.precision.bit_length() * self.dimension),
+            random="draws of noise",
+            reports=reports(times),
+        )
+
+    def error(self, users: int) -> SumError:
+        """Return what is known of noise and rounding.
+
+        Discrete Gaussian noise is subgaussian with its parameter as proxy, which also bounds its
+        variance (CKS20, Section 2.2); the rounding of each user is within an interval of one step.
+        """
+        users = validate_users(users, self.n)
+        square = float(self.variance) + (0 if self.encoding.exact else users / 4)
+        square *= self.encoding.step**2
+        return SumError(Subgaussian(square), self.dimension * square)
+
+    @property
+    def _steps(self) -> tuple[int, Bounds]:
+        return self.encoding.precision, self.encoding.bounds
+
+    def _noise(self, rng: RandomSource) -> NDArray[Any]:
+        return discrete_gaussian(self.variance, self.dimension, rng)
+
+    def _taken(self, values: NDArray[Any]) -> NDArray[Any]:
+        self.encoding.check(values)
+        return values
+
+    def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        """Return encoded vectors, (1, users, d): a message is a whole vector."""
+        columns = self.encoding.encode(np.ascontiguousarray(rows.T), rng)
+        return np.ascontiguousarray(columns.T)[np.newaxis]
+
+    def _view(self, values: NDArray[Any], rng: RandomSource) -> View:
+        totals = np.zeros(self.dimension, dtype=object)
+        for part in blocks(values.shape[0], max(1, _BLOCK // self.dimension)):
+            totals += exact_sums(self._messages(values[part], rng)[0])
+        return self._published(totals, values.shape[0], rng)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class LocalLaplace(NumberBaseline):
+    """Local Laplace: each user sends its value plus noise of scale 1 / epsilon.
+
+    Like `CentralLaplace`, with exact discrete Laplace noise on a grid of 2^32 steps. The analyzer
+    knows who sent what; nothing is shuffled.
+
+    Parameters
+    ----------
+    n, lower, upper
+        As for `Baseline`.
+    epsilon : float
+        The guarantee of each message by itself, purely private.
+
+    Examples
+    --------
+    >>> round(LocalLaplace(1000, epsilon=1).mse, 3)  # 2 n / epsilon^2
+    2000.0
+    """
+
+    def __init__(
+        self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
+    ) -> None:
+        self._ask(n, Bounds(lower, upper), epsilon, min_honest=1)
+        self._claim(
+            str(self.domain),
+            "discrete Laplace mechanism on each value",
+            influence=math.inf,  # noise can have any size, and so can a message
+            sent=(1, 64),
+            random="draws of noise",
+            local=True,
+        )
+
+    @property
+    def _rate(self) -> Fraction:
+        """At most epsilon / FINE, by a part of 2^-25 or less; its terms fit machine words."""
+        return Fraction(1, math.ceil(FINE / self.epsilon))
+
+    def error(self, users: int) -> SumError:
+        """Return what is known of all users' noise and rounding."""
+        users = validate_users(users, self.n)
+        noise = NoiseLaw(self._rate, Fraction(users))
+        return NoisySum(noise, FINE, users, self.domain.width).error()
+
+    def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        noise = discrete_laplace(self._rate, values.size, rng)
+        return np.asarray(encode(self.domain.unit(values), FINE, rng) + noise)[np.newaxis]
+
+    def _totals(self, view: View, users: int) -> float:
+        total = int(exact_sums(self._columns(view, "numbers")[0]))
+        return self.domain.total(Fraction(total, FINE), users)
+
+    def _users_of(self, view: View) -> int:
+        return int(self._columns(view, "numbers")[0].size)
