@@ -219,8 +219,9 @@ class Report:
                 lines.append(f"\x1b[1m{line}\x1b[0m" if styled and not i else line)
         for i, note in enumerate(self.notes):
             lines += [""] * (not i) + textwrap.wrap(
-                note, wrapped, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
-            )
+                note, wrapped, initial_indent="  ", subsequent_indent="    ",
+                break_on_hyphens=False, break_long_words=False,
+            )  # fmt: skip
         return "\n".join(lines)
 
     def _shown(self) -> tuple[list[Field], list[list[str]]]:

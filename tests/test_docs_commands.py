@@ -184,7 +184,7 @@ def test_tasks_can_be_made_as_shown(command: str, printed: str, tmp_path: Path) 
 
 
 def test_tasks_are_made_on_pages_and_in_help() -> None:
-    assert len(tasks()) >= 9
+    assert len(tasks()) >= 8
     assert sum(bool(printed) for _, printed in tasks()) >= 2
 
 

@@ -105,5 +105,5 @@ def test_shuffling_allows_for_less_noise():
 def test_other_messages_are_refused():
     protocol = PrivKV(3, SparseTernary(3, 2), epsilon=1, delta=0.1)
     for wrong in ([0, 1, 9], [-1, 0, 0], [0.0, 1.0, 2.0]):
-        with pytest.raises(ValueError, match="view must hold one message"):
+        with pytest.raises(ValueError, match="view must hold messages"):
             protocol.analyze(View((np.array(wrong),), None))
