@@ -174,7 +174,8 @@ def real(name: str, x: object, first: int = 0) -> NDArray[Any]:
         if exact is None or (isinstance(exact, int) and not -(1 << 63) <= exact < 1 << 64):
             place = ", ".join(map(str, (index[0] + first, *index[1:]))) if index else ""
             which, kind = f"{name}{place and f'[{place}]'}", type(value).__name__
-            said = f"{which} must be a float, or an integer of 64 bits at most, got {kind}"
+            what = "a float, or an integer of 64 bits at most" if index else "an array"
+            said = f"{which} must be {what}, got {kind}"
             raise TypeError(said) if exact is None else ValueError(said)
     return np.array(found.tolist())
 

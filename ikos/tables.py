@@ -512,10 +512,10 @@ def _csv_numbers(
     """
     if set(map(len, block)) == {width}:
         cells = [cells[place] for cells in block]
-        if part.texts:
-            return np.array([cell.strip() for cell in cells], dtype=object)
+        if part.texts and all(texts := [cell.strip() for cell in cells]):
+            return np.array(texts, dtype=object)
         joined = "".join(cells)
-        if joined.isascii() and not joined.encode().translate(None, _CHARACTERS):
+        if not part.texts and joined.isascii() and not joined.encode().translate(None, _CHARACTERS):
             values = _integers(cells) if part.integers else _doubles(cells)
             if values is not None:
                 return values
@@ -524,11 +524,11 @@ def _csv_numbers(
             part._refuse(number, "is blank; only the last lines may be")
         if len(cells) != width:
             part._refuse(number, f"has {len(cells)} cells, not {width} as the first line")
-        if part.texts:
-            continue
-        cell = cells[place].strip(" \t")
+        cell = cells[place].strip(None if part.texts else " \t")
         if not cell:
             part._refuse(number, f"has no value in {part._named}")
+        if part.texts:
+            continue
         if not _NUMBER.fullmatch(cell):
             raise part._bad(number, quote(cell), "not a finite decimal number")
         if part.integers and _integers([cell]) is None:
@@ -646,6 +646,8 @@ def _parquet_numbers(part: Part, array: Any, pa: Any, row: int) -> NDArray[Any]:
     array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
     if part.texts:
         cells = ["" if one is None else str(one).strip() for one in array.to_pylist()]
+        if "" in cells:
+            part._refuse(row + cells.index(""), f"has no value in {part._named}")
         return np.array(cells, dtype=object)
     if array.null_count:
         first = int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))

@@ -105,7 +105,7 @@ def test_what_values_are(x: Any, expected: list[float]) -> None:
         ([Decimal("NaN")], TypeError, r"x\[0\] must be a float, .* got Decimal$"),
         ([Decimal("inf")], TypeError, r"x\[0\] must be a float, .* got Decimal$"),
         ([1, -(2**63) - 1], ValueError, r"x\[1\] must be a float, .* got int$"),
-        (None, TypeError, r"x must be a float, .* got NoneType$"),
+        (None, TypeError, r"x must be an array, got NoneType$"),
     ],
     ids=str,
 )

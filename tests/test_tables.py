@@ -215,6 +215,11 @@ class TestCsv:
             assert column.size
             assert np.isfinite(column).all()
 
+    def test_texts_are_not_empty(self, put):
+        path = put("a,b\nx,1\n ,2\n")
+        with pytest.raises(ValueError, match="row 2 has no value in column 'a'"):
+            list(open_column(path, "a", texts=True).blocks())
+
     def test_compressed_by_gzip(self, put):
         """Whatever its name, and with progress in bytes of the file; damaged, it is refused."""
         packed = gzip.compress(b"a\n" + b"".join(b"%d\n" % i for i in range(40_000)))

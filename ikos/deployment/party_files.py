@@ -75,9 +75,8 @@ def _read(path: Path, what: str, most: int | None = LONGEST + 1) -> str:
         with path.open("rb") as file:
             return file.read(most).decode("utf-8", "replace")
     except OSError as error:
-        raise ValueError(
-            f"{str(path)!r} must be {what}: {reason(error, 'it cannot be read')}"
-        ) from None
+        why = reason(error, "it cannot be opened")
+        raise ValueError(f"cannot read {str(path)!r} as {what}: {why}") from None
 
 
 def read_task(folder: Path) -> Task:

@@ -75,7 +75,7 @@ def draw_messages(axes: Axes, curves: Sequence[Curve]) -> None:
         before = curve.name in ("floor", "ishai2006")
         clear = "clear" if curve.clear_share else "shuffled"
         axes.plot(
-            users, totals, color=COLOURS[curve.name], label=label(curve),
+            users, totals, color=COLOURS.get(curve.name, GREY), label=label(curve),
             drawstyle="steps-pre" if before else "steps-post",
             gid=f"{curve.name}-{curve.shuffler}-{clear}", **_style(curve),
         )  # fmt: skip
@@ -203,7 +203,7 @@ def messages_figure(
             axes.axvline(mark, color=GREY, linewidth=0.9, linestyle=":", zorder=1, gid="mark")
         for curve in drawn:
             if mark is not None and (total := curve.at(mark)) is not None:
-                colour = COLOURS[curve.name]
+                colour = COLOURS.get(curve.name, GREY)
                 axes.plot(
                     [mark], [total], "o", color=colour, markersize=4.5, zorder=8, clip_on=False
                 )

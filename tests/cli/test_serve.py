@@ -212,7 +212,7 @@ class TestPlace:
         ("analyzer", "shuffler-1", "must be the analyzer's, got shuffler 1's"),
         ("shuffler", "operator", "must be a party's folder for its task"),
         ("shuffler", "clients", "must be a party's folder for its task"),
-        ("analyzer", "none", "none' must be a task: no such file or directory"),
+        ("analyzer", "none", "none' as a task: no such file or directory"),
     ],
 )
 def test_a_wrong_folder(refused, small, role, folder, said):

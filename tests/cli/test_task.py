@@ -289,10 +289,15 @@ class TestAsked:
 
     def test_folders_that_are_none(self, refused, small, tmp_path):
         said = refused("task", "status", tmp_path)
-        assert said == f"{str(tmp_path / 'task.json')!r} must be a task: no such file or directory"
+        assert (
+            said
+            == f"cannot read {str(tmp_path / 'task.json')!r} as a task: no such file or directory"
+        )
         said = refused("task", "close", small / "analyzer")
         control = small / "analyzer" / "control"
-        assert said == f"'{control}' must be the operator's secret: no such file or directory"
+        assert (
+            said == f"cannot read '{control}' as the operator's secret: no such file or directory"
+        )
         (small / "operator" / "control").write_text("x")
         assert "must be the operator's secret" in refused("task", "close", small / "operator")
         (tmp_path / "task.json").write_text("{}")
