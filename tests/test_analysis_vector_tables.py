@@ -18,6 +18,7 @@ def test_the_documentations_tables_are_the_programs(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.reproduces
 def test_the_precision_is_the_best_one() -> None:
     n, box = 10**7, Box(1024)
     below, best, above = (

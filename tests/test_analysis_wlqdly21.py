@@ -183,6 +183,7 @@ def test_the_same_seed_gives_the_same_files(program, made, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.reproduces
 def test_the_documentations_figure_tables_and_numbers_are_the_programs(program, tmp_path):
     """The whole program, three quarters of a minute."""
     made = CliRunner().invoke(program.command, ["--output", str(tmp_path)])
