@@ -219,7 +219,6 @@ def _names(parameter: str, given: Any, what: str) -> list[Hashable]:
 
 def _labels(name: str, given: object) -> tuple[Hashable, ...]:
     """Return categories unchanged; refuse sets (no order) and text (one label)."""
-
     if isinstance(given, (str, bytes, Set, Mapping)) or not isinstance(given, Iterable):
         kind = type(given).__name__
         raise TypeError(f"{name} must be a sequence of categories, got {kind} {quote(given)}")
