@@ -71,7 +71,6 @@ class ProtocolSpec:
         Whether its delta is 0, so that it takes no ``delta``.
     honest : {"counted", "all", "any"}
         Whether it takes ``min_honest``, needs all users, or protects each without the others.
-        Whether it takes ``min_honest``, needs all users, or protects each without the others.
     counted : bool
         Whether a run draws how often each message is sent, not each message.
     """

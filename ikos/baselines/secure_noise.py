@@ -290,8 +290,8 @@ class SparseNoise(NoiseOverSecureSum):
     ----------
     chance : Fraction
         Probability with which a user adds noise, a multiple of 2^-53.
-    The noise's part of delta, rounded up; 0.0 if the noisy sum is purely private.
-        The noise's part of delta, rounded up; 0.0 where the noisy sum is purely private.
+    noise_delta : float
+        The noise's part of delta, rounded up; 0.0 if the noisy sum is purely private.
 
     Examples
     --------

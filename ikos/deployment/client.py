@@ -177,7 +177,6 @@ class Client:
     max_epsilon, max_delta : float, optional
         The least privacy to accept. The author of a task chooses its guarantee: a program that
         takes tasks from others must set what it agrees to.
-        takes tasks from others must say what it agrees to.
 
     Raises
     ------
@@ -348,15 +347,14 @@ def submit_many(
     Parameters
     ----------
     task : Task
-        task : Task
-        secrets : sequence of bytes
-            One per value, all different.
-        values : (k,) array_like of float
-            Within the task's bounds. Not used for clients whose report was made before.
-        store : Path, optional
-            As for `Client`. Repeating the call resumes it: it sends reports that were begun,
-            unchanged, and nothing that all parties have. Without it, reports begun before a call
-            ends early are lost.
+    secrets : sequence of bytes
+        One per value, all different.
+    values : (k,) array_like of float
+        Within the task's bounds. Not used for clients whose report was made before.
+    store : Path, optional
+        As for `Client`. Repeating the call resumes it: it sends reports that were begun, unchanged,
+        and nothing that all parties have. Without it, reports begun before a call ends early are
+        lost.
     connections : int
         How many clients send at once.
     ca, patience, max_epsilon, max_delta

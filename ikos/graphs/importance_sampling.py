@@ -301,7 +301,6 @@ def rare_components(
         c, from 2 to n and to 64.
     trials, shuffler, clear_share, rng, executor, progress
         As for `component_counts`.
-        As for `component_counts`.
 
     Returns
     -------

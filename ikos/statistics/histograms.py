@@ -45,7 +45,7 @@ class Histogram(_Counts):
     ----------
     private : SumResult
         The underlying private sum, with one coordinate per category.
-        categories : tuple
+    categories : tuple
     """
 
     categories: tuple[Hashable, ...]
