@@ -111,8 +111,7 @@ class Noise(ABC):
     def tail_bound(self, distance: float | Fraction) -> float:
         """Bound P[noise <= -distance or noise > distance], for any real distance; rounded up.
 
-        This is the probability of leaving the analyzer's window, which contains only one of its
-        ends.
+        This is the probability of leaving the analyzer's window, which contains one of its ends.
         """
         with gmpy2.context(gmpy2.ieee(64), round=gmpy2.RoundUp):
             return float(gmpy2.exp(self.log_tail_bound(distance)))

@@ -23,8 +23,7 @@ class View:
     """What the analyzer receives, and nothing else.
 
     It reveals no user index and no order of arrival: arrays are fresh and read-only, integers
-    beyond machine words are objects made in the order of the output, and the printed form shows
-    sizes only.
+    beyond machine words are objects made in the order of the output, and it prints sizes only.
 
     Attributes
     ----------
@@ -75,8 +74,7 @@ def shuffle(
 ) -> View:
     """Pass shares, (messages, n), through the shufflers and return the analyzer's view.
 
-    Row j goes to shuffler j, or all rows to a "single" one. A clear share, the last row, bypasses
-    them.
+    Row j goes to shuffler j, or all rows to a "single" one; a clear share, the last row, to none.
     """
     rows = shares[:-1] if clear_share else shares
     inputs = [rows.reshape(-1)] if shuffler == "single" else list(rows)

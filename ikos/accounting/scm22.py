@@ -368,8 +368,7 @@ def sampled_delta(
 class SampledError:
     """The largest error of one user's part in one coordinate, in units of the width.
 
-    ``mean_square`` is the total, ``sampling`` the part that remains if values are reported
-    unchanged.
+    ``mean_square`` is the total, ``sampling`` the part left if values are reported unchanged.
     """
 
     mean_square: float

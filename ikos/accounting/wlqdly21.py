@@ -52,8 +52,7 @@ def set_response_gamma(
 
     If delta is 0, for the guarantee of each message by itself; otherwise for that of n shuffled
     ones, and ``most_local`` then also caps what each message may spend by itself. ``k`` is the
-    inverse of the share of a user's own messages among all: at least 1, and at least 2 if delta is
-    positive.
+    inverse of the share of a user's own messages among all: at least 1, or 2 if delta is positive.
     """
     eps, small, cap = _guarantee(epsilon, delta, most_local)
     alone = local_gamma(eps, number("k", k, low=1))

@@ -309,8 +309,7 @@ class PrivateSum(PrivateAggregation):
         Order q of the group, above n p. A sum that wraps around gives a wrong result and costs no
         privacy. By default the smallest power of two at which the noisy sum wraps around with
         probability at most 2^-40 and this adds at most a thousandth of the noise's variance to the
-        mean squared error; with ``analysis="ghazi2020"``, which is proved for primes only, the next
-        prime.
+        mean squared error; with ``analysis="ghazi2020"``, proved for primes only, the next prime.
     messages, analysis, shuffler, clear_share, corrupt_shufflers
         As in `SecureSum`; by default the fewest messages that prove (epsilon, delta).
     reserve : float
@@ -507,8 +506,7 @@ class PrivateVectorSum(PrivateAggregation):
         smallest power of two at which rounding adds at most 1 % to the variance of the noise, and
         its effect on sensitivities adds at most 1 % to the standard deviation.
     modulus : int, optional
-        Order q of each coordinate's group, above n precision; by default as in `ikos.PrivateSum`,
-        per coordinate.
+        Order q of each coordinate's group, above n precision; by default as in `ikos.PrivateSum`.
     layout : {"separate", "group"}
         As in `SecureVectorSum`.
     sensitivity : Sensitivity, optional

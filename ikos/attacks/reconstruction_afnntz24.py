@@ -8,8 +8,7 @@ with messages of dummies whose vectors average to zero (Proposition 2.4).
 
 The attack ends with a set, not with a vector. It gains something if the set is so small that a
 vector that no user has is much further from it: at most C(n k, k) r^d of the unit ball is within r
-of the set. So about d / log n messages are needed (:ref:`proof-bounds`). `SplitSum` is a protocol
-to attack.
+of the set. So about d / log n messages are needed (:ref:`proof-bounds`). `SplitSum` is a target.
 """
 
 from __future__ import annotations

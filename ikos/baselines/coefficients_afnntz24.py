@@ -416,8 +416,7 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
             f"{float(g):.4g}",
             f"AFNNTZ24, Algorithm 3; GKMPS21, {{how}}; {sampled}KOV15, Theorem 3.3, "
             f"{self.coefficients:,} coefficients",
-            # For a user whose coefficients are all the largest; with precision 1 about half of them
-            # are 0.
+            # For a user whose coefficients are all the largest; with precision 1 about half are 0.
             float(g),
             (2 * p * self.coefficients - 1).bit_length(),
             reports=reports(self.releases),

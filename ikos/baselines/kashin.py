@@ -158,8 +158,7 @@ class KashinFrame:
         -------
         (k, D) ndarray of float
             ``vectors`` maps them to x up to about 1e-15 of the radius, and none is larger than
-            ``radius * largest`` in absolute value. ValueError for a vector for which none are
-            found.
+            ``radius * largest`` in absolute value. ValueError for a vector without any.
         """
         ball = Ball(self.dimension, radius)  # type: ignore[arg-type]
         given = ball.values(x)

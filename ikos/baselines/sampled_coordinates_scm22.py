@@ -69,8 +69,7 @@ class SampledCoordinates(Baseline):
     sampling : {"stratified", "uniform"}
         "stratified" cuts the coordinates into t runs of about equal length, and a user draws one of
         each run; each run has its own shuffler. "uniform" draws t without replacement, as in the
-        paper, for one shuffler; it takes far more random answers. Both are the same for one
-        message.
+        paper, for one shuffler; it takes far more random answers. They agree for one message.
     parameters : {"exact", "published"}
         "published" takes the paper's probability of a random answer (for t = 1 that of Section 4.5,
         else of Theorem 4.1), and its k if ``precision`` is None. The guarantee is then what is

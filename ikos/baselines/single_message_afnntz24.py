@@ -42,8 +42,7 @@ def _worst_variance(levels: int, gamma: float) -> float:
 
     For a coordinate m = i + f steps up, 0 <= f <= 1, the answer has variance ((1-g) f (1-f) + g r
     (r+2) / 12 + g (1-g) (m - r/2)^2) / (1-g)^2. In each cell this is concave in f, and it is
-    largest in the last cell, at f = (1 + g (r-2)) / (2 (1-g)), or at f = 1 if that is beyond the
-    end.
+    largest in the last cell, at f = (1 + g (r-2)) / (2 (1-g)), or at f = 1 if it exceeds 1.
     """
     r, g = levels, gamma
     start = r / 2 - 1
@@ -142,8 +141,7 @@ class SingleMessageGrid(Baseline):
     domain : Box or Ball
         The set of the vectors, of at most 40 coordinates. A ball is put into the smallest box.
     levels : int, optional
-        Steps r of each coordinate; by default the number with the smallest error that a search
-        finds.
+        Steps r of each coordinate; by default those of the smallest error that a search finds.
 
     Attributes
     ----------

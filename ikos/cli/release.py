@@ -136,8 +136,7 @@ class Source:
 class Rule:
     """Checks of values before they are encoded, also applied by workers of a cluster.
 
-    With ``exact``, values are integers of any size, and their excess over the lower bound is
-    returned.
+    With ``exact``, values are integers of any size, returned less the lower bound.
     """
 
     lower: float | int

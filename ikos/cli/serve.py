@@ -38,8 +38,7 @@ def command() -> None:
     """Run a party of one task or several, until Ctrl-C or SIGTERM.
 
     The folders are made by 'ikos task new', and keep what the party collects: a party that was
-    killed resumes when it is restarted. It logs to standard error; there is no result, and no
-    --json.
+    killed resumes when it is restarted. It logs to standard error; there is no --json.
     """
 
 

@@ -353,8 +353,7 @@ def submit_many(
         Within the task's bounds. Not used for clients whose report was made before.
     store : Path, optional
         As for `Client`. Repeating the call resumes it: it sends reports that were begun, unchanged,
-        and nothing that all parties have. Without it, reports begun before a call ends early are
-        lost.
+        and nothing that all parties have. Without it, reports begun are lost if a call ends early.
     connections : int
         How many clients send at once.
     ca, patience, max_epsilon, max_delta

@@ -62,8 +62,7 @@ class TimedProtocol(H11Protocol):
     """A uvicorn connection with deadlines and a limit on requests.
 
     uvicorn ends a connection that stays idle after an answer was read, but waits forever for the
-    first request, the rest of one, or a reader. ``waiting`` contains this connection while it
-    waits.
+    first request, the rest of one, or a reader. ``waiting`` holds it while it waits.
     """
 
     def __init__(self, waiting: Waiting, *arguments: Any) -> None:

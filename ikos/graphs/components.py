@@ -66,8 +66,7 @@ BACKENDS = tuple(_LABELS)
 class Components:
     """For each graph: its components, the users in the largest and smallest, and the users alone.
 
-    Without a clear share a component has equally many left and right copies; its size is that
-    number.
+    Without a clear share a component has as many left as right copies; its size is that number.
     """
 
     counts: NDArray[np.int64]

@@ -157,8 +157,7 @@ def collision_probability(n: int, m: int, q: int, *, shuffler: str = "parallel")
 
     Examples
     --------
-    Two users who send two messages each: an average of q^(C-4), where C = 2 for one permutation of
-    four.
+    Two users with two messages each: an average of q^(C-4), with C = 2 for one permutation of four.
 
     >>> collision_probability(2, 2, 3)
     Fraction(1, 18)
