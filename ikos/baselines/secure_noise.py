@@ -93,7 +93,7 @@ class NoiseOverSecureSum(NumberBaseline):
         d)-private and their views of equal sums are within total variation 2^-sigma, then the view
         is (epsilon, d + (1 + e^epsilon) 2^-sigma)-private. What further honest users send is
         attributed to the adversary. ``messages.delta`` is (1 + e^epsilon) 2^-sigma, rounded up; 1.0
-        if a given number of messages proves nothing. A lone honest value is the sum: noise hides it.
+        if a given number of messages proves nothing. One honest value is the sum: noise hides it.
         """
         users = (self.min_honest, self.min_honest)
         how: dict[str, Any] = {
