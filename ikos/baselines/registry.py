@@ -524,7 +524,7 @@ def _measured(row: object) -> tuple[SumProtocol, bool]:
     """Return a protocol, and whether a run draws how often each message is sent."""
     if isinstance(row, ComparisonRow):
         if row.protocol is None:
-            raise ValueError(f"row must be of a protocol that there is, got none: {row.reason}")
+            raise ValueError(f"row must have a protocol, got none: {row.reason}")
         return row.protocol, row.spec.counted
     if isinstance(row, type) or not isinstance(row, SumProtocol):  # a class has all members, too
         raise TypeError(

@@ -270,8 +270,8 @@ class Analyzer(Endpoint):
                 unopened += 1
         if unopened:
             raise self._stop(
-                f"of the envelopes of shuffler {party} {unopened:,} do not open, or are there "
-                "twice; nothing is released, and no one can tell whose they are"
+                f"{unopened:,} envelopes of shuffler {party} do not open or are duplicates; "
+                "nothing is released, and no one can tell whose they are"
             )
         return np.array(shares, group.dtype)
 
@@ -302,7 +302,7 @@ class Analyzer(Endpoint):
 def _told(answer: ShufflerStatus | OSError) -> ShufflerStatus | str:
     if isinstance(answer, OSError):
         unexpected = isinstance(answer, UnexpectedAnswer)
-        return "answers something else" if unexpected else "does not answer"
+        return "sent an unexpected answer" if unexpected else "does not answer"
     return answer
 
 

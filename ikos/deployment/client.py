@@ -319,7 +319,7 @@ def send_part(
     )
     if response.status_code in (200, 201):
         if response.content:  # a page from a proxy: nothing was kept
-            raise RemoteError(f"{who} answers something else")
+            raise RemoteError(f"{who} sent an unexpected answer")
         return
     name, detail = problem_of(response)
     if response.status_code in _AGAIN:

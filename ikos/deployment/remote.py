@@ -101,7 +101,7 @@ def exchange(
                 read += piece
                 if len(read) > max(limit, _ANSWER):
                     if response.is_success:
-                        raise UnexpectedAnswer(f"{who} answers too much")
+                        raise UnexpectedAnswer(f"{who} sent too long an answer")
                     break
             kind = {"Content-Type": response.headers.get("Content-Type", "")}
             return httpx.Response(response.status_code, headers=kind, content=bytes(read))
@@ -119,7 +119,7 @@ def _failure(who: str, error: httpx.HTTPError) -> RemoteError:
         return Untrusted(f"{who}: its certificate cannot be verified (see --ca): {why}")
     words = "the connection broke"
     if isinstance(found, ssl.SSLError):
-        words = "it speaks no TLS that is understood"
+        words = "its TLS is not understood"
     elif isinstance(found, socket.gaierror):
         words = "no such host"
     elif isinstance(error, httpx.TimeoutException):
@@ -144,7 +144,7 @@ def _read(kind: type[_T], response: httpx.Response, who: str) -> _T:
     try:
         return kind.model_validate_json(response.content)
     except ValidationError:
-        raise UnexpectedAnswer(f"{who} answers something else") from None
+        raise UnexpectedAnswer(f"{who} sent an unexpected answer") from None
 
 
 class _RemoteParty:
@@ -179,7 +179,7 @@ class _RemoteParty:
         found = _read(kind, self._ask(method, path, **how), self._who)
         mine = (found.task, found.party) == (self._task.name, self._party)
         if not mine or found.reports > self._task.users:
-            raise UnexpectedAnswer(f"{self._who} answers something else")
+            raise UnexpectedAnswer(f"{self._who} sent an unexpected answer")
         return found
 
 
@@ -219,7 +219,7 @@ class RemoteShuffler(_RemoteParty):
         """Return bytes; a page from a proxy instead is an error."""
         response = self._ask("GET", path, limit=limit)
         if response.headers["Content-Type"] != "application/octet-stream":
-            raise UnexpectedAnswer(f"{self._who} answers something else")
+            raise UnexpectedAnswer(f"{self._who} sent an unexpected answer")
         return response.content
 
 

@@ -313,7 +313,7 @@ class TestAsked:
             type(open_.analyzer), "status", lambda self: real(self).model_copy(update=long)
         )
         said = refused("task", "status", small)
-        assert said == "the analyzer at http://127.0.0.1:9000 answers too much"
+        assert said == "the analyzer at http://127.0.0.1:9000 sent too long an answer"
 
     def test_authorities_that_are_none(self, refused, small, tmp_path):
         assert re.fullmatch(
