@@ -145,7 +145,7 @@ class CentralDiscreteLaplace(Curator):
         )
 
     def error(self, users: int) -> SumError:
-        """Return the error from noise and rounding."""
+        """Return bounds on the error from noise and rounding."""
         users = validate_users(users, self.n)
         noise = NoiseLaw(self.epsilon / self.precision, Fraction(1))
         return NoisySum(noise, self.precision, users, self.domain.width).error()
@@ -283,7 +283,7 @@ class CentralGaussian(Curator):
         )
 
     def error(self, users: int) -> SumError:
-        """Return the error from noise and rounding.
+        """Return bounds on the error from noise and rounding.
 
         Discrete Gaussian noise is subgaussian with its parameter as proxy, which also bounds its
         variance (CKS20, Section 2.2); each user's rounding is within an interval of one step.
@@ -355,7 +355,7 @@ class LocalLaplace(NumberBaseline):
         return Fraction(1, math.ceil(FINE / self.epsilon))
 
     def error(self, users: int) -> SumError:
-        """Return the error from all users' noise and rounding."""
+        """Return bounds on the error from all users' noise and rounding."""
         users = validate_users(users, self.n)
         noise = NoiseLaw(self._rate, Fraction(users))
         return NoisySum(noise, FINE, users, self.domain.width).error()

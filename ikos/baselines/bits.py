@@ -59,7 +59,7 @@ class BitProtocol(NumberBaseline):
         return int(self._below(view, "bits", 2)[0].sum(dtype=np.int64))
 
     def error(self, users: int) -> SumError:
-        """Return the error from all responses and rounding.
+        """Return bounds on the error from all responses and rounding.
 
         All of a user's bits but one are certain, and one is drawn at random, to round the value.
         With g = gamma/2, a certain bit's response has variance g (1 - g), and a random one's at
@@ -428,7 +428,7 @@ class SampleAndThreshold(NumberBaseline):
         )
 
     def error(self, users: int) -> SumError:
-        """Return the error of the sum, suppression included.
+        """Return bounds on the error of the sum, suppression included.
 
         It also holds for fewer users than n: zeros change nothing.
         """

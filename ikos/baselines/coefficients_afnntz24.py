@@ -423,7 +423,7 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
         )
 
     def error(self, users: int) -> SumError:
-        """Return the error from noise, rounding and sampling together."""
+        """Return bounds on the error from noise, rounding and sampling together."""
         users = validate_users(users, self.n)
         law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
         return self._error(law, users, float(self.sampling))
@@ -600,7 +600,7 @@ class KashinPrivateSum(CoefficientSums):
         return Zq(self.modulus)
 
     def error(self, users: int) -> SumError:
-        """Return the error from noise, rounding and wrap-around together."""
+        """Return bounds on the error from noise, rounding and wrap-around together."""
         users = validate_users(users, self.n)
         law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
         chance = law.tail_bound(Fraction(self.modulus - users * self.precision, 2))

@@ -381,7 +381,7 @@ class CorrelatedNoise(Flooded):
         )
 
     def error(self, users: int) -> SumError:
-        """Return the error from noise and rounding."""
+        """Return bounds on the error from noise and rounding."""
         users = validate_users(users, self.n)
         law = NoiseLaw(self.noise.central, Fraction(users, self.min_honest))
         rounded = not self.integers

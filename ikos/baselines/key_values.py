@@ -180,7 +180,7 @@ class KeyValueBaseline(Baseline):
         self._claim(text, theorem, *conditions, influence=influence, sent=(1, bits), local=local)
 
     def error(self, users: int) -> SumError:
-        """Return the error of a sum over this many users, by exact variances."""
+        """Return bounds on the error of a sum over this many users, by exact variances."""
         users = validate_users(users, self.n)
         each = self.variances
         d, s = self.domain.dimension, self.domain.sparsity

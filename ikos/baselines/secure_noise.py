@@ -124,7 +124,7 @@ class NoiseOverSecureSum(NumberBaseline):
         return self.secure_sum.q
 
     def error(self, users: int) -> SumError:
-        """Return the error from noise, rounding and wrap-around."""
+        """Return bounds on the error from noise, rounding and wrap-around."""
         users = validate_users(users, self.n)
         noise, width = self._law(users), self.domain.width
         return NoisySum(noise, self.precision, users, width, self.modulus).error()
