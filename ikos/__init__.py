@@ -1,18 +1,18 @@
 """Secure and private aggregation in the shuffle model.
 
-Many users each hold a number. Each splits it into random shares that add up to it modulo q,
-shufflers mix all users' shares, and an analyzer adds them up and learns the sum. With noise
+Many users each hold a number. Each splits it into random shares that add up to it modulo q;
+shufflers mix the shares of all users, and an analyzer learns the sum by adding them up. With noise
 shares that add up to exactly discrete Laplace noise, the sum is differentially private, and no
 single party is trusted to add the noise.
 
-- `message_count`, `security_level`, `private_message_count`: how many messages are enough.
+- `message_count`, `security_level`, `private_message_count`: how many messages suffice.
 - `SecureSum`, `PrivateSum`: run the protocols.
-- `ikos.counts`: more about messages, users and budgets.
+- `ikos.counts`: numbers of messages, users and budgets.
 - `ikos.statistics`: means, variances, counts and histograms.
 - `ikos.graphs`: the random graphs behind the bounds, to sample and to verify.
-- `ikos.baselines`, `ikos.accounting`: other protocols for sums, and their guarantees.
-- `ikos.vectors`: sums of vectors, and the protocols of the literature for them.
-- `ikos.attacks`: measurements of what an adversary can do.
+- `ikos.baselines`, `ikos.accounting`: other protocols for sums, and privacy accountants.
+- `ikos.vectors`: sums of vectors, and published protocols for them.
+- `ikos.attacks`: measures what an adversary can do.
 - `ikos.noise`: the exact samplers. `ikos.testing`: reproducible randomness, not private.
 """
 
@@ -85,13 +85,13 @@ _NAMES = {
     "shuffling": ("View",),
     "vectors": ("Ball", "Box", "PrivateVectorSum", "SecureVectorSum"),
 }
-"""The modules of the names above; they are imported on first use, so that a program starts fast."""
+"""The modules of the names above, imported on first use so that a program starts fast."""
 
 
-if not TYPE_CHECKING:  # type checkers know all names from above, and find misspelled ones
+if not TYPE_CHECKING:  # type checkers know all names from above and find misspelled ones
 
     def __getattr__(name: str) -> Any:
-        """Import a name, or a module."""
+        """Import a name or a module."""
         for module, names in _NAMES.items():
             if name in names:
                 globals()[name] = found = getattr(importlib.import_module(f"ikos.{module}"), name)

@@ -7,7 +7,7 @@ from typing import TypedDict
 
 
 class SumOptions(TypedDict, total=False):
-    """Those of `ikos.PrivateSum` that go with any values."""
+    """Options of `ikos.PrivateSum` that apply to any values."""
 
     precision: int | None
     modulus: int | None
@@ -21,13 +21,13 @@ class SumOptions(TypedDict, total=False):
 
 
 class MeanOptions(SumOptions, total=False):
-    """Those of `ikos.PrivateSum` that go with values within bounds."""
+    """Options of `ikos.PrivateSum` that apply to values within bounds."""
 
     integers: bool
 
 
 class VectorSumOptions(SumOptions, total=False):
-    """Those of `ikos.vectors.PrivateVectorSum` that go with columns."""
+    """Options of `ikos.vectors.PrivateVectorSum` that apply to columns."""
 
     layout: str
     releases: int

@@ -1,8 +1,8 @@
 """Checks of arguments, shared by all public functions.
 
-Each returns the value in the type that the caller computes with, or raises a ``TypeError`` (wrong
-kind) or ``ValueError`` (out of range) that names the parameter and quotes the value. Of people's
-data, messages say where a value is and never what it is: errors end up in logs.
+Each check returns the value in the type that the caller computes with, or raises a ``TypeError``
+(wrong kind) or ``ValueError`` (out of range) that names the parameter and quotes the value. For
+people's data, messages give a value's position and never the value: errors end up in logs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 def quote(value: object) -> str:
-    """Return ``value`` as an error message shows it, in a short line."""
+    """Return a short line that shows ``value`` in an error message."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
         return f"an integer of {value.bit_length()} bits"
     if isinstance(value, Fraction) and max(map(int.bit_length, value.as_integer_ratio())) > 4096:
@@ -41,7 +41,7 @@ def printable(text: str) -> str:
 
 
 def _decimal(value: Fraction) -> str:
-    """Return a rational as the decimal that it was given as, if it was one."""
+    """Return a rational as the decimal that its float prints, if they are equal."""
     if value.denominator == 1:
         return str(value)
     text = repr(float(value)) if abs(value) < 1 << 1000 else "0"
@@ -49,7 +49,7 @@ def _decimal(value: Fraction) -> str:
 
 
 def integer(name: str, value: object, *, low: int | None = None, high: int | None = None) -> int:
-    """Return ``value`` as a Python ``int`` within ``[low, high]``; numpy integers are integers."""
+    """Return ``value`` as a Python ``int`` within ``[low, high]``; numpy integers are allowed."""
     if isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be an integer, got the boolean {value!r}")
     try:
@@ -119,7 +119,7 @@ def flag(name: str, value: object) -> bool:
 
 
 def reject_masked(name: str, x: _T) -> _T:
-    """Return ``x``, refusing masked values, which would be used as they are; in lists, too."""
+    """Return ``x``; refuse masked values, also in lists, because masks would be ignored."""
     if isinstance(x, (list, tuple)) and any(
         issubclass(kind, (np.ma.MaskedArray, list, tuple)) for kind in set(map(type, x))
     ):
@@ -147,7 +147,7 @@ def array(name: str, x: object) -> NDArray[Any]:
 
 
 def doubles(name: str, x: object) -> NDArray[np.float64]:
-    """Return an array of real numbers as doubles; numbers too large for one become infinite."""
+    """Return an array of real numbers as doubles; those too large for a double become infinite."""
     given = array(name, x)
     if given.dtype.kind not in "iuf":
         raise TypeError(f"{name} must hold real numbers, got an array of {given.dtype}")
@@ -156,16 +156,16 @@ def doubles(name: str, x: object) -> NDArray[np.float64]:
 
 
 def real(name: str, x: object, first: int = 0) -> NDArray[Any]:
-    """Return ``x`` as an array of real numbers, whose indices in messages begin at ``first``.
+    """Return ``x`` as an array of real numbers; messages count its entries from ``first``.
 
-    Booleans are 0 and 1, and decimals and fractions may be integers.
+    Booleans are 0 and 1; decimals and fractions that are whole count as integers.
     """
     given = array(name, x)
     if given.dtype.kind in "iuf":
         return given
     if given.dtype.kind == "b":
         return given.astype(np.uint8)
-    # the entries before they became an array, in which one text turns numbers into texts
+    # the entries before conversion: a single text would turn all numbers of an array into texts
     entries = x if isinstance(x, np.ndarray) else np.asarray(x, dtype=object)
     found = np.empty(entries.shape, dtype=object)
     for index, value in np.ndenumerate(entries):
@@ -181,7 +181,7 @@ def real(name: str, x: object, first: int = 0) -> NDArray[Any]:
 
 
 def whole_number(value: Any) -> int | None:
-    """Return the integer that an entry of an array of objects is, if it is one."""
+    """Return the integer equal to an entry of an object array, or None."""
     if isinstance(value, np.bool_):
         return int(value)
     with suppress(TypeError):
@@ -194,7 +194,7 @@ def whole_number(value: Any) -> int | None:
 
 
 def vector(name: str, x: object, values: NDArray[Any]) -> NDArray[Any]:
-    """Return the array that ``x`` is if it has one value per user; a frame may have one column."""
+    """Return ``x`` as an array of one value per user; a data frame may have one column."""
     if values.ndim == 2 and values.shape[1] == 1 and hasattr(x, "columns"):
         return values[:, 0]
     if values.ndim != 1:
@@ -205,7 +205,7 @@ def vector(name: str, x: object, values: NDArray[Any]) -> NDArray[Any]:
 
 
 def validate_users(users: object, n: int) -> int:
-    """Return a number of users from 1 to n; n for ``None``."""
+    """Return a number of users from 1 to n; ``None`` means n."""
     return n if users is None else integer("users", users, low=1, high=n)
 
 

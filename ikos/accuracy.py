@@ -1,7 +1,7 @@
 """How far a private sum is from the truth: the distribution of its noise, tails, intervals.
 
-Everything here is in units of the encoding, where a user's value is an integer in {0..p}, and
-concerns accuracy alone; privacy never rests on it. Tail bounds are upper bounds.
+All quantities are in units of the encoding, where a user's value is an integer in {0..p}, and
+concern accuracy alone; privacy never rests on them. Tail bounds are upper bounds.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ WRAP_SHARE = 1e-3
 TINY = 1e-300
 _GRID = 1 << 14
 _TRUSTED = 1e-9
-_LARGEST_QUANTILE = 1e15  # above it nothing is computed in doubles
-_FAR = 1 << 1000  # a distance that doubles hold, and as much as any
+_LARGEST_QUANTILE = 1e15  # above it, nothing is computed in doubles
+_FAR = 1 << 1000  # a distance that doubles hold and that stands for any larger one
 
 
 def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> float:
-    """Return t with P[abs(error) > t] <= miss, from a bound of the moment generating function.
+    """Return t with P[abs(error) > t] <= miss, from a bound on the moment generating function.
 
     ``log_mgf`` bounds ln E exp(h error) and ln E exp(-h error), for 0 < h < ``largest``. Every h
-    gives a bound, (log_mgf(h) + ln(2 / miss)) / h. As ``log_mgf`` is convex, these have a single
-    minimum, which is found on a grid and refined.
+    gives a bound, (log_mgf(h) + ln(2 / miss)) / h. As ``log_mgf`` is convex, these bounds have a
+    single minimum, which is found on a grid and refined.
     """
-    from scipy import optimize  # takes a second to import, which a release need not wait for
+    from scipy import optimize  # the import takes a second, which a release need not spend
 
     wanted = math.log(2 / miss)
 
@@ -76,17 +76,17 @@ class Noise(ABC):
 
     @abstractmethod
     def log_mgf(self, theta: float) -> mpfr:
-        """Return ln E exp(theta noise) for 0 < theta < ``rate``, by operations of gmpy2."""
+        """Return ln E exp(theta noise) for 0 < theta < ``rate``, computed in gmpy2."""
 
     @property
     def _largest(self) -> float:
-        """A double below the rate by a part of 1e-12: at it, differences lose 40 bits."""
+        """A double below the rate by a relative 1e-12: differences from the rate lose 40 bits."""
         return round_down(self.rate) * (1 - 1e-12)
 
     def log_tail_bound(self, distance: float | Fraction) -> float:
         """Return ln of twice Chernoff's bound on P[noise >= distance], rounded up; at most 0.
 
-        Every theta gives a bound: a good one is found in doubles, and its bound computed again.
+        Every theta gives a bound: a good theta is found in doubles, and its bound recomputed.
         """
         from scipy import optimize
 
@@ -101,7 +101,7 @@ class Noise(ABC):
         theta = float(found.x)
         fallen = Fraction(theta) * t
         with gmpy2.context(precision=300):
-            # 2^-100 is far above the errors
+            # 2^-100 far exceeds the errors
             grown = self.log_mgf(theta) * (1 + mpfr(2) ** -100) + mpfr(2) ** -100
             bound = gmpy2.const_log2() + grown
             bound -= mpfr(fallen.numerator) / fallen.denominator * (1 - mpfr(2) ** -100)
@@ -111,7 +111,7 @@ class Noise(ABC):
     def tail_bound(self, distance: float | Fraction) -> float:
         """Bound P[noise <= -distance or noise > distance], for any real distance; rounded up.
 
-        This is the probability outside of the analyzer's window, which holds one of its two ends.
+        This is the probability of leaving the analyzer's window, which contains one of its ends.
         """
         with gmpy2.context(gmpy2.ieee(64), round=gmpy2.RoundUp):
             return float(gmpy2.exp(self.log_tail_bound(distance)))
@@ -119,9 +119,9 @@ class Noise(ABC):
     def half_width(self, miss: float, users: int) -> float:
         """Return t with P[abs(noise + rounding error) > t] <= miss, by Chernoff's bound.
 
-        Rounding errors of ``users`` are independent, centred and each within an interval of length
-        1, so that their sum R has E exp(h R) <= exp(h^2 users / 8) (Hoeffding's lemma); 0 users
-        where nothing was rounded.
+        The rounding errors of ``users`` are independent, centred and each within an interval of
+        length 1, so their sum R has E exp(h R) <= exp(h^2 users / 8) (Hoeffding's lemma). ``users``
+        is 0 if nothing was rounded.
         """
         return chernoff(lambda h: float(self.log_mgf(h)) + h * h * users / 8, miss, self._largest)
 
@@ -130,8 +130,9 @@ class Noise(ABC):
 class NoiseLaw(Noise):
     """The difference of two independent Polya(shape, exp(-rate)) variables.
 
-    ``rate`` is the inverse scale, epsilon / p, and ``shape``, at least 1, users present over users
-    whose noise makes one discrete Laplace variable; with shape 1 it is discrete Laplace.
+    ``rate`` is the inverse scale, epsilon / p. ``shape``, at least 1, is the number of users
+    present over the number whose noise makes one discrete Laplace variable; at 1, the noise is
+    discrete Laplace.
     """
 
     rate: Fraction
@@ -155,9 +156,9 @@ class NoiseLaw(Noise):
     def log_tail_bound(self, distance: float | Fraction) -> float:
         """Return ln of the bound of `tail_bound`, rounded up; at most 0.
 
-        Of discrete Laplace noise, outside of (-t, t] there is alpha^t for integers t, and
-        2 alpha^(t + 1/2) / (1 + alpha) <= alpha^t halfway between two (BBGN20, Section 5.3). At
-        any other distance there is at most as much as at the multiple of 1/2 below.
+        Discrete Laplace noise is outside (-t, t] with probability alpha^t for integers t, and 2
+        alpha^(t + 1/2) / (1 + alpha) <= alpha^t halfway between two (BBGN20, Section 5.3). At any
+        other distance, the probability is at most that at the multiple of 1/2 below.
         """
         if self.shape == 1:
             halves = max(0, math.floor(2 * Fraction(min(distance, _FAR))))
@@ -169,13 +170,13 @@ class NoiseLaw(Noise):
         return min(super().half_width(miss, users), self._tilted(miss, users))
 
     def _tilted(self, miss: float, users: int) -> float:
-        """Return a half width from the noise's survival function; infinite where it says nothing.
+        """Return a half width from the noise's survival function, or infinity if it gives none.
 
-        That function S is log-concave (shape >= 1), so S(t - R) is at most S(t) exp(h R) with h the
-        slope of -log S at t; hence P[noise + R > t] <= S(t) exp(h^2 users / 8), up to one step of
-        the lattice. For shape 1, S is geometric and the bound closed. For larger shapes it is
-        computed on a lattice of cells of width w: A - B is at most w (floor(A/w) - floor(B/w)) + w,
-        and floors of log-concave variables are log-concave.
+        The survival function S is log-concave (shape >= 1), so S(t - R) is at most S(t) exp(h R)
+        with h the slope of -log S at t; hence P[noise + R > t] <= S(t) exp(h^2 users / 8), up to
+        one step of the lattice. For shape 1, S is geometric and the bound is in closed form. For
+        larger shapes it is computed on a lattice of cells of width w: A - B is at most w
+        (floor(A/w) - floor(B/w)) + w, and floors of log-concave variables are log-concave.
         """
         s = self._s
         if self.shape == 1:
@@ -192,7 +193,7 @@ class NoiseLaw(Noise):
         low, high = 0, 1
         while True:
             if high > survival.size or self._survival(high) < _TRUSTED:
-                return math.inf  # from here on the slope would be that of rounding errors
+                return math.inf  # from here on, the slope would only reflect rounding errors
             if enough(high):
                 break
             low, high = high, 2 * high
@@ -203,7 +204,7 @@ class NoiseLaw(Noise):
 
     @cached_property
     def _grid(self) -> tuple[int, NDArray[Any], NDArray[Any]]:
-        """Return a cell width w and the probabilities and survival of floor(Polya / w), 0.. ."""
+        """Return a cell width w, the probabilities of floor(Polya / w), and its survival."""
         from scipy import stats
 
         law = stats.nbinom(float(self.shape), -math.expm1(-self._s))
@@ -217,16 +218,16 @@ class NoiseLaw(Noise):
         """Return P[D > cells] for the difference D of two such floors, cells >= 0."""
         _, pmf, survival = self._grid
         above = survival[cells + 1 :][: pmf.size]
-        return float(np.dot(pmf[: above.size], above)) + 1e-15  # and what the grid leaves out
+        return float(np.dot(pmf[: above.size], above)) + 1e-15  # 1e-15 for what the grid leaves out
 
 
 def default_precision(epsilon: Fraction, parties: int) -> int:
     """Return the smallest precision that keeps the rounding error's share of the noise small.
 
-    Rounding n users adds a variance of at most n/4 in encoding units, the noise one of
-    2 alpha / (1 - alpha)^2 = 1 / (cosh s - 1) for each ``parties`` of them, s = epsilon / p. The
-    smallest p with rounding at most 1 % of noise is epsilon / arccosh(1 + 0.04 / parties), about
-    3.5 epsilon sqrt(parties).
+    Rounding n users adds a variance of at most n/4 in encoding units, and the noise adds 2 alpha /
+    (1 - alpha)^2 = 1 / (cosh s - 1) for every ``parties`` users, with s = epsilon / p. The smallest
+    p at which rounding adds at most 1 % of the noise is epsilon / arccosh(1 + 0.04 / parties),
+    about 3.5 epsilon sqrt(parties).
     """
     # arccosh(1 + x) as 2 arcsinh(sqrt(x / 2)), which loses no digits at small x
     rate = 2 * math.asinh(math.sqrt(4 * ROUNDING_SHARE / parties / 2))
@@ -236,8 +237,8 @@ def default_precision(epsilon: Fraction, parties: int) -> int:
 def default_modulus(users: int, precision: int, law: Noise) -> int:
     """Return the smallest power of two at which a sum wraps around with probability <= 2^-40.
 
-    What wrap-around adds to the mean squared error, at most q^2 times its probability, is also at
-    most a thousandth of the noise's variance. It makes a wrong result and costs no privacy.
+    Wrap-around adds to the mean squared error at most q^2 times its probability; this, too, is kept
+    to at most a thousandth of the noise's variance. It makes a result wrong and costs no privacy.
     """
     q = 1 << (users * precision).bit_length()
     most = math.log(WRAP_SHARE * max(law.variance, TINY))
@@ -257,8 +258,8 @@ def standard_error(
 ) -> float:
     """Return a bound on the root mean squared error of a sum, in units of one user's range.
 
-    Noise, randomized rounding (at most 1/4 of a squared step for each user), and wrap-around: an
-    estimate that wrapped is wrong by at most q steps. A ``modulus`` of None is without limit.
+    It covers noise, randomized rounding (at most 1/4 of a squared step per user) and wrap-around:
+    an estimate that wrapped is off by at most q steps. A ``modulus`` of None means no wrap-around.
     """
     wrap = 0.0
     if modulus is not None:

@@ -1,4 +1,4 @@
-"""Domains in general, and public bounds of numbers, which map data to [0, 1] and results back."""
+"""Domains in general, and public bounds on numbers, which map data to [0, 1] and results back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Bounds", "Domain"]
 MAX_BOUND = 1e100
 
 MAX_INTEGER = 1 << 52
-"""Largest bound of integers: differences of two are exact in doubles."""
+"""Largest bound on integers: differences of two are exact in doubles."""
 
 
 def require(good: NDArray[np.bool_], first: int, what: str) -> None:
@@ -36,14 +36,13 @@ class Domain(ABC):
     @property
     @abstractmethod
     def diameter(self) -> float:
-        """Greatest Euclidean distance of two of its values."""
+        """Greatest Euclidean distance between two of its values."""
 
     @abstractmethod
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
         """Return users' values, (k,) or (k, dimension), checked and in the data's units.
 
-        Arrays of a suitable type are not copied. ``first`` is the number of the first user, for
-        messages.
+        Arrays of a suitable type are not copied. Messages count users from ``first``.
         """
 
     @abstractmethod
@@ -53,7 +52,7 @@ class Domain(ABC):
 
 @dataclass(frozen=True)
 class Bounds(Domain):
-    """An interval that contains every value; public, and not taken from the data.
+    """A public interval that contains every value; it must not be taken from the data.
 
     Parameters
     ----------
@@ -104,7 +103,7 @@ class Bounds(Domain):
     def whole_steps(self, precision: object = None) -> int:
         """Return ``upper - lower``, the precision at which integers are encoded exactly.
 
-        Bounds must be integers up to 2^52, and ``precision`` this or None.
+        The bounds must be integers up to 2^52, and ``precision`` must be their difference or None.
         """
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if not bound.is_integer() or abs(bound) > MAX_INTEGER:
@@ -121,14 +120,14 @@ class Bounds(Domain):
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[np.float64]:
         """Return values, (k,), as doubles, checked and in the data's units.
 
-        Booleans are 0 and 1, and decimals and fractions may be integers; NaN is outside. A data
-        frame may have one column.
+        Booleans are 0 and 1; decimals and fractions that are whole count as integers; NaN is
+        outside. A data frame may have one column.
         """
         given = real("x", x, first)
         if given.ndim != 1:
             given = vector("x", x, given)
         values = given.astype(np.float64, copy=False)
-        if values.size and not (  # NaN if there is one, which is not in order with anything
+        if values.size and not (  # NaN if there is one, and NaN fails every comparison
             np.minimum.reduce(values) >= self.lower and np.maximum.reduce(values) <= self.upper
         ):
             inside = (values >= self.lower) & (values <= self.upper)
@@ -138,10 +137,11 @@ class Bounds(Domain):
     def unit(
         self, values: NDArray[np.float64], out: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
-        """Return checked values as parts of the way from ``lower`` to ``upper``.
+        """Return checked values as fractions of the way from ``lower`` to ``upper``.
 
-        The result is in [0, 1], as subtraction and division are monotone in floating point. With
-        memory ``out`` for it, values in [0, 1] already are returned as they are.
+        The results are in [0, 1], as subtraction and division are monotone in floating point. They
+        are written to ``out`` if it is given, except that values in [0, 1] already are returned as
+        they are.
         """
         if out is not None and self.lower == 0 and self.upper == 1:
             return values
@@ -149,12 +149,12 @@ class Bounds(Domain):
         return np.divide(distance, self.upper - self.lower, out=distance)
 
     def total(self, parts: Fraction | float, users: int) -> float:
-        """Return the sum over ``users`` in the data's units from the sum of their parts."""
+        """Return the sum over ``users`` in the data's units, from the sum of their fractions."""
         span = Fraction(self.upper) - Fraction(self.lower)
         return float(users * Fraction(self.lower) + span * Fraction(parts))
 
 
 def whole(values: NDArray[np.float64], first: int = 0) -> NDArray[np.float64]:
-    """Return values, refusing the first that is no integer."""
+    """Return values; refuse the first that is not an integer."""
     require(values == np.floor(values), first, "be an integer with integers=True")
     return values

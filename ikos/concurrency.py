@@ -1,4 +1,4 @@
-"""Long work: its progress, how it is spread over cores, and what Ctrl-C leaves of it."""
+"""Long computations: progress, spreading over cores, and what remains after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from ikos._validation import quote
 __all__ = ["Interrupted"]
 
 Progress = Callable[[int, int], None]
-"""Called with what is done, and with the whole, as work goes on."""
+"""Called with the amounts done and in all, as work goes on."""
 
-_WORKERS = 64  # of an executor that does not say how many it has, such as Dask's
+_WORKERS = 64  # of an executor that does not tell its number of workers, such as Dask's
 
 _T = TypeVar("_T")
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C in the middle of work, with the results that were complete.
+    """Ctrl-C in the middle of a computation, with the results that were complete.
 
     As a `KeyboardInterrupt`, it ends the program if it is not caught.
 
     Parameters
     ----------
     partial : object
-        What the work would have returned for ``done`` parts of it, or None.
+        What the computation would have returned for its first ``done`` parts, or None.
     done, trials : int
-        Parts that were done, and that were asked for; 0 if these were not known yet.
+        Parts that were done and that were asked for; 0 if not known yet.
     what : str
         What the parts are, or when it happened.
     """
@@ -62,10 +62,10 @@ def spread(
     *,
     ahead: int | None = None,
 ) -> Generator[_T, None, None]:
-    """Yield the results of tasks in their order; without an executor, they are computed here.
+    """Yield the results of tasks in order; without an executor, they are computed here.
 
-    At most ``ahead`` tasks (by default four for each worker) are under way, or done while an
-    earlier one is not. At the end, those that have not begun are cancelled.
+    At most ``ahead`` tasks (by default four per worker) are running, or done before an earlier one
+    is. At the end, those that have not begun are cancelled.
     """
     if executor is not None and not callable(getattr(executor, "submit", None)):
         raise TypeError(f"executor must be an Executor or None, got {quote(executor)}")
@@ -88,7 +88,7 @@ def spread(
 
 
 def _first(under_way: deque[Future[_T]]) -> _T:
-    """Return the first result; while it is waited for, it is among those to be cancelled."""
+    """Return the first result; while awaited, it is among the tasks to be cancelled."""
     result = under_way[0].result()
     under_way.popleft()
     return result

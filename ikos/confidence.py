@@ -1,8 +1,8 @@
 """Confidence intervals and tests that are valid at every sample size.
 
-Each is a theorem about n independent draws, for every n. Ends of intervals are computed in floating
-point and moved outwards by more than its errors: a binomial tail has a relative error below 1e-7 up
-to 2^50 draws, and is asked to be a millionth smaller than it must be.
+Each is a theorem about n independent draws, for every n. The ends of intervals are computed in
+floating point and moved outwards by more than the error: a binomial tail has a relative error below
+1e-7 up to 2^50 draws, and is required to be a millionth smaller than necessary.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def clopper_pearson(
 ) -> Interval:
     """Return an interval that contains the probability of an event with at least ``confidence``.
 
-    The event happened in ``successes`` of some independent ``trials``. Each side errs with
+    The event happened in ``successes`` of ``trials`` independent trials. Each side errs with
     probability at most (1 - confidence)/2, also where the interval ends at 0 or 1 (C. J. Clopper,
     E. S. Pearson, *The use of confidence or fiducial limits illustrated in the case of the
     binomial*, Biometrika 26, 1934).
@@ -46,8 +46,8 @@ def clopper_pearson(
     failures = trials - successes
     share = successes / trials
     low, high = 0.0, 1.0
-    # Bisection, because scipy's beta quantiles can be far off. The chance of k or more of n is at
-    # most (e n x / k)^k at probability x, which gives a first bracket.
+    # By bisection, because scipy's beta quantiles can be far off. At probability x, the chance of k
+    # or more of n is at most (e n x / k)^k, which gives a first bracket.
     if successes:
         start = share * math.exp(math.log(tail) / successes - 1)
         low = _last(lambda x: bool(betainc(successes, failures + 1, x) <= goal), start, share)
@@ -125,9 +125,9 @@ def tail_bound(t: float, cells: int) -> float:
 
 
 def p_value_bound(counts: ArrayLike, probabilities: ArrayLike) -> float:
-    """Bound the p-value of a likelihood-ratio test of counts of cells against probabilities.
+    """Bound the p-value of a likelihood-ratio test of cell counts against probabilities.
 
-    Its false-alarm rate is proved for every number of draws, by `tail_bound`.
+    By `tail_bound`, its false-alarm rate is proved for every number of draws.
 
     >>> p_value_bound([495, 505], [0.5, 0.5]), p_value_bound([600, 400], [0.5, 0.5]) < 1e-6
     (1.0, True)

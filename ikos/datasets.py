@@ -1,7 +1,7 @@
 """A small real data set that comes with the package, one row per person.
 
-944 respondents of the 1996 American National Election Study, in the public domain: examples can
-show the truth next to a private estimate. The README in ``ikos/data`` has the source and the
+944 respondents of the 1996 American National Election Study, in the public domain, let examples
+show the truth next to a private estimate. The README in ``ikos/data`` gives the source and the
 meaning of the columns.
 """
 
@@ -19,11 +19,11 @@ from ikos.tables import read_column
 __all__ = ["ANES96_BOUNDS", "anes96_path", "load_anes96"]
 
 ANES96_BOUNDS = {"age": (18.0, 100.0), "tv_news": (0.0, 7.0), "vote": (0.0, 1.0)}
-"""Bounds of each column, taken from its question and not from the answers."""
+"""Bounds on each column, taken from its question and not from the answers."""
 
 
 def anes96_path() -> Path:
-    """Return where the CSV file is.
+    """Return the path of the CSV file.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def anes96_path() -> Path:
 
 
 def load_anes96(column: str) -> NDArray[np.float64]:
-    """Return one column, a value for each of the 944 respondents.
+    """Return one column, one value for each of the 944 respondents.
 
     Parameters
     ----------

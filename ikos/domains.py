@@ -1,6 +1,6 @@
-"""Domains of users' vectors: public, and not taken from the data.
+"""Public domains of users' vectors, not taken from the data.
 
-The guarantee of a protocol is for vectors of its domain only.
+A protocol's guarantee covers only vectors of its domain.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ MAX_DIMENSION = 1 << 20
 """Most coordinates."""
 
 TOLERANCE = 1e-9
-"""Relative excess of a norm that passes as rounding; guarantees for a ball include it."""
+"""Relative excess of a norm that is accepted as rounding; guarantees for a ball include it."""
 
 MAX_RADIUS = 1e99
 """Largest radius of a ball: with the tolerance it is still within the largest bound."""
 
 _BLOCK = 1 << 21
-"""Entries that are checked at a time."""
+"""Entries checked at a time."""
 
 
 class Vectors(Domain):
-    """A set of vectors; NaN is in none."""
+    """A set of vectors, none of which contains NaN."""
 
     @abstractmethod
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
-        """Raise ValueError for the first row that is outside; rows count from ``first``."""
+        """Raise ValueError for the first row outside the domain; rows count from ``first``."""
 
     def _set(self, **checked: Any) -> None:
         """Replace fields by what their checks return."""
@@ -72,9 +72,8 @@ class Box(Vectors):
     Parameters
     ----------
     dimension : int
-        Coordinates.
     lower, upper : float
-        Of each coordinate, as of `ikos.bounds.Bounds`.
+        Bounds on each coordinate, as in `ikos.bounds.Bounds`.
 
     Examples
     --------
@@ -100,7 +99,7 @@ class Box(Vectors):
 
     @property
     def diameter(self) -> float:
-        """Distance of opposite corners."""
+        """Distance between opposite corners."""
         return float(self.bounds.width * np.sqrt(self.dimension))
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
@@ -115,9 +114,8 @@ class Ball(Vectors):
     Parameters
     ----------
     dimension : int
-        Coordinates.
     radius : float
-        Largest norm, at most 1e99. A relative excess of 1e-9 passes as rounding.
+        Largest norm, at most 1e99. A relative excess of 1e-9 is accepted as rounding.
 
     Examples
     --------
@@ -142,7 +140,7 @@ class Ball(Vectors):
 
     @property
     def diameter(self) -> float:
-        """Distance of two opposite vectors of the largest norm."""
+        """Distance between two opposite vectors of the largest norm."""
         return 2 * self.reach
 
     @property
@@ -157,8 +155,8 @@ class Ball(Vectors):
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         require(np.isfinite(rows), first, "be finite")
-        # Scaled first, so that squares neither overflow nor vanish. The relative error of a norm,
-        # d 2^-52, is below the tolerance for every dimension.
+        # Scaled first, so that squares neither overflow nor vanish. For every dimension d, the
+        # relative error of a norm, d 2^-52, is below the tolerance.
         inside = np.linalg.norm(rows / self.radius, axis=1) <= 1 + TOLERANCE
         said = f"have a norm of at most {self.radius:g}; clip it in double precision"
         require(inside, first, said)
@@ -173,7 +171,7 @@ class SparseTernary(Vectors):
     dimension : int
         Coordinates (keys).
     sparsity : int
-        Most entries that are not 0, from 1 to the dimension.
+        Largest number of nonzero entries, from 1 to the dimension.
 
     Examples
     --------
@@ -194,7 +192,7 @@ class SparseTernary(Vectors):
 
     @property
     def diameter(self) -> float:
-        """Distance of two opposite vectors."""
+        """Distance between two opposite vectors."""
         return 2 * float(np.sqrt(self.sparsity))
 
     @property
@@ -220,7 +218,7 @@ class Categories(Vectors):
     Parameters
     ----------
     sizes : sequence of int
-        How many categories each question has, at least one question.
+        Number of categories of each question; at least one question.
 
     Examples
     --------
@@ -248,12 +246,12 @@ class Categories(Vectors):
 
     @property
     def dimension(self) -> int:  # type: ignore[override]
-        """Categories of all questions together."""
+        """Number of categories of all questions together."""
         return sum(self.sizes)
 
     @property
     def diameter(self) -> float:
-        """Distance of two vectors that differ in every answer."""
+        """Distance between two vectors that differ in every answer."""
         return float(np.sqrt(2 * len(self.sizes)))
 
     @property

@@ -1,6 +1,6 @@
 """Values of a domain as integers in {0..p} and back: randomized rounding and recentring.
 
-BBGN20, Section 5.3 and Appendix F. The precision p is an integer: with any other scale the
+BBGN20, Section 5.3 and Appendix F. The precision p must be an integer: with any other scale the
 sensitivity would be its ceiling, and the privacy budget would be exceeded.
 """
 
@@ -24,17 +24,17 @@ from ikos.randomness import RandomSource
 
 MAX_PRECISION = 1 << 52
 _ALL = 53  # random bits that decide a rounding, in all
-_FIRST = 16  # of them, that are drawn at once: all that it takes, but for one value in 2^16
-_NARROW = 18  # bits of a precision up to which there is room for 13 of them next to it in int32
+_FIRST = 16  # of them, drawn at once: they decide all but one value in 2^16
+_NARROW = 18  # bits of a precision up to which int32 has room for 13 random bits next to it
 
 _BLOCK = 1 << 21
 
 _SLACK = Fraction(1, 1 << 50)
-"""A coordinate is scaled to {0..p} in four roundings to doubles, of a part 2^-53 each: within half
-of this times p, which is added to the error of randomized rounding."""
+"""A coordinate is scaled to {0..p} in four roundings to doubles, each with a relative error of
+2^-53: within half of this times p, which is added to the error of randomized rounding."""
 
 _TIGHT = Fraction(99, 100)
-"""How much of the best signal rounding may cost: steps are made so fine."""
+"""Part of the best signal that rounding may cost: steps are chosen this fine."""
 
 
 def encode(
@@ -47,21 +47,21 @@ def encode(
 ) -> NDArray[Any]:
     """Round x p to one of its two neighbouring integers at random, without bias, for p <= 2^52.
 
-    ``x`` holds doubles in [0, 1], or between ``bounds``. The results are in {0..p}, whatever the
-    rounding: the sensitivity is exactly p. The expectation is the double nearest to x p, up to
-    2^-53. They are written to ``out``, of any type that holds p, where it is given.
+    ``x`` holds doubles in [0, 1], or between ``bounds``. The results are always in {0..p}: the
+    sensitivity is exactly p. The expectation is the double nearest to x p, up to 2^-53. Results are
+    written to ``out``, of any type that holds p, if it is given.
 
     Notes
     -----
-    Privacy rests on the range {0..p} alone, which floating point cannot leave. With d digits drawn
+    Privacy rests only on the range {0..p}, which floating point cannot leave. With d digits drawn
     at first, x p 2^d <= p 2^d, a double, and its whole part is a number of at most p with d binary
     digits behind the point. What is added to it is below 1, and p has no digits to carry from.
 
-    It is rounded up when the digits F of its fraction and d random ones, H, carry: F + H >= 2^d, as
-    for F of the 2^d values of H. One further value, F + H = 2^d - 1, is a tie, which 53 - d more
+    A value is rounded up when the digits F of its fraction and d random ones, H, carry: F + H >=
+    2^d, which F of the 2^d values of H do. If F + H = 2^d - 1, there is a tie, which 53 - d more
     random bits decide: up, if they are below the rest of the fraction, which doubles hold exactly.
-    Of the 2^53 values of all bits, those round up that a comparison of 53 random bits with the
-    fraction would.
+    In all, as many of the 2^53 values of the bits round up as when 53 random bits are compared with
+    the fraction.
     """
     result = np.empty(x.size, dtype=np.int64) if out is None else out
     narrow = p.bit_length() <= _NARROW
@@ -100,7 +100,7 @@ def encode(
 
 
 def decode(z: int, users: int, p: int, q: int) -> int:
-    """Return the noisy sum of encodings that a sum modulo q stands for, q > users p.
+    """Return the noisy sum of encodings represented by a sum ``z`` modulo q, q > users p.
 
     The true sum lies in {0..users p}, and sum plus noise most likely in the window of q integers
     around it: z > (users p + q) / 2 becomes z - q.
@@ -110,11 +110,11 @@ def decode(z: int, users: int, p: int, q: int) -> int:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How numbers and vectors become integers in {0..precision} and vectors of them.
+    """How numbers and vectors become integers in {0..precision}.
 
-    ``exact`` says that all values are steps, and none is rounded. ``promise`` bounds the distance
-    of two vectors that a user may have, in the data's units; None if the bounds say all. It is
-    ``promised`` if it does not follow from the domain.
+    ``exact`` says that all values are whole steps, so that none is rounded. ``promise`` bounds the
+    distance between two vectors that a user may have, in the data's units; None if the domain's
+    bounds say all. It is ``promised`` if it does not follow from the domain.
     """
 
     bounds: Bounds
@@ -129,7 +129,7 @@ class Encoding:
         return self.bounds.width / self.precision
 
     def shift(self, dimension: int) -> Shift:
-        """Return how far the replacement of one user moves a sum of encodings, at most."""
+        """Return how far replacing one user moves a sum of encodings, at most."""
         p = self.precision
         if self.promise is None:
             return Shift.within(dimension, None, None, Fraction(p))
@@ -142,7 +142,7 @@ class Encoding:
     def encode(
         self, values: NDArray[Any], rng: RandomSource, dtype: DTypeLike = np.int64
     ) -> NDArray[Any]:
-        """Return checked values of any shape as steps, rounded at random if need be."""
+        """Return checked values of any shape as steps, rounded at random where necessary."""
         flat = values.reshape(-1).astype(np.float64, copy=False)
         steps = np.empty(flat.size, dtype=dtype)
         if self.exact:
@@ -154,10 +154,10 @@ class Encoding:
     def check(self, values: NDArray[Any], first: int = 0) -> None:
         """Refuse values that visibly break a promise; the domain was checked before.
 
-        That values are integers shows for each user. A promised sensitivity is about all vectors
-        that a user might have, and is refuted by two users' own that are further apart. In linf
-        norm all pairs are compared; in others each with the first, so that some may be twice as far
-        apart. ``first`` is the number of the first user.
+        Whether values are integers can be checked for each user. A promised sensitivity is about
+        all vectors that a user might have, and is refuted by two users whose vectors are further
+        apart. In the linf norm all pairs are compared; in other norms each vector is compared with
+        the first, so some pairs may be twice as far apart. Messages count users from ``first``.
         """
         if not (self.exact or self.promised):
             return
@@ -181,9 +181,9 @@ class Encoding:
             self._kept("linf", high[j] - low[j], least, most)
 
     def _kept(self, norm: str, apart: float, one: int, other: int) -> None:
-        """Refuse the vectors of two users that are further apart than was promised."""
+        """Refuse the vectors of two users that are further apart than promised."""
         bound = getattr(self.promise, norm)
-        # computed norms are within this part of the true ones
+        # computed norms are within this relative distance of the true ones
         if bound is not None and apart > float(bound) * (1 + 4 * TOLERANCE):
             raise ValueError(
                 f"x[{one}] must differ from x[{other}] by at most {float(bound):g} in {norm}, as "
@@ -194,7 +194,7 @@ class Encoding:
 def encoding_of(
     domain: Domain, precision: object, integers: object, sensitivity: object
 ) -> Callable[[int], Encoding] | Encoding:
-    """Return the encoding of a domain, or a function of the precision where that is still open."""
+    """Return the encoding of a domain, or a function of the precision while that is still open."""
     whole = flag("integers", integers)
     if sensitivity is not None and not isinstance(sensitivity, Sensitivity):
         raise TypeError(f"sensitivity must be a Sensitivity, got {type(sensitivity).__name__}")
@@ -204,7 +204,7 @@ def encoding_of(
     elif isinstance(domain, Ball):
         if whole or promised:
             raise ValueError(
-                "integers and sensitivity must be left out for a Ball: its radius says it all; "
+                "integers and sensitivity must be left out for a Ball: its radius determines both; "
                 "use a Box for others"
             )
         bounds, known = Bounds(-domain.reach, domain.reach), Sensitivity(l2=domain.diameter)
@@ -233,9 +233,9 @@ def converge(
 ) -> Encoding:
     """Return the coarsest encoding, to a factor of two, at which rounding costs about 1 % or less.
 
-    ``signal``, the range of a coordinate over the deviation of the noise, grows with the precision,
-    as rounding moves sums too; it must be within 1 % of its limit. And the variance of rounding in
-    the sum, ``spread^2`` in steps, must be at most 1 % of that of the noise.
+    ``signal``, the range of a coordinate over the standard deviation of the noise, grows with the
+    precision, as rounding moves sums too; it must be within 1 % of its limit. The variance of
+    rounding in the sum, ``spread^2`` in steps, must be at most 1 % of the variance of the noise.
     """
     limit = signal(make(1 << 45))
     p = 1

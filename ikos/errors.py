@@ -1,6 +1,6 @@
 """How far off an estimate can be, in the data's units: mean squared error and half widths.
 
-Half widths are bounds at every sample size, by Chernoff's method: no normal approximation.
+Half widths are bounds at every sample size, by Chernoff's method, without normal approximation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ErrorBound(Protocol):
 
     @property
     def mean_square(self) -> float:
-        """Bound on its mean square."""
+        """Bound on the mean squared error."""
 
     def half_width(self, miss: float) -> float:
         """Return t such that the error exceeds t in absolute value with probability <= miss."""
@@ -35,12 +35,12 @@ class SumError:
     Attributes
     ----------
     coordinate : ErrorBound
-        Of each coordinate, or of the number where users have numbers.
+        Of each coordinate, or of the number if users hold numbers.
     mean_square : float
-        Bound on the mean of the squared error, for vectors of its squared Euclidean norm.
+        Bound on the mean squared error; for vectors, of the squared Euclidean norm.
     sampling : float
-        The part of ``mean_square`` that is due to coordinates which users do not report, 0 where
-        they report all. Papers that estimate the sum of the sampled coordinates leave it out.
+        The part of ``mean_square`` due to coordinates that users do not report; 0 if they report
+        all. Papers that estimate the sum of the sampled coordinates leave it out.
     integers : bool
         Whether sums, their errors and half widths are integers.
     wrap_probability : float
@@ -60,9 +60,9 @@ class SumError:
 
 
 def bennett(h: float, variance: float, largest: float) -> float:
-    """Return a bound on ln E exp(h sum) of independent centred terms: Bennett's inequality."""
+    """Bound ln E exp(h sum) for independent centred terms, by Bennett's inequality."""
     x = h * largest
-    # exp(x) - 1 - x <= x^2 / 2 / (1 - x/3) for x < 3, where the difference loses digits
+    # exp(x) - 1 - x <= x^2 / 2 / (1 - x/3) for x < 3, used where the difference loses digits
     above = x * x / (2 - 2 * x / 3) if x < 1e-5 else math.expm1(x) - x
     return variance * above / largest**2
 
@@ -83,9 +83,9 @@ class Bounded:
 
 @dataclass(frozen=True)
 class NoisySum:
-    """The error of a sum with noise, of values that may be rounded at random, perhaps modulo q.
+    """The error of a noisy sum of values that may be rounded at random, perhaps modulo q.
 
-    ``noise`` is that of the sum, in steps, and the ``width`` of one user's range has ``precision``
+    ``noise`` is the noise of the sum, in steps; the ``width`` of one user's range has ``precision``
     steps. A ``modulus`` of None is for sums of integers.
     """
 
@@ -98,7 +98,7 @@ class NoisySum:
 
     @property
     def integers(self) -> bool:
-        """Whether errors are integers: values are not rounded, and steps are 1."""
+        """Whether errors are integers: values are not rounded, and a step is 1."""
         return not self.rounded and self.width == self.precision
 
     @property
@@ -110,7 +110,7 @@ class NoisySum:
 
     @property
     def mean_square(self) -> float:
-        """Bound on the mean square: noise, rounding and wrap-around."""
+        """Bound on the mean squared error from noise, rounding and wrap-around."""
         error = self.width * standard_error(
             self.noise,
             users=self.users,
@@ -123,9 +123,9 @@ class NoisySum:
     def half_width(self, miss: float) -> float:
         """Return t such that the error exceeds t in absolute value with probability <= miss.
 
-        Estimates lie in a window of q points around the possible sums, so that none is further off
-        than (q + users p) / 2 steps: the answer where a wrap-around alone is likelier than
-        ``miss``. An integer where errors are.
+        Estimates lie in a window of q points around the possible sums, so that none is off by more
+        than (q + users p) / 2 steps; this is returned if a wrap-around alone is likelier than
+        ``miss``. It is an integer if errors are.
         """
         found = math.inf
         if self.modulus is not None:
@@ -136,7 +136,7 @@ class NoisySum:
             reach = _reach(self, left)
             found = min(found, self.width * reach / self.precision)
         if self.integers and math.isfinite(found):
-            # far more than the rounding errors of logarithms over the rate
+            # far above the rounding errors of logarithms over the rate
             slack = 1e-9 * (found + 1 + math.sqrt(self.noise.variance))
             return float(math.floor(found + slack))
         return found
@@ -153,5 +153,5 @@ class NoisySum:
 
 @lru_cache(maxsize=256)
 def _reach(error: NoisySum, miss: float) -> float:
-    """Return a half width in steps, which takes up to a second and is the same for every run."""
+    """Return a half width in steps, cached as it takes up to a second and every run needs it."""
     return error.noise.half_width(miss, error.users if error.rounded else 0)

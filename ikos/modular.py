@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import integer, quote, reject_masked, whole_number
 
 BLOCK = 1 << 15
-"""Elements in a block: 256 KiB of uint64, which stays in the cache of a core."""
+"""Elements in a block: 256 KiB of uint64, which fits in the cache of a core."""
 
 
 def blocks(length: int, size: int = BLOCK) -> Iterator[slice]:
@@ -28,7 +28,7 @@ def blocks(length: int, size: int = BLOCK) -> Iterator[slice]:
 
 @dataclass(frozen=True)
 class Zq:
-    """The additive group of integers modulo q, at least 2 and of any size.
+    """The additive group of integers modulo q, for any q >= 2.
 
     >>> group = Zq(2**61 - 1)
     >>> a = group.elements([5, 2**61 - 2])
@@ -43,7 +43,7 @@ class Zq:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "q", integer("q", self.q, low=2))
-        _ = self.power_of_two, self._fills_dtype  # found once, with bits and dtype
+        _ = self.power_of_two, self._fills_dtype  # computed once, with bits and dtype
 
     @cached_property
     def bits(self) -> int:
@@ -72,12 +72,12 @@ class Zq:
     ) -> NDArray[Any]:
         """Return integers in ``[0, q)``, or in ``{0..upper}``, as a new array of group elements.
 
-        Any integer dtype, or Python integers of any size; booleans are 0 and 1, and decimals and
-        fractions may be integers. Anything else is refused, and nothing is reduced silently.
-        Messages call it ``name``, and the index of its first value ``first``.
+        Input has any integer dtype or holds Python integers of any size; booleans are 0 and 1;
+        decimals and fractions that are whole count as integers. Anything else is refused; nothing
+        is reduced silently. Messages use ``name`` and count values from ``first``.
         """
         reject_masked(name, x)
-        # numpy would turn lists such as [True, 2] or [2**64, 1] into something else unseen
+        # numpy would silently turn lists such as [True, 2] or [2**64, 1] into something else
         given = np.asarray(x, dtype=object) if isinstance(x, (list, tuple)) else np.asarray(x)
         if given.dtype == object:
             found = np.empty(given.size, dtype=object)
@@ -120,8 +120,8 @@ class Zq:
             return result
         if self.q < 1 << 63:
             return np.mod(x.astype(np.int64), np.int64(self.q)).astype(self.dtype)
-        # every int64 is in [-q, q), and its bits are the value modulo 2^64: adding q to negative
-        # ones wraps them to value + q, in [0, q)
+        # every int64 is in [-q, q), and its bits are the value modulo 2^64: adding q to a negative
+        # one wraps it to value + q, in [0, q)
         result = x.astype(np.int64).view(np.uint64)
         if not self._fills_dtype:
             np.add(result, np.uint64(self.q), out=result, where=x < 0)
@@ -151,8 +151,8 @@ class Zq:
                 np.add(left, q, out=shifted)
                 np.minimum(left, shifted, out=left)
             else:
-                # near the top of the range both may be smaller: the borrow decides, before the
-                # subtraction, whether q is added; both operations wrap
+                # near the top of the range both may be smaller: whether q is added is decided by
+                # the borrow, before the subtraction; both operations wrap
                 np.less(left, right, out=shifted)
                 np.subtract(left, right, out=left)
                 np.add(left, q, out=left, where=shifted)
@@ -192,13 +192,13 @@ class Zq:
     def sum(self, a: NDArray[Any]) -> int:
         """Return the sum of reduced elements modulo q, exactly.
 
-        Of words of 64 bits, the upper halves in a block add up to less than 2^64, and so do the
-        lower halves, whose sum is the difference of two sums modulo 2^64.
+        For 64-bit words, the upper halves in a block add up to less than 2^64, and so do the lower
+        halves, whose sum is the difference of two sums modulo 2^64.
         """
         if self.dtype == object:
             return int(sum(a.flat)) % self.q
         flat = a.reshape(-1)
-        if self.power_of_two:  # q divides 2^32 or 2^64: a sum that wraps stays right modulo q
+        if self.power_of_two:  # q divides 2^32 or 2^64: a sum that wraps stays correct modulo q
             return int(flat.sum(dtype=self.dtype)) % self.q
         total = 0
         if self.dtype == np.uint32:

@@ -1,6 +1,6 @@
 """Randomized response on {0..k-1}: the truth, or with probability gamma a uniform value.
 
-BBGN20, Algorithm 1; BBGN19. The probability is a multiple of 2^-53, so that draws have exactly the
+BBGN20, Algorithm 1; BBGN19. Gamma is a multiple of 2^-53, so that draws have exactly the
 probability that the accountants use.
 """
 
@@ -16,7 +16,7 @@ from ikos.modular import blocks
 from ikos.randomness import RandomSource
 
 GRID = 1 << 53
-"""Probabilities are multiples of 1 / GRID, which are exact doubles."""
+"""Probabilities are multiples of 1 / GRID, which doubles represent exactly."""
 
 
 def grid_up(gamma: float | Fraction) -> Fraction:

@@ -1,9 +1,9 @@
-"""Secure randomness: an AES keystream, and the exact samplers that everything else draws from.
+"""Secure randomness: an AES keystream, and the exact samplers that everything else uses.
 
 Every method draws from the uniform bits of one keystream and is exact: uniform integers by
-rejection, Bernoulli variables from rationals, permutations with ties resolved. What is uniform here
-is uniform up to the distance of AES-256 in counter mode from true randomness, which no statistical
-guarantee of this library includes.
+rejection, Bernoulli variables from rationals, permutations with ties resolved. "Uniform" means up
+to the distance of AES-256 in counter mode from true randomness, which no statistical guarantee of
+this library includes.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = ["RandomSource", "SecureRandom", "secure"]
 KEY_BYTES = 32
 NONCE_BYTES = 16
 REKEY_BYTES = 1 << 20
-_ZEROS = bytes(REKEY_BYTES)  # one call for each key, because threads lose time at each call
-_DRAWN = 1 << 17  # elements that are drawn and masked at a time, in cache
+_ZEROS = bytes(REKEY_BYTES)  # one call per key, because threads lose time at each call
+_DRAWN = 1 << 17  # elements drawn and masked at a time, in cache
 
 _SHORT_ROW = 256  # ties among this many keys of 24 bits: in one row of 500
 _LONG_ROW = 1 << 16  # ties among this many keys of 48 bits: in one row of 130,000
@@ -45,11 +45,11 @@ class Keystream:
 
     No two blocks of a permutation collide, so b blocks under one key can be told from random ones
     with advantage about b^2 / 2^129: 2^-97 for 2^16 blocks, and 2^-87 for the 763 keys of 800 MB (a
-    sum over 10^7 users), where a single key would be at 2^-78. ``next_seed`` returns `KEY_BYTES` +
+    sum over 10^7 users), where a single key would reach 2^-78. ``next_seed`` returns `KEY_BYTES` +
     `NONCE_BYTES` fresh bytes at each call.
 
     There is no buffer: each piece of output is one call into the cipher, which advances its
-    counter, so that a signal handler that draws in the middle of a draw gets other bytes.
+    counter, so that a signal handler that draws during a draw gets other bytes.
     """
 
     _next_seed: Callable[[], bytes]
@@ -114,14 +114,14 @@ class RandomSource(ABC):
                 return value
 
     def bernoulli(self, probability: Fraction | int | float) -> bool:
-        """Return True with exactly the given probability, a rational (a float is one too)."""
+        """Return True with exactly the given probability, a rational or a float."""
         p = _probability(probability)
         return self.integer(p.denominator) < p.numerator
 
     def bernoullis(self, probability: Fraction, size: int) -> NDArray[np.bool_]:
         """Return variables that are True with exactly this probability, a multiple of 2^-64.
 
-        Each compares its own uniform digits to base 256 with those of the probability until they
+        Each compares its own uniform base-256 digits with those of the probability until they
         differ, and so draws about one byte.
         """
         p = _probability(probability)
@@ -190,7 +190,8 @@ class RandomSource(ABC):
         """Return independent unbiased integers, entry i in ``[0, bounds[i])``."""
         if bounds.size and int(bounds.min()) < 1:
             raise ValueError(f"bounds must be positive, got {int(bounds.min())}")
-        # the smallest 2^j - 1 that is at least bound - 1, by smearing the leading bit down
+        # the smallest 2^j - 1 that is at least bound - 1, by copying the leading bit to all lower
+        # ones
         masks = (bounds - 1).astype(np.uint64)
         for shift in (1, 2, 4, 8, 16, 32):
             masks |= masks >> np.uint64(shift)
@@ -208,7 +209,7 @@ class RandomSource(ABC):
     def permutation(self, n: int) -> NDArray[np.int64]:
         """Return a uniformly random permutation of ``range(n)``.
 
-        It sorts random keys that carry the index in their low bits. Keys that tie are ordered by
+        Random keys that carry the index in their low bits are sorted. Keys that tie are ordered by
         fresh keys until none do, so that the order is exactly uniform.
         """
         n = integer("n", n, low=0, high=1 << 40)
@@ -225,7 +226,7 @@ class RandomSource(ABC):
         return order
 
     def permutations(self, count: int, n: int) -> NDArray[np.int32]:
-        """Return independent uniformly random permutations of ``range(n)``, one in each row.
+        """Return independent uniformly random permutations of ``range(n)``, one per row.
 
         Much faster than `permutation` for many short rows: all are sorted in one call, and a row
         with tied keys is drawn again. Given distinct keys, every order is equally likely.
@@ -243,7 +244,7 @@ class RandomSource(ABC):
         return result
 
     def _sorted_rows(self, out: NDArray[np.int32]) -> None:
-        """Overwrite rows with permutations; keys of 32 bits where ties in them are rare."""
+        """Overwrite rows with permutations, from keys of 32 bits where these rarely tie."""
         count, n = out.shape
         kind = np.uint32 if n <= _SHORT_ROW else np.uint64
         bits = kind(max(n - 1, 0).bit_length())
@@ -266,7 +267,7 @@ class RandomSource(ABC):
         Returns
         -------
         callable
-            From k = 0, 1, 2, ... to source k. It can be pickled. A secure source gives fresh secure
+            Maps k = 0, 1, 2, ... to source k. It can be pickled. A secure source gives fresh secure
             ones, keyed in the process that uses them; a reproducible source gives reproducible
             ones, which depend on k and on what was drawn before.
 
@@ -280,11 +281,11 @@ class RandomSource(ABC):
         return self.family()
 
     def family(self) -> Callable[[int], RandomSource]:
-        """Return a family of independent sources that can be drawn from again.
+        """Return a family of independent sources that can be replayed.
 
-        As `streams`, but source k draws the same each time that it is asked for, so that draws need
-        not be kept. One secret, drawn now, determines all sources; those of a secure source are
-        keyed by AES-256 under it.
+        Like `streams`, but source k draws the same values each time it is requested, so that draws
+        need not be kept. One secret, drawn now, determines all sources; those of a secure source
+        are keyed by AES-256 under it.
 
         Examples
         --------
@@ -309,7 +310,8 @@ class RandomSource(ABC):
             self.fill(fresh)
             rank = np.lexsort((fresh, group))
             sorted_fresh = fresh[rank]
-            # all are drawn again if any two tie: given distinct keys, all orders are equally likely
+            # if any two tie, all are drawn again: given distinct keys, all orders are equally
+            # likely
             if not ((sorted_fresh[1:] == sorted_fresh[:-1]) & (group[1:] == group[:-1])).any():
                 order[places] = order[places][rank]
                 return
@@ -327,8 +329,8 @@ def _hashed(root: bytes, number: int) -> bytes:
 def _seed(key: bytes, number: int) -> bytes:
     """Return the seed of a number below 2^126: blocks 4 number to 4 number + 2 of a keystream.
 
-    No two numbers share a block. Seeds can be told from random ones as AES-256 from a random
-    permutation, or with advantage b^2 / 2^129 for b blocks in all.
+    No two numbers share a block. The seeds can be told from random ones with at most the advantage
+    of telling AES-256 from a random permutation, plus b^2 / 2^129 for b blocks in all.
     """
     counter = (4 * number).to_bytes(16, "big")
     stream = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
@@ -366,7 +368,7 @@ def _enciphered(key: bytes, number: int) -> RandomSource:
 class SecureRandom(RandomSource):
     """Randomness keyed from the operating system, safe across forks and threads.
 
-    Each thread has a keystream of its own, and a forked process drops those that it inherits: no
+    Each thread has its own keystream, and a forked process drops those that it inherits, so that no
     two threads or processes draw from the same one. A copy or a pickle is a new source.
 
     Examples
@@ -381,7 +383,7 @@ class SecureRandom(RandomSource):
 
     def _stream(self) -> Keystream:
         local = self._local
-        # the hook sees every fork by Python, the process number those by C extensions
+        # the hook sees every fork by Python, the process id those by C extensions
         mark = (_forks, os.getpid())
         if getattr(local, "mark", None) != mark:
             local.stream = Keystream(partial(os.urandom, KEY_BYTES + NONCE_BYTES))
@@ -393,7 +395,7 @@ class SecureRandom(RandomSource):
         self._stream().read_into(out)
 
     def streams(self) -> Callable[[int], RandomSource]:
-        """Return a family of secure sources: no key leaves the process that uses it."""
+        """Return a family of secure sources; keys never leave the process that uses them."""
         return _fresh
 
     def family(self) -> Callable[[int], RandomSource]:
@@ -429,8 +431,8 @@ def secure(rng: RandomSource | None) -> RandomSource:
     Raises
     ------
     TypeError
-        For anything else: numpy's generators and integer seeds are predictable, and a private
-        sum drawn from them is not private.
+        For anything else: numpy's generators and integer seeds are predictable, so a sum drawn from
+        them is not private.
     """
     if rng is None:
         return _SECURE

@@ -1,7 +1,7 @@
 """One report: what a command or an analysis found, for people and for programs.
 
-A command or an analysis fills a `Report`; this module alone turns it into text for a terminal,
-JSON, CSV, Markdown, or HTML for a notebook.
+Commands and analyses fill a `Report`; this module alone renders it as terminal text, JSON, CSV,
+Markdown, or HTML for a notebook.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from typing import Any
 __all__ = ["FORMATS", "VERSION", "Field", "Report"]
 
 VERSION = 1
-"""Of the keys of the JSON object. It grows when a key changes its meaning or goes."""
+"""Version of the JSON keys; it grows when a key changes its meaning or is removed."""
 
 FORMATS = ("text", "json", "csv", "markdown")
 
 EXACT = 1 << 53
-"""Integers below this are JSON numbers; a reader may round larger ones, which are strings."""
+"""Integers below this are JSON numbers; larger ones, which a reader may round, are strings."""
 
 
 def cell(value: Any) -> str:
-    """Return a value as tables show it unless told otherwise."""
+    """Return a value as tables show it by default."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -51,17 +51,17 @@ class Field:
     meaning : str
         What it holds, for the documentation.
     title : str or None
-        Its heading where people read it; None for what only programs get.
+        Its heading for people; None for columns that only programs get.
     show : callable
         Returns a value as people read it.
     value : callable, str or None
-        Where its value is in a row, or in whatever was found: a function of that, or the path of
-        an attribute, such as ``"cost.users"``, None where a part of the path is; by default the
-        attribute named ``key``. A mapping has its values by their keys.
+        How to find its value in a row or in the data: a function, or the path of an attribute, such
+        as ``"cost.users"``, which gives None where a part of the path is None; by default the
+        attribute named ``key``. Mappings are looked up by key.
     text : callable or None
         Returns what people read from the whole row, where a value is not enough.
     needed : bool
-        Whether people are not shown the rows in which it is None.
+        Whether rows in which it is None are hidden from people.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class Field:
     needed: bool = False
 
     def of(self, found: Any) -> Any:
-        """Return the value in a row, or in whatever was found."""
+        """Return its value in a row or in the data."""
         if callable(self.value):
             return self.value(found)
         if isinstance(found, Mapping):
@@ -90,36 +90,35 @@ class Field:
         return found
 
     def read(self, row: Any) -> str:
-        """Return what people read of a row."""
+        """Return the text for a row as people read it."""
         if (value := self.of(row)) is None:
             return ""
         return self.show(value) if self.text is None else self.text(row)
 
 
 def values(fields: Sequence[Field], found: Any) -> dict[str, Any]:
-    """Return the values of fields in what was found, by their keys."""
+    """Return the values of fields in ``found``, by their keys."""
     return {one.key: one.of(found) for one in fields}
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was found, ready to be shown.
+    """What was found, ready to be rendered.
 
     Attributes
     ----------
     title : str
-        What it is about, in one line.
+        One line.
     columns : sequence of Field
         Of the table.
     rows : sequence
-        The table: mappings, or objects from which the columns take their values.
+        Of the table: mappings, or objects from which the columns take their values.
     notes : sequence of str
-        What people must know to read the table, a paragraph each.
+        What people must know to read the table, one paragraph each.
     data : mapping
-        What is found beyond the table, for programs: numbers, texts, sequences, mappings and
-        dataclasses.
+        Data beyond the table, for programs: numbers, texts, sequences, mappings and dataclasses.
     warnings : sequence of str
-        What must be said even where no one reads the notes.
+        What must be said even to those who skip the notes.
 
     Examples
     --------
@@ -157,13 +156,13 @@ class Report:
         return self.text()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the JSON object: what is beyond the table, then its rows and notes.
+        """Return the JSON object: the data beyond the table, then its rows and notes.
 
         Returns
         -------
         dict
-            Integers of 2^53 or more in size are strings of digits, fractions the nearest double,
-            and numbers that are not finite None.
+            Integers of magnitude 2^53 or more become strings of digits, fractions the nearest
+            double, and non-finite numbers None.
         """
         rows = [values(self.columns, row) for row in self.rows]
         found = {"version": VERSION, **self.data, "warnings": self.warnings}
@@ -178,7 +177,7 @@ class Report:
         how : {"text", "json", "csv", "markdown"}
             CSV holds the table alone, with all columns.
         styled, width
-            For text, as for `text`.
+            As for `text`.
         """
         if how == "json":
             return json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n"
@@ -189,14 +188,14 @@ class Report:
         return self.text(styled=styled, width=width) + "\n"
 
     def text(self, *, styled: bool = False, width: int | None = None) -> str:
-        """Return text, its paragraphs in lines of at most 80 characters.
+        """Return text, with paragraphs in lines of at most 80 characters.
 
         Parameters
         ----------
         styled : bool
             Whether headings are bold, for a terminal.
         width : int, optional
-            Characters in a line of the terminal. A wider table is shown in parts, one below the
+            Characters per line of the terminal. A wider table is shown in parts, one below the
             other, each of which begins with the same columns, to tell the rows apart.
         """
         from rich.cells import cell_len
@@ -225,7 +224,7 @@ class Report:
         return "\n".join(lines)
 
     def _shown(self) -> tuple[list[Field], list[list[str]]]:
-        """Return the columns that people see, empty ones left out, and the lines of the table."""
+        """Return the nonempty columns that people see, and the lines of the table."""
         needed = [column for column in self.columns if column.needed]
         rows = [row for row in self.rows if all(one.of(row) is not None for one in needed)]
         columns = [c for c in self.columns if c.title is not None and any(map(c.read, rows))]
@@ -268,7 +267,7 @@ class Report:
 
 
 def _parts(widths: Sequence[int], body: Sequence[Sequence[str]], most: int | None) -> list[Any]:
-    """Return the columns of each part of a table that is too wide, as indices."""
+    """Return the column indices of each part of a table that is too wide."""
     every = list(range(len(widths)))
     if most is None or sum(widths) <= most:
         return [every]
@@ -286,7 +285,7 @@ def _parts(widths: Sequence[int], body: Sequence[Sequence[str]], most: int | Non
 
 
 def digits(value: int) -> str:
-    """Return all the digits of an integer, also beyond Python's limit for str()."""
+    """Return all digits of an integer, also beyond Python's limit for str()."""
     if value.bit_length() <= 8192:
         return str(value)
     import gmpy2
@@ -295,7 +294,7 @@ def digits(value: int) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: see `Report.as_dict`."""
+    """Return a value for JSON: see `Report.as_dict`."""
     if value is None or isinstance(value, (str, bool)):
         return value
     if isinstance(value, int):

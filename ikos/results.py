@@ -1,4 +1,4 @@
-"""What a run returns: estimates in the data's units, what is guaranteed, what it cost."""
+"""What a run returns: estimates in the data's units, with guarantee, error and cost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONE_REPORT = "for one report per user; every further release about the same user
 def present(least: int, n: int, *, adaptive: bool = False) -> str:
     """Return the condition that this many of n users are honest and present.
 
-    ``adaptive`` says that who is missing may depend on messages that were sent.
+    ``adaptive`` says that who is missing may depend on messages already sent.
     """
     verb = "is" if least == 1 else "are"
     text = f"while at least {least:,} of {n:,} users {verb} honest and present"
@@ -41,8 +41,7 @@ _SEEDED = f"{NOT}run: drawn from a seed, it protects no one from those who know 
 def at_least(value: float | Fraction, digits: int) -> str:
     """Return a number to this many significant digits, rounded up.
 
-    What is printed holds: the text is at least the value, for a float when read as a double, for a
-    fraction exactly.
+    The text is at least the value, when read as a double for a float, exactly for a fraction.
 
     Examples
     --------
@@ -53,7 +52,7 @@ def at_least(value: float | Fraction, digits: int) -> str:
 
 
 def at_most(value: float | Fraction, digits: int) -> str:
-    """Return a number to this many significant digits, rounded down; as for `at_least`."""
+    """Return a number to this many significant digits, rounded down; otherwise as `at_least`."""
     return _directed(value, digits, ROUND_FLOOR)
 
 
@@ -94,8 +93,8 @@ class Printed:
 class Interval(NamedTuple):
     """A closed interval; printed with its ends rounded outwards, to a hundredth of its width.
 
-    For vectors the ends are arrays with an entry for each coordinate. The printed ends, read as
-    doubles, contain the interval. Integers have no decimals.
+    For vectors the ends are arrays with one entry per coordinate. The printed ends, read as
+    doubles, enclose the interval. Integers have no decimals.
 
     Examples
     --------
@@ -137,7 +136,7 @@ def shown(estimate: float, interval: Interval) -> str:
 def figures(value: float, scale: float) -> str:
     """Return a number to three significant digits of ``scale``, its uncertainty.
 
-    Digits before the point are kept unless there are many. Without a scale (0, or infinite), all
+    Digits before the point are kept unless there are many. Without a scale (0 or infinite), all
     digits of the double are kept.
     """
     if not (math.isfinite(value) and 0 < scale < math.inf):
@@ -158,13 +157,13 @@ _WIDE = Context(prec=700)
 
 
 def _double(value: float) -> str:
-    """Return the text of a double, to ten digits where these determine it."""
+    """Return the text of a double, to ten digits if these determine it."""
     text = f"{value:.10g}"
     return text if float(text) == value else repr(float(value)).removesuffix(".0")
 
 
 def _plain(value: Decimal) -> str:
-    """Return a number with all of its digits, or with an exponent where there are many."""
+    """Return a number with all of its digits, or with an exponent if there are many."""
     text = f"{value if value else abs(value):f}"
     return text if len(text) <= 18 else f"{value.normalize(_WIDE):e}"
 
@@ -188,7 +187,7 @@ class Guarantee(Printed):
     theorem : str
         The statements that prove it, with their sources.
     conditions : tuple of str
-        What must hold for it. One that begins with "NOT for this" does not hold.
+        What must hold for the guarantee. One that begins with "NOT for this" does not hold.
     """
 
     epsilon: float
@@ -199,7 +198,7 @@ class Guarantee(Printed):
 
     @property
     def vacuous(self) -> bool:
-        """Whether nothing is proved, with too few messages."""
+        """Whether nothing is proved because there are too few messages."""
         return self.delta >= 1
 
     @property
@@ -271,13 +270,13 @@ class Cost(Printed):
 
 LARGE_EPSILON = 10
 
-_LIKELY_WRAP = 1e-6  # a probability of wrap-around that default parameters never reach
+_LIKELY_WRAP = 1e-6  # a wrap-around probability that default parameters never reach
 
 
 def budget_warnings(epsilon: float | Fraction, delta: float | Fraction, users: int) -> list[str]:
     """Return warnings for a budget that protects little.
 
-    Publishing the value of a random user in full is (0, 1/n)-private. An epsilon of 10 allows a
+    Publishing a random user's value in full is (0, 1/n)-private. An epsilon of 10 allows a
     likelihood ratio of 22,000.
     """
     said = []
@@ -292,7 +291,7 @@ def budget_warnings(epsilon: float | Fraction, delta: float | Fraction, users: i
 
 
 def trust_warnings(corrupt_shufflers: int, shuffled: int) -> list[str]:
-    """Return a warning where most of the shufflers may collude."""
+    """Return a warning if most shufflers may collude."""
     if 2 * corrupt_shufflers <= shuffled:
         return []
     return [
@@ -321,10 +320,10 @@ class SumResult(Printed):
     ----------
     estimate : float or (d,) ndarray of float
         Unbiased estimate of the sum over the users, unless the sum wrapped around modulo q
-        (``error.wrap_probability``); a float where users have numbers. Not clipped: it may fall
+        (``error.wrap_probability``); a float if users hold numbers. Not clipped: it may fall
         outside the possible range.
     users : int
-        Users who took part; public.
+        Number of users who took part; public.
     domain : Bounds or Domain
         Where the users' values lie; public.
     guarantee : Guarantee
@@ -352,34 +351,34 @@ class SumResult(Printed):
 
     @property
     def lower(self) -> float:
-        """The smallest value of a user, or of one of its coordinates."""
+        """The smallest value of a user or of one coordinate."""
         return float(self.domain.lower)
 
     @property
     def upper(self) -> float:
-        """The largest value of a user, or of one of its coordinates."""
+        """The largest value of a user or of one coordinate."""
         return float(self.domain.upper)
 
     @property
     def standard_error(self) -> float:
-        """Bound on the root of the mean squared error of the sum, for vectors the Euclidean one."""
+        """Bound on the root mean squared error of the sum, in Euclidean norm for vectors."""
         return math.sqrt(self.error.mean_square)
 
     def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Interval:
-        """Return an interval for the true sum, for vectors one for each coordinate.
+        """Return an interval for the true sum, for vectors one per coordinate.
 
         Parameters
         ----------
         confidence : float
             Between 0 and 1: each interval contains its true sum with at least this probability.
         simultaneous : bool
-            Whether all of them do at once with this probability, by a union bound.
+            Whether all intervals hold at once with this probability, by a union bound.
 
         Returns
         -------
         Interval
             Symmetric about the estimate. It accounts for noise, rounding and wrap-around, and is
-            valid at every number of users. Its ends are integers where values are.
+            valid for every number of users. Its ends are integers if values are.
         """
         miss = float(1 - number("confidence", confidence, above=0, below=1))
         if not miss:
@@ -388,13 +387,13 @@ class SumResult(Printed):
             miss /= np.size(self.estimate)
         reach = self.error.coordinate.half_width(miss)
         last = np.spacing(np.minimum(np.abs(self.estimate) + reach, 1e308))
-        # of the estimate and of its ends; integers below 2^53 are exact
+        # rounding of the estimate and of its ends; integers below 2^53 are exact
         rounding = np.where((last <= 1) & self.error.integers, 0.0, 2 * last)
         low, high = self.estimate - reach - rounding, self.estimate + reach + rounding
         return Interval(low, high) if np.ndim(low) else Interval(float(low), float(high))
 
     def mean(self) -> Any:
-        """Return the estimate of the mean over the users."""
+        """Return the estimated mean over the users."""
         return self.estimate / self.users
 
     def mean_interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Interval:

@@ -1,16 +1,16 @@
-"""Additive shares, and the sum of them that parallel workers compute in little memory.
+"""Additive shares, and their sum, which parallel workers compute in little memory.
 
-A value x in Z_q becomes shares that are uniform subject to their sum being x modulo q, so that
-any proper subset of them is independent of x (IKOS06; BBGN20, Section 5.1). All shares but the last
-are uniform and independent of everything: keystreams. They are not kept. A row of them is drawn
-where it is needed, block of users by block, each from a source that can be asked again, and only
-the last row is held in memory.
+A value x in Z_q becomes shares that are uniform subject to their sum being x modulo q, so that any
+proper subset of them is independent of x (IKOS06; BBGN20, Section 5.1). All shares but the last are
+uniform and independent of everything: keystreams. They are not stored. A row of them is drawn where
+it is needed, one block of users at a time, each from a source that can be replayed, and only the
+last row is held in memory.
 
-What each shuffler releases is all of its messages, sorted. `mixed_sum` makes the release in pieces,
-a range of values at a time where all would be too long, and adds up and forgets each piece. Most
-pieces are whole columns: drawn once, subtracted from the last share, sorted in place. Columns that
-do not go evenly into the threads, or are longer than a piece may be, are first subtracted from the
-last share and then drawn again, once for each range.
+Each shuffler releases all of its messages, sorted. `mixed_sum` makes the release in pieces (ranges
+of values, if the whole would be too long), adds up each piece and forgets it. Most pieces are whole
+columns: drawn once, subtracted from the last share, sorted in place. Columns that cannot be divided
+evenly among the threads, or are longer than a piece may be, are first subtracted from the last
+share and then drawn again, once per range.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ AT_ONCE = 1 << 29
 """Approximate limit on the messages that all threads hold together: 4 GiB of uint64."""
 
 WORTHWHILE = 1 << 21
-"""Messages in all from which on all cores are used."""
+"""Total number of messages from which all cores are used."""
 
 _LOCKS = 64
-_STEP = 1 << 17  # shares that are drawn and subtracted at a time, in cache
-_WORTH_CUTTING = 4  # each thread draws all of a column for its range: a third of the time of it
-_AHEAD = 1 << 20  # a step takes little to remember, and short ones must not wait for a long one
+_STEP = 1 << 17  # shares drawn and subtracted at a time, in cache
+_WORTH_CUTTING = 4  # each thread draws a whole column for its range, a third of the column's time
+_AHEAD = 1 << 20  # a step takes little memory, and short steps must not wait for a long one
 
 
 class Sharing:
     """All users' shares, any block of any row at any time, in the memory of one row.
 
     ``x`` holds reduced elements and is overwritten by the last row; with ``blank``, it is memory
-    for elements still to be `put`. Several threads may call `put` and `draw` at once. The last
-    row is complete once all elements were put, each block of each other row was drawn with ``peel``
-    exactly once, and then `finish` was called for each block.
+    for elements still to be `put`. Several threads may call `put` and `draw` at once. The last row
+    is complete once all elements are put, each block of every other row is drawn with ``peel``
+    exactly once, and `finish` is then called for each block.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Sharing:
         self._locks = [threading.Lock() for _ in range(min(_LOCKS, len(self.blocks)))]
 
     def put(self, first: int, elements: NDArray[Any]) -> None:
-        """Add the elements of users to the last row, from user number ``first`` on."""
+        """Add the elements of users to the last row, starting at user number ``first``."""
         done = 0
         while done < elements.size:
             start = first + done
@@ -86,7 +86,7 @@ class Sharing:
                 self.group.put_on(self.last[part], some)
 
     def _begin(self, block: int) -> None:
-        """Make a blank block zeros where it is first changed."""
+        """Zero a blank block before its first change."""
         if self._blank[block]:
             self.last[self.blocks[block]] = 0
             self._blank[block] = False
@@ -96,8 +96,8 @@ class Sharing:
 
         With ``peel``, the shares are subtracted from the last row.
         """
-        # One source for each block of each row: no two messages share randomness, whichever thread
-        # draws them and in any order.
+        # One source per block of each row: no two messages share randomness, whatever the threads
+        # and their order.
         source = self._family((row << 64) + block)
         last = self.last[self.blocks[block]]
         for part in blocks(out.size, _STEP):
@@ -109,7 +109,7 @@ class Sharing:
                     self.group.take_off(last[part], out[part])
 
     def finish(self, block: int) -> None:
-        """Reduce one block of the last row, from which all other rows were subtracted."""
+        """Reduce one block of the last row after all other rows were subtracted from it."""
         self.group.finish(self.last[self.blocks[block]])
 
 
@@ -118,8 +118,8 @@ def split(
 ) -> NDArray[Any]:
     """Return additive shares, (messages, n), of n reduced group elements.
 
-    Row j holds all users' share j; ``out`` where it is given. Each column sums to its user's value
-    modulo q, and any ``messages - 1`` rows are uniform and independent of ``x``.
+    Row j holds all users' share j. The rows are written to ``out`` if it is given. Each column sums
+    to its user's value modulo q, and any ``messages - 1`` rows are uniform, independent of ``x``.
     """
     shares = np.empty((messages, x.size), dtype=group.dtype) if out is None else out
     shares[-1] = x
@@ -136,8 +136,8 @@ def split(
 class SharingScheme:
     """How many ``messages`` each user sends, from which group, and to whom.
 
-    ``single`` says that one shuffler gets all shuffled messages, where else each has a shuffler of
-    its own; ``clear``, that the last message bypasses the shufflers.
+    ``single`` says that one shuffler gets all shuffled messages; otherwise each message has its own
+    shuffler. ``clear`` says that the last message bypasses the shufflers.
     """
 
     group: Zq
@@ -153,10 +153,10 @@ class SharingScheme:
 
 @dataclass(frozen=True)
 class Partition:
-    """A range of the values in the output of one shuffler, which gets ``rows`` of the shares.
+    """A range of values in the output of one shuffler, which gets ``rows`` of the shares.
 
-    Of values v with ``v * parts // q == part``. Drawing it subtracts its shares from the last row
-    if ``peel``.
+    It holds the values v with ``v * parts // q == part``. With ``peel``, drawing it subtracts its
+    shares from the last row.
     """
 
     shuffler: int
@@ -176,10 +176,10 @@ Receiver = Callable[[Partition, NDArray[Any]], int]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done, in order: the first two together, then the third.
+    """The order of work: ``whole`` and ``peeled`` together, then ``later``.
 
-    ``whole`` are pieces that need no other's work, ``peeled`` rows and blocks to be subtracted from
-    the last row, ``later`` pieces made from shares drawn again or from the last row.
+    ``whole`` are pieces that need no other work, ``peeled`` the rows and blocks to be subtracted
+    from the last row, ``later`` the pieces made from shares drawn again or from the last row.
     """
 
     whole: list[Partition]
@@ -193,10 +193,10 @@ def planned(scheme: SharingScheme, users: int, *, cuts: int, threads: int, longe
     width = shuffled if scheme.single else 1
     size, last = width * users, None if scheme.clear else shuffled - 1
     firsts = range(0, shuffled, max(1, width))
-    # The last row of parallel shufflers is complete when all others are drawn, and not before.
+    # The last row of parallel shufflers is complete only once all others are drawn.
     fitting = len(firsts) - (not scheme.single and not scheme.clear) if size <= longest else 0
     over = fitting % threads
-    # as many ranges of each column left over as threads are there for it; of one, none is made
+    # each column left over is cut into as many ranges as it has threads, unless that is one
     share = threads // over if over else 1
     whole = fitting if share < _WORTH_CUTTING else fitting - over
     plan = Plan([], [], [])
@@ -206,7 +206,7 @@ def planned(scheme: SharingScheme, users: int, *, cuts: int, threads: int, longe
             plan.whole.append(Partition(number, rows, 0, 1, True))
             continue
         least = share if number < fitting else threads
-        # no more than there are values: a range without any would be drawn for nothing
+        # at most as many as there are values: an empty range would be drawn for nothing
         parts = min(max(least, -(-size // longest)), scheme.group.q)
         plan.later.extend(Partition(number, rows, part, parts, False) for part in range(parts))
         plan.peeled.extend((row, block) for row in rows if row != last for block in range(cuts))
@@ -214,7 +214,7 @@ def planned(scheme: SharingScheme, users: int, *, cuts: int, threads: int, longe
 
 
 _Step = tuple[Callable[[Any], int | None], Any]
-"""A part of the work, which returns the sum of a piece that it makes, and what it is about."""
+"""A step, which returns the sum of a piece that it makes, and the step's argument."""
 
 
 @dataclass
@@ -230,7 +230,7 @@ class _Shufflers:
     def work(
         self, steps: Iterable[_Step], executor: Executor | None
     ) -> Generator[int | None, None, None]:
-        """Do steps, on all threads, and yield what each returns."""
+        """Do the steps on all threads and yield their results."""
         if executor is None:
             for step, about in steps:
                 yield step(about)
@@ -239,19 +239,19 @@ class _Shufflers:
             yield from done
 
     def _one(self, step: Callable[[Any], int | None], about: Any) -> int | None:
-        """Do one step of many on a thread; if it fails, the others stop."""
+        """Do one step on a thread; if it fails, the others stop."""
         if self.stop.is_set():
             raise KeyboardInterrupt
         try:
             return step(about)
         except BaseException as error:
             if not self.stop.is_set():
-                self.failed = error  # and not that of one that stops for it
+                self.failed = error  # not the error of a step that stops because of it
                 self.stop.set()
             raise
 
     def put(self, encoded: Iterator[NDArray[Any]]) -> None:
-        """Put all users' elements to the last row."""
+        """Add all users' elements to the last row."""
         users, first = self.sharing.last.size, 0
         for elements in encoded:
             if self.stop.is_set():
@@ -264,7 +264,7 @@ class _Shufflers:
             raise ValueError(f"encoded must hold {users} elements, got {first}")
 
     def make(self, piece: Partition) -> int:
-        """Make a piece of a shuffler's output, which is sorted, and add it up."""
+        """Make a piece of a shuffler's output, sorted, and add it up."""
         messages = self._whole(piece) if piece.parts == 1 else self._range(piece)
         messages.sort()
         if self.receive is None:
@@ -276,7 +276,7 @@ class _Shufflers:
         self._drawn(*where, peel=True)
 
     def _buffer(self, size: int, kept: int = 0) -> NDArray[Any]:
-        """Return a thread's memory for messages, at least ``size``; the first ``kept`` stay."""
+        """Return a thread's memory for at least ``size`` messages, keeping the first ``kept``."""
         held: NDArray[Any] | None = getattr(self.local, "buffer", None)
         if held is None or held.size < size:
             more = 2 * held.size if held is not None and kept else 0  # seldom twice
@@ -297,7 +297,7 @@ class _Shufflers:
         return out
 
     def _whole(self, piece: Partition) -> NDArray[Any]:
-        """Return all messages of some rows, of which the last row may be one."""
+        """Return all messages of some rows, possibly including the last row."""
         users, last = self.sharing.last.size, self.sharing.messages - 1
         if piece.rows[0] == last:
             return self.sharing.last
@@ -312,7 +312,7 @@ class _Shufflers:
             for step in range(len(cuts)):
                 if self.stop.is_set():
                     raise KeyboardInterrupt
-                # each row begins elsewhere, so that threads seldom wait for the same users
+                # each row begins elsewhere, so that threads rarely wait for the same users
                 number = (step + row * len(cuts) // self.sharing.messages) % len(cuts)
                 self.sharing.draw(row, number, messages[place, cuts[number]], peel=piece.peel)
         return messages.reshape(-1)
@@ -326,7 +326,7 @@ class _Shufflers:
             for number in range(len(self.sharing.blocks)):
                 drawn = self._drawn(row, number, peel=False)
                 found = _within(drawn.copy() if row == last else drawn, low, high, q)
-                # one part and the like of a block, unless a last row is not random
+                # about one part of a block, unless a last row is not random
                 expected = len(piece.rows) * self.sharing.last.size // piece.parts + drawn.size
                 messages = self._buffer(max(expected, count + found.size), count)
                 messages[count : count + found.size] = found
@@ -335,9 +335,9 @@ class _Shufflers:
 
 
 def _within(drawn: NDArray[Any], low: int, high: int, q: int) -> NDArray[Any]:
-    """Return the elements from ``low`` to ``high``; all of them change their places.
+    """Return the elements from ``low`` to ``high``; all elements are reordered.
 
-    Selection as in quicksort, by the rank that is counted first: five times as fast as a mask.
+    Selection as in quicksort, by the rank, which is counted first: five times as fast as a mask.
     """
     if low > 0 and (rank := int(np.count_nonzero(drawn < low))) > 0:
         if rank < drawn.size:
@@ -362,9 +362,9 @@ def mixed_sum(
 ) -> int:
     """Share all users' elements, shuffle the shares and return their sum modulo q.
 
-    ``elements`` are reduced, and overwritten; or memory for them, where one thread reads them from
-    ``encoded``, block by block, while others work. ``receive`` is what the analyzer does with a
-    piece; by default it adds it up. At Ctrl-C there is no partial sum: any of them is uniform.
+    ``elements`` are reduced, and overwritten; with ``encoded``, they are memory into which one
+    thread reads blocks while others work. ``receive`` is what the analyzer does with a piece; by
+    default it adds it up. Ctrl-C leaves no partial sum, as every partial sum is uniform.
     """
     sharing = Sharing(elements, scheme.group, scheme.messages, rng, blank=encoded is not None)
     if threads is None:
@@ -379,7 +379,7 @@ def mixed_sum(
         *zip(repeat(shufflers.make), plan.whole, strict=False),
         *zip(repeat(shufflers.peel), plan.peeled, strict=False),
     ]
-    # where the last row is released with the others, all users' elements must be there before
+    # if the last row is released with the others, all users' elements must be there first
     apart = bool(plan.whole) and scheme.messages - 1 in plan.whole[-1].rows
     stages: tuple[Iterable[_Step], ...] = (
         *((given, columns) if apart else (given + columns,)),

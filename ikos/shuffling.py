@@ -1,6 +1,6 @@
-"""The shufflers' part: mix all users' messages, so that only their multiset comes out.
+"""The shufflers' part: mix all users' messages, so that only their multiset is revealed.
 
-A uniformly random order and the sorted order tell the same, the multiset of the messages (BBGN20,
+A uniformly random order and the sorted order reveal the same: the multiset of the messages (BBGN20,
 Section 2.2). Sorting, the default, needs no randomness and no trust in it.
 """
 
@@ -22,17 +22,16 @@ ORDERS = ("sorted", "permuted")
 class View:
     """What the analyzer receives, and nothing else.
 
-    No user index and no order of arrival can be read from it: arrays are fresh and read-only,
-    integers beyond machine words are objects made in the order of the output, and the printed form
-    shows sizes only.
+    It reveals no user index and no order of arrival: arrays are fresh and read-only, integers
+    beyond machine words are objects made in the order of the output, and it prints sizes only.
 
     Attributes
     ----------
     columns : tuple of ndarray
-        One array for each shuffler: n messages from each of parallel shufflers, or all from a
-        single one. Their order says nothing about the senders.
+        One array per shuffler: n messages from each parallel shuffler, or all from a single one.
+        Their order says nothing about the senders.
     clear : (n,) ndarray or None
-        The clear shares in the users' order, if there are any.
+        The clear shares, if any, in the users' order.
     """
 
     columns: tuple[NDArray[Any], ...]
@@ -52,7 +51,7 @@ class View:
 
 
 def release(column: NDArray[Any], order: str, rng: RandomSource) -> NDArray[Any]:
-    """Return one shuffler's output, sorted or "permuted" by ``rng``; its input may be changed."""
+    """Return one shuffler's output, sorted or "permuted" by ``rng``; the input may be changed."""
     if order == "permuted":
         return column[rng.permutation(column.size)]
     column.sort()
@@ -62,7 +61,7 @@ def release(column: NDArray[Any], order: str, rng: RandomSource) -> NDArray[Any]
 def _fresh(column: NDArray[Any]) -> NDArray[Any]:
     """Return a column whose Python integers are new objects, made in this order.
 
-    The objects that came in were made in the users' order, which their addresses would tell.
+    The input objects were made in the users' order, which their addresses would reveal.
     """
     if column.dtype == object:
         values = [int.from_bytes(v.to_bytes(v.bit_length() // 8 + 1)) for v in column]

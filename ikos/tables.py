@@ -1,8 +1,8 @@
-"""One column of a table, a row per user: from CSV or Parquet, a file or a folder of them.
+"""One column of a table with a row per user: from CSV or Parquet, a file or a folder of files.
 
-A cell that is skipped, guessed or coerced would silently change a user's value, so whatever is not
-plainly a number is refused, with its file and row. A column is opened first, which checks every
-file's header and reads no values; then it is read in blocks, or in parts by several processes.
+Skipping, guessing or coercing a cell would silently change a user's value, so a cell that is not
+plainly a number is refused, with its file and row. Opening a column checks every file's header and
+reads no values; it is then read in blocks, or in parts by several processes.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from ikos.concurrency import Progress
 __all__ = ["BadRow", "Column", "Look", "Part", "open_column", "read_column"]
 
 ROWS = 1 << 17
-"""Most rows of a block: 1 MiB of doubles."""
+"""Largest number of rows in a block: 1 MiB of doubles."""
 
 RUN = 1 << 20
-"""Least rows of a part of a Parquet file, except the last; row groups are not cut."""
+"""Fewest rows in a part of a Parquet file, except the last; row groups are not split."""
 
-_CSV_ROWS, _CELLS = 1 << 14, 1 << 20  # most of a block of CSV: its cells are Python strings
-_BUFFER = 1 << 20  # bytes of a Parquet column that are read at a time
+_CSV_ROWS, _CELLS = 1 << 14, 1 << 20  # largest block of CSV, whose cells are Python strings
+_BUFFER = 1 << 20  # bytes of a Parquet column read at a time
 _PARQUET = (".parquet", ".pq")
 _VERSIONED = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}  # formats that keep deleted rows
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_CHARACTERS = b"0123456789+-.eE \t"  # of such numbers and the blanks around them
-_DIGITS = 1000  # most digits of an integer
+_CHARACTERS = b"0123456789+-.eE \t"  # in such numbers and the blanks around them
+_DIGITS = 1000  # largest number of digits of an integer
 
 Look = Callable[[NDArray[Any], int], NDArray[Any]]
 """Takes a block of numbers and the number of rows before it; returns a block of the same size, or
@@ -50,7 +50,7 @@ raises `BadRow`."""
 
 
 class BadRow(ValueError):  # noqa: N818
-    """Raised by a ``Look``: the place in the block of a bad number, and what is wrong with it."""
+    """Raised by a ``Look``: a bad number's position in the block, and what is wrong with it."""
 
     def __init__(self, place: int, why: str) -> None:
         super().__init__(why)
@@ -62,8 +62,8 @@ class BadRow(ValueError):  # noqa: N818
 class Part:
     """One CSV file, or a run of row groups of one Parquet file.
 
-    It holds no open file, and can be pickled and read by another process that sees the same path,
-    unless it is a pipe.
+    It holds no open file. Unless it is a pipe, it can be pickled and read by another process that
+    sees the same path.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Part:
 
     @property
     def rows(self) -> int | None:
-        """How many rows it has; None for CSV, which does not say."""
+        """Number of rows; None for CSV, which does not say."""
         return None if self.groups is None else self.weight
 
     def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[Any]]:
@@ -141,14 +141,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a file, or of all files of a folder; not read yet.
+    """One column of a file, or of all files of a folder; not yet read.
 
     Attributes
     ----------
     where : str
         The path as messages show it.
     parts : tuple of Part
-        In the order of the files' names and of their rows.
+        In the order of the files' names and their rows.
     """
 
     where: str
@@ -156,16 +156,16 @@ class Column:
 
     @property
     def rows(self) -> int | None:
-        """How many rows there are; None if a file is CSV, which does not say."""
+        """Number of rows; None if a file is CSV, which does not say."""
         counts = [part.rows for part in self.parts]
         known = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
 
     def seen(self, look: Look) -> Column:
-        """Return the column with a function that checks each block, and may change it.
+        """Return the column with a function that checks each block and may change it.
 
         It takes a block of numbers and the number of rows of the file before it, and returns a
-        block of the same size. It is called where the block is read, in any process; it raises
+        block of the same size. It is called where the block is read, in any process, and raises
         `BadRow` to refuse a row.
         """
         return replace(
@@ -173,7 +173,7 @@ class Column:
         )
 
     def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[Any]]:
-        """Yield the numbers in blocks of at most 2^17, of which only a few are in memory.
+        """Yield the numbers in blocks of at most 2^17, holding only a few blocks in memory.
 
         Parameters
         ----------
@@ -222,22 +222,22 @@ def open_column(
     ----------
     path : str or path-like
         A Parquet file (recognized by its first bytes or its suffix, ``.parquet`` or ``.pq``), or a
-        CSV file or pipe: UTF-8, with or without a byte order mark, quoted with ``"``, perhaps
-        compressed by gzip. Or a folder of such files and folders, such as one for each value of a
-        column (``year=2024``), all of one suffix. Names that begin with ``.`` or ``_`` are ignored.
+        CSV file or pipe: UTF-8, with or without a byte order mark, quoted with ``"``, possibly
+        compressed by gzip. Or a folder of such files and folders, such as one per value of a column
+        (``year=2024``), all with the same suffix. Names that begin with ``.`` or ``_`` are ignored.
     column : str or int
-        Its name; without a header its number, counted from 1. Each file must have it.
+        Its name; without a header, its number, counted from 1. Each file must have it.
     header : bool
-        Whether the first line of each CSV file holds the names of the columns.
+        Whether the first line of each CSV file holds the column names.
     delimiter : str, optional
         The character between the cells of CSV files, a comma by default; Parquet has none.
     integers : bool
         Read integers of any size, exactly, and refuse other numbers.
     show_values : bool
-        Let messages quote refused values, and the names in the first line of CSV files, which may
-        be a row. By default they say where a value is, never what it is.
+        Let messages quote refused values and the names in the first line of CSV files, which may be
+        a data row. By default they give a value's position, never the value.
     texts : bool
-        Take cells as they are, without the blanks around them, as objects of type str.
+        Take cells as they are, without surrounding blanks, as objects of type str.
 
     Returns
     -------
@@ -247,8 +247,8 @@ def open_column(
     Raises
     ------
     ValueError
-        If a file cannot be read or is no such table, or the column is not in it, has no unique
-        name, or is not one of numbers; in a folder, also if there are no files, or files of several
+        If a file cannot be read or is no such table, or the column is missing, has no unique name,
+        or does not hold numbers; in a folder, also if there are no files, files with different
         suffixes, an empty file, or files of different widths without a header.
 
     Examples
@@ -357,7 +357,7 @@ def read_column(
 
 
 def _shown(path: str | os.PathLike[str]) -> str:
-    """Return a path for messages, with the beginning of a long one cut off."""
+    """Return a path for messages; the beginning of a long one is cut off."""
     if os.fspath(path) == "/dev/stdin":
         return "standard input"
     text = repr(os.fspath(path))
@@ -366,11 +366,11 @@ def _shown(path: str | os.PathLike[str]) -> str:
 
 @contextmanager
 def _readable(where: str) -> Iterator[None]:
-    """Turn what the system raises into an error of one line."""
+    """Turn errors of the system into a one-line error."""
     try:
         yield
     except (gzip.BadGzipFile, zlib.error, EOFError):
-        raise ValueError(f"{where} is compressed by gzip, and damaged or not all there") from None
+        raise ValueError(f"{where} is compressed by gzip and damaged or incomplete") from None
     except OSError as error:
         reason = (error.strerror or "input error").lower()
         raise ValueError(f"cannot read {where}: {reason}") from None
@@ -379,7 +379,7 @@ def _readable(where: str) -> Iterator[None]:
 
 
 def _status(path: str) -> tuple[str | None, int]:
-    """Return where any process finds a file, or None for a pipe, and its size in bytes."""
+    """Return a file's path for any process, or None for a pipe, and its size in bytes."""
     found = os.stat(path)
     real = os.path.realpath(path)
     if not stat.S_ISREG(found.st_mode) or real.startswith(("/dev/", "/proc/")):
@@ -388,7 +388,7 @@ def _status(path: str) -> tuple[str | None, int]:
 
 
 def _files_in(folder: str | os.PathLike[str]) -> list[str]:
-    """Return the files of a folder and of its folders, in the order of their names."""
+    """Return the files of a folder and its subfolders, ordered by name."""
     with _readable(_shown(folder)):
         found = _listed(os.fspath(folder), {os.path.realpath(folder)})
     if not found:
@@ -413,7 +413,7 @@ def _listed(folder: str, seen: set[str]) -> list[str]:
                 f"{_shown(folder)} is a {_VERSIONED[name]} table: some of its files may hold "
                 "rows that were deleted since; export it to a folder of Parquet files"
             )
-        if name.startswith((".", "_")):  # holds no rows, to all programs that write such folders
+        if name.startswith((".", "_")):  # all programs that write such folders put no rows there
             continue
         if (real := os.path.realpath(path)) in seen:
             raise ValueError(f"{_shown(path)} is a link: its rows would count twice")
@@ -428,8 +428,8 @@ def _suffix(path: str) -> str:
 
 
 def _position(part: Part, names: Sequence[str]) -> int:
-    """Return the place of the column, or refuse it and list the others if they may be shown."""
-    parquet = part.path.lower().endswith(_PARQUET)  # its names are never a row
+    """Return the position of the column, or refuse it and list the others if they may be shown."""
+    parquet = part.path.lower().endswith(_PARQUET)  # its names are never a data row
     name = str(part.column)
     found = [index for index, one in enumerate(names) if one == name]
     if len(found) == 1:
@@ -452,7 +452,7 @@ def _position(part: Part, names: Sequence[str]) -> int:
 
 @contextmanager
 def _csv_table(part: Part) -> Iterator[tuple[BinaryIO, Iterator[list[str]], int, int]]:
-    """Give an open CSV file, its rows, the place of the column in them, and their width."""
+    """Yield an open CSV file, its rows, the column's position in them, and their width."""
     mark = part.delimiter
     with _readable(part.where), open(part.path, "rb") as file:
         binary: Any = gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == b"\x1f\x8b" else file
@@ -504,11 +504,11 @@ def _check_size(part: Part, file: BinaryIO) -> None:
 def _csv_numbers(
     part: Part, block: list[list[str]], row: int, place: int, width: int
 ) -> NDArray[Any]:
-    """Return the numbers of a block of rows, or refuse the first cell that is none.
+    """Return the numbers of a block of rows, or refuse the first cell that is not a number.
 
     Python's float() and int() accept more than decimal numbers: nan, inf, underscores, and digits
-    and blanks of every script. All of these have a character that no decimal number has, so one
-    check of the characters of the whole block makes it as strict as the pattern.
+    and blanks of every script. All of these contain a character that no decimal number has, so one
+    check of the characters of the whole block is as strict as the pattern.
     """
     if set(map(len, block)) == {width}:
         cells = [cells[place] for cells in block]
@@ -539,7 +539,7 @@ def _csv_numbers(
 
 
 def _doubles(cells: Sequence[str]) -> NDArray[np.float64] | None:
-    """Return texts as doubles, or None if one is no finite double."""
+    """Return texts as doubles, or None if one is not a finite double."""
     try:
         values = np.array(list(map(float, cells)), dtype=np.float64)
     except ValueError:
@@ -548,10 +548,10 @@ def _doubles(cells: Sequence[str]) -> NDArray[np.float64] | None:
 
 
 def _integers(cells: Sequence[str]) -> NDArray[Any] | None:
-    """Return texts as integers, exactly, or None if one is no integer."""
+    """Return texts as integers, exactly, or None if one is not an integer."""
     try:
         return _words(list(map(int, cells)))
-    except ValueError:  # 3.0, or 3e2, or none at all
+    except ValueError:  # 3.0, 3e2, or not a number
         pass
     found = []
     for cell in cells:
@@ -566,7 +566,7 @@ def _integers(cells: Sequence[str]) -> NDArray[Any] | None:
 
 
 def _words(found: Sequence[int]) -> NDArray[Any]:
-    """Return integers as an array of int64, or of objects where some are longer."""
+    """Return integers as an array of int64, or of objects if some are longer."""
     try:
         return np.array(found, dtype=np.int64)
     except OverflowError:
@@ -585,7 +585,7 @@ def _is_parquet(part: Part) -> bool:
 
 @contextmanager
 def _parquet_table(part: Part) -> Iterator[tuple[Any, Any]]:
-    """Give pyarrow and an open Parquet file, after checking the column."""
+    """Yield pyarrow and an open Parquet file, after checking the column."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -596,7 +596,7 @@ def _parquet_table(part: Part) -> Iterator[tuple[Any, Any]]:
         ) from None
     try:
         with open(part.path, "rb") as file:
-            # buffered and not read ahead, or all of a row group's column would be in memory
+            # buffered, not read ahead, which would hold all of a row group's column in memory
             table = pq.ParquetFile(
                 file, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True
             )
@@ -642,7 +642,7 @@ def _parquet_blocks(part: Part, progress: Progress) -> Iterator[NDArray[Any]]:
 
 
 def _parquet_numbers(part: Part, array: Any, pa: Any, row: int) -> NDArray[Any]:
-    """Return the numbers of a batch, or refuse the first cell that is missing or none."""
+    """Return the numbers of a batch, or refuse the first cell that is missing or not a number."""
     array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
     if part.texts:
         cells = ["" if one is None else str(one).strip() for one in array.to_pylist()]
@@ -654,7 +654,7 @@ def _parquet_numbers(part: Part, array: Any, pa: Any, row: int) -> NDArray[Any]:
         part._refuse(row + first, f"has no value in {part._named}")
     if not part.integers or pa.types.is_signed_integer(array.type):
         # unchecked, because a checked cast refuses integers that a double rounds; copied, because
-        # Arrow's memory cannot be written to
+        # Arrow's memory is read-only
         kind = pa.int64() if part.integers else pa.float64()
         values = np.array(array.cast(kind, safe=False).to_numpy(zero_copy_only=False))
         finite = np.isfinite(values)

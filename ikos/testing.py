@@ -15,7 +15,7 @@ class DeterministicRandom(Expanded):
 
     The seed reveals every share and every noise value drawn from it: use it to reproduce a run,
     never to protect data. The same seed and the same calls in the same order give the same draws;
-    threads that share a source share its stream, in an order left to chance. It can be neither
+    threads that share a source share its stream, in an unpredictable order. It can be neither
     copied nor pickled: pass on a seed, or ``streams``.
 
     Parameters

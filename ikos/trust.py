@@ -1,4 +1,4 @@
-"""What a guarantee assumes of parties: the shufflers, and how many may collude."""
+"""What a guarantee assumes of the shufflers, and how many parties may collude."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from ikos._validation import choice, flag, integer
 
 SHUFFLERS = ("parallel", "single")
-"""A shuffler for each shuffled message, or one for all of them."""
+"""One shuffler per shuffled message, or one for all of them."""
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,11 @@ class Trust:
     shuffler : {"parallel", "single"}
         As in `SHUFFLERS`.
     clear_share : bool
-        Whether the last share bypasses the shufflers, so that the analyzer may know whose it is.
+        Whether the last share bypasses the shufflers; the analyzer may then know whose it is.
     min_honest : int
         The guarantee holds while at least this many users are honest and present.
     corrupt_shufflers : int
-        How many of the parallel shufflers may collude with the analyzer.
+        How many parallel shufflers may collude with the analyzer.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Sums of vectors: private protocols behind one interface, `ikos.baselines.SumProtocol`."""
+"""Private sums of vectors, behind one interface: `ikos.baselines.SumProtocol`."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class TestCsv:
             ("b,c\n1,2\n", "no column 'a' among its 2 columns; show_values=True lists them"),
             (b"a\n1\n\xff\n", "is not UTF-8 text"),
             ("a\n1\n".encode("utf-16"), "is not UTF-8 text"),
-            (b"\x1f\x8bxx", "damaged or not all there"),
+            (b"\x1f\x8bxx", "damaged or incomplete"),
             ("a\n" + "x" * 100_000 + "\n", "not a finite decimal number"),
         ],
     )
@@ -231,7 +231,7 @@ class TestCsv:
         assert read_column(put(gzip.compress(b"a\n1\n") + gzip.compress(b"2\n")), "a").size == 2
         flipped = packed[:-8] + bytes([packed[-8] ^ 1]) + packed[-7:]  # of the checksum
         for bad in (packed[:5], packed[:2000], packed[:-4], flipped, packed + b"x"):
-            assert "damaged or not all there" in refusal(put(bad))
+            assert "damaged or incomplete" in refusal(put(bad))
 
     def test_arguments(self, put):
         path, headless = put("a\n1\n"), put("1,2\n", "u.csv")

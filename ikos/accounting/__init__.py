@@ -1,12 +1,12 @@
 """Accountants: what shuffled messages guarantee, and how much randomness a guarantee needs.
 
-Every delta is an upper bound, rounded up, and every probability of a random answer is enough for
-the guarantee asked for. Arguments of a wrong kind raise TypeError, those out of range ValueError;
-both name the argument. There is a module for each bound; the proofs are in the documentation's page
-on accountants:
+Every delta is an upper bound, rounded up, and every probability of a random answer suffices for the
+guarantee asked for. Arguments of a wrong kind raise TypeError, those out of range ValueError; both
+name the argument. There is one module per bound; the proofs are in the documentation's page on
+accountants:
 
 - `ikos.accounting.blanket`, `ikos.accounting.bbgn19`: randomized response on k values;
-  `response_delta`, `response_epsilon` and `response_gamma` ask any of them.
+  `response_delta`, `response_epsilon` and `response_gamma` use any of them.
 - `ikos.accounting.binary_response`, `ikos.accounting.csuzz19`: bits, seen as one count.
 - `ikos.accounting.clones_fmt21`: any locally private messages, shuffled.
 - `ikos.accounting.composition`: several messages. `ikos.accounting.digits_bbgn20`: the recursive

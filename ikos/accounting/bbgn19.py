@@ -14,7 +14,7 @@ from ikos._validation import integer, number
 from ikos.counts.rounding import float_up, rational
 
 _BITS = 300
-_ABOVE = 1 + Fraction(1, 1 << 200)  # above the relative errors of a few operations of 300 bits
+_ABOVE = 1 + Fraction(1, 1 << 200)  # exceeds the relative errors of a few operations of 300 bits
 
 
 def _rounded_up(value: mpfr) -> float:
@@ -46,7 +46,7 @@ def hoeffding_bound(epsilon: float | Fraction, n: int, k: int | Fraction, gamma:
 
 
 def bennett_bound(epsilon: float | Fraction, n: int, k: int | Fraction, gamma: Fraction) -> float:
-    """Return delta by Bennett's inequality, or by Hoeffding's where that is better, rounded up."""
+    """Return delta by Bennett's inequality, or by Hoeffding's if that is better, rounded up."""
     with gmpy2.context(precision=_BITS):
         eps, users, values, g = _checked(epsilon, n, k, gamma)
         if g == 1:
@@ -65,7 +65,7 @@ def bennett_bound(epsilon: float | Fraction, n: int, k: int | Fraction, gamma: F
 
 
 def closed_form_gamma(epsilon: float | Fraction, delta: float | Fraction, n: int, k: int) -> float:
-    """Return the gamma that BBGN19's Theorem 3.1 asks for, rounded up; it may exceed 1.
+    """Return the gamma required by BBGN19, Theorem 3.1, rounded up; it may exceed 1.
 
     ``max(14 k ln(2/delta) / ((n-1) eps^2), 27 k / ((n-1) eps))``, for epsilon at most 1, n >= 2 and
     k >= 2 values in the domain: p + 1 on {0..p}, where BBGN20 (Theorem 4.1) writes p.
@@ -83,7 +83,7 @@ def closed_form_gamma(epsilon: float | Fraction, delta: float | Fraction, n: int
 def closed_form_bound(
     epsilon: float | Fraction, n: int, k: int | Fraction, gamma: Fraction
 ) -> float:
-    """Return the delta for which BBGN19's Theorem 3.1 asks for gamma, rounded up; 1 for none."""
+    """Return the delta for which BBGN19's Theorem 3.1 requires gamma, rounded up; 1 for none."""
     number("epsilon", epsilon, above=0, high=1)
     integer("k", k, low=2)
     with gmpy2.context(precision=_BITS):

@@ -1,10 +1,10 @@
 """What shuffling buys for bits that are each flipped at random, from the exact count of ones.
 
-The analyzer's view of n users' r shuffled bits is how many of them are 1: the sum of two binomial
+The analyzer's view of n users' r shuffled bits is the number of ones: the sum of two binomial
 variables. Its hockey-stick divergence is computed and rounded up, by tilting, windows and Fourier
 transforms, for the r bits of one user and every number t of ones among the others' bits. The worst
-pair is r ones against none. Cells cover all t: they give some of the others' noise away, and are
-refined where the bound is largest. Proofs, of the rounding too: :ref:`proof-binary-response`.
+pair is r ones against none. Cells cover all t: they give up some of the others' noise, and are
+refined where the bound is largest. Proofs, including the rounding: :ref:`proof-binary-response`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from ikos.randomized_response import GRID, grid_down, grid_up
 MAX_BITS = 1 << 39  # most bits of all users together
 MAX_EPSILON = 100.0
 _UNIT = 2.0**-53
-_MASS = 36.0  # windows leave out e^-36 of their mass at most
+_MASS = 36.0  # windows leave out at most e^-36 of their mass
 _DIRECT = 1 << 21  # products up to which a convolution is summed directly
-_TINY = 1e-290  # more than what underflows
+_TINY = 1e-290  # exceeds anything that underflows
 _CLOSE = 1e-4  # refinement ends here, as a part of delta
 _PRECISION = 256
 
@@ -108,7 +108,7 @@ class _Divergences:
         self._transforms: dict[int, NDArray[np.complex128]] = {}
 
     def cells(self, others: int) -> tuple[int, int]:
-        """Return how many cells to begin with, and how many to split: fewer where each is slow."""
+        """Return the numbers of initial cells and of cells to split: fewer if each is slow."""
         p = max(self._p0 * (1 - self._p0), self._p1 * (1 - self._p1))
         deviation = math.sqrt(others * p)
         if deviation < 300:
@@ -120,7 +120,7 @@ class _Divergences:
     def at(self, zeros: int, ones: int) -> float:
         """Return a bound on the divergence for the others' numbers of zeros and ones.
 
-        Too large by a few units of rounding; by more, of almost nothing, at the local epsilon.
+        It is too large by a few units of rounding; at the local epsilon by more, of almost nothing.
         """
         if self.pure:
             return 0.0
@@ -171,7 +171,7 @@ class _Divergences:
 
 
 def _largest(group: _Divergences, others: int, enough: float | None = None) -> float:
-    """Return a bound on the divergence over all t, by cells; done as soon as it is ``enough``."""
+    """Return a bound on the divergence over all t, by cells; stop once it is ``enough``."""
     if group.pure:
         return 0.0
     least = max(group.at(0, others), group.at(others, 0))
@@ -208,7 +208,7 @@ def _checked(n: object, bits: object) -> tuple[int, int]:
 
 
 def _gamma(gamma: object) -> Fraction:
-    # on the grid, as answers are drawn, or else taken down to it: that is less noise
+    # on the grid, as answers are drawn; otherwise rounded down to it, which is less noise
     return grid_down(number("gamma", gamma, low=2.0**-53, high=1))
 
 
@@ -232,17 +232,17 @@ def binary_response_delta(
     epsilon : float
         From 0 to 100.
     n : int
-        Honest users, the one to be protected included.
+        Number of honest users, including the protected one.
     gamma : float
         Probability of a random answer to each bit, from 2^-53 to 1.
     bits : int
-        Bits of each user. All go through one shuffler, and all of a user's may change.
+        Bits of each user. All go through one shuffler, and all bits of a user may change.
 
     Returns
     -------
     float
         Upper bound on the hockey-stick divergence between the views of any two neighbouring inputs:
-        too large by less than 3 % (measured) where the noise has a standard deviation below 300, by
+        too large by less than 3 % (measured) if the noise has a standard deviation below 300, by
         less than a half below 10^4, and by a factor of two or three beyond.
 
     Examples
@@ -272,9 +272,9 @@ def binary_response_epsilon(
     Returns
     -------
     float
-        An epsilon at which `binary_response_delta` is at most delta, or that of the user's bits
-        by themselves, bits * ln(2/gamma - 1), rounded up, at which the true delta is 0. ValueError
-        if it would exceed 100.
+        An epsilon at which `binary_response_delta` is at most delta, or that of the user's bits by
+        themselves, bits * ln(2/gamma - 1), rounded up, at which the true delta is 0. ValueError if
+        it would exceed 100.
 
     Examples
     --------
@@ -322,7 +322,7 @@ def binary_response_gamma(
     -------
     Fraction
         A multiple of 2^-53, at most ``local_gamma``, at which `binary_response_delta` was found to
-        be at most delta. The smallest possible is about 0.1 % below, and about 1, 2 or 4 % where
+        be at most delta. The smallest possible is about 0.1 % below, and about 1, 2 or 4 % below if
         the noise has a standard deviation above 300, 3000 or 10000.
 
     Examples
@@ -352,7 +352,7 @@ def _smallest_gamma(eps: Fraction, target: Fraction, n: int, bits: int) -> Fract
         return _largest(_Divergences(eps, bits, gamma), others, goal) <= goal
 
     # Delta falls as gamma grows: the shuffler could add that noise. The ends of t are quick, and
-    # nearly the worst: every t is tried only from there on.
+    # nearly the worst, so every t is tried only from there on.
     ends = _between(partial(at_the_ends, others), Fraction(1, GRID), local, 2.0**-14)[1]
     if ends == local:
         return local
@@ -372,7 +372,7 @@ def _smallest_gamma(eps: Fraction, target: Fraction, n: int, bits: int) -> Fract
 def _between(
     holds: Callable[[Fraction], bool], low: Fraction, high: Fraction, close: float
 ) -> tuple[Fraction, Fraction]:
-    """Return grid points, ``close`` to each other, at which it does not hold and does."""
+    """Return grid points, ``close`` to each other, at which it is false and true."""
     if low >= high:
         return low, min(low, high)
     while high > low * Fraction(1 + close) and (high - low) * GRID > 1:

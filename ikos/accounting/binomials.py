@@ -1,4 +1,4 @@
-"""How far binomial variables stray from their means."""
+"""Tail bounds of binomial variables."""
 
 from __future__ import annotations
 

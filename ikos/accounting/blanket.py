@@ -8,8 +8,8 @@ is an equality (BBGN19, Lemma 5.3), and the analyzer knows less. With W uniform,
     delta(eps) = E[(L_1 + ... + L_M)_+] / (gamma n),    M ~ Bin(n, gamma),
     L = gamma (1 - e^eps) + (1 - gamma) k (1[W = x] - e^eps 1[W = x']).
 
-The same holds where each user has its own set of messages, a part 1/k of all, even if these sets
-overlap; k need not be an integer then. Proofs: :ref:`proof-blanket`.
+The same holds if each user has its own set of messages, a part 1/k of all, even if these sets
+overlap; k then need not be an integer. Proofs: :ref:`proof-blanket`.
 
 BBGN19 is Balle, Bell, Gascon, Nissim, "The Privacy Blanket of the Shuffle Model", CRYPTO 2019.
 """
@@ -39,12 +39,12 @@ MAX_USERS = 10**9  # most users
 SLACK = 1e-7
 """Relative enlargement of a divergence: far more than the errors of the doubles.
 
-Binomial probabilities are evaluated to better than 1e-12, and what cancels costs a factor of at
+Binomial probabilities are evaluated to better than 1e-12, and cancellation costs a factor of at
 most 10^3; the tests compare with 300-bit arithmetic.
 """
 
 LEAST_GAMMA = 2.0**-53
-"""Smallest probability of a uniform answer: that of the grid on which they are drawn."""
+"""Smallest probability of a uniform answer, given by the grid on which answers are drawn."""
 
 _FIRST_TAIL = 1e-22
 MAX_TERMS = 1 << 17  # most terms of one divergence, by default
@@ -59,7 +59,7 @@ def exp_down(epsilon: Fraction) -> Fraction:
 def local_epsilon(k: int | Fraction, gamma: Fraction) -> float:
     """Return the guarantee of one answer by itself, ln(1 + k (1 - gamma) / gamma), rounded up.
 
-    ``k`` is one over the share of a user's own answers among all. Infinite where the likelihood
+    ``k`` is the inverse of the share of a user's own answers among all. Infinite if the likelihood
     ratio is above 2^1000.
     """
     chance = number("gamma", gamma, above=0, high=1)
@@ -72,20 +72,20 @@ def local_gamma(epsilon: Fraction, k: int | Fraction) -> Fraction:
 
 
 class TooManyTermsError(ValueError):
-    """The exact divergence would take more terms than it is worth."""
+    """The exact divergence would take too many terms."""
 
 
 @dataclass(frozen=True)
 class ResponseBlanket:
-    """Randomized response of n users on k values, shuffled, and what an adversary learns of it.
+    """Shuffled randomized response of n users on k values, and what an adversary learns from it.
 
     Parameters
     ----------
     n : int
-        Users whose answers hide each other, from 1 to 10^9.
+        Number of users whose answers hide each other, from 1 to 10^9.
     k : int or Fraction
-        Values in the domain, at least 2; on {0..p} it is p + 1. Where several messages are a
-        user's own, one over their share of all messages, which need not be an integer.
+        Number of values in the domain, at least 2; on {0..p} it is p + 1. If a user has several own
+        messages, the inverse of their share of all messages, which need not be an integer.
     gamma : Fraction
         Probability of a uniform answer, in (0, 1].
     """
@@ -107,7 +107,7 @@ class ResponseBlanket:
     def divergence(self, epsilon: float) -> float:
         """Return an upper bound, a ten-millionth above the truth, of the divergence.
 
-        Of the hockey-stick divergence of order e^epsilon, for any real epsilon.
+        It is the hockey-stick divergence of order e^epsilon, for any real epsilon.
         """
         if not math.isfinite(epsilon):
             raise ValueError(f"epsilon must be finite, got {epsilon!r}")
@@ -121,8 +121,8 @@ class ResponseBlanket:
     def tails(self, epsilon: float, most_terms: int | None = None) -> tuple[float, float, float]:
         """Return the masses under x and under x' of a privacy loss above epsilon >= 0, and delta.
 
-        To the precision of doubles; what the truncation leaves out is added to the first and the
-        last. TooManyTermsError where it takes more than ``most_terms``, or ``MAX_TERMS``.
+        To the precision of doubles; the truncated mass is added to the first and the last.
+        TooManyTermsError if it takes more than ``most_terms``, or ``MAX_TERMS``.
         """
         most = MAX_TERMS if most_terms is None else most_terms
         tail = _FIRST_TAIL
@@ -219,7 +219,7 @@ _FEW = 64
 _LARGE = 4.0
 """Up to ``_FEW`` values of B, or above this epsilon, sums over B are taken term by term.
 
-Centred at S / 2 they would cancel: the few values of B that count are far from there.
+Centred at S / 2 they would cancel, as the few values of B that count are far from there.
 """
 
 Partial = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]

@@ -1,9 +1,9 @@
 """Amplification by shuffling for any locally private messages, by clones.
 
 Another user's message is, with probability e^-e0, a clone of the one to be hidden. The multiset of
-all messages is then a function of how many clones of either kind there are, whose divergence is
+all messages is then a function of the numbers of clones of either kind, whose divergence is
 computed exactly (:ref:`proof-clones`). For randomized response on few values the blanket's own
-divergence is smaller, since it knows the randomizer; clones suit any other randomizer.
+divergence is smaller, since it knows the randomizer; clones cover any other randomizer.
 
 Feldman, McMillan, Talwar, *Hiding Among the Clones: A Simple and Nearly Optimal Analysis of Privacy
 Amplification by Shuffling*, FOCS 2021 (FMT21), Theorem 3.1 and its numerical bound.
@@ -28,23 +28,23 @@ _MAX_LOCAL = 60.0
 
 
 def clones_delta(epsilon: float | Fraction, n: int, local_epsilon: float | Fraction) -> float:
-    """Return a delta for which n shuffled messages are (epsilon, delta)-private together.
+    """Return a delta for which n shuffled messages are together (epsilon, delta)-private.
 
     Parameters
     ----------
     epsilon : float
         At least 0.
     n : int
-        Users who each send one ``local_epsilon``-private message, up to 10^9. Their randomizers
-        may differ, as long as the probabilities of every output, for all users and values, are
-        within a factor e^local_epsilon of each other.
+        Number of users who each send one ``local_epsilon``-private message, up to 10^9. Their
+        randomizers may differ, as long as the probabilities of every output, for all users and
+        values, are within a factor e^local_epsilon of each other.
     local_epsilon : float
         Of one message by itself, positive and at most 60.
 
     Returns
     -------
     float
-        An upper bound, rounded up: that of FMT21 with the divergence computed exactly.
+        An upper bound, rounded up: FMT21's bound with the divergence computed exactly.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def clones_delta(epsilon: float | Fraction, n: int, local_epsilon: float | Fract
 
 
 def _divergence(eps: float, n: int, local: float, tail: float) -> float:
-    """Return the divergence of (A, B) but for values of C of probability ``tail`` in all."""
+    """Return the divergence of (A, B), leaving out values of C of total probability ``tail``."""
     odds, p, q = math.exp(eps), 1 / (1 + math.exp(-local)), 1 / (1 + math.exp(local))
     chance = math.exp(-local)
     mean = (n - 1) * chance
@@ -91,9 +91,9 @@ def clones_local_epsilon(epsilon: float | Fraction, delta: float | Fraction, n: 
     Parameters
     ----------
     epsilon, delta : float
-        The guarantee of all, epsilon positive, delta in (0, 1).
+        The joint guarantee, epsilon positive, delta in (0, 1).
     n : int
-        Users.
+        Number of users.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Composition: what several shuffled messages of one user guarantee together.
+"""Composition: the joint guarantee of several shuffled messages of one user.
 
 Basic and advanced composition for any mechanisms, and numerical composition of the exact privacy
 losses of several privacy blankets, on a lattice that is at most as private ("connecting the dots":
@@ -20,7 +20,7 @@ from ikos._validation import integer, number, quote
 from ikos.accounting.blanket import MAX_TERMS, SLACK, ResponseBlanket, TooManyTermsError
 from ikos.accounting.solve import bisect
 
-_NEGLIGIBLE = 1e-5  # the part of delta that losses beyond the lattice may make up
+_NEGLIGIBLE = 1e-5  # largest part of delta due to losses beyond the lattice
 _MAX_CELLS = 2000  # most steps of a lattice above 0
 _UP = 1 + 1e-14  # more than the rounding of a sum of doubles
 
@@ -28,7 +28,7 @@ Budget = tuple[float | Fraction, float | Fraction]
 
 
 def _budgets(budgets: object) -> tuple[list[Fraction], list[Fraction]]:
-    """Check and return the epsilons and the deltas of some mechanisms, of one at least."""
+    """Check and return the epsilons and the deltas of at least one mechanism."""
     wanted = "budgets must hold pairs (epsilon, delta), got"
     if not isinstance(budgets, Iterable):
         raise TypeError(f"{wanted} {quote(budgets)}")
@@ -77,8 +77,8 @@ def advanced_composition(budgets: Sequence[Budget], slack: float | Fraction) -> 
     -------
     (float, float)
         epsilon = sum eps_j tanh(eps_j / 2) + sqrt(2 ln(1/slack) sum eps_j^2), or that of basic
-        composition where it is smaller, and delta = slack + sum delta_j (Kairouz, Oh, Viswanath,
-        *The Composition Theorem for Differential Privacy*, ICML 2015, Theorem 3.5).
+        composition if it is smaller, and delta = slack + sum delta_j (Kairouz, Oh, Viswanath, *The
+        Composition Theorem for Differential Privacy*, ICML 2015, Theorem 3.5).
 
     Examples
     --------
@@ -98,7 +98,7 @@ def advanced_composition(budgets: Sequence[Budget], slack: float | Fraction) -> 
 def advanced_share(epsilon: float, slack: float, times: int) -> float:
     """Return nearly the largest epsilon of each of several equal mechanisms, by the same theorem.
 
-    Advanced composition with this ``slack`` takes them to at most ``epsilon``.
+    Advanced composition with this ``slack`` then gives at most ``epsilon``.
     """
     reach = math.sqrt(-2 * math.log(slack) * times)
 
@@ -110,10 +110,10 @@ def advanced_share(epsilon: float, slack: float, times: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class LossLattice:
-    """A privacy loss on a lattice that is at most as private as the mechanism it stands for.
+    """A privacy loss on a lattice that is at most as private as the mechanism it represents.
 
-    ``masses[i]`` is the mass, under one of the neighbouring inputs, of the loss
-    ``step (first + i)``, and ``infinite`` that of an infinite loss.
+    ``masses[i]`` is the mass, under one of the neighbouring inputs, of the loss ``step (first +
+    i)``, and ``infinite`` the mass of an infinite loss.
     """
 
     step: float
@@ -133,7 +133,7 @@ class LossLattice:
         )
 
     def divergence(self, epsilon: float) -> float:
-        """Return an upper bound of the hockey-stick divergence of order e^epsilon."""
+        """Return an upper bound on the hockey-stick divergence of order e^epsilon."""
         losses = self.step * (self.first + np.arange(self.masses.size))
         above = losses > epsilon
         finite = np.dot(self.masses[above], -np.expm1(epsilon - losses[above]))
@@ -144,10 +144,10 @@ class LossLattice:
 def blanket_losses(
     blanket: ResponseBlanket, step: float, negligible: float, most_terms: int = MAX_TERMS
 ) -> LossLattice:
-    """Return the privacy loss of shuffled randomized response on a lattice of a step.
+    """Return the privacy loss of shuffled randomized response on a lattice of a given step.
 
-    Losses above a point that no more than the ``negligible`` mass exceeds count as infinite.
-    TooManyTermsError where one point of the loss takes more than ``most_terms``.
+    Losses above a point that at most the ``negligible`` mass exceeds count as infinite.
+    TooManyTermsError if one point of the loss takes more than ``most_terms``.
     """
     tails = [blanket.tails(0.0, most_terms)]
     while tails[-1][0] > negligible:
@@ -170,8 +170,8 @@ def blanket_losses(
     middle = cells
     masses[middle : middle + cells] += p - right
     masses[middle + 1 : middle + cells + 1] += right
-    # Losses below 0 mirror those above with x and x' exchanged: a cell [a, b] of masses p, q is
-    # a cell [-b, -a] of masses q, p.
+    # Losses below 0 mirror those above with x and x' exchanged: a cell [a, b] of masses p, q is a
+    # cell [-b, -a] of masses q, p.
     mirrored = np.clip((q - p * np.exp(-left - step)) / shrink, 0.0, np.maximum(q, 0.0))
     masses[middle - cells + 1 : middle + 1][::-1] += mirrored
     masses[middle - cells : middle][::-1] += q - mirrored
@@ -189,20 +189,20 @@ def composed_divergence(
     cells: int = 200,
     most_terms: int = MAX_TERMS,
 ) -> float:
-    """Return an upper bound of the divergence of several shuffled messages of one user.
+    """Return an upper bound on the divergence of several shuffled messages of one user.
 
     Parameters
     ----------
     epsilon : float
         Of order e^epsilon, positive.
     blankets : sequence of ResponseBlanket
-        One for each message; each is shuffled apart from the others.
+        One per message; each is shuffled apart from the others.
     delta : float
-        About what is expected: losses that could add a hundred-thousandth of it are infinite.
+        Approximate result: losses that could add a hundred-thousandth of it count as infinite.
     cells : int
         Steps of the lattice between 0 and epsilon; more are tighter and take longer.
     most_terms : int
-        Of one point of a loss; TooManyTermsError, a ValueError, where it would take more.
+        Of one point of a loss; TooManyTermsError, a ValueError, if it would take more.
 
     Examples
     --------

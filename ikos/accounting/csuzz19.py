@@ -1,8 +1,8 @@
-"""The published analysis of shuffled binary randomized response, to compare with the exact one.
+"""The published analysis of shuffled binary randomized response, for comparison.
 
 A. Cheu, A. Smith, J. Ullman, D. Zeber, M. Zhilyaev, *Distributed differential privacy via
 shuffling*, EUROCRYPT 2019 (CSUZZ19). Each of n users answers at random with probability lambda/n.
-The formulas are quoted from memory, and consistent (:ref:`proof-csuzz19`). Compared with the
+The formulas are quoted from memory, and consistent (:ref:`proof-csuzz19`). Compared with the exact
 divergence (`ikos.accounting.binary_response`), the published lambda is sound wherever it was tried,
 and 4 to 25 times what is needed at the usual budgets.
 """
@@ -18,14 +18,14 @@ from ikos.accounting.composition import advanced_share
 from ikos.randomized_response import grid_up
 from ikos.results import at_least
 
-_ROUNDING = 1e-12  # relative error that is allowed to a few operations on doubles
+_ROUNDING = 1e-12  # relative error allowed for a few operations on doubles
 _LEAST_RANDOM = 14
 
-_SHAVED = Fraction(1, 10**12)  # taken off delta0: more than the rounding of its sum
+_SHAVED = Fraction(1, 10**12)  # subtracted from delta0: more than the rounding of its sum
 
 
 def published_lambda(epsilon: float | Fraction, delta: float | Fraction, n: int) -> float:
-    """Return the lambda that CSUZZ19 choose: how many users answer at random, on average.
+    """Return CSUZZ19's lambda, the mean number of users who answer at random.
 
     (64/eps^2) ln(4/delta) for eps >= sqrt(192 ln(4/delta)/n), and otherwise
     n - eps n^(3/2)/sqrt(432 ln(4/delta)); rounded up. ValueError outside the theorem's conditions.
@@ -65,12 +65,12 @@ def composed_gamma(
     *,
     accountant: str = "exact",
 ) -> Fraction:
-    """Return the gamma for several bits of each user by composition, as CSUZZ19 do it.
+    """Return the gamma for several bits of each user by composition, as in CSUZZ19.
 
     Each of the ``bits`` runs of binary randomized response is (eps0, delta0)-private, by
-    `binary_response_gamma` or, for "csuzz19", by `published_gamma`; basic or advanced composition,
-    whichever allows the larger eps0, makes (epsilon, delta) of them. Advanced composition spends
-    half of delta as its slack. A multiple of 2^-53; for "exact" at most `local_gamma` of the
+    `binary_response_gamma` or, for "csuzz19", by `published_gamma`; they compose to (epsilon,
+    delta) by basic or advanced composition, whichever allows the larger eps0. Advanced composition
+    spends half of delta as its slack. A multiple of 2^-53; for "exact" at most `local_gamma` of the
     bits.
     """
     total = number("epsilon", epsilon, above=0)

@@ -1,14 +1,14 @@
 """Parameters of the recursive protocol (BBGN20, Section 4): digits through randomized response.
 
-A value is encoded as an integer of {0..precision}, whose digits in a mixed radix go through k-ary
-randomized response each, one message for each digit. With place values v_j the mean squared error
-of the sum of n values is at most
+A value is encoded as an integer in {0..precision}, whose digits in a mixed radix go through k-ary
+randomized response, one message per digit. With place values v_j the mean squared error of the sum
+of n values is at most
 
     n / (4 precision^2) + n sum_j (v_j / precision)^2 B(k_j, gamma_j),
 
-B the largest variance of a debiased response (BBGN20, Lemma A.1). The paper counts p_j and p_m + 1
-values where its digits take p_j + 1 and p_m + 2: here every value is counted. The layout of the
-optimized parameters wastes none: precision k_1 ... k_m - 1.
+with B the largest variance of a debiased response (BBGN20, Lemma A.1). The paper counts p_j and p_m
++ 1 values where its digits take p_j + 1 and p_m + 2: here every value is counted. The optimized
+layout wastes no values: precision k_1 ... k_m - 1.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from ikos.accounting.shuffled_response import (
 from ikos.randomized_response import grid_up, response_variance
 
 COMPOSITIONS = ("numerical", "advanced", "basic")
-"""Of the messages' guarantees, from the tightest to the simplest."""
+"""Compositions of the messages' guarantees, from the tightest to the simplest."""
 
 MIN_DELTA = math.nextafter(1e-100, 0)
 MAX_MESSAGES = 8
 MAX_VALUES = 1 << 20
-"""Most values that all digits together can stand for, in a search: rounding is then nothing."""
+"""Most values that all digits together can represent in a search: rounding is then negligible."""
 _SEARCH_CELLS = 25
 _FINAL_CELLS = 120
-_WIDE = 2000  # from here on the search's lattice must do for the result
+_WIDE = 2000  # from here on the search's lattice must suffice for the result
 _MAX_TERMS = 1 << 16
 _TOO_WIDE = 8000
-"""Most terms of one point of a loss: more of them would take a search more than seconds."""
+"""Most terms of one point of a loss: more of them would make a search too slow."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +56,15 @@ class DigitParameters:
     Attributes
     ----------
     precision : int
-        Values are encoded as integers of {0..precision}.
+        Values are encoded as integers in {0..precision}.
     domains : tuple of int
-        How many values each digit can take, k_j.
+        Number of values k_j of each digit.
     places : tuple of int
-        What a digit of 1 is worth, in steps of the encoding; the last is 1.
+        Value of a digit of 1, in steps of the encoding; the last is 1.
     gammas : tuple of Fraction
-        With which probability each digit is replaced by a uniform one.
+        Probability with which each digit is replaced by a uniform one.
     accountants : tuple of str
-        Which of ``ACCOUNTANTS`` proves each digit's guarantee by itself; empty where losses are
+        Which of ``ACCOUNTANTS`` proves each digit's guarantee by itself; empty if losses are
         composed numerically.
     """
 
@@ -83,7 +83,7 @@ class DigitParameters:
         return n * (_rounding(self.precision) + sum(variances))
 
     def blankets(self, n: int) -> list[ResponseBlanket]:
-        """Return what the shuffled messages of n users hide each user in."""
+        """Return the privacy blankets of the shuffled messages of n users."""
         return [
             ResponseBlanket(n, k, gamma) for k, gamma in zip(self.domains, self.gammas, strict=True)
         ]
@@ -128,12 +128,12 @@ def paper_digits(
     composition: str = "basic",
     accountant: str = "exact",
 ) -> DigitParameters:
-    """Return the digits of BBGN20, Theorem 4.2 or Corollary 4.1, with probabilities that are sound.
+    """Return the digits of BBGN20, Theorem 4.2 or Corollary 4.1, with sound probabilities.
 
     Parameters
     ----------
     n : int
-        Users, 3 to 10^9.
+        Number of users, 3 to 10^9.
     epsilon, delta : float
         The budget, split evenly over the messages.
     messages : int, optional
@@ -146,7 +146,7 @@ def paper_digits(
     Raises
     ------
     ValueError
-        Also if the users are too few for any probability below 1.
+        Also if there are too few users for any probability below 1.
     """
     eps, small = _budget(epsilon, delta)
     users = integer("n", n, low=3, high=MAX_USERS)
@@ -174,7 +174,7 @@ def _split_gammas(
     composition: str,
     accountant: str,
 ) -> tuple[tuple[Fraction, ...], tuple[str, ...]]:
-    """Return probabilities for shares of epsilon and equal parts of delta, and what proves each."""
+    """Return probabilities for shares of epsilon and equal parts of delta, and their proofs."""
     m = len(domains)
     scale = Fraction(1)
     slack = Fraction(0)
@@ -206,15 +206,15 @@ def _split_gammas(
 
 
 _Sketch = tuple[float, tuple[int, ...], tuple[float, ...]]
-"""An approximate error, domains, and how the budget is shared among the digits."""
+"""An approximate error, domains, and the budget's split among the digits."""
 
 
 def _sketch(domains: tuple[int, ...], n: int, mu: float, power: float) -> _Sketch:
-    """Return the approximate error for domains, with the budget shared in the best way.
+    """Return the approximate error for domains, with the best split of the budget.
 
-    The error is about sum_j c_j gamma_j with gamma_j = 2 k_j / (n mu_j^2). Where the mu_j^2 add up
-    (``power`` 2: numerical and advanced composition) the best parts are as sqrt(c_j k_j); where
-    the mu_j do (``power`` 1: basic composition), as its cube root.
+    The error is about sum_j c_j gamma_j with gamma_j = 2 k_j / (n mu_j^2). If the mu_j^2 add up
+    (``power`` 2: numerical and advanced composition) the best parts are as sqrt(c_j k_j); if the
+    mu_j do (``power`` 1: basic composition), as its cube root.
     """
     precision = math.prod(domains) - 1
     if precision >= MAX_VALUES:
@@ -277,36 +277,36 @@ def optimized_digits(
     composition: str = "numerical",
     accountant: str = "exact",
 ) -> DigitParameters:
-    """Return digits for the smallest error that a search finds, with a proved guarantee.
+    """Return digits with a proved guarantee and the smallest error that a search finds.
 
     Parameters
     ----------
     n : int
-        Users who answer at random as they should, up to 10^9.
+        Number of users who answer at random as they should, up to 10^9.
     epsilon, delta : float
         The budget of all messages together.
     messages : int
         Digits, 1 to 8.
     composition : {"numerical", "advanced", "basic"}
-        How the messages' guarantees are added up. "numerical" composes the exact privacy losses.
+        How the messages' guarantees are composed. "numerical" composes the exact privacy losses.
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
         For each digit, under "advanced" and "basic"; "numerical" is exact.
 
     Returns
     -------
     DigitParameters
-        Not proved to be the best; the guarantee and the error are proved for what is returned.
+        Not proved to be the best; the guarantee and the error are proved for this result.
 
     Raises
     ------
     ValueError
-        Also if the users are too few for that many messages.
+        Also if there are too few users for that many messages.
 
     Notes
     -----
-    The search, over integer domains and shares of the budget, assumes Gaussian losses; the
-    probabilities of the best are then found with the accountant. Above an epsilon of about 8 losses
-    are far from Gaussian, and more messages may come out worse than fewer.
+    The search, over integer domains and splits of the budget, assumes Gaussian losses; the
+    probabilities of the best result are then found with the accountant. Above an epsilon of about 8
+    losses are far from Gaussian, and more messages may be worse than fewer.
 
     Examples
     --------
@@ -351,7 +351,7 @@ def _optimized(
 
     sketches = [sketch for sketch in _search(n, m, mu, power) if math.isfinite(sketch[0])]
     if composition == "numerical" and sketches:
-        # how much less noise than a Gaussian loss asks for: about the same for all domains
+        # how much less noise than Gaussian losses need: about the same for all domains
         compose = partial(_composed_gammas, n, eps=eps, small=small)
         _, domains, shares = sketches[0]
         if max(_widths(n, domains, _gammas(n, domains, shares, mu))) > _TOO_WIDE:
@@ -384,7 +384,7 @@ def _optimized(
 def _gammas(
     n: int, domains: tuple[int, ...], shares: Sequence[float], mu: float
 ) -> tuple[Fraction, ...]:
-    """Return probabilities at which each digit's loss has its share of mu^2, about."""
+    """Return probabilities at which each digit's loss has about its share of mu^2."""
     return tuple(
         grid_up(gaussian_gamma(k, share * mu * mu, n))
         for k, share in zip(domains, shares, strict=True)
@@ -400,7 +400,7 @@ def _descend(
     gamma: Callable[[int], Fraction],
     made: Callable[[tuple[int, ...], tuple[Fraction, ...]], None],
 ) -> None:
-    """Offer domains of one digit, from k on where their errors fall, in shrinking steps."""
+    """Offer domains of one digit, from k on while their errors fall, in shrinking steps."""
 
     @cache
     def error(values: int) -> float:
@@ -427,7 +427,7 @@ def _composed_gammas(
     cells: int,
     known: tuple[float, float],
 ) -> tuple[tuple[Fraction, ...], float]:
-    """Return probabilities in about these proportions that are enough by numerical composition."""
+    """Return probabilities in about these proportions that suffice by numerical composition."""
     low_eps, target = math.nextafter(float(eps), 0), math.nextafter(float(small), 0)
 
     def gammas(scale: float) -> tuple[Fraction, ...]:
@@ -448,7 +448,7 @@ def _composed_gammas(
 def _last_safe(excess: Callable[[float], float], low: float, high: float) -> float:
     """Return a point, near a root of an increasing function, at which it is not positive.
 
-    The root may lie outside of [low, high], where it is looked for first.
+    The root is first looked for in [low, high], and may lie outside.
     """
     step = high - low
     while (f_low := excess(low)) > 0:

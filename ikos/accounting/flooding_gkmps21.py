@@ -1,13 +1,13 @@
-"""Flooding for correlated-noise sums: which messages that cancel must hide which differences.
+"""Flooding for correlated-noise sums: how messages that cancel hide differences.
 
 Ghazi, Kumar, Manurangsi, Pagh, Sinha, *Differentially Private Aggregation in the Shuffle Model:
 Almost Central Accuracy in Almost a Single Message*, ICML 2021 (GKMPS21).
 
-Values are x in {0..p}. A user sends {x} if x > 0. All users together send N+ copies of +1 and N-
-of -1, both geometric of rate s, and Z_a copies of each zero-sum atom, s_1 = {1, -1} and
-s_i = {i, floor(-i/2), ceil(-i/2)} for 2 <= abs(i) <= p. A value shows in the view as a shift of
-the Z_a (``decomposition``). ``paper_flooding`` has the paper's constants, checked numerically for
-the parameters at hand; ``flooding_delta`` certifies any flooding. Proofs: :ref:`proof-flooding`.
+Values are x in {0..p}. A user sends {x} if x > 0. All users together send N+ copies of +1 and N- of
+-1, both geometric of rate s, and Z_a copies of each zero-sum atom, s_1 = {1, -1} and s_i = {i,
+floor(-i/2), ceil(-i/2)} for 2 <= abs(i) <= p. A value appears in the view as a shift of the Z_a
+(``decomposition``). ``paper_flooding`` has the paper's constants, checked numerically for the given
+parameters; ``flooding_delta`` certifies any flooding. Proofs: :ref:`proof-flooding`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def atom(i: int) -> tuple[int, ...]:
 
 
 def rate_down(rate: float | Fraction) -> Fraction:
-    """Return a rate at most this one (more noise), about 2^-20 of it below, of machine words."""
+    """Return a rate of machine words, at most this one (more noise), by about 2^-20 of it."""
     if rate < 2.0**-20:
         return Fraction(1, math.ceil(1 / Fraction(rate)))
     bits = 20 - min(0, math.floor(math.log2(rate)))
@@ -55,7 +55,7 @@ class Flood:
 
     @property
     def mean(self) -> float:
-        """Expected number of messages in all."""
+        """Expected total number of messages."""
         pairs = self.atoms.count(1)
         copies = float(self.shape) / math.expm1(self.rate)
         return copies * (2 * pairs + 3 * (len(self.atoms) - pairs))
@@ -63,10 +63,10 @@ class Flood:
 
 @dataclass(frozen=True)
 class Flooding:
-    """The noise of all users together, for values in {0..steps}, and what is proved for it.
+    """The noise of all users together, for values in {0..steps}, and its proved delta.
 
     ``central`` is the rate of the numbers of +1 and of -1, both geometric; several ``floods`` may
-    hold the same atom, and their numbers add up; ``delta`` is rounded up.
+    contain the same atom, and their numbers add up; ``delta`` is rounded up.
     """
 
     steps: int
@@ -76,16 +76,16 @@ class Flooding:
 
     @property
     def mean(self) -> float:
-        """Expected number of messages in all, without the values'."""
+        """Expected total number of messages, without the values'."""
         return sum(flood.mean for flood in self.floods) + 2 / math.expm1(self.central)
 
 
 @dataclass(frozen=True)
 class Decomposition:
-    """The atoms that each message x in {0..p} is made of, in addition to copies of 1.
+    """The atoms that make up each message x in {0..p}, in addition to copies of 1.
 
-    Message x holds atom ``atoms[j, x]`` (0 for none) ``counts[j, x]`` times, with the sign of the
-    atom, for each row j, and s_1 ``pairs[x]`` times, at most 0.
+    Message x contains atom ``atoms[j, x]`` (0 for none) ``counts[j, x]`` times, with the sign of
+    the atom, for each row j, and s_1 ``pairs[x]`` times, at most 0.
     """
 
     atoms: NDArray[np.int64]
@@ -130,7 +130,7 @@ def paper_weights(steps: int) -> NDArray[np.int64]:
 
 
 def weighted_size(steps: int, weights: NDArray[np.int64]) -> float:
-    """Return the largest sum of abs(c_a(x)) / t_a over x: at most 1 is what the paper needs."""
+    """Return the largest sum of abs(c_a(x)) / t_a over x; the paper needs at most 1."""
     parts = decomposition(steps)
     sizes = np.abs(parts.atoms)
     terms = np.where(parts.counts > 0, parts.counts / np.maximum(weights[sizes], 1), 0.0)
@@ -144,9 +144,9 @@ def paper_flooding(
     delta: float,
     weights: NDArray[np.int64] | None = None,
 ) -> Flooding:
-    """Return GKMPS21's flooding, checked numerically for these very parameters.
+    """Return GKMPS21's flooding, checked numerically for these parameters.
 
-    For ``central`` noise of that rate, which is central * steps-private by itself; epsilon and
+    The ``central`` noise has that rate, which is central * steps-private by itself; epsilon and
     delta are the flooding's, half for the first flood of {1, -1} and half for the atoms.
     ``weights``, t_i, are the paper's by default. ValueError if a step of the proof fails for the
     parameters.
@@ -173,7 +173,7 @@ def paper_flooding(
     parts = decomposition(steps)
     largest = np.maximum(parts.largest()[steps:], parts.largest()[steps::-1])
     largest[1] = np.abs(parts.pairs).max()
-    # of the atoms of one weight, and so of one rate, the largest shift is enough
+    # for the atoms of one weight, and so of one rate, the largest shift suffices
     shifts = np.zeros(int(t.max()) + 1, dtype=np.int64)
     np.maximum.at(shifts, t[1:], largest[1:])
     weights = np.repeat(np.arange(shifts.size), shifts)
@@ -209,7 +209,7 @@ class _MomentTable:
 
 
 def _grid(largest: int) -> NDArray[np.int64]:
-    """Return shifts up to one, each at most an eighth above the one before, with the last."""
+    """Return shifts up to a largest, included, each at most an eighth above the one before."""
     grid = [0]
     while grid[-1] < largest:
         grid.append(grid[-1] + max(1, grid[-1] >> 3))
@@ -230,7 +230,7 @@ def _table(flood: Flood, largest: int, orders: NDArray[np.float64], lost: float)
 
 
 def flooding_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
-    """Return a delta that is proved for a flooding at an epsilon, central noise included.
+    """Return a proved delta of a flooding at an epsilon, central noise included.
 
     Rounded up; 1 if nothing is proved. The flooding's own ``delta`` is ignored; its shapes must be
     integers, and no two floods may share an atom. ``lost`` is about how much of delta is for
@@ -248,7 +248,7 @@ def flooding_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
     order = _orders(epsilon - s * p, lost)
     parts = decomposition(p)
     largest = parts.largest()
-    bound = np.zeros(2 * p + 1, dtype=np.int64)  # which flood an atom is of, counted from 1
+    bound = np.zeros(2 * p + 1, dtype=np.int64)  # each atom's flood, counted from 1
     tables: list[_MomentTable] = []
     pair: _MomentTable | None = None
     each = lost / (4 * p.bit_length() + 2)
@@ -264,7 +264,7 @@ def flooding_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
             bound[members + p] = len(tables)
     largest[p] = 0
     if pair is None or not bound[largest > 0].all():
-        return 1.0  # an atom that is needed has no flood at all
+        return 1.0  # a required atom has no flood at all
 
     here, there, gone = _sums(parts, bound, tables, order.size)
     left_out = float(gone[0].max() + gone[1].max()) + pair.moments.lost
@@ -279,7 +279,7 @@ def _tail(total: NDArray[np.float64], order: NDArray[np.float64], epsilon: float
 
 
 def _orders(epsilon: float, delta: float, many: int = 6) -> NDArray[np.float64]:
-    """Return orders of moments around the best for Gaussian losses, and lower."""
+    """Return orders of moments around the best for Gaussian losses, and lower ones."""
     return np.asarray(np.geomspace(0.5, 3.0, many) * math.log(1 / delta) / epsilon)
 
 
@@ -288,7 +288,7 @@ def _sums(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return the log moments A(x) and B(y), (orders, p + 1), and what they leave out, (2, p + 1).
 
-    For x a positive atom is shifted up and a negative one down; for y the other way.
+    For x, positive atoms are shifted up and negative ones down; for y the other way.
     """
     p = parts.pairs.size - 1
     here, there = np.zeros((2, orders, p + 1))
@@ -337,7 +337,7 @@ def _worst(
     for i in range(starts.size):
         most, least = low[i] - high, high[i] - low  # range of c_1(x) - c_1(y)
         for far, near, falling in (
-            (ends[i] - starts, starts[i] - ends, 0),  # x >= y, and how far apart at least
+            (ends[i] - starts, starts[i] - ends, 0),  # x >= y, and their least distance
             (ends - starts[i], starts - ends[i], 1),
         ):
             valid = np.flatnonzero(far >= 0)
@@ -360,7 +360,7 @@ def _worst(
 
 
 def _classes(steps: int) -> dict[int, tuple[int, ...]]:
-    """Return the atoms that are needed by the largest shift, rounded up to 1, 2, 3, 4, 6, 8, 12."""
+    """Return the required atoms by largest shift, rounded up to 1, 2, 3, 4, 6, 8, 12."""
     largest = decomposition(steps).largest()
     largest[steps] = 0
     result: dict[int, list[int]] = {}
@@ -372,9 +372,9 @@ def _classes(steps: int) -> dict[int, tuple[int, ...]]:
 
 
 def _scaled(steps: int, central: Fraction, shape: int, scale: float) -> Flooding:
-    """Return the flooding of a shape and a scale: rates in proportion to cost^(1/3) / shift.
+    """Return the flooding of a shape and a scale: rates proportional to cost^(1/3) / shift.
 
-    Of all whose losses have the same variance, about, it has the smallest mean.
+    Among floodings whose losses have about the same variance, it has the smallest mean.
     """
     floods = [Flood((1,), Fraction(shape), rate_down(scale * (2 * steps) ** (1 / 3) / steps))]
     for d, atoms in _classes(steps).items():
@@ -384,7 +384,7 @@ def _scaled(steps: int, central: Fraction, shape: int, scale: float) -> Flooding
 
 
 def _rough_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
-    """Return a guess of the certificate: every flood shifted by its largest shift, once."""
+    """Return an estimate of the certificate: every flood shifted by its largest shift, once."""
     p, s = flooding.steps, float(flooding.central)
     order = _orders(epsilon - s * p, lost, 16)
     total, left_out = order * s * p, 0.0
@@ -407,8 +407,8 @@ def certified_flooding(steps: int, central: Fraction, epsilon: float, delta: flo
     """Return a flooding with few messages whose privacy is certified by `flooding_delta`.
 
     ``steps`` is from 1 to 2^16, the rate of the ``central`` noise below epsilon / steps, and
-    (epsilon, delta) the whole guarantee; the ``delta`` of the result is what is certified for the
-    very parameters that it holds. ValueError if nothing could be certified.
+    (epsilon, delta) the whole guarantee; the ``delta`` of the result is certified for exactly the
+    parameters that it holds. ValueError if nothing could be certified.
     """
     steps = integer("steps", steps, low=1, high=MAX_STEPS)
     number("epsilon", epsilon, above=0)

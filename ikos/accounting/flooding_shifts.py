@@ -20,11 +20,11 @@ from ikos._validation import integer, number
 
 _SLACK = 1e-8  # relative enlargement of probabilities and divergences, and absolute of log moments
 _ETA = 1e-12  # relative error allowed for in a loss
-_MAX_SHAPE = 1 << 12  # largest shape: rounding errors grow with it
-_MAX_RATE = 100  # largest rate: there is next to no noise
+_MAX_SHAPE = 1 << 12  # largest shape, with which rounding errors grow
+_MAX_RATE = 100  # largest rate: there is almost no noise
 _BLOCKS = 256
 _TOGETHER = 1 << 22
-_TINY = 1e-300  # no probability counts as less: doubles far below have fewer digits
+_TINY = 1e-300  # least probability: smaller doubles have fewer digits
 
 Floats = NDArray[np.float64]
 
@@ -52,12 +52,12 @@ def _from(r: int, a: Floats | float, k: Floats) -> Floats:
 def _below(r: int, a: Floats | float, k: Floats) -> Floats:
     """Return P[K < k], to a relative error of at most 5e-9.
 
-    If the terms fall from j = r on they are added up. If not, the mode is above r, and what is
-    left is at least a half.
+    If the terms fall from j = r on they are added up. Otherwise the mode is above r, and the
+    remainder is at least a half.
     """
     many = r + 64 + 8 * math.isqrt(r)
     trials, odds, logs = _terms(r, a, k, many)
-    # ratios of terms fall: from the last one on the rest is a part of a geometric series
+    # ratios of terms fall: from the last one on, the rest is at most a geometric series
     ratio = np.clip((trials - many) * odds / (many + 1), 0.0, 0.99)
     terms = np.exp(logs[:, r - 1 :])
     below = terms.sum(axis=1) + terms[:, -1] * ratio / (1 - ratio)
@@ -102,9 +102,9 @@ def negative_binomial_divergence(
     """Return the delta at which NB(shape, e^-rate) hides shifts at given epsilons.
 
     The larger hockey-stick divergence of both directions, rounded up by about 1e-8 of it and of the
-    probability of the event where it is attained. ``shape`` is an integer from 1 to 4096 (the one
-    below for others), rates are above 0 and at most 100, shifts integers of at least 1; rates,
-    shifts and epsilons broadcast.
+    probability of the event where it is attained. ``shape`` is an integer from 1 to 4096 (for
+    others, use the one below), rates are above 0 and at most 100, shifts integers of at least 1;
+    rates, shifts and epsilons broadcast.
     """
     r = integer("shape", shape, low=1, high=_MAX_SHAPE)
     d, eps, a = np.broadcast_arrays(
@@ -140,10 +140,10 @@ def _divergence(r: int, a: Floats, d: Floats, eps: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class ShiftMoments:
-    """Bounds of log moments of the loss between NB and its shifts, (shifts, orders).
+    """Bounds on log moments of the loss between NB and its shifts, (shifts, orders).
 
-    ln E exp(order * loss), rounded up and at least 0. ``down`` leaves out the smallest outcomes,
-    of probability ``lost``, which counts in full as delta; infinite where those do not suffice.
+    ln E exp(order * loss), rounded up and at least 0. ``down`` leaves out the smallest outcomes, of
+    probability ``lost``, which counts in full as delta; it is infinite if that does not suffice.
     """
 
     up: Floats
@@ -154,7 +154,7 @@ class ShiftMoments:
 def shift_moments(
     shape: int, rate: float, shifts: NDArray[np.int64], orders: Floats, lost: float
 ) -> ShiftMoments:
-    """Return bounds of the moments of losses, from blocks of outcomes at their largest loss.
+    """Return bounds on the moments of losses, from blocks of outcomes at their largest loss.
 
     Shifts are at least 1, orders positive; ``down`` leaves out outcomes of at most ``lost``.
     """
@@ -193,7 +193,7 @@ def shift_moments(
 
 
 def _quantile(shape: int, rate: float, lost: float) -> int:
-    """Return a k, the largest up to one, with P[K < k] at most ``lost``."""
+    """Return a k, at most one below the largest, with P[K < k] at most ``lost``."""
     low, high = 0, math.ceil(shape / rate) + 2
     while high - low > 1:
         between = np.unique(np.floor(np.linspace(low, high, 34)[1:-1]))

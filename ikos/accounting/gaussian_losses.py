@@ -1,6 +1,6 @@
-"""Privacy losses of responses, taken for Gaussian ones: where searches for parameters begin.
+"""Gaussian approximations of the privacy losses of responses, as starting points of searches.
 
-It proves nothing: an exact accountant computes again what a search finds.
+They prove nothing: an exact accountant recomputes the result of a search.
 """
 
 from __future__ import annotations

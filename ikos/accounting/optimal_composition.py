@@ -1,9 +1,9 @@
 """Composition of many copies of one mechanism, exactly: Kairouz, Oh, Viswanath.
 
 The least private (e0, d0)-private mechanism reveals with probability d0 which of two neighbours it
-was given, and otherwise answers by randomized response on two values with budget e0. Every other is
-a function of its answer (*The Composition Theorem for Differential Privacy*, ICML 2015, KOV15). So
-k mechanisms with independent randomness reveal together at most what k copies of that one do:
+was given, and otherwise answers by randomized response on two values with budget e0. Every other
+one is a function of its answer (*The Composition Theorem for Differential Privacy*, ICML 2015,
+KOV15). So k mechanisms with independent randomness together reveal at most what k copies of it do:
 
     delta(epsilon) = 1 - (1 - d0)^k (1 - R(epsilon)),
     R(epsilon) = sum_i C(k, i) e^((k - i) e0) / (1 + e^e0)^k (1 - e^(epsilon - (k - 2 i) e0))_+ .
@@ -26,10 +26,10 @@ from ikos.results import at_most
 
 MAX_COPIES = 1 << 22  # most copies
 MAX_LOCAL = 60.0
-"""Largest epsilon of a copy, and of the whole where that of a copy is searched for."""
+"""Largest epsilon of a copy, and of the whole when a copy's is searched for."""
 
 _SLACK = 1e-9  # relative error of a sum of binomial probabilities, generously
-_LEAST = 1e-290  # more than what is lost where probabilities fall below the range of doubles
+_LEAST = 1e-290  # exceeds what is lost if probabilities fall below the range of doubles
 
 
 def optimal_delta(
@@ -38,22 +38,22 @@ def optimal_delta(
     local_epsilon: float | Fraction,
     local_delta: float | Fraction = 0,
 ) -> float:
-    """Return the delta of many mechanisms together, from that of each: the best that holds for all.
+    """Return the delta of many mechanisms together, from each one's: the best that holds for all.
 
     Parameters
     ----------
     epsilon : float
         Of the whole, at least 0.
     copies : int
-        Mechanisms with independent randomness, from 1 to 2^22.
+        Number of mechanisms with independent randomness, from 1 to 2^22.
     local_epsilon, local_delta : float
         Of each: ``0 <= local_epsilon <= 60`` and ``0 <= local_delta <= 1``.
 
     Returns
     -------
     float
-        That of a local epsilon larger by a part of 1e-15, rounded up by a relative 1e-9 and 1e-290;
-        0.0 only where it is 0. No smaller one holds for all such mechanisms (KOV15, Theorem 3.3).
+        For a local epsilon larger by a part of 1e-15, rounded up by a relative 1e-9 and 1e-290; 0.0
+        only if it is 0. No smaller one holds for all such mechanisms (KOV15, Theorem 3.3).
 
     Examples
     --------
@@ -70,7 +70,7 @@ def optimal_delta(
 
 
 def copies_delta(eps: float, k: int, local: float, d0: float = 0.0) -> float:
-    """Return `optimal_delta` for doubles that are rounded already."""
+    """Return `optimal_delta` for doubles that are already rounded."""
     covered = Fraction(eps) >= k * Fraction(local)  # exactly: no loss is above epsilon
     if covered and not d0:
         return 0.0
@@ -78,11 +78,11 @@ def copies_delta(eps: float, k: int, local: float, d0: float = 0.0) -> float:
     if d0 >= 1 or response >= 1:
         return 1.0
     together = -math.expm1(k * math.log1p(-d0) + math.log1p(-response))
-    return min(1.0, together * (1 + _SLACK) + _LEAST)  # also of a response that came out as 0
+    return min(1.0, together * (1 + _SLACK) + _LEAST)  # also if a response came out as 0
 
 
 def _response(eps: float, k: int, local: float) -> float:
-    """Return R(eps) before it is rounded up, where some loss is above epsilon."""
+    """Return R(eps) before it is rounded up, if some loss is above epsilon."""
     # Larger by more than the rounding below, where losses close to epsilon cancel.
     local *= 1 + 2.0**-50
     # Losses (k - 2 i) e0 above eps: i below (k - eps / e0) / 2.
@@ -105,27 +105,28 @@ def optimal_local_epsilon(
     copies: int,
     local_delta: float | Fraction = 0,
 ) -> float:
-    """Return how large the epsilon of each of many mechanisms may be: the largest, rounded down.
+    """Return the largest epsilon allowed for each of many mechanisms, rounded down.
 
     Parameters
     ----------
     epsilon, delta : float
         Of the whole, epsilon positive and at most 60, delta in (0, 1).
     copies : int
-        Mechanisms with independent randomness.
+        Number of mechanisms with independent randomness.
     local_delta : float
         Of each.
 
     Returns
     -------
     float
-        `optimal_delta` of it is at most delta, and is above it for a number larger by a part of
+        `optimal_delta` of it is at most delta, and exceeds delta for a number larger by a part of
         1e-7. At least ``epsilon / copies``, with which nothing is lost.
 
     Raises
     ------
     ValueError
-        Also if ``copies * local_delta`` is not below delta by a little.
+        Also unless ``copies * local_delta`` is below delta by a small margin.
+
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""Sample and threshold: what a count of sampled ones reveals, where small counts are suppressed.
+"""Sample and threshold: what a count of sampled ones reveals if small counts are suppressed.
 
 G. Cormode, A. Bharadwaj, *Sample-and-threshold differential privacy*, 2022. t users hold a one.
 Each is sampled with probability p; the count Y ~ Bin(t, p) is published if it is at least tau, and
-0 otherwise. The noise of a count is that of its ones, and the threshold suppresses the counts that
-have too little of it. Every t is computed up to where Chernoff's bounds are small enough. Proofs:
+0 otherwise. The noise of a count comes from its ones, and the threshold suppresses counts with too
+little noise. Every t is computed up to where Chernoff's bounds are small enough. Proofs:
 :ref:`proof-sample-threshold`.
 """
 
@@ -24,8 +24,8 @@ from ikos.accounting.solve import bisect_integers
 from ikos.randomized_response import grid_up
 
 _MAX_EPSILON = 100.0
-_MAX_COUNTS = 1 << 21  # most values of t that are looked at
-_SLACK = 1e-8  # relative error that is allowed to scipy's binomial probabilities and tails
+_MAX_COUNTS = 1 << 21  # most values of t examined
+_SLACK = 1e-8  # relative error allowed for scipy's binomial probabilities and tails
 _BLOCK = 1 << 16
 _CELLS = 2000
 _SOME = 128
@@ -96,12 +96,12 @@ def sample_threshold_delta(
     """Return the delta of sample and threshold, rounded up.
 
     The largest divergence over all numbers of ones and both directions: too large by a relative
-    1e-5 or so, or by 1e-120. ValueError where more than 2^21 numbers of ones would matter.
+    1e-5 or so, or by 1e-120. ValueError if more than 2^21 numbers of ones would matter.
     """
     eps, users, p = _checked(epsilon, n, sampling)
     tau = integer("threshold", threshold, low=1)
     goal = 1.0
-    while True:  # a goal below what is found: then the counts left out do not matter
+    while True:  # a goal below the result: the counts left out then do not matter
         goal /= 1024
         found = _largest(eps, users, p, tau, goal)
         if found > goal or goal < 1e-120:
@@ -141,10 +141,10 @@ def suppression(s: NDArray[np.float64], n: int, sampling: float, threshold: int)
 
 
 def sample_threshold_mse(n: int, sampling: float | Fraction, threshold: int) -> float:
-    """Bound the mean squared error of count/p, or of 0 where the count was suppressed.
+    """Bound the mean squared error of count/p, or of 0 if the count was suppressed.
 
-    Over all n values in [0, 1], each rounded at random to a bit: of their sum s, in units of one.
-    Suppression costs s^2.
+    Over all n values in [0, 1], each rounded at random to a bit: the error of their sum s, in units
+    of one. Suppression costs s^2.
     """
     p, tau = float(number("sampling", sampling, above=0, below=1)), int(threshold)
     start = min(tau / p, float(n))
@@ -193,7 +193,7 @@ def _best(eps: Fraction, small: Fraction, n: int) -> SampleThreshold:
         tau = _smallest(below, n, p, goal, every=False)
         return sample_threshold_mse(n, p, tau) if tau <= n else math.inf
 
-    # On a coarse grid and then between its best points; some t show what p is good for.
+    # On a coarse grid and then between its best points; some t indicate how good p is.
     width = 16
     best = min(range(-64, 129, width), key=sketch)
     while width > 1:

@@ -1,15 +1,15 @@
 """Coordinates drawn at random through randomized response (SCM22): what a guarantee takes.
 
-A user draws t of d coordinates without regard to its vector, rounds each at random to {0..k}, and
+A user draws t of d coordinates independently of its vector, rounds each at random to {0..k}, and
 sends (coordinate, value) through randomized response on these ``k + 1`` values. One such message
-hides among all n users in any dimension; SCM22 gives the adversary the coordinate, so that
-it hides among n / d users only. Messages from t runs of coordinates ("stratified") are t
-independent copies, composed numerically, or by advanced or basic composition where that takes too
-long. Coordinates drawn without replacement ("uniform") hide among the users who drew the same ones.
+hides among all n users in any dimension; SCM22 reveals the coordinate to the adversary, so that it
+hides among only n / d users. Messages from t runs of coordinates ("stratified") are t independent
+copies, composed numerically, or by advanced or basic composition if that takes too long.
+Coordinates drawn without replacement ("uniform") hide among the users who drew the same ones.
 Proofs: :ref:`proof-scm22`.
 
-*Several coordinates in one message*, as SCM22 has it, is another mechanism, to which no composition
-theorem applies: only `ikos.accounting.scm22_published` is about it.
+*Several coordinates in one message*, as in SCM22, is another mechanism, to which no composition
+theorem applies; it is covered only by `ikos.accounting.scm22_published`.
 
 SCM22 is Scott, Cormode, Maple, "Applying the Shuffle Model of Differential Privacy to Vector
 Aggregation", 2021.
@@ -48,7 +48,7 @@ COMPOSITIONS = {
     "advanced": "advanced composition of {t} messages (Kairouz, Oh, Viswanath 2015)",
     "basic": "basic composition of {t} messages",
 }
-"""What proves a guarantee of t messages."""
+"""The proof of a guarantee of t messages."""
 
 SAMPLINGS = ("stratified", "uniform")
 """How t of d coordinates are drawn: one of each of t runs, or t without replacement."""
@@ -57,28 +57,28 @@ MAX_MESSAGES = 1 << 20
 MAX_VALUES = (1 << 20) + 1
 
 _SLACK = 1e-6
-"""What composed divergences are enlarged by, on top of `ikos.accounting.blanket.SLACK`.
+"""Enlargement of composed divergences, on top of `ikos.accounting.blanket.SLACK`.
 
-The masses of a cell are differences of doubles that are known to 1e-13. What that moves the sum of
-a few thousand losses by is below 1e-8 of its deviation.
+The masses of a cell are differences of doubles known to 1e-13. The effect on the sum of a few
+thousand losses is below 1e-8 of its deviation.
 """
 
 _STEPS = ((5.0, 1 << 17), (3.0, 1 << 19), (1.5, 1 << 20))
-"""Points of a loss in a standard deviation, and the most terms of a point: fine, then coarse."""
+"""Points of a loss per standard deviation, and the most terms of a point: fine, then coarse."""
 
-_TINY = 1e-12  # below it a divergence that needs several messages is not worked out any further
+_TINY = 1e-12  # divergences of several messages are not computed more precisely below it
 
 _LADDER = (*range(1, 13), 14, 16, 19, 23, 28, 34, 41, 50, 64, 82, 105, 140, 200, 300, 500, 1000)
 
 _Delta = tuple[float, str, str]
-"""A divergence, which of `COMPOSITIONS` proves it, and which of ``ACCOUNTANTS`` of one answer."""
+"""A divergence, the one of `COMPOSITIONS` that proves it, and one answer's of ``ACCOUNTANTS``."""
 
 
-# How coordinates are drawn, and what an answer about a drawn one weighs
+# How coordinates are drawn, and the weight of an answer about a drawn one
 
 
 def stratum_sizes(d: int, t: int) -> tuple[int, int, int]:
-    """Return how many runs of t have the smaller size, that size, and how many have one more."""
+    """Return how many of t runs have the smaller size, that size, and how many have one more."""
     coordinates = integer("d", d, low=1)
     runs = integer("t", t, low=1, high=coordinates)
     size, longer = divmod(coordinates, runs)
@@ -86,7 +86,7 @@ def stratum_sizes(d: int, t: int) -> tuple[int, int, int]:
 
 
 def weights(d: int, t: int, sampling: str) -> list[tuple[Fraction, int]]:
-    """Return each weight, one over the chance that a coordinate is drawn, and of how many."""
+    """Return each weight, one over the chance that a coordinate is drawn, and how many have it."""
     fewer, size, longer = stratum_sizes(d, t)
     if choice("sampling", sampling, SAMPLINGS) == "uniform":
         return [(Fraction(d, t), d)]
@@ -98,7 +98,7 @@ def weights(d: int, t: int, sampling: str) -> list[tuple[Fraction, int]]:
 
 
 def _trimmed(losses: LossLattice, negligible: float) -> LossLattice:
-    """Return a loss at most as private with fewer points: nothing is lost, and tails move up."""
+    """Return a loss at most as private with fewer points: no mass is lost, and tails move up."""
     masses = losses.masses
     above = np.cumsum(masses[::-1])[::-1]
     last = int(np.count_nonzero(above > negligible))  # from there on the losses are infinite
@@ -108,7 +108,7 @@ def _trimmed(losses: LossLattice, negligible: float) -> LossLattice:
     first = min(first, max(last - 1, 0))
     kept = masses[first:last].copy()
     if first and kept.size:
-        kept[0] += below[first - 1]  # a loss that is moved up is less private
+        kept[0] += below[first - 1]  # a loss moved up is less private
     return LossLattice(losses.step, losses.first + first, kept, infinite)
 
 
@@ -126,7 +126,7 @@ def _repeated(losses: LossLattice, times: int, negligible: float) -> LossLattice
 
 
 def numerical_delta(epsilon: float, blanket: ResponseBlanket, times: int, expected: float) -> float:
-    """Return a bound of the divergence of independent copies, about as fine as is expected."""
+    """Return a bound on the divergence of independent copies, about as fine as expected."""
     if blanket.gamma == 1:
         return 0.0
     k, gamma = float(blanket.k), float(blanket.gamma)
@@ -150,7 +150,7 @@ def _proved_repeated(
 ) -> _Delta:
     """Return the divergence of copies of one answer, each shuffled among n users; and its proof.
 
-    ``expected`` is about the delta that is expected: how finely losses are counted, no condition.
+    ``expected`` is the approximate delta; it only decides how finely losses are counted.
     """
 
     def single(eps: float) -> tuple[float, str]:
@@ -162,7 +162,7 @@ def _proved_repeated(
     try:
         found = min(expected, 1e-9)
         blanket = ResponseBlanket(n, k, gamma)
-        for _ in range(2):  # losses that are cut off as infinite hide a much smaller divergence
+        for _ in range(2):  # losses cut off as infinite hide a much smaller divergence
             before, found = found, numerical_delta(epsilon, blanket, times, found)
             if found >= 1e-3 * before or found < _TINY:
                 break
@@ -187,18 +187,18 @@ def _shares(epsilon: float, delta: float, times: int) -> Iterator[tuple[str, flo
             yield method, each * (1 - 1e-12), slack
 
 
-# Coordinates drawn without replacement: that few others drew one is part of the delta
+# Coordinates drawn without replacement: the risk that few others drew one is part of delta
 
 
 def _missing(m: int, n: int, d: int, t: int) -> float:
-    """Return a bound of t P[N + 1 < m] for N ~ Bin(n - 1, t / d), rounded up."""
+    """Return a bound on t P[N + 1 < m] for N ~ Bin(n - 1, t / d), rounded up."""
     if t == d:
         return 0.0 if m <= n else 1.0
     return min(1.0, t * float(binom.cdf(m - 2, n - 1, t / d)) * (1 + 1e-6))
 
 
 def _least_users(n: int, d: int, t: int, tail: float) -> int:
-    """Return the largest m with t P[N + 1 < m] at most ``tail``; 1 is always enough."""
+    """Return the largest m with t P[N + 1 < m] at most ``tail``; 1 always suffices."""
     return bisect_integers(lambda m: _missing(m, n, d, t) <= tail, 1, n + 1)
 
 
@@ -213,7 +213,7 @@ def _proved_uniform(
         return _proved_repeated(eps, n, k, gamma, t, expected)
     best: _Delta = (1.0, "basic", "exact")
     tail = expected / 20
-    for _ in range(4):  # the fewer users are asked for, the less likely they are missing
+    for _ in range(4):  # the fewer users are required, the less likely they are missing
         m = _least_users(n, d, t, tail)
         hidden, method, accountant = _proved_repeated(eps, m, k, gamma, t, expected)
         here = min(1.0, (_missing(m, n, d, t) + hidden) * (1 + 1e-12))
@@ -236,8 +236,8 @@ class SampledAnswers:
 
     Each user reports ``messages`` coordinates, drawn by ``sampling``, in values of {0..precision}
     that are replaced by a uniform one with probability ``gamma``, a multiple of 2^-53. The
-    guarantee rests on ``composition``, of ``COMPOSITIONS``, and that of one answer on
-    ``accountant``, of ``ACCOUNTANTS``.
+    guarantee rests on ``composition``, of ``COMPOSITIONS``, and for one answer on ``accountant``,
+    of ``ACCOUNTANTS``.
     """
 
     messages: int
@@ -251,7 +251,7 @@ class SampledAnswers:
 def _searched(
     bound: Callable[[Fraction], float], first: float, n: int, k: int, small: float
 ) -> Fraction | None:
-    """Return a gamma that is enough, within a thousandth of the smallest; None for no gamma.
+    """Return a sufficient gamma, within a thousandth of the smallest; None if there is none.
 
     Steps in the noise gamma / (1 - gamma)^2, in which ln delta is about linear.
     """
@@ -288,7 +288,7 @@ def _searched(
 def _sampled(
     eps: float, small: float, n: int, d: int, k: int, t: int, sampling: str
 ) -> tuple[Fraction, str, str]:
-    """Return gamma, 1 where nothing below is enough, and what proves it, as of `_Delta`."""
+    """Return gamma, 1 if nothing below suffices, and its proof, as of `_Delta`."""
     if t == 1:
         gamma = grid_up(response_gamma(eps, small, n, k))
         return gamma, "single", response_accountant(eps, n, k, gamma)
@@ -328,7 +328,7 @@ def sampled_answers(
     """Return a probability of uniform answers that makes sampled coordinates private.
 
     For all of a user's messages together and n users who answer at random as they should; gamma is
-    within a thousandth of the smallest that the search finds, and 1 where only noise is private.
+    within a thousandth of the smallest that the search finds, and 1 if only noise is private.
     """
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     small = number("delta", delta, above=0, below=1)
@@ -344,11 +344,10 @@ def sampled_answers(
 def sampled_delta(
     answers: SampledAnswers, epsilon: float | Fraction, n: int, d: int, delta: float
 ) -> tuple[float, str, str]:
-    """Return the delta that is proved for answers, rounded up, and what proves it.
+    """Return the proved delta of answers, rounded up, and its proof.
 
-    A key of `COMPOSITIONS`, and which of ``ACCOUNTANTS`` proves what one answer guarantees.
-    ``delta`` is about what is expected: it decides how finely losses are counted, and is no
-    condition.
+    The proof is a key of `COMPOSITIONS`, and one answer's of ``ACCOUNTANTS``. ``delta`` is the
+    approximate result: it only decides how finely losses are counted.
     """
     eps = round_down(number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON))
     users = integer("n", n, low=1, high=MAX_USERS)
@@ -369,7 +368,7 @@ def sampled_delta(
 class SampledError:
     """The largest error of one user's part in one coordinate, in units of the width.
 
-    ``mean_square`` is of all, ``sampling`` what is left if values are reported as they are.
+    ``mean_square`` is the total, ``sampling`` the part left if values are reported unchanged.
     """
 
     mean_square: float
@@ -381,7 +380,7 @@ def coordinate_error(
 ) -> SampledError:
     """Return the error of a coordinate that is reported with probability 1 / weight.
 
-    The estimate of a value u in [0, 1] is the centre c where nothing is reported, and c + w (v - c)
+    The estimate of a value u in [0, 1] is the centre c if nothing is reported, and c + w (v - c)
     for a debiased answer v: unbiased for any c, and with the smallest worst case at 1/2.
     ``precision`` is the steps k of the rounding, ``gamma`` at most 1 - 2^-53, and the weight w >= 1
     is d / t, or the length of a run. Exact, up to the rounding of doubles: w E[(v - c)^2] is linear
@@ -419,7 +418,7 @@ def total_error(
 
 
 def _approximate_gamma(k: int, t: int, n: int, d: int, mu: float, sampling: str) -> float:
-    """Return about the gamma that is enough, as if losses were Gaussian."""
+    """Return the approximate gamma that suffices if losses are Gaussian."""
     users = float(n)
     if sampling == "uniform" and 1 < t < d:
         users = n * t / d - 6 * math.sqrt(n * t / d)
@@ -439,11 +438,11 @@ def optimized_answers(
     sampling: str = "stratified",
     centre: float | Fraction = Fraction(1, 2),
 ) -> SampledAnswers:
-    """Return the answers of the smallest error that a search finds.
+    """Return the answers with the smallest error that a search finds.
 
-    ``messages`` and ``precision`` are searched for where they are None. Not proved to be the best:
-    the search takes the privacy losses for Gaussian ones, and compares the best few by the exact
-    accountant. ValueError if the users are too few for any gamma below 1.
+    ``messages`` and ``precision`` are searched for if they are None. Not proved to be the best: the
+    search takes the privacy losses for Gaussian, and compares the best few by the exact accountant.
+    ValueError if there are too few users for any gamma below 1.
     """
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     small = number("delta", delta, above=0, below=1)

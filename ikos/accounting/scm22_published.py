@@ -9,7 +9,7 @@ from ikos._validation import integer, number, round_down
 from ikos.accounting.blanket import MAX_USERS
 from ikos.randomized_response import GRID
 
-MOST = 1 << 53  # of sizes that are counted in doubles
+MOST = 1 << 53  # of sizes counted in doubles
 
 
 def response_shares(gamma: object) -> tuple[float, float]:
@@ -40,8 +40,8 @@ def published_gamma(
 ) -> float:
     """Return the gamma of SCM22, Theorem 4.1, for t coordinates; it may exceed 1.
 
-    ``56 d k ln(1/delta) ln(2t/delta) / ((n-1) eps^2)``, with 2016 for 56 where epsilon is above 1.
-    Its proof is not sound: see the errata of the documentation.
+    ``56 d k ln(1/delta) ln(2t/delta) / ((n-1) eps^2)``, with 2016 for 56 if epsilon is above 1. Its
+    proof is not sound: see the errata of the documentation.
     """
     eps, small = budget(epsilon, delta)
     users, coordinates, steps, count = sizes(n, d, k, t)
@@ -55,7 +55,7 @@ def published_single_gamma(
 ) -> float:
     """Return the gamma of SCM22, Section 4.5, for one coordinate; it may exceed 1.
 
-    ``max(14 d k ln(2/delta) / ((n-1) eps^2), 27 d k / ((n-1) eps))``, or, where epsilon is above 1,
+    ``max(14 d k ln(2/delta) / ((n-1) eps^2), 27 d k / ((n-1) eps))``, or, if epsilon is above 1,
     ``max(80 d k ln(2/delta) / ((n-1) eps^2), 36 d k / (11 (n-1) eps))``.
     """
     eps, small = budget(epsilon, delta)

@@ -16,7 +16,7 @@ from ikos.randomized_response import GRID
 
 MIN_EPSILON, MAX_EPSILON = math.nextafter(1e-6, 0), 100.0
 
-NEGLIGIBLE = 1e-100  # below it Bennett's bound says enough
+NEGLIGIBLE = 1e-100  # below it Bennett's bound suffices
 
 _BOUNDS: dict[str, Callable[[float, int, int | Fraction, Fraction], float]] = {
     "exact": blanket_divergence,
@@ -39,7 +39,7 @@ THEOREMS = {
 def _proved(
     name: str, epsilon: float, n: int, k: int | Fraction, gamma: Fraction
 ) -> tuple[float, str]:
-    """Return the delta of an accountant and whose it is: Bennett's where the exact one gives up."""
+    """Return an accountant's delta and whose it is: Bennett's if the exact one gives up."""
     if name != "exact":
         return _BOUNDS[name](epsilon, n, k, gamma), name
     bound = bennett_bound(epsilon, n, k, gamma), "bennett"
@@ -81,22 +81,22 @@ def response_delta(
     epsilon : float
         Positive, at most 100; at most 1 for the closed form.
     n : int
-        Users who answer at random as they should, up to 10^9.
+        Number of users who answer at random as they should, up to 10^9.
     k : int or Fraction
-        Values in the domain, at least 2; on {0..p} it is p + 1. A fraction is one over the share
-        of a user's own messages among all: see `ikos.accounting.blanket`.
+        Number of values in the domain, at least 2; on {0..p} it is p + 1. A fraction is the inverse
+        of the share of a user's own messages among all: see `ikos.accounting.blanket`.
     gamma : float or Fraction
         Probability with which a user sends a uniform value in place of the truth.
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
-        How: each is at least the one before it.
+        Each gives at least the delta of the one before it.
 
     Returns
     -------
     float
         An upper bound, rounded up (BBGN19, Lemma 5.3 and Theorem 3.1). "exact" is the divergence
         against an adversary who knows which of the other users answered at random, to a
-        ten-millionth; it is Bennett's bound below 1e-100 and where it would take more than 2^17
-        terms (many users and a very small epsilon). `response_accountant` says which.
+        ten-millionth; it is Bennett's bound below 1e-100 and if it would take more than 2^17 terms
+        (many users and a very small epsilon). `response_accountant` says which.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def response_accountant(
 ) -> str:
     """Return which of ``ACCOUNTANTS`` proves `response_delta` for the same arguments.
 
-    The one that was asked for, except "bennett" where "exact" gives up.
+    It is the one asked for, except "bennett" if "exact" gives up.
 
     Examples
     --------
@@ -160,8 +160,8 @@ def response_gamma(
     Returns
     -------
     Fraction
-        A multiple of 2^-53, at most 1: one for which `response_delta` is at most delta, within
-        a millionth of the smallest that the search finds. 1 means that only noise is private.
+        A multiple of 2^-53, at most 1, for which `response_delta` is at most delta, within a
+        millionth of the smallest that the search finds. 1 means that only noise is private.
 
     Examples
     --------
@@ -184,8 +184,8 @@ def _gamma(eps: float, small: float, users: int, values: int | Fraction, name: s
     nothing = min(math.log(1e-320), target - 1)  # below the target also where that is denormal
 
     def excess(steps: int) -> float:
-        """Return ln(delta / target), below 0 where this many steps of the grid are enough."""
-        if steps == GRID:  # all answers are uniform, and nothing is learned
+        """Return ln(delta / target), negative if this many steps of the grid suffice."""
+        if steps == GRID:  # all answers are uniform, and reveal nothing
             return -math.inf
         delta = _proved(name, eps, users, values, Fraction(steps, GRID))[0]
         ratio = max(math.log(delta) if delta else -math.inf, nothing) - target
@@ -234,8 +234,8 @@ def response_epsilon(
     Returns
     -------
     float
-        One for which `response_delta` is at most delta, within a millionth of the smallest. At
-        most the guarantee of one answer by itself, ln(1 + k (1 - gamma) / gamma), for "exact".
+        An epsilon for which `response_delta` is at most delta, within a millionth of the smallest.
+        For "exact", at most the guarantee of one answer by itself, ln(1 + k (1 - gamma) / gamma).
 
     Raises
     ------
@@ -254,7 +254,7 @@ def response_epsilon(
     def enough(eps: float) -> bool:
         return _proved(name, eps, users, values, chance)[0] <= small
 
-    # The bounds, unlike the divergence, grow again with epsilon: the first point that is enough.
+    # The bounds, unlike the divergence, grow again with epsilon: take the first sufficient point.
     largest = 1.0 if name == "closed-form" else MAX_EPSILON
     low = high = MIN_EPSILON
     while not enough(high):

@@ -1,10 +1,10 @@
-"""How likely each user must add noise, if few users add all of it.
+"""How likely each user must add noise if few users add all of it.
 
 SCRCS11 is Shi, Chan, Rieffel, Chow, Song, *Privacy-preserving aggregation of time-series data*,
-NDSS 2011. Of h honest users each adds, with probability beta and independently of its value, a
+NDSS 2011. Each of h honest users adds, with probability beta and independently of its value, a
 whole discrete Laplace variable of rate epsilon / p; the sum of their values is in {0..h p} and a
-user can move it by up to p. SCRCS11 count with (epsilon, (1 - beta)^h); the divergence itself,
-M(0) - e^epsilon M(p) for the mixture M of the noise, is far smaller (:ref:`proof-sparse-noise`).
+user can move it by up to p. SCRCS11 use (epsilon, (1 - beta)^h); the divergence itself, M(0) -
+e^epsilon M(p) for the mixture M of the noise, is far smaller (:ref:`proof-sparse-noise`).
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def published_chance(users: int, delta: Fraction | float) -> Fraction:
 def divergence(users: int, chance: Fraction, rate: Fraction, precision: int) -> float:
     """Return the delta of the sum with sparse noise, for epsilon = rate * precision.
 
-    Of h ``users``, each of whom adds discrete Laplace noise with probability ``chance``, a multiple
-    of 2^-53. An upper bound, never above `silence`: equal to the true divergence up to
-    1e-11 e^epsilon M(0), 0.0 where the sum is purely private, and `silence` where it would take
-    more than 2^22 points.
+    There are h ``users``, each of whom adds discrete Laplace noise with probability ``chance``, a
+    multiple of 2^-53. An upper bound, never above `silence`: equal to the true divergence up to
+    1e-11 e^epsilon M(0), 0.0 if the sum is purely private, and `silence` if it would take more than
+    2^22 points.
     """
     # M at 0 and p by inversion of its characteristic function: the proof has the aliasing
     quiet = silence(users, chance)
@@ -73,7 +73,7 @@ def divergence(users: int, chance: Fraction, rate: Fraction, precision: int) -> 
 def least_chance(users: int, delta: Fraction | float, rate: Fraction, precision: int) -> Fraction:
     """Return a probability of adding noise at which `divergence` is at most delta > 0.
 
-    Nearly the smallest: within 1/256 of one at which it is not, and never above
+    Nearly the smallest: within 1/256 of one at which it is above delta, and never above
     `published_chance`.
     """
     low, high = 0, int(published_chance(users, delta) * GRID)

@@ -1,11 +1,10 @@
 """What independent noise in every coordinate guarantees for a sum of integer vectors.
 
-One user's replacement moves the sum by some k in Z^d, of which bounds of the l1, l2 and
-l-infinity norms are known (`Sensitivity`). Each coordinate gets independent noise: discrete
-Laplace of one rate (inverse scale, per step), or discrete Gaussian of one variance. Three bounds
-hold for Laplace noise, each for every k within the norms: "pure" adds up the coordinates,
-"composition" composes randomized responses exactly, "renyi" goes through their Renyi divergence.
-Proofs: :ref:`proof-vector-noise`.
+Replacing one user moves the sum by some k in Z^d with known bounds on its l1, l2 and l-infinity
+norms (`Sensitivity`). Each coordinate gets independent noise: discrete Laplace of one rate (inverse
+scale, per step), or discrete Gaussian of one variance. Three bounds hold for Laplace noise, each
+for every k within the norms: "pure" adds up the coordinates, "composition" composes randomized
+responses exactly, "renyi" uses their Renyi divergence. Proofs: :ref:`proof-vector-noise`.
 
 CKS20 is Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", 2020.
 """
@@ -40,13 +39,13 @@ Real = int | float | Fraction
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How far the replacement of one user's vector moves a sum at most, in three norms.
+    """How far replacing one user's vector moves a sum at most, in three norms.
 
     Parameters
     ----------
     l1, l2, linf : float, optional
-        Bounds of the sum of absolute values, of the Euclidean norm, and of the largest absolute
-        value; at least one. What is left out follows from the others, and so does what is loose.
+        Bounds on the sum of absolute values, the Euclidean norm, and the largest absolute value; at
+        least one. Omitted and loose bounds follow from the others.
 
     Examples
     --------
@@ -70,17 +69,16 @@ class Sensitivity:
     def steps(
         self, dimension: int, *, scale: Real = 1, rounding_error: Real = 0, most: int | None = None
     ) -> Shift:
-        """Return what it allows of integer vectors.
+        """Return the bounds for integer vectors.
 
         Parameters
         ----------
         dimension : int
-            Coordinates.
         scale : float
-            Steps of the encoding in one unit of the norms.
+            Steps of the encoding per unit of the norms.
         rounding_error : float
             In steps: both encodings differ from what is encoded by less than half of this in each
-            coordinate. 0 where encoding is exact, 2 for randomized rounding.
+            coordinate. 0 if encoding is exact, 2 for randomized rounding.
         most : int, optional
             Largest absolute value of a coordinate of a difference, even if the norms allow more.
 
@@ -105,7 +103,7 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class Shift:
-    """Integer bounds of the norms of a difference of integer vectors; that of l2 is squared."""
+    """Integer bounds on the norms of a difference of integer vectors; that of l2 is squared."""
 
     dimension: int
     l1: int
@@ -133,16 +131,16 @@ class Shift:
         return cls(d, min(whole), square, highest)
 
     def repeated(self, times: int) -> Shift:
-        """Return the bounds of several sums side by side, each with noise of its own.
+        """Return the bounds of several sums side by side, each with its own noise.
 
-        What the three methods prove also holds for sums one after the other whose users adapt to
-        earlier results: it adds up over coordinates, for any k in the next one.
+        The results of the three methods also hold for sums one after the other whose users adapt to
+        earlier results: they add up over coordinates, for any k in the next one.
         """
         return Shift(self.dimension * times, self.l1 * times, self.l2_squared * times, self.linf)
 
     @property
     def support(self) -> int:
-        """How many coordinates can differ, at most."""
+        """Largest number of coordinates that can differ."""
         return min(self.dimension, self.l1, self.l2_squared)
 
 
@@ -157,7 +155,7 @@ def _root_up(value: Fraction) -> Fraction:
 
 
 def _best_order(divergence: Callable[[float], float], epsilon: float) -> Fraction:
-    """Return about the order a of the smallest delta, for (a - 1) D_a in doubles."""
+    """Return the approximate order a of the smallest delta, for (a - 1) D_a in doubles."""
     from scipy import optimize
 
     def log_delta(log_excess: float) -> float:
@@ -285,18 +283,18 @@ def laplace_delta(
     epsilon : float
         At least 0.
     rate : float
-        Inverse scale of the noise, for each integer step; positive.
+        Inverse scale of the noise, per integer step; positive.
     dimension : int
         Coordinates, at most 2^21.
     sensitivity : Sensitivity
         Of the integer sum.
     method : {"pure", "composition", "renyi"}, optional
-        By default the one that proves most.
+        By default the one that proves the smallest delta.
 
     Returns
     -------
     float
-        Upper bound, rounded up; 0.0 where the noise is purely private.
+        Upper bound, rounded up; 0.0 if the noise is purely private.
 
     Examples
     --------
@@ -326,8 +324,8 @@ def _laplace_delta(epsilon: Fraction, rate: Fraction, shift: Shift, method: str)
 class NoiseRate:
     """A rate of discrete Laplace noise, and what is proved for it.
 
-    ``rate`` is the inverse scale, for each integer step, ``method`` the bound that proves it, and
-    ``delta`` what it proves, rounded up (0.0 for "pure").
+    ``rate`` is the inverse scale per integer step, ``method`` the bound that proves it, and
+    ``delta`` the proved delta, rounded up (0.0 for "pure").
     """
 
     rate: Fraction
@@ -337,11 +335,11 @@ class NoiseRate:
 
 @lru_cache(maxsize=256)
 def best_rate(epsilon: Fraction, delta: Fraction, shift: Shift) -> NoiseRate:
-    """Return the largest rate that is proved, for a shift; what `laplace_rate` does."""
+    """Return the largest rate that is proved for a shift; as `laplace_rate`."""
     best = NoiseRate(epsilon / shift.l1, "pure", 0.0)
     if not delta:
         return best
-    for method in ("renyi", "composition"):  # the quick one first: what it proves is the floor
+    for method in ("renyi", "composition"):  # the quick one first: its result is the floor
         best = _largest(epsilon, delta, shift, method, best.rate) or best
     return best
 
@@ -354,7 +352,7 @@ def _largest(
     def proved(rate: Fraction) -> bool:
         return Fraction(_laplace_delta(epsilon, rate, shift, method)) <= delta
 
-    # every rate that is tried has _BITS bits
+    # every rate tried has _BITS bits
     low = _rounded(floor, up=False)
     first = low if low > floor else low + _unit_of(floor)
     if not proved(first):
@@ -379,9 +377,9 @@ def laplace_rate(epsilon: Real, delta: Real, dimension: int, sensitivity: Sensit
     -------
     NoiseRate
         By the bound that proves most, rounded down to 24 bits, or epsilon / l1 exactly for "pure".
-        Where linf = 1, the delta by "composition" is exact. By "renyi", for epsilon = 1,
-        delta = 1e-8 and 64 to 1024 coordinates, no bound can allow a rate more than 6.4 % larger,
-        by the exact delta of equal coordinates.
+        If linf = 1, the delta by "composition" is exact. By "renyi", for epsilon = 1, delta = 1e-8
+        and 64 to 1024 coordinates, no bound can allow a rate more than 6.4 % larger, by the exact
+        delta of equal coordinates.
 
     Examples
     --------
@@ -409,7 +407,7 @@ def gaussian_delta(epsilon: Real, variance: Real, l2: Real) -> float:
     variance : float
         Variance parameter of the noise, in squared steps; positive.
     l2 : float
-        How far one user's replacement moves the sum at most, in Euclidean norm and steps.
+        Bound on how far replacing one user moves the sum, in Euclidean norm and steps.
 
     Returns
     -------

@@ -1,9 +1,9 @@
-"""Sparse vectors of signs in one message: what it guarantees, its error, the size of the hash.
+"""Sparse vectors of signs in one message: its guarantee, its error, the size of the hash.
 
 WLQDLY21 is Wang, Li, Qian, Du, Lin, Yang, *Hiding Numerical Vectors in Local Private and Shuffled
 Messages*, IJCAI 2021. A user has at most s events out of 2d, "coordinate j is +1" or "is -1", and
 sends one message: with probability gamma uniform on all possible ones, otherwise uniform on a set
-of them, a part 1/k of all, that the vector determines, perhaps with the help of more randomness:
+of them, a part 1/k of all, determined by the vector and possibly further randomness:
 
 - Collision (Definition 3) draws a hash function from 2d events to {0..t-1}: k = t / s.
 - PrivKV draws a coordinate and answers by randomized response on its three values: k = 3.
@@ -50,9 +50,9 @@ def set_response_gamma(
 ) -> Fraction:
     """Return how often a message must be uniform, a multiple of 2^-53, rounded up.
 
-    For the guarantee of each message by itself if delta is 0, otherwise of n shuffled ones; then
-    ``most_local`` caps what each message may spend by itself as well. ``k`` is one over the share
-    of a user's own messages among all: at least 1, and at least 2 if delta is positive.
+    If delta is 0, for the guarantee of each message by itself; otherwise for that of n shuffled
+    ones, and ``most_local`` then also caps what each message may spend by itself. ``k`` is the
+    inverse of the share of a user's own messages among all: at least 1, or 2 if delta is positive.
     """
     eps, small, cap = _guarantee(epsilon, delta, most_local)
     alone = local_gamma(eps, number("k", k, low=1))
@@ -67,7 +67,7 @@ def set_response_theorem(
 ) -> str:
     """Return what proves a gamma of `set_response_gamma` with these arguments, for a delta above 0.
 
-    What proves a smaller gamma proves the larger one that ``most_local`` asks for too.
+    The proof of a smaller gamma also covers the larger one that ``most_local`` requires.
     """
     enough = min(gamma, response_gamma(epsilon, delta, n, k))
     return THEOREMS[response_accountant(epsilon, n, k, enough)]
@@ -86,7 +86,7 @@ def _guarantee(
 def raised(
     epsilon: Fraction, delta: Fraction, n: int, *, most_local: Fraction | None = None
 ) -> Fraction:
-    """Return with which probability unary encoding raises a bit that is not set.
+    """Return the probability with which unary encoding raises a bit that is not set.
 
     1/(e^eps0 + 1), rounded up to a multiple of 2^-53, for a message that is eps0-private by itself.
     With a positive delta eps0 is the largest for which clones (`ikos.accounting.clones_fmt21`)
@@ -100,7 +100,7 @@ def raised(
     return min(Fraction(1, 2), grid_up(1 / (exp_down(local) + 1)))
 
 
-# How many values the hash of the Collision mechanism has
+# Number of hash values of the Collision mechanism
 
 
 @dataclass(frozen=True)
@@ -121,12 +121,12 @@ def collision_parameters(
     most_local: float | Fraction | None = None,
     t: int | None = None,
 ) -> CollisionParameters:
-    """Return parameters of the Collision mechanism that are private, and of small error.
+    """Return private parameters of the Collision mechanism with a small error.
 
     The guarantee and ``most_local`` are as for `set_response_gamma`. ``t`` is above the sparsity,
     at least twice that if delta is positive, and at most 2^16. By default it has the smallest mean
-    squared error of the worst vector: of all for delta = 0, and otherwise of those that a search
-    tries, each at its own smallest gamma. ValueError if only noise is private.
+    squared error of the worst vector: among all for delta = 0, and otherwise among those that a
+    search tries, each at its own smallest gamma. ValueError if only noise is private.
     """
     d = integer("dimension", dimension, low=1)
     s = integer("sparsity", sparsity, low=1, high=d)
@@ -173,8 +173,8 @@ def _parameters(
         more = math.expm1(eps)  # gamma = t / Omega
         best = int(every[np.argmin(_mean_squares(d, s, every, every / (s * more + every)))])
         return CollisionParameters(best, gamma(best))
-    # ln(gamma / (1 - gamma)) is smooth in ln t: a curve through a few points says where the
-    # smallest error is, and gamma is computed there.
+    # ln(gamma / (1 - gamma)) is smooth in ln t: a curve through a few points indicates the smallest
+    # error, and gamma is computed there.
     first, last = int(every[0]), MAX_VALUES
     if first == last:
         return CollisionParameters(last, gamma(last))
@@ -201,10 +201,10 @@ def _parameters(
 class SupportVariances:
     """Variances of one user's part of the estimates, exact (:ref:`proof-sets`).
 
-    An unbiased estimate says whether the user has an event, with variance ``present`` or
-    ``absent``. That of a coordinate x_j is the difference of its two events': variance ``nonzero``
-    for x_j of 1 or -1, ``zero`` for x_j = 0, and an absolute error of at most ``largest``.
-    ``sampling`` bounds the sum over the coordinates of the variance due to those not reported.
+    An unbiased estimate of whether the user has an event has variance ``present`` or ``absent``.
+    That of a coordinate x_j is the difference of its two events': variance ``nonzero`` for x_j of 1
+    or -1, ``zero`` for x_j = 0, and an absolute error of at most ``largest``. ``sampling`` bounds
+    the sum over the coordinates of the variance due to those not reported.
     """
 
     nonzero: float
@@ -278,10 +278,10 @@ def pckv_grr_variances(d: int, s: int, gamma: Fraction) -> SupportVariances:
 
 
 def pckv_ue_variances(s: int, q: Fraction) -> SupportVariances:
-    """Return the variances of PCKV with unary encoding, bits that are not set raised with q.
+    """Return the variances of PCKV with unary encoding, where unset bits are raised with q.
 
-    (bit - q) s / (1/2 - q) estimates an event. One that the user has is drawn with probability 1/s,
-    and then its bit is sent with 1/2.
+    (bit - q) s / (1/2 - q) estimates an event. An event that the user has is drawn with probability
+    1/s, and its bit is then sent with probability 1/2.
     """
     low = float(q)
     scale = (s / float(Fraction(1, 2) - q)) ** 2

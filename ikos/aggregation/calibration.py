@@ -1,24 +1,25 @@
-"""How many messages hide a noisy sum of vectors, and what is left of the budget for the noise.
+"""How many messages hide a noisy sum of vectors, and how much budget remains for the noise.
 
 Discrete Laplace noise in every coordinate may be purely private, or (eps0, delta0)-private for some
-delta0 > 0 (`ikos.accounting.vector_noise`). The proofs for the private sum go through two
-mechanisms, M_i and M'_i, in which the user whose vector changes carries all the noise, and which
-are as private as the noise (`ikos.counts.hockey_stick`; BBGN20, Lemma 5.2). They need no more of
-the noise than that, and that it is a sum of jumps that fall on random users. If the views of M and
+delta0 > 0 (`ikos.accounting.vector_noise`). The proofs for the private sum use two mechanisms, M_i
+and M'_i, in which the user whose vector changes carries all the noise, and which are as private as
+the noise (`ikos.counts.hockey_stick`; BBGN20, Lemma 5.2). They require only this of the noise, and
+that it is a sum of jumps that fall on random users. If the views of M and M_i are within D_(1+c) <=
+eta, for both inputs, then for every event
 M_i are within D_(1+c) <= eta, for both inputs, then for every event
 
     P[M]  <=  (1+c) P[M_i] + eta
           <=  (1+c) (e^eps0 P[M'_i] + delta0) + eta
           <=  (1+c) (e^eps0 ((1+c) P[M'] + eta) + delta0) + eta,
 
-so that M is (eps0 + 2 ln(1+c), (1 + (1+c) e^eps0) eta + (1+c) delta0)-private; c = 0 and
-eta = 2^-sigma is the lemma. A hundredth of delta is spent on hiding noise that needs a delta0, and
-all of it for noise that does not.
+so that M is (eps0 + 2 ln(1+c), (1 + (1+c) e^eps0) eta + (1+c) delta0)-private; c = 0 and eta =
+2^-sigma is the lemma. Hiding spends a hundredth of delta if the noise needs a delta0, and all of
+delta if it does not.
 
 *Several releases* about the same users, T of them, in which later vectors may depend on earlier
-results: given what came before, the next view is within D_(1+c) <= eta as well, so that all views
-are within D_((1+c)^T) <= eta (1 + (1+c) + ... + (1+c)^(T-1)) <= T (1+c)^(T-1) eta. The chain with
-eps0 and delta0 of the noise of all releases together gives eps0 + 2 T ln(1+c), and a delta of
+results: given the earlier views, the next view is also within D_(1+c) <= eta, so that all views are
+within D_((1+c)^T) <= eta (1 + (1+c) + ... + (1+c)^(T-1)) <= T (1+c)^(T-1) eta. The chain, with eps0
+and delta0 of the noise of all releases together, gives eps0 + 2 T ln(1+c), and a delta of
 
     (1 + (1+c)^T e^eps0) T (1+c)^(T-1) eta + (1+c)^T delta0
         <=  T (1+c)^(2(T-1)) (1 + (1+c) e^eps0) eta + (1+c)^T delta0.
@@ -44,13 +45,13 @@ from ikos.results import ONE_REPORT
 from ikos.trust import Trust
 
 MAX_RELEASES = 10**6
-"""Most sums about the same users."""
+"""Largest number of sums about the same users."""
 
 HIDING_SHARE = Fraction(1, 100)
-"""The part of delta that is spent on hiding noise which needs a delta itself."""
+"""The part of delta spent on hiding noise that itself needs a delta."""
 
 WORTH = Fraction(101, 100)
-"""By how much noise with a delta must be smaller than purely private noise to be preferred."""
+"""How much smaller noise with a delta must be to be preferred over purely private noise."""
 
 
 def _exp_down(exponent: Fraction) -> Fraction:
@@ -72,7 +73,7 @@ def reports(releases: int) -> str:
 
 @dataclass(frozen=True)
 class HiddenNoise:
-    """A layout, whose ``delta`` is that of the whole, and noise that spends ``noise_epsilon``."""
+    """A layout, with the overall ``delta``, and noise that spends ``noise_epsilon``."""
 
     layout: Layout
     noise: NoiseRate
@@ -80,10 +81,10 @@ class HiddenNoise:
 
 @dataclass(frozen=True)
 class NoiseCalibration:
-    """A private sum of integer vectors, but for the number of messages and the order of the group.
+    """A private sum of integer vectors, without the number of messages and the group order.
 
-    ``shift`` is what one user's replacement can change; the budget is for all ``releases``. Numbers
-    have noise that is ``always_pure``.
+    ``shift`` is what replacing one user can change; the budget is for all ``releases``. For
+    numbers, the noise is ``always_pure``.
     """
 
     users: int
@@ -99,27 +100,27 @@ class NoiseCalibration:
 
     @cached_property
     def moved(self) -> Shift:
-        """What one user's replacement can change in all releases together."""
+        """What replacing one user can change in all releases together."""
         return self.shift.repeated(self.releases)
 
     @property
     def sums(self) -> int:
-        """How many sums there are, each with shufflers of its own."""
+        """Number of sums, each with its own shufflers."""
         return 1 if self.layout == ONE_GROUP else self.shift.dimension
 
     @property
     def _spare(self) -> Fraction:
-        """Most of epsilon that may be spent on c."""
+        """Largest part of epsilon that may be spent on c."""
         return self.epsilon * self.reserve if self.analysis == "second_moment" else Fraction(0)
 
     @property
     def _noise_delta(self) -> Fraction:
-        """What noise may spend of delta, such that (1+c) times it and the rest are within delta."""
+        """The delta for the noise, such that (1+c) times it and the rest are within delta."""
         return self.delta * (1 - HIDING_SHARE) * _exp_down(-self._spare / 2)
 
     @property
     def _hiding_delta(self) -> Fraction:
-        """What hiding may spend of delta."""
+        """The delta for hiding."""
         return self.delta if self.pure else self.delta * HIDING_SHARE
 
     def _noise(self, level: Fraction) -> NoiseRate:
@@ -139,13 +140,13 @@ class NoiseCalibration:
 
     @property
     def least_rate(self) -> Fraction:
-        """The rate of the largest possible noise: hiding takes all of the budget that it may."""
+        """The rate of the largest possible noise: hiding takes as much of the budget as it may."""
         return self._noise(self.epsilon - self._spare).rate
 
     def chosen(self, q: int, messages: int | None = None) -> HiddenNoise:
-        """Return the fewest messages of each sum that prove the budget, for groups of order q.
+        """Return the fewest messages per sum that prove the budget, for groups of order q.
 
-        Or what is proved, perhaps nothing, for a given number of messages.
+        For a given number of messages, return what is proved, possibly nothing.
         """
         corrupt = self.trust.corrupt_shufflers
         if messages is None:
@@ -175,7 +176,7 @@ class NoiseCalibration:
         return least(users, order, level, analysis=self.analysis, **self.trust.graph).shuffled
 
     def proved(self, q: int, m: int) -> HiddenNoise:
-        """Return what is proved for m shuffled messages of each sum."""
+        """Return what is proved for m shuffled messages per sum."""
         order = self._order(q)
         if self.analysis != "second_moment":
             count, noise = self._by_lemma(order, m)
@@ -191,7 +192,7 @@ class NoiseCalibration:
         return HiddenNoise(layout, noise)
 
     def _present(self, order: int, m: int) -> MessageCount:
-        """Return the count with the level for every number of honest users."""
+        """Return the count whose level holds for every number of honest users."""
         users = (self.trust.min_honest, self.users)
         return proved(users, order, m, analysis=self.analysis, **self.trust.graph)
 
@@ -256,7 +257,7 @@ class NoiseCalibration:
         return found, best.noise
 
     def _preference(self, way: _Way) -> tuple[bool, Fraction | float]:
-        """Return what sorts first: of ways that reach delta, the one of the least noise."""
+        """Return a sort key: of ways that reach delta, the one with the least noise comes first."""
         reached = way.delta <= self.delta
         return not reached, -way.noise.rate if reached else way.delta
 
@@ -269,7 +270,7 @@ class NoiseCalibration:
         low = float_up(exact(self.epsilon - self._spare, UP))
         found = [untouched, first := self._way(order, graph, low, allowed)]
         if first is not None:
-            # as much for the noise as c leaves; a little less, since c changes with the noise
+            # the epsilon that c leaves for the noise; a little less, since c changes with the noise
             with rounding(DOWN):
                 spent = 2 * self.releases * gmpy2.log1p(first.relative * (1 + gmpy2.mpfr(2) ** -10))
                 left = float_down(exact(self.epsilon, DOWN) - spent)
@@ -278,19 +279,19 @@ class NoiseCalibration:
         return [way for way in found if way is not None]
 
     def _way(self, order: int, graph: ShareGraph, level: float, allowed: Fraction) -> _Way | None:
-        """Return what is proved for noise of this epsilon, or None if it takes too much of it."""
+        """Return what is proved for noise of this epsilon, or None if c costs too much of it."""
         noise, times = self._noise(Fraction(level)), self.releases
         jumps = hockey_stick.NoiseJumps.discrete_laplace(
             self.trust.min_honest, noise.rate, self.shift.dimension // self.sums
         )
         moments = hockey_stick.divergences(order, graph, jumps).of_sums(self.sums, graph)
-        # (1+c)^(2T) is at most e to what c may cost
+        # (1+c)^(2T) is at most e to the allowed cost of c
         each = allowed if times == 1 else allowed * _exp_down(-self._spare) / times
         relative, hidden = hockey_stick.least_relative(moments, level, each)
         with rounding(UP):
             spent = 2 * times * gmpy2.log1p(relative) + gmpy2.mpfr(level)
         if hidden >= 1 or spent > exact(self.epsilon, DOWN):
-            # without a c, if that proves anything
+            # with c = 0, if that proves anything
             alone = hockey_stick.Divergences(moments.difference, gmpy2.mpfr(0))
             hidden = hockey_stick.least_relative(alone, level, each)[1]
             relative = gmpy2.mpfr(0)

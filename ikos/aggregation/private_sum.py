@@ -1,6 +1,6 @@
 """Differentially private sums (BBGN20, Algorithms 5 and 6), of numbers or of vectors.
 
-Values are encoded as integers, noise is added to them, and `ShuffledSum` adds them up.
+Values are encoded as integers, noise is added, and `ShuffledSum` adds them up.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ikos.trust import Trust
 MAX_USERS = 1 << 53
 
 MAX_VECTORS = 10**9
-"""Most users with vectors."""
+"""Largest number of users with vectors."""
 
 METHODS = {
     "pure": "discrete Laplace noise of l1 sensitivity",
@@ -47,12 +47,12 @@ METHODS = {
 
 
 def checked_precision(precision: object) -> int:
-    """Check and return the steps of an encoding."""
+    """Check and return the number of steps of an encoding."""
     return integer("precision", precision, low=1, high=MAX_PRECISION)
 
 
 def checked_modulus(modulus: object, users: int, precision: int, law: Noise, analysis: str) -> int:
-    """Check and return the order of the group; by default, that of `default_modulus`."""
+    """Check and return the group order; by default, `default_modulus`."""
     if modulus is None:
         return covered(analysis, default_modulus(users, precision, law))
     q = integer("modulus", modulus, low=2)
@@ -65,9 +65,9 @@ def checked_modulus(modulus: object, users: int, precision: int, law: Noise, ana
 
 @dataclass(frozen=True, repr=False)
 class PrivateAggregation(ShuffledSum[SumResult]):
-    """What `PrivateSum` and `PrivateVectorSum` have in common.
+    """The common part of `PrivateSum` and `PrivateVectorSum`.
 
-    ``noise`` is that of every coordinate; the budget is for ``releases`` about the same users.
+    ``noise`` is per coordinate; the budget is for ``releases`` about the same users.
     """
 
     domain: Domain
@@ -108,11 +108,11 @@ class PrivateAggregation(ShuffledSum[SumResult]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self.guarantee, self._error, self.setting, self._cost  # found once, and not in each run
+        _ = self.guarantee, self._error, self.setting, self._cost  # computed once, not in each run
 
     @property
     def precision(self) -> int:
-        """Steps of the encoding between the bounds of a coordinate."""
+        """Number of steps of the encoding between the bounds of a coordinate."""
         return self.encoding.precision
 
     @property
@@ -127,7 +127,7 @@ class PrivateAggregation(ShuffledSum[SumResult]):
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user, for one run or for all ``releases`` together."""
+        """The guarantee of each user, for one run or for all ``releases`` together."""
         delta, count = self.layout.delta, self.layout.count
         assert delta is not None
         promise = "while any two vectors that a user may have are within the promised sensitivity"
@@ -141,7 +141,7 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         return Guarantee(round_up(self.epsilon), delta, theorem, conditions if delta < 1 else ())
 
     def error(self, users: int) -> SumError:
-        """Return what is known of the error of a sum over this many users.
+        """Return bounds on the error of a sum over this many users.
 
         In squared steps, each coordinate has noise of variance ``2 alpha / (1 - alpha)^2`` times
         ``users / min_honest``, ``alpha = exp(-rate)``; rounding of at most ``users / 4``, unless
@@ -167,20 +167,20 @@ class PrivateAggregation(ShuffledSum[SumResult]):
 
     @property
     def mse(self) -> float:
-        """Bound on the mean squared error of the sum with all n users, in squared data units.
+        """Bound on the mean squared error of the sum over all n users, in squared data units.
 
-        For vectors, on the mean of the squared Euclidean norm of the error.
+        For vectors, the error is measured in Euclidean norm.
         """
         return self._error.mean_square
 
     @property
     def wrap_probability(self) -> float:
-        """Bound on the probability that any coordinate of a sum of all n wraps around."""
+        """Bound on the probability that any coordinate of a sum over all n users wraps around."""
         return self._error.wrap_probability
 
     @property
     def influence(self) -> float:
-        """Greatest Euclidean distance that one user's messages alone can move the estimate.
+        """Greatest Euclidean distance by which one user's messages alone can move the estimate.
 
         In the data's units. A user may send any group elements, and so move each coordinate to any
         of the q points of the window that sums are decoded to (BBGN20, Section 8).
@@ -216,17 +216,17 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         return SecureVectorSum(self.n, self.dimension, self.q, layout=self.layout.name, **how)
 
     def checked(self, x: Any, first: int = 0) -> NDArray[Any]:
-        """Return values in the data's units, checked; arrays of a suitable type are not copied."""
+        """Return checked values in the data's units; arrays of a suitable type are not copied."""
         values = self.domain.values(x, first)
         if self.encoding.exact or self.encoding.promised:
             self.encoding.check(values, first)
         return values
 
     def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
-        """Return checked values, rounded and noisy, as group elements."""
+        """Return checked values, rounded and with noise, as group elements."""
         group = self.group
         elements = self.encoding.encode(values.reshape(-1), rng, group.dtype)
-        # All entries are independent, also those that share a variable.
+        # All entries are independent, including those of the same variable.
         honest = self.trust.min_honest
         noisy, noise = polya_shares(elements.size, self.noise.rate, honest, rng)
         changed = elements[noisy]
@@ -298,40 +298,40 @@ class PrivateSum(PrivateAggregation):
     n : int
         Users, from 1 to 2^53; public.
     epsilon, delta : float
-        The guarantee, under replacement of one user's value. A float is taken at its exact value.
+        The guarantee, under replacement of one user's value. A float stands for its exact value.
         The noise alone is purely private; ``delta`` and a small part of ``epsilon`` pay for the
         imperfect hiding.
     precision : int, optional
-        Steps p of the encoding, at most 2^52. By default the smallest p at which randomized
-        rounding adds at most 1 % to the variance of the noise, about 3.5 epsilon sqrt(min_honest).
-        More steps cost bits, fewer cost accuracy.
+        Number of steps p of the encoding, at most 2^52. By default the smallest p at which
+        randomized rounding adds at most 1 % to the variance of the noise, about 3.5 epsilon
+        sqrt(min_honest). More steps cost bits, fewer cost accuracy.
     modulus : int, optional
-        Order q of the group, above n p. By default the smallest power of two at which the noisy
-        sum wraps around, which makes a wrong result and costs no privacy, with probability at most
-        2^-40, and adds by it at most a thousandth of the noise's variance to the mean squared
-        error; with ``analysis="ghazi2020"``, which is proved for primes only, the next prime.
+        Order q of the group, above n p. A sum that wraps around gives a wrong result and costs no
+        privacy. By default the smallest power of two at which the noisy sum wraps around with
+        probability at most 2^-40 and this adds at most a thousandth of the noise's variance to the
+        mean squared error; with ``analysis="ghazi2020"``, proved for primes only, the next prime.
     messages, analysis, shuffler, clear_share, corrupt_shufflers
-        As for `SecureSum`; by default the fewest messages that prove (epsilon, delta).
+        As in `SecureSum`; by default the fewest messages that prove (epsilon, delta).
     reserve : float
-        Largest share of ``epsilon`` that may be spent on the imperfect hiding instead of noise; no
-        more of it is spent than the number of messages needs (`private_message_count`).
+        Largest share of ``epsilon`` that may be spent on the imperfect hiding instead of noise;
+        only as much is spent as the number of messages needs (`private_message_count`).
     min_honest : int, optional
-        The guarantee holds while at least this many users are honest and present; ``n`` by
-        default. Noise and messages are chosen for this many: with all n present, the variance of
-        the noise is n / min_honest times as large. `run` and `analyze` refuse fewer.
+        The guarantee holds while at least this many users are honest and present; ``n`` by default.
+        Noise and messages are chosen for this many: with all n present, the noise variance is n /
+        min_honest times as large. `run` and `analyze` refuse fewer.
     lower, upper : float
-        Public bounds of the values, within 1e100. Results are in the same units.
+        Public bounds on the values, within 1e100. Results are in the same units.
     integers : bool
-        Promise that the values are integers, and refuse others. The bounds must be integers, and
-        the precision is ``upper - lower``: nothing is rounded.
+        Promise that the values are integers, and refuse other values. The bounds must be integers,
+        and the precision is ``upper - lower``: nothing is rounded.
 
     Attributes
     ----------
     messages : MessageCount
-        Messages of each user, the sigma and delta proved for them, and ``noise_epsilon``, what is
-        left of epsilon for the noise.
+        Messages of each user, the sigma and delta proved for them, and ``noise_epsilon``, the part
+        of epsilon left for the noise.
     guarantee : Guarantee
-        What holds, by which theorem, under which conditions.
+        With its theorem and conditions.
 
     Raises
     ------
@@ -340,8 +340,8 @@ class PrivateSum(PrivateAggregation):
 
     Notes
     -----
-    Every run spends the budget anew: k releases about the same users are
-    (k epsilon, k delta)-private by basic composition.
+    Every run spends the budget anew: k releases about the same users are (k epsilon, k
+    delta)-private by basic composition.
 
     Examples
     --------
@@ -436,15 +436,15 @@ class PrivateSum(PrivateAggregation):
         Parameters
         ----------
         honest, corrupt_shufflers : int, optional
-            As for `SecureSum.remaining`.
+            As in `SecureSum.remaining`.
         delta : float, optional
             The delta to be reached, by default the sum's own.
 
         Returns
         -------
         Remaining
-            The smallest epsilon that is proved with this delta, rounded up. By the sum's own
-            analysis, or "best" if that one proves nothing.
+            The smallest epsilon proved with this delta, rounded up, by the sum's own analysis, or
+            by "best" if that one proves nothing.
 
         Raises
         ------
@@ -489,7 +489,7 @@ class PrivateSum(PrivateAggregation):
 class PrivateVectorSum(PrivateAggregation):
     """Differentially private summation of vectors: exact noise that no user adds alone.
 
-    Each user encodes its vector in integers, adds a noise share to each coordinate, and sends the
+    Each user encodes its vector as integers, adds a noise share to each coordinate, and sends the
     result through `SecureVectorSum`. The noise shares of ``min_honest`` users add up to exactly
     discrete Laplace noise in every coordinate, of the largest rate (inverse scale) that is proved.
 
@@ -502,34 +502,33 @@ class PrivateVectorSum(PrivateAggregation):
     epsilon, delta : float
         The guarantee, under replacement of one user's whole vector.
     precision : int, optional
-        Steps between the smallest and the largest value of a coordinate. By default the smallest
-        power of two at which rounding adds at most 1 % to the variance of the noise, and what it
-        adds to sensitivities at most 1 % to the deviation.
+        Number of steps between the smallest and the largest value of a coordinate. By default the
+        smallest power of two at which rounding adds at most 1 % to the variance of the noise, and
+        its effect on sensitivities adds at most 1 % to the standard deviation.
     modulus : int, optional
-        Order q of each coordinate's group, above n precision; by default as of `ikos.PrivateSum`,
-        for each coordinate.
+        Order q of each coordinate's group, above n precision; by default as in `ikos.PrivateSum`.
     layout : {"separate", "group"}
-        As of `SecureVectorSum`.
+        As in `SecureVectorSum`.
     sensitivity : Sensitivity, optional
-        For a Box: a promise how far apart any two vectors of a user may be, in the data's units.
+        For a Box: a promise of how far apart any two vectors of a user may be, in the data's units.
         Privacy rests on it.
     integers : bool
-        For a Box: promise that all entries are integers, and refuse others.
+        For a Box: promise that all entries are integers, and refuse other entries.
     messages, analysis, shuffler, clear_share, min_honest, corrupt_shufflers, reserve
-        As of `ikos.PrivateSum`; messages, of each sum.
+        As in `ikos.PrivateSum`; messages, per sum.
     releases : int
-        How many sums about the same users the guarantee covers, such as rounds of federated
-        learning. Later vectors may depend on earlier results. The noise grows with about the square
-        root of this number, if it is not purely private.
+        Number of sums about the same users that the guarantee covers, such as rounds of federated
+        learning. Later vectors may depend on earlier results. Unless the noise is purely private,
+        it grows with about the square root of this number.
 
     Attributes
     ----------
     layout : Layout
         Messages of each user, and what is proved for them.
     noise : NoiseRate
-        The rate of the noise, and which bound proves it: "pure", "composition" or "renyi".
+        The rate of the noise, and the bound that proves it: "pure", "composition" or "renyi".
     guarantee : Guarantee
-        What holds, by which theorem, under which conditions.
+        With its theorem and conditions.
 
     Examples
     --------

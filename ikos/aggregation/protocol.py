@@ -1,4 +1,4 @@
-"""The interface of all private protocols for sums, and what the baselines have in common."""
+"""The interface of all private protocols for sums, and the common part of the baselines."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ MIN_EPSILON, MAX_EPSILON = math.nextafter(1e-6, 0), 100.0
 MIN_DELTA = math.nextafter(1e-100, 0)  # so that the decimals themselves are allowed
 
 BLOCK = 1 << 21
-"""Entries of the users' vectors that are processed at a time."""
+"""Entries of the users' vectors processed at a time."""
 
 MAX_ENTRIES = 1 << 28
-"""Most entries of an array of messages."""
+"""Largest number of entries in an array of messages."""
 
 
 @runtime_checkable
 class SumProtocol(Protocol):
     """A differentially private protocol for the sum of all users' values, numbers or vectors.
 
-    The private sums and all baselines have these members, so that one loop can compare them. An
-    object holds public parameters only. `report` is the client's part (`randomize` that of all
-    clients), `shuffle` the shufflers' (in the central model, the curator's), `analyze` the
-    analyzer's, and `run` plays all of them.
+    All private sums and baselines have these members, so that one loop can compare them. An object
+    holds public parameters only. `report` is the client's part (`randomize` that of all clients),
+    `shuffle` the shufflers' (in the central model, the curator's), `analyze` the analyzer's, and
+    `run` executes all parts.
     """
 
     @property
@@ -55,29 +55,29 @@ class SumProtocol(Protocol):
 
     @property
     def domain(self) -> Domain:
-        """Where the values lie: public bounds of numbers, or a set of vectors."""
+        """The domain of the values: public bounds on numbers, or a set of vectors."""
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run: of the view, and so of the estimate."""
+        """The guarantee of each user for one run: for the view, and so for the estimate."""
 
     @property
     def mse(self) -> float:
-        """Bound on the mean squared error of the sum of all n, whatever the values.
+        """Bound on the mean squared error of the sum over all n users, whatever their values.
 
-        In squared data units; of vectors, on the mean of the squared Euclidean norm.
+        In squared data units; for vectors, the error is measured in Euclidean norm.
         """
 
     @property
     def influence(self) -> float:
-        """Greatest distance that one user's messages alone can move the estimate.
+        """Greatest distance by which one user's messages alone can move the estimate.
 
-        In the data's units, for valid messages and fixed messages of the others. A user who lies
-        about its value moves it by up to the diameter of the domain in any protocol.
+        In the data's units, for valid messages and fixed messages of the others. In any protocol, a
+        user who lies about its value moves the estimate by up to the diameter of the domain.
         """
 
     def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` send, from 1 to n; all n by default."""
+        """Return what ``users``, from 1 to n, send; all n by default."""
 
     def report(self, x: Any, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return one user's messages: what a client sends."""
@@ -85,19 +85,19 @@ class SumProtocol(Protocol):
     def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return all users' messages, (messages, k), row j for shuffler j.
 
-        A third axis, where there is one, is for the coordinates.
+        A third axis, if there is one, is for the coordinates.
         """
 
     def shuffle(
         self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
     ) -> View:
-        """Return what the analyzer sees of them."""
+        """Return what the analyzer sees of the messages."""
 
     def analyze(self, view: View) -> SumResult:
         """Return the estimate for a view."""
 
     def run(self, x: ArrayLike, rng: RandomSource | None = None) -> SumResult:
-        """Run the protocol on all users' values, here."""
+        """Run the protocol on all users' values, in this process."""
 
 
 def checked_epsilon(epsilon: object) -> Fraction:
@@ -111,7 +111,7 @@ def budget(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
 
 
 class BaseProtocol(ABC):
-    """A protocol for users with values of a domain, and a run made of the three parts.
+    """A protocol for values of a domain, and a run made of the three parts.
 
     Subclasses are frozen dataclasses whose fields are the public parameters.
     """
@@ -125,16 +125,16 @@ class BaseProtocol(ABC):
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run."""
+        """The guarantee of each user for one run."""
 
     @property
     @abstractmethod
     def influence(self) -> float:
-        """Greatest distance that one user's messages alone can move the estimate."""
+        """Greatest distance by which one user's messages alone can move the estimate."""
 
     @abstractmethod
     def error(self, users: int) -> SumError:
-        """Return what is known of the error of a sum over this many users."""
+        """Return bounds on the error of a sum over this many users."""
 
     @abstractmethod
     def cost(self, users: int | None = None) -> Cost:
@@ -159,7 +159,7 @@ class BaseProtocol(ABC):
 
     @property
     def _shuffler(self) -> str:
-        """Return "parallel" for a shuffler for each row, or "single" for one for all rows."""
+        """Return "parallel" for one shuffler per row, or "single" for one for all rows."""
         return "parallel"
 
     # All of them share
@@ -171,18 +171,18 @@ class BaseProtocol(ABC):
 
     @property
     def mse(self) -> float:
-        """Bound on the mean squared error of the sum of all n, whatever the values."""
+        """Bound on the mean squared error of the sum over all n users, whatever their values."""
         return self.error(self.n).mean_square
 
     def report(self, x: Any, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return one user's messages, for a value of the domain."""
+        """Return one user's messages for a value of the domain."""
         value = self._taken(self.domain.value(x)).astype(np.float64)
         return self._messages(value, secure(rng))[:, 0].copy()
 
     def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return the messages, at most 2^28 entries, of ``min_honest`` to n users.
 
-        As of `SumProtocol.randomize`; `run` takes blocks of users.
+        As `SumProtocol.randomize`; `run` works in blocks of users.
         """
         values = self._values(x)
         entries = values.shape[0] * self.cost().messages_per_user
@@ -203,7 +203,7 @@ class BaseProtocol(ABC):
         )
 
     def analyze(self, view: View) -> SumResult:
-        """Return the estimate over the users of a view, at least ``min_honest``."""
+        """Return the estimate for a view of at least ``min_honest`` users."""
         if not isinstance(view, View):
             raise TypeError(f"view must be a View, got {type(view).__name__}")
         users = self._users_of(view)
@@ -211,21 +211,21 @@ class BaseProtocol(ABC):
         return self._result(self._totals(view, users), users)
 
     def run(self, x: ArrayLike, rng: RandomSource | None = None) -> SumResult:
-        """Run the protocol on all users' values, here.
+        """Run the protocol on all users' values, in this process.
 
-        A value outside the domain is refused (NaN is), not clipped. Vectors are processed in blocks
-        of users, so that little memory is needed beyond the shufflers'.
+        Values outside the domain, NaN included, are refused, not clipped. Vectors are processed in
+        blocks of users, so that little memory is needed beyond the shufflers'.
         """
         source = secure(rng)
         result = self._play(self._values(x), source)
         return replace(result, guarantee=result.guarantee.of_run(source))
 
     def _play(self, values: NDArray[Any], rng: RandomSource) -> SumResult:
-        """Return the result of a run; overridden where no view is needed."""
+        """Return the result of a run; overridden if no view is needed."""
         return self.analyze(self._view(values, rng))
 
     def _view(self, values: NDArray[Any], rng: RandomSource) -> View:
-        """Return the view of a run; overridden where it takes fewer passes."""
+        """Return the view of a run; overridden if it takes fewer passes."""
         return self.shuffle(self._all_messages(values, rng), rng)
 
     def _result(self, total: Any, users: int) -> SumResult:
@@ -241,7 +241,7 @@ class BaseProtocol(ABC):
         )
 
     def _all_messages(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
-        """Return all users' messages; those of vectors are made in blocks of users."""
+        """Return all users' messages; for vectors, made in blocks of users."""
         if values.ndim == 1:
             return self._messages(values, rng)
         return np.concatenate([self._messages(rows, rng) for rows in self._rows(values)], axis=1)
@@ -258,7 +258,7 @@ class BaseProtocol(ABC):
         return self._taken(values)
 
     def _taken(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return values of the domain; overridden where not all of them are taken."""
+        """Return values of the domain; overridden if not all of them are accepted."""
         return values
 
     def _arrived(
@@ -271,8 +271,8 @@ class BaseProtocol(ABC):
     ) -> None:
         """Refuse anything but messages of enough users.
 
-        Where a view does not show each message, the influence of a user rests on ``rows``, the
-        number of messages of each, and ``most``, the largest value; the smallest is 0.
+        If a view does not show each message, the influence of a user rests on ``rows``, the number
+        of messages per user, and ``most``, the largest value; the smallest is 0.
         """
         choice("order", order, ORDERS)
         if not isinstance(messages, np.ndarray):

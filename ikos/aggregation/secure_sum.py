@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class SecureGuarantee(Printed):
-    """What a secure sum guarantees: all but the sum is hidden. It is no differential privacy.
+    """The guarantee of a secure sum: it hides all but the sum. It is not differential privacy.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class SecureGuarantee(Printed):
         The analyzer's views of any two inputs with the same sum are within total variation
         ``2**-sigma``. Rounded down; 0.0 if nothing is proved, infinite for a single user.
     theorem, conditions
-        As of `ikos.Guarantee`.
+        As in `ikos.Guarantee`.
     """
 
     sigma: float
@@ -47,7 +47,7 @@ class SecureGuarantee(Printed):
 
     @property
     def vacuous(self) -> bool:
-        """Whether nothing is proved: too few messages."""
+        """Whether nothing is proved because there are too few messages."""
         return self.sigma <= 0
 
     @property
@@ -87,7 +87,7 @@ def calibrated(
 ) -> Layout:
     """Return the fewest messages proved for sigma, or what is proved for a given number."""
     analysis = checked_analysis(analysis)
-    number("sigma", sigma, above=0, high=MAX_SIGMA)  # also where messages are given instead
+    number("sigma", sigma, above=0, high=MAX_SIGMA)  # also checked if messages are given instead
     if messages is None:
         ways = vector_layouts(n, q, sigma, dimension, analysis=analysis, **asdict(trust))
         return ways[0 if layout == ONE_GROUP else -1]
@@ -111,13 +111,13 @@ def calibrated(
 
 @dataclass(frozen=True, repr=False)
 class SecureAggregation(ShuffledSum[_T]):
-    """What `SecureSum` and `SecureVectorSum` have in common; ``upper`` is the largest value."""
+    """The common part of `SecureSum` and `SecureVectorSum`; ``upper`` is the largest value."""
 
     upper: int | None
 
     @property
     def sigma(self) -> float:
-        """Proved security of the whole vector in bits, rounded down; 0.0 where nothing is."""
+        """Proved security of the whole vector in bits, rounded down; 0.0 if nothing is proved."""
         return self.layout.sigma
 
     @property
@@ -146,8 +146,8 @@ class SecureAggregation(ShuffledSum[_T]):
         Returns
         -------
         MessageCount
-            With the level ``sigma`` that is left of the whole vector, rounded down; 0.0 if nothing
-            is proved. By the sum's own analysis, or "best" if that one proves nothing.
+            With the level ``sigma`` left for the whole vector, rounded down; 0.0 if nothing is
+            proved. By the sum's own analysis, or by "best" if that one proves nothing.
 
         Examples
         --------
@@ -216,7 +216,7 @@ def _group_order(n: int, q: int | None, upper: int | None, analysis: str) -> tup
         return integer("q", q, low=2), None
     upper = integer("upper", upper, low=1)
     largest = n * upper
-    if q is None and analysis == "ghazi2020":  # which is proved for primes only
+    if q is None and analysis == "ghazi2020":  # proved for primes only
         return covered(analysis, largest + 1), upper
     if q is None:
         return 1 << largest.bit_length(), upper
@@ -232,37 +232,37 @@ def _group_order(n: int, q: int | None, upper: int | None, analysis: str) -> tup
 class SecureSum(SecureAggregation[int]):
     """Secure summation: the analyzer learns the sum and, up to 2^-sigma, nothing else.
 
-    Each user splits its value into shares that are uniform subject to their sum; shufflers mix
-    all users' shares; the analyzer adds them up. An object holds parameters only and never
-    changes: every party holds one, and they compare `parameter_hash`.
+    Each user splits its value into shares that are uniform subject to their sum; shufflers mix all
+    users' shares; the analyzer adds them up. An object holds parameters only and never changes:
+    every party holds one, and they compare `parameter_hash`.
 
     Parameters
     ----------
     n : int
         Users, at least 1.
     q : int, optional
-        Order of the group, at least 2. By default the least power of two above ``n * upper``, for
-        "ghazi2020" the least prime.
+        Order of the group, at least 2. By default the smallest power of two above ``n * upper``;
+        for "ghazi2020", the smallest prime.
     upper : int, optional
         Values are in ``{0..upper}``, and ``q`` must be above ``n * upper``, so that their sum never
         wraps around. Without it, values are in ``[0, q)`` and the result is their sum modulo q.
     sigma : float
-        Security in bits that the number of messages is chosen for.
+        Security in bits for which the number of messages is chosen.
     messages : int, optional
-        Messages of each user, the clear share included; by default the fewest that are proved for
-        ``sigma``. A number for which nothing is proved is used as well: ``messages.sigma`` is 0.0
-        then, and the printed form says so.
+        Messages of each user, the clear share included; by default the fewest proved for ``sigma``.
+        A number for which nothing is proved is used as well: ``messages.sigma`` is then 0.0, and
+        the printed form says so.
     analysis : {"best", "second_moment", "balle2020", "ghazi2020", "ishai2006"}
-        Which bound; "best" is the best that is proved here.
+        Which bound; "best" is the best one proved for these parameters.
     shuffler : {"parallel", "single"}
-        A shuffler for each shuffled message, or one for all of them.
+        One shuffler per shuffled message, or one for all of them.
     clear_share : bool
         Whether the last share bypasses the shufflers: the analyzer may know whose it is.
     min_honest : int, optional
-        The security holds for any number of honest and present users from this to ``n``, its
+        The security holds for any number of honest and present users from this to ``n``, the
         default. `analyze` refuses fewer reports.
     corrupt_shufflers : int
-        How many of the parallel shufflers may collude with the analyzer; each costs a message.
+        How many parallel shufflers may collude with the analyzer; each costs a message.
 
     Attributes
     ----------
@@ -279,7 +279,7 @@ class SecureSum(SecureAggregation[int]):
     Notes
     -----
     The theorem is about uniform shares; the library's are pseudorandom (AES-256 in counter mode),
-    which no sigma includes. Any user can shift the sum by any amount.
+    which no sigma accounts for. Any user can shift the sum by any amount.
 
     Examples
     --------
@@ -330,12 +330,12 @@ class SecureSum(SecureAggregation[int]):
         return self.layout.count
 
     def checked(self, x: ArrayLike | Sequence[int], first: int = 0) -> NDArray[Any]:
-        """Return values as group elements, each checked; the first is user number ``first``'s."""
+        """Return checked values as group elements; the first is user number ``first``'s."""
         values = list(x) if isinstance(x, range) else x
         return vector("x", x, self.group.elements(values, first=first, upper=self.upper))
 
     def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
-        """Return what users with checked values share: these as they are."""
+        """Return the group elements to be shared: the checked values themselves."""
         del rng
         return values
 
@@ -348,8 +348,8 @@ class SecureSum(SecureAggregation[int]):
 class SecureVectorSum(SecureAggregation[NDArray[Any]]):
     """Secure summation of vectors: the analyzer learns the sum modulo q and, almost, nothing else.
 
-    As `ikos.SecureSum`, for vectors of ``dimension`` elements of Z_q. Each coordinate is shared by
-    itself; the layout decides what is shuffled together, and so how many shares are enough.
+    Like `ikos.SecureSum`, for vectors of ``dimension`` elements of Z_q. Each coordinate is shared
+    separately; the layout decides what is shuffled together, and so how many shares suffice.
 
     Parameters
     ----------
@@ -360,15 +360,15 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
     q : int
         Order of each coordinate's group, at least 2.
     sigma : float
-        Security in bits, of the whole vector, that the number of messages is chosen for.
+        Security of the whole vector in bits, for which the number of messages is chosen.
     layout : {"separate", "group"}
-        Shuffle the shares of each coordinate apart from the others, or whole vectors of shares. The
-        first takes more messages and far fewer bits.
+        Shuffle the shares of each coordinate separately, or whole vectors of shares. "separate"
+        takes more messages and far fewer bits.
     messages : int, optional
-        Messages of each sum in all, as for `ikos.SecureSum`.
+        Total messages of each sum, as in `ikos.SecureSum`.
     analysis, shuffler, clear_share, min_honest, corrupt_shufflers
-        As for `ikos.SecureSum`, of each sum. With ``layout="separate"`` and
-        ``shuffler="single"``, each sum has a single shuffler of its own.
+        As in `ikos.SecureSum`, per sum. With ``layout="separate"`` and ``shuffler="single"``, each
+        sum has its own single shuffler.
 
     Attributes
     ----------
@@ -415,7 +415,7 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
     scalar = False
 
     def checked(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
-        """Return vectors, each entry checked; the first is user number ``first``'s."""
+        """Return vectors with each entry checked; the first is user number ``first``'s."""
         reject_masked("x", x)
         given = np.asarray(x, dtype=object) if isinstance(x, (list, tuple)) else np.asarray(x)
         if given.ndim != 2 or given.shape[1] != self.dimension:

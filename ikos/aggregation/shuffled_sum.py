@@ -1,10 +1,10 @@
-"""Sums of shares that shufflers mix, of numbers and of vectors over Z_q.
+"""Sums over Z_q of shares that shufflers mix, of numbers and of vectors.
 
-A number is a vector of one coordinate. Each coordinate is shared by itself. What is shuffled
-together is a *block* of coordinates: one message holds a share of each of them.
+A number is a vector of one coordinate. Each coordinate is shared separately. The coordinates that
+are shuffled together form a *block*: one message holds a share of each of them.
 
 Values come from arrays, iterators and tables. Numbers come in blocks of users, each of which draws
-its rounding and noise from a source of its own, so that they may be read while others are at work.
+its rounding and noise from its own source, so that blocks may be read while others are processed.
 Vectors are checked as a whole, and encoded some coordinates at a time.
 """
 
@@ -47,33 +47,33 @@ USERS = 1 << 18
 """Users whose rounding and noise come from one source."""
 
 COLUMNS = 32
-"""Coordinates that are taken out of all users' vectors at a time."""
+"""Coordinates taken out of all users' vectors at a time."""
 
 MAX_ENTRIES = 1 << 28
-"""Most entries of an array of shares of vectors."""
+"""Largest number of entries in an array of shares of vectors."""
 
 Values = ArrayLike | Sequence[Any] | Iterator[ArrayLike]
 """An array, a list, a memory map, or an iterator over blocks of values."""
 
 Coordinate = NDArray[Any] | Iterator[NDArray[Any]]
-"""All users' elements of one coordinate, perhaps in blocks of users."""
+"""All users' elements of one coordinate, possibly in blocks of users."""
 
 
 class Engine(Protocol):
-    """Where a sum is run, other than here: `ikos.cluster.Cluster`."""
+    """Where else a sum can be run: `ikos.cluster.Cluster`."""
 
     def add_up(
         self, clients: ShuffledSum[Any], x: Any, rng: RandomSource, progress: Progress | None
     ) -> tuple[list[int], int]:
-        """Return the sum modulo q of each coordinate, and how many users there were."""
+        """Return the sum modulo q of each coordinate, and the number of users."""
 
 
 PSEUDORANDOM = "the number of users is public; shares are pseudorandom (AES-256)"
 
 LAYOUTS = {"separate": SEPARATE, "group": ONE_GROUP}
-"""A sum for each coordinate, with shufflers of its own, or one sum of whole vectors.
+"""One sum per coordinate, each with its own shufflers, or one sum of whole vectors.
 
-The keys are what users write; the values are in parameter hashes, and accepted too.
+The keys are what users write; the values appear in parameter hashes and are accepted too.
 """
 
 _T = TypeVar("_T")
@@ -87,7 +87,7 @@ def layout_name(layout: str) -> str:
 
 
 def collusion(corrupt: int, shufflers: str = "shufflers") -> str:
-    """Return the condition that no more of several shufflers collude."""
+    """Return the condition on the number of colluding shufflers."""
     if corrupt:
         verb = "colludes" if corrupt == 1 else "collude"
         return f"while at most {corrupt} of the {shufflers} {verb} with the analyzer"
@@ -103,7 +103,7 @@ def alone(clear_share: bool) -> str:
 
 
 def unproved_conditions(analysis: str | None, q: int, dimension: int = 1) -> tuple[str, ...]:
-    """Return the condition that nothing is proved for the group Z_q^dimension, if that is so."""
+    """Return the condition that nothing is proved for the group Z_q^dimension, if so."""
     missing = unproved(analysis, q, dimension)
     return (f"{NOT}group: {missing}",) if missing else ()
 
@@ -111,8 +111,8 @@ def unproved_conditions(analysis: str | None, q: int, dimension: int = 1) -> tup
 def pack(elements: NDArray[Any], group: Zq) -> NDArray[Any]:
     """Return vectors of group elements, (..., b), as messages, (...).
 
-    Each is an opaque item of fixed length, so that sorting moves whole vectors; of one coordinate,
-    it is the element.
+    Each message is an opaque item of fixed length, so that sorting moves whole vectors; for one
+    coordinate, it is the element itself.
     """
     if elements.shape[-1] == 1:
         return np.ascontiguousarray(elements[..., 0])
@@ -150,7 +150,7 @@ def unpack(messages: NDArray[Any], group: Zq, dimension: int) -> NDArray[Any]:
 
 @dataclass(frozen=True, repr=False)
 class ShuffledSum(ABC, Generic[_T]):
-    """A sum of n users' shares that shufflers mix, of numbers or of vectors over Z_q."""
+    """A sum over Z_q of n users' shares that shufflers mix, of numbers or of vectors."""
 
     n: int
     dimension: int
@@ -159,15 +159,15 @@ class ShuffledSum(ABC, Generic[_T]):
     trust: Trust
 
     scalar = True
-    """Whether users have numbers, and not vectors."""
+    """Whether users hold numbers, not vectors."""
 
     def __post_init__(self) -> None:
-        # the messages that colluding shufflers cost may be too many
+        # colluding shufflers may cost too many messages
         integer("messages", self.layout.count.total, low=1, high=MAX_MESSAGES)
 
     @abstractmethod
     def checked(self, x: Any, first: int = 0) -> NDArray[Any]:
-        """Return values, (k,) or (k, d), each checked; the first is user number ``first``'s."""
+        """Return checked values, (k,) or (k, d); the first is user number ``first``'s."""
 
     @abstractmethod
     def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
@@ -175,7 +175,7 @@ class ShuffledSum(ABC, Generic[_T]):
 
     @abstractmethod
     def _result(self, totals: list[int], users: int, rng: RandomSource | None = None) -> _T:
-        """Return the result for the sums of all coordinates; ``rng`` is what a run drew from."""
+        """Return the result for the sums of all coordinates; ``rng`` is the source of the run."""
 
     @property
     @abstractmethod
@@ -190,7 +190,7 @@ class ShuffledSum(ABC, Generic[_T]):
 
     @property
     def sharing_parameters(self) -> dict[str, object]:
-        """What the parties must agree on to share values and to add up shares."""
+        """What the parties must agree on to share values and add up shares."""
         vector = {} if self.scalar else {"dimension": self.dimension, "layout": self.layout.name}
         return {
             "protocol": f"ikos-secure-{'' if self.scalar else 'vector-'}sum-1",
@@ -211,7 +211,7 @@ class ShuffledSum(ABC, Generic[_T]):
 
     @cached_property
     def setting(self) -> SharingScheme:
-        """What is sent to whom, of each coordinate."""
+        """What is sent to whom, per coordinate."""
         trust = self.trust
         return SharingScheme(self.group, self.layout.count.total, trust.single, trust.clear_share)
 
@@ -222,7 +222,7 @@ class ShuffledSum(ABC, Generic[_T]):
 
     @property
     def shuffler(self) -> str:
-        """A shuffler for each shuffled message, "parallel", or a "single" one."""
+        """One shuffler per shuffled message ("parallel"), or one for all ("single")."""
         return self.trust.shuffler
 
     @property
@@ -237,12 +237,12 @@ class ShuffledSum(ABC, Generic[_T]):
 
     @property
     def corrupt_shufflers(self) -> int:
-        """How many of the parallel shufflers, of each sum, may collude with the analyzer."""
+        """How many parallel shufflers of each sum may collude with the analyzer."""
         return self.trust.corrupt_shufflers
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What a proof assumes of the group, and of users and shufflers."""
+        """What a proof assumes of the group, the users and the shufflers."""
         trust = self.trust
         if trust.single:
             shufflers = alone(trust.clear_share)
@@ -268,15 +268,15 @@ class ShuffledSum(ABC, Generic[_T]):
     # The client
 
     def report(self, x: Any, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return one user's shares of its value, as of `run` (BBGN20, Algorithm 6).
+        """Return one user's shares of its value, as in `run` (BBGN20, Algorithm 6).
 
         Returns
         -------
         (total,) or (total, dimension) ndarray
             Share j, of each coordinate, is for shuffler j; a clear share, the last one, is for the
             analyzer. Send all of them or none, and never two reports for one sum: a second sharing
-            of a value links shares. The time that a private sum's report takes depends slightly on
-            its noise: do not send as soon as it is done.
+            of a value links shares. The time to make a private sum's report depends slightly on its
+            noise: do not send it as soon as it is made.
         """
         source, values = secure(rng), self.checked([reject_masked("x", x)])
         elements = coordinates(self, values, source.streams()(0) if self.scalar else source)
@@ -288,8 +288,8 @@ class ShuffledSum(ABC, Generic[_T]):
         Returns
         -------
         (total, k) or (total, k, dimension) ndarray
-            Row j goes to shuffler j; the last row is the clear shares, where there are any. uint32
-            or uint64 for q up to 2^64, an object array of Python integers beyond.
+            Row j goes to shuffler j; the last row holds the clear shares, if any. uint32 or uint64
+            for q up to 2^64, beyond that an object array of Python integers.
 
         Raises
         ------
@@ -311,14 +311,14 @@ class ShuffledSum(ABC, Generic[_T]):
         shares : (total, k) or (total, k, dimension) ndarray
             Left unchanged.
         rng : RandomSource, optional
-            Secure randomness by default; used for ``order="permuted"`` only.
+            Secure randomness by default; used only for ``order="permuted"``.
         order : {"sorted", "permuted"}
-            Each shuffler's output sorted, or in a uniformly random order of its own.
+            Each shuffler's output sorted, or in its own uniformly random order.
 
         Returns
         -------
         View
-            What the analyzer receives: a column for each shuffler of the first sum, then of the
+            What the analyzer receives: one column per shuffler of the first sum, then of the
             second, and so on. Messages of several coordinates are opaque items. Clear shares are
             whole vectors, which may be linked to their users.
         """
@@ -355,7 +355,7 @@ class ShuffledSum(ABC, Generic[_T]):
     # The analyzer
 
     def users(self, view: View) -> int:
-        """Return how many users' complete reports a view holds; ValueError if it does not."""
+        """Return how many users' reports a view holds; ValueError unless all are complete."""
         return self._read(view)[1]
 
     def analyze(self, view: View) -> _T:
@@ -370,7 +370,7 @@ class ShuffledSum(ABC, Generic[_T]):
         return self._result(*self._read(view))
 
     def _read(self, view: View) -> tuple[list[int], int]:
-        """Return the sum of each coordinate modulo q, and how many users' reports a view holds."""
+        """Return the sum of each coordinate modulo q, and the number of users in a view."""
         if not isinstance(view, View):
             raise TypeError(f"view must be a View, got {type(view).__name__}")
         each, per_column = self.setting.shuffled, 1
@@ -414,40 +414,40 @@ class ShuffledSum(ABC, Generic[_T]):
         cluster: Engine | None = None,
         progress: Progress | None = None,
     ) -> _T:
-        """Run the protocol on all users' values, here.
+        """Run the protocol on all users' values, in this process.
 
         The same as `share` (or `randomize`), `shuffle` and `analyze` with the same ``rng``, message
-        for message, in the memory of the values, the last shares, and one column for each thread.
+        for message, in the memory of the values, the last shares, and one column per thread.
         Vectors are added up one coordinate at a time.
 
         Parameters
         ----------
         x : (k,) or (k, dimension) array_like, or iterator of such
             The values of k users, ``min_honest <= k <= n``, or an iterator over blocks of any
-            lengths. For a secure sum, integers of any dtype, or Python's, in ``{0..upper}`` or in
+            lengths. For a secure sum, integers of any dtype, or Python's, in ``{0..upper}`` or
             ``[0, q)``. For a private sum, reals in its domain.
         rng : RandomSource, optional
             Secure randomness by default.
         threads : int, optional
-            How many columns are worked on at once; by default one on each core if there are enough
+            How many columns are processed at once; by default one per core if there are enough
             messages. No result depends on it.
         cluster : ikos.cluster.Cluster, optional
-            Workers of Dask to run the sum on instead; ``x`` may then be a Dask collection.
+            Dask workers that run the sum instead; ``x`` may then be a Dask collection.
         progress : callable, optional
-            Called with how many pieces of the shufflers' output are done and how many there are;
-            for vectors, unless on a cluster, with coordinates instead of pieces.
+            Called with the numbers of pieces of the shufflers' output done and in all; for vectors,
+            unless on a cluster, with coordinates instead of pieces.
 
         Returns
         -------
         int, ndarray or SumResult
-            Of a secure sum, the sum modulo q; of a private sum, an estimate, with intervals, the
-            guarantee, and what was sent.
+            For a secure sum, the sum modulo q; for a private sum, an estimate, with intervals, the
+            guarantee, and the cost.
 
         Raises
         ------
         TypeError, ValueError
-            If a value is of the wrong kind or out of range (NaN is), or there are too few users or
-            too many. Nothing is clipped.
+            If a value (such as NaN) is of the wrong kind or out of range, or there are too few or
+            too many users. Nothing is clipped.
         Interrupted
             At Ctrl-C, a `KeyboardInterrupt`; nothing was released.
         """
@@ -484,10 +484,10 @@ class ShuffledSum(ABC, Generic[_T]):
 def checked_blocks(
     clients: ShuffledSum[Any], x: NDArray[Any] | Iterator[ArrayLike]
 ) -> Iterator[NDArray[Any]]:
-    """Yield checked values of `USERS` users at a time, of fewer where they are vectors.
+    """Yield checked values of `USERS` users at a time, of fewer for vectors.
 
-    What is checked is a copy, which is what is used: others may write to the memory, or to the file
-    that is mapped there, in the meantime.
+    Values are copied before they are checked, and the copy is used: others may meanwhile write to
+    the memory, or to the file mapped there.
     """
     size = max(1, USERS // clients.dimension)
     if not isinstance(x, Iterator):
@@ -504,9 +504,9 @@ def checked_blocks(
             )
         values = clients.checked(some.copy() if isinstance(some, np.ndarray) else some, first)
         first += values.shape[0]
-        if first > clients.n:  # before more of them are read, perhaps without end
+        if first > clients.n:  # before more of them are read, possibly without end
             check_participation("x", first, clients.min_honest, clients.n)
-        # copied, by both: an iterator may write what comes next to the same memory
+        # copied by both: an iterator may write its next block to the same memory
         while values.shape[0] >= lacking:
             yield np.concatenate([*kept, values[:lacking]])
             values, kept, lacking = values[lacking:], [], size
@@ -526,7 +526,7 @@ def _is_one(some: Any) -> bool:
 
 @dataclass(frozen=True)
 class _Located:
-    """Names the file and the row of a value that clients refuse. It can be pickled."""
+    """Adds the file and row to the error for a refused value. It can be pickled."""
 
     clients: ShuffledSum[Any]
 
@@ -538,7 +538,7 @@ class _Located:
             found = re.match(r"x\[(\d+)\] ", message := str(error))
             if found is None:
                 raise
-            from ikos.tables import BadRow  # imported only where there are tables
+            from ikos.tables import BadRow  # imported only if there are tables
 
             why = f"which {message[found.end() :]}"
             raise BadRow(int(found[1]) - before, why) from None
@@ -546,7 +546,7 @@ class _Located:
 
 
 def with_location(clients: ShuffledSum[Any], x: Any) -> Any:
-    """Return a column of tables whose refused values are named by file and row."""
+    """Return a column of tables whose refused values are reported by file and row."""
     return x.seen(_Located(clients)) if hasattr(x, "seen") else x
 
 
@@ -561,18 +561,18 @@ def iterator_or_array(clients: ShuffledSum[Any], x: Values) -> NDArray[Any] | It
     if hasattr(x, "parts") and hasattr(x, "blocks"):  # a column of tables
         found: Iterator[ArrayLike] = with_location(clients, x).blocks()
         return found
-    # a list is checked as a whole, since numpy would convert it to something else unseen; an array
-    # of no users as well, which is refused
+    # a list is checked as a whole, since numpy would silently convert it to something else; so is
+    # an array of no users, which is refused
     return clients.checked(x)
 
 
 def collect(
     clients: ShuffledSum[Any], x: Values, rng: RandomSource
 ) -> tuple[int, Iterator[Coordinate]]:
-    """Return how many users there are, and the elements of each coordinate of their values.
+    """Return the number of users and the elements of each coordinate of their values.
 
-    Numbers of an array are encoded as they are asked for. An iterator is read here, once: how many
-    users there are is not known before.
+    Numbers of an array are encoded on demand. An iterator is read here, once, as the number of
+    users is not known before.
     """
     given, found = iterator_or_array(clients, x), None
     read: Any = checked_blocks(clients, given)
@@ -589,7 +589,7 @@ def collect(
     check_participation("x", users, clients.trust.min_honest, clients.n)
     if clients.scalar:
         return users, iter((read if found is None else np.concatenate(found),))
-    # a promise about all vectors is checked when they are together
+    # a promise about all vectors is checked once all are there
     vectors: Any = given if found is None else clients.checked(np.concatenate(found))
     return users, coordinates(clients, vectors, rng)
 

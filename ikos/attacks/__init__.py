@@ -1,8 +1,8 @@
-"""Attacks: what an analyzer can learn, measured, next to what the theorems say it cannot.
+"""Attacks: measurements of what an analyzer can learn, next to what the theorems exclude.
 
-An attack takes what an analyzer sees and nothing else. What it gains, measured on simulated views
-with a confidence interval, bounds from below what the theorems bound from above, so that the two
-together tell how much of a bound is slack. Nothing in this library that protects data uses them.
+An attack takes only what an analyzer sees. Its gain, measured on simulated views with a confidence
+interval, bounds from below what the theorems bound from above; together they show how much of a
+bound is slack. Nothing in this library that protects data uses attacks.
 """
 
 from ikos.attacks.tuple_counting import (

@@ -1,15 +1,14 @@
 """Reconstruction of one user's vector from few messages per user (AFNNTZ24, Algorithms 1 and 2).
 
 In a protocol of n users with k messages each, one of the C(n k, k) sets of k messages is what the
-target sent. If the analyzer adds up the messages, the sum of that set is off by no more than one
-user's part of the error: E dist(v, S)^2 <= Err / n for S the set of all such sums (Proposition
-2.3). For any other unbiased analyzer the sum is replaced by the mean of its estimate when the set
-is mixed with messages of dummies whose vectors average to zero (Proposition 2.4).
+target sent. If the analyzer adds up the messages, the sum of that set is off by at most one user's
+part of the error: E dist(v, S)^2 <= Err / n for S the set of all such sums (Proposition 2.3). For
+any other unbiased analyzer the sum is replaced by the mean of its estimate when the set is mixed
+with messages of dummies whose vectors average to zero (Proposition 2.4).
 
-The attack ends with a set, not with a vector. It gains something where the set is so small that a
+The attack ends with a set, not with a vector. It gains something if the set is so small that a
 vector that no user has is much further from it: at most C(n k, k) r^d of the unit ball is within r
-of the set. So about d / log n messages are needed (:ref:`proof-bounds`). `SplitSum` is a protocol
-to try it on.
+of the set. So about d / log n messages are needed (:ref:`proof-bounds`). `SplitSum` is a target.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ __all__ = [
     "subset_sums",
 ]
 
-MAX_SUBSETS = 10**7  # most sets of messages that are tried, and most estimates of dummies
-_MOST = 1 << 62  # what sums of integers are at most in absolute value, with room for half a modulus
-_WORK = 1 << 20  # entries of a block of sums, about
+MAX_SUBSETS = 10**7  # most sets of messages tried, and most estimates of dummies
+_MOST = 1 << 62  # largest absolute value of sums of integers, with room for half a modulus
+_WORK = 1 << 20  # approximate entries of a block of sums
 
 Analyzer = Callable[[NDArray[Any]], NDArray[np.float64]]
-"""From messages of several runs, (runs, n k, w), to estimates, (runs, d)."""
+"""Maps messages of several runs, (runs, n k, w), to estimates, (runs, d)."""
 
 
 def _subsets(name: str, count: int, k: object) -> tuple[int, int]:
@@ -119,14 +118,14 @@ def subset_sums(
     messages : (m, d) array_like
         The shuffled messages of all users: vectors, in any order.
     k : int
-        Messages of each user.
+        Messages per user.
     modulus : int, optional
-        Sums of integers are taken modulo it, centred about 0; at most 2^62.
+        If given, sums of integers are taken modulo it, centred about 0; at most 2^62.
 
     Yields
     ------
     (block, d) ndarray
-        C(m, k) rows in all, at most 10^7.
+        C(m, k) rows in total, at most 10^7.
 
     Examples
     --------
@@ -156,7 +155,7 @@ def distances(
     scale: float = 1.0,
     modulus: int | None = None,
 ) -> NDArray[np.float64]:
-    """Return how far vectors are from the nearest sum of k messages.
+    """Return the distance of vectors from the nearest sum of k messages.
 
     Parameters
     ----------
@@ -165,7 +164,7 @@ def distances(
     targets : (t, d) array_like of float
         Vectors, in the data's units.
     scale : float
-        Steps of the messages in a unit of the data.
+        Steps of the messages per unit of the data.
 
     Returns
     -------
@@ -195,16 +194,16 @@ def distances(
 
 @dataclass(frozen=True, eq=False)
 class DummyCandidates:
-    """What `dummy_candidates` found: for each set of k messages, the mean estimate, (sets, d).
+    """The result of `dummy_candidates`: for each set of k messages, the mean estimate, (sets, d).
 
-    ``standard_errors`` are the roots of the estimated mean squared distance from the true means.
+    ``standard_errors`` are the roots of the estimated mean squared distances from the true means.
     """
 
     points: NDArray[np.float64]
     standard_errors: NDArray[np.float64]
 
     def distance(self, target: ArrayLike) -> float:
-        """Return how far a vector is from the nearest point."""
+        """Return the distance of a vector from the nearest point."""
         wanted = np.asarray(target, dtype=np.float64)
         return float(np.linalg.norm(self.points - wanted, axis=1).min())
 
@@ -221,13 +220,13 @@ def dummy_candidates(
     messages : (m, w) array_like
         The shuffled messages of all users, w numbers each.
     k : int
-        Messages of each user.
+        Messages per user.
     analyzer : callable
-        From messages, (runs, m, w), to estimates of the sum, (runs, d). It must not depend on the
+        Maps messages, (runs, m, w), to estimates of the sum, (runs, d). It must not depend on the
         order of the messages.
     dummies : (samples, m - k, w) array_like
-        Independent samples of the messages of all users but one, whose vectors are uniform on the
-        sphere. All sets share them: errors of the points are dependent.
+        Independent samples of the messages of all users but one, with vectors uniform on the
+        sphere. All sets share them, so errors of the points are dependent.
 
     Examples
     --------
@@ -278,23 +277,23 @@ class SplitSum:
     Parameters
     ----------
     n, d, k : int
-        Users, coordinates, messages of each user.
+        Numbers of users, coordinates, and messages per user.
     precision : int
-        Steps in a unit.
+        Steps per unit.
     rate : Fraction
         The noise of each coordinate of the sum is discrete Laplace with P[z] proportional to
         exp(-rate |z|), in steps; each user adds a difference of two Polya variables.
     modulus : int, optional
-        The messages are then additive shares modulo it, as of a secure sum with one shuffler. It
-        must be larger than twice the largest noisy sum that can be expected.
+        If given, messages are additive shares modulo it, as in a secure sum with one shuffler. It
+        must exceed twice the largest noisy sum that can be expected.
     spread : int
-        Without a modulus all messages but one are uniform in {-spread..spread}, in each coordinate.
+        Without a modulus, all messages but one are uniform in {-spread..spread} in each coordinate.
 
     Notes
     -----
-    A demonstration: nothing here says which of these are private. The mean squared error is at most
-    `mse`: ``d (noise + n/4)`` in squared steps, for the noise's variance in one coordinate of the
-    sum, and 1/4, the largest variance of a rounding.
+    A demonstration, without any claim of privacy. The mean squared error is at most `mse`: ``d
+    (noise + n/4)`` in squared steps, for the noise's variance in one coordinate of the sum, and
+    1/4, the largest variance of a rounding.
 
     Examples
     --------
@@ -324,7 +323,7 @@ class SplitSum:
 
     @property
     def mse(self) -> float:
-        """Bound on the mean squared error of the sum, in the data's units; no wrap-around."""
+        """Bound on the mean squared error of the sum, in the data's units; without wrap-around."""
         x = math.exp(-float(self.rate))
         noise = 2 * x / (1 - x) ** 2
         return self.d * (noise + self.n / 4) / self.precision**2
@@ -353,7 +352,7 @@ class SplitSum:
         return messages
 
     def shuffled(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[np.int64]:
-        """Return what one shuffler gives out, (n k, d): all messages in random order."""
+        """Return the output of one shuffler, (n k, d): all messages in random order."""
         source = secure(rng)
         messages = self.randomize(x, source).reshape(-1, self.d)
         return np.asarray(messages[source.permutation(len(messages))])
@@ -374,7 +373,7 @@ class Reconstruction:
         Distances from the set: of the target's vector, and of one, uniform on the sphere, that no
         user has.
     subsets : int
-        Size of the set, at most.
+        Bound on the size of the set.
     mean_square : float
         Bound on the mean square of ``own``, Err / n.
     """
@@ -386,7 +385,7 @@ class Reconstruction:
 
     @property
     def gain(self) -> float:
-        """Part of the runs in which the target's vector is the nearer one; 1/2 is no gain."""
+        """Fraction of runs in which the target's vector is the nearer one; 1/2 is no gain."""
         pairs = list(zip(self.own, self.other, strict=True))
         ties = sum(own == other for own, other in pairs)
         return (sum(own < other for own, other in pairs) + ties / 2) / len(pairs)
@@ -402,7 +401,7 @@ def measure_reconstruction(
     protocol : SplitSum
         With at most 10^7 sets of k messages.
     trials : int
-        Independent runs.
+        Number of independent runs.
     rng : RandomSource, optional
         Secure randomness by default.
 

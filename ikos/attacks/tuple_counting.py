@@ -1,22 +1,22 @@
 """The tuple-counting attack on IKOS summation with parallel shufflers.
 
 A target's m shuffled messages, one in the output of each shuffler, add up to its input less its
-clear share (to the input itself where there is none). The attack counts the tuples, one message
-from each shuffler, that do: N(r) of the n^m tuples add up to a residue r, about n^m / q of them
-by chance, and one more where r is the target's own. The count's fluctuations hide that one.
+clear share (if any). The attack counts the tuples, one message from each shuffler, that do: N(r) of
+the n^m tuples add up to a residue r, about n^m / q of them by chance, and one more if r is the
+target's own. The fluctuations of the count hide that one.
 
 To distinguish an input x from x' = x + (d, -d, 0, ..., 0), let y_i be the residue of user i under x
 and compare
 
     S = N(y_1) - N(y_1 + d) + N(y_2) - N(y_2 - d)
 
-with zero: positive speaks for x, negative for x', and at zero a coin is tossed. Under x' the
+with zero: positive indicates x, negative x', and at zero a coin is tossed. Under x' the
 distribution of S is that of -S under x, by the automorphism -1 of the group.
 
 S has mean 2 and variance 4 (n^m + 2^m - 2)/q, exactly (:ref:`proof-tuple-counting`). If S were
-normal, the advantage would be about 0.8 sqrt(q / n^m): where experiments should come out, not a
+normal, the advantage would be about 0.8 sqrt(q / n^m): the expected result of experiments, not a
 bound. The proved bound on the total variation for a change on two users is sqrt(q / n^m) to leading
-order in q n^(1-m): close to that where it is small, and far above it otherwise.
+order in q n^(1-m): close to this advantage if it is small, and far above it otherwise.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from ikos.sharing import split
 from ikos.shuffling import View
 
 MAX_MODULUS = 1 << 26
-"""Largest q: the counts of all residues take 512 MiB for one view, and more while made."""
+"""Largest q: the counts of all residues take 512 MiB for one view, and more while computed."""
 
 MAX_USERS = 1 << 18  # most users of an experiment
 MAX_MESSAGES = 50  # most shuffled messages of an experiment: n^m stays within floats
-_LIST = 1 << 22  # tuples of one view that are listed in memory, if they are more than the residues
-_WORK = 1 << 17  # array elements that a block of trials takes, about: 1 MiB of counts
+_LIST = 1 << 22  # most tuples of one view listed in memory, if they outnumber the residues
+_WORK = 1 << 17  # approximate array elements of a block of trials: 1 MiB of counts
 
 _Columns = NDArray[np.uint32]  # (trials, m, n), below q <= 2^26
 
-_Counts = NDArray[Any]  # int64, or Python integers in an object array where n^m does not fit
+_Counts = NDArray[Any]  # int64, or Python integers in an object array if n^m does not fit
 
 
 # Counts of the tuples of messages that add up to a residue
 
 
 def _reduced(a: NDArray[np.uint32], q: int) -> NDArray[np.uint32]:
-    """Return values below 2q modulo q: the smaller of a and a - q, which wraps where a < q."""
+    """Return values below 2q modulo q: the smaller of a and a - q, which wraps if a < q."""
     result: NDArray[np.uint32] = np.minimum(a, a - np.uint32(q))
     return result
 
@@ -96,7 +96,7 @@ def _convolved(counts: _Counts, column: NDArray[np.uint32], q: int) -> _Counts:
 def _enumerable(n: int, m: int, q: int) -> int:
     """Return how many of m columns, at least one, to count tuple by tuple.
 
-    One more column costs n times as many tuples as there are, or n times as many residues.
+    One more column costs n times the number of tuples, or n times the number of residues.
     """
     k = 1
     while k < m and 2 * n**k <= q and n ** (k + 1) <= max(q, _LIST):
@@ -119,7 +119,7 @@ def _all_counts(columns: _Columns, q: int) -> _Counts:
 def _counts_at(columns: _Columns, q: int, residues: NDArray[np.uint32]) -> _Counts:
     """Return N(r) for some residues of each trial, (trials, k) for residues of that shape.
 
-    Half of the columns are counted for all residues, and the tuples of the others meet them.
+    Half of the columns are counted for all residues, and combined with the tuples of the others.
     """
     trials, m, n = columns.shape
     half = (m + 1) // 2
@@ -158,8 +158,8 @@ def tuple_counts(columns: ArrayLike, q: int) -> NDArray[Any]:
     Returns
     -------
     (..., q) ndarray
-        Entry r counts the tuples with sum r modulo q: exact, int64, or Python integers where n^m
-        does not fit. The counts of one view add up to n^m.
+        Entry r counts the tuples with sum r modulo q: exact, int64, or Python integers if n^m does
+        not fit. The counts of one view add up to n^m.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def consistent_tuples(view: View, q: int, user: int, value: int) -> int:
     Parameters
     ----------
     view : View
-        What the analyzer received from parallel shufflers, with clear shares or without.
+        Received from parallel shufflers, with or without clear shares.
     q : int
         As for `tuple_counts`.
     user : int
@@ -196,8 +196,8 @@ def consistent_tuples(view: View, q: int, user: int, value: int) -> int:
     Returns
     -------
     int
-        How many tuples add up to the value less the target's clear share. At least 1 for the true
-        value; compare it with the counts for other values.
+        Number of tuples that add up to the value less the target's clear share. At least 1 for the
+        true value; compare it with the counts for other values.
 
     Examples
     --------
@@ -239,7 +239,7 @@ def _difference(difference: object, q: int) -> int:
 def _compared(columns: _Columns, residues: NDArray[np.uint32], q: int, d: int) -> NDArray[Any]:
     """Return S for each view, (trials,), in exact integers, from outputs (trials, m, n).
 
-    ``residues``, (trials, 2), are what the shuffled messages of users 1 and 2 add up to under x.
+    ``residues``, (trials, 2), are the sums of the shuffled messages of users 1 and 2 under x.
     """
     moved = _reduced(residues + np.array([d, q - d], dtype=np.uint32), q)
     counts = _counts_at(columns, q, np.concatenate([residues, moved], axis=1))
@@ -250,22 +250,22 @@ def _compared(columns: _Columns, residues: NDArray[np.uint32], q: int, d: int) -
 def count_moments(n: int, q: int, m: int) -> tuple[Fraction, Fraction]:
     """Return the exact mean and variance of a target's tuple count: of N(y_1), over the messages.
 
-    Without a clear share over uniform inputs too. For another residue than the target's own the
-    mean is less by 1 and the variance is the same.
+    Without a clear share, also over uniform inputs. For a residue other than the target's own, the
+    mean is 1 less and the variance is the same.
     """
     n, q, m = integer("n", n, low=1), integer("q", q, low=2), integer("m", m, low=1)
     others = n**m - 1
     return 1 + Fraction(others, q), Fraction(others * (q - 1), q * q)
 
 
-# Views of an analyzer, many at once, of inputs that the attack knows
+# Many views of an analyzer at once, of inputs that the attack knows
 
 
 def _permuted(columns: _Columns, q: int, rng: RandomSource) -> _Columns:
     """Return each row along the last axis in an independent, uniformly random order.
 
-    The values are sorted by random keys above them in the same words. A row in which two keys tie
-    is drawn again: given that no two tie, every order is equally likely.
+    The values are sorted by random keys above them in the same words. A row with tied keys is drawn
+    again: given distinct keys, every order is equally likely.
     """
     shape = columns.shape
     values = columns.reshape(-1, shape[-1]).astype(np.uint64)
@@ -292,7 +292,7 @@ def _drawn_views(
 
     Each output is in a uniformly random order; clear shares, (trials, n), are in the users' order.
     """
-    # users share independently of each other: those of all trials are one long row
+    # users share independently of each other: those of all trials form one long row
     shares = split(x.reshape(-1), group, m + clear_share, rng).reshape(-1, *x.shape)
     columns = _permuted(np.swapaxes(shares[:m], 0, 1), group.q, rng)
     return columns, shares[m] if clear_share else None
@@ -321,7 +321,7 @@ def _checked(
 def _known_inputs(
     size: int, n: int, group: Zq, clear_share: bool, rng: RandomSource
 ) -> NDArray[np.uint32]:
-    """Return the inputs x: zero where clear shares make the views alike, uniform elsewhere."""
+    """Return the inputs x: zero if clear shares make the views alike, uniform otherwise."""
     if clear_share:
         return np.zeros((size, n), dtype=np.uint32)
     return rng.uniform(group.q, size * n).reshape(size, n)
@@ -330,7 +330,7 @@ def _known_inputs(
 def _own_residues(
     x: NDArray[np.uint32], clear: NDArray[np.uint32] | None, q: int
 ) -> NDArray[np.uint32]:
-    """Return what the shuffled messages of users 1 and 2 add up to if the inputs are x."""
+    """Return the sums of the shuffled messages of users 1 and 2 for inputs x."""
     if clear is None:
         return x[:, :2]
     return _reduced(x[:, :2] + (np.uint32(q) - clear[:, :2]), q)
@@ -341,7 +341,7 @@ def _own_residues(
 
 @dataclass(frozen=True)
 class _Experiment:
-    """What was tried: ``trials`` views of n users with m shuffled messages each, of order q."""
+    """An experiment: ``trials`` views of n users with m shuffled messages each, of order q."""
 
     n: int
     q: int
@@ -356,25 +356,25 @@ class _Experiment:
 
 @dataclass(frozen=True)
 class Advantage(_Experiment):
-    """What the attack gained in an experiment.
+    """The attack's gain in an experiment.
 
-    The advantage is Pr[guess x | x] - Pr[guess x | x'], which no attack can have above the total
+    The advantage is Pr[guess x | x] - Pr[guess x | x'], which for any attack is at most the total
     variation between the two views.
 
     Attributes
     ----------
     n, q, m, trials : int
-        Users, order of the group, shuffled messages of each user; guesses.
+        Numbers of users, group order, shuffled messages per user, and guesses.
     estimate : float
         2 correct / trials - 1, unbiased.
     lower, upper : float
         Exact (Clopper-Pearson) interval that contains the advantage with probability at least
-        ``confidence``; each end fails with half of the rest. ``lower`` bounds the total variation
-        from below, and can be negative.
+        ``confidence``; each end fails with at most half of the rest. ``lower`` bounds the total
+        variation from below, and can be negative.
     confidence : float
         Of the interval.
     correct : int
-        Guesses that were right.
+        Number of correct guesses.
     """
 
     estimate: float
@@ -405,14 +405,14 @@ def measure_advantage(
     Parameters
     ----------
     n : int
-        Users, from 2 to 2^18.
+        Number of users, from 2 to 2^18.
     q : int
         Order of the group, from 2 to 2^26.
     m : int
-        Shuffled messages of each user; a clear share is not counted.
+        Shuffled messages per user, without a clear share.
     trials : int
-        Views to draw: a few times 1/A^2 to see an advantage of A. Each takes time in proportion to
-        n^ceil(m/2) or, where that is less, to m n q.
+        Views to draw: a few times 1/A^2 to see an advantage of A. Each takes time proportional to
+        n^ceil(m/2) or, if that is less, to m n q.
     clear_share : bool
         Whether each user sends one further share that bypasses the shufflers.
     difference : int
@@ -459,7 +459,7 @@ def _guess(
     d: int,
     rng: RandomSource,
 ) -> NDArray[np.uint32]:
-    """Return 0 for x and 1 for x', from what the analyzer sees and knows; a coin where S is 0."""
+    """Return 0 for x and 1 for x', from what the analyzer sees and knows; a coin if S is 0."""
     s = _compared(columns, _own_residues(x, clear, q), q, d)
     return np.where(s == 0, rng.uniform(2, len(s)), (s < 0).astype(np.uint32))
 
@@ -471,13 +471,13 @@ class Fluctuation(_Experiment):
     Attributes
     ----------
     n, q, m, trials : int
-        Users, order of the group, shuffled messages of each user; views drawn.
+        Numbers of users, group order, shuffled messages per user, and views.
     estimate : float
         Root of the mean square of ``(N - mean) / (n^m / q)``, with the exact mean.
     standard_error : float
         Of the estimate, from the sample.
     exact : float
-        What the estimate converges to: ``sqrt((n^m - 1)(q - 1)) / n^m``.
+        The limit of the estimate: ``sqrt((n^m - 1)(q - 1)) / n^m``.
     """
 
     estimate: float
@@ -498,8 +498,8 @@ def fluctuation(
 
     If the other users' inputs are uniform, the likelihood of a target's value, relative to a view
     of independent uniform messages, is exactly N / (n^m / q) for its tuple count N: each tuple is
-    equally likely to be the target's. Differential privacy has to cover how far these ratios are
-    from 1.
+    equally likely to be the target's. Differential privacy has to cover the deviation of these
+    ratios from 1.
 
     Parameters
     ----------
@@ -519,7 +519,7 @@ def fluctuation(
     source = secure(rng)
     mean, variance = count_moments(n, group.q, m)
     by_chance = Fraction(n**m, group.q)
-    base = math.floor(mean)  # taken off the counts exactly, before they are doubles
+    base = math.floor(mean)  # subtracted from the counts exactly, before they become doubles
     second = fourth = 0.0
     for size in _trial_blocks(trials, n, group.q, m):
         x = _known_inputs(size, n, group, clear_share, source)

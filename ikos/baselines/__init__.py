@@ -1,7 +1,7 @@
-"""The protocols of the literature for sums, behind the interface of `ikos.PrivateSum`.
+"""Published protocols for sums, behind the interface of `ikos.PrivateSum`.
 
-Each answers the same questions: what is guaranteed and by which theorem, what is sent, how large
-the error can be, what one dishonest user can do; and each runs. `SumProtocol` says how.
+For each, `SumProtocol` states the guarantee and its theorem, what is sent, how large the error can
+be and what one dishonest user can do; and each can be run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Noise that a trusted curator adds to the sum, or that each user adds to its own value."""
+"""Noise that a trusted curator adds to the sum, or each user to its own value."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ikos.randomness import RandomSource, secure
 from ikos.shuffling import View
 
 FINE = 1 << 32
-"""Steps of an encoding so fine that discrete Laplace noise on it is as good as continuous."""
+"""Steps of an encoding so fine that its discrete Laplace noise is as good as continuous."""
 
 MAX_PRECISION = 1 << 32
 
@@ -44,13 +44,13 @@ _BLOCK = 1 << 21
 class Curator(Baseline):
     """A curator adds noise to each coordinate of the sum of encoded values.
 
-    Messages are encodings, (1, users) or, of vectors, (1, users, d).
+    Messages are encodings, (1, users) or, for vectors, (1, users, d).
     """
 
     @property
     @abstractmethod
     def _steps(self) -> tuple[int, Bounds]:
-        """Steps of the encoding, and the bounds of a coordinate that they divide."""
+        """Number of steps of the encoding, and the bounds of a coordinate that they divide."""
 
     @abstractmethod
     def _noise(self, rng: RandomSource) -> NDArray[Any]:
@@ -64,7 +64,7 @@ class Curator(Baseline):
         Raises
         ------
         ValueError
-            If a message is not an encoding: the noise is for sums of those.
+            If a message is not an encoding, as the noise is calibrated for sums of encodings.
         """
         if not isinstance(messages, np.ndarray):
             raise TypeError(f"messages must be a numpy array, got {type(messages).__name__}")
@@ -81,7 +81,7 @@ class Curator(Baseline):
         return self._published(exact_sums(vectors[0]), messages.shape[1], secure(rng))
 
     def _published(self, totals: NDArray[Any], users: int, rng: RandomSource) -> View:
-        """Return the number of users and the sums with noise."""
+        """Return the number of users and the noisy sums."""
         pairs = zip(totals, self._noise(rng), strict=True)
         return published(users, *(int(total) + int(noise) for total, noise in pairs), dtype=object)
 
@@ -100,14 +100,14 @@ class CentralDiscreteLaplace(Curator):
     """Central discrete Laplace: the smallest error, if all users trust a curator.
 
     Each value is rounded at random to {0..precision}; the curator adds exactly discrete Laplace
-    noise of rate epsilon / precision to the sum. The analyzer sees the noisy sum alone.
+    noise of rate epsilon / precision to the sum. The analyzer sees only the noisy sum.
 
     Parameters
     ----------
     n, epsilon, lower, upper
         As for `Baseline`.
     precision : int, optional
-        Steps of the encoding, at most 2^32; by default as for `ikos.PrivateSum`.
+        Steps of the encoding, at most 2^32; by default as in `ikos.PrivateSum`.
 
     Examples
     --------
@@ -145,7 +145,7 @@ class CentralDiscreteLaplace(Curator):
         )
 
     def error(self, users: int) -> SumError:
-        """Return what is known of noise and rounding."""
+        """Return bounds on the error from noise and rounding."""
         users = validate_users(users, self.n)
         noise = NoiseLaw(self.epsilon / self.precision, Fraction(1))
         return NoisySum(noise, self.precision, users, self.domain.width).error()
@@ -167,7 +167,7 @@ class CentralLaplace(CentralDiscreteLaplace):
 
     Laplace noise computed in floating point is not private (Mironov, *On significance of the least
     significant bits for differential privacy*, CCS 2012). This is the discrete mechanism on a grid
-    of 2^32 steps, exactly epsilon-private, and within a step, 2^-32, of the continuous one.
+    of 2^32 steps, exactly epsilon-private, and within one step, 2^-32, of the continuous one.
 
     Parameters
     ----------
@@ -199,22 +199,21 @@ class Subgaussian:
 
 @dataclass(frozen=True, init=False, repr=False)
 class CentralGaussian(Curator):
-    """Central discrete Gaussian: noise on each coordinate of a sum, by a curator whom all trust.
+    """Central discrete Gaussian: a trusted curator adds noise to each coordinate of a sum.
 
     Each vector is rounded at random to steps; the curator adds exactly discrete Gaussian noise to
-    every coordinate of the sum. The analyzer sees the noisy sum alone.
+    every coordinate of the sum. The analyzer sees only the noisy sum.
 
     Parameters
     ----------
     n, epsilon, delta
         As for `Baseline`.
     domain : Box, Ball, SparseTernary or Categories
-        The set of the vectors.
     precision : int, optional
-        Steps between the smallest and the largest value of a coordinate; by default as for
+        Steps between the smallest and the largest value of a coordinate; by default as in
         `PrivateVectorSum`.
     sensitivity, integers, releases
-        As for `PrivateVectorSum`.
+        As in `PrivateVectorSum`.
 
     Attributes
     ----------
@@ -255,7 +254,7 @@ class CentralGaussian(Curator):
         self._ask(n, domain, epsilon, delta, 1)
         made = encoding_of(domain, precision, integers, sensitivity)
         times = integer("releases", releases, low=1, high=MAX_RELEASES)
-        # Concentrated privacy adds up over releases, as squares do.
+        # Concentrated privacy is additive over releases, as squares are.
         unit = times * least_variance(self.epsilon, self.delta, Fraction(1))
 
         def variance(encoding: Encoding) -> Fraction:
@@ -284,10 +283,10 @@ class CentralGaussian(Curator):
         )
 
     def error(self, users: int) -> SumError:
-        """Return what is known of noise and rounding.
+        """Return bounds on the error from noise and rounding.
 
         Discrete Gaussian noise is subgaussian with its parameter as proxy, which also bounds its
-        variance (CKS20, Section 2.2); the rounding of each user is within an interval of one step.
+        variance (CKS20, Section 2.2); each user's rounding is within an interval of one step.
         """
         users = validate_users(users, self.n)
         square = float(self.variance) + (0 if self.encoding.exact else users / 4)
@@ -344,7 +343,7 @@ class LocalLaplace(NumberBaseline):
         self._claim(
             str(self.domain),
             "discrete Laplace mechanism on each value",
-            influence=math.inf,  # noise can have any size, and so can a message
+            influence=math.inf,  # noise, and so a message, can have any size
             sent=(1, 64),
             random="draws of noise",
             local=True,
@@ -352,11 +351,11 @@ class LocalLaplace(NumberBaseline):
 
     @property
     def _rate(self) -> Fraction:
-        """At most epsilon / FINE, by a part of 2^-25 or less; its terms fit machine words."""
+        """At most epsilon / FINE, lower by a part of at most 2^-25; its terms fit machine words."""
         return Fraction(1, math.ceil(FINE / self.epsilon))
 
     def error(self, users: int) -> SumError:
-        """Return what is known of all users' noise and rounding."""
+        """Return bounds on the error from all users' noise and rounding."""
         users = validate_users(users, self.n)
         noise = NoiseLaw(self._rate, Fraction(users))
         return NoisySum(noise, FINE, users, self.domain.width).error()

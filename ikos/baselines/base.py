@@ -1,4 +1,4 @@
-"""What the protocols of the literature share: their parameters, their claims and their views."""
+"""The common part of published protocols: parameters, claims and views."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from ikos.shuffling import View
 class Baseline(BaseProtocol):
     """A protocol for the sum of numbers or of vectors.
 
-    The constructor of a subclass checks what it is asked for with `_ask`, sets the parameters that
-    it finds with `_set`, and states with `_claim` what follows from them.
+    A subclass's constructor checks its arguments with `_ask`, sets the parameters that it finds
+    with `_set`, and states what follows from them with `_claim`.
 
     Parameters
     ----------
     n : int
-        Users, at most 10^9; public.
+        Number of users, at most 10^9; public.
     domain : Domain
-        The set of the users' vectors. Protocols for numbers take ``lower`` and ``upper`` instead,
-        their public bounds, by default 0 and 1.
+        The set of the users' vectors. Protocols for numbers instead take their public bounds
+        ``lower`` and ``upper``, by default 0 and 1.
     epsilon, delta : float
         The guarantee, under replacement of one user's value. Purely private protocols take no
         ``delta``; theirs is 0.
@@ -68,7 +68,7 @@ class Baseline(BaseProtocol):
 
     @property
     def _budget(self) -> tuple[Fraction, Fraction, int]:
-        """Epsilon, delta, and how many are honest."""
+        """Epsilon, delta, and the number of honest users."""
         return self.epsilon, self.delta, self.min_honest
 
     def _set(self, **values: object) -> None:
@@ -87,9 +87,9 @@ class Baseline(BaseProtocol):
         delta: float | None = None,
         local: bool = False,
     ) -> None:
-        """State the guarantee and what is sent: messages of each user, and bits of each message.
+        """State the guarantee and the cost: messages per user, and bits per message.
 
-        ``settings`` is for the printed form; a ``delta`` is one that is proved, if not that asked.
+        ``settings`` is for the printed form; ``delta`` is the proved one, if not the one asked for.
         ``local`` means that each message is private by itself, and the analyzer knows who sent it.
         """
         public = f"the number of users is public; {random} are pseudorandom (AES-256)"
@@ -111,26 +111,26 @@ class Baseline(BaseProtocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is guaranteed to each user for one run, of the view and so of the estimate."""
+        """The guarantee of each user for one run: for the view, and so for the estimate."""
         return self._guarantee
 
     @property
     def influence(self) -> float:
-        """Greatest distance that one user's messages alone can move the estimate, in data units."""
+        """Greatest distance by which one user's messages can move the estimate, in data units."""
         return self._influence
 
     def cost(self, users: int | None = None) -> Cost:
-        """Return what ``users`` (all n by default) send; means where it is random."""
+        """Return what ``users`` (all n by default) send; means if it is random."""
         messages, bits = self._sent
         return Cost(validate_users(users, self.n), messages, bits)
 
     def shuffle(
         self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
     ) -> View:
-        """Return what the analyzer sees: a column of messages for each shuffler.
+        """Return what the analyzer sees: one column of messages per shuffler.
 
         In the local model there is no shuffler: the analyzer sees who sent what. ``order`` is
-        "sorted" or "permuted", as for `ikos.SecureSum.shuffle`.
+        "sorted" or "permuted", as in `ikos.SecureSum.shuffle`.
         """
         self._arrived(messages, order, rows=int(self._sent[0]))
         if not self._local:
@@ -149,7 +149,7 @@ class Baseline(BaseProtocol):
         return columns
 
     def _below(self, view: View, what: str, *ends: int) -> tuple[NDArray[Any], ...]:
-        """Return columns of integers, each from 0 to below its end, or ValueError."""
+        """Return columns of integers, each from 0 to below its end, or raise ValueError."""
         columns = self._columns(view, what, len(ends))
         for column, end in zip(columns, ends, strict=True):
             if not are_below(column, end):
@@ -170,7 +170,7 @@ class NumberBaseline(Baseline):
 
 
 def published(*numbers: object, dtype: Any = np.int64) -> View:
-    """Return a view of one column of a few numbers: all that someone hands on."""
+    """Return a view of one column of a few numbers, when nothing else is passed on."""
     column = np.array(numbers, dtype=dtype)
     column.setflags(write=False)
     return View((column,), None)
@@ -198,12 +198,12 @@ def exact_sums(rows: NDArray[Any]) -> NDArray[Any]:
 
 
 def draw_subsets(users: int, d: int, s: int, rng: RandomSource) -> NDArray[np.int64]:
-    """Return a uniformly random set of s coordinates of d for each user, in a random order."""
+    """Return a uniformly random set of s of d coordinates for each user, in a random order."""
     if 4 * s > d:
         return rng.permutations(users, d)[:, :s].astype(np.int64)
     result = np.empty((users, s), dtype=np.int64)
     for column in range(s):
-        # uniform among the coordinates that are not taken: drawn again until it is one
+        # uniform among the coordinates not taken, by rejection
         todo = np.arange(users)
         while todo.size:
             fresh = rng.uniform(d, todo.size).astype(np.int64)

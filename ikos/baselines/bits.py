@@ -1,4 +1,4 @@
-"""Users answer in bits, at random: shuffled (CSUZZ19), sampled and counted, or each by itself.
+"""Users answer in bits, at random: shuffled (CSUZZ19), sampled and counted, or locally.
 
 CSUZZ19 is A. Cheu, A. Smith, J. Ullman, D. Zeber, M. Zhilyaev, *Distributed differential privacy
 via shuffling*, EUROCRYPT 2019. Sample and threshold is G. Cormode, A. Bharadwaj,
@@ -40,7 +40,7 @@ class BitProtocol(NumberBaseline):
     messages: int
 
     def _state(self, theorem: str, *conditions: str, local: bool = False) -> None:
-        # A user's r bits change the debiased sum by r/(1 - gamma) parts of r.
+        # A user's r bits change the debiased sum by at most r/(1 - gamma) steps of 1/r.
         self._claim(
             f"{self.domain}, bits ({self.messages} of each user) answered at random with "
             f"probability {float(self.gamma):.4g}",
@@ -55,16 +55,16 @@ class BitProtocol(NumberBaseline):
         return int(self._below(view, "bits", 2)[0].size)
 
     def _ones(self, view: View) -> int:
-        """Return how many bits of a view are 1."""
+        """Return the number of ones in a view."""
         return int(self._below(view, "bits", 2)[0].sum(dtype=np.int64))
 
     def error(self, users: int) -> SumError:
-        """Return what is known of the error of all responses and of rounding.
+        """Return bounds on the error from all responses and rounding.
 
-        All of a user's bits but one are certain, and one is drawn at random, to round the value. A
-        certain bit's response has variance g (1 - g) with g = gamma/2, a random one's at most 1/4,
-        which is attained at probability 1/2: the mean square is the exact supremum over all values.
-        Every response is off its mean by at most 1 - g, and a bit counts 1/(r (1 - gamma)).
+        All of a user's bits but one are certain, and one is drawn at random, to round the value.
+        With g = gamma/2, a certain bit's response has variance g (1 - g), and a random one's at
+        most 1/4, attained at probability 1/2: the mean square is the exact supremum over all
+        values. Every response is off its mean by at most 1 - g, and a bit counts 1/(r (1 - gamma)).
         """
         users, bits, width = validate_users(users, self.n), self.messages, self.domain.width
         g, step = float(self.gamma / 2), bits * float(1 - self.gamma)
@@ -72,7 +72,7 @@ class BitProtocol(NumberBaseline):
         return SumError.number(Bounded(width**2 * users * each, width * (1 - g) / step))
 
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        """Return the bits, (r, k) of uint8: r bytes for each user, all held at once."""
+        """Return the bits, (r, k) of uint8: r bytes per user, all held at once."""
         ones = encode(self.domain.unit(values), self.messages, rng)
         result = np.empty((self.messages, ones.size), dtype=np.uint8)
         for bit, row in enumerate(result):
@@ -131,15 +131,15 @@ class LocalRandomizedResponse(BitProtocol):
 
 @dataclass(frozen=True, init=False, repr=False)
 class ShuffledBits(BitProtocol):
-    """All users' bits are shuffled, and the analyzer sees how many are 1."""
+    """All users' bits are shuffled, and the analyzer sees the number of ones."""
 
     _THEOREMS: ClassVar[Mapping[str, str]]
-    """What proves the guarantee, for each accountant."""
+    """The theorem of each accountant's guarantee."""
 
     accountant: str
 
     def _found(self, accountant: str, messages: int, gamma: Fraction) -> None:
-        """Set the parameters and claim what an accountant proves of them."""
+        """Set the parameters and claim what an accountant proves for them."""
         if gamma == 1:
             raise ValueError(
                 f"epsilon is too small for {self.min_honest} users: every answer would be random"
@@ -158,9 +158,9 @@ class ShuffledBits(BitProtocol):
 class BinaryRandomizedResponse(ShuffledBits):
     """Binary randomized response: one shuffled bit per user.
 
-    A value is rounded at random to 0 or 1; with probability gamma a fair coin takes its place. The
-    analyzer sees only how many ones there are. With lambda = gamma n the estimate is
-    n/(n - lambda) (ones - lambda/2).
+    A value is rounded at random to 0 or 1; with probability gamma a fair coin replaces it. The
+    analyzer sees only the number of ones. With lambda = gamma n the estimate is n/(n - lambda)
+    (ones - lambda/2).
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ class BinaryRandomizedResponse(ShuffledBits):
 
 
 def default_messages(epsilon: Fraction, n: int) -> int:
-    """Return ceil(eps sqrt n), as CSUZZ19 choose, and at most what the accountant takes.
+    """Return ceil(eps sqrt n), as in CSUZZ19, but at most the accountant's limit.
 
     Examples
     --------
@@ -230,19 +230,19 @@ class UnaryEncoding(ShuffledBits):
 
     With mu = ceil(x r), bits 1 to mu - 1 are 1, bit mu is 1 with probability x r - mu + 1, and the
     rest are 0. Each is flipped with probability gamma/2. One shuffler takes all users' bits: the
-    view is one column with the number of zeros and the number of ones. The estimate is the debiased
-    number of ones, divided by r.
+    view is one column with the numbers of zeros and ones. The estimate is the debiased number of
+    ones, divided by r.
 
     Parameters
     ----------
     n, epsilon, delta, min_honest, lower, upper
         As for `Baseline`.
     messages : int, optional
-        r, with n r at most 2^39; by default ceil(epsilon sqrt n), or as many as that allows.
+        r, with n r at most 2^39; by default ceil(epsilon sqrt n), or the largest allowed.
     accountant : {"exact", "composition", "csuzz19"}
         How gamma is chosen. "exact": from the distribution of the number of ones. "composition"
         treats the bits as r separate runs of binary randomized response, each with its exact
-        divergence, and composes; it would hold for r shufflers as well. "csuzz19": the same with
+        divergence, and composes them; it would also hold for r shufflers. "csuzz19": the same with
         the published lambda, for large n only.
 
     Attributes
@@ -252,8 +252,8 @@ class UnaryEncoding(ShuffledBits):
 
     Notes
     -----
-    ``mse`` is the exact supremum over all values, where all x r lie in the middle between two
-    integers: n ((r - 1) g (1 - g) + 1/4) / (r (1 - gamma))^2 with g = gamma/2.
+    ``mse`` is the exact supremum over all values, where every x r is halfway between two integers:
+    n ((r - 1) g (1 - g) + 1/4) / (r (1 - gamma))^2 with g = gamma/2.
 
     Examples
     --------
@@ -298,7 +298,7 @@ class UnaryEncoding(ShuffledBits):
         *,
         order: str = "sorted",
     ) -> View:
-        """Return how many zeros and ones there are; ``order`` and ``rng`` make no difference."""
+        """Return the numbers of zeros and ones; ``order`` and ``rng`` make no difference."""
         self._arrived(messages, order, rows=self.messages, most=1)
         ones = int(messages.sum(dtype=np.int64))
         return published(messages.size - ones, ones)
@@ -329,9 +329,9 @@ class UnaryEncoding(ShuffledBits):
 
 @dataclass(frozen=True)
 class Thresholded:
-    """The error of a sampled count over its probability, where small counts are 0: not centred.
+    """The error of a sampled count over its probability, biased as small counts become 0.
 
-    A count in data units is ``width``; a count of ones below ``threshold`` is suppressed.
+    A count of 1 is ``width`` in data units; a count of ones below ``threshold`` is suppressed.
     """
 
     users: int
@@ -343,8 +343,8 @@ class Thresholded:
     def half_width(self, miss: float) -> float:
         """Return t such that the error exceeds t in absolute value with probability <= miss.
 
-        Half of ``miss`` is for the sampling noise. The other half is for suppression of a sum above
-        t; a smaller one that is suppressed is off by itself, at most t.
+        Half of ``miss`` is for the sampling noise, the other half for the suppression of a sum
+        above t; a smaller sum that is suppressed is off by itself, at most t.
         """
         p, n = self.sampling, self.users
         s = min(float(n), n / (2 * p))
@@ -362,7 +362,7 @@ class SampleAndThreshold(NumberBaseline):
     """Sample and threshold: ones are counted with probability p, and small counts are suppressed.
 
     A value is rounded at random to 0 or 1. With probability p a user sends its bit, and otherwise a
-    0. The shuffler counts the ones, and hands on the count if it is at least ``threshold``, and 0
+    0. The shuffler counts the ones, and passes on the count if it is at least ``threshold``, and 0
     otherwise. The estimate is that count divided by p.
 
     In `BinaryRandomizedResponse` a fair coin replaces a bit that is not sent, so that users with a
@@ -371,7 +371,7 @@ class SampleAndThreshold(NumberBaseline):
     Parameters
     ----------
     n, epsilon, delta, lower, upper
-        As for `Baseline`. All users must be honest: a one that is certain to be sent lowers the
+        As for `Baseline`. All users must be honest: a user certain to send a one lowers the
         threshold for the others.
 
     Attributes
@@ -383,9 +383,9 @@ class SampleAndThreshold(NumberBaseline):
 
     Notes
     -----
-    **Biased.** If the count is suppressed, the estimate is that all values are ``lower``: unlike
-    other protocols' it is biased, negligibly so above about threshold/p users with a one. ``mse``
-    and the interval include the error of suppression, whatever the values.
+    **Biased.** If the count is suppressed, the estimate is that all values are ``lower``; the bias
+    is negligible above about threshold/p users with a one. ``mse`` and the interval include the
+    error of suppression, whatever the values.
 
     **Guarantee.** It covers the thresholded count, which is all that the analyzer sees. The
     shuffler is trusted to count, not only to mix.
@@ -422,15 +422,15 @@ class SampleAndThreshold(NumberBaseline):
             "sampled count, suppressed if small; exact divergence",
             "the shuffler is trusted to count, to hand on the count alone, and to suppress",
             f"all {self.n} users are honest and present",
-            # one more one can carry the count over the threshold, from 0 to all of it
+            # one more one can raise the published count from 0 to the threshold
             influence=self.domain.width * float(best.threshold / best.sampling),
             random="coins",
         )
 
     def error(self, users: int) -> SumError:
-        """Return what is known of the error of the sum, suppression included.
+        """Return bounds on the error of the sum, suppression included.
 
-        For fewer users than n too: zeros change nothing.
+        It also holds for fewer users than n: zeros change nothing.
         """
         users = validate_users(users, self.n)
         return SumError.number(
@@ -457,7 +457,7 @@ class SampleAndThreshold(NumberBaseline):
         *,
         order: str = "sorted",
     ) -> View:
-        """Return what the shuffler hands on: the number of users, and the count or 0."""
+        """Return what the shuffler passes on: the number of users, and the count or 0."""
         self._arrived(messages, order, rows=1, most=1)
         count = int(messages.sum(dtype=np.int64))
         kept = count if count >= self.threshold else 0

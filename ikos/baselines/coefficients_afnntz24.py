@@ -1,10 +1,10 @@
 """Vectors of bounded norm by sums of their coefficients (AFNNTZ24, Sections 1.3.1 and 2.2).
 
 Asi, Feldman, Nelson, Nguyen, Talwar, Zhou, *Private Vector Mean Estimation in the Shuffle Model:
-Optimal Rates Require Many Messages*, ICML 2024 (AFNNTZ24). With an error of variance v in each sum
-of D coefficients, that of the sum of vectors has mean square (d / D) D v. The guarantee is about D
-numbers in [-B, B], B = K R / sqrt(D), whatever the vector is: coefficients are cut off there. See
-docs/vectors.md, also for why sampling coefficients saves messages.
+Optimal Rates Require Many Messages*, ICML 2024 (AFNNTZ24). If each sum of D coefficients has an
+error of variance v, the sum of vectors has mean squared error (d / D) D v. The guarantee is about D
+numbers in [-B, B], B = K R / sqrt(D), whatever the vector: larger coefficients are cut off.
+docs/vectors.md also explains why sampling coefficients saves messages.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ ROUNDING_SHARE = 0.25
 """What rounding may add to the variance of the noise, by default."""
 
 SECRECY_SHARE = Fraction(1, 100)
-"""The part of delta for what shares of secure sums give away."""
+"""The part of delta for what shares of secure sums reveal."""
 
 MAX_MADE = 2 * 10**6
-"""Expected messages in all, with those that cancel, beyond which a run simulates sums."""
+"""Expected total messages, cancelling ones included, above which a run simulates sums."""
 
 _GRID = 1 << 20
 """Probabilities of reporting a coefficient are multiples of 1 / 2^20."""
@@ -73,9 +73,9 @@ _GRID = 1 << 20
 class SpreadError:
     """The error of one coordinate: all coefficients' errors, each with weight +-1/sqrt(D).
 
-    ``law`` is that of the noise in each of D coefficients, in steps of ``step`` data units over
-    sqrt(D). ``variance`` bounds what rounding and sampling add, ``largest`` one user's part of it,
-    ``wraps`` the probability that a sum wraps around, and ``wrapped`` what that adds.
+    ``law`` is the distribution of the noise in each of D coefficients, in steps of ``step`` data
+    units over sqrt(D). ``variance`` bounds what rounding and sampling add, ``largest`` one user's
+    part of it, ``wraps`` the probability that a sum wraps around, and ``wrapped`` what that adds.
     """
 
     law: NoiseLaw
@@ -96,7 +96,7 @@ class SpreadError:
         """Return t such that the error exceeds t in absolute value with probability <= miss.
 
         By Chernoff's bound, with Bennett's for the users' errors. Terms are symmetric or bounded on
-        both sides, so that the signs of the weights do not matter.
+        both sides, so the signs of the weights do not matter.
         """
         if miss <= 2 * self.wraps:
             return math.sqrt(self.mean_square / miss)
@@ -123,7 +123,7 @@ def user_variance(steps: int, g: float) -> float:
 class CoefficientSums(Baseline):
     """Sums of the coefficients of Kashin's representation.
 
-    ``rate`` is that of the discrete Laplace noise in each sum, in steps.
+    ``rate`` is the rate of the discrete Laplace noise in each sum, in steps.
     """
 
     domain: Ball
@@ -144,7 +144,7 @@ class CoefficientSums(Baseline):
         seed: int,
         bound: float,
     ) -> None:
-        """Check and set what both protocols take."""
+        """Check and set the common parameters of both protocols."""
         self._ask(n, domain, epsilon, delta, min_honest, (Ball,))
         number("epsilon", epsilon, high=MAX_LOCAL)
         frame = KashinFrame(domain.dimension, seed, bound)
@@ -158,7 +158,7 @@ class CoefficientSums(Baseline):
 
     @property
     def coefficients(self) -> int:
-        """How many coefficients a vector has: D."""
+        """Number of coefficients of a vector, D."""
         return self.frame.rows
 
     @property
@@ -175,7 +175,7 @@ class CoefficientSums(Baseline):
                 self._warn(first + part.start + failed)
             np.multiply(found, 0.5 / largest, out=units[part])
         units += 0.5
-        # Privacy rests on this: not on the search, which leaves some vectors outside.
+        # Privacy rests on this cut, not on the search, which fails for some vectors.
         np.clip(units, 0.0, 1.0, out=units)
         return units
 
@@ -233,11 +233,11 @@ class CoefficientSums(Baseline):
 
     @abstractmethod
     def _encoded(self, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
-        """Return what of each coefficient is sent, (k, D), in {0..p}."""
+        """Return what is sent for each coefficient, (k, D), in {0..p}."""
 
     @abstractmethod
     def _estimate(self, totals: NDArray[Any], users: int) -> NDArray[np.float64]:
-        """Return an estimate from the noisy sums of what is encoded."""
+        """Return an estimate from the noisy sums of the encodings."""
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,7 @@ class Reporting:
     steps: int
 
     def variance(self, share: float, users: int) -> float:
-        """Return about the variance of a sum, in units of one coefficient's range."""
+        """Return the approximate variance of a sum, in units of one coefficient's range."""
         g = float(self.sampling)
         noise = 2 / (share * self.epsilon * g) ** 2
         return noise + users * user_variance(self.steps, g)
@@ -290,8 +290,8 @@ def _plan(
 class KashinCorrelatedNoise(CoefficientSums, Flooded):
     """Vectors of bounded norm by GKMPS21's sums of coefficients: AFNNTZ24, Algorithms 3 and 4.
 
-    Each user writes its vector as D coefficients of about the same size, 2 d to 4 d of them, and
-    treats each like a value of `ikos.baselines.CorrelatedNoise`: messages carry the number of their
+    Each user writes its vector as D coefficients of similar size, 2 d to 4 d of them, and treats
+    each like a value of `ikos.baselines.CorrelatedNoise`: messages carry the number of their
     coefficient. One shuffler mixes all of them.
 
     Parameters
@@ -303,13 +303,12 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
     sampling : float or "auto", optional
         The probability g with which a user reports a coefficient at all, a multiple of 2^-20; by
         default 1. A smaller g means fewer messages and a larger error. "auto" takes the smallest g
-        whose error bound is at most twice that of 1: about n epsilon^2 messages in all where that
-        is less than D.
+        whose error bound is at most twice that of 1: about n epsilon^2 messages in total if that is
+        less than D.
     precision, flooding, central_share
         As for `ikos.baselines.CorrelatedNoise`, for each coefficient.
     releases : int
-        How many runs about the same users the guarantee is for, all of them together: at most
-        2^22 / D.
+        Number of runs about the same users that the guarantee covers together: at most 2^22 / D.
     seed, bound
         As for `KashinFrame`. The error grows as the square of the bound; at most sqrt(d) is used.
 
@@ -320,20 +319,20 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
     frame : KashinFrame
         Turns vectors into coefficients and back.
     local_epsilon : float
-        Epsilon of a coefficient that is reported.
+        Epsilon of a reported coefficient.
 
     Warns
     -----
     RuntimeWarning
         From `report`, `randomize`, `sent` and `run`, if no coefficients within K are found for a
-        vector. The guarantee covers it: its coefficients are cut off. But its part of the estimate
-        is biased, so that ``mse`` and intervals do not hold.
+        vector. The guarantee covers it, as its coefficients are cut off; but its part of the
+        estimate is biased, so ``mse`` and intervals do not hold.
 
     Notes
     -----
-    A view holds a column of labels, each the number of a coefficient and a message, and a second
-    column with the number of users, which is public. `run` makes all messages if 2 10^6 or fewer
-    are expected, and otherwise leaves out those that cancel, whose sum is 0; the cost counts them.
+    A view holds a column of labels, each for the number of a coefficient and a message, and a
+    second column with the number of users, which is public. `run` makes all messages if at most 2
+    10^6 are expected, and otherwise omits those that cancel, whose sum is 0; the cost counts them.
 
     Examples
     --------
@@ -382,7 +381,7 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
         chosen = plan(Fraction(1))
         if wanted is None:
             most = 2 * chosen.variance(float(share), users)
-            low, high = 0, _GRID  # of the grid: too few, and enough
+            low, high = 0, _GRID  # on the grid: too few, and enough
             while high - low > max(1, high >> 8):
                 middle = (low + high) // 2
                 tried = plan(Fraction(middle, _GRID))
@@ -417,15 +416,14 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
             f"{float(g):.4g}",
             f"AFNNTZ24, Algorithm 3; GKMPS21, {{how}}; {sampled}KOV15, Theorem 3.3, "
             f"{self.coefficients:,} coefficients",
-            # Of a user all of whose coefficients are the largest; with precision 1 about half as
-            # many are not 0.
+            # For a user whose coefficients are all the largest; with precision 1 about half are 0.
             float(g),
             (2 * p * self.coefficients - 1).bit_length(),
             reports=reports(self.releases),
         )
 
     def error(self, users: int) -> SumError:
-        """Return what is known of noise, rounding and sampling together."""
+        """Return bounds on the error from noise, rounding and sampling together."""
         users = validate_users(users, self.n)
         law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
         return self._error(law, users, float(self.sampling))
@@ -482,16 +480,16 @@ class KashinPrivateSum(CoefficientSums):
     """Vectors of bounded norm by a private secure sum of each coefficient.
 
     Like `KashinCorrelatedNoise`, but every coefficient goes through this library's secure sum with
-    discrete Laplace noise. The D noisy sums are accounted for together, as D purely private
-    mechanisms at their exact composition.
+    discrete Laplace noise. The D noisy sums are accounted for together, by exact composition of D
+    purely private mechanisms.
 
     Parameters
     ----------
     n, domain, epsilon, delta, min_honest, releases, seed, bound
         As for `KashinCorrelatedNoise`.
     precision : int, optional
-        Steps of the encoding. By default the smallest at which rounding adds at most a hundredth
-        to the variance of the noise: only the size of messages grows with it, and slowly.
+        Steps of the encoding. By default the smallest at which rounding adds at most a hundredth to
+        the variance of the noise: only the size of messages grows with it, and slowly.
 
     Attributes
     ----------
@@ -513,8 +511,8 @@ class KashinPrivateSum(CoefficientSums):
     Notes
     -----
     By BBGN20, Lemma 5.2, the views are (epsilon, delta)-private: noisy sums take 99 % of delta, and
-    (1 + e^epsilon) 2^-sigma for each release takes the rest. Each row of messages has a shuffler of
-    its own. `run` makes the shares if 2 10^6 or fewer are needed, and otherwise adds up the values
+    (1 + e^epsilon) 2^-sigma for each release takes the rest. Each row of messages has its own
+    shuffler. `run` makes the shares if at most 2 10^6 are needed, and otherwise adds up the values
     that they share.
 
     Examples
@@ -553,7 +551,7 @@ class KashinPrivateSum(CoefficientSums):
         for_noise = round_down(allowed * (1 - SECRECY_SHARE))
         local = optimal_local_epsilon(round_down(eps), for_noise, copies)
         if precision is None:
-            # rounding users / 4 at most a hundredth of about 2 / rate^2
+            # rounding, users / 4, at most a hundredth of about 2 / rate^2
             p = max(1, math.ceil(local * math.sqrt(12.5 * honest)))
         else:
             p = integer("precision", precision, low=1, high=1 << 20)
@@ -602,12 +600,12 @@ class KashinPrivateSum(CoefficientSums):
         return Zq(self.modulus)
 
     def error(self, users: int) -> SumError:
-        """Return what is known of noise, rounding and wrapping around together."""
+        """Return bounds on the error from noise, rounding and wrap-around together."""
         users = validate_users(users, self.n)
         law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
         chance = law.tail_bound(Fraction(self.modulus - users * self.precision, 2))
         step = 2 * self.half / self.precision
-        # an estimate of a coefficient that wrapped is wrong by at most q steps
+        # a coefficient's estimate that wrapped is off by at most q steps
         wrapped = (self.modulus * step) ** 2 * chance
         return self._error(law, users, 1.0, min(1.0, self.coefficients * chance), wrapped)
 

@@ -26,7 +26,7 @@ from ikos.randomness import RandomSource
 __all__ = ["hash_values"]
 
 SEED_BITS = 48
-"""Of the seed of a hash function."""
+"""Bits of the seed of a hash function."""
 
 _VALUE_BITS = 16
 _KEY = b"ikos.collision.1"
@@ -37,16 +37,16 @@ _MOST_ROWS = 255  # counts of a block fit in a byte
 
 
 def hash_values(seeds: ArrayLike, events: ArrayLike, t: int) -> NDArray[np.int64]:
-    """Return the values of hash functions, one for each seed, of events.
+    """Return the values of hash functions, one per seed, at events.
 
     Parameters
     ----------
     seeds : array_like of int
         In [0, 2^48).
     events : array_like of int
-        In [0, 2^40), of a shape that fits: event 2j is "coordinate j is +1", 2j + 1 is "-1".
+        In [0, 2^40), of a compatible shape: event 2j is "coordinate j is +1", 2j + 1 is "-1".
     t : int
-        Values, from 2 to 2^16.
+        Number of values, from 2 to 2^16.
 
     Returns
     -------
@@ -56,9 +56,9 @@ def hash_values(seeds: ArrayLike, events: ArrayLike, t: int) -> NDArray[np.int64
     Notes
     -----
     AES-128 with the public key ``ikos.collision.1`` is applied to the block of two little-endian
-    64-bit words ``seed, event // 2``. Of the half ``event % 2`` the upper 48 bits u become
-    floor(u t / 2^48). If AES is like a random permutation, the values are independent and uniform
-    up to a part of t 2^-48, and estimates unbiased as far as that. Privacy needs none of it.
+    64-bit words ``seed, event // 2``. The upper 48 bits u of the half ``event % 2`` become floor(u
+    t / 2^48). If AES is like a random permutation, the values are independent and uniform up to a
+    part of t 2^-48, and estimates are unbiased to the same extent. Privacy does not rest on this.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def hash_values(seeds: ArrayLike, events: ArrayLike, t: int) -> NDArray[np.int64
 
 
 def _encrypted(words: NDArray[np.uint64], space: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Return blocks of two words encrypted, in a space that has room for one block more."""
+    """Return blocks of two words encrypted, in a space with room for one block more."""
     cipher = Cipher(algorithms.AES(_KEY), modes.ECB()).encryptor()
     cipher.update_into(words.reshape(-1).view(np.uint8).data, space.data)
     return space[: words.nbytes].view("<u8").reshape(words.shape)
@@ -95,7 +95,7 @@ def _encrypted(words: NDArray[np.uint64], space: NDArray[np.uint8]) -> NDArray[n
 def support_counts(
     seeds: NDArray[np.uint64], values: NDArray[np.int64], dimension: int, t: int
 ) -> NDArray[np.int64]:
-    """Return for each event how many of the messages it hits: H(event) = z for their seed and z."""
+    """Return for each event the number of messages (seed, z) with H(event) = z."""
     # floor(u t / 2^48) = z if and only if u is between two edges; shifted by 16 bits, the rest of
     # the half word is below the last bit that counts.
     edges = [-((-z << SEED_BITS) // t) for z in range(t + 1)]
@@ -130,10 +130,10 @@ def respond_in_sets(
     gamma: Fraction,
     rng: RandomSource,
 ) -> NDArray[np.int64]:
-    """Return one value of {0..t-1} for each user, likelier from the user's own set.
+    """Return one value of {0..t-1} for each user, more likely from the user's own set.
 
     With probability gamma a uniform value; otherwise a uniform element of a set of exactly ``size``
-    values: the distinct ones that are given, filled up with a uniformly random choice of others.
+    values: the distinct values given, completed by a uniformly random choice of others.
     """
     keys = np.unique(owners * t + values)  # each user's distinct values, in order
     keepers = keys // t
@@ -145,7 +145,7 @@ def respond_in_sets(
     element = rng.below(np.full(users, size, dtype=np.int64))
     own = np.flatnonzero(~random & (element < counts))
     result[own] = keys[starts[own] + element[own]] - own * t
-    # An element beyond the given values is one of the choice of others: a uniform other value.
+    # An element beyond the given values is in the choice of others: a uniform other value.
     other = np.flatnonzero(~random & (element >= counts))
     while other.size:
         drawn = rng.uniform(t, other.size).astype(np.int64)
@@ -156,18 +156,18 @@ def respond_in_sets(
 
 @dataclass(frozen=True, init=False, repr=False)
 class Collision(SetResponse):
-    """The Collision mechanism of WLQDLY21: one hashed event of each user, or a random value.
+    """The Collision mechanism of WLQDLY21: one hashed event per user, or a random value.
 
     A user draws a hash function from the 2d events "coordinate j is +1" and "is -1" to t values,
     and sends its seed with one value: that of one of its own events, or with some probability
-    another one. The analyzer counts for each event the messages whose value it hashes to.
+    another one. For each event, the analyzer counts the messages whose value it hashes to.
 
     Parameters
     ----------
     n, domain, epsilon, delta, local_epsilon, min_honest
         As for `KeyValueBaseline`. Shuffled messages have a much smaller error.
     t : int, optional
-        Values of the hash function, at most 2^16; by default those of the smallest error that
+        Number of hash values, at most 2^16; by default the one with the smallest error that
         ``ikos.accounting.wlqdly21.collision_parameters`` finds.
 
     Attributes
@@ -182,7 +182,7 @@ class Collision(SetResponse):
     -----
     A message is ``seed << 16 | value``, with a seed of 48 bits. The guarantee of the shuffled
     messages, proved in ``ikos.accounting.wlqdly21``, does not depend on the hash functions or the
-    dimension. Unbiased estimates do: see `hash_values`.
+    dimension; the unbiasedness of estimates does: see `hash_values`.
 
     Examples
     --------
@@ -224,9 +224,9 @@ class Collision(SetResponse):
         found = collision_parameters(*given, most_local=most, t=self.t)
         self._set(t=found.t, gamma=found.gamma)
         defined = "WLQDLY21, Definition 3, as answers from sets"
-        # A message's support has 2d indicators: two differ by 2 sqrt(d)/(p - 1/t) at most. That
-        # holds for every hash function; a random message moves the estimate by about
-        # sqrt(2 d/t)/(p - 1/t), and to do better one must search for seeds.
+        # A message's support has 2d indicators: two differ by at most 2 sqrt(d)/(p - 1/t), for
+        # every hash function. A random message moves the estimate by about sqrt(2 d/t)/(p - 1/t);
+        # to do better one must search for seeds.
         self._respond(
             f"hashed to {self.t} values,",
             defined if self.delta else "WLQDLY21, Proposition 1",

@@ -1,7 +1,7 @@
 """Correlated noise: almost central accuracy in almost one message (GKMPS21).
 
 Ghazi, Kumar, Manurangsi, Pagh, Sinha, *Differentially Private Aggregation in the Shuffle Model:
-Almost Central Accuracy in Almost a Single Message*, ICML 2021. In addition to values users send
+Almost Central Accuracy in Almost a Single Message*, ICML 2021. In addition to values, users send
 noise in single units, and floods of messages that cancel.
 """
 
@@ -41,19 +41,19 @@ from ikos.shuffling import View, release
 FLOODINGS = ("certified", "paper")
 
 MAX_LISTED = 2 * 10**7
-"""Most expected messages in all of which each is made."""
+"""Largest expected number of messages of which each is made."""
 
 MAX_ARRAY = 1 << 28
-"""Most entries of an array of messages, padded to the most that one user sends."""
+"""Most entries of an array of messages, padded to the largest number that one user sends."""
 
 _BLOCK = 1 << 20
-"""Draws of noise that are added up at a time."""
+"""Draws of noise added up at a time."""
 
 _ROUNDING_SHARE = Fraction(1, 4)
 
 
 def polya_sums(shape: Fraction, rate: Fraction, many: int, rng: RandomSource) -> NDArray[np.int64]:
-    """Return independent Polya(shape, e^-rate) variables, by geometric ones where it is large."""
+    """Return independent Polya(shape, e^-rate) variables, from geometric ones if shape is large."""
     times, part = divmod(shape, 1)
     result = np.zeros(many, dtype=np.int64)
     for some in blocks(times, max(1, _BLOCK // many)):
@@ -82,7 +82,7 @@ class Kind:
     rate: Fraction
 
     def columns(self) -> list[NDArray[np.int64]]:
-        """Return the first message of each set, the second, the third; 0 where there is none."""
+        """Return the first, second and third message of each set; 0 if it has none."""
         width = max(map(len, self.sets))
         padded = [(*messages, *(0,) * (width - len(messages))) for messages in self.sets]
         return list(np.array(padded, dtype=np.int64).T)
@@ -94,7 +94,7 @@ class Kind:
         return each * sum(map(len, self.sets))
 
     def sent(self, users: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return who sends and what, a message each."""
+        """Return senders and their messages, one entry per message."""
         padded = -(-users // self.parties) * self.parties  # whole groups of users for each set
         index, amounts = polya_jumps(
             padded * len(self.sets), self.rate, self.parties, rng, self.variables
@@ -109,7 +109,7 @@ class Kind:
         return sender[used], messages[used]
 
     def totals(self, users: int, rng: RandomSource) -> NDArray[np.int64]:
-        """Return how often each set is sent by all users together."""
+        """Return how often all users together send each set."""
         shape = Fraction(self.variables * users, self.parties)
         return polya_sums(shape, self.rate, len(self.sets), rng)
 
@@ -119,7 +119,7 @@ def sent_together(noise: Flooding, honest: int) -> list[Kind]:
     kinds = [Kind(((1,), (-1,)), 1, honest, noise.central)]
     for flood in noise.floods:
         variables = math.ceil(flood.shape)
-        parties = math.floor(variables * honest / flood.shape)  # h users have the shape or more
+        parties = math.floor(variables * honest / flood.shape)  # h users have at least the shape
         kinds.append(Kind(tuple(map(atom, flood.atoms)), variables, parties, flood.rate))
     return kinds
 
@@ -127,7 +127,7 @@ def sent_together(noise: Flooding, honest: int) -> list[Kind]:
 def flooded(
     p: int, share: Fraction, epsilon: Fraction | float, delta: float, flooding: str
 ) -> Flooding:
-    """Return the noise and the floods of values of p steps: a ``share`` of epsilon is for noise."""
+    """Return noise and floods for values of p steps; a ``share`` of epsilon is for the noise."""
     central = rate_down(share * Fraction(epsilon) / p)
     if flooding == "paper":
         return paper_flooding(p, central, round_down(Fraction(epsilon) - central * p), delta)
@@ -136,17 +136,17 @@ def flooded(
 
 @dataclass(frozen=True, init=False, repr=False)
 class Flooded(Baseline):
-    """A protocol whose users send a random number of messages; who sends how many is not seen."""
+    """A protocol whose users send a random number of messages, hidden from the analyzer."""
 
     precision: int
     flooding: str
     noise: Flooding
 
     def _state(self, settings: str, theorem: str, values: float, bits: int, **more: Any) -> None:
-        """Claim what is proved.
+        """Claim what is proved, and the cost.
 
-        ``{how}`` of the theorem is how floods are proved; ``values`` is how many messages of each
-        coefficient carry a value, on average at most. Together they make the cost.
+        ``{how}`` in the theorem says how floods are proved; ``values`` bounds the mean number of
+        messages of each coefficient that carry a value.
         """
         how = "numerical certificate" if self.flooding == "certified" else "checked numerically"
         copies = sum(kind.mean for kind in self._kinds)
@@ -156,7 +156,7 @@ class Flooded(Baseline):
             present(self.min_honest, self.n),
             "while the shuffler does not collude with the analyzer",
             "who sends how many messages is not seen",
-            influence=math.inf,  # after the shuffler no one sees how many messages one user sent
+            influence=math.inf,  # after the shuffler, no one sees how many messages one user sent
             sent=(self.coefficients * (values + copies), bits),
             random="draws of noise",
             **more,
@@ -164,7 +164,7 @@ class Flooded(Baseline):
 
     @property
     def coefficients(self) -> int:
-        """How many sums there are."""
+        """Number of sums."""
         return 1
 
     @cached_property
@@ -174,20 +174,20 @@ class Flooded(Baseline):
 
     @abstractmethod
     def _steps(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
-        """Return what users have of each coefficient, in {0..precision}, (k * coefficients,)."""
+        """Return users' steps of each coefficient, in {0..precision}, (k * coefficients,)."""
 
     @abstractmethod
     def _labelled(self, coefficient: NDArray[np.int64], message: NDArray[np.int64]) -> NDArray[Any]:
-        """Return messages about coefficients as they are sent."""
+        """Return messages about coefficients in the form in which they are sent."""
 
     def _listed(
         self, values: NDArray[np.float64], rng: RandomSource
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Return who sends and what, ordered by user; 0 is no message."""
+        """Return senders and messages, ordered by user; 0 is no message."""
         encoded = self._steps(values, rng)
         places = [np.flatnonzero(encoded)]
         messages = [encoded[places[0]]]
-        for kind in self._kinds:  # each pair of a user and a coefficient has noise of its own
+        for kind in self._kinds:  # each pair of a user and a coefficient has its own noise
             place, message = kind.sent(encoded.size, rng)
             places.append(place)
             messages.append(message)
@@ -201,8 +201,8 @@ class Flooded(Baseline):
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """Return all users' messages as a list.
 
-        ``randomize`` returns an array with a column for each user, padded with zeros, which are no
-        messages, to the most that one user sends; a list takes less memory.
+        It takes less memory than the array of ``randomize``, which has a column for each user,
+        padded with zeros, which are no messages, to the largest number that one user sends.
 
         Parameters
         ----------
@@ -253,7 +253,7 @@ class Flooded(Baseline):
 
 
 def counted_view(messages: NDArray[Any], users: int) -> View:
-    """Return a view of one column of messages, and one of the number of users, which is public."""
+    """Return a view of one column of messages, and one of the public number of users."""
     columns = messages, np.array([users])
     for column in columns:
         column.setflags(write=False)
@@ -261,7 +261,7 @@ def counted_view(messages: NDArray[Any], users: int) -> View:
 
 
 def counted_column(view: View, what: str) -> tuple[NDArray[Any], int]:
-    """Return the messages and the users of a `counted_view`; ValueError for another view."""
+    """Return the messages and number of users of a `counted_view`; ValueError for another view."""
     if len(view.columns) != 2 or view.clear is not None or view.columns[1].size != 1:
         raise ValueError(f"view must hold one column of {what}, and the number of users")
     column = view.columns[0]
@@ -271,7 +271,7 @@ def counted_column(view: View, what: str) -> tuple[NDArray[Any], int]:
 
 
 def padded(sender: NDArray[np.int64], messages: NDArray[Any], users: int) -> NDArray[Any]:
-    """Return messages, ordered by sender, as a column for each user, padded with 0."""
+    """Return messages, ordered by sender, as one column per user, padded with 0."""
     counts = np.bincount(sender, minlength=users)
     most = int(counts.max(initial=1))
     if most * users > MAX_ARRAY:
@@ -289,7 +289,7 @@ def default_steps(central: Fraction, users: int) -> int:
     """Return the smallest precision at which rounding adds at most a quarter to the noise.
 
     Rounding has variance users / (4 p^2), noise about 2 / central^2. The number of messages grows
-    somewhat faster than p, which is why p is not larger.
+    somewhat faster than p, so p is not larger.
     """
     square = central**2 * users / (8 * _ROUNDING_SHARE)
     return min(MAX_STEPS, max(1, math.ceil(math.sqrt(square))))
@@ -299,10 +299,10 @@ def default_steps(central: Fraction, users: int) -> int:
 class CorrelatedNoise(Flooded):
     """Correlated noise of GKMPS21: discrete Laplace noise in single units, hidden by floods.
 
-    Each user rounds its value at random to {0..precision} and sends it as one message, unless it
-    is 0. Together, all users also send geometric numbers of +1 and of -1, whose difference is
-    discrete Laplace noise, and messages that cancel, {1, -1} and {i, floor(-i/2), ceil(-i/2)},
-    which hide everything else. One shuffler mixes all of them; their sum is the estimate.
+    Each user rounds its value at random to {0..precision} and sends it as one message, unless it is
+    0. All users together also send geometric numbers of +1 and of -1, whose difference is discrete
+    Laplace noise, and messages that cancel, {1, -1} and {i, floor(-i/2), ceil(-i/2)}, which hide
+    everything else. One shuffler mixes all messages; their sum is the estimate.
 
     Parameters
     ----------
@@ -313,15 +313,16 @@ class CorrelatedNoise(Flooded):
         a quarter to the variance of the noise, about 0.7 epsilon sqrt(min_honest); the number of
         messages grows a little faster than the precision.
     flooding : {"certified", "paper"}
-        How many messages cancel: a small number that is certified numerically, or the paper's,
-        often a hundred times as many, whose proof is checked numerically at these parameters.
+        How many cancelling messages are sent: a small number that is certified numerically, or the
+        paper's, often a hundred times as many, whose proof is checked numerically for these
+        parameters.
     integers : bool
-        Promise that the values are integers, and refuse others. The bounds must be integers and
-        the precision is ``upper - lower``: nothing is rounded.
+        Promise that the values are integers, and refuse other values. The bounds must be integers
+        and the precision is ``upper - lower``: nothing is rounded.
     central_share : float
         The part of epsilon for the noise that remains in the estimate, in (0, 1): its variance is
-        about 2 / (central_share epsilon)^2. The rest is for the messages that cancel, whose number
-        grows as one over it.
+        about 2 / (central_share epsilon)^2. The rest is for the cancelling messages, whose number
+        grows inversely with it.
 
     Attributes
     ----------
@@ -375,12 +376,12 @@ class CorrelatedNoise(Flooded):
         self._state(
             str(self.domain),
             "GKMPS21, discrete Laplace and zero-sum floods; {how}",
-            1,  # that of a value that is not 0: the number of messages is random
+            1,  # for a value that is not 0: the number of messages is random
             (2 * p - 1).bit_length(),
         )
 
     def error(self, users: int) -> SumError:
-        """Return what is known of noise and rounding."""
+        """Return bounds on the error from noise and rounding."""
         users = validate_users(users, self.n)
         law = NoiseLaw(self.noise.central, Fraction(users, self.min_honest))
         rounded = not self.integers
@@ -397,7 +398,7 @@ class CorrelatedNoise(Flooded):
 
     @property
     def _dtype(self) -> np.dtype[Any]:
-        """The smallest that holds every message."""
+        """The smallest type that holds every message."""
         return np.dtype(np.min_scalar_type(-self.precision - 1))
 
     def _labelled(
@@ -421,11 +422,11 @@ class CorrelatedNoise(Flooded):
         return self.domain.total(Fraction(steps, self.precision), users)
 
     def _view(self, values: NDArray[np.float64], rng: RandomSource) -> View:
-        """Return the view of all users, from the numbers of copies of each message in all.
+        """Return the view of all users, from the total number of copies of each message.
 
-        They have the distribution of what users send one by one, and take no pass over the users.
-        Where more messages are expected than memory should hold, the atoms are left out: each adds
-        up to 0, so that the sum, and the estimate, is what it would be. The cost counts them.
+        It has the same distribution as if users sent one by one, and takes no pass over them. If
+        more messages are expected than memory should hold, the atoms are left out: each adds up to
+        0, so the sum and the estimate are unchanged. The cost counts them.
         """
         p, users = self.precision, values.size
         kinds = self._kinds

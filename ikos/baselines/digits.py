@@ -41,7 +41,7 @@ from ikos.shuffling import View
 MAX_PRECISION = 1 << 20
 
 PARAMETERS = ("optimized", "paper")
-"""Whose precisions and split of the budget."""
+"""Source of the precisions and the split of the budget."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -53,7 +53,7 @@ class DigitProtocol(NumberBaseline):
     digits : DigitParameters
         Domains, place values and probabilities.
     shuffler : {"parallel", "single"}
-        A shuffler for each digit, or one for all; digits then carry labels (Section 2.4).
+        One shuffler per digit, or one for all; digits then carry labels (Section 2.4).
     """
 
     digits: DigitParameters
@@ -61,7 +61,7 @@ class DigitProtocol(NumberBaseline):
     accountant: str
 
     def _found(self, theorem: str, **found: object) -> None:
-        """Set the parameters and claim what is proved of them."""
+        """Set the parameters and claim what is proved for them."""
         self._set(**found)
         digits = self.digits
         domains, gammas = digits.domains, ", ".join(f"{float(g):.4g}" for g in digits.gammas)
@@ -83,7 +83,7 @@ class DigitProtocol(NumberBaseline):
 
     @property
     def _gain(self) -> list[float]:
-        """What a step of each digit is worth in the estimate, in units of the width."""
+        """The value of one step of each digit in the estimate, in units of the width."""
         return [
             place / self.digits.precision / float(1 - gamma)
             for place, gamma in zip(self.digits.places, self.digits.gammas, strict=True)
@@ -103,14 +103,14 @@ class DigitProtocol(NumberBaseline):
 
     @property
     def _labels(self) -> list[int]:
-        """Where each digit's alphabet begins; all at 0 where shufflers keep them apart."""
+        """Start of each digit's alphabet; all 0 if shufflers keep digits apart."""
         domains = self.digits.domains
         if self.shuffler == "parallel":
             return [0] * len(domains)
         return [sum(domains[:j]) for j in range(len(domains))]
 
     def _digits(self, encoded: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """Yield the digits of encoded values, the greatest place first."""
+        """Yield the digits of encoded values, the most significant first."""
         for place in self.digits.places:
             digit, encoded = np.divmod(encoded, place)
             yield digit
@@ -128,7 +128,7 @@ class DigitProtocol(NumberBaseline):
         return self.shuffler
 
     def _by_digit(self, view: View) -> list[NDArray[Any]]:
-        """Return each digit's answers, from 0; ValueError for what this protocol cannot send."""
+        """Return each digit's answers, from 0; ValueError for messages of another protocol."""
         domains = self.digits.domains
         if self.shuffler == "parallel":
             return list(self._below(view, "digits", *domains))
@@ -156,7 +156,7 @@ class DigitProtocol(NumberBaseline):
 
 @dataclass(frozen=True, init=False, repr=False)
 class PrivacyBlanket(DigitProtocol):
-    """One message from each user: its rounded value, or with some probability a uniform one.
+    """One message per user: its rounded value, or with some probability a uniform one.
 
     Each user rounds its value at random to {0..precision}, and sends the result through randomized
     response on these ``precision + 1`` values and a shuffler. The mean squared error grows as
@@ -167,10 +167,10 @@ class PrivacyBlanket(DigitProtocol):
     n, epsilon, delta, min_honest, lower, upper
         As for `Baseline`.
     precision : int, optional
-        Steps p of the encoding; by default those of the smallest error that a search finds.
+        Steps p of the encoding; by default the number with the smallest error that a search finds.
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
-        For the probability of a uniform answer. "closed-form" needs epsilon at most 1. Where
-        "exact" gives up, Bennett's inequality takes its place, and ``guarantee`` says so.
+        For the probability of a uniform answer. "closed-form" needs epsilon at most 1. If "exact"
+        gives up, Bennett's inequality replaces it, and ``guarantee`` says so.
 
     Attributes
     ----------
@@ -235,9 +235,9 @@ class PrivacyBlanket(DigitProtocol):
 
 @dataclass(frozen=True, init=False, repr=False)
 class RecursiveSum(DigitProtocol):
-    """Several messages from each user, one for each digit of its value.
+    """Several messages per user, one for each digit of its value.
 
-    A value is rounded at random to an integer of {0..precision}; each of its digits in a mixed
+    A value is rounded at random to an integer in {0..precision}; each of its digits in a mixed
     radix goes through randomized response and a shuffler. With m messages the mean squared error
     grows as n^(3^-m).
 
@@ -248,17 +248,17 @@ class RecursiveSum(DigitProtocol):
     messages : int
         Digits, 1 to 8.
     parameters : {"optimized", "paper"}
-        Domains and split of the budget from a search for the smallest error, or by BBGN20's
-        Theorem 4.2, with probabilities that count every value of the domains (the paper's formulas
-        count one too few, and are not private enough).
+        Domains and budget split from a search for the smallest error, or by BBGN20's Theorem 4.2,
+        with probabilities that count every value of the domains (the paper's formulas count one too
+        few, and are not private enough).
     composition : {"numerical", "advanced", "basic"}, optional
-        How the messages' guarantees are added up. By default "numerical"; "basic" for the paper's
-        parameters, where "numerical" is not available, and at small budgets where exact losses
+        How the messages' guarantees are composed. By default "numerical"; "basic" for the paper's
+        parameters, for which "numerical" is not available, and at small budgets where exact losses
         would take too long. The attribute says which.
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
-        As for `PrivacyBlanket`, for each digit. "numerical" composition is exact.
+        As for `PrivacyBlanket`, per digit. "numerical" composition is exact.
     shuffler : {"parallel", "single"}
-        A shuffler for each digit, or one for all of them, with labels (BBGN20, Section 2.4).
+        One shuffler per digit, or one for all of them, with labels (BBGN20, Section 2.4).
 
     Attributes
     ----------
@@ -312,7 +312,7 @@ class RecursiveSum(DigitProtocol):
         except TooManyTermsError:
             if composition is not None:
                 raise
-            adding = "basic"  # which any number of users is few enough for
+            adding = "basic"  # for which no number of users is too large
             digits = make(*given, m, composition=adding, accountant=name)
         theorem = "numerical composition of the exact losses of privacy blankets (BBGN19)"
         if digits.accountants:

@@ -1,11 +1,11 @@
-"""Kashin's representation: a vector as twice as many coefficients that are all of the same size.
+"""Kashin's representation: a vector as twice as many coefficients of about the same size.
 
 A tight frame U is a matrix of D rows and d columns with U^T U = 1; here d columns of the Hadamard
 matrix of D = 2^k >= 2 d rows, over sqrt(D), chosen and signed by a public seed. Some coefficients a
-with U^T a = x are as even as abs(a_j) <= K norm(x) / sqrt(D), K a constant (Lyubarskii, Vershynin,
-*Uncertainty Principles and Vector Quantization*, IEEE Transactions on Information Theory 56, 2010),
-so that noise for one coefficient each hides a vector at little loss. They are found by a search,
-and not for all vectors: see docs/vectors.md.
+with U^T a = x are as even as abs(a_j) <= K norm(x) / sqrt(D), for a constant K (Lyubarskii,
+Vershynin, *Uncertainty Principles and Vector Quantization*, IEEE Transactions on Information Theory
+56, 2010), so that noise for one coefficient each hides a vector at little loss. A search finds them
+for most vectors: see docs/vectors.md.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from ikos.randomness import Expanded
 __all__ = ["KashinFrame"]
 
 KASHIN = 2.5
-"""K, if no other is asked for."""
+"""Default value of K."""
 
 _FACTOR = 6
-"""Hadamard matrices of 2^6 rows are applied as such; larger ones are products of these."""
+"""Hadamard matrices of 2^6 rows are applied directly; larger ones are products of these."""
 
 _BLOCK = 1 << 18
-"""Coefficients that are worked on at a time: 2 MiB, which stay in a core's cache."""
+"""Coefficients processed at a time: 2 MiB, which fit in a core's cache."""
 
 _INNER = 0.97
-"""The box that is truncated to, as a part of the box that is wanted."""
+"""The box used for truncation, as a part of the box that is wanted."""
 
 _STEPS = 300
 """Most truncations."""
@@ -46,7 +46,7 @@ _STEPS = 300
 
 @lru_cache(maxsize=8)
 def _matrix(size: int) -> NDArray[np.float64]:
-    from scipy.linalg import hadamard  # costs time to import
+    from scipy.linalg import hadamard  # slow to import
 
     result: NDArray[np.float64] = hadamard(size).astype(np.float64)
     result.setflags(write=False)
@@ -54,7 +54,7 @@ def _matrix(size: int) -> NDArray[np.float64]:
 
 
 def walsh_hadamard(a: NDArray[np.float64]) -> None:
-    """Replace each row by its Walsh-Hadamard transform, over the root of its length: in place."""
+    """Replace each row, in place, by its Walsh-Hadamard transform over the root of its length."""
     length = a.shape[1]
     for part in blocks(a.shape[0], max(1, _BLOCK // length)):
         block = a[part]
@@ -73,7 +73,7 @@ def walsh_hadamard(a: NDArray[np.float64]) -> None:
 
 @lru_cache(maxsize=8)
 def _columns(dimension: int, rows: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return which columns of the Hadamard matrix make a frame, and their signs."""
+    """Return the columns of the Hadamard matrix that make a frame, and their signs."""
     material = b"ikos.vectors.kashin" + seed.to_bytes((seed.bit_length() + 7) // 8 or 1, "big")
     source = Expanded(hashlib.sha512(material).digest())
     columns = np.sort(source.permutation(rows)[:dimension])
@@ -92,10 +92,10 @@ class KashinFrame:
     dimension : int
         Coordinates d of the vectors.
     seed : int
-        Public, and not chosen for the data: which columns of the Hadamard matrix, with which signs.
+        Public, not chosen for the data: selects the columns of the Hadamard matrix and their signs.
     bound : float
-        K: coefficients are at most K / sqrt(D) times the norm. Smaller ones are found for fewer
-        vectors, and take longer; the error of a private sum is in proportion to the square.
+        K: coefficients are at most K / sqrt(D) times the norm. A smaller K is met for fewer
+        vectors, and takes longer; the error of a private sum is proportional to its square.
 
     Examples
     --------
@@ -115,12 +115,12 @@ class KashinFrame:
         object.__setattr__(self, "dimension", d)
         object.__setattr__(self, "seed", integer("seed", self.seed, low=0))
         bound = float(number("bound", self.bound, low=1, high=1000))
-        # that of U x itself, and room for its rounding
+        # the bound on U x itself, and room for its rounding
         object.__setattr__(self, "bound", min(bound, math.sqrt(d) * (1 + 1e-12)))
 
     @property
     def rows(self) -> int:
-        """Coefficients of a vector: D, the power of two from 2 d on."""
+        """Number of coefficients of a vector, D: the smallest power of two of at least 2 d."""
         return 1 << (2 * self.dimension - 1).bit_length()
 
     @property
@@ -157,8 +157,8 @@ class KashinFrame:
         Returns
         -------
         (k, D) ndarray of float
-            ``vectors`` of them is x to about 1e-15 of the radius, and none is larger than
-            ``radius * largest`` in absolute value. ValueError for a vector where none were found.
+            ``vectors`` maps them to x up to about 1e-15 of the radius, and none is larger than
+            ``radius * largest`` in absolute value. ValueError for a vector without any.
         """
         ball = Ball(self.dimension, radius)  # type: ignore[arg-type]
         given = ball.values(x)
@@ -176,12 +176,12 @@ class KashinFrame:
     def _searched(
         self, x: NDArray[Any], radius: float
     ) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.int64]]]:
-        """Yield rows of checked vectors, their coefficients over the radius, and the failed."""
+        """Yield rows of checked vectors, their coefficients over the radius, and the failures."""
         for part in blocks(x.shape[0], max(1, _BLOCK // self.rows)):
             yield part, *self._even(x[part].astype(np.float64) / radius)
 
     def _even(self, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return coefficients of vectors of norm 1, and for which of them they are too large."""
+        """Return coefficients of vectors of norm 1, and the indices where they are too large."""
         result = self.apply(x)
         largest, inner = self.largest, _INNER * self.largest
         todo = np.flatnonzero(np.abs(result).max(axis=1, initial=0.0) > largest)

@@ -34,17 +34,17 @@ _BLOCK = 1 << 18
 
 @dataclass(frozen=True, eq=False)
 class KeyValueResult(SumResult):
-    """An estimate of a sum of vectors of signs, and of who has which.
+    """An estimate of a sum of vectors of signs, and of how many users have each sign.
 
     Attributes
     ----------
     estimate, users, domain, guarantee, cost, error
         As for `SumResult`.
     counts : (d, 2) ndarray of float
-        Unbiased estimates of how many users have 1 (column 0) and -1 (column 1) at each
-        coordinate. ``estimate`` is the difference of the columns.
+        Unbiased estimates of how many users have 1 (column 0) and -1 (column 1) at each coordinate.
+        ``estimate`` is the difference of the columns.
     count_error : float
-        Bound on the root mean squared error of each of the counts.
+        Bound on the root mean squared error of each count.
     """
 
     counts: NDArray[np.float64] = field(repr=False)
@@ -57,8 +57,8 @@ class KeyValueResult(SumResult):
     def conditional_mean(self, least: float | None = None) -> NDArray[np.float64]:
         """Return the mean value at each coordinate over the users who have it.
 
-        A ratio of two estimates, and so biased, more so if few users have the key; cut off to
-        [-1, 1].
+        A ratio of two estimates, and so biased, more so if few users have the key; clipped to [-1,
+        1].
 
         Parameters
         ----------
@@ -82,10 +82,10 @@ class KeyValueResult(SumResult):
 
 @dataclass(frozen=True, init=False, repr=False)
 class KeyValueBaseline(Baseline):
-    """A protocol for key-value data: one message of each user, from which events are counted.
+    """A protocol for key-value data: one message per user, from which events are counted.
 
-    With delta = 0 the guarantee covers each message by itself, and the analyzer may know who sent
-    it. With a positive delta it covers all messages together, shuffled.
+    With delta = 0 the guarantee covers each message by itself, and the analyzer may know its
+    sender. With a positive delta it covers all messages together, shuffled.
 
     Parameters
     ----------
@@ -96,14 +96,14 @@ class KeyValueBaseline(Baseline):
     local_epsilon : float, optional
         In addition to a shuffled guarantee, the largest epsilon of each message by itself.
     min_honest : int, optional
-        How many users answer at random as asked; by default ``n``, and 1 if delta is 0.
+        How many users answer at random as asked; by default ``n``, or 1 if delta is 0.
 
     Attributes
     ----------
     variances : SupportVariances
         Variances of one user's part of the estimates.
     local_epsilon : float
-        What each message guarantees by itself, with delta 0, rounded up.
+        The guarantee of each message by itself, with delta 0, rounded up.
     """
 
     domain: SparseTernary
@@ -122,7 +122,7 @@ class KeyValueBaseline(Baseline):
     ) -> None:
         shuffled = bool(number("delta", delta, low=0, below=1))
         if min_honest is None and not shuffled:
-            min_honest = 1  # a message that no one else need hide
+            min_honest = 1  # each message protects itself
         small = delta if shuffled else None
         self._ask(n, domain, epsilon, small, min_honest, (SparseTernary,))
         most = None
@@ -137,7 +137,7 @@ class KeyValueBaseline(Baseline):
 
     @abstractmethod
     def _calibrate(self, most: Fraction | None) -> None:
-        """Set and claim the parameters for the budget, and for a local epsilon of at most this."""
+        """Set and claim the parameters for the budget, with a local epsilon of at most ``most``."""
 
     @abstractmethod
     def _counts(self, column: NDArray[Any]) -> NDArray[np.float64]:
@@ -145,14 +145,14 @@ class KeyValueBaseline(Baseline):
 
     @abstractmethod
     def _valid(self, column: NDArray[Any]) -> bool:
-        """Whether messages are of this protocol."""
+        """Whether all messages belong to this protocol."""
 
     _exactly: ClassVar[bool] = False
     """Whether vectors must have as many entries as the sparsity."""
 
     @property
     def _events(self) -> int:
-        """Events that are counted: each sign of each coordinate."""
+        """Number of events that are counted: each sign of each coordinate."""
         return 2 * self.dimension
 
     def _state(
@@ -180,7 +180,7 @@ class KeyValueBaseline(Baseline):
         self._claim(text, theorem, *conditions, influence=influence, sent=(1, bits), local=local)
 
     def error(self, users: int) -> SumError:
-        """Return what is known of the error of a sum over this many users: exact variances."""
+        """Return bounds on the error of a sum over this many users, by exact variances."""
         users = validate_users(users, self.n)
         each = self.variances
         d, s = self.domain.dimension, self.domain.sparsity
@@ -233,10 +233,10 @@ class SetResponse(KeyValueBaseline):
         accounted: Fraction | None = None,
         **more: Any,
     ) -> None:
-        """Claim what is proved of a response: a seed, and an integer below ``alphabet``.
+        """Claim what is proved for a response: a seed, and an integer below ``alphabet``.
 
-        ``answers`` is one over the share of a user's own answers among all that a message can be;
-        the accountant counts ``accounted``, if not these.
+        ``answers`` is the inverse of the share of a user's own answers among all possible messages;
+        the accountant counts ``accounted`` if it is given.
         """
         self._set(_alphabet=alphabet)
         theorem = response
@@ -253,7 +253,7 @@ class SetResponse(KeyValueBaseline):
 
 
 def events_of(rows: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return users and their events, in the order of the users; event 2j + 1 is -1 at j."""
+    """Return users and their events, ordered by user; event 2j + 1 is -1 at j."""
     user, coordinate = np.nonzero(rows)
     return user, 2 * coordinate + (rows[user, coordinate] < 0)
 
@@ -265,7 +265,7 @@ def events_of(rows: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.
 class Ternarizer:
     """Turns real vectors, such as gradients, into random vectors of -1, 0 and 1.
 
-    A uniformly random set of ``sparsity`` coordinates of each vector is drawn. A value v among them
+    For each vector, a uniformly random set of ``sparsity`` coordinates is drawn. A drawn value v
     becomes its sign with probability abs(v)/bound, and otherwise 0 (as in TernGrad); or, without
     ``zeros``, 1 with probability (1 + v/bound)/2 and otherwise -1. The others become 0. The
     expectation is the vector divided by ``scale``. This prepares data; no privacy rests on it.
@@ -273,14 +273,14 @@ class Ternarizer:
     Parameters
     ----------
     dimension : int
-        Coordinates of a vector.
+        Number of coordinates of a vector.
     sparsity : int
         How many of them are drawn.
     bound : float
-        Largest absolute value of a coordinate; public. Others are refused, not clipped.
+        Largest absolute value of a coordinate; public. Larger values are refused, not clipped.
     zeros : bool
-        Whether drawn values may become 0. If not, every result has exactly ``sparsity`` entries
-        that are not 0, as `PCKVGRR` requires, and more variance.
+        Whether drawn values may become 0. If not, every result has exactly ``sparsity`` nonzero
+        entries, as `PCKVGRR` requires, and more variance.
 
     Examples
     --------
@@ -327,12 +327,12 @@ class Ternarizer:
     def __call__(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[np.int8]:
         """Return random vectors of signs, (k, d).
 
-        Probabilities are the doubles nearest to those above, and drawn exactly.
+        Probabilities are the doubles nearest to those of the class, and are drawn exactly.
 
         Parameters
         ----------
         x : (k, d) array_like of float
-            Real vectors, a row for each user, absolute values up to ``bound``.
+            Real vectors, one row per user, with absolute values up to ``bound``.
         rng : RandomSource, optional
             Secure randomness by default.
         """

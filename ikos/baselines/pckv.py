@@ -1,4 +1,4 @@
-"""PrivKV and PCKV as WLQDLY21's Section 4 has them: one key of each user, by randomized response.
+"""PrivKV and PCKV as in WLQDLY21, Section 4: one key per user, by randomized response.
 
 PrivKV reports a random key: Ye, Hu, Meng, Zheng, *PrivKV: Key-Value Data Collection with Local
 Differential Privacy*, IEEE S&P 2019. PCKV reports one of the user's own keys, as one of 2d
@@ -34,19 +34,19 @@ from ikos.shuffling import ORDERS
 SAMPLINGS = ("counted", "published")
 
 ANSWERS = 3
-"""Of PrivKV: 0 for no value, 1 for +1, 2 for -1."""
+"""Answers of PrivKV: 0 for no value, 1 for +1, 2 for -1."""
 
 _BITS = 1 << 23
-"""Bits that are drawn at a time."""
+"""Bits drawn at a time."""
 
 
 def _one_event(
     rows: NDArray[np.float64], sparsity: int, rng: RandomSource
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the users whose draw is one of their own events, and the events.
+    """Return the users who draw one of their own events, and these events.
 
-    Each draws a number below the sparsity, and the event of that number: a user with fewer events
-    may draw none.
+    Each user draws a number below the sparsity, and the event with that number; a user with fewer
+    events may draw none.
     """
     owners, events = events_of(rows)
     counts = np.bincount(owners, minlength=rows.shape[0])
@@ -58,7 +58,7 @@ def _one_event(
 
 @dataclass(frozen=True, init=False, repr=False)
 class PrivKV(SetResponse):
-    """PrivKV: what a user has at one random key, by randomized response on three answers.
+    """PrivKV: a user's value at one random key, by randomized response on three answers.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class PrivKV(SetResponse):
     Notes
     -----
     A message is 3 key + answer. Shuffled, it is as private as randomized response on three values,
-    whatever the dimension: keys are drawn without regard to the data, and may be seen (see
+    whatever the dimension: keys are drawn independently of the data, and may be seen (see
     ``ikos.accounting.blanket``).
 
     Examples
@@ -126,10 +126,10 @@ class PCKVGRR(SetResponse):
     Parameters
     ----------
     n, domain, epsilon, delta, local_epsilon, min_honest
-        As for `KeyValueBaseline`, but every vector must have exactly ``sparsity`` entries other
-        than 0: with fewer, frequencies could not be estimated.
+        As for `KeyValueBaseline`, but every vector must have exactly ``sparsity`` nonzero entries:
+        with fewer, frequencies could not be estimated.
     sampling : {"counted", "published"}
-        "counted" takes into account that the key is drawn: the message is an answer from a set of
+        "counted" accounts for the random draw of the key: the message is an answer from a set of
         ``sparsity`` among 2d. "published" accounts for plain randomized response on 2d values, as
         WLQDLY21 does for its comparison.
 
@@ -216,7 +216,7 @@ class PCKVGRR(SetResponse):
 class PCKVUE(KeyValueBaseline):
     """PCKV with optimized unary encoding: one of the user's own signed keys as one of 2d bits.
 
-    The bit of the event drawn is sent as 1 with probability 1/2, every other one with a smaller
+    The bit of the drawn event is sent as 1 with probability 1/2, every other bit with a smaller
     probability q. A user with fewer than ``sparsity`` events may draw none.
 
     Parameters
@@ -234,10 +234,10 @@ class PCKVUE(KeyValueBaseline):
 
     Notes
     -----
-    A message is all 2d bits, one item of ceil(2d/8) bytes (numpy's void type, bits in the order of
-    the events, the first one highest): what one user sends stays together in the view. The
-    guarantee after shuffling is that for any locally private messages
-    (``ikos.accounting.clones_fmt21``). Drawing a key adds nothing to a message's own privacy.
+    A message is all 2d bits as one item of ceil(2d/8) bytes (numpy's void type, bits in the order
+    of the events, the first one highest): each user's bits stay together in the view. The guarantee
+    after shuffling is that for any locally private messages (``ikos.accounting.clones_fmt21``).
+    Drawing a key adds nothing to a message's own privacy.
 
     Examples
     --------
@@ -261,7 +261,7 @@ class PCKVUE(KeyValueBaseline):
             # near q = 1/2 the odds are near 1: a rational difference loses nothing there
             local_epsilon=math.log1p(float((1 - 2 * self.q) / self.q)) * (1 + 1e-12),
             variances=pckv_ue_variances(self.domain.sparsity, self.q),
-            # from the bits of all keys' one sign to those of the other
+            # from the bits of one sign of all keys to those of the other
             influence=2 * math.sqrt(self.dimension) * self._scale,
             bits=self._events,
         )

@@ -56,23 +56,23 @@ class ProtocolSpec:
     key : str
         Its name in programs; it does not change.
     name, source : str
-        Its name for people, and the paper that it is from.
+        Its name for people, and its paper.
     model : {"central", "shuffle", "local"}
         Whom its users trust.
     made_by : callable
-        Makes it: the protocol's class.
+        The protocol's class.
     domains : tuple of type
-        The domains that it is for; `ikos.bounds.Bounds` for numbers.
+        The domains that it supports; `ikos.bounds.Bounds` for numbers.
     options : mapping
         Further arguments.
     note : str or None
         A special trust assumption, or how it treats a domain that it is not made for.
     pure : bool
-        Whether its delta is 0, so that it takes none.
+        Whether its delta is 0, so that it takes no ``delta``.
     honest : {"counted", "all", "any"}
         Whether it takes ``min_honest``, needs all users, or protects each without the others.
     counted : bool
-        Whether a run draws how often each message is sent, rather than each message.
+        Whether a run draws how often each message is sent, not each message.
     """
 
     key: str
@@ -96,7 +96,7 @@ class ProtocolSpec:
         *,
         min_honest: int | None = None,
     ) -> SumProtocol:
-        """Return the protocol; ValueError if there is none."""
+        """Return the protocol; ValueError if it cannot be made."""
         if not isinstance(domain, self.domains):
             names = " or ".join(kind.__name__ for kind in self.domains)
             raise ValueError(  # noqa: TRY004 - a row says so, as for any other that is impossible
@@ -116,7 +116,7 @@ class ProtocolSpec:
 
 @dataclass(frozen=True)
 class ComparisonRow(Printed):
-    """A protocol for given users, domain and guarantee, or why there is none.
+    """A protocol for given users, domain and guarantee, or why it cannot be made.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class ComparisonRow(Printed):
     protocol : SumProtocol or None
         The protocol, made for these users.
     reason : str or None
-        Why there is none, in one line.
+        Why it cannot be made, in one line.
     """
 
     spec: ProtocolSpec
@@ -152,7 +152,7 @@ class ComparisonRow(Printed):
 
     @property
     def messages(self) -> int | float | None:
-        """Messages of each user; the mean where their number is random."""
+        """Messages per user; the mean if the number is random."""
         return None if self._cost is None else self._cost.messages_per_user
 
     @property
@@ -162,7 +162,7 @@ class ComparisonRow(Printed):
 
     @property
     def guarantee(self) -> Guarantee | None:
-        """What is guaranteed to each user."""
+        """The guarantee of each user."""
         return None if self.protocol is None else self.protocol.guarantee
 
     @property
@@ -181,7 +181,7 @@ class ComparisonRow(Printed):
         return None if self.protocol is None else self.protocol.influence
 
     def as_dict(self) -> dict[str, str | int | float | None]:
-        """Return a row of a data frame: numbers and words by name, None where there is none."""
+        """Return a row of a data frame: numbers and words by name, None for missing ones."""
         found = self.guarantee
         return {
             "key": self.key,
@@ -198,14 +198,14 @@ class ComparisonRow(Printed):
 
 
 def _sampled(n: int, domain: Box | Ball, *spent: Fraction, **options: Any) -> SumProtocol:
-    """Return sampled coordinates of a box, or of the smallest box around a ball."""
+    """Return sampled coordinates for a box, or for the smallest box around a ball."""
     if isinstance(domain, Ball):
         domain = Box(domain.dimension, -domain.reach, domain.reach)
     return SampledCoordinates(n, domain, *spent, **options)
 
 
 def _of(model: str, **fixed: Any) -> Callable[..., ProtocolSpec]:
-    """Return what makes entries of a model, from a key, a name, a source and a class."""
+    """Return a function that makes entries of a model from a key, a name, a source and a class."""
     return lambda key, name, source, made_by, **more: ProtocolSpec(
         key, name, source, model, made_by, **fixed, **more
     )
@@ -330,18 +330,18 @@ def comparison(
     n, epsilon, delta, lower, upper, min_honest
         As for `Baseline`. Purely private protocols have a delta of 0.
     domain : Domain, optional
-        The set of the users' vectors, in place of bounds of numbers.
+        The set of the users' vectors, instead of bounds on numbers.
     protocols : sequence of str, optional
-        Keys of the protocols to make; by default all of ``PROTOCOLS`` that are for the domain.
+        Keys of the protocols to make; by default all ``PROTOCOLS`` for the domain.
     progress : callable, optional
         Called with the number of protocols made and their total number: some take seconds.
 
     Returns
     -------
     tuple of ComparisonRow
-        The central model first, then the shuffle model, then the local one; within each by the
-        bound on the mean squared error. Protocols that cannot be made come last; their rows say
-        why. ``print(row)`` shows a row in a line.
+        The central model first, then the shuffle model, then the local one; within each, ordered by
+        the bound on the mean squared error. Protocols that cannot be made come last, and their rows
+        say why. ``print(row)`` shows a row in one line.
 
     Examples
     --------
@@ -384,7 +384,7 @@ def comparison(
 
 
 def checked_progress(progress: Progress | None) -> Callable[[int, int], object]:
-    """Return what is called with progress; TypeError if it cannot be called."""
+    """Return the function to call with progress; TypeError if it is not callable."""
     if progress is not None and not callable(progress):
         kind = type(progress).__name__
         raise TypeError(f"progress must be callable, got {kind} {quote(progress)}")
@@ -392,7 +392,7 @@ def checked_progress(progress: Progress | None) -> Callable[[int, int], object]:
 
 
 def _chosen(keys: object, domain: Domain) -> list[ProtocolSpec]:
-    """Return the protocols of some keys, or all that are for a domain."""
+    """Return the protocols for some keys, or all for a domain."""
     if keys is None:
         return [spec for spec in PROTOCOLS if isinstance(domain, spec.domains)]
     if isinstance(keys, str) or not isinstance(keys, Iterable):
@@ -403,10 +403,10 @@ def _chosen(keys: object, domain: Domain) -> list[ProtocolSpec]:
 
 
 MAX_RUN = 10**8
-"""Most messages of one run that is measured."""
+"""Largest number of messages of one run that is measured."""
 
 KURTOSIS = 6
-"""Of Laplace noise, whose tails are about the heaviest of all errors here."""
+"""Kurtosis of Laplace noise, whose tails are about the heaviest of all errors here."""
 
 
 @dataclass(frozen=True)
@@ -431,7 +431,7 @@ class Measurement:
 
     @property
     def rmse(self) -> float:
-        """Root of the mean of the squared errors."""
+        """Root mean squared error of the runs."""
         return math.sqrt(math.fsum(error * error for error in self.errors) / self.runs)
 
     def interval(self, confidence: float | Fraction = Fraction(19, 20)) -> Interval:
@@ -448,10 +448,10 @@ class Measurement:
 
         Notes
         -----
-        If errors are normal, the sum of their squares has a chi-square distribution with one
-        degree of freedom for each run. Here each run counts ``2 / (kurtosis - 1)`` degrees, with
-        the kurtosis of Laplace noise, 6, so that the mean square has the right variance. For errors
-        nearer to normal, as in most protocols, the interval is wider than necessary.
+        If errors are normal, the sum of their squares has a chi-square distribution with one degree
+        of freedom per run. Here each run counts ``2 / (kurtosis - 1)`` degrees, with the kurtosis
+        of Laplace noise, 6, so that the mean square has the right variance. For errors nearer to
+        normal, as in most protocols, the interval is wider than necessary.
         """
         from scipy.special import chdtri
 
@@ -475,9 +475,9 @@ def measure(
     Parameters
     ----------
     row : ComparisonRow or SumProtocol
-        A row of a comparison that has a protocol, or any protocol, also one of your own.
+        A row of a comparison that has a protocol, or any protocol, including your own.
     values : (n,) or (n, d) array_like of float
-        All users' values, of the protocol's domain.
+        All users' values, in the protocol's domain.
     runs : int
         Number of runs, at least 1.
     rng : RandomSource, optional
@@ -488,7 +488,7 @@ def measure(
     Raises
     ------
     ValueError
-        Also if one run would take more than 10^8 messages, of a protocol that makes each.
+        Also if one run of a protocol that makes each message would take more than 10^8.
 
     Examples
     --------
@@ -524,7 +524,7 @@ def _measured(row: object) -> tuple[SumProtocol, bool]:
     """Return a protocol, and whether a run draws how often each message is sent."""
     if isinstance(row, ComparisonRow):
         if row.protocol is None:
-            raise ValueError(f"row must be of a protocol that there is, got none: {row.reason}")
+            raise ValueError(f"row must have a protocol, got none: {row.reason}")
         return row.protocol, row.spec.counted
     if isinstance(row, type) or not isinstance(row, SumProtocol):  # a class has all members, too
         raise TypeError(

@@ -1,4 +1,4 @@
-"""A few coordinates of each user, drawn at random, through randomized response (SCM22)."""
+"""A few randomly drawn coordinates of each user, through randomized response (SCM22)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PARAMETERS = ("exact", "published")
 
 @dataclass(frozen=True, init=False, repr=False)
 class SampledCoordinates(Baseline):
-    """Each user reports one coordinate, or a few, drawn without regard to its vector.
+    """Each user reports one or a few coordinates, drawn independently of its vector.
 
     The value of a coordinate is rounded at random to {0..precision}, goes through randomized
     response on these ``precision + 1`` values, and is sent with the number of the coordinate as one
@@ -60,29 +60,28 @@ class SampledCoordinates(Baseline):
     n, epsilon, delta, min_honest
         As for `Baseline`.
     domain : Box
-        Bounds of the coordinates.
+        Bounds on the coordinates.
     messages : int, optional
-        Coordinates t that each user reports, one in each message; None for the number with the
-        smallest error or, if ``parameters`` is "published", for 1, the paper's choice.
+        Number t of coordinates that each user reports, one per message; None for the number with
+        the smallest error or, if ``parameters`` is "published", for 1, the paper's choice.
     precision : int, optional
-        Steps k of the encoding; by default those of the smallest error that a search finds.
+        Steps k of the encoding; by default the number with the smallest error that a search finds.
     sampling : {"stratified", "uniform"}
-        "stratified" cuts the coordinates into t runs of about equal length, and a user draws one
-        of each run; each run has a shuffler of its own. "uniform" draws t without replacement, as
-        the paper does, for one shuffler; it takes far more random answers. Both are the same for
-        one message.
+        "stratified" cuts the coordinates into t runs of about equal length, and a user draws one of
+        each run; each run has its own shuffler. "uniform" draws t without replacement, as in the
+        paper, for one shuffler; it takes far more random answers. They agree for one message.
     parameters : {"exact", "published"}
-        "published" takes the paper's probability of a random answer (for t = 1 that of Section
-        4.5, else of Theorem 4.1), and its k if ``precision`` is None. The guarantee is then what
-        is proved here, not what the paper states.
+        "published" takes the paper's probability of a random answer (for t = 1 that of Section 4.5,
+        else of Theorem 4.1), and its k if ``precision`` is None. The guarantee is then what is
+        proved here, not what the paper states.
     centre : float, optional
-        A public guess that stands for values that are not reported, by default the middle of the
-        bounds; the paper's is ``domain.lower``. The estimate is unbiased for any.
+        A public guess in place of values that are not reported, by default the middle of the
+        bounds; the paper's is ``domain.lower``. The estimate is unbiased for any centre.
 
     Attributes
     ----------
     answers : SampledAnswers
-        How coordinates are drawn and answered: these are also its ``messages``, the coordinates
+        How coordinates are drawn and answered; it holds ``messages``, the number of coordinates
         that each user reports, ``precision`` and ``gamma``, the probability of a random answer.
 
     Examples
@@ -164,11 +163,11 @@ class SampledCoordinates(Baseline):
         )
 
     def _theorem(self) -> str:
-        """Return what proves the guarantee."""
+        """Return the theorem of the guarantee."""
         t = self.messages
         proof = [f"{THEOREMS[self.answers.accountant]} on {self.precision + 1} values"]
         if self.answers.sampling == "uniform" and 1 < t < self.dimension:
-            # the guarantee lets the adversary know who drew what
+            # the guarantee allows the adversary to know who drew what
             proof.append("among those who drew the same coordinates, binomial tail included")
         elif t < self.dimension:
             proof.append(COMPOSITIONS["single"])
@@ -181,8 +180,8 @@ class SampledCoordinates(Baseline):
     def _farthest(self) -> float:
         """Return how far one user's messages alone can move the estimate.
 
-        With one shuffler a user may send all messages about one coordinate; the shuffler of a run
-        takes one for each user.
+        With one shuffler, a user may send all messages about one coordinate; the shuffler of a run
+        takes one message per user.
         """
         gamma, c = float(self.gamma), float(self._part)
         most = max((1 - gamma / 2) / (1 - gamma) - c, c + gamma / 2 / (1 - gamma))
@@ -200,9 +199,9 @@ class SampledCoordinates(Baseline):
         return width * math.sqrt(parts)
 
     def error(self, users: int) -> SumError:
-        """Return bounds on the error of a sum over this many users, that of the sampling included.
+        """Return bounds on the error of a sum over this many users, sampling included.
 
-        Both mean squares are attained: by users whose coordinates all have the worst value.
+        Both mean squares are attained, by users whose coordinates all have the worst value.
         """
         users = validate_users(users, self.n)
         width, c = self.domain.bounds.width, self._part
@@ -219,11 +218,11 @@ class SampledCoordinates(Baseline):
         )
 
     def published_error(self, users: int | None = None) -> float:
-        """Return a bound on the error as the paper counts it, without that of the sampling.
+        """Return a bound on the error as in the paper, without the error of the sampling.
 
-        The mean squared distance of the debiased sums from the sums of the values drawn, over
+        It is the mean squared distance of the debiased sums from the sums of the values drawn, over
         (n / d)^2. For one message that is an error of the mean; for t messages the error of the
-        mean would be a t^2-th of it. Exact for the worst values, unlike the paper's bound.
+        mean would be this divided by t^2. Exact for the worst values, unlike the paper's bound.
         """
         n = validate_users(users, self.n)
         one = coordinate_error(self.precision, self.gamma, 1).mean_square
@@ -232,7 +231,7 @@ class SampledCoordinates(Baseline):
 
     @property
     def _part(self) -> Fraction:
-        """The centre as a part of the way from ``lower`` to ``upper``."""
+        """The centre as a fraction of the way from ``lower`` to ``upper``."""
         return (Fraction(self.centre) - Fraction(self.domain.lower)) / _width(self.domain)
 
     @property
@@ -241,7 +240,7 @@ class SampledCoordinates(Baseline):
 
     @property
     def _sizes(self) -> NDArray[np.int64]:
-        """How many coordinates each shuffler's messages are about."""
+        """Number of coordinates that each shuffler's messages are about."""
         if self.answers.sampling == "uniform":
             return np.array([self.dimension], dtype=np.int64)
         fewer, size, longer = stratum_sizes(self.dimension, self.messages)
@@ -249,17 +248,17 @@ class SampledCoordinates(Baseline):
 
     @property
     def _ends(self) -> list[int]:
-        """How many different messages each shuffler takes."""
+        """Number of different messages that each shuffler takes."""
         return [size * (self.precision + 1) for size in self._sizes.tolist()]
 
     @property
     def _starts(self) -> NDArray[np.int64]:
-        """The first coordinate of each shuffler's."""
+        """The first coordinate of each shuffler."""
         sizes = self._sizes
         return np.cumsum(sizes) - sizes
 
     def _drawn(self, users: int, rng: RandomSource) -> NDArray[np.int64]:
-        """Return the coordinates that users report, (t, users), each independent of the vectors."""
+        """Draw the coordinates that users report, (t, users), independently of the vectors."""
         t, d = self.messages, self.dimension
         if t == d:
             return np.repeat(np.arange(d, dtype=np.int64), users).reshape(d, users)
@@ -287,7 +286,7 @@ class SampledCoordinates(Baseline):
         return labels
 
     def _users(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:
-        """Yield some users' vectors at a time, as they are: few of their entries are read."""
+        """Yield some users' vectors at a time, unconverted: few of their entries are read."""
         for part in blocks(values.shape[0], max(1, BLOCK // self.messages)):
             yield values[part]
 
@@ -296,7 +295,7 @@ class SampledCoordinates(Baseline):
         return np.concatenate(parts, axis=1)
 
     def _play(self, values: NDArray[Any], rng: RandomSource) -> SumResult:
-        # The estimate is a function of the multiset: added up as it comes, in any order.
+        # The estimate is a function of the multiset, so answers are added up in any order.
         counted = np.zeros((2, self.dimension))
         for rows in self._users(values):
             counted += self._counted(*self._answered(rows, rng))
@@ -333,7 +332,7 @@ class SampledCoordinates(Baseline):
     def _estimate(self, counted: NDArray[np.float64], users: int) -> NDArray[np.float64]:
         """Return the sums in the data's units, each correctly rounded.
 
-        A coordinate with N answers y of sum T, each drawn with probability 1 / w, is estimated by
+        From N answers y of sum T, each drawn with probability 1 / w, a coordinate is estimated as
         users c + w sum (v - c), v = lower + width (y / k - gamma / 2) / (1 - gamma).
         """
         width, lower = _width(self.domain), Fraction(self.domain.lower)
@@ -355,7 +354,7 @@ def _width(domain: Box) -> Fraction:
 
 
 _Given = tuple[Fraction, Fraction, int, int]
-"""Epsilon, delta, honest users and coordinates."""
+"""Epsilon, delta, and the numbers of honest users and coordinates."""
 
 
 def _exact(
@@ -375,9 +374,9 @@ def _exact(
 
 
 def _published(given: _Given, t: int | None, k: int | None, sampling: str) -> SampledAnswers:
-    """Return SCM22's parameters, which may be refused: a probability is at most 1.
+    """Return SCM22's parameters; refused if a probability would exceed 1.
 
-    What composes the messages is not the paper's, and comes with the delta that is proved.
+    The composition of the messages is not the paper's, and gives the proved delta.
     """
     eps, small, honest, d = given
     t = 1 if t is None else t

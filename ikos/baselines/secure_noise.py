@@ -43,7 +43,7 @@ ACCOUNTANTS = ("exact", "published")
 """The divergence of the sum's distribution, or the probability that no one adds noise."""
 
 HIDING_SHARE = Fraction(1, 2)
-"""Largest part of delta that the number of messages is chosen to spend on imperfect hiding."""
+"""Largest part of delta that the choice of the number of messages spends on imperfect hiding."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -55,7 +55,7 @@ class NoiseOverSecureSum(NumberBaseline):
     secure_sum: SecureSum
 
     def _state(self, theorem: str, delta: float, *conditions: str) -> None:
-        """Claim a delta that is proved; without conditions if it is nothing."""
+        """Claim a proved delta; if nothing is proved, without conditions."""
         shufflers = "while no shuffler colludes with the analyzer"
         if self.secure_sum.shuffler == "single":
             shufflers = alone(self.secure_sum.clear_share)
@@ -78,7 +78,7 @@ class NoiseOverSecureSum(NumberBaseline):
 
     @abstractmethod
     def _noise(self, users: int, rng: RandomSource) -> NDArray[Any]:
-        """Return what each of this many users adds as noise."""
+        """Return the noise that each of this many users adds."""
 
     @abstractmethod
     def _law(self, users: int) -> Noise:
@@ -87,13 +87,13 @@ class NoiseOverSecureSum(NumberBaseline):
     def _hide(
         self, q: int, delta: Fraction, messages: object, analysis: str, shuffler: str, clear: bool
     ) -> MessageCount:
-        """Set a secure sum that hides all but the sum, for delta; return what is proved of it.
+        """Set a secure sum that hides all but the sum, for delta; return what is proved for it.
 
-        By BBGN20, Lemma 5.2, whatever the noise: if the sum of min_honest users is (epsilon, d)-
-        private and their views of equal sums are within total variation 2^-sigma, then the view is
-        (epsilon, d + (1 + e^epsilon) 2^-sigma)-private. What further honest users send is the
-        adversary's. ``messages.delta`` is (1 + e^epsilon) 2^-sigma, rounded up; 1.0 where a given
-        number of messages proves nothing. One honest user's value is the sum, hidden by the noise.
+        By BBGN20, Lemma 5.2, whatever the noise: if the sum of min_honest users is (epsilon,
+        d)-private and their views of equal sums are within total variation 2^-sigma, then the view
+        is (epsilon, d + (1 + e^epsilon) 2^-sigma)-private. What further honest users send is
+        attributed to the adversary. ``messages.delta`` is (1 + e^epsilon) 2^-sigma, rounded up; 1.0
+        if a given number of messages proves nothing. One honest value is the sum: noise hides it.
         """
         users = (self.min_honest, self.min_honest)
         how: dict[str, Any] = {
@@ -124,7 +124,7 @@ class NoiseOverSecureSum(NumberBaseline):
         return self.secure_sum.q
 
     def error(self, users: int) -> SumError:
-        """Return what is known of noise, rounding and wrap-around."""
+        """Return bounds on the error from noise, rounding and wrap-around."""
         users = validate_users(users, self.n)
         noise, width = self._law(users), self.domain.width
         return NoisySum(noise, self.precision, users, width, self.modulus).error()
@@ -161,9 +161,9 @@ class DesignatedNoise(NoiseOverSecureSum):
     """One designated user adds all of the noise; all users' values are summed securely.
 
     The error is that of the central model. The price is trust in one user: **if the designated user
-    is dishonest, absent, or tells the analyzer its noise, no one is protected.** And no one is
+    is dishonest, absent, or tells the analyzer its noise, no one is protected.** Nor is anyone
     protected from the designated user, who can subtract its noise from the result.
-    `ikos.PrivateSum` has the same error and does not need this trust.
+    `ikos.PrivateSum` has the same error without this trust.
 
     Parameters
     ----------
@@ -171,12 +171,12 @@ class DesignatedNoise(NoiseOverSecureSum):
         As for `Baseline`; the first user is the designated one. All of epsilon is spent on noise,
         and all of delta on imperfect hiding.
     precision, modulus : int, optional
-        As for `ikos.PrivateSum`.
+        As in `ikos.PrivateSum`.
     messages : int, optional
-        Messages of each user in all, the clear share included. Used even where they prove nothing;
-        the guarantee then says so. By default the smallest number that proves delta.
+        Total messages per user, the clear share included. Used even if they prove nothing; the
+        guarantee then says so. By default the smallest number that proves delta.
     analysis, shuffler, clear_share
-        As for `ikos.SecureSum`.
+        As in `ikos.SecureSum`.
 
     Examples
     --------
@@ -225,8 +225,8 @@ class DesignatedNoise(NoiseOverSecureSum):
     ) -> NDArray[Any]:
         """Return one user's shares.
 
-        ``designated`` says whether this is the user who adds the noise. Exactly one must, or no one
-        is protected.
+        ``designated`` says whether this user adds the noise. Exactly one user must, or no one is
+        protected.
         """
         source, value = secure(rng), self.domain.value(x)
         if flag("designated", designated):
@@ -270,7 +270,7 @@ class SparseNoise(NoiseOverSecureSum):
     """A few random users add whole noise variables; all users' values are summed securely.
 
     Each user adds discrete Laplace noise of rate epsilon / precision with a small probability,
-    independently of its value and of the others. One honest user's noise is enough for all.
+    independently of its value and of the other users. One honest user's noise suffices for all.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ class SparseNoise(NoiseOverSecureSum):
     chance : Fraction
         Probability with which a user adds noise, a multiple of 2^-53.
     noise_delta : float
-        The noise's part of delta, rounded up; 0.0 where the noisy sum is purely private.
+        The noise's part of delta, rounded up; 0.0 if the noisy sum is purely private.
 
     Examples
     --------
@@ -333,7 +333,7 @@ class SparseNoise(NoiseOverSecureSum):
 
         spare = allowed * (1 - HIDING_SHARE)
         if precision is None:
-            # as many users round as one noise variable comes from, by a first guess and a better
+            # rounding users per noise variable, by a first guess and a better one
             first = default_precision(eps, math.ceil(1 / published_chance(honest, spare)))
             precision = default_precision(eps, math.ceil(1 / needed(spare, first)))
         p = checked_precision(precision)
@@ -342,7 +342,7 @@ class SparseNoise(NoiseOverSecureSum):
         hiding = allowed * HIDING_SHARE
         count = self._hide(q, hiding, messages, analysis, shuffler, clear_share)
         assert count.delta is not None
-        # a larger delta for the noise takes less noise, for which the modulus is large enough too
+        # a larger delta for the noise takes less noise, for which the modulus also suffices
         chance = needed(max(spare, allowed - Fraction(count.delta)), p)
         spent = divergence(honest, chance, eps / p, p) if by_law else silence(honest, chance)
         self._set(precision=p, chance=chance, noise_delta=spent)

@@ -1,4 +1,4 @@
-"""One message from each user: a point of a grid, sometimes a random one (AFNNTZ24)."""
+"""One message per user: a point of a grid, sometimes a random one (AFNNTZ24)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from ikos.randomness import RandomSource
 from ikos.shuffling import View
 
 MAX_POINTS = 1 << 40
-"""Most points of a grid."""
+"""Largest number of grid points."""
 
 MAX_GRID_DIMENSION = 40
-"""Most coordinates: with two levels of each there are then 2^40 points."""
+"""Largest number of coordinates: with two levels each there are then 2^40 points."""
 
 
 def _points(levels: int, d: int) -> int:
-    """Return how many points a grid has."""
+    """Return the number of grid points."""
     count: int = (levels + 1) ** d
     return count
 
@@ -40,10 +40,9 @@ def _points(levels: int, d: int) -> int:
 def _worst_variance(levels: int, gamma: float) -> float:
     """Return the largest variance of a coordinate's debiased answer, in parts of the width.
 
-    For a coordinate m = i + f steps up, 0 <= f <= 1, the answer has variance
-    ((1-g) f (1-f) + g r (r+2) / 12 + g (1-g) (m - r/2)^2) / (1-g)^2. In each cell this is concave
-    in f, and no cell has more than the last, where f = (1 + g (r-2)) / (2 (1-g)) is the worst, or
-    f = 1 where that is beyond the end.
+    For a coordinate m = i + f steps up, 0 <= f <= 1, the answer has variance ((1-g) f (1-f) + g r
+    (r+2) / 12 + g (1-g) (m - r/2)^2) / (1-g)^2. In each cell this is concave in f, and it is
+    largest in the last cell, at f = (1 + g (r-2)) / (2 (1-g)), or at f = 1 if it exceeds 1.
     """
     r, g = levels, gamma
     start = r / 2 - 1
@@ -55,7 +54,7 @@ def _worst_variance(levels: int, gamma: float) -> float:
 def _worst_total(levels: int, gamma: float, d: int, *, ball: bool) -> float:
     """Return a bound on the variance of all of a user's coordinates, in parts of the width.
 
-    In a ball the squares of (m - r/2) add up to (r/2)^2 over all coordinates, not to d times that.
+    In a ball the squares of (m - r/2) over all coordinates add up to (r/2)^2, not to d times that.
     """
     each = d * _worst_variance(levels, gamma)
     if not ball:
@@ -68,7 +67,7 @@ def _worst_total(levels: int, gamma: float, d: int, *, ball: bool) -> float:
 def _uninformed(n: int, d: int, *, ball: bool) -> float:
     """Return the squared error of the middle of the domain as an estimate, in parts of the width.
 
-    Nothing needs to be sent for it.
+    This estimate needs no messages.
     """
     return n * n / 4 * (1 if ball else d)
 
@@ -77,7 +76,7 @@ def _uninformed(n: int, d: int, *, ball: bool) -> float:
 def _total_error(
     levels: int, d: int, n: int, honest: int, eps: Fraction, delta: Fraction, ball: bool
 ) -> float:
-    """Return the mean squared error of the sum over n users; infinite where none is private."""
+    """Return the mean squared error of the sum over n users; infinite if none is private."""
     gamma = response_gamma(eps, delta, honest, _points(levels, d))
     if gamma == 1:
         return math.inf
@@ -85,7 +84,7 @@ def _total_error(
 
 
 def _smallest(error: Callable[[int], float], most: int) -> int:
-    """Return where a function of {1..most} that falls and then rises is smallest."""
+    """Return the minimizer of a function on {1..most} that falls and then rises."""
     high = 1
     while 2 * high <= most and error(2 * high) < error(high):
         high *= 2
@@ -103,7 +102,7 @@ def _smallest(error: Callable[[int], float], most: int) -> int:
 def optimal_levels(
     n: int, d: int, honest: int, eps: Fraction, delta: Fraction, *, ball: bool
 ) -> int:
-    """Return the number of steps r of each coordinate with the smallest error that a search finds.
+    """Return the number of steps r of each coordinate with the smallest error found by a search.
 
     Examples
     --------
@@ -118,7 +117,7 @@ def optimal_levels(
 
 
 def _largest_dimension(n: int, honest: int, eps: Fraction, small: Fraction, *, ball: bool) -> int:
-    """Return the most coordinates for which two levels of each tell more than nothing; or 0."""
+    """Return the most coordinates for which two levels of each beat sending nothing; or 0."""
 
     def works(d: int) -> bool:
         return _total_error(1, d, n, honest, eps, small, ball) < _uninformed(n, d, ball=ball)
@@ -128,12 +127,12 @@ def _largest_dimension(n: int, honest: int, eps: Fraction, small: Fraction, *, b
 
 @dataclass(frozen=True, init=False, repr=False)
 class SingleMessageGrid(Baseline):
-    """One message from each user: its vector on a grid, or with some probability any point of it.
+    """One message per user: its vector on a grid, or with some probability any point of the grid.
 
     Each user rounds every coordinate at random to one of {0..levels} steps between its bounds, and
-    sends the point as one integer, or with probability gamma a uniform one of the
-    ``(levels + 1)^d`` points (AFNNTZ24, Algorithms 5 and 6). The mean squared error grows as
-    ``d n^(d/(d+2)) epsilon^(-4/(d+2))`` where the users are enough for several levels.
+    sends the point as one integer, or with probability gamma a uniform one of the ``(levels +
+    1)^d`` points (AFNNTZ24, Algorithms 5 and 6). The mean squared error grows as ``d n^(d/(d+2))
+    epsilon^(-4/(d+2))`` if there are enough users for several levels.
 
     Parameters
     ----------
@@ -150,14 +149,13 @@ class SingleMessageGrid(Baseline):
         Probability of a random point: the smallest that the exact accountant finds for
         (r + 1)^d values.
     mse : float
-        Bound on the mean squared error of the sum, rounding included; reached for a box.
+        Bound on the mean squared error of the sum, rounding included; attained for a box.
 
     Raises
     ------
     ValueError
         Also if the error would be no smaller than that of the middle of the domain, which needs no
-        message. The number of points is exponential in d: some ten to twenty coordinates are too
-        many.
+        message. The number of points is exponential in d: ten to twenty coordinates are too many.
 
     Examples
     --------
@@ -217,7 +215,7 @@ class SingleMessageGrid(Baseline):
             f"{THEOREMS[proof]}, for {points:,} points (AFNNTZ24, Lemma 3.1)",
             self._answering,
             "while the shuffler does not collude with the analyzer",
-            # From one corner of the box to the opposite one, over 1 - gamma: for a ball more than
+            # From one corner of the box to the opposite one, over 1 - gamma: for a ball, more than
             # sqrt(d) times its diameter.
             influence=self.box.width * math.sqrt(d) / float(1 - gamma),
             sent=(1, (points - 1).bit_length()),
@@ -225,12 +223,12 @@ class SingleMessageGrid(Baseline):
 
     @property
     def points(self) -> int:
-        """Points of the grid, (levels + 1)^d: what a message can be."""
+        """Number of grid points, (levels + 1)^d: the possible messages."""
         return _points(self.levels, self.dimension)
 
     @property
     def box(self) -> Bounds:
-        """Of each coordinate; a ball is put into the smallest box, enlarged by its tolerance."""
+        """Bounds on each coordinate; a ball is put into the smallest box, with its tolerance."""
         if isinstance(self.domain, Ball):
             return Bounds(-self.domain.reach, self.domain.reach)
         assert isinstance(self.domain, Box)
@@ -243,12 +241,12 @@ class SingleMessageGrid(Baseline):
         each = users * width**2 * _worst_variance(self.levels, g)
         ball = isinstance(self.domain, Ball)
         total = users * width**2 * _worst_total(self.levels, g, self.dimension, ball=ball)
-        # One user's debiased answer is at most this far from what it stands for.
+        # Largest distance of one user's debiased answer from the value that it stands for.
         largest = width * (1 - g / 2) / (1 - g) * (1 + 1e-12)
         return SumError(Bounded(each, largest), total)
 
     def expected_square(self, x: ArrayLike) -> float:
-        """Return the exact mean squared error of a sum of given vectors, to rounding of doubles.
+        """Return the exact mean squared error of a sum of given vectors, up to rounding of doubles.
 
         Parameters
         ----------
@@ -274,8 +272,8 @@ class SingleMessageGrid(Baseline):
         return total / (1 - g) ** 2 * (self.box.width / r) ** 2
 
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        # Each coordinate lies within the box, that of a ball too: a computed norm is off by less
-        # than its tolerance. So the parts are in [0, 1], and the point is one of the grid.
+        # Each coordinate lies within the box, also for a ball: a computed norm is off by less than
+        # its tolerance. So the parts are in [0, 1], and the point is on the grid.
         rounded = encode(self.box.unit(rows).reshape(-1), self.levels, rng).reshape(rows.shape)
         places = (self.levels + 1) ** np.arange(self.dimension, dtype=np.int64)
         points = rounded @ places

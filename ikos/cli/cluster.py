@@ -1,4 +1,4 @@
-"""The connection to a cluster that the command line asks for."""
+"""The connection to the cluster that the options name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def connected(workers: int | None, scheduler: str | None) -> Iterator[Cluster | None]:
-    """Give a cluster of processes started here, or that of a scheduler's address, or None."""
+    """Yield a cluster of processes started here, or of a scheduler's address, or None."""
     if workers is not None and scheduler is not None:
         raise click.UsageError("--workers are started here, without --scheduler: give one of them")
     if workers is None and scheduler is None:

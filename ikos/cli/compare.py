@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ikos.baselines import ComparisonRow, Measurement
 
 CONFIDENCE = 0.95
-"""Of the intervals of measured errors."""
+"""Confidence of the intervals of measured errors."""
 
 _NEARLY = 1 - 1e-12  # so that 2 and a unit in the last place is printed as 2
 
@@ -43,19 +43,19 @@ def bound(value: float) -> str:
 
 
 def count(value: float) -> str:
-    """Return a number of messages or bits, three digits of a mean."""
+    """Return a number of messages or bits, to three digits if it is a mean."""
     return f"{value:,.0f}" if value == round(value) or value >= 1000 else f"{value:.3g}"
 
 
 KEYS = [
-    Field("users", "how many there are"),
-    Field("min_honest", "how many of them are honest, at least"),
-    Field("epsilon", "the guarantee that was asked for"),
-    Field("delta", "the same, or 1/users^2"),
+    Field("users", "number of users"),
+    Field("min_honest", "least number of honest users"),
+    Field("epsilon", "epsilon of the guarantee"),
+    Field("delta", "delta of the guarantee; 1/users^2 by default"),
     *DOMAIN_KEYS,
     Field("data", "null, or with --data an object of file, column, out_of_range, runs (of each "
           "protocol), seed (null for secure randomness) and confidence (of the intervals)"),
-    Field("plot", "the file that was written, or null"),
+    Field("plot", "the file written, or null"),
 ]  # fmt: skip
 
 COLUMNS = [
@@ -64,9 +64,9 @@ COLUMNS = [
     Field("name", "the protocol in words", value="made.spec.name"),
     Field("source", "the paper", value="made.spec.source"),
     Field("trust", "a special assumption, or null", value="made.spec.note"),
-    Field("messages_per_user", "null where the protocol is not possible", "messages", count,
+    Field("messages_per_user", "null if the protocol is not possible", "messages", count,
           "made.messages", needed=True),
-    Field("bits_per_user", "means, where these vary", "bits", count, "made.bits"),
+    Field("bits_per_user", "bits of each user; the mean if they vary", "bits", count, "made.bits"),
     Field("mse", "bound on the mean squared error of the sum, in squared units", "MSE", bound,
           "made.mse"),
     Field("standard_error", "its root", None, bound, "made.rmse"),
@@ -116,7 +116,7 @@ RUNS = 20
 OF_DATA = (
     "column", "no_header", "delimiter", "show_values", "on_out_of_range", "runs", "seed",
 )  # fmt: skip
-"""Parameters that say something of data alone."""
+"""Parameters that concern data alone."""
 
 LEGEND = (
     "{}, whatever the values (of vectors, of its Euclidean distance). One user: how much the "
@@ -131,7 +131,7 @@ GAUSSIAN = (
 
 @dataclass
 class Row:
-    """A protocol of the library's comparison, with its runs on the data, if there were any."""
+    """A protocol of the library's comparison, with its runs on the data, if any."""
 
     made: ComparisonRow
     users: int
@@ -139,7 +139,7 @@ class Row:
     runs: Measurement | None = None
 
     def __str__(self) -> str:
-        """Return what people must know of it beyond the table."""
+        """Return what people must know beyond the table."""
         spec = self.made.spec
         said = [f"{spec.key}: {spec.name} ({spec.source})", spec.note]
         if self.reason:
@@ -151,7 +151,7 @@ class Row:
 @click.command(
     "compare", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=COLUMNS
 )
-@option("--users", type=Whole(1, MOST_USERS), help="How many users there are; or give --data.")
+@option("--users", type=Whole(1, MOST_USERS), help="Number of users; or give --data.")
 @options("--min-honest", "--epsilon", required=("--epsilon",))
 @option("--delta", shown="1/users^2")
 @option("--lower", shown="0 without --data")
@@ -162,8 +162,8 @@ class Row:
     "--data",
     "file",
     type=TABLE,
-    help="Also run every protocol on a column of a table, a row per user, and print how far off "
-    "it is, which is NOT private.",
+    help="Also run every protocol on a column of a table, one row per user, and print its error, "
+    "which is NOT private.",
 )
 @options("--column", "--no-header", "--delimiter", "--show-values", "--on-out-of-range")
 @option("--runs", type=Whole(1, 10**6), shown=str(RUNS), help="Runs of each protocol on the data.")
@@ -180,11 +180,10 @@ def command(
 ) -> Report:
     """Compare all protocols for a private sum.
 
-    For a number of users, and the same guarantee to each of them: what each
-    sends, how far off the sum can be, and how much one dishonest user can
-    change it. With --domain the sums are of vectors. With --data every
-    protocol also runs on a column of values, and what is measured stands next
-    to what is predicted.
+    For a number of users and the same guarantee for each: what each user sends, how far off the sum
+    can be, and how much one dishonest user can change it. With --domain the sums are of vectors.
+    With --data every protocol also runs on a column of values, and measured errors are shown next
+    to predicted ones.
     """
     import numpy as np
 
@@ -266,7 +265,7 @@ def command(
 
 
 def _measure(rows: Sequence[Row], column: NDArray[np.float64], runs: int, seed: int | None) -> None:
-    """Run every protocol that there is. Its draws do not depend on which others run."""
+    """Run every protocol that is possible. Its draws do not depend on which others run."""
     from ikos.baselines import measure
     from ikos.testing import DeterministicRandom
 

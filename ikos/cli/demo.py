@@ -25,7 +25,7 @@ Examples
 
 @click.command(
     "demo", cls=Command, epilog=EXAMPLES, columns=COLUMNS,
-    keys=[*KEYS, Field("equivalent", "the same as a command line")],
+    keys=[*KEYS, Field("equivalent", "the equivalent command line")],
 )  # fmt: skip
 @format_options
 def command() -> Report:

@@ -1,8 +1,8 @@
 """``python -m ikos.cli.demo_deployment``: a private sum between programs on this machine, at once.
 
-Five shufflers and an analyzer run as they would in production, ``ikos serve``, each with a folder
-and a port of its own; two thousand clients report to them, and one that stops half-way. Simulated
-are one machine instead of many, and one program that is all clients.
+Five shufflers and an analyzer run as in production, by ``ikos serve``, each with its own folder and
+port; two thousand clients report to them, and one stops halfway. Only two things are simulated:
+there is one machine, and one program is all clients.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ NAME = "python -m ikos.cli.demo_deployment"
 CLIENTS = 2000
 SHUFFLERS = 5
 MIN_HONEST = 1900
-EPSILON, DELTA = 1, "1e-8"  # for which five shuffled messages suffice
+EPSILON, DELTA = 1, "1e-8"  # five shuffled messages suffice
 REACHED = (0, 1, 2)
-"""The parties that receive parts of the client that stops half-way: analyzer and two shufflers."""
+"""The parties that receive parts of the client that stops halfway: analyzer and two shufflers."""
 
 COLUMNS = [
     Field("party", "which", ""),
@@ -63,7 +63,7 @@ def command() -> Report:
     """
     signal.signal(signal.SIGTERM, _ended)
     with tempfile.TemporaryDirectory(prefix="ikos-parties-") as folder, ExitStack() as stack:
-        # the end is not interrupted: another Ctrl-C meanwhile would leave things behind
+        # another Ctrl-C during the end would leave things behind
         stack.callback(leave_interrupts)
         return _run(Path(folder) / "task", stack)
 
@@ -73,7 +73,7 @@ def _ended(*_: object) -> NoReturn:
 
 
 def _run(folder: Path, stack: ExitStack) -> Report:
-    """Play all parties, and return the account."""
+    """Play all parties, and return the report."""
     from ikos.datasets import load_anes96
     from ikos.deployment import hpke
     from ikos.deployment.client import send_part, submit_many
@@ -154,7 +154,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _held(task: Task, folder: Path, party: int, http: httpx.Client) -> dict[str, Any]:
-    """Return what a party says that it has, and the bytes of what it keeps on disk."""
+    """Return what a party says that it has, and the bytes that it keeps on disk."""
     from ikos.deployment.party_files import folder_of
 
     answer = http.get(f"{task.address(party)}/tasks/{task.name}").raise_for_status()
@@ -167,7 +167,7 @@ def _held(task: Task, folder: Path, party: int, http: httpx.Client) -> dict[str,
 
 
 def _start(folder: Path, stack: ExitStack) -> subprocess.Popen[bytes]:
-    """Start the program of a party, which ends with the stack."""
+    """Start a party's program, which ends with the stack."""
     role = folder.name.partition("-")[0]
     with folder.with_suffix(".log").open("wb") as log:
         program = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Where numbers and vectors lie, as the options say it."""
+"""Domains of numbers and vectors, from the options."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ KINDS = {
     "ternary": ("SparseTernary", ("dimension", "sparsity"), ()),
     "categories": ("Categories", ("sizes",), ()),
 }
-"""Of each domain its class, the options that it needs, and those that it takes besides."""
+"""For each domain its class, the options that it needs, and those that it also takes."""
 
 NAMES = {kind: name for name, (kind, _, _) in KINDS.items()} | {"Bounds": ""}
-"""What options call the domains of the library: numbers have none."""
+"""The options' names of the library's domains; numbers have none."""
 
 OPTIONS = ("--dimension", "--radius", "--sparsity", "--sizes")
-"""Those of vectors alone."""
+"""Options for vectors alone."""
 
 
 def _its(key: str, meaning: str) -> Field:
@@ -48,9 +48,9 @@ KEYS = [
 
 
 def domain_of(name: str | None, given: Mapping[str, Any]) -> Domain | Bounds:
-    """Return where values lie, numbers without a name; refuse options that are for another domain.
+    """Return the domain, numbers without a name; refuse options for another domain.
 
-    ``given`` holds the values of all options of domains, None where one was not given.
+    ``given`` holds the values of all options of domains, None if not given.
     """
     from ikos import vectors
     from ikos.bounds import Bounds
@@ -71,7 +71,7 @@ def domain_of(name: str | None, given: Mapping[str, Any]) -> Domain | Bounds:
 
 
 def in_words(reason: str) -> str:
-    """Return why a protocol is not possible, with domains as the options call them."""
+    """Return why a protocol is not possible, with domains named as in the options."""
     must, got, given = in_options(reason).partition(", got ")
     if not must.startswith("--domain must be "):
         return must + got + given

@@ -1,4 +1,4 @@
-"""Commands that answer a mistake by one line, exceptions as usage errors, and help in sections."""
+"""Commands that report a mistake in one line, exceptions as usage errors, and help in sections."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from ikos.report import Field
 
 KEYS = {
-    "command": "which command printed it",
+    "command": "the command that printed it",
     "version": "of these keys, 1",
-    "warnings": "what was said on standard error",
+    "warnings": "the warnings on standard error",
     "rows": "the table, as below",
-    "notes": "what else is printed, in sentences",
+    "notes": "further sentences that are printed",
 }
-"""Keys of the JSON object of every command that has one."""
+"""Common keys of the JSON objects of commands."""
 
 MISTAKES = (ValueError, TypeError, ArithmeticError, MemoryError, ImportError, OSError)
-"""What the library raises for arguments and data; anything else is a bug and shows itself."""
+"""What the library raises for arguments and data; anything else is a bug and is not caught."""
 
 PARAMETERS = {"n": "users", "m": "messages", "q": "modulus", "patience": "wait"}
-"""Parameters of the library that options call otherwise."""
+"""Parameters of the library whose options have other names."""
 
 WORDS = {
     "show_values=True": "--show-values",
     "integers=True": "--integers",
     "analysis='best'": "--analysis best",
 }
-"""Arguments that messages of the library speak of, as options."""
+"""Arguments in messages of the library, as options."""
 
 _DEPLOYMENT = (
     "httpx", "starlette", "uvicorn", "pydantic", "prometheus_client",
@@ -44,11 +44,11 @@ _DEPLOYMENT = (
 """Modules of that extra, which may be missing."""
 
 _WIDEST = 28
-"""Of the names of options next to which there is room for help."""
+"""Longest option names with room for help next to them."""
 
 
 class _Mistakes(click.Command):
-    """What commands and groups of them have in common: usage errors, and help."""
+    """What commands and groups have in common: usage errors, and help."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse arguments, and refuse an option given twice: neither value is dropped silently."""
@@ -71,11 +71,11 @@ class _Mistakes(click.Command):
         return rest
 
     def get_short_help_str(self, limit: int = 45) -> str:  # noqa: ARG002
-        """Return what the command does, whole."""
+        """Return what the command does, unabridged."""
         return super().get_short_help_str(1000)
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """Return the option, which prints as results are printed: whole, or with one line."""
+        """Return the option, which prints like results: whole, or one line."""
         option = super().get_help_option(ctx)
         if option is not None:
             option.callback = _print_help
@@ -83,7 +83,7 @@ class _Mistakes(click.Command):
 
 
 def _alike(given: str, option: str) -> bool:
-    """Whether one word may be the other, mistyped: click compares their dashes, too."""
+    """Whether one word may be a mistyped form of the other: click also compares their dashes."""
     return SequenceMatcher(None, given.lstrip("-"), option.lstrip("-")).ratio() >= 0.75
 
 
@@ -94,10 +94,10 @@ def _print_help(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 class Command(_Mistakes):
-    """A command whose mistakes become usage errors, and which prints the report that it returns.
+    """A command that turns mistakes into usage errors and prints the report that it returns.
 
-    ``sections`` are headings of the help, each by the name of the first option under it; ``keys``
-    and ``columns`` say what the JSON object and its rows hold, for the documentation.
+    ``sections`` maps the first option of each section of the help to its heading; ``keys`` and
+    ``columns`` describe the JSON object and its rows, for the documentation.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Command(_Mistakes):
         self.columns = {column.key: column.meaning for column in columns}
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command, with what the library refuses as a usage error."""
+        """Run the command, turning refusals of the library into usage errors."""
         try:
             if (report := super().invoke(ctx)) is not None:
                 print_report(report)
@@ -140,13 +140,13 @@ class Command(_Mistakes):
 
 
 class Group(_Mistakes, click.Group):
-    """Commands, in the order in which they were made, with their help where none is named."""
+    """Commands, in the order of their definition; without a command, the help is shown."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **{"invoke_without_command": True, **options})
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command, or say which there are."""
+        """Run a command, or list the commands."""
         result = super().invoke(ctx)
         if ctx.invoked_subcommand is None:
             print_text([ctx.get_help()])
@@ -159,7 +159,7 @@ class Group(_Mistakes, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command, or say which there are."""
+        """Find a command, or list the commands."""
         known = args[0].startswith("-") or self.get_command(ctx, args[0]) is not None
         if not known and not ctx.resilient_parsing:
             names = ", ".join(self.list_commands(ctx))
@@ -170,13 +170,13 @@ class Group(_Mistakes, click.Group):
 
 
 def clipped(text: str, most: int = 60) -> str:
-    """Return a text as messages quote it, by default never longer than a short line."""
+    """Return a text as messages quote it, by default no longer than a short line."""
     shown = repr(text)
     return shown if len(shown) <= most else shown[: most - 4] + "...'"
 
 
 def first_given(*names: str) -> str | None:
-    """Return the first option, of those with these parameters, that is on the command line."""
+    """Return the first option on the command line among those with these parameters."""
     context = click.get_current_context()
     given = (param for param in context.command.params if param.name in names)
     for param in given:
@@ -186,12 +186,12 @@ def first_given(*names: str) -> str | None:
 
 
 def leave_interrupts() -> None:
-    """Let nothing interrupt the program any more: it is about to end."""
+    """Ignore interrupts from now on: the program is about to end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def problem(error: BaseException) -> str:
-    """Return what an exception of the library says, in the words of the command line."""
+    """Return the message of a library exception, in the words of the command line."""
     if isinstance(error, MemoryError):
         return "not enough memory for this"
     if isinstance(error, ImportError) and error.name in _DEPLOYMENT:
@@ -206,7 +206,7 @@ def problem(error: BaseException) -> str:
 
 
 def in_options(message: str) -> str:
-    """Return a message that begins with names of parameters with those of the options."""
+    """Return a message that begins with names of parameters with the names of their options."""
     for word, option in WORDS.items():
         message = message.replace(word, option)
     names, must, rest = message.partition(" must ")
@@ -223,7 +223,7 @@ def in_options(message: str) -> str:
 
 
 def one_line(error: click.ClickException) -> str:
-    """Return click's message as one line that goes on from ``error:``."""
+    """Return click's message as one line that follows ``error:``."""
     message = " ".join(error.format_message().split()).removesuffix(".")
     for start in ("Invalid value", "Missing", "No such", "Got unexpected", "Option", "Error"):
         if message.startswith(start):

@@ -1,4 +1,4 @@
-"""``ikos graphs``: sample share graphs, and check the bounds of their number of components."""
+"""``ikos graphs``: sample share graphs, and check the bounds on their number of components."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _log10(value: mpfr | None) -> float | None:
 
 
 def _importance(check: ComponentCheck) -> list[dict[str, Any]]:
-    """Return what the importance samples say, for JSON."""
+    """Return the results of the importance samples, for JSON."""
     listed = []
     for tally in check.planted:
         low, high = tally.interval(check.confidence)
@@ -64,33 +64,33 @@ def _importance(check: ComponentCheck) -> list[dict[str, Any]]:
 
 
 ASKED_KEYS = [
-    Field("backend", "what counted the components"),
+    Field("backend", "the method that counted the components"),
     Field("seed", "null for secure randomness"),
-    Field("trials", "how many graphs were asked for"),
-    Field("interrupted", "whether Ctrl-C ended it: the rest is about what was drawn until then"),
-    Field("plot", "the file that was written, or null"),
+    Field("trials", "number of graphs requested"),
+    Field("interrupted", "whether Ctrl-C ended it: the results cover the graphs drawn so far"),
+    Field("plot", "the file written, or null"),
 ]
 
 CHECK_KEYS = [
-    Field("users", "how many there are", value="n"),
-    Field("messages", "shuffled ones of each user", value="graph.m"),
+    Field("users", "number of users", value="n"),
+    Field("messages", "shuffled messages of each user", value="graph.m"),
     Field("shuffler", "parallel or single", value="graph.shuffler"),
     Field("clear_share", "whether a further message bypasses the shufflers",
           value="graph.clear_share"),
     Field("modulus", "q, a string of digits, or null",
           value=lambda check: check.q and digits(check.q)),
     Field("confidence", "of the intervals"),
-    Field("sampled", "how many graphs were drawn", value="tally.trials"),
-    Field("holds", "whether nothing contradicts anything"),
+    Field("sampled", "number of graphs drawn", value="tally.trials"),
+    Field("holds", "whether all results are consistent"),
     Field("bounded", "whether the exact distribution is proved to be below all bounds; null if "
           "unknown"),
     Field("agrees", "whether the samples agree with the exact distribution; null if unknown"),
     Field("contradicted", "each c that sampled graphs had more often than a bound allows"),
     Field("fit", "upper bound of the p-value of the sampled graphs, or null"),
     Field("importance_fit", "the same of the importance samples", value="planted_fit"),
-    Field("tally", "pairs: a number of components, and how many sampled graphs had it",
+    Field("tally", "pairs: a number of components, and the number of sampled graphs with it",
           value=lambda check: list(check.tally.counts.items())),
-    Field("alone", "in how many some user was a component alone", value="tally.alone"),
+    Field("alone", "number of graphs in which a user was a component alone", value="tally.alone"),
     Field("unseen", "the smallest c that no sampled graph reached, or null",
           value=lambda check: check.unseen if check.unseen <= check.n else None),
     Field("importance", "a list of at_least, trials, estimate, low and high: importance samples of "
@@ -115,7 +115,7 @@ COLUMNS = [
     Field("slack", "by what factor the exact value is below the smaller bound, at least",
           "slack", _below),
     Field("seen", "how many sampled graphs had c components", "graphs"),
-    Field("low", "what that says of P[C = c]: lower end", "at least", _below, "sampled.low"),
+    Field("low", "lower end of an interval for P[C = c]", "at least", _below, "sampled.low"),
     Field("high", "upper end", "at most", _above, "sampled.high"),
     Field("importance_low", "the same by importance sampling, or null", "rare: at least",
           _below, lambda row: _down(row.planted and row.planted.low)),
@@ -170,7 +170,7 @@ FAILED, INTERRUPTED = 1, 130
 )
 @option(
     "--largest", type=click.IntRange(1, 64), shown="6",
-    help="The largest number of components to compare.",
+    help="Largest number of components to compare.",
 )  # fmt: skip
 @option(
     "--planted",
@@ -182,7 +182,7 @@ FAILED, INTERRUPTED = 1, 130
 @options("--confidence")
 @option(
     "--workers", shown="1",
-    help="How many processes sample, without Dask; the results do not depend on it.",
+    help="Number of sampling processes, without Dask; the results do not depend on it.",
 )  # fmt: skip
 @options("--scheduler")
 @option("--plot", help="Plot the probabilities, to a .png, .svg or .pdf.")
@@ -190,14 +190,12 @@ FAILED, INTERRUPTED = 1, 130
 def command(plot: Path | None, **given: Any) -> None:
     """Sample share graphs and check the bounds of their components.
 
-    The share graph joins users who hide among each other; what it hides
-    depends on its number C of connected components. The probability of C = 1,
-    2, ... is computed exactly (up to 2048 users) and compared with its bounds,
-    with sampled graphs, and with importance samples of those that are too rare
-    to be seen.
+    The share graph joins users who hide each other; what it hides depends on its number C of
+    connected components. The probability of C = 1, 2, ... is computed exactly (up to 2048 users)
+    and compared with its bounds, with sampled graphs, and with importance samples for values that
+    are too rare to be seen.
 
-    Ctrl-C prints what was found until then, once the exact distribution is
-    known.
+    Ctrl-C prints what was found so far, once the exact distribution is known.
     """
     from ikos import graphs
     from ikos.testing import DeterministicRandom
@@ -245,7 +243,7 @@ def _end(message: str, status: int) -> None:
 
 
 def _report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
-    """Return what a check found."""
+    """Return the results of a check."""
     from ikos.results import percent
 
     graph, sampled = check.graph, check.tally.trials
@@ -258,7 +256,7 @@ def _report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
     notes = [*check.verdict]
     if sampled:
         notes.append(
-            f"graphs: how many had c components, and what that says of P[C = c] with "
+            f"graphs: how many had c components, and the interval for P[C = c] with "
             f"{percent(check.confidence)} confidence; rare: the same by importance sampling."
         )
     if check.q is not None:
@@ -274,7 +272,7 @@ def _report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
 
 @contextmanager
 def _executor(workers: int | None, scheduler: str | None) -> Iterator[Executor | None]:
-    """Give an executor of processes here or of a cluster, or None."""
+    """Yield an executor of processes here or on a cluster, or None."""
     if scheduler is not None:
         with connected(workers, scheduler) as cluster:
             yield None if cluster is None else cluster.executor
@@ -292,13 +290,13 @@ def _executor(workers: int | None, scheduler: str | None) -> Iterator[Executor |
     except BaseException:
         executor.shutdown(wait=False, cancel_futures=True)
         for process in set(multiprocessing.active_children()) - before:
-            process.terminate()  # what it computes is no longer wanted
+            process.terminate()  # its results are no longer wanted
         raise
     executor.shutdown()
 
 
 def _leave_interrupts() -> None:
-    """Leave Ctrl-C, which a terminal sends to all processes, to the parent, and end with it."""
+    """Leave Ctrl-C, which a terminal sends to all processes, to the parent; end with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
 

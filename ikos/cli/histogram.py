@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 KEYS = [
     *release.TABLE_KEYS,
-    Field("categories", "what is counted; public"),
+    Field("categories", "the categories counted; public"),
     Field("out_of_range", "with --bins, reject or clamp; else null"),
     Field("confidence", "of the intervals"),
-    Field("standard_error", "of each count: bound on the root of its mean squared error"),
+    Field("standard_error", "bound on the root mean squared error of each count"),
 ]
 
 EXAMPLES = """\b
@@ -53,8 +53,8 @@ SECTIONS = {
 @option(
     "--bins",
     metavar="LIST",
-    help="Edges of bins of numbers, e.g. 0,18,65,120; of each bin the lower edge belongs to it, "
-    "of the last one both.",
+    help="Edges of bins of numbers, e.g. 0,18,65,120; each bin contains its lower edge, "
+    "the last one both.",
 )
 @options(
     "--on-out-of-range", "--epsilon", "--delta", "--min-honest", "--corrupt-shufflers",
@@ -74,10 +74,9 @@ def command(
 ) -> Report:
     """Release private counts of the values of a column of TABLE.
 
-    The categories or the edges of the bins must not be taken from the data:
-    they are public, as is the number of rows. All counts together have the
-    guarantee, however many there are. TABLE is as for 'ikos sum', and the
-    categories may be texts.
+    The categories or the edges of the bins must not be taken from the data: they are public, as is
+    the number of rows. The guarantee covers all counts together, however many there are. TABLE is
+    as for 'ikos sum'; the categories may be texts.
     """
     from ikos.results import Interval, budget_warnings, percent
     from ikos.statistics import histogram
@@ -127,7 +126,7 @@ def command(
 def _binned(
     source: release.Source, bins: str, clamp: bool
 ) -> tuple[list[str], NDArray[np.object_]]:
-    """Return the bins, and of each user its own."""
+    """Return the bins, and each user's bin."""
     import numpy as np
 
     found = [parsed(text.strip()) for text in bins.split(",")]
@@ -144,7 +143,7 @@ def _binned(
 def _labelled(
     source: release.Source, categories: str, other: str | None
 ) -> tuple[list[str], NDArray[np.object_]]:
-    """Return the categories, and of each user its own."""
+    """Return the categories, and each user's category."""
     import numpy as np
 
     from ikos.tables import BadRow

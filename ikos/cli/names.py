@@ -1,12 +1,12 @@
-"""Names that the help and the completion of words need at once.
+"""Names that help and completion need at once.
 
-The library defines them in modules that are slow to import; a test compares the two.
+The library defines them in modules that are slow to import; a test compares them.
 """
 
 from __future__ import annotations
 
 ANALYSES = ("best", "second_moment", "balle2020", "ghazi2020", "ishai2006", "exact")
-"""Those of `ikos.counts`, with "best" and its older name."""
+"""The names in `ikos.counts`, with "best" and its older name."""
 
 SHUFFLERS = ("parallel", "single")
 """Those of `ikos.counts`."""
@@ -19,7 +19,7 @@ PROTOCOLS = (
     "unary-encoding", "sample-threshold",
     "local-response", "local-laplace",
 )  # fmt: skip
-"""The keys of `ikos.baselines.PROTOCOLS` that are for numbers."""
+"""The keys of `ikos.baselines.PROTOCOLS` for numbers."""
 
 VECTOR_PROTOCOLS = (
     "central-gaussian",
@@ -28,7 +28,7 @@ VECTOR_PROTOCOLS = (
     "collision", "privkv", "pckv-grr", "pckv-ue",
     "local-collision", "local-privkv",
 )  # fmt: skip
-"""The keys of `ikos.baselines.PROTOCOLS` that are for vectors."""
+"""The keys of `ikos.baselines.PROTOCOLS` for vectors."""
 
 MAX_WORKERS = 1024
 """That of `ikos.cluster.connection`."""

@@ -1,4 +1,4 @@
-"""Options that several commands take: of each the type, the default and the words."""
+"""Options that several commands take: the type, default and help of each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ JSON = ("--json", "as_json")
 
 
 def _known(kind: Any, said: str, **more: Any) -> dict[str, Any]:
-    """Return what is the same of an option wherever it is taken."""
+    """Return what is the same for an option wherever it is taken."""
     return {"type": kind, "help": said, **more}
 
 
@@ -42,17 +42,17 @@ def _flag(said: str) -> dict[str, Any]:
 
 
 _SHARED: dict[str, dict[str, Any]] = {
-    "--users": _known(WHOLE, "How many users there are, e.g. 1000 or 10^6."),
+    "--users": _known(WHOLE, "Number of users, e.g. 1000 or 10^6."),
     "--protocol": _known(None, "Only this protocol, as the table calls it; can be given many "
                          "times.", multiple=True, metavar="NAME", shown="all"),
     "--column": _known(None, "Column of the values: its name, or its number with --no-header.",
                        metavar="NAME"),
     "--no-header": _flag("The table has no header line."),
     "--delimiter": _known(
-        None, r"What is between the cells of CSV; \t for tabs.", metavar="CHARACTER", shown=",",
+        None, r"Delimiter of the cells of CSV; \t for tabs.", metavar="CHARACTER", shown=",",
         callback=lambda _ctx, _param, given: {"\\t": "\t", "tab": "\t"}.get(given, given),
     ),
-    "--show-values": _flag("Let messages quote what the table holds: for your own data."),
+    "--show-values": _flag("Let messages quote the table's content: for your own data."),
     "--on-out-of-range": _known(
         click.Choice(["reject", "clamp"]), default="reject",
         said="Refuse values outside the bounds, or move them to the nearest bound.",
@@ -63,7 +63,7 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--epsilon": _known(EPSILON, "Privacy budget, e.g. 1; smaller is more private."),
     "--delta": _known(DELTA, "Delta of the guarantee, e.g. 1e-9; far below 1/users."),
     "--min-honest": _known(
-        HONEST, "How many users are honest at least: a number, or a share such as 80%.",
+        HONEST, "Least number of honest users: a number, or a share such as 80%.",
         shown="all",
     ),
     "--corrupt-shufflers": _known(
@@ -74,26 +74,26 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--messages": _known(WHOLE, "Messages of each user.", shown="chosen"),
     "--reserve": _known(
         Number(), shown="0.01",
-        said="Part of epsilon, up to 0.5, to spend on hiding by shuffling instead of on noise.",
+        said="Part of epsilon, up to 0.5, spent on hiding by shuffling instead of noise.",
     ),
     "--analysis": _known(
         NAME["analysis"], default="best", metavar="NAME",
-        said="Which bound of what shuffling hides: best, second_moment, balle2020, ghazi2020 or "
+        said="Bound on what shuffling hides: best, second_moment, balle2020, ghazi2020 or "
         "ishai2006; see 'ikos messages'.",
     ),
-    "--unproved": _flag("Run it even where nothing is proved of what it hides."),
+    "--unproved": _flag("Run even if nothing is proved about what is hidden."),
     "--shuffler": _known(
-        NAME["shuffler"], "A shuffler for each message, or a single one for all.",
+        NAME["shuffler"], "One shuffler per message, or a single one for all.",
         default="parallel",
     ),
     "--clear-share/--no-clear-share": _known(
-        None, "With or without a message of each user that bypasses the shufflers.", default=True
+        None, "Whether one message of each user bypasses the shufflers.", default=True
     ),
     "--confidence": _known(
         click.FloatRange(0, 1, min_open=True, max_open=True), "Confidence of each interval.",
         default=0.95,
     ),
-    "--seed": _known(Whole(), "Draw the same each time; any number.", shown="secure randomness"),
+    "--seed": _known(Whole(), "Make draws reproducible; any number.", shown="secure randomness"),
     "--threads": _known(
         click.IntRange(1, 1024), "Threads to run on; the result does not depend on it.",
         shown="all cores",
@@ -111,11 +111,11 @@ _SHARED: dict[str, dict[str, Any]] = {
     ),
     "--dimension": _known(Whole(1), "Coordinates of each vector."),
     "--radius": _known(
-        Number(above=0, high=10**100, kind=float), "Of a ball: the largest norm.", shown="1"
+        Number(above=0, high=10**100, kind=float), "For a ball: the largest norm.", shown="1"
     ),
-    "--sparsity": _known(Whole(1), "Of ternary vectors: most entries that are not 0."),
+    "--sparsity": _known(Whole(1), "For ternary vectors: most entries that are not 0."),
     "--sizes": _known(
-        None, "Of categories: how many answers each question has, e.g. 2,5,12.", metavar="LIST",
+        None, "For categories: number of answers to each question, e.g. 2,5,12.", metavar="LIST",
         callback=lambda _ctx, _param, text: _sizes(text),
     ),
     "--plot": {"type": FILE},
@@ -128,9 +128,9 @@ _SHARED: dict[str, dict[str, Any]] = {
 
 
 def option(name: str, *names: str, **changes: Any) -> Callable[..., Any]:
-    """Add an option as `click.option` does: of those that several commands take, most is known.
+    """Add an option as `click.option` does; for common options, most is known.
 
-    ``shown`` is what the help says of a default that is none.
+    ``shown`` is the help's description of a default that is None.
     """
     known = {**_SHARED.get(name, {}), **changes}
     shown = known.pop("shown", None)
@@ -140,7 +140,7 @@ def option(name: str, *names: str, **changes: Any) -> Callable[..., Any]:
 
 
 def options(*names: str, required: tuple[str, ...] = ()) -> Callable[[Any], Any]:
-    """Add several of the options that are known, some of them required."""
+    """Add several common options, some of them required."""
 
     def add(command: Any) -> Any:
         for name in reversed(names):
@@ -151,7 +151,7 @@ def options(*names: str, required: tuple[str, ...] = ()) -> Callable[[Any], Any]
 
 
 def format_options(command: Any) -> Any:
-    """Add ``--format`` and ``--json``, its short form: `print_report` knows what they say."""
+    """Add ``--format``, and ``--json`` as its short form, for `print_report`."""
 
     def choose(ctx: click.Context, _param: click.Parameter, wanted: str) -> None:
         ctx.meta[FORMAT] = wanted
@@ -168,7 +168,7 @@ def format_options(command: Any) -> Any:
     add_format = click.option(
         "--format", "how", type=click.Choice(FORMATS), default="text", is_eager=True,
         expose_value=False, callback=choose,
-        help="How to print the result; csv has the table alone.",
+        help="How to print the result; csv has only the table.",
     )  # fmt: skip
     return add_format(add_json(command))
 
@@ -183,7 +183,7 @@ def _sizes(text: str | None) -> tuple[int, ...] | None:
 
 
 def check_bounds(lower: float | Fraction, upper: float | Fraction) -> None:
-    """Refuse bounds that hold no more than one value."""
+    """Refuse bounds that contain at most one value."""
     if not lower < upper:
         raise click.UsageError(f"--upper must be greater than --lower, got {upper} and {lower}")
 

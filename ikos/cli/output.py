@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from ikos.report import Report
 
 FORMAT = "ikos.format"
-"""Where a context keeps what ``--format`` says."""
+"""Key of ``--format`` in a context."""
 
-SIGPIPE_STATUS = 141  # what a shell reports for a program that a closed pipe ended
+SIGPIPE_STATUS = 141  # a shell's status for a program ended by a closed pipe
 
 
 def print_text(lines: list[str]) -> None:
@@ -36,7 +36,7 @@ def print_json(result: dict[str, Any]) -> None:
 
 
 def print_report(report: Report) -> None:
-    """Print what the command that runs has found, after its warnings, as ``--format`` says."""
+    """Print the running command's report, after its warnings, in its ``--format``."""
     context = click.get_current_context()
     for warning in report.warnings:
         complain(context.command_path, "warning", warning)
@@ -67,19 +67,19 @@ def _write(text: str) -> None:
 
 
 def discard_output() -> None:
-    """Let standard output go nowhere, so that the interpreter's last flush cannot fail again."""
+    """Discard further standard output, so that the interpreter's last flush cannot fail again."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def say(text: str) -> None:
-    """Print a line on standard error; where that fails, the result matters more."""
+    """Print a line on standard error; ignore a failure, as the result matters more."""
     with suppress(OSError):
         click.echo(text, err=True)
 
 
 def warn(message: str) -> None:
-    """Print a warning of the command that runs."""
+    """Print a warning of the running command."""
     complain(click.get_current_context().command_path, "warning", message)
 
 
@@ -107,7 +107,7 @@ def bold(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return someone else's words with nothing in them that commands a terminal or ends a line."""
+    """Return foreign words without characters that control a terminal or end a line."""
     from ikos import _validation
 
     return _validation.printable(text)
@@ -115,7 +115,7 @@ def printable(text: str) -> str:
 
 def at_least(value: float, digits: int) -> str:
     """Return a number with this many significant digits, rounded up."""
-    from ikos import results  # which takes longer to import than a help
+    from ikos import results  # slower to import than the help
 
     return results.at_least(value, digits)
 
@@ -174,9 +174,9 @@ def power_text(value: int) -> str:
 def progress(
     label: str, parts: Sequence[str] | None = None
 ) -> Iterator[Callable[[int, int], None] | None]:
-    """Give a callback for what is done and the whole, which a terminal shows on standard error.
+    """Yield a callback for the amounts done and in all, which a terminal shows on standard error.
 
-    ``parts`` name what takes unequal times: the one under way is shown, and no time left.
+    ``parts`` name steps of unequal duration: the current one is shown, and no time left.
     """
     if not on_terminal(sys.stderr) or os.environ.get("TERM") == "dumb":
         yield None
@@ -198,7 +198,7 @@ def progress(
         return f"{label}: {under_way[0]}" if under_way else label
 
     task = shown.add_task(described(0, 1), total=len(parts or ()) or None)
-    start = threading.Timer(0.5, shown.start)  # nothing is shown of what is done at once
+    start = threading.Timer(0.5, shown.start)  # what is done at once is not shown
     start.daemon = True
     start.start()
     try:

@@ -20,7 +20,7 @@ COMMANDS = (
 """Each ``command_NAME`` of a module, or ``command`` of the module of its name."""
 
 MODULES = {"mean": "sum", "secure-sum": "sum"}
-"""The modules of commands that share one with another."""
+"""The modules of commands that share a module."""
 
 SETTINGS: dict[str, Any] = {
     "help_option_names": ["-h", "--help"],
@@ -35,16 +35,16 @@ Begin with
 \b
 Exit status
   0    done
-  1    the command fails: a check failed, a release stopped
-  2    a mistake, or something failed: one line says what
+  1    the command failed: a failed check, a stopped release
+  2    a mistake or an error: one line says what
   130  interrupted
 
-The page 'Command line' of the documentation says the rest.
+The page 'Command line' of the documentation has the details.
 """
 
 
 class Commands(Group):
-    """The commands, each imported when it is asked for."""
+    """The commands, each imported on demand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name all commands."""
@@ -78,9 +78,8 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 def commands() -> None:
     """Sum private numbers in the shuffle model of differential privacy.
 
-    Users split their numbers into random shares, shufflers mix the shares of
-    all users, and the analyzer who adds them up learns a noisy sum and nothing
-    else about any user.
+    Users split their numbers into random shares, shufflers mix the shares of all users, and the
+    analyzer, who adds them up, learns a noisy sum and nothing else about any user.
     """
 
 
@@ -97,7 +96,7 @@ def _complete_words(
 def _of_words(
     ctx: click.Context, words: tuple[str, ...] | list[str]
 ) -> tuple[click.Command, click.Context]:
-    """Return the command that words name, and a context for its help."""
+    """Return the command named by words, and a context for its help."""
     found: click.Command = commands
     context = ctx.find_root()
     for word in words:
@@ -118,7 +117,7 @@ def help_command(ctx: click.Context, words: tuple[str, ...]) -> None:
 
 
 def execute(command: click.Command, name: str) -> NoReturn:
-    """Run a command with the arguments of this process, every mistake in one line, and exit."""
+    """Run a command with this process's arguments, every mistake in one line, and exit."""
     try:
         status = command.main(prog_name=name, standalone_mode=False, **SETTINGS)
     except click.ClickException as error:

@@ -1,4 +1,4 @@
-"""What the commands that release something of a table share: reading, refusals and notes."""
+"""What commands that release results from a table share: reading, refusals and notes."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ TABLE_KEYS = [
     Field("file", "the table", value="source.file"),
     Field("column", "the column", value="source.column"),
     Field("users", "rows of the table; public"),
-    Field("guarantee", "epsilon, delta, theorem, conditions, adjacency of what is proved"),
+    Field("guarantee", "epsilon, delta, theorem, conditions, adjacency"),
     Field("proved", "whether anything is proved"),
     Field("cost", "users, messages_per_user, bits_per_message"),
 ]
-"""The keys of the JSON object of every release; integers of 2^53 or more are strings of digits."""
+"""The keys of every release's JSON object; integers of 2^53 or more are strings of digits."""
 
 SUM_KEYS = [
     *TABLE_KEYS,
@@ -50,8 +50,8 @@ SUM_KEYS = [
           value="secure.clear_share"),
     Field("modulus", "order of the group of the shares, a string of digits",
           value=lambda found: str(found.secure.q)),
-    Field("min_honest", "how many users the guarantee counts on", value="protocol.min_honest"),
-    Field("corrupt_shufflers", "how many shufflers may collude with the analyzer",
+    Field("min_honest", "users that the guarantee counts on", value="protocol.min_honest"),
+    Field("corrupt_shufflers", "number of shufflers that may collude with the analyzer",
           value="secure.corrupt_shufflers"),
 ]  # fmt: skip
 """Those of sums."""
@@ -59,7 +59,7 @@ SUM_KEYS = [
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number that is released, with its interval."""
+    """A released number, with its interval."""
 
     name: str
     value: float
@@ -88,7 +88,7 @@ COLUMNS = [
 
 
 def of_table(command: Any) -> Any:
-    """Add the argument and the options that say which values."""
+    """Add the argument and the options that select the values."""
     named = options(
         "--column", "--no-header", "--delimiter", "--show-values", required=("--column",)
     )
@@ -107,7 +107,7 @@ class Source:
 
     @classmethod
     def taken(cls, given: dict[str, Any]) -> Source:
-        """Return what the options of `of_table` say, and take these away."""
+        """Remove the options of `of_table` from those given, and return what they say."""
         names = ("file", "column", "no_header", "delimiter", "show_values")
         source = cls(**{name: given.pop(name) for name in names})
         if source.no_header and not source.column.isdigit():
@@ -134,9 +134,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Rule:
-    """What is done with values before they are encoded. Workers of a cluster apply it, too.
+    """Checks of values before they are encoded, also applied by workers of a cluster.
 
-    With ``exact``, values are integers of any size, and what is above the lower bound is returned.
+    With ``exact``, values are integers of any size, returned less the lower bound.
     """
 
     lower: float | int
@@ -170,24 +170,24 @@ class Rule:
 
 @dataclass
 class Truth:
-    """What the data holder knows and no one else may: never printed unless asked for."""
+    """What the data holder knows and no one else may: never printed unless requested."""
 
     total: float = 0.0
     clamped: int = 0
     before_clamping: float = 0.0
 
     def add(self, given: NDArray[np.float64], inside: NDArray[np.float64]) -> None:
-        """Add what is true of a block, as it is given and as it goes into the protocol."""
+        """Add the truth of a block, as given and as used by the protocol."""
         self.total += float(inside.sum())
         self.before_clamping += float(given.sum())
         self.clamped += int((inside != given).sum())
 
 
 def read(table: Column, rule: Rule, truth: Truth | None = None) -> tuple[int, Any]:
-    """Return how many users there are, and their values as protocols take them.
+    """Return the number of users, and their values as protocols take them.
 
-    Where the table says how many rows it has, they are read as they are added up; else, and
-    where the truth is wanted, now: 8 bytes each.
+    If the table says how many rows it has, and the truth is not wanted, rows are read as they are
+    added up; otherwise they are read now, 8 bytes each.
     """
     if table.rows is not None and truth is None:
         return table.rows, table.seen(rule)
@@ -204,7 +204,7 @@ def read(table: Column, rule: Rule, truth: Truth | None = None) -> tuple[int, An
 
 
 def all_of(table: Column, look: Look) -> NDArray[Any]:
-    """Return all values of a column, as a look leaves them."""
+    """Return all values of a column, as returned by a look."""
     import numpy as np
 
     with progress("reading") as shown:
@@ -222,7 +222,7 @@ def run(protocol: PrivateSum | SecureSum, values: Any, *, unproved: bool, **how:
     if not (unproved or protocol.guarantee.proved):
         why = unproved_for(count.analysis, secure_of(protocol).q)
         said = f"{count.analysis} is {why}" if why else f"{_many(count.total)} nothing"
-        raise click.UsageError(f"{said}; --unproved runs it all the same")
+        raise click.UsageError(f"{said}; --unproved runs it anyway")
     if users * count.total > MAX_MESSAGES:
         raise click.UsageError(
             f"{users:,} users with {count.total:,} messages each are more than the "
@@ -233,12 +233,12 @@ def run(protocol: PrivateSum | SecureSum, values: Any, *, unproved: bool, **how:
 
 
 def secure_of(protocol: PrivateSum | SecureSum) -> Any:
-    """Return the secure sum through which a protocol sends its messages: it may be one itself."""
+    """Return the secure sum that carries a protocol's messages, perhaps the protocol itself."""
     return getattr(protocol, "secure_sum", protocol)
 
 
 def unproved_for(analysis: str | None, q: int, dimension: int = 1) -> str | None:
-    """Return why an analysis proves nothing for a group, though its formula says something."""
+    """Return why an analysis proves nothing for a group, although its formula gives a value."""
     from ikos.counts.published import unproved
 
     return unproved(analysis, q, dimension)
@@ -260,7 +260,7 @@ def nothing_released() -> Iterator[None]:
 
 
 def warnings_of(protocol: PrivateSum | SecureSum) -> list[str]:
-    """Return warnings on what is proved, and on who is trusted."""
+    """Return warnings on the guarantee and on who is trusted."""
     from ikos.results import trust_warnings
 
     count, secure = protocol.messages, secure_of(protocol)
@@ -272,7 +272,7 @@ def warnings_of(protocol: PrivateSum | SecureSum) -> list[str]:
 
 
 def guarantee_notes(guarantee: Any) -> list[str]:
-    """Return what is guaranteed and on which conditions."""
+    """Return the guarantee and its conditions."""
     if not guarantee.proved:
         return ["NOTHING is proved. The shares may give the values away."]
     return [
@@ -282,7 +282,7 @@ def guarantee_notes(guarantee: Any) -> list[str]:
 
 
 def notes_of(found: Any) -> list[str]:
-    """Return what is guaranteed and on which conditions, what is public, and what was sent."""
+    """Return the guarantee and its conditions, what is public, and what was sent."""
     rule = found.rule
     notes = guarantee_notes(found.guarantee)
     notes.append(

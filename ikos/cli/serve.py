@@ -1,6 +1,6 @@
 """``ikos serve``: a shuffler or the analyzer of some tasks, until it is told to stop.
 
-It logs lines on standard error; it prints no result, and so takes no ``--json``.
+It logs to standard error; it prints no result, and so takes no ``--json``.
 """
 
 from __future__ import annotations
@@ -37,10 +37,8 @@ _EXAMPLES = "\b\nExamples\n"
 def command() -> None:
     """Run a party of one task or several, until Ctrl-C or SIGTERM.
 
-    The folders are made by 'ikos task new', and keep what the party
-    collects: a party that was killed goes on when it is started again.
-    Lines on standard error say what happens; there is nothing to print, and
-    no --json.
+    The folders are made by 'ikos task new', and keep what the party collects: a party that was
+    killed resumes when it is restarted. It logs to standard error; there is no --json.
     """
 
 
@@ -52,13 +50,13 @@ def _party(role: str, about: str) -> None:
     @option(
         "--host",
         metavar="HOST",
-        shown="that of the address in the task, if on this machine alone",
+        shown="from the task's address, if on this machine alone",
         help="Name or number to listen at; without a certificate on loopback only.",
     )
     @option(
         "--port",
         type=Whole(high=65535),
-        shown="that of the address in the task",
+        shown="from the task's address",
         help="Port to listen at; 0 for any.",
     )
     @click.option("--certificate", type=FILE, help="PEM file with the certificate and its chain.")
@@ -68,14 +66,14 @@ def _party(role: str, about: str) -> None:
         "--rate",
         type=click.FloatRange(0, 1e6, min_open=True),
         shown="5000",
-        help="Reports a second at most.",
+        help="Most reports per second.",
     )
     @click.option(
-        "--config", type=FILE, help="TOML file with these settings; what is given here wins."
+        "--config", type=FILE, help="TOML file with these settings; options given here win."
     )
     def run(folders: tuple[Path, ...], config: Path | None, **given: Any) -> None:
-        # Until the server takes it, Ctrl-C ends the program at once, as SIGTERM does: nothing is
-        # begun by then. Where it is ignored, in the background of a shell, it stays so.
+        # Until the server takes it, Ctrl-C ends the program at once, like SIGTERM: nothing has
+        # begun by then. If it is ignored, in the background of a shell, it stays ignored.
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         from ikos.deployment import serve
@@ -89,16 +87,15 @@ _party(
     "shuffler",
     """Run the shuffler of the tasks in each FOLDER.
 
-    It collects the envelopes of one column of each task, which it cannot
-    open, and releases those of complete reports once, in an order that says
-    nothing.
+    It collects the envelopes of one column of each task, which it cannot open, and releases those
+    of complete reports once, in an order that reveals nothing.
     """,
 )
 _party(
     "analyzer",
     """Run the analyzer of the tasks in each FOLDER.
 
-    It collects the clear shares, and releases the sum when its operator says
-    so. Its address shows the state of all tasks to a browser.
+    It collects the clear shares, and releases the sum on its operator's command. Its address shows
+    the state of all tasks to a browser.
     """,
 )

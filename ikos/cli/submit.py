@@ -1,4 +1,4 @@
-"""``ikos submit``: one client's report of its value, or those of many to try things out."""
+"""``ikos submit``: one client's report of its value, or those of many clients for trials."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 KEYS = [
     *TASK_KEYS,
     Field("clients", "clients whose reports all parties have"),
-    Field("parties", "how many parties there are"),
+    Field("parties", "number of parties"),
     Field(
         "again",
         "whether an earlier call made the report, whose value stands; of many, whether it may "
@@ -65,7 +65,7 @@ SECTIONS = {
     "--value",
     metavar="NUMBER",
     help="This client's value, or - to read it from standard input: other users of this machine "
-    "can see what stands on a command line.",
+    "can see command lines.",
 )
 @option(
     "--token",
@@ -77,27 +77,27 @@ SECTIONS = {
 @click.option(
     "--values",
     type=TABLE,
-    help="Of many clients, a row for each, to try things out: FOLDER is the clients'.",
+    help="Values of many clients, one per row, for trials: FOLDER is the clients'.",
 )
-@click.option("--column", metavar="NAME", help="Column of the values: its name.")
+@click.option("--column", metavar="NAME", help="Name of the column of values.")
 @option("--show-values")
 @click.option(
     "--max-epsilon", type=EPSILON, help="Send nothing to a task that promises less privacy."
 )
-@click.option("--max-delta", type=DELTA, help="The same, of its delta.")
+@click.option("--max-delta", type=DELTA, help="The same for its delta.")
 @option(
     "--store",
     type=FOLDER,
     metavar="FOLDER",
     shown="'reports', next to the task",
-    help="Where reports are kept before they are sent.",
+    help="Folder that keeps reports before they are sent.",
 )
 @option(
     "--wait",
     type=click.FloatRange(0, 1e6),
     default=60,
     metavar="SECONDS",
-    help="How long to go on where a party does not answer; each gets five seconds at least.",
+    help="How long to retry parties that do not answer; each gets at least five seconds.",
 )
 @option("--ca")
 @format_options
@@ -114,17 +114,15 @@ def command(
 ) -> Report:
     """Send a client's report of its value to all parties of a task.
 
-    FOLDER, or a file task.json, has the task. Its maker chose what it
-    promises: that is shown before anything is sent, on a terminal, and
-    with --max-epsilon and --max-delta a task that promises less is refused.
+    FOLDER, or a file task.json, has the task. Its maker chose its guarantee, which is shown on a
+    terminal before anything is sent; with --max-epsilon and --max-delta a task that promises less
+    is refused.
 
-    The report is made once and kept: a call that follows sends the same one
-    on, whatever value it is given, so that no call can make it tell more.
-    Until all parties have it, it does not count.
+    The report is made once and kept: later calls send the same one, whatever value they are given,
+    so that no call can make it reveal more. Until all parties have it, it does not count.
 
-    With --values one program sees the values of all clients: that is for
-    demonstrations and tests only. The same command again goes on with those
-    that not all parties have.
+    With --values one program sees the values of all clients: that is for demonstrations and tests
+    only. Repeating the command resumes with those that not all parties have.
     """
     from ikos.deployment.party_files import read_task
 
@@ -162,10 +160,10 @@ def command(
 
 
 def _place(home: Path, task: Task) -> Path:
-    """Return the folder of reports, so that a client that was tried alone has no second one.
+    """Return the folder of reports, so that a client tried alone gets no second report.
 
-    It is the same for one client and for many, and for both copies of a task that are made with
-    it: the one next to the folder ``clients`` and the one in there.
+    It is the same for one client and for many, and for both copies of a task: the one next to the
+    folder ``clients`` and the one in it.
     """
     from ikos.deployment.party_files import TASK, read_task
 
@@ -185,7 +183,7 @@ def _one(task: Task, home: Path, value: str, token: Path | None, options: dict[s
     number = math.nan
     with suppress(ValueError):
         number = float(_read("--value") if value == STDIN else value)
-    check_value(task, number)  # also where an earlier one is sent on
+    check_value(task, number)  # checked also if an earlier report is sent
     patience = options.pop("patience")
     client = Client(task, secret, **options)
     kept = client.begun
@@ -204,7 +202,7 @@ def _one(task: Task, home: Path, value: str, token: Path | None, options: dict[s
 
 
 def _read(name: str) -> str:
-    """Return what standard input holds, a line."""
+    """Return one line of standard input."""
     text = ""
     with suppress(OSError, ValueError):  # closed, or not text
         text = sys.stdin.read(_LONGEST + 1)
@@ -214,7 +212,7 @@ def _read(name: str) -> str:
 
 
 def _secret(home: Path, token: Path | None) -> bytes:
-    """Return the client's secret; an error quotes nothing of it."""
+    """Return the client's secret; errors quote nothing of it."""
     from ikos.deployment import tokens
     from ikos.deployment.party_files import read_secret
 
@@ -227,7 +225,7 @@ def _secret(home: Path, token: Path | None) -> bytes:
         tokens.from_text(str(token))
         raise click.UsageError(
             "--token must be a file with the client's secret, not the secret itself: other users "
-            "of this machine can see what stands on a command line"
+            "of this machine can see command lines"
         )
     return read_secret(home / TOKEN if token is None else token)
 
@@ -235,7 +233,7 @@ def _secret(home: Path, token: Path | None) -> bytes:
 def _many(
     task: Task, home: Path, values: str, column: str, show_values: bool, options: dict[str, Any]
 ) -> int:
-    """Send the reports of many clients; return how many these are."""
+    """Send the reports of many clients; return their number."""
     import numpy as np
 
     from ikos.aggregation.shuffled_sum import with_location
@@ -263,7 +261,7 @@ def _many(
             if show is not None:
                 show(sent, whole)
 
-        go_on = "and the same command goes on with the others"
+        go_on = "and the same command resumes with the others"
         try:
             return submit_many(task, secrets[: found.size], found, progress=report, **options)
         except (Rejected, Unsent) as error:

@@ -28,12 +28,12 @@ KEYS = [
     Field("mean_low", "lower end of its interval", value="mean.interval.low"),
     Field("mean_high", "upper end of its interval", value="mean.interval.high"),
     Field("confidence", "of the intervals"),
-    Field("standard_error", "of the sum: bound on the root of its mean squared error",
+    Field("standard_error", "bound on the root mean squared error of the sum",
           value="result.standard_error"),
-    Field("epsilon", "that of the guarantee", value="guarantee.epsilon"),
-    Field("delta", "that of the guarantee: what is proved, 1 where nothing is",
+    Field("epsilon", "epsilon of the guarantee", value="guarantee.epsilon"),
+    Field("delta", "proved delta; 1 if nothing is proved",
           value=lambda found: found.guarantee.delta if found.proved else 1.0),
-    Field("requested_delta", "the delta that was asked for"),
+    Field("requested_delta", "the delta requested"),
     Field("precision", "steps of the encoding between the bounds", value="protocol.precision"),
     Field("integers", "whether values were taken as integers, without rounding",
           value="protocol.integers"),
@@ -78,7 +78,7 @@ def release_sum(
     cluster: Engine | None = None,
     **parameters: Any,
 ) -> Report:
-    """Run the private sum of a column, and report it; ``parameters`` are those of `PrivateSum`."""
+    """Run the private sum of a column and report it; ``parameters`` are for `PrivateSum`."""
     from ikos import PrivateSum
     from ikos.results import budget_warnings, percent
 
@@ -101,7 +101,7 @@ def release_sum(
     )  # fmt: skip
     notes = [f"Each interval holds the true value with {percent(confidence)} confidence."]
     if not users * lower <= result.estimate <= users * upper:
-        notes.append("The noise is large: the estimate is beyond what the bounds allow.")
+        notes.append("The noise is large: the estimate is outside the possible range.")
     if truth is not None:
         error = result.estimate - truth.total
         notes.append(
@@ -136,10 +136,10 @@ def _command(name: str, names: str) -> click.Command:
         epilog=EXAMPLES.format(name),
         help=f"""Release the private {names} of a column of TABLE.
 
-        TABLE is CSV (.gz as well) or Parquet, a row per user, a folder of such files, or - for CSV
+        TABLE is CSV (also .gz) or Parquet, one row per user, a folder of such files, or - for CSV
         from standard input. All users, shufflers and the analyzer are simulated here, or on a
         cluster. The bounds must not be taken from the data: they are public, as is the number of
-        rows. Every further release about the same people adds to what it costs them.""",
+        rows. Every further release about the same people adds to their privacy loss.""",
     )  # fmt: skip
     @release.of_table
     @options(
@@ -150,11 +150,10 @@ def _command(name: str, names: str) -> click.Command:
     )  # fmt: skip
     @option(
         "--workers",
-        help="Run in this many processes of Dask on this machine instead. Needs the extra "
-        "'cluster'.",
+        help="Run in this many Dask processes on this machine instead. Needs the extra 'cluster'.",
     )
     @options("--scheduler", "--confidence")
-    @option("--show-true", is_flag=True, help="Print the truth as well, which is NOT private.")
+    @option("--show-true", is_flag=True, help="Also print the truth, which is NOT private.")
     @format_options
     def command(workers: int | None, scheduler: str | None, **given: Any) -> Report:
         if given["threads"] is not None and (workers is not None or scheduler is not None):
@@ -176,12 +175,12 @@ EXACT_KEYS = [
     *release.SUM_KEYS,
     Field("sum", "exact, a string of digits", value=lambda found: digits(found.sum)),
     Field("mean", "the nearest double"),
-    Field("differentially_private", "false, always: the analyzer learns the sum as it is",
+    Field("differentially_private", "always false: the analyzer learns the exact sum",
           value=lambda _: False),
     Field("guarantee", "sigma (total variation at most 2^-sigma), theorem, conditions"),
-    Field("sigma", "that of the guarantee; null where there is nothing to hide",
+    Field("sigma", "sigma of the guarantee; null if there is nothing to hide",
           value=lambda found: found.guarantee.sigma if found.proved else 0.0),
-    Field("requested_sigma", "the security that was asked for"),
+    Field("requested_sigma", "the security requested"),
 ]  # fmt: skip
 
 EXACT_COLUMNS = [
@@ -199,7 +198,7 @@ Examples
 """
 
 EXPOSED = (
-    "NOT differentially private: the analyzer learns the sum as it is. A party that knows the "
+    "NOT differentially private: the analyzer learns the exact sum. A party that knows the "
     "other values, or the sum of the same people without one of them, subtracts. 'ikos sum' adds "
     "noise against that."
 )
@@ -232,9 +231,9 @@ def command_secure_sum(
 
     The values are integers. The analyzer learns their sum and, up to a
     probability of 2^-sigma, nothing else. The sum itself is NOT
-    differentially private: for that there is 'ikos sum'.
+    differentially private: for that, use 'ikos sum'.
 
-    TABLE is CSV (.gz as well) or Parquet, a row per user, a folder of such
+    TABLE is CSV (also .gz) or Parquet, one row per user, a folder of such
     files, or - for CSV from standard input. All users, shufflers and the
     analyzer are simulated here. The bounds must not be taken from the data:
     they are public, as is the number of rows.
@@ -254,7 +253,7 @@ def command_secure_sum(
                 f"[{lower}, {upper}] could wrap around, got {digits(modulus)}"
             )
         q = 1 << (least - 1).bit_length() if modulus is None else modulus
-        if modulus is None and given["analysis"] == "ghazi2020":  # which is proved for primes alone
+        if modulus is None and given["analysis"] == "ghazi2020":  # proved for primes only
             q = covered("ghazi2020", least)
         given["min_honest"] = Honest.of(given["min_honest"], users)
         protocol = SecureSum(users, q, upper=upper - lower, sigma=sigma, **given)

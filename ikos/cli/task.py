@@ -1,4 +1,4 @@
-"""``ikos task``: a private sum between parties: its folders, its state, its end and its result."""
+"""``ikos task``: a private sum between parties: its folders, state, end and result."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ if TYPE_CHECKING:
 TASK_KEYS = [
     Field("task", "its name, the hash of its description"),
     Field("users", "clients that may take part"),
-    Field("min_honest", "honest clients that must be in what is released"),
-    Field("corrupt_clients", "dishonest clients that may be among the others"),
-    Field("min_reports", "complete reports that a release needs: both together"),
+    Field("min_honest", "honest clients that a release must contain"),
+    Field("corrupt_clients", "dishonest clients that may also be in it"),
+    Field("min_reports", "complete reports that a release needs: the sum of both"),
     Field("lower", "public lower bound of the values"),
     Field("upper", "public upper bound of the values"),
     Field("integers", "whether values are integers"),
-    Field("epsilon", "that of the guarantee"),
-    Field("delta", "that of the guarantee: what is proved"),
-    Field("requested_delta", "the delta that was asked for"),
-    Field("theorem", "that of the guarantee"),
-    Field("conditions", "those of the guarantee"),
+    Field("epsilon", "epsilon of the guarantee"),
+    Field("delta", "proved delta of the guarantee"),
+    Field("requested_delta", "the delta requested"),
+    Field("theorem", "theorem of the guarantee"),
+    Field("conditions", "conditions of the guarantee"),
     Field("corrupt_shufflers", "shufflers that may collude with the analyzer"),
     Field("precision", "steps of the encoding between the bounds"),
     Field("modulus", "order of the group of the shares, a string of digits"),
     Field("shuffled", "shufflers: a client sends one message to each, and one to the analyzer"),
     Field("root_mse", "bound on the root mean squared error of the sum of all clients"),
-    Field("opens", "from when reports are accepted"),
-    Field("closes", "from when no more are accepted"),
+    Field("opens", "when reports begin to be accepted"),
+    Field("closes", "when reports cease to be accepted"),
 ]
 """The keys of the JSON object that describes a task, `ikos.deployment.Task.summary`."""
 
 NEW_KEYS = [
     *TASK_KEYS,
     Field("task", "its name, the hash of its description; null for a dry run"),
-    Field("output", "the folder that was made; null for a dry run"),
+    Field("output", "the folder made; null for a dry run"),
     Field("folders", "the recipient of each folder or file in it"),
     Field("shufflers", "their addresses; null for a dry run without them"),
     Field("analyzer", "its address; null for a dry run without it"),
@@ -61,9 +61,9 @@ STATUS_KEYS = [
     Field("party", "0, the analyzer"),
     Field("state", "collecting, closed, agreed, stopped or released"),
     Field("reports", "reports at the analyzer"),
-    Field("complete", "complete ones; null before it is known"),
-    Field("opens", "from when reports are accepted"),
-    Field("closes", "from when no more are accepted"),
+    Field("complete", "complete reports; null before it is known"),
+    Field("opens", "when reports begin to be accepted"),
+    Field("closes", "when reports cease to be accepted"),
     Field(
         "release", "running, step, message, and again: the seconds until the next attempt, or null"
     ),
@@ -134,10 +134,9 @@ SECRECY = (
 def command() -> None:
     """Make, watch and end sums of parties that do not trust each other.
 
-    'new' chooses the numbers of a task and writes a folder for each party;
-    'ikos serve' runs the parties and 'ikos submit' the clients; 'status'
-    says how far it is, 'close' ends the collection and 'release' releases
-    the result, once. All print one JSON object with --json.
+    'new' chooses the numbers of a task and writes a folder for each party; 'ikos serve' runs the
+    parties and 'ikos submit' the clients; 'status' shows the progress, 'close' ends the collection
+    and 'release' releases the result, once. All print one JSON object with --json.
     """
 
 
@@ -152,7 +151,7 @@ def command() -> None:
     "--min-honest",
     required=True,
     shown=None,
-    help="Honest clients that must be in what is released: a number, or a share such as 90%. With "
+    help="Honest clients that a release must contain: a number, or a share such as 90%. With "
     "all, one that is missing stops the release.",
 )
 @option(
@@ -169,7 +168,7 @@ def command() -> None:
     "shufflers",
     multiple=True,
     metavar="URL",
-    help="Address of a shuffler, once for each; https, or http on this machine.",
+    help="Address of a shuffler, given once for each; https, or http on this machine.",
 )
 @click.option("--analyzer", metavar="URL", help="Address of the analyzer.")
 @option(
@@ -177,20 +176,20 @@ def command() -> None:
     type=MOMENT,
     metavar="TIME",
     shown="now",
-    help="From when reports are accepted, such as 2026-01-31T12:00:00Z.",
+    help="When reports begin to be accepted, such as 2026-01-31T12:00:00Z.",
 )
-@click.option("--closes", type=MOMENT, metavar="TIME", help="From when none are accepted any more.")
+@click.option("--closes", type=MOMENT, metavar="TIME", help="When reports cease to be accepted.")
 @option(
     "--hours",
     type=click.FloatRange(0, 1e6, min_open=True),
     shown="24",
     help="How long reports are accepted, instead of --closes.",
 )
-@click.option("--output", type=FOLDER, metavar="FOLDER", help="A folder to be made.")
+@click.option("--output", type=FOLDER, metavar="FOLDER", help="The folder to be made.")
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Say what is needed, and write nothing; addresses are not needed.",
+    help="Show what is needed, and write nothing; addresses are optional.",
 )
 @format_options
 def new(
@@ -203,9 +202,8 @@ def new(
 ) -> Report:
     """Make a task and a folder for each party.
 
-    The precision, the group and the messages are chosen, and so how many
-    shufflers there must be. Give each folder to a different person: a holder
-    of those of all parties sees everything.
+    The precision, the group and the number of messages are chosen, and so the number of shufflers.
+    Give each folder to a different person: a holder of all parties' folders sees everything.
     """
     from ikos.deployment.hpke import PrivateKey
     from ikos.deployment.party_files import write_party_files
@@ -215,9 +213,9 @@ def new(
     check_bounds(given["lower"], given["upper"])
     given["min_honest"] = Honest.of(given["min_honest"], given["users"])
     if closes is not None and hours is not None:
-        raise click.UsageError("--closes and --hours say the same: give one of them")
+        raise click.UsageError("give either --closes or --hours")
     if dry_run and output is not None:
-        raise click.UsageError("--dry-run writes nothing: leave --output away")
+        raise click.UsageError("--dry-run writes nothing: omit --output")
     if not dry_run and None in (output, given["analyzer"]):
         raise click.UsageError("missing option '--output' or '--analyzer' (or --dry-run)")
     key = None if output is None else PrivateKey.generate()
@@ -247,11 +245,11 @@ def new(
     return replace(report, title=title, notes=[*report.notes, *notes], data=data, warnings=warnings)
 
 
-# What is asked of the analyzer
+# Requests to the analyzer
 
 
 def _asks(name: str, epilog: str) -> Callable[[Any], Any]:
-    """Add a command that asks the analyzer, with the options that all of them have."""
+    """Add a command that asks the analyzer, with the common options."""
 
     def add(function: Any) -> Any:
         made = click.argument("folder", type=FOLDER)(option("--ca")(format_options(function)))
@@ -263,7 +261,7 @@ def _asks(name: str, epilog: str) -> Callable[[Any], Any]:
 
 @_asks("status", "\b\nExample\n  ikos task status visits/task.json --json")
 def status(folder: Path, ca: Path | None) -> Report:
-    """Say how far the task of FOLDER, or of a file task.json, is.
+    """Show the progress of the task of FOLDER, or of a file task.json.
 
     Asks the analyzer, which tells anyone.
     """
@@ -277,7 +275,7 @@ def status(folder: Path, ca: Path | None) -> Report:
 
 @_asks("close", "\b\nExample\n  ikos task close visits/operator")
 def close(folder: Path, ca: Path | None) -> Report:
-    """Let no party accept any more reports, now and for good.
+    """Stop all parties from accepting reports, now and for good.
 
     FOLDER is the operator's. Without this, a task closes at its time.
     """
@@ -298,16 +296,14 @@ def close(folder: Path, ca: Path | None) -> Report:
     type=click.FloatRange(0, 1e6),
     default=600,
     metavar="SECONDS",
-    help="How long to follow it; it goes on at the analyzer.",
+    help="How long to follow it; it continues at the analyzer.",
 )
 def release(folder: Path, wait: float, ca: Path | None) -> Report:
     """Release the sum of the complete reports, once, and print it.
 
-    FOLDER is the operator's. A task that is open is closed first, but not
-    while it has too few reports: 'ikos task close' first, to end it
-    nevertheless. Steps are said on standard error. Where a party does not
-    answer the analyzer tries again, and goes on where it was, also when
-    this command has ended.
+    FOLDER is the operator's. An open task is closed first, unless it has too few reports: to end it
+    anyway, use 'ikos task close' first. Steps are shown on standard error. If a party does not
+    answer, the analyzer retries and resumes where it was, even after this command has ended.
     """
     path = click.get_current_context().command_path
     with _operated(folder, ca) as (task, analyzer):
@@ -324,7 +320,7 @@ def release(folder: Path, wait: float, ca: Path | None) -> Report:
 
 @contextmanager
 def _operated(folder: Path, ca: Path | None) -> Iterator[tuple[Task, RemoteAnalyzer]]:
-    """Give the task of the operator's folder, and its analyzer."""
+    """Yield the task of the operator's folder, and its analyzer."""
     from ikos.deployment.party_files import Operator
     from ikos.deployment.remote import RemoteAnalyzer, connect
 
@@ -334,7 +330,7 @@ def _operated(folder: Path, ca: Path | None) -> Iterator[tuple[Task, RemoteAnaly
 
 
 def status_report(task: Task, found: AnalyzerStatus, command: str) -> Report:
-    """Return what the analyzer says of a task, with the result where there is one."""
+    """Return the analyzer's status of a task, with the result if there is one."""
     from ikos.results import Guarantee, Interval, budget_warnings
 
     early = found.state == "collecting" and datetime.now(UTC) < task.opens

@@ -1,4 +1,4 @@
-"""Values on the command line that click has no type for: exact numbers, shares, and names."""
+"""Command-line values without a click type: exact numbers, shares, and names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MAX_EXPONENT = 4000
 class Number(Base):
     """An exact number within bounds, the last two excluded: 1000, 10^6, 1e6, 2^61-1, 0.1 or 1e-9.
 
-    It becomes an ``int`` (whole numbers alone), a ``Fraction`` or a ``float``.
+    It becomes an ``int`` (whole numbers only), a ``Fraction`` or a ``float``.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Number(Base):
 
 
 def parsed(text: str) -> Fraction | None:
-    """Return the number that a text stands for, or None; OverflowError, if it is beyond reach."""
+    """Return the number that a text stands for, or None; OverflowError if it is out of range."""
     if match := _PLAIN.fullmatch(text):
         if abs(int(match[1] or 0)) > _MAX_EXPONENT:
             raise OverflowError
@@ -100,7 +100,7 @@ def parsed(text: str) -> Fraction | None:
 
 
 class Whole(Number):
-    """A whole number, by default from 0 on."""
+    """A whole number, by default at least 0."""
 
     def __init__(self, low: int = 0, high: int | None = None) -> None:
         super().__init__(low, high, kind=int)
@@ -130,7 +130,7 @@ class Honest(Base):
 
     @staticmethod
     def of(honest: int | Fraction | None, users: int) -> int:
-        """Return how many of all users these are, a share rounded up; refuse more than all."""
+        """Return a number of users, with a share rounded up; refuse more than all."""
         if honest is None:
             return users
         found = honest if isinstance(honest, int) else math.ceil(honest * users)

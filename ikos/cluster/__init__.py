@@ -1,9 +1,9 @@
 """Sums and graph experiments on a cluster, by Dask (the extra ``cluster``).
 
-The clients of a block of users are a task, and so is a shuffler with all blocks' envelopes, or a
-range of their values; what comes back to the driver is a sum, a number of messages, and a digest of
-nonces. `docs/scale.md` says how, and why a lost worker never makes a wrong sum. Values, shares and
-secrets are in no name of a task, no log and no printed form.
+A task is the clients of a block of users, or a shuffler with all blocks' envelopes or a range of
+their values; the driver gets back a sum, a number of messages, and a digest of nonces.
+`docs/scale.md` explains how, and why a lost worker never makes a wrong sum. Values, shares and
+secrets appear in no task name, log or printed form.
 """
 
 from ikos.cluster.connection import Cluster

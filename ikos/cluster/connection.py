@@ -1,4 +1,4 @@
-"""The connection to a cluster: one that is started here, or one that runs already."""
+"""The connection to a cluster: a new one on this machine, or a running one."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from ikos.randomness import RandomSource
 MAX_WORKERS = 1024
 
 START = 120
-"""Seconds for a worker to start, here, at first or in the place of one that was lost."""
+"""Seconds for a local worker to start, at first or in place of a lost one."""
 
 FIRST = 15
 """Seconds for a running scheduler to have a worker."""
 
 CLOSING = 30
-"""Seconds for all workers that were started here to end, before they are ended."""
+"""Seconds for all local workers to end before they are killed."""
 
 
 class Cluster:
-    """Workers of Dask that sums and graph experiments are run on.
+    """Dask workers that run sums and graph experiments.
 
     Parameters
     ----------
     workers : int, optional
-        Processes to start on this machine, with one thread each; by default one for each core.
+        Processes to start on this machine, with one thread each; by default one per core.
     scheduler : str, optional
         Address of a running scheduler instead, such as ``"tcp://10.0.0.1:8786"``. Its workers need
         the same version of ikos.
@@ -91,7 +91,7 @@ class Cluster:
 
     @property
     def executor(self) -> Executor:
-        """What `ikos.graphs` functions take as ``executor=``."""
+        """The ``executor=`` argument of `ikos.graphs` functions."""
         check_open(self.client)
         with connection():
             check_versions(self.client)
@@ -100,7 +100,7 @@ class Cluster:
     def add_up(
         self, clients: ShuffledSum[Any], x: Any, rng: RandomSource, progress: Progress | None
     ) -> tuple[list[int], int]:
-        """Return the sum modulo q of each coordinate, and how many users there were."""
+        """Return the sum modulo q of each coordinate, and the number of users."""
         check_open(self.client)
         return add_up(self.client, clients, x, rng, progress)
 
@@ -122,13 +122,13 @@ class Cluster:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Hold back Ctrl-C, which a terminal sends to all, from processes that start meanwhile."""
+    """Keep Ctrl-C, which a terminal sends to all, from processes that start meanwhile."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
     from multiprocessing import resource_tracker
 
-    # as it starts, which it does with the first process, it lets all signals through
+    # it unblocks all signals when it starts, with the first process
     resource_tracker.ensure_running()
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -143,13 +143,13 @@ def _local(opened: ExitStack, workers: int) -> Any:
     from distributed import LocalCluster
 
     class Local(LocalCluster):  # type: ignore[misc]
-        """Does not fail where it is told twice that a worker has gone."""
+        """Does not fail if it is told twice that a worker has gone."""
 
         def _update_worker_status(self, op: str, msg: Any) -> None:
-            with suppress(KeyError):  # which would keep it from closing
+            with suppress(KeyError):  # it would keep it from closing
                 super()._update_worker_status(op, msg)
 
-    # where another worker has not come in the place of a lost one by then, none ever does
+    # if no replacement of a lost worker has come by then, none ever does
     opened.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": START}))
     begun = time.monotonic()
     with interrupts_held():
@@ -159,10 +159,10 @@ def _local(opened: ExitStack, workers: int) -> Any:
                 threads_per_worker=1,
                 processes=True,
                 dashboard_address="127.0.0.1:0",  # None would be one port for every interface
-                silence_logs=logging.CRITICAL,  # a lost worker is no news: it is made up for
+                silence_logs=logging.CRITICAL,  # a lost worker is replaced
                 death_timeout=START,
             )
-        except Exception as error:  # of any kind, where what has started in part is ended
+        except Exception as error:  # of any kind; what has started in part is ended
             reason = _first_line(error)
             if time.monotonic() > begun + START:
                 reason = f"they have not started within {START} s"
@@ -175,7 +175,7 @@ def _local(opened: ExitStack, workers: int) -> Any:
 
 
 def _end(local: Any) -> None:
-    """End workers, by force those that do not respond."""
+    """End workers, by force if they do not respond."""
     processes = [worker.pid for worker in local.workers.values()]
     try:
         local.close(timeout=CLOSING)
@@ -202,14 +202,14 @@ def _client(place: Any) -> Any:
         await (await connect(place, timeout=ANSWER)).close()
 
     try:
-        if isinstance(place, str):  # first: a client that found no scheduler says so at its end
-            with ThreadPoolExecutor(1) as executor:  # the program may have a loop of its own here
+        if isinstance(place, str):  # first: a client reports a missing scheduler only at its end
+            with ThreadPoolExecutor(1) as executor:  # the program may run its own loop here
                 executor.submit(asyncio.run, look()).result()
         client = Client(place, timeout=ANSWER, set_as_default=False)
     except (OSError, ValueError, TypeError, ImportError) as error:
         raise ClusterError(f"no scheduler answers at {shown}: {_first_line(error)}") from None
     try:
-        # its own limit is one for workers, and none for the scheduler
+        # its own limit covers workers, not the scheduler
         client.sync(client.wait_for_workers, 1, timeout=FIRST, callback_timeout=FIRST + ANSWER)
     except TimeoutError:
         all_of_them = " that are not paused for lack of memory" if workers(client) else ""

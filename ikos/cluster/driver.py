@@ -1,7 +1,7 @@
 """A sum on a cluster: what runs on workers, and the driver that starts it.
 
-Clients of a block of users, the envelopes to a shuffler, and the shuffler with the analyzer's part
-of it are tasks. The driver starts them, and starts the shuffling anew until all shufflers had
+Tasks are the clients of a block of users, the envelopes to a shuffler, and the shuffler with its
+part of the analyzer. The driver starts them, and restarts the shuffling until all shufflers had
 messages of the same sharings.
 """
 
@@ -47,7 +47,7 @@ LONGEST = 1 << 26
 """Approximate limit on the messages of a shuffler's task: 512 MiB of uint64, held twice."""
 
 WORTHWHILE = 1 << 20
-"""Fewest messages of a task where a column is cut to keep all threads busy."""
+"""Fewest messages of a task when a column is cut to keep all threads busy."""
 
 ATTEMPTS = 8
 """How often the shuffling may begin."""
@@ -68,7 +68,7 @@ _KINDS = (ValueError, TypeError, ImportError, OSError, MemoryError, ArithmeticEr
 class Refusal:
     """What clients raised, and in which partition if the message does not say it.
 
-    It is a result and not an exception, which Dask would log with its arguments.
+    It is a result, not an exception, which Dask would log with its arguments.
     """
 
     kind: type[Exception]
@@ -77,7 +77,7 @@ class Refusal:
 
     @classmethod
     def of(cls, error: Exception, partition: int | None) -> Refusal:
-        """Return what an exception says, in a form that can be sent anywhere."""
+        """Return an exception's message in a form that can be sent anywhere."""
         for kind in _KINDS:
             if isinstance(error, kind):
                 return cls(kind, str(error) or type(error).__name__, partition)
@@ -105,7 +105,7 @@ class Checked:
 
 
 class Column(Sharing):
-    """A complete sharing of one coordinate of a block of users, of which any row can be drawn."""
+    """A complete sharing of one coordinate of a block of users; any row can be drawn."""
 
     def __init__(self, elements: NDArray[Any], scheme: SharingScheme, rng: RandomSource) -> None:
         super().__init__(elements, scheme.group, scheme.messages, rng)
@@ -125,16 +125,16 @@ class Column(Sharing):
         return out
 
     def __getstate__(self) -> dict[str, Any]:
-        # nothing is subtracted from the last row any more, so that it needs no lock
+        # nothing more is subtracted from the last row, so it needs no lock
         return {name: value for name, value in self.__dict__.items() if name != "_locks"}
 
 
 @dataclass(frozen=True, repr=False)
 class Sealed:
-    """What belongs to one sharing of the values of a block of users.
+    """Something that belongs to one sharing of a block's values.
 
-    The nonce tells it from every other sharing: it comes from the operating system, even
-    with a seeded source of randomness, so that no two runs have the same.
+    The nonce identifies the sharing: it comes from the operating system, even with a seeded source
+    of randomness, so that no two runs have the same.
     """
 
     number: int
@@ -153,7 +153,7 @@ class Block(Sealed):
 
 @dataclass(frozen=True, repr=False)
 class Seen(Sealed):
-    """Which sharing a block has, of how many users, and the sums of their clear shares."""
+    """A block's sharing, its number of users, and the sums of their clear shares."""
 
     users: int
     clear: list[int]
@@ -171,9 +171,9 @@ class Envelope(Sealed):
 
 @dataclass(frozen=True)
 class Released:
-    """What the analyzer makes of a shuffler's messages for a coordinate.
+    """The analyzer's result for a shuffler's messages of a coordinate.
 
-    Their sum modulo q, how many there are, and the digest of the sharings that they are of.
+    Their sum modulo q, their number, and the digest of their sharings.
     """
 
     coordinate: int
@@ -183,16 +183,16 @@ class Released:
 
 
 def _bytes(a: NDArray[Any]) -> int:
-    """Return the memory that messages take, by which the scheduler knows what is large."""
+    """Return the memory of messages, so that the scheduler knows what is large."""
     return a.nbytes + (a.size * sys.getsizeof(a[0]) if a.dtype == object and a.size else 0)
 
 
 @dataclass(frozen=True, repr=False)
 class BlockSharing:
-    """Where clients work: turns values into a `Block`.
+    """The clients' work: turns values into a `Block`.
 
     Rounding and noise draw from sources of ``encoding`` (`RandomSource.streams`), of which each
-    block has ``stride`` to itself, and the secrets from one of ``sharing``.
+    block has ``stride`` to itself, and the secrets from a source of ``sharing``.
     """
 
     clients: ShuffledSum[Any]
@@ -200,7 +200,7 @@ class BlockSharing:
     sharing: Callable[[int], RandomSource]
     stride: int
 
-    __name__ = "clients"  # what Dask names tasks by, where it would otherwise print all of this
+    __name__ = "clients"  # Dask's name of tasks, which would otherwise print all of this
 
     def __call__(self, given: Any, number: int) -> Block | Refusal:
         """Return a fresh sharing of values: checked ones, a part of a table, or a partition."""
@@ -215,7 +215,7 @@ class BlockSharing:
             source = self.sharing(number)
             made = [Column(np.concatenate(one), scheme, source) for one in zip(*found, strict=True)]
             return Block(number, os.urandom(NONCE_BYTES), made)
-        except Exception as error:  # to be raised by the driver, without a word in Dask's logs
+        except Exception as error:  # to be raised by the driver, not logged by Dask
             located = isinstance(given, Checked) or _is_part(given)
             return Refusal.of(error, None if located else number)
 
@@ -232,12 +232,12 @@ class BlockSharing:
 
 
 def _is_part(given: Any) -> bool:
-    """Whether it is a part of a table: it is read here, and names the file and row of a mistake."""
+    """Whether it is a part of a table: it is read here, and gives the file and row of a mistake."""
     return hasattr(given, "blocks") and hasattr(given, "rows")
 
 
 def described(block: Block | Refusal, *, clear: bool) -> Seen | Refusal:
-    """Return which sharing a block has, or why there is none; with its clear shares, or zeros."""
+    """Return which sharing a block has, with its clear shares or zeros, or why there is none."""
     if isinstance(block, Refusal):
         return block
     sums = [column.group.sum(column.last) if clear else 0 for column in block.columns]
@@ -249,7 +249,7 @@ def posted(
 ) -> tuple[Envelope | Refusal, ...]:
     """Return a block's envelopes for some pieces of one shuffler's output.
 
-    There may be none though there was a block: values can be bad when they are read again.
+    There may be none even if there was a block: values can be bad when they are read again.
     """
     if isinstance(block, Refusal):
         return (block,) * len(pieces)
@@ -278,7 +278,7 @@ def picked(envelopes: tuple[Envelope | Refusal, ...], place: int) -> tuple[Envel
 def mixed(
     received: Sequence[tuple[Envelope | Refusal]], group: Zq, coordinate: int
 ) -> Released | Refusal:
-    """Mix the messages of all envelopes and add them up; return why, if one is missing."""
+    """Mix the messages of all envelopes and add them up; if one is missing, return why."""
     envelopes = []
     for (envelope,) in received:
         if isinstance(envelope, Refusal):
@@ -296,7 +296,7 @@ def mixed(
 def block_tasks(
     client: Any, clients: ShuffledSum[Any], x: Any, rng: RandomSource, threads: int
 ) -> Generator[Any, None, None]:
-    """Yield a future of a `Block` for each block of users, as fast as they are asked for.
+    """Yield a future of a `Block` for each block of users, on demand.
 
     ``x`` is a Dask array or series, a column of tables, or what `SecureSum.run` takes.
     """
@@ -327,7 +327,7 @@ def _collection(client: Any, x: Any, endpoint: BlockSharing) -> Iterator[Any]:
     from dask.delayed import delayed
 
     dimensions = getattr(x, "ndim", None)
-    if not isinstance(dimensions, int):  # what is delayed has any attribute, delayed as well
+    if not isinstance(dimensions, int):  # a delayed object has any attribute, itself delayed
         raise TypeError(
             f"x must be a Dask array or a column of a data frame, got {type(x).__name__}"
         )
@@ -344,12 +344,12 @@ def _collection(client: Any, x: Any, endpoint: BlockSharing) -> Iterator[Any]:
 def columns(scheme: SharingScheme, users: int, threads: int) -> list[tuple[Partition, ...]]:
     """Return the pieces of all shufflers' output, in groups for which blocks are drawn again once.
 
-    A group has about as many messages as there are users; of a single shuffler, up to `LONGEST`.
+    A group has about as many messages as there are users; for a single shuffler, up to `LONGEST`.
     """
     shuffled, values = scheme.shuffled, scheme.group.q
     if not shuffled:
         return []
-    # no more than there are values: a range without any would be drawn for nothing
+    # at most as many as there are values: an empty range would be drawn for nothing
     most = -(-shuffled * users // max(users, LONGEST))
     groups = min(most, values) if scheme.single else shuffled
     size = -(-shuffled * users // groups)
@@ -367,7 +367,7 @@ def columns(scheme: SharingScheme, users: int, threads: int) -> list[tuple[Parti
 
 
 class _Reshared(Exception):  # noqa: N818
-    """Clients ran again in the middle: what came back belongs to different sharings."""
+    """Clients ran again in between: the results belong to different sharings."""
 
 
 class _Sum:
@@ -387,7 +387,7 @@ class _Sum:
             self.client.cancel(some, force=True)
 
     def read(self, tasks: Iterable[Any]) -> None:
-        """Let clients work, a bounded number of blocks at once; stop at the first mistake."""
+        """Run clients, a bounded number of blocks at once; stop at the first mistake."""
         under_way: deque[Any] = deque()
         for block in tasks:
             self.blocks.append(block)
@@ -396,7 +396,7 @@ class _Sum:
                 self._accepted([under_way.popleft()])
 
     def attempt(self) -> tuple[list[int], int]:
-        """Return the sum of each coordinate of the blocks as they are now, and how many users.
+        """Return the sum of each coordinate of the current blocks, and the number of users.
 
         Raises `_Reshared` if blocks were shared again in between.
         """
@@ -426,7 +426,7 @@ class _Sum:
         return [total % scheme.group.q for total in totals], users
 
     def _accepted(self, tasks: Iterable[Any]) -> list[Any]:
-        """Return what tasks found, or raise what the first of the clients raised."""
+        """Return the results of tasks, or raise what the first of the clients raised."""
         found = results(self.client, tasks)
         for one in found:
             if isinstance(one, Refusal):
@@ -434,7 +434,7 @@ class _Sum:
         return found
 
     def _released(self, groups: list[tuple[Partition, ...]]) -> Iterator[Released]:
-        """Yield what the analyzer makes of each piece, with a few columns under way at once."""
+        """Yield the analyzer's result for each piece, with a few columns under way at once."""
         if not groups:
             return
         todo = deque((c, pieces) for c in range(self.clients.dimension) for pieces in groups)
@@ -462,17 +462,17 @@ class _Sum:
 
 
 def _same(released: bytes, blocks: bytes) -> bool:
-    """Whether a shuffler's envelopes were all of the sharings that the blocks are."""
+    """Whether a shuffler's envelopes all belong to the sharings of the blocks."""
     return released == blocks
 
 
 def add_up(
     client: Any, clients: ShuffledSum[Any], x: Any, rng: RandomSource, progress: Progress | None
 ) -> tuple[list[int], int]:
-    """Run a secure summation on a cluster: return the sum of each coordinate and how many users.
+    """Run a secure summation on a cluster: return each coordinate's sum and the number of users.
 
-    The progress is the number of pieces of the shufflers' output that are done; it begins anew
-    where the shuffling does. However the sum ends, nothing of it stays on the cluster.
+    The progress counts the finished pieces of the shufflers' output; it restarts with the
+    shuffling. However the sum ends, nothing of it stays on the cluster.
     """
     with client.as_current(), connection():
         check_versions(client)

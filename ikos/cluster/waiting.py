@@ -1,4 +1,4 @@
-"""What is asked of a cluster, and waiting for it: as long as it takes, unless no worker is left."""
+"""Requests to a cluster, and waiting for it as long as it takes, unless no worker is left."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _T = TypeVar("_T")
 
 
 class ClusterError(RuntimeError):
-    """A cluster that cannot be reached, or did not get the work done; nothing was released."""
+    """A cluster that cannot be reached, or did not finish the work; nothing was released."""
 
 
 @contextmanager
 def connection() -> Iterator[None]:
-    """Say in one line that the connection was lost, or the workers, however Dask says it."""
+    """Report the loss of the connection or the workers in one line, however Dask reports it."""
     from distributed import KilledWorker
     from distributed.client import ClosedClientError
     from distributed.comm.core import CommClosedError
@@ -51,12 +51,12 @@ def connection() -> Iterator[None]:
 
 
 async def _workers(client: Any) -> dict[str, dict[str, Any]] | None:
-    """Return what the scheduler knows of each worker, by address; None if it does not answer."""
+    """Return the scheduler's data on each worker, by address; None if it does not answer."""
     if client.scheduler is None:  # the connection is closed
         return None
     try:
         known = await asyncio.wait_for(client.scheduler.identity(), ANSWER)
-    except OSError:  # also of what takes too long
+    except OSError:  # also if it takes too long
         return None
     found: dict[str, dict[str, Any]] = known["workers"]
     return found
@@ -69,15 +69,15 @@ def workers(client: Any) -> dict[str, dict[str, Any]] | None:
 
 
 def check_open(client: Any) -> None:
-    """Refuse a connection that was closed."""
+    """Refuse a closed connection."""
     if client.status in ("closing", "closed"):
         raise ClusterError("the connection to the cluster was closed")
 
 
 def check_versions(client: Any) -> None:
     """Refuse a cluster with a worker that has another version of ikos, or none."""
-    # by a function of the standard library: a worker without ikos could not read one of ours;
-    # workers that end meanwhile return other errors, and are passed over
+    # by a function of the standard library, as a worker without ikos could not read one of ours;
+    # workers that end meanwhile return other errors, and are skipped
     asked = {"on_error": "return", "callback_timeout": LIMIT}
     try:
         found = client.sync(client.run, pkgutil.resolve_name, "ikos:__version__", **asked)
@@ -95,7 +95,7 @@ def check_versions(client: Any) -> None:
 
 
 def threads(client: Any) -> int:
-    """Return how many threads the workers have, or refuse a cluster that has none."""
+    """Return the number of the workers' threads, or refuse a cluster that has none."""
     found = workers(client)
     if not found:
         raise ClusterError(
@@ -105,9 +105,9 @@ def threads(client: Any) -> int:
 
 
 class Watch:
-    """Looks at a cluster, and gives it up if for `LIMIT` seconds no worker is seen to run twice.
+    """Watches a cluster, and gives it up if for `LIMIT` seconds no worker is seen to run twice.
 
-    One look is not enough: where memory is short, workers start and are ended again and again.
+    One look is not enough: if memory is short, workers start and are killed again and again.
     """
 
     def __init__(self, client: Any) -> None:
@@ -140,7 +140,7 @@ class Watch:
         )
 
     async def over(self, work: Awaitable[_T]) -> _T:
-        """Return what comes of work, or give up with the workers."""
+        """Return the result of some work, or give up if the workers are gone."""
         under_way = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait([under_way], timeout=STEP))[0]:
@@ -156,7 +156,7 @@ def _started(client: Any, work: Coroutine[Any, Any, _T]) -> Future[_T]:
 
 
 def _finished(client: Any, work: Coroutine[Any, Any, _T]) -> _T:
-    """Return what comes of work on the client's event loop."""
+    """Return the result of work on the client's event loop."""
     under_way = _started(client, work)
     try:
         return under_way.result()
@@ -165,7 +165,7 @@ def _finished(client: Any, work: Coroutine[Any, Any, _T]) -> _T:
 
 
 def first_done(client: Any, futures: Collection[Any]) -> set[Any]:
-    """Return those of some tasks that are done, when there is one; it may have failed."""
+    """Return the finished ones of some tasks, once there is one; it may have failed."""
     from distributed.client import FIRST_COMPLETED, wait
 
     async def first() -> set[Any]:
@@ -177,7 +177,7 @@ def first_done(client: Any, futures: Collection[Any]) -> set[Any]:
 
 
 def results(client: Any, futures: Iterable[Any]) -> list[Any]:
-    """Return the results of tasks, in their order, when all of them are done.
+    """Return the results of tasks, in order, when all are done.
 
     Errors of tasks about their input or about workers (`ValueError`, `TypeError`,
     `distributed.KilledWorker`) are raised unchanged, others as a `ClusterError`.
@@ -200,7 +200,7 @@ async def _results(client: Any, tasks: list[Any], watch: Watch) -> list[Any]:
                 "a task failed on a worker, and nothing was released: "
                 f"{type(error).__name__}: {error}"
             ) from None
-    # a result that is lost before it is here is made again
+    # a result that is lost before it arrives is computed again
     found: list[Any] = await watch.over(client.gather(tasks))
     return found
 
@@ -230,7 +230,7 @@ class Calls(Executor):
             with self._client.as_current(), connection():
                 return (await _results(self._client, [task], self._watch))[0]
         finally:
-            task.release()  # which its worker forgets then
+            task.release()  # its worker then forgets it
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Accept no further calls; cancel those under way, or wait for them."""

@@ -1,8 +1,8 @@
 """The analyzer: collects clear shares, asks the shufflers for the rest, and releases one sum, once.
 
-Each step of a release is on disk before the next begins, and each can be repeated: an analyzer that
-was killed continues where it was. It uses complete reports only; with fewer than the guarantee
-needs it stops for good.
+Each step of a release is on disk before the next begins, and can be repeated, so a killed analyzer
+resumes where it stopped. It uses only complete reports; with fewer than the guarantee needs, it
+stops for good.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _STOPPED = "stopped"
 _RESULT = "result"
 _OVER = "over"
 _SHARES = ("report", "batch", "complete")
-_LISTS = 4  # of ids that are received at the same time
-_FRESH = 1.0  # seconds for which the states of shufflers are kept
+_LISTS = 4  # of ids received at the same time
+_FRESH = 1.0  # seconds for which shufflers' states are cached
 
 _T = TypeVar("_T")
 
@@ -74,17 +74,17 @@ class Analyzer(Endpoint):
         return super().state
 
     def result(self) -> Result | None:
-        """Return the result, once it was released."""
+        """Return the result, if it was released."""
         noted = self.fact(_RESULT)
         return None if noted is None else Result.model_validate_json(noted)
 
     @property
     def over(self) -> bool:
-        """Whether all is done: no share is on the disk any more."""
+        """Whether all is done: no share is left on disk."""
         return self.fact(_OVER) is not None
 
     def status(self) -> AnalyzerStatus:
-        """Return what the analyzer tells anyone."""
+        """Return the public status of the analyzer."""
         release = self._work.now
         messages = filter(None, (self.fact(_STOPPED), release.message))
         changed = {
@@ -100,7 +100,7 @@ class Analyzer(Endpoint):
         )
 
     def states(self) -> list[ShufflerStatus | str]:
-        """Return the status of each shuffler, or in words why there is none."""
+        """Return the status of each shuffler, or the reason why there is none."""
         if self._asking.acquire(blocking=False):  # one thread asks for all requests
             try:
                 if time.monotonic() - self._asked > _FRESH:
@@ -111,15 +111,15 @@ class Analyzer(Endpoint):
                 self._asking.release()
         return self._states
 
-    # Orders: done in a thread, again and again, also after a restart
+    # Orders, carried out in a thread; repeated until done, also after a restart
 
     def resume(self) -> None:
-        """Go on with what was ordered before the process ended."""
+        """Resume what was ordered before the process ended."""
         if not self.over and (self.fact(_ORDERED) is not None or self.closed_by_order):
             self._work.begin()
 
     def order_close(self) -> AnalyzerStatus:
-        """Close the task at all parties; return which do not answer: they are told again later."""
+        """Close the task at all parties; return any that do not answer, to be told later."""
         missing = None
         try:
             self.close_all()
@@ -131,7 +131,7 @@ class Analyzer(Endpoint):
         return self.status().model_copy(update={"missing": missing})
 
     def order_release(self) -> None:
-        """Begin a release, or go on with one; `status` tells how far it is."""
+        """Begin or resume a release; `status` tells its progress."""
         if not self.over:
             self.note(_ORDERED, "yes").result()
             self._work.begin()
@@ -153,7 +153,7 @@ class Analyzer(Endpoint):
     # The release
 
     def _ask(self, ask: Callable[[RemoteShuffler], _T], most: int = 32) -> Iterator[tuple[int, _T]]:
-        """Ask all shufflers, some at once; OSError at the end if one did not answer."""
+        """Ask all shufflers in parallel; OSError at the end if one did not answer."""
         missing = {}
         for party, found in in_parallel(lambda j: ask(self.columns[j - 1]), self._parties, most):
             if isinstance(found, OSError):
@@ -164,14 +164,14 @@ class Analyzer(Endpoint):
             raise OSError("; ".join(missing[party] for party in sorted(missing)))
 
     def close_all(self) -> None:
-        """Close the task here and at all shufflers; OSError if one was not told: do it again."""
+        """Close the task here and at all shufflers; OSError if one was not told: call again."""
         self.close()
         list(self._ask(lambda column: column.close()))
 
     def release(self, progress: Callable[[str], None] = lambda _: None) -> Result:
         """Return the result: the sum of complete reports, with its guarantee.
 
-        Stopped if nothing will ever be released; OSError if it must be done again.
+        Stopped if nothing will ever be released; OSError if it must be called again.
         """
         with self._releasing:
             if self.fact(_RESULT) is None and self.fact(_STOPPED) is None:
@@ -200,7 +200,7 @@ class Analyzer(Endpoint):
         return Stopped(self.note(_STOPPED, why).result())
 
     def _agree(self, progress: Callable[[str], None]) -> list[bytes]:
-        """Find the complete reports: their ids are at all parties."""
+        """Find the complete reports, whose ids are at all parties."""
         progress("asking the shufflers for their reports")
         complete = set(self.all_ids())
         for party, data in self._ask(lambda column: column.ids(), most=_LISTS):
@@ -241,7 +241,7 @@ class Analyzer(Endpoint):
         for party in missing:  # one by one: a batch may be a gigabyte
             progress(f"receiving the batch of shuffler {party}")
             data = self.columns[party - 1].batch(length)
-            if len(data) != length:  # cut on the way, perhaps: it still has all of them
+            if len(data) != length:  # perhaps cut off on the way: the shuffler still has all of it
                 raise OSError(
                     f"shuffler {party} released {len(data):,} bytes instead of {length:,}"
                 )
@@ -251,10 +251,10 @@ class Analyzer(Endpoint):
 
     def _sum(self, ids: list[bytes]) -> SumResult:
         group = Zq(self.task.modulus)
-        with closing(self.store.rows("batch")) as rows:  # rows that are read are not erased
+        with closing(self.store.rows("batch")) as rows:  # rows being read are not erased
             columns = [self._opened(party, data, group) for party, data in rows]
         complete, rows = set(ids), self.store.rows("report")
-        # each was read when it came
+        # each was verified when it came
         own = [hpke.read_clear(part, self.task) for number, _, part in rows if number in complete]
         return self.task.protocol.analyze(View((*columns, np.array(own, group.dtype)), None))
 
@@ -270,13 +270,13 @@ class Analyzer(Endpoint):
                 unopened += 1
         if unopened:
             raise self._stop(
-                f"of the envelopes of shuffler {party} {unopened:,} do not open, or are there "
-                "twice; nothing is released, and no one can tell whose they are"
+                f"{unopened:,} envelopes of shuffler {party} do not open or are duplicates; "
+                "nothing is released, and no one can tell whose they are"
             )
         return np.array(shares, group.dtype)
 
     def _conclude(self, result: SumResult) -> None:
-        """Note the result, and delete all shares, at once."""
+        """Record the result and delete all shares, in one transaction."""
         text = Result.of(result).model_dump_json()
 
         def work(writing: Writing) -> None:
@@ -286,7 +286,7 @@ class Analyzer(Endpoint):
         self.store.write(work).result()
 
     def _delete(self) -> None:
-        """Leave no share on any disk that still has one; OSError if it must be done again."""
+        """Delete all shares left on disk; OSError if it must be called again."""
         self.store.write(lambda writing: writing.clear(*_SHARES)).result()
         self.store.shrink()
         if self.fact(_RESULT) is None:
@@ -294,7 +294,7 @@ class Analyzer(Endpoint):
         self.note(_OVER, "yes").result()
 
     def end(self) -> None:
-        """End: try nothing more, and finish what is written."""
+        """End: start no new attempts, and finish pending writes."""
         self._work.end()
         super().end()
 
@@ -302,7 +302,7 @@ class Analyzer(Endpoint):
 def _told(answer: ShufflerStatus | OSError) -> ShufflerStatus | str:
     if isinstance(answer, OSError):
         unexpected = isinstance(answer, UnexpectedAnswer)
-        return "answers something else" if unexpected else "does not answer"
+        return "sent an unexpected answer" if unexpected else "does not answer"
     return answer
 
 
@@ -311,7 +311,7 @@ def _insert(party: int, data: bytes) -> Callable[[Writing], None]:
 
 
 def analyzer(config: AnalyzerConfig, client: httpx.Client) -> Analyzer:
-    """Return an analyzer that asks the shufflers over a connection, and goes on with its work."""
+    """Return an analyzer that asks the shufflers over a connection, and resumes its work."""
     pairs = enumerate(config.controls, 1)
     made = Analyzer(config, [RemoteShuffler(client, config.task, *pair) for pair in pairs])
     made.resume()
@@ -319,7 +319,7 @@ def analyzer(config: AnalyzerConfig, client: httpx.Client) -> Analyzer:
 
 
 def application(analyzers: Mapping[str, Analyzer], *, rate: float) -> Starlette:
-    """Return the ASGI application of the analyzer, for tasks by their names."""
+    """Return the ASGI application of the analyzer, for tasks by name."""
     service = Service(analyzers, rate)
 
     async def tasks(_: Request) -> Response:

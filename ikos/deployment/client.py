@@ -1,7 +1,7 @@
 """A client: makes one report for a task, and sends it until all parties have it.
 
-It never makes a second one: two sharings of one value would reveal more than one does, and noise
-that is drawn twice averages out.
+It never makes a second one: two sharings of a value would reveal more than one, and noise drawn
+twice averages out.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from ikos.results import at_least
 __all__ = ["Client", "Receipt", "Rejected", "Unsent", "submit_many"]
 
 SETTLE_SECONDS = 0.1
-"""From the call to the first message: longer than sampling takes, whose time reveals a little."""
+"""From the call to the first message: longer than sampling, whose time reveals a little."""
 
 _PAUSE = 0.2
 _LONGEST_PAUSE = 5.0
@@ -59,7 +59,7 @@ class Rejected(ValueError):  # noqa: N818
     party, name : str
         Which party, and the name of the problem: ``taskClosed``, ``reportRejected``, ...
     row : int or None
-        From `submit_many`: whose report, by its place among the secrets.
+        From `submit_many`: the index of the report's secret.
     """
 
     row: int | None = None
@@ -71,9 +71,9 @@ class Rejected(ValueError):  # noqa: N818
 
 
 class Unsent(OSError):  # noqa: N818
-    """Some parties do not have the report yet: submit again, and the same one is sent on.
+    """Some parties do not have the report yet: submit again to send the same one.
 
-    ``row`` is as for `Rejected`.
+    ``row`` is as in `Rejected`.
     """
 
     row: int | None = None
@@ -86,9 +86,9 @@ class Receipt:
     Attributes
     ----------
     parties : int
-        How many there are.
+        How many parties there are.
     again : bool
-        Whether an earlier call made the report, so that the value of this one was not used.
+        Whether an earlier call made the report, so that this call's value was not used.
     """
 
     parties: int
@@ -96,7 +96,7 @@ class Receipt:
 
 
 class _Outbox:
-    """Clients' reports: each is made once, kept, on disk or in this process, and then sent."""
+    """Clients' reports: each is made once, kept on disk or in this process, and then sent."""
 
     def __init__(self, task: Task, store: Path | str | None) -> None:
         self.task = task
@@ -108,7 +108,7 @@ class _Outbox:
         return secret in self._held if self._store is None else self._store.has(secret)
 
     def find(self, secret: bytes) -> ClientReport | None:
-        """Return the report of a client that began."""
+        """Return the report of a client that has one."""
         if self._store is not None:
             return self._store.of(secret)
         if os.getpid() != self._process:
@@ -116,7 +116,7 @@ class _Outbox:
         return self._held.get(secret)
 
     def keep(self, secret: bytes, made: ClientReport) -> ClientReport:
-        """Keep a report of which nothing was sent; return the one to send, the first of all."""
+        """Keep a report before it is sent; return the one to send, the first that was kept."""
         if self._store is None:
             return self._held.setdefault(secret, made)
         return self._store.add(secret, made) or made
@@ -132,7 +132,7 @@ class _Outbox:
         until: float,
         given_up: threading.Event = _NEVER,
     ) -> None:
-        """Send all parts, in a random order; a part that is there already is not counted twice."""
+        """Send all parts, in a random order; parties count a repeated part once."""
         parties = self.task.messages
         waiting, pause = random.SystemRandom().sample(range(parties), parties), _PAUSE
         while waiting:
@@ -152,7 +152,7 @@ class _Outbox:
                     f"{parties - len(waiting)} of {parties} parties have the report; submit again "
                     f"to go on with it: {why}"
                 )
-            if waiting:  # many clients that wait for one party do not come back at once
+            if waiting:  # many clients waiting for one party do not return at once
                 given_up.wait(min(left, pause * (0.5 + random.random())))
                 pause = min(2 * pause, _LONGEST_PAUSE)
         if self._store is not None:
@@ -165,20 +165,18 @@ class Client:
     Parameters
     ----------
     task : Task
-        The task.
     secret : bytes
         This client's 32 bytes.
     store : Path, optional
-        A folder for the report, made if it does not exist; the report is on disk before anything
-        of it is sent. A program that ended in the middle sends the same report when it is started
-        again. Other clients, other tasks and `submit_many` may use the same folder: reports are
-        found by secret and task. Without it, the object remembers: never make a second one for
-        the same client.
+        A folder for the report, made if it does not exist; the report is on disk before any of it
+        is sent. A program that was interrupted sends the same report when restarted. Other clients,
+        other tasks and `submit_many` may use the same folder: reports are found by secret and task.
+        Without it, only the object remembers: never make a second one for the same client.
     ca : Path, optional
         Authorities to trust in the parties' certificates, instead of the system's.
     max_epsilon, max_delta : float, optional
-        The least privacy to accept. The author of a task chooses what it promises: a program that
-        takes tasks from others must say what it agrees to.
+        The least privacy to accept. The author of a task chooses its guarantee: a program that
+        takes tasks from others must set what it agrees to.
 
     Raises
     ------
@@ -210,7 +208,7 @@ class Client:
         self._secret = secret
         self._outbox = _Outbox(task, store)
         self._ca = ca
-        self._making = threading.Lock()  # of threads that submit at once, one makes the report
+        self._making = threading.Lock()  # if threads submit at once, one makes the report
 
     @property
     def begun(self) -> bool:
@@ -225,8 +223,8 @@ class Client:
         value : float
             Within the task's bounds. Not used if a report was made before.
         patience : float
-            Seconds to go on for, where parties do not answer. Each is tried once in any case, for
-            five seconds at least.
+            Seconds to keep trying while parties do not answer. Each party is tried at least once,
+            for at least five seconds.
 
         Returns
         -------
@@ -237,7 +235,7 @@ class Client:
         TypeError, ValueError
             If the task does not allow the value; nothing was sent.
         Rejected
-            If a party refuses the report. A report that not all parties have is never released.
+            If a party refuses the report. A report that some party lacks is never released.
         Unsent
             If parties did not answer in time. Submit again.
         """
@@ -251,7 +249,7 @@ class Client:
                     made = ClientReport.make(self.task, check_value(self.task, value))
                     report = self._outbox.keep(self._secret, made)
                     again = report is not made
-            # the time of the first message says nothing about the time of sampling
+            # the time of the first message reveals nothing about the time of sampling
             time.sleep(max(0.0, begin + SETTLE_SECONDS - time.monotonic()))
             self._outbox.send(http, self._secret, report, begin + SETTLE_SECONDS + seconds)
         return Receipt(self.task.messages, again)
@@ -277,14 +275,14 @@ def check_value(task: Task, value: object) -> float:
     one[0] = value
     try:
         return float(task.protocol.checked(one)[0])
-    except (TypeError, ValueError) as error:  # which do not quote it
+    except (TypeError, ValueError) as error:  # these do not quote it
         raise type(error)(str(error).replace("x[0]", "value", 1)) from None
 
 
 def _check_promise(
     task: Task, max_epsilon: float | Fraction | None, max_delta: float | Fraction | None
 ) -> None:
-    """Refuse a task that promises less than its client agrees to."""
+    """Refuse a task whose guarantee is weaker than the client agrees to."""
     promised = {"epsilon": task.epsilon, "delta": Fraction(task.protocol.guarantee.delta)}
     for name, most in (("epsilon", max_epsilon), ("delta", max_delta)):
         if most is not None and number(f"max_{name}", most, low=0) < promised[name]:
@@ -302,7 +300,7 @@ def send_part(
     party: int,
     seconds: float = ANSWER_SECONDS,
 ) -> None:
-    """Send the part of one party, once."""
+    """Send one party's part, once."""
     part = report.parts[party]
     who = f"shuffler {party}" if party else "the analyzer"
     digest = base64.b64encode(hashlib.sha256(part).digest()).decode()
@@ -320,8 +318,8 @@ def send_part(
         seconds=seconds,
     )
     if response.status_code in (200, 201):
-        if response.content:  # a page that a proxy answers: nothing was kept
-            raise RemoteError(f"{who} answers something else")
+        if response.content:  # a page from a proxy: nothing was kept
+            raise RemoteError(f"{who} sent an unexpected answer")
         return
     name, detail = problem_of(response)
     if response.status_code in _AGAIN:
@@ -349,33 +347,31 @@ def submit_many(
     Parameters
     ----------
     task : Task
-        The task.
     secrets : sequence of bytes
-        One for each value, all different.
+        One per value, all different.
     values : (k,) array_like of float
         Within the task's bounds. Not used for clients whose report was made before.
     store : Path, optional
-        As for `Client`. The same call again goes on: it sends what was begun, unchanged, and
-        nothing that all parties have. Without it, clients whose report was begun when a call ends
-        early are lost.
+        As for `Client`. Repeating the call resumes it: it sends reports that were begun, unchanged,
+        and nothing that all parties have. Without it, reports begun are lost if a call ends early.
     connections : int
         How many clients send at once.
     ca, patience, max_epsilon, max_delta
         As for `Client`.
     progress : callable, optional
-        Called with the clients done, by an earlier call as well, and their number.
+        Called with the number of clients done, earlier calls included, and their total number.
 
     Returns
     -------
     int
-        How many clients' reports all parties have: all of them.
+        The number of clients whose report all parties have: all of them.
 
     Raises
     ------
     TypeError, ValueError
         If the task does not allow the values; nothing was sent.
     Rejected, Unsent
-        As for `Client.submit`, for the first client that meets it; ``row`` says which.
+        As for `Client.submit`, for the first client affected; ``row`` says which.
     """
     _check_promise(task, max_epsilon, max_delta)
     checked = task.protocol.checked(values)
@@ -415,7 +411,7 @@ def submit_many(
                     next(sent)
                 if progress is not None and done:
                     progress(done, len(secrets))
-        except BaseException:  # an interruption as well: the others are not waited for
+        except BaseException:  # also at an interruption: the others are not waited for
             given_up.set()
             executor.shutdown(wait=False, cancel_futures=True)
             raise

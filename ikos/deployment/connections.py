@@ -42,10 +42,10 @@ Waiting = dict[object, Callable[[], object]]
 
 
 class _Strict(h11.Connection):
-    """Refuses heads that a proxy might end elsewhere: the rest would seem another's request."""
+    """Refuses heads that a proxy might parse differently, so that requests could be confused."""
 
     def next_event(self) -> Any:
-        """Return what comes next; an error where it is ambiguous."""
+        """Return the next event; an error if it is ambiguous."""
         if self.their_state is h11.IDLE:
             data, _ = self.trailing_data
             end = data.find(b"\r\n\r\n")
@@ -53,16 +53,16 @@ class _Strict(h11.Connection):
                 raise h11.RemoteProtocolError("a line that is folded, or ends in LF alone")
         event = super().next_event()
         names = {name for name, _ in event.headers} if isinstance(event, h11.Request) else ()
-        if b"transfer-encoding" in names:  # chunks and trailers have such lines of their own
+        if b"transfer-encoding" in names:  # chunks and trailers have such lines too
             raise h11.RemoteProtocolError("Transfer-Encoding instead of Content-Length")
         return event
 
 
 class TimedProtocol(H11Protocol):
-    """A connection of uvicorn's with deadlines, and a limit of requests.
+    """A uvicorn connection with deadlines and a limit on requests.
 
     uvicorn ends a connection that stays idle after an answer was read, but waits forever for the
-    first request, the rest of one, or a reader. ``waiting`` has this connection while it waits.
+    first request, the rest of one, or a reader. ``waiting`` holds it while it waits.
     """
 
     def __init__(self, waiting: Waiting, *arguments: Any) -> None:
@@ -78,12 +78,12 @@ class TimedProtocol(H11Protocol):
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Go on to wait while the head is not whole."""
+        """Keep waiting while the head is incomplete."""
         super().data_received(data)
         self._wait()
 
     def handle_events(self) -> None:
-        """Count requests; the last one is answered as if the client had asked for an end."""
+        """Count requests; the last is answered as if the client had asked to close."""
         before = self.cycle
         super().handle_events()
         if self.cycle is not before:
@@ -112,12 +112,12 @@ class TimedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _wait(self) -> None:
-        """Set a deadline while it is the other end's turn."""
+        """Set a deadline while waiting for the other end."""
         # before the first request the cycle is None, whatever uvicorn's types say
         ours = not getattr(self.cycle, "response_complete", True)
         if ours and not self.flow.write_paused:
             self._stop_waiting()
-            if self.cycle.more_body:  # the service limits the time of that
+            if self.cycle.more_body:  # the service limits its time
                 self._waiting[self] = self.transport.abort
         elif self._deadline is None:
             seconds = WAIT_SECONDS + self.transport.get_write_buffer_size() / SLOWEST
@@ -134,9 +134,9 @@ class TimedProtocol(H11Protocol):
 class Door:
     """Accepts at most ``most`` connections; one more ends the one that has waited longest.
 
-    So idle connections make room for clients. asyncio's own servers accept without a limit, and
-    take 300 kB for each connection before the first byte of TLS. ``tls`` may be changed, for the
-    connections that follow.
+    Idle connections thus make room for clients. asyncio's own servers accept without a limit, and
+    take 300 kB for each connection before the first byte of TLS. ``tls`` may be changed, for
+    subsequent connections.
     """
 
     def __init__(
@@ -191,16 +191,16 @@ class Door:
                 wire.close()
                 continue
             wire.setblocking(False)
-            with contextlib.suppress(OSError):  # else answers wait to be acknowledged
+            with contextlib.suppress(OSError):  # otherwise answers wait to be acknowledged
                 wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             task = self._loop.create_task(self._admit(wire))
             self._arriving.add(task)
             task.add_done_callback(self._arrived)
-            # not at once: a task that was cancelled before it began would not close its socket
+            # not at once: a task cancelled before it began would not close its socket
             self._waiting[task] = partial(self._loop.call_soon, task.cancel)
 
     def _make_room(self) -> bool:
-        """End what has waited longest, if anything waits."""
+        """End the connection that has waited longest, if any waits."""
         if not self._waiting:
             return False
         self._waiting.pop(next(iter(self._waiting)))()

@@ -1,4 +1,4 @@
-"""What the shufflers and the analyzer share: a store, and one report for each token and id."""
+"""The common part of shufflers and analyzer: a store, and one report per token and id."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger("ikos.deployment")
 
 
 class Refused(Exception):  # noqa: N818
-    """A request that a party refuses: the problem's name, and words that tell nothing private."""
+    """A request that a party refuses: the problem's name, and words that reveal nothing private."""
 
     def __init__(self, name: str, words: str) -> None:
         super().__init__(words)
@@ -34,7 +34,7 @@ def now() -> datetime:
 
 
 def split_ids(data: bytes) -> list[bytes]:
-    """Return ids that come one after the other; ValueError if not in strictly increasing order."""
+    """Return concatenated ids; ValueError if they are not in strictly increasing order."""
     if len(data) % ID_BYTES:
         raise ValueError(f"ids must be {ID_BYTES} bytes each, got {len(data)} in all")
     ids = [data[start : start + ID_BYTES] for start in range(0, len(data), ID_BYTES)]
@@ -62,14 +62,14 @@ class Endpoint(ABC):
 
     @abstractmethod
     def status(self) -> Message:
-        """Return what it tells anyone."""
+        """Return its public status."""
 
     def log(self, words: str, level: int = logging.INFO) -> None:
-        """Log what became of the task, by its name: one server can have several."""
+        """Log an event of the task, by its name: one server can have several."""
         log.log(level, "task %s: %s", self.task.name, words)
 
     def _public(self) -> dict[str, Any]:
-        """Return the part of the status that all parties have."""
+        """Return the part of the status common to all parties."""
         return {
             "task": self.task.name,
             "party": self.config.party,
@@ -79,30 +79,30 @@ class Endpoint(ABC):
             "closes": self.task.closes.isoformat(),
         }
 
-    # Facts: single values that are on disk once they are set
+    # Facts: single values, on disk once they are set
 
     def fact(self, name: str) -> str | None:
-        """Return what was noted under a name."""
+        """Return the value noted under a name."""
         return self.store.facts.get(name)
 
     def note(self, name: str, value: str) -> Future[str]:
-        """Note a value, once and for all: the result is what was noted first."""
+        """Note a value permanently; the result is the first value noted."""
         return self.store.write(lambda writing: writing.note(name, value))
 
     # Collecting
 
     @property
     def closed(self) -> bool:
-        """Whether no more reports are accepted: by order, which is for good, or by the clock."""
+        """Whether no more reports are accepted: by order, which is final, or by the clock."""
         return self.closed_by_order or now() >= self.task.closes
 
     @property
     def closed_by_order(self) -> bool:
-        """Whether it was told to close, whatever the clock says."""
+        """Whether it was ordered to close, whatever the clock says."""
         return self.fact(_CLOSED) is not None
 
     def close(self) -> None:
-        """Accept no more reports, on disk when this returns."""
+        """Accept no more reports; this is on disk on return."""
         first = not self.closed_by_order
         self.note(_CLOSED, now().isoformat(timespec="seconds")).result()
         if first:
@@ -111,7 +111,7 @@ class Endpoint(ABC):
     def accept(self, number: bytes, token: bytes, part: bytes) -> Future[bool]:
         """Keep a client's part, once; the result, when it is on disk, is whether it is new.
 
-        It is not if the same part, id and token came before, even when the task is closed by now.
+        It is not new if the same part, id and token came before, even if the task is closed by now.
         Anything else under that id or token is Refused. After a StoreError nothing of it is kept.
         """
 
@@ -136,11 +136,11 @@ class Endpoint(ABC):
         return self.store.write(work)
 
     def all_ids(self) -> Iterator[bytes]:
-        """Yield all ids, in the order of their bytes; StoreError if one was damaged or lost."""
+        """Yield all ids, in byte order; StoreError if one was damaged or lost."""
         self.store.compare_indexes()  # tokens are looked up in one
         for number, *_ in self.store.rows("report"):
             yield number
 
     def end(self) -> None:
-        """End: finish what waits."""
+        """End: finish pending work."""
         self.store.close()

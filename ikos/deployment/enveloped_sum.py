@@ -1,14 +1,14 @@
 """The private sum of a task, whose analyzer sees one share of each client before any other.
 
-The analyzer says which of the complete reports are summed, after it has seen its own shares of
+The analyzer chooses which of the complete reports are summed after it has seen its own shares of
 them. So its shares hide nothing, unlike those of a sum whose users are fixed beforehand
-(`ikos.PrivateSum` with a clear share): the analyzer counts as one more shuffler that colludes.
+(`ikos.PrivateSum` with a clear share): the analyzer counts as one more colluding shuffler.
 
-This is enough. A choice can depend only on the columns of the analyzer and of the colluding
+This suffices. A choice can depend only on the columns of the analyzer and of the colluding
 shufflers. These are fewer than all columns, so they are uniform, and independent of the values, the
 noise and the honest shufflers' columns. Given them, the choice is fixed, and the honest columns
-share fixed differences from the noisy values: the bound without a clear share holds for any. The
-honest shufflers release nothing before all of them agree to one choice
+share fixed differences from the noisy values: the bound without a clear share holds for any choice.
+The honest shufflers release nothing before all of them agree to one choice
 (`ikos.deployment.shuffler`).
 """
 
@@ -30,14 +30,14 @@ _ENCRYPTED = (
 
 
 class EnvelopedSum(PrivateSum):
-    """A private sum whose analyzer may choose among the reports after it saw its own shares.
+    """A private sum whose analyzer may choose among the reports after seeing its own shares.
 
     Parameters
     ----------
     n, epsilon, delta, options
         As for `ikos.PrivateSum`, without ``shuffler`` and ``clear_share``.
     corrupt_shufflers : int
-        How many shufflers may collude with the analyzer, itself not counted.
+        How many shufflers may collude with the analyzer, not counting the analyzer.
 
     Examples
     --------
@@ -64,16 +64,16 @@ class EnvelopedSum(PrivateSum):
 
     @property
     def corrupt_shufflers(self) -> int:
-        """How many shufflers may collude with the analyzer, itself not counted."""
+        """How many shufflers may collude with the analyzer, not counting the analyzer."""
         return self.trust.corrupt_shufflers - 1
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What a proof takes for granted: who is honest and present."""
+        """What a proof assumes: who is honest and present."""
         return present(self.min_honest, self.n, adaptive=True), collusion(self.corrupt_shufflers)
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is guaranteed to each client."""
+        """The guarantee of each client."""
         found = super().guarantee
         return replace(found, conditions=(*found.conditions, _ENCRYPTED) if found.proved else ())

@@ -1,7 +1,7 @@
 """Envelopes: shares that clients encrypt to the analyzer, and shufflers pass on unread.
 
-HPKE in base mode (RFC 9180): X25519, HKDF-SHA256 and AES-128-GCM. The task and the column of an
-envelope are bound into its key: it opens for no other. All envelopes of a task have one size.
+HPKE in base mode (RFC 9180): X25519, HKDF-SHA256 and AES-128-GCM. An envelope's key is bound to its
+task and column: it opens for no other. All envelopes of a task have one size.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 
 
 class PrivateKey:
-    """The analyzer's key; printed without it.
+    """The analyzer's key; its printed form does not show it.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class PrivateKey:
         return self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
 
     def open(self, envelope: bytes, info: bytes) -> bytes:
-        """Return what is in an envelope; ValueError if it is not for this key and purpose."""
+        """Return the content of an envelope; ValueError if it is not for this key and purpose."""
         try:
             return bytes(_SUITE.decrypt(envelope, self._key, info))
         except (InvalidTag, ValueError):
@@ -77,12 +77,12 @@ def size(task: Task) -> int:
 
 
 def clear_part(share: int, task: Task) -> bytes:
-    """Return a share as bytes: big endian, of one length."""
+    """Return a share as big-endian bytes of constant length."""
     return integer("share", share, low=0, high=task.modulus - 1).to_bytes(task.share_bytes, "big")
 
 
 def read_clear(part: bytes, task: Task) -> int:
-    """Return the share that bytes stand for; ValueError if they stand for none."""
+    """Return the share encoded by bytes; ValueError if they encode none."""
     share = int.from_bytes(part, "big")
     if len(part) != task.share_bytes or share >= task.modulus:
         raise ValueError("a share must be an element of the group")

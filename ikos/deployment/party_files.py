@@ -1,13 +1,13 @@
-"""A party's folder: the task, and what this party alone knows.
+"""A party's folder: the task, and this party's secrets.
 
-``task.json`` is the same everywhere and public. Next to it are, readable by their owner alone,
+``task.json`` is the same everywhere and public. Next to it, readable by their owner alone, are
 
-- at a shuffler: ``seat.json`` (which party it is, and the digest of the secret that may command
-  it) and ``tokens`` (digests of the tokens that it accepts);
+- at a shuffler: ``seat.json`` (which party it is, and the digest of the secret that may command it)
+  and ``tokens`` (digests of the tokens that it accepts);
 - at the analyzer: the same, ``private-key``, and ``controls.json``, the secrets that command the
   shufflers;
 - at the operator: ``control``, the secret that commands the analyzer;
-- at the clients: ``tokens.txt``, a secret per line, to be given out one by one.
+- at the clients: ``tokens.txt``, one secret per line, to be handed out one by one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LOCK = "lock.sqlite3"
 
 
 def write_new(path: Path, data: bytes, *, public: bool = False) -> None:
-    """Write a new file, on disk when this returns, readable by its owner alone unless public."""
+    """Write a new file, on disk on return, readable by its owner alone unless public."""
     mode = 0o644 if public else 0o600
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(data)
@@ -53,10 +53,10 @@ def write_new(path: Path, data: bytes, *, public: bool = False) -> None:
 
 
 def owner_alone(path: Path) -> None:
-    """Refuse, with a ValueError, a file of secrets that other users may read or write."""
+    """Raise ValueError for a file of secrets that other users may read or write."""
     try:
         mode = path.stat().st_mode
-    except OSError:  # reading it says so
+    except OSError:  # reading it reports this
         return
     if os.name == "posix" and stat.S_ISREG(mode) and mode & 0o077:
         raise ValueError(
@@ -66,7 +66,7 @@ def owner_alone(path: Path) -> None:
 
 
 def reason(error: OSError, otherwise: str = "an error") -> str:
-    """Return the system's words for an error, to go on after a colon."""
+    """Return the system's words for an error, to follow a colon."""
     return (error.strerror or otherwise).lower()
 
 
@@ -96,7 +96,7 @@ def read_task(folder: Path) -> Task:
 
 
 def _secrets(path: Path, what: str, most: int | None = LONGEST) -> list[bytes]:
-    """Return the secrets that a file of its owner's holds, one in each line; quote none of it."""
+    """Return the secrets in a file of its owner's, one per line; quote none of it."""
     owner_alone(path)
     found = []
     for line, text in enumerate(_read(path, what, most).splitlines(), 1):
@@ -115,7 +115,7 @@ def _secret(path: Path, what: str) -> bytes:
 
 
 def read_secret(path: Path) -> bytes:
-    """Return the secret that a file holds.
+    """Return the secret in a file.
 
     Raises
     ------
@@ -140,7 +140,7 @@ class _ConfigFile(BaseModel):
 
 @dataclass(frozen=True, repr=False)
 class PartyConfig:
-    """What a party knows; it is number 0 for the analyzer, j for shuffler j.
+    """What a party knows; the analyzer is party 0, shuffler j is party j.
 
     ``control`` is the SHA-256 of the secret that may command it.
     """
@@ -153,7 +153,7 @@ class PartyConfig:
 
     @classmethod
     def read(cls, folder: Path) -> PartyConfig:
-        """Return what a folder holds; ValueError if it is no party's."""
+        """Return the configuration in a folder; ValueError if it is not a party's."""
         task = read_task(folder)
         refused = ValueError(f"{str(folder)!r} must be a party's folder for its task")
         try:
@@ -167,16 +167,16 @@ class PartyConfig:
 
     @property
     def store(self) -> Path:
-        """Where this party keeps what it accepted."""
+        """Path of this party's store."""
         return self.folder / STORE
 
     @property
     def part_bytes(self) -> int:
-        """Bytes of what each client sends to this party."""
+        """Number of bytes that each client sends to this party."""
         return size(self.task) if self.party else self.task.share_bytes
 
     def commanded_by(self, secret: bytes) -> bool:
-        """Whether a secret may command this party; takes the same time for all."""
+        """Whether a secret may command this party, in constant time."""
         return hmac.compare_digest(tokens.digest(secret), self.control)
 
     def __repr__(self) -> str:
@@ -192,7 +192,7 @@ class AnalyzerConfig(PartyConfig):
 
     @classmethod
     def read(cls, folder: Path) -> AnalyzerConfig:
-        """Return what the analyzer's folder holds; ValueError if it is another's."""
+        """Return the configuration in the analyzer's folder; ValueError if it is another's."""
         config = PartyConfig.read(folder)
         if config.party != 0:
             raise ValueError(
@@ -215,23 +215,23 @@ class AnalyzerConfig(PartyConfig):
 
 @dataclass(frozen=True, repr=False)
 class Operator:
-    """Who may close a task and release its result."""
+    """The person who may close a task and release its result."""
 
     task: Task
     control: bytes
 
     @classmethod
     def read(cls, folder: Path) -> Operator:
-        """Return what the operator's folder holds; ValueError if it is another's."""
+        """Return the configuration in the operator's folder; ValueError if it is another's."""
         return cls(read_task(folder), _secret(folder / CONTROL, "the operator's secret"))
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a party's folder, until the process ends, for one process: its store has one writer.
+    """Lock a party's folder for this process until it ends: its store has one writer.
 
-    The lock is SQLite's, on an empty database of its own: it works wherever the store does.
-    ValueError if another process holds it, or it cannot be had.
+    The lock is SQLite's, on its own empty database: it works wherever the store does. ValueError if
+    another process holds it, or it cannot be acquired.
     """
     path = folder / LOCK
     with contextlib.ExitStack() as held:
@@ -253,7 +253,7 @@ def write_party_files(task: Task, key: PrivateKey, output: Path) -> dict[str, st
     Parameters
     ----------
     task : Task
-        The task. A secret is made for each of its clients.
+        A secret is made for each of its clients.
     key : PrivateKey
         The analyzer's.
     output : Path

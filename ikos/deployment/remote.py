@@ -1,4 +1,4 @@
-"""Other parties over HTTP, with timeouts; every failure is an OSError, to be tried again."""
+"""Other parties over HTTP, with timeouts; every failure is an OSError, to be retried."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 60.0
 CLOSE_SECONDS = 120.0  # the analyzer asks all shufflers before it answers
 PEER_SECONDS = 20.0  # less than the analyzer waits for a shuffler that waits for a peer
-STATUS_SECONDS = 2.0  # of a shuffler, for the page
-_ANSWER = 1 << 16  # bytes of an answer that is no batch and no list of ids, at most
+STATUS_SECONDS = 2.0  # for a shuffler, for the page
+_ANSWER = 1 << 16  # most bytes of an answer that is neither a batch nor a list of ids
 
 _PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
@@ -47,11 +47,11 @@ class UnexpectedAnswer(RemoteError):  # noqa: N818
 
 
 class Untrusted(RemoteError):  # noqa: N818
-    """A party whose certificate is not verified; asking again at once would not help."""
+    """A party whose certificate is not verified; an immediate retry would not help."""
 
 
 def connect(ca: Path | None = None) -> httpx.Client:
-    """Return a client with timeouts, which trusts the system's authorities or those of a file.
+    """Return a client with timeouts that trusts the system's authorities or those in a file.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def connect(ca: Path | None = None) -> httpx.Client:
     """
     try:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))
-    except OSError as error:  # of ssl as well
+    except OSError as error:  # including errors of ssl
         why = "it holds none" if isinstance(error, ssl.SSLError) else reason(error)
         raise ValueError(f"ca must be a PEM file of authorities, got {str(ca)!r}: {why}") from None
     client = httpx.Client(
@@ -70,7 +70,7 @@ def connect(ca: Path | None = None) -> httpx.Client:
         headers={"Accept-Encoding": "identity"},
         trust_env=False,
     )
-    # nothing that one party says goes to another, as cookies would
+    # nothing from one party is passed to another, as cookies would be
     client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
     return client
 
@@ -97,11 +97,11 @@ def exchange(
             ) as response,
         ):
             read = bytearray()
-            for piece in response.iter_raw():  # as it comes: a little could unpack to very much
+            for piece in response.iter_raw():  # raw: a few bytes could decompress to very many
                 read += piece
                 if len(read) > max(limit, _ANSWER):
                     if response.is_success:
-                        raise UnexpectedAnswer(f"{who} answers too much")
+                        raise UnexpectedAnswer(f"{who} sent too long an answer")
                     break
             kind = {"Content-Type": response.headers.get("Content-Type", "")}
             return httpx.Response(response.status_code, headers=kind, content=bytes(read))
@@ -110,16 +110,16 @@ def exchange(
 
 
 def _failure(who: str, error: httpx.HTTPError) -> RemoteError:
-    """Return what a connection that failed means, in words for people."""
+    """Return the error for a failed connection, in words for people."""
     found: BaseException | None = error
     while found is not None and not isinstance(found, OSError):
-        found = found.__cause__ or found.__context__  # the error of the system below
+        found = found.__cause__ or found.__context__  # the underlying error of the system
     if isinstance(found, ssl.SSLCertVerificationError):
         why = found.verify_message.rstrip(".")
         return Untrusted(f"{who}: its certificate cannot be verified (see --ca): {why}")
     words = "the connection broke"
     if isinstance(found, ssl.SSLError):
-        words = "it speaks no TLS that is understood"
+        words = "its TLS is not understood"
     elif isinstance(found, socket.gaierror):
         words = "no such host"
     elif isinstance(error, httpx.TimeoutException):
@@ -130,7 +130,7 @@ def _failure(who: str, error: httpx.HTTPError) -> RemoteError:
 
 
 def problem_of(response: httpx.Response) -> tuple[str, str]:
-    """Return the name of the problem that a party answers, and its words; both may be made up."""
+    """Return the problem's name and words in a party's answer; both may be made up."""
     try:
         found = Problem.model_validate_json(response.content)
     except ValidationError:
@@ -140,11 +140,11 @@ def problem_of(response: httpx.Response) -> tuple[str, str]:
 
 
 def _read(kind: type[_T], response: httpx.Response, who: str) -> _T:
-    """Return the message that a party answers."""
+    """Return the message in a party's answer."""
     try:
         return kind.model_validate_json(response.content)
     except ValidationError:
-        raise UnexpectedAnswer(f"{who} answers something else") from None
+        raise UnexpectedAnswer(f"{who} sent an unexpected answer") from None
 
 
 class _RemoteParty:
@@ -165,7 +165,7 @@ class _RemoteParty:
     def _ask(
         self, method: str, path: str = "", *, absent: bool = False, **how: Any
     ) -> httpx.Response:
-        """Return the answer of a party that does what it is told; ``absent``: or has nothing."""
+        """Return the answer to a command; ``absent`` allows 404."""
         response = exchange(
             self._client, method, self._place + path, self._who, headers=self._headers, **how
         )
@@ -175,19 +175,19 @@ class _RemoteParty:
         return response
 
     def _status(self, kind: type[_S], method: str = "GET", path: str = "", **how: Any) -> _S:
-        """Return the status that a party answers, if it is its own and can be true."""
+        """Return the status that a party answers, if it belongs to it and is plausible."""
         found = _read(kind, self._ask(method, path, **how), self._who)
         mine = (found.task, found.party) == (self._task.name, self._party)
         if not mine or found.reports > self._task.users:
-            raise UnexpectedAnswer(f"{self._who} answers something else")
+            raise UnexpectedAnswer(f"{self._who} sent an unexpected answer")
         return found
 
 
 class RemoteShuffler(_RemoteParty):
-    """One shuffler of a task, as the analyzer calls it, which has the control, and its peers."""
+    """One shuffler of a task, for the analyzer, which has its control, and for its peers."""
 
     def status(self) -> ShufflerStatus:
-        """Return what the shuffler tells anyone, if it answers at once."""
+        """Return the shuffler's public status, if it answers at once."""
         return self._status(ShufflerStatus, seconds=STATUS_SECONDS)
 
     def agreement(self) -> str | None:
@@ -216,22 +216,21 @@ class RemoteShuffler(_RemoteParty):
         self._ask("DELETE", "/batch")
 
     def _bytes(self, path: str, limit: int) -> bytes:
-        """Return bytes; a page that a proxy answers instead is an error."""
+        """Return bytes; a page from a proxy instead is an error."""
         response = self._ask("GET", path, limit=limit)
         if response.headers["Content-Type"] != "application/octet-stream":
-            raise UnexpectedAnswer(f"{self._who} answers something else")
+            raise UnexpectedAnswer(f"{self._who} sent an unexpected answer")
         return response.content
 
 
 class RemoteAnalyzer(_RemoteParty):
-    """The analyzer of a task, as its operator and others call it.
+    """The analyzer of a task, as called by its operator and others.
 
     Parameters
     ----------
     client : httpx.Client
-        The connection, `connect`.
+        The connection, from `connect`.
     task : Task
-        The task.
     control : bytes, optional
         The secret that commands it; the status needs none.
     """
@@ -240,15 +239,15 @@ class RemoteAnalyzer(_RemoteParty):
         super().__init__(client, task, 0, control)
 
     def status(self) -> AnalyzerStatus:
-        """Return what the analyzer tells anyone."""
+        """Return the analyzer's public status."""
         return self._status(AnalyzerStatus)
 
     def close(self) -> AnalyzerStatus:
-        """Close the task; ``missing`` of the status has the shufflers that do not know it yet."""
+        """Close the task; ``missing`` in the status lists the shufflers that do not know it yet."""
         return self._status(AnalyzerStatus, "POST", "/close", seconds=CLOSE_SECONDS)
 
     def release(self) -> AnalyzerStatus:
-        """Order the release of the result; the status tells how far it is."""
+        """Order the release of the result; the status tells its progress."""
         return self._status(AnalyzerStatus, "POST", "/release")
 
     def finish(
@@ -259,14 +258,14 @@ class RemoteAnalyzer(_RemoteParty):
         Parameters
         ----------
         seconds : float
-            How long to follow it; it goes on at the analyzer.
+            How long to follow it; it continues at the analyzer.
         say : callable, optional
-            Called with each step, and with what hinders it, in words for people.
+            Called with each step, and with any obstacle, in words for people.
 
         Returns
         -------
         AnalyzerStatus
-            Of a task that is ``released``, or ``stopped`` for good.
+            The status of a task that is ``released``, or ``stopped`` for good.
 
         Raises
         ------
@@ -275,7 +274,7 @@ class RemoteAnalyzer(_RemoteParty):
             still collecting and has too few reports, so that a release would stop it for good.
         """
         found, task, until = self.status(), self._task, time.monotonic() + seconds
-        # no more reports can be complete than are at the analyzer
+        # at most as many reports can be complete as the analyzer has
         if found.state == "collecting" and found.reports < task.min_reports:
             rest = max(timedelta(), task.closes - datetime.now(UTC).replace(microsecond=0))
             raise RemoteError(
@@ -284,7 +283,7 @@ class RemoteAnalyzer(_RemoteParty):
                 f"for good. It closes in {rest}; to end it nevertheless, close it first"
             )
         pause, hindered, said = _PAUSE, "", set[str]()
-        found = self.release()  # once: the analyzer tries again by itself, ever more slowly
+        found = self.release()  # once: the analyzer retries by itself, with growing pauses
         while found.state not in ("released", "stopped"):
             now = found.release
             words = printable(now.message or now.step or "beginning")

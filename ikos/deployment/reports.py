@@ -48,7 +48,7 @@ class ClientReport:
     Attributes
     ----------
     id : bytes
-        Random, and the same at all parties: it tells which reports are complete.
+        Random, and the same at all parties, to find the complete reports.
     parts : tuple of bytes
         The clear share for the analyzer, then the envelope for each shuffler.
     """
@@ -63,7 +63,6 @@ class ClientReport:
         Parameters
         ----------
         task : Task
-            The task.
         value : float
             Within the task's bounds.
         rng : RandomSource, optional
@@ -80,9 +79,9 @@ class ClientReport:
     def make_many(
         cls, task: Task, values: ArrayLike, rng: RandomSource | None = None
     ) -> Iterator[ClientReport]:
-        """Yield the reports of many clients, to try things out on one machine.
+        """Yield the reports of many clients, for trials on one machine.
 
-        As `make` for each value; the shares of all are drawn together, which is faster.
+        Like `make` for each value; all shares are drawn together, which is faster.
         """
         source, protocol = secure(rng), task.protocol
         elements = protocol.encoded(protocol.checked(values), source.streams()(0))
@@ -98,7 +97,7 @@ class ClientReport:
 
     @property
     def _digest(self) -> str:
-        """SHA-256: it finds a damaged file, whose parts would count twice under another id."""
+        """SHA-256, to detect a damaged file, whose parts would count twice under another id."""
         return hashlib.sha256(b"".join((self.id, *self.parts))).hexdigest()
 
     def to_json(self, task: Task) -> str:
@@ -127,17 +126,17 @@ class ClientReport:
 
 
 class ReportStore:
-    """A folder with the reports of clients of a task, a file for each.
+    """A folder with the reports of a task's clients, one file each.
 
     So that no client ever makes a second report, a program that sends for a client looks here
-    first. A file stays when its report was sent: were it gone, another program could make a second
+    first. A file stays after its report was sent: otherwise another program could make a second
     one. Its name is derived from the client's secret and the task, and reveals nothing of the
     secret. The folder is made with the first report, and may hold reports of other tasks. All
-    methods raise ValueError where it cannot be read or written, or holds something else.
+    methods raise ValueError if it cannot be read or written, or holds something else.
     """
 
     def __init__(self, path: Path | str, task: Task) -> None:
-        if path == "":  # a variable that is not set rather than the current folder
+        if path == "":  # probably an unset variable, not the current folder
             raise ValueError("store must name a folder, got ''")
         self._path = Path(path).absolute()
         self._task = task
@@ -166,7 +165,7 @@ class ReportStore:
             _write(self._place(secret, "sent"), "")
 
     def of(self, secret: bytes) -> ClientReport | None:
-        """Return a client's report, on disk when this returns; None if none was begun."""
+        """Return a client's report, on disk on return; None if none was begun."""
         place = self._place(secret, "json")
         with self._refused():
             try:
@@ -184,9 +183,9 @@ class ReportStore:
             raise ValueError(f"store must hold reports, got {str(place)!r}: {error}") from None
 
     def add(self, secret: bytes, made: ClientReport) -> ClientReport | None:
-        """Keep a client's report, of which nothing was sent; it is on disk when this returns.
+        """Keep a client's report before any of it is sent; it is on disk on return.
 
-        If another program was faster, its report is returned, which is the one to be sent.
+        If another program was faster, its report is returned, and is the one to be sent.
         """
         place = self._place(secret, "json")
         with self._refused():
@@ -195,7 +194,7 @@ class ReportStore:
                 self._sync()
                 return None
         found = self.of(secret)
-        if found is None:  # a link to nowhere, or gone again: a new one would be a second one
+        if found is None:  # a dangling link, or deleted: a new report would be a second one
             raise ValueError(f"store must have files that stay, got {str(place)!r}")
         return found
 
@@ -208,7 +207,7 @@ class ReportStore:
 
     @contextmanager
     def _refused(self) -> Iterator[None]:
-        """Refuse a store where the system fails."""
+        """Refuse a store if the system fails."""
         try:
             yield
         except OSError as error:
@@ -219,11 +218,11 @@ class ReportStore:
 
 
 def _write(path: Path, text: str) -> bool:
-    """Write a whole file that was not there, and its content to disk; False if it was there."""
+    """Write a whole new file, with its content to disk; False if it existed."""
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         write_new(part, text.encode())
-        os.link(part, path)  # which replaces nothing, unlike a renaming
+        os.link(part, path)  # unlike renaming, this replaces nothing
     except FileExistsError:
         return False
     finally:
@@ -233,7 +232,7 @@ def _write(path: Path, text: str) -> bool:
 
 
 def _sync(folder: Path) -> None:
-    """Put the names in a folder on disk, where a system can."""
+    """Put the names in a folder on disk, if the system can."""
     try:
         number = os.open(folder, os.O_RDONLY)
     except PermissionError:  # folders cannot be opened on Windows

@@ -1,4 +1,4 @@
-"""Parties that are asked in parallel, and work that is tried again with growing pauses."""
+"""Asking parties in parallel, and retrying work with growing pauses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 def in_parallel(
     ask: Callable[[int], _T], parties: Sequence[int], most: int = 32
 ) -> Iterator[tuple[int, _T | OSError]]:
-    """Yield the answer of each party as it comes, or the OSError that asking it raised."""
+    """Yield the answer of each party as it comes, or the OSError from asking it."""
     answers: queue.SimpleQueue[tuple[int, Future[_T]]] = queue.SimpleQueue()
     free = threading.Semaphore(most)
 
@@ -36,7 +36,7 @@ def in_parallel(
         answers.put((party, answer))
 
     for party in parties:
-        # daemons, unlike those of an executor: a program that is told to end waits for no party
+        # daemons, unlike an executor's threads: a program told to end waits for no party
         threading.Thread(target=work, args=(party,), name="asking", daemon=True).start()
     for _ in parties:
         party, answer = answers.get()
@@ -45,10 +45,10 @@ def in_parallel(
 
 
 class Retrier:
-    """Some work, done in a thread of its own.
+    """Work done in its own thread.
 
-    ``work`` does what is left to do, and may be called again at any time. It is given a function
-    to call with each step. An OSError hinders it for now; any other exception ends it.
+    ``work`` does what is left to do, and may be called again at any time. It gets a function to
+    call with each step. After an OSError it is retried; any other exception ends it.
     """
 
     def __init__(self, name: str, work: Callable[[Callable[[str], None]], None]) -> None:
@@ -56,19 +56,19 @@ class Retrier:
         self._work = work
         self._changed = threading.Condition()
         self._wanted = self._ended = self._started = False
-        # how far it is, and when it is tried again: one object, as it is read without the lock
+        # progress and next attempt in one object, as it is read without the lock
         self._state: tuple[ReleaseState, float | None] = (ReleaseState(), None)
         self._logged: str | None = None
 
     @property
     def now(self) -> ReleaseState:
-        """How far it is."""
+        """Its progress."""
         now, until = self._state
         again = None if until is None else max(0, round(until - time.monotonic()))
         return now.model_copy(update={"again": again})
 
     def begin(self) -> None:
-        """Begin, or try again at once; work under way is repeated after it."""
+        """Begin, or retry at once; work under way is repeated after it."""
         with self._changed:
             self._wanted = True
             self._changed.notify()
@@ -76,11 +76,11 @@ class Retrier:
                 self._state = ReleaseState(running=True), None
             if not self._started and not self._ended:
                 self._started = True
-                # a daemon: the work can be left at any point and done again
+                # a daemon: the work can be left at any point and repeated
                 threading.Thread(target=self._run, name=self._name, daemon=True).start()
 
     def end(self) -> None:
-        """Try no more; work under way is not waited for."""
+        """Start no more attempts; work under way is not waited for."""
         with self._changed:
             self._ended = True
             self._changed.notify()
@@ -97,7 +97,7 @@ class Retrier:
             message, again = self._try()
             pause = min(2 * pause if pause else FIRST_PAUSE, LONGEST_PAUSE) if again else None
             with self._changed:
-                if not self._wanted:  # else it was begun again meanwhile
+                if not self._wanted:  # otherwise it was begun again meanwhile
                     until = None if pause is None else time.monotonic() + pause
                     self._state = ReleaseState(message=message), until
 
@@ -105,7 +105,7 @@ class Retrier:
         self._state = ReleaseState(running=True, step=step), None
 
     def _try(self) -> tuple[str | None, bool]:
-        """Return what hindered the work, if anything, and whether to try again."""
+        """Return what hindered the work, if anything, and whether to retry."""
         try:
             self._work(self._step)
         except OSError as error:

@@ -42,9 +42,9 @@ from ikos.deployment.wire import in_one_line
 __all__ = ["serve_analyzer", "serve_shuffler"]
 
 RATE = 5000.0
-"""Reports a second at most, by default."""
+"""Default limit on reports per second."""
 
-CONNECTIONS = 800  # with the store's files, fewer than the 1,024 that many systems allow
+CONNECTIONS = 800  # with the store's files, below the 1,024 that many systems allow
 IDLE_SECONDS = 20
 STOP_SECONDS = 20
 BACKLOG = 1024
@@ -55,10 +55,10 @@ _ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 class Listening:
     """Where and how a server listens.
 
-    ``host`` and ``port`` are by default those of the party's address in its tasks, if that is on
+    By default, ``host`` and ``port`` are those of the party's address in its tasks, if that is on
     loopback. Without ``certificate`` and ``private_key`` (PEM files) the host must be on loopback.
-    Port 0 is any free one. ``ca``: authorities to trust instead of the system's; ``rate``: reports
-    a second at most.
+    Port 0 is any free one. ``ca`` holds authorities to trust instead of the system's; ``rate``
+    limits reports per second.
     """
 
     host: Annotated[str | None, Field(min_length=1)] = None
@@ -80,7 +80,7 @@ class Listening:
 
     @classmethod
     def read(cls, path: Path | None, given: Mapping[str, Any]) -> Listening:
-        """Return the settings of a TOML file and those given, which win; errors name the part."""
+        """Return a TOML file's settings, overridden by those given; errors name the setting."""
         found = {} if path is None else _toml(path)
         try:
             return cls(**{**found, **given})
@@ -90,12 +90,12 @@ class Listening:
             raise ValueError(f"{str(path)!r}: {line}" if known else line) from None
 
     def tls(self) -> ssl.SSLContext | None:
-        """Return how to use TLS, from the files as they are now; ValueError if they are no pair."""
+        """Return a TLS context from the current files; ValueError if they do not match."""
         if self.certificate is None or self.private_key is None:
             return None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
-            # a server that starts by itself is not asked for a password
+            # a server that starts by itself cannot ask for a password
             context.load_cert_chain(self.certificate, self.private_key, password=lambda: b"")
         except OSError as error:  # ssl.SSLError is one
             why = "they are not" if isinstance(error, ssl.SSLError) else reason(error)
@@ -144,12 +144,12 @@ class Listening:
                     host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
                 )
                 for number, (family, *_, where) in enumerate(places, 1):
-                    # a port that was free for the first is asked for at the others
+                    # the free port found for the first address is requested at the others
                     place = (where[0], found[0].getsockname()[1] if found else port, *where[2:])
                     try:
                         one = socket.create_server(place, family=family, backlog=BACKLOG)
                     except OSError as error:
-                        # localhost has an IPv6 address where there is no IPv6
+                        # localhost has an IPv6 address even without IPv6
                         if error.errno not in _ABSENT or (number == len(places) and not found):
                             raise
                     else:
@@ -163,14 +163,14 @@ class Listening:
 
 
 def _toml(path: Path) -> dict[str, Any]:
-    """Return the settings of a TOML file; names of files in it are relative to its folder."""
+    """Return the settings in a TOML file; file names in it are relative to its folder."""
     try:
         found = tomllib.loads(path.read_bytes().decode())
     except OSError as error:
         raise ValueError(
             f"config must be a file that can be read, got {str(path)!r}: {reason(error)}"
         ) from None
-    except ValueError as error:  # errors of decoding and of TOML are
+    except ValueError as error:  # errors of decoding and of TOML
         why = " ".join(str(error).split())
         raise ValueError(f"config must be TOML, got {str(path)!r}: {why}") from None
     for name in {"certificate", "private_key", "ca"} & found.keys():
@@ -184,7 +184,7 @@ def _shown(host: str, port: int) -> str:
 
 
 class _Lines(logging.Formatter):
-    """A line for each record, with priorities for systemd's journal where it listens."""
+    """One line per record, with priorities if systemd's journal listens."""
 
     priorities: ClassVar = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3}
 
@@ -200,7 +200,7 @@ class _Lines(logging.Formatter):
 
 
 def log_lines() -> None:
-    """Log lines to standard error; of other libraries only errors: strangers cause warnings."""
+    """Log to standard error; for other libraries only errors, as strangers can cause warnings."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines(journal="JOURNAL_STREAM" in os.environ))
     for name in ("ikos.deployment", "uvicorn", "asyncio"):
@@ -216,7 +216,7 @@ def serve_shuffler(folders: Sequence[Path], listening: Listening) -> None:
     Raises
     ------
     ValueError
-        If a folder is not a shuffler's, two are of one task, or it cannot listen there.
+        If a folder is not a shuffler's, two are for one task, or it cannot listen there.
     """
     configs = [PartyConfig.read(folder) for folder in folders]
     for config in configs:
@@ -237,7 +237,7 @@ def _serve(
     start: Callable[..., Endpoint],
     application: Callable[..., Starlette],
 ) -> None:
-    """Take the place to listen, then the folders; serve until SIGTERM or SIGINT."""
+    """Bind the addresses, then lock the folders; serve until SIGTERM or SIGINT."""
     names = {config.task.name for config in configs}
     if not names or len(names) < len(configs):
         raise ValueError("folders must be of different tasks: one party sees one column")
@@ -276,7 +276,7 @@ def uvicorn_config(application: Starlette) -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    """Accepts through a `Door`; SIGTERM and SIGINT stop it, SIGHUP reads the certificate again."""
+    """Accepts through a `Door`; SIGTERM and SIGINT stop it, SIGHUP reloads the certificate."""
 
     _door: Door
 
@@ -294,7 +294,7 @@ class _Server(uvicorn.Server):
         log.info("listening on %s://%s", "https" if tls else "http", place)
 
     def _reload(self) -> None:
-        """Take the certificate as it is now; a wrong one changes nothing."""
+        """Reload the certificate; a wrong one changes nothing."""
         try:
             self._door.tls = self._listening.tls()
         except ValueError as error:
@@ -310,19 +310,19 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         handlers: dict[signal.Signals, Callable[[int, FrameType | None], object]]
         handlers = {signal.SIGINT: self.handle_exit, signal.SIGTERM: self.handle_exit}
-        with contextlib.suppress(AttributeError):  # where there is none
+        with contextlib.suppress(AttributeError):  # Windows has none
             handlers[signal.SIGHUP] = lambda *_: loop.call_soon_threadsafe(self._reload)
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             yield
-        finally:  # uvicorn would raise the signal again, and end with its status
+        finally:  # uvicorn would raise the signal again, and exit with its status
             for number, handler in before.items():
                 signal.signal(number, handler)
 
 
 def leave_no_dump() -> None:
-    """Let a crash leave no image of this process's memory, which has keys and shares, on a disk."""
-    with contextlib.suppress(ImportError):  # where there are no such limits
+    """Keep crashes from dumping this process's memory, which has keys and shares, to disk."""
+    with contextlib.suppress(ImportError):  # if the system has no such limits
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

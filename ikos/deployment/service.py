@@ -1,4 +1,4 @@
-"""What both servers share: how reports are received, and how little is said about them.
+"""The common part of both servers: how reports are received, and how little is said about them.
 
 Answers and addresses follow the IETF's distributed aggregation protocol where the concepts match;
 problems are as in RFC 9457. No id, token, share or address of a client is logged or counted.
@@ -62,14 +62,14 @@ _HEADERS = {
 
 
 class _Rate:
-    """A token bucket: a number of requests a second, with bursts of a second."""
+    """A token bucket: a number of requests per second, with bursts of one second."""
 
     def __init__(self, most: float) -> None:
         self.most = self.left = most
         self.then = time.monotonic()
 
     def allows(self) -> bool:
-        """Whether there is one more; to be called from one thread."""
+        """Whether one more is allowed; to be called from one thread."""
         now = time.monotonic()
         self.left = min(self.most, self.left + (now - self.then) * self.most)
         self.then = now
@@ -108,13 +108,13 @@ class Service:
             ],
             exception_handlers={HTTPException: _no_route},
         )
-        made.router.redirect_slashes = False  # each has one address
+        made.router.redirect_slashes = False  # each route has one address
         return made
 
     def route(
         self, method: str, path: str, handler: Callable[[Request], Awaitable[Response]]
     ) -> Route:
-        """Return a route whose problems are answered, and whose answers are counted."""
+        """Return a route that answers problems and counts its answers."""
 
         async def answered(request: Request) -> Response:
             start = time.monotonic()
@@ -124,7 +124,7 @@ class Service:
                 response, name = _problem(refused.name, str(refused)), refused.name
             if request.headers.get("content-length", "0") != "0" and not hasattr(
                 request.state, "read"
-            ):  # otherwise the server would go on to receive the rest, for as long as it comes
+            ):  # otherwise the server would go on receiving the rest
                 response.headers["Connection"] = "close"
             self._answers.labels(name).inc()
             self._seconds.observe(time.monotonic() - start)
@@ -133,7 +133,7 @@ class Service:
         return Route(path, answered, methods=[method])
 
     def task_route(self, method: str, path: str, handler: Callable[[Any, Request], Any]) -> Route:
-        """Return the route of what anyone may ask a party of a task."""
+        """Return the route of a public query to a party of a task."""
 
         async def asked(request: Request) -> Response:
             endpoint = self._endpoint(request)
@@ -143,7 +143,7 @@ class Service:
         return self.route(method, f"/tasks/{{task}}{path}", asked)
 
     def command(self, method: str, path: str, handler: Callable[..., Any]) -> Route:
-        """Return the route of a command, done in a thread; it needs the control; a PUT has ids."""
+        """Return the route of a command, run in a thread; it needs the control; a PUT has ids."""
 
         async def asked(request: Request) -> Response:
             endpoint = self._endpoint(request)
@@ -180,7 +180,7 @@ class Service:
         token = tokens.digest(_bearer(request))
         if token not in config.tokens:
             raise Refused("unauthorized", "this token is not one of the task's")
-        if not self._rate.allows():  # only clients use it up: a token is looked up at once
+        if not self._rate.allows():  # only clients use it up: tokens are looked up first
             raise Refused("tooManyRequests", "too many reports at once; try again")
         try:
             number = decoded(request.path_params["report"], ID_BYTES, "the report's id")
@@ -197,7 +197,7 @@ class Service:
 
 
 def _response(endpoint: Endpoint, found: Any) -> Response:
-    """Return what a handler found as a response: a message, bytes, or for None the status."""
+    """Return a handler's result as a response: a message, bytes, or for None the status."""
     if isinstance(found, Response):
         return found
     if isinstance(found, bytes):
@@ -231,7 +231,7 @@ def _bearer(request: Request) -> bytes:
 
 
 async def _body(request: Request, size: int, *, exactly: bool = True) -> bytes:
-    """Return a request's body of this many bytes, or at most this many; no more is read."""
+    """Return a request's body of exactly, or at most, this many bytes; no more is read."""
     wanted = f"the content must be {'' if exactly else 'at most '}{size} bytes"
     body = bytearray()
     try:

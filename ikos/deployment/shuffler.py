@@ -1,8 +1,8 @@
 """A shuffler: collects the envelopes of one column, and releases those of complete reports once.
 
 It cannot open an envelope. It releases envelopes in the order of their bytes, which are random: the
-order depends on the set of envelopes, and not on who sent them or when. It releases one set, and
-only after all other shufflers of the task have confirmed that they agreed to the same one: from
+order depends on the set of envelopes, not on who sent them or when. It releases one set, and only
+after all other shufflers of the task have confirmed that they agreed to the same one: from
 different sets an analyzer could learn more than one sum.
 """
 
@@ -27,7 +27,7 @@ from ikos.deployment.wire import Agreement, ShufflerStatus
 
 _AGREED = "agreed"
 _REPORTS = "reports"
-_CHUNK = 512  # envelopes that are sent together
+_CHUNK = 512  # envelopes sent together
 
 
 def agreed_digest(task_id: bytes, ids: bytes) -> str:
@@ -36,19 +36,19 @@ def agreed_digest(task_id: bytes, ids: bytes) -> str:
 
 
 class Shuffler(Endpoint):
-    """One shuffler of one task; ``ask`` gives the digest that another agreed to, or None."""
+    """One shuffler of one task; ``ask`` returns the digest that another agreed to, or None."""
 
     def __init__(self, config: PartyConfig, ask: Callable[[int], str | None]) -> None:
         super().__init__(config)
         self._ask = ask
-        # a process that ended in the middle of deleting goes on with it, if there is room
+        # a process that was interrupted while deleting resumes, if there is room
         if self.deleted:
             with suppress(OSError):
                 self.store.shrink()
 
     @property
     def deleted(self) -> bool:
-        """Whether all envelopes were deleted: their number was noted then."""
+        """Whether all envelopes were deleted, which also noted their number."""
         return self.fact(_REPORTS) is not None
 
     @property
@@ -59,11 +59,11 @@ class Shuffler(Endpoint):
         return "sent" if self.deleted else "agreed"
 
     def status(self) -> ShufflerStatus:
-        """Return what the shuffler tells anyone."""
+        """Return the shuffler's public status."""
         return ShufflerStatus(**self._public())
 
     def ids(self) -> bytes:
-        """Return the ids of all reports, in the order of their bytes; Refused while it is open."""
+        """Return the ids of all reports, in byte order; Refused while the task is open."""
         self._close_for_good()
         self._check_kept()
         return b"".join(self.all_ids())
@@ -102,7 +102,7 @@ class Shuffler(Endpoint):
         return self.fact(_AGREED)
 
     def batch(self) -> Iterator[bytes]:
-        """Return the envelopes of the complete reports, in pieces, in the order of their bytes.
+        """Return the envelopes of the complete reports, in pieces, in byte order.
 
         Refused unless all other shufflers agreed to the same batch, and after it was deleted.
         """
@@ -131,7 +131,7 @@ class Shuffler(Endpoint):
         """Delete all envelopes, ids and digests of tokens, for good.
 
         The analyzer has stored the batch, or will never ask for one. Refused while the task is
-        open. StoreError while a reader holds the store: traces are on disk until it is done again.
+        open. StoreError while a reader holds the store: traces stay on disk until this is repeated.
         """
         self._close_for_good()
 
@@ -148,7 +148,7 @@ class Shuffler(Endpoint):
             raise Refused("batchGone", "the batch was sent and deleted")
 
     def _close_for_good(self) -> None:
-        """Refuse if the task is open; if the clock closed it, let it stay closed."""
+        """Refuse if the task is open; if the clock closed it, make that final."""
         if not self.closed:
             raise Refused("taskOpen", "the task is open: close it first, or wait")
         self.close()
@@ -160,7 +160,7 @@ def shuffler(config: PartyConfig, client: httpx.Client) -> Shuffler:
 
 
 def application(shufflers: Mapping[str, Shuffler], *, rate: float) -> Starlette:
-    """Return the ASGI application of shufflers, by their tasks' names."""
+    """Return the ASGI application of shufflers, by task name."""
     service = Service(shufflers, rate)
     return service.application(
         service.command("POST", "/close", Shuffler.close),
@@ -181,5 +181,5 @@ def _agreement(one: Shuffler, _: Request) -> Agreement:
 
 def _batch(one: Shuffler) -> Response:
     pieces = one.batch()
-    length = one.store.count("complete") * one.config.part_bytes  # a batch that is cut is noticed
+    length = one.store.count("complete") * one.config.part_bytes  # shows cut-off batches
     return StreamingResponse(pieces, headers={"Content-Length": str(length)}, media_type=BYTES)

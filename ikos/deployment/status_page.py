@@ -1,7 +1,7 @@
-"""The status pages for operators: plain HTML without scripts, made anew for each request.
+"""The status pages for operators: plain HTML without scripts, rendered for each request.
 
-A page loads nothing, and its policy forbids loading. A shuffler may answer anything: what is shown
-of it is a possible count and the name of a state (`ikos.deployment.remote.RemoteShuffler.status`).
+A page loads nothing, and its policy forbids loading. A shuffler may answer anything: the page shows
+only a possible count and the name of a state (`ikos.deployment.remote.RemoteShuffler.status`).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ content="default-src 'none'; style-src 'sha256-{_HASH}'; base-uri 'none'; form-a
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of rows in HTML; the first cell of each is its head."""
+    """Return an HTML table of rows; the first cell of each is its head."""
     lines = ["".join(f'<th scope="col">{head}</th>' for head in heads)]
     for first, *others in rows:
         cells = "".join(f"<td>{cell}</td>" for cell in others)
@@ -78,12 +78,12 @@ def _time(moment: datetime) -> str:
 
 
 def _span(time: timedelta) -> str:
-    """Return a time in whole seconds, never below 0: the clock and the state are read apart."""
+    """Return whole seconds, never negative: the clock and the state are read separately."""
     return str(max(timedelta(), timedelta(time.days, time.seconds)))
 
 
 def _early(task: Task, state: str, now: datetime) -> bool:
-    """Whether a task has not begun to accept reports."""
+    """Whether a task does not accept reports yet."""
     return state == "collecting" and now < task.opens
 
 
@@ -148,7 +148,7 @@ def task_page(
 
 
 def _state(task: Task, status: AnalyzerStatus, now: datetime) -> Iterable[str]:
-    """Yield the state in words, the time that is left, and how far a release is."""
+    """Yield the state in words, the time left, and a release's progress."""
     state, release = status.state, status.release
     if _early(task, state, now):
         yield f"Not open yet. Opens in {_span(task.opens - now)}, at {_time(task.opens)}."

@@ -1,9 +1,9 @@
 """A party's store: an SQLite file that one thread writes, durable before a request is answered.
 
-Each row has a digest. The number of rows of each table and the sum of their digests, the tally, are
-written with them, and a file next to the database counts changes. So a row that was damaged or lost
-by accident is an error when it is read for a release. This does not stop an attacker who can write
-to the disk, and so can write other digests.
+Each row has a digest. The tally, the number of rows of each table and the sum of their digests, is
+written with them, and a file next to the database counts changes. So a row damaged or lost by
+accident is an error when it is read for a release. This does not stop an attacker who can write to
+the disk, and so can write other digests.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from ikos.deployment.party_files import PartyConfig, write_new
 
 LAYOUT = 3
 TOGETHER = 512
-"""Writes in one transaction at most: all are answered after its commit."""
+"""Largest number of writes in one transaction: all are answered after its commit."""
 
 SHRINK_SECONDS = 5
 """How long to wait for readers."""
 
 FRESH_SECONDS = 1.0
-"""How long the last check is the answer to all requests."""
+"""How long the last check answers all requests."""
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS fact (
@@ -75,7 +75,7 @@ log = logging.getLogger("ikos.deployment")
 
 
 class StoreError(OSError):
-    """What a store cannot do for now. Nothing was written; what was written before is there."""
+    """What a store cannot do for now. Nothing was written; earlier writes are kept."""
 
     def __init__(self, name: str, words: str) -> None:
         super().__init__(words)
@@ -106,7 +106,7 @@ def _named(what: str, error: sqlite3.Error | StoreError) -> StoreError:
 
 @dataclass(frozen=True)
 class _Contents:
-    """What a store has: its number of changes, the tally of each table, and facts."""
+    """What a store holds: its number of changes, the tally of each table, and facts."""
 
     changes: int
     tallies: Mapping[str, tuple[int, int]]
@@ -114,7 +114,7 @@ class _Contents:
 
 
 class Writing:
-    """One piece of work in a transaction: queries by ``connection``, rows by its methods."""
+    """Work in one transaction: queries by ``connection``, rows by its methods."""
 
     def __init__(self, store: Store, connection: sqlite3.Connection, contents: _Contents) -> None:
         self._store = store
@@ -125,11 +125,11 @@ class Writing:
 
     @property
     def contents(self) -> _Contents:
-        """What the store has after this work."""
+        """What the store holds after this work."""
         return _Contents(self._changes, self._tallies, self.facts)
 
     def count(self, table: str) -> int:
-        """Return how many rows a table has."""
+        """Return the number of rows of a table."""
         return self._tallies.get(table, _NONE)[0]
 
     def insert(self, table: str, *row: bytes | str | int) -> None:
@@ -141,7 +141,7 @@ class Writing:
         self.touch()
 
     def note(self, name: str, value: str) -> str:
-        """Note a fact, once and for all; return what was noted first."""
+        """Note a fact permanently; return the first value noted."""
         if name not in self.facts:
             self.insert("fact", name, value)
             self.facts[name] = value
@@ -163,7 +163,7 @@ _Write = Callable[[Writing], Any]
 
 
 class Store:
-    """A database file, whose writes have one order."""
+    """A database file with ordered writes."""
 
     def __init__(self, config: PartyConfig) -> None:
         self.path = path = config.store
@@ -192,12 +192,12 @@ class Store:
         self._thread.start()
 
     def _opened(self, connection: sqlite3.Connection, counter: Path) -> _Contents:
-        """Return what the store has, without its facts; make it if it is new."""
+        """Return what the store holds, without its facts; create it if it is new."""
         layout = connection.execute("PRAGMA user_version").fetchone()[0]
         if layout not in (0, LAYOUT):
             raise ValueError(f"{str(self.path)!r} was written by another version of ikos")
         if layout == 0 and not (counter.exists() and counter.stat().st_size):
-            counter.unlink(missing_ok=True)  # empty if writing it failed before
+            counter.unlink(missing_ok=True)  # empty if an earlier write of it failed
             write_new(counter, self._line(0))
         counted = self._counted(counter.read_bytes())
         if layout == 0:  # otherwise nothing is written: a store on a full disk can be read
@@ -211,30 +211,30 @@ class Store:
         return _Contents(*self._tally(connection, counted), {})
 
     def _connect(self) -> sqlite3.Connection:
-        # a connection may be handed from thread to thread, but is used by one at a time
+        # a connection may pass between threads, but is used by one at a time
         connection = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
-        # bytes that damage made text are read, and found by their digest: an error would quote them
+        # damaged bytes of text are read, and detected by their digest: an error would quote them
         connection.text_factory = lambda data: data.decode(errors="replace")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA secure_delete=ON")
         connection.execute("PRAGMA temp_store=MEMORY")  # sorting leaves no trace on disk
         return connection
 
-    # What is known without the disk
+    # Known without reading the disk
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """What was noted, by name."""
+        """The facts noted, by name."""
         return self._contents.facts
 
     def count(self, table: str) -> int:
-        """Return how many rows a table has."""
+        """Return the number of rows of a table."""
         return self._contents.tallies.get(table, _NONE)[0]
 
-    # Whether the disk has it
+    # Verified against the disk
 
     def digest(self, table: str, row: Sequence[Any]) -> bytes:
-        """Return the digest of a row: of the task, the party, the table, and all that is in it."""
+        """Return the digest of a row: of the task, the party, the table, and the row's values."""
         parts = [one if isinstance(one, bytes) else str(one).encode() for one in row]
         shape = [f"{type(one).__name__}{len(part)}" for one, part in zip(row, parts, strict=True)]
         found = self._bound.copy()
@@ -251,7 +251,7 @@ class Store:
     def _tally(
         self, connection: sqlite3.Connection, least: int
     ) -> tuple[int, dict[str, tuple[int, int]]]:
-        """Return the count of changes, at least this many, and the tallies that are on disk."""
+        """Return the count of changes, at least this many, and the tallies on disk."""
         row: tuple[Any, ...] = connection.execute("SELECT * FROM tally").fetchone() or (b"",)
         if self.digest("tally", row[:-1]) != row[-1]:
             raise damaged("the tally of its rows is not what was written")
@@ -261,14 +261,14 @@ class Store:
         return changes, {table: (count, total) for table, (count, total) in tallies.items()}
 
     def _line(self, changes: int) -> bytes:
-        """Return a count of changes as it stands next to the database, always equally long."""
+        """Return a count of changes as written next to the database, of constant length."""
         text = f"{changes:020d}"
         return f"{text} {self.digest('count', (text,)).hex()}\n".encode()
 
     def _counted(self, line: bytes) -> int:
         """Return the count of changes next to the database, never more than are on disk.
 
-        SQLite drops without an error what its log has after damage: the database does not show it.
+        After damage, SQLite silently drops part of its log: the database does not show this.
         """
         known = line[:20].decode("ascii", "replace")
         if not known.isdecimal() or self._line(int(known)) != line:
@@ -276,17 +276,17 @@ class Store:
         return int(known)
 
     def rows(self, table: str) -> Generator[list[Any], None, None]:
-        """Yield all rows of a table, without their digests, in the order of the first column.
+        """Yield all rows of a table, without their digests, ordered by the first column.
 
-        StoreError at a row that is not what was written; after the last one, if any are missing.
+        StoreError at a row that is not as written; after the last one, if any are missing.
         """
         least = self._contents.changes
         with self.read(f"table {table!r} of the store") as reader:
-            reader.execute("BEGIN")  # the tally and the rows, of one moment
+            reader.execute("BEGIN")  # so that the tally and the rows are of one moment
             written = self._tally(reader, least)[1].get(table, _NONE)
             found = _NONE
             for *row, digest in reader.execute(f"SELECT * FROM {table} ORDER BY 1"):
-                if self.digest(table, row) != digest:  # named by its place: ids are private
+                if self.digest(table, row) != digest:  # identified by its number: ids are private
                     raise damaged(f"row {found[0] + 1} of table {table!r} is not what was written")
                 found = _added(found, digest)
                 yield row
@@ -297,18 +297,18 @@ class Store:
                 )
 
     def compare_indexes(self) -> None:
-        """Let SQLite compare tables with their indexes; StoreError where they differ."""
+        """Let SQLite compare tables with their indexes; StoreError if they differ."""
         with self.read("an index of the store") as reader:
             answer = reader.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if answer != "ok":
                 raise damaged(" ".join(str(answer).split()))
 
     def check(self) -> StoreError | None:
-        """Write and read a little; return what fails, now or in what was done before."""
+        """Write and read a little; return any failure, now or of earlier work."""
         if self._checking.acquire(blocking=False):  # one check for all requests
             try:
                 if time.monotonic() - self._checked >= FRESH_SECONDS:
-                    with suppress(OSError):  # which is noted
+                    with suppress(OSError):  # it is noted
                         self.write(Writing.touch).result()
                         least = self._contents.changes
                         with self.read("the tally of the store") as reader:
@@ -319,7 +319,7 @@ class Store:
         with self._noting:
             return next(iter(self._trouble.values()), None)
 
-    # A failure is logged when it begins, and when it is over
+    # A failure is logged when it begins and when it ends
 
     def _note(self, what: str, error: StoreError | None) -> None:
         with self._noting:
@@ -333,7 +333,7 @@ class Store:
 
     @contextmanager
     def read(self, what: str = "the store") -> Iterator[sqlite3.Connection]:
-        """Open a connection for reading; StoreError if that fails, or what is done with it."""
+        """Open a connection for reading; StoreError if that fails, or its use does."""
         reading = f"{what} cannot be read"
         try:
             with closing(self._connect()) as connection:
@@ -345,10 +345,10 @@ class Store:
         self._note(reading, None)
 
     def write(self, work: Callable[[Writing], _T]) -> Future[_T]:
-        """Let the writer do something; the future has the result when it is on disk.
+        """Give the writer some work; the future has the result when it is on disk.
 
-        An exception of ``work`` undoes its own changes alone. What SQLite cannot do is a
-        `StoreError`; a closed store is an OSError.
+        An exception of ``work`` undoes only its own changes. A failure of SQLite is a `StoreError`;
+        a closed store is an OSError.
         """
         result: Future[_T] = Future()
         with self._closing:
@@ -359,7 +359,7 @@ class Store:
         return result
 
     def close(self) -> None:
-        """Finish what waits, and close."""
+        """Finish pending work, and close."""
         with self._closing:
             self._closed = True
             self._queue.put(None)
@@ -379,7 +379,7 @@ class Store:
                 try:
                     answers = self._transact(connection, waiting)
                 except (sqlite3.Error, StoreError) as error:
-                    # nothing of this transaction is stored, and no client was told that it is
+                    # nothing of this transaction is stored, and no client was told otherwise
                     if connection.in_transaction:
                         with suppress(sqlite3.Error):
                             connection.execute("ROLLBACK")
@@ -406,7 +406,7 @@ class Store:
                 contents = writing.contents
             except sqlite3.Error:
                 raise
-            except Exception as error:  # the caller's: its own write is undone, no other
+            except Exception as error:  # the caller's: only its own write is undone
                 connection.execute("ROLLBACK TO one")
                 answers.append(partial(result.set_exception, error))
             connection.execute("RELEASE one")
@@ -417,7 +417,7 @@ class Store:
         if changed:
             self._contents = contents
             self._note(_WRITING, None)
-            try:  # after the commit: a count that is too small is right as well
+            try:  # after the commit: a count that is too small is also valid
                 self._count.seek(0)
                 self._count.write(self._line(contents.changes))
                 self._note(_COUNTING, None)

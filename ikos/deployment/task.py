@@ -37,7 +37,7 @@ VERSION = "ikos-parties-1"
 NONCE_BYTES = 16
 KEY_BYTES = 32
 LONGEST = 1 << 16
-"""Characters of a description at most."""
+"""Largest number of characters of a description."""
 
 MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 _LABEL = r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"
@@ -60,7 +60,7 @@ def on_loopback(host: str) -> bool:
 
 
 def _address(value: str) -> str:
-    """Return the address of a party, without a slash at its end: https, or http on loopback."""
+    """Return the address of a party, without a trailing slash: https, or http on loopback."""
     found, url = _ADDRESS.fullmatch(value), None
     with contextlib.suppress(ValueError):
         url = HttpUrl(value)
@@ -77,7 +77,7 @@ def _address(value: str) -> str:
 
 
 def _socket(address: str) -> tuple[str, int]:
-    """Return where a party listens, the same for all ways to write it."""
+    """Return where a party listens, independent of how the address is written."""
     url = HttpUrl(address)
     # a server at localhost listens at both
     host = "localhost" if url.host in ("127.0.0.1", "[::1]") else str(url.host)
@@ -85,7 +85,7 @@ def _socket(address: str) -> tuple[str, int]:
 
 
 def _ratio(text: str) -> Fraction:
-    """Return the ratio of a text, which has no exponent: 1e999999999 would take all memory."""
+    """Return the ratio in a text, without an exponent: 1e999999999 would take all memory."""
     if not re.fullmatch(r"[0-9]{1,2000}(/[0-9]{1,2000})?", text):
         raise ValueError
     return Fraction(text)
@@ -102,7 +102,7 @@ def _utc(moment: datetime) -> datetime:
 
 
 def _of(kind: type, read: Callable[[str], Any], what: str) -> PlainValidator:
-    """Let a part be of a type, or the text in JSON that ``read`` understands."""
+    """Accept a value of a type, or its JSON text, which ``read`` understands."""
 
     def check(value: Any) -> Any:
         with contextlib.suppress(ValueError, OverflowError, ZeroDivisionError):
@@ -115,7 +115,7 @@ def _of(kind: type, read: Callable[[str], Any], what: str) -> PlainValidator:
 
 
 def _long(length: int) -> PlainValidator:
-    """Let a part be this many bytes, in JSON in base64url."""
+    """Accept this many bytes, in JSON in base64url."""
 
     def check(value: Any) -> bytes:
         found = decoded(value, length) if isinstance(value, str) else value
@@ -146,29 +146,29 @@ class Task:
     """What the parties of one private sum agree on.
 
     Everything in it is public. Its hash is bound into every envelope, token and request, so that
-    parties with different descriptions cannot talk to each other. `Task.new` chooses the numbers.
+    parties with different descriptions cannot communicate. `Task.new` chooses the numbers.
 
     Attributes
     ----------
     users : int
-        Clients that may take part.
+        Number of clients that may take part.
     min_honest : int
-        Honest clients that the guarantee needs in what is released.
+        Number of honest clients that the guarantee needs in a release.
     epsilon, delta : Fraction
-        The guarantee for each client, under replacement of its value.
+        The guarantee of each client, under replacement of its value.
     lower, upper : float
-        Public bounds of the values.
+        Public bounds on the values.
     integers : bool
         Whether values are integers.
     corrupt_clients : int
-        Dishonest clients that the guarantee allows: nothing is released for fewer complete reports
-        than `min_reports`, which counts these too.
+        Number of dishonest clients that the guarantee allows: nothing is released for fewer
+        complete reports than `min_reports`, which includes these.
     corrupt_shufflers : int
-        Shufflers that may collude with the analyzer.
+        Number of shufflers that may collude with the analyzer.
     precision, modulus, messages : int
-        As for `ikos.PrivateSum`; one of the messages goes to the analyzer itself, in the clear.
+        As in `ikos.PrivateSum`; one message goes to the analyzer itself, in the clear.
     shufflers : tuple of str
-        Their addresses, one for each shuffled message.
+        Their addresses, one per shuffled message.
     analyzer : str
         Its address.
     public_key : bytes
@@ -178,12 +178,12 @@ class Task:
     nonce : bytes
         Random: no two tasks are the same.
     parameters : str
-        The protocol's ``parameter_hash``: parties whose library would compute anything else refuse.
+        The protocol's ``parameter_hash``: a party whose library computes another one refuses.
 
     Raises
     ------
     ValueError
-        If a part is not what it should be, or the guarantee is not proved for the numbers.
+        If a part is not valid, or the guarantee is not proved for the numbers.
     """
 
     users: Integer
@@ -267,21 +267,21 @@ class Task:
         users, epsilon, delta, lower, upper, integers, corrupt_clients, corrupt_shufflers
             As for a task.
         shufflers, analyzer : sequence of str, str
-            The addresses. More shufflers than the guarantee needs are used.
+            The addresses. More shufflers than the guarantee needs are all used.
         public_key : bytes
             The analyzer's. Without a key the task is a draft, which needs no addresses and cannot
-            run: it says how many shufflers are needed, ``columns``, and what they prove.
+            run: it gives the number of shufflers needed, ``columns``, and what they prove.
         opens : datetime, optional
             Now by default.
         closes : datetime or timedelta
             When, or how long after it opens.
         min_honest, precision, modulus : int, optional
-            As for `ikos.PrivateSum`.
+            As in `ikos.PrivateSum`.
 
         Raises
         ------
         TypeError, ValueError
-            If an argument is not what it should be, or there are too few shufflers.
+            If an argument is not valid, or there are too few shufflers.
 
         Examples
         --------
@@ -337,23 +337,23 @@ class Task:
 
     @cached_property
     def protocol(self) -> EnvelopedSum:
-        """The protocol that clients and analyzer run, which has the guarantee."""
+        """The protocol that clients and analyzer run, with its guarantee."""
         options = {name: getattr(self, name) for name in _NUMBERS}
         return EnvelopedSum(self.users, self.epsilon, self.delta, messages=self.messages, **options)
 
     @property
     def min_reports(self) -> int:
-        """Complete reports that a release needs."""
+        """Number of complete reports that a release needs."""
         return self.min_honest + self.corrupt_clients
 
     @property
     def columns(self) -> int:
-        """Shuffled messages of each client, and shufflers."""
+        """Number of shufflers, and of each client's shuffled messages."""
         return self.messages - 1
 
     @cached_property
     def share_bytes(self) -> int:
-        """Bytes of a share, the same for all."""
+        """Bytes of a share, the same for all shares."""
         return (Zq(self.modulus).bits + 7) // 8
 
     def address(self, party: int) -> str:
@@ -368,17 +368,17 @@ class Task:
 
     @property
     def name(self) -> str:
-        """The hash as it stands in addresses: 43 characters."""
+        """The hash as in addresses: 43 characters."""
         return encoded(self.id)
 
     def to_json(self) -> str:
-        """Return the description as canonical JSON: one line, keys in order, one text for each."""
+        """Return the description as canonical JSON: one line, keys in order, one text per task."""
         values = {"version": VERSION, **_ADAPTER.dump_python(self, mode="json")}
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Task:
-        """Return the task of a description, checked in every part.
+        """Return the task of a description, with every part checked.
 
         Raises
         ------
@@ -409,7 +409,7 @@ class Task:
         return task
 
     def summary(self) -> Report:
-        """Return what was chosen and what it promises, as a report for people and programs."""
+        """Return the choices and the guarantee, as a report for people and programs."""
         guarantee = self.protocol.guarantee
         shown = {
             "users": self.users,

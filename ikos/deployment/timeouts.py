@@ -1,7 +1,7 @@
-"""Connections to other parties that end when a whole exchange should, however little comes.
+"""Connections with a time limit on a whole exchange, even if a little data keeps arriving.
 
-The timeouts of httpx are for one read each: a party that sends a byte now and then, also of the
-head of an answer, would hold its reader for ever.
+The timeouts of httpx are for one read each: a party that sends a byte now and then, even within the
+head of an answer, would hold its reader forever.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import httpcore
 import httpx
 
 SLOWEST = 1 << 14
-"""Bytes a second of a long content, which may take its time in proportion."""
+"""Bytes per second of a long content, which may take a proportional time."""
 
 _limit = threading.local()
 
 
 @contextmanager
 def within(seconds: float) -> Generator[None, None, None]:
-    """Let no exchange of this thread last beyond this: `httpx.TimeoutException` where one would."""
+    """Limit the time of this thread's exchanges: `httpx.TimeoutException` beyond it."""
     before = getattr(_limit, "until", None)
     _limit.until = time.monotonic() + seconds
     try:
@@ -34,7 +34,7 @@ def within(seconds: float) -> Generator[None, None, None]:
 
 
 def _left(timeout: float | None, late: type[Exception]) -> float | None:
-    """Return the timeout of one step: what is asked, and no more than is left."""
+    """Return the timeout of one step: the given one, or the time left if that is less."""
     until: float | None = getattr(_limit, "until", None)
     if until is None:
         return timeout
@@ -80,7 +80,7 @@ class _Backend(httpcore.SyncBackend):
 
 
 class Transport(httpx.HTTPTransport):
-    """The transport of httpx, which keeps to `within` and trusts what a context trusts."""
+    """The transport of httpx, limited by `within`; it trusts what a context trusts."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         super().__init__(verify=context, trust_env=False)

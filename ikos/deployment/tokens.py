@@ -1,4 +1,4 @@
-"""Who may report: each client has a secret, and from it a token for each party, used once.
+"""Who may report: each client has a secret, and from it a token per party, used once.
 
 A party knows only the digests of its own tokens, and a token for one party is useless at another:
 no party can report, or use a token, in a client's place.
@@ -31,7 +31,7 @@ def fresh() -> bytes:
 
 
 def to_text(secret: bytes) -> str:
-    """Return a secret or a token as it stands in a file or a header."""
+    """Return a secret or a token as text for a file or a header."""
     return encoded(secret)
 
 
@@ -51,9 +51,9 @@ def digest(token: bytes) -> bytes:
 
 
 class TokenList:
-    """The digests of the tokens that a party accepts, sorted, in a file that is mapped, not read.
+    """The digests of the tokens that a party accepts, sorted, in a memory-mapped file.
 
-    Their order says nothing about the order at any other party.
+    Their order reveals nothing about the order at any other party.
     """
 
     def __init__(self, path: Path) -> None:
@@ -64,7 +64,7 @@ class TokenList:
 
     @staticmethod
     def pack(tokens: Iterable[bytes]) -> bytes:
-        """Return what the file of some tokens holds."""
+        """Return the file content for some tokens."""
         return b"".join(sorted(map(digest, tokens)))
 
     def __len__(self) -> int:
@@ -74,6 +74,6 @@ class TokenList:
         return bytes(self._rows[place])
 
     def __contains__(self, wanted: bytes) -> bool:
-        # digests are compared: their order tells nothing about the tokens
+        # digests are compared: their order reveals nothing about the tokens
         place = bisect_left(self, wanted)
         return place < len(self) and self[place] == wanted

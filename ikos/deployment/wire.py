@@ -1,4 +1,4 @@
-"""What parties send each other in addition to shares: models of pydantic, and bytes as text."""
+"""What parties send each other besides shares: pydantic models, and bytes as text."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ikos.results import SumResult
 
 
 def encoded(data: bytes) -> str:
-    """Return bytes in base64url without padding, as they stand in addresses and headers."""
+    """Return bytes in base64url without padding, as in addresses and headers."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
 def decoded(text: object, length: int, name: str = "") -> bytes:
-    """Return this many bytes from base64url, in the only text that stands for them.
+    """Return this many bytes from base64url, in the only text that encodes them.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def decoded(text: object, length: int, name: str = "") -> bytes:
 
 
 def in_one_line(error: ValidationError) -> str:
-    """Return the first thing that pydantic refuses: the field, what it must be, what it is."""
+    """Return pydantic's first error: the field, what it must be, what it is."""
     first = error.errors(include_url=False)[0]
     name = "".join(f"[{one}]" if isinstance(one, int) else str(one) for one in first["loc"])
     if first["type"] == "missing":
@@ -51,7 +51,7 @@ def in_one_line(error: ValidationError) -> str:
 
 
 class Message(BaseModel):
-    """A message in JSON; what is not known of it is ignored."""
+    """A message in JSON; unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
 
@@ -70,7 +70,7 @@ class Agreement(Message):
 
 
 class Status(Message):
-    """What a party tells anyone about a task."""
+    """A party's public status of a task."""
 
     task: str
     party: int = 0
@@ -80,13 +80,13 @@ class Status(Message):
 
 
 class ShufflerStatus(Status):
-    """What a shuffler tells anyone about a task."""
+    """A shuffler's public status of a task."""
 
     state: Literal["collecting", "closed", "agreed", "sent", "deleted"]
 
 
 class ReleaseState(Message):
-    """How far a release is; ``again``: seconds until the analyzer tries again, if it does."""
+    """A release's progress; ``again``: seconds until the analyzer retries, if it does."""
 
     running: bool = False
     step: str | None = None
@@ -101,7 +101,7 @@ class ReleaseState(Message):
 
 
 class Result(Message):
-    """A result as it is published.
+    """A result as published.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class Result(Message):
     users : int
         Clients in the sum.
     epsilon, delta, theorem, conditions
-        The guarantee to each client.
+        The guarantee of each client.
     text : str
         All of it, for people.
     """
@@ -133,7 +133,7 @@ class Result(Message):
 
     @classmethod
     def of(cls, result: SumResult) -> Result:
-        """Return what is published of the result of a sum."""
+        """Return the published form of a sum's result."""
         guarantee, interval = result.guarantee, result.interval(0.95)
         return cls(
             estimate=result.estimate,
@@ -151,7 +151,7 @@ class Result(Message):
 
 
 class AnalyzerStatus(Status):
-    """What the analyzer tells anyone about a task.
+    """The analyzer's public status of a task.
 
     Attributes
     ----------
@@ -168,11 +168,11 @@ class AnalyzerStatus(Status):
     complete : int or None
         Complete reports, once it is known.
     release : ReleaseState
-        How far the release is.
+        The release's progress.
     result : Result or None
-        What was released.
+        The released result.
     missing : str or None
-        After an order to close: which shufflers do not know it yet.
+        After an order to close: the shufflers that do not know it yet.
     """
 
     state: Literal["collecting", "closed", "agreed", "stopped", "released"]

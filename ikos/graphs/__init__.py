@@ -1,9 +1,9 @@
-"""The random graphs behind the bounds: sample them, know their distribution, check the bounds.
+"""The random graphs behind the bounds: samples, their exact distribution, checks of the bounds.
 
-``models`` has the graphs, as arrays and for networkx, ``components`` counts in them, ``sampling``
-draws many, and ``importance_sampling`` draws rare ones. ``component_distribution`` is exact,
-``enumeration`` counts all permutations at tiny sizes, ``bounds`` has the bounds and compares them
-with the exact distribution over whole ranges. ``check`` puts these side by side.
+``models`` has the graphs, as arrays and for networkx, ``components`` counts their components,
+``sampling`` draws many, and ``importance_sampling`` draws rare ones. ``component_distribution`` is
+exact, ``enumeration`` counts all permutations at tiny sizes, ``bounds`` has the bounds and compares
+them with the exact distribution over ranges. ``check`` compares all of these.
 """
 
 from ikos.concurrency import Interrupted

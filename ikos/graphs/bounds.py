@@ -1,15 +1,15 @@
-"""The bounds of P[C = c], and their comparison with the exact distribution over ranges.
+"""Bounds on P[C = c], and their comparison with the exact distribution over ranges.
 
 *Lemma C.5 of BBGN20*, for parallel shufflers, a clear share, n >= 19 users and m >= 3 shuffled
-messages of each: P[C = c] <= (1.5^(c-1) / c!) (e/n)^((m-1)(c-1)), and if also
-q <= (n/e)^(m-1) / 2, then E[q^C] <= q + q^2 (e/n)^(m-1). The printed proof has gaps; the
-documentation has one that holds (How many messages, "Lemma C.5").
+messages per user: P[C = c] <= (1.5^(c-1) / c!) (e/n)^((m-1)(c-1)), and if also q <= (n/e)^(m-1) /
+2, then E[q^C] <= q + q^2 (e/n)^(m-1). The printed proof has gaps; the documentation has one that
+holds (How many messages, "Lemma C.5").
 
-*By ordered partitions* into c unions of components, in all four models and for any n, where two or
-more messages hide: P[C = c] <= kappa^(c-1) f_(n-c+1) / (f_n (c-1)!), with the weights f of
+*By ordered partitions* into c unions of components, in all four models and for any n, if at least
+two messages hide: P[C = c] <= kappa^(c-1) f_(n-c+1) / (f_n (c-1)!), with the weights f of
 `ikos.counts.share_graph` and kappa of `ikos.counts.largest_component`; proved in the documentation
-(How many messages, "Any number of users"). It implies Lemma C.5, and is sharp to first order at
-c = 2, where kappa is near 1.
+(How many messages, "Any number of users"). It implies Lemma C.5, and is sharp to first order at c =
+2 if kappa is near 1.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ikos.graphs.models import Model
 
 @dataclass(frozen=True)
 class Bound:
-    """A bound of P[C = c], without underflow.
+    """A bound on P[C = c], without underflow.
 
     ``refusal`` returns None, or why the bound is not stated for n users and a graph. ``upper``
     returns it rounded up, for one c, and ``falling`` rounded down, for c = 1..most.
@@ -114,7 +114,7 @@ BOUNDS = {
     "lemma_c5": Bound(_lemma_refusal, _lemma_upper, _lemma_falling),
     "parts": Bound(_parts_refusal, _parts_upper, _parts_falling),
 }
-"""Every bound by its name."""
+"""Bounds by name."""
 
 
 def _setting(
@@ -129,16 +129,16 @@ def _setting(
 
 
 def component_bound(n: int, m: int, c: int) -> float:
-    """Return Lemma C.5's upper bound of P[C = c], rounded up.
+    """Return Lemma C.5's upper bound on P[C = c], rounded up.
 
     Parameters
     ----------
     n : int
-        Users, at least 19.
+        Number of users, at least 19.
     m : int
-        Shuffled messages of each, at least 3; with parallel shufflers and a clear share.
+        Shuffled messages per user, at least 3; with parallel shufflers and a clear share.
     c : int
-        Components, from 1 to n.
+        Number of components, from 1 to n.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def component_bound(n: int, m: int, c: int) -> float:
 
 
 def excess_bound(n: int, m: int, q: int) -> float:
-    """Return Lemma C.5's upper bound of E[q^C]/q - 1: q (e/n)^(m-1), rounded up.
+    """Return Lemma C.5's upper bound on E[q^C]/q - 1: q (e/n)^(m-1), rounded up.
 
     Parameters
     ----------
@@ -185,18 +185,18 @@ def excess_bound(n: int, m: int, q: int) -> float:
 def parts_bound(
     n: int, m: int, c: int, *, shuffler: str = "parallel", clear_share: bool = True
 ) -> float:
-    """Return the upper bound of P[C = c] by ordered partitions, rounded up and at most 1.
+    """Return the upper bound on P[C = c] by ordered partitions, rounded up and at most 1.
 
     Parameters
     ----------
     n, c, shuffler, clear_share
         As for `component_pmf`, for any number of users, and 1 <= c <= n.
     m : int
-        Shuffled messages of each: at least 2 with a clear share, 3 without.
+        Shuffled messages per user: at least 2 with a clear share, 3 without.
 
     Examples
     --------
-    Two components are about n^(1-m) likely:
+    Two components have probability about n^(1-m):
 
     >>> print(f"{parts_bound(1000, 3, 2):.3e}, {parts_bound(10**9, 4, 2, shuffler='single'):.3e}")
     1.500e-06, 1.250e-28
@@ -212,7 +212,7 @@ def parts_bound(
 class Slack:
     """The ``factor`` of a bound over P[C = c], rounded down, for n users and m shuffled messages.
 
-    The bound holds if it is at least 1.
+    The bound holds if the factor is at least 1.
     """
 
     n: int
@@ -223,11 +223,11 @@ class Slack:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a sweep found.
+    """The results of a sweep.
 
-    It ``compared`` as many triples (n, m, c): all n and m in the ranges, and c from 1 to n.
-    ``violations`` is where the bound is not proved to hold, at most a hundred; ``smallest`` has the
-    smallest factor over n and c >= 2, for each m. (At c = 1 both sides are nearly 1.)
+    It ``compared`` this many triples (n, m, c): all n and m in the ranges, and c from 1 to n.
+    ``violations`` lists where the bound is not proved to hold, at most a hundred; ``smallest`` has
+    the smallest factor over n and c >= 2, for each m. (At c = 1 both sides are nearly 1.)
     """
 
     bound: str
@@ -264,19 +264,19 @@ def sweep(
     Parameters
     ----------
     users, messages : (int, int)
-        The smallest and the largest n and m; n from 2 to 2048. Time is in proportion to n^3 of the
+        The smallest and the largest n and m; n from 2 to 2048. Time is proportional to n^3 of the
         largest: one or two seconds for each m at n = 300.
     bound : {"lemma_c5", "parts"}
         `component_bound` or `parts_bound`.
     shuffler, clear_share
         As for `component_pmf`.
     progress : callable, optional
-        Called with what is done and the whole.
+        Called with the amounts done and in all.
 
     Returns
     -------
     Sweep
-        Enclosures in directed rounding make it a proof, up to bugs, for the ranges.
+        Enclosures by directed rounding make it a proof for the ranges, up to bugs.
 
     Examples
     --------
@@ -321,7 +321,7 @@ def sweep(
 
 
 def _products(n: int, c: int) -> int:
-    """Return how many products there are in column c of the distribution."""
+    """Return the number of products in column c of the distribution."""
     return (n - c + 1) * (n - c + 2) // 2
 
 

@@ -1,4 +1,4 @@
-"""The bounds of P[C = c] next to the exact distribution and to samples, with a verdict."""
+"""The bounds on P[C = c] next to the exact distribution and to samples, with a verdict."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ _SLOTS_PLANTED = 20_000_000
 _RARE = 1e-3  # expected graphs below which a number of components has no cell of its own
 _TINY = 1e-300
 _COLUMN = 5  # slots of sampled graphs that take as long as P[C = c] for one c and pair of users
-_BEFORE = 3  # numbers c whose probabilities take as long as what is computed before them
-_SPEED = {"scipy": 1, "networkx": 130}  # how long it takes to count components
+_BEFORE = 3  # numbers c whose probabilities take as long as the preceding computations
+_SPEED = {"scipy": 1, "networkx": 130}  # relative speed of counting components
 _BEYOND = 6  # components beyond the last row that importance samples distinguish
 
 
@@ -56,9 +56,9 @@ class ComponentRow:
     """What is known of P[C = c] for one c.
 
     ``exact`` is None for more than 2048 users. ``lemma``, Lemma C.5 of BBGN20, and ``bound``,
-    `parts_bound`, are rounded up, and None where they are not stated; ``slack``, rounded down, is
-    by what factor ``exact`` is below the smaller one. ``seen`` graphs of the sample had c
-    components, which gives the interval ``sampled``; ``planted`` is what importance samples say.
+    `parts_bound`, are rounded up, and None if they are not stated; ``slack``, rounded down, is the
+    factor by which ``exact`` is below the smaller one. ``seen`` sampled graphs had c components,
+    which gives the interval ``sampled``; ``planted`` is the estimate by importance samples.
     """
 
     c: int
@@ -73,7 +73,7 @@ class ComponentRow:
 
 @dataclass(frozen=True)
 class ComponentCheck:
-    """The exact distribution, the bounds and samples of the number of components, side by side.
+    """The exact distribution, the bounds and samples of the number of components.
 
     Attributes
     ----------
@@ -84,10 +84,10 @@ class ComponentCheck:
     planted : tuple of PlantedTally
         The importance samples, for 2, 3, ... components and more.
     fit, planted_fit : float or None
-        Upper bounds of the p-values of the sampled counts and of the importance samples under the
-        exact distribution; None where that is not known.
+        Upper bounds on the p-values of the sampled counts and of the importance samples under the
+        exact distribution; None if that is not known.
     excess, excess_bound : float or None
-        E[q^C]/q - 1, rounded up, and Lemma C.5's bound of it, where they are known.
+        E[q^C]/q - 1, rounded up, and Lemma C.5's bound on it, if known.
     """
 
     n: int
@@ -103,7 +103,7 @@ class ComponentCheck:
     excess_bound: float | None
 
     def __str__(self) -> str:
-        """Return what is known of each c, and the verdict."""
+        """Return what is known for each c, and the verdict."""
         lines = [f"n = {self.n:,}, {self.graph}"]
         for row in self.rows:
             exact = "" if row.exact is None else f"P = {row.exact}, "
@@ -138,8 +138,8 @@ class ComponentCheck:
     def contradicted(self) -> tuple[int, ...]:
         """Each c that the sampled graphs had more often than a bound allows.
 
-        By chance with probability at most `FALSE_ALARM` for each c. Importance samples cannot
-        contradict a bound: what scales them, the expected number of divisions, is below it.
+        Chance causes this with probability at most `FALSE_ALARM` for each c. Importance samples
+        cannot contradict a bound: the expected number of divisions, which scales them, is below it.
         """
         return tuple(
             row.c
@@ -155,7 +155,7 @@ class ComponentCheck:
 
     @property
     def unseen(self) -> int:
-        """The smallest c that no sampled graph reached; n + 1 where one had n components."""
+        """The smallest c that no sampled graph reached; n + 1 if one had n components."""
         return max(self.tally.counts, default=0) + 1
 
     @property
@@ -189,20 +189,20 @@ def check_components(
     q : int, optional
         Order of the group, at least 2: E[q^C] is compared too.
     largest : int, optional
-        The last c of the comparison, up to 64; 6 by default, or n if there are fewer.
+        The last c of the comparison, up to 64; by default 6, or n if smaller.
     planted : int, optional
-        Graphs for importance sampling, for each c from 2 on (beyond 2048 users for c = 2 alone):
-        0 for none. By default 2000, fewer where they are large.
+        Graphs for importance sampling, for each c from 2 on (beyond 2048 users only for c = 2); 0
+        for none. By default 2000, fewer for large graphs.
     confidence : float
         Of each interval.
     progress : callable, optional
-        Called with the work done and all of it, in units that take about the same time.
+        Called with the work done and in all, in units that take about the same time.
 
     Raises
     ------
     Interrupted
         At Ctrl-C, once the exact distribution is known; ``partial`` is the check of the graphs,
-        perhaps none, that were sampled by then.
+        perhaps none, sampled by then.
 
     Examples
     --------
@@ -244,7 +244,7 @@ def check_components(
         *[each * model.slots + column] * max(0, last - 1),
     ])  # fmt: skip
 
-    # first, so that what is sampled can be compared at once when it is interrupted
+    # first, so that samples can be compared at once after an interruption
     how: dict[str, Any] = {"shuffler": graph.shuffler, "clear_share": graph.clear_share}
     moments = (None, None) if order is None else _moments(model, order)
     law = enclosed_law(users, graph.m, reach, progress=next(shown), **how) if computed else ()
@@ -284,7 +284,7 @@ def check_components(
         raise
     rare: list[PlantedTally] = []
     try:
-        for c in range(2, last + 1):  # one by one: what is done is kept at Ctrl-C
+        for c in range(2, last + 1):  # one by one, so that Ctrl-C keeps what is done
             told = next(shown)
             rare.append(rare_components(users, graph.m, each, at_least=c, progress=told, **how))
     except KeyboardInterrupt:
@@ -293,7 +293,7 @@ def check_components(
 
 
 def _stages(progress: Progress | None, work: Sequence[int]) -> Iterator[Progress | None]:
-    """Yield what to call in each stage that takes any work, with the progress of that stage."""
+    """Yield the callback of each stage that takes any work, for the progress of that stage."""
     before = 0
     for amount in filter(None, work):
         yield progress and partial(_shown, progress, before, amount, sum(work))
@@ -305,12 +305,12 @@ def _shown(progress: Progress, before: int, amount: int, work: int, done: int, w
 
 
 def _moments(model: Model, q: int) -> tuple[float | None, float | None]:
-    """Return E[q^C]/q - 1 rounded up, and Lemma C.5's bound of it."""
+    """Return E[q^C]/q - 1 rounded up, and Lemma C.5's bound on it."""
     n, graph = model.n, model.graph
     how: dict[str, Any] = {"shuffler": graph.shuffler, "clear_share": graph.clear_share}
     excess = bound = None
     if n <= MAX_LAW_USERS:
-        with contextlib.suppress(ValueError):  # q is too large to be computed with
+        with contextlib.suppress(ValueError):  # q is too large to compute with
             excess = float_up(component_moment(n, graph.m, q, **how).excess)
     elif applies(n, graph):
         excess = float_up(largest_component(n, q, graph).excess())
@@ -324,7 +324,7 @@ def _moments(model: Model, q: int) -> tuple[float | None, float | None]:
 
 
 def _fit(tally: Tally, pmf: NDArray[np.float64]) -> float:
-    """Bound the p-value of sampled counts; what is rare is one cell, chosen beforehand."""
+    """Bound the p-value of sampled counts; rare values share one cell, chosen beforehand."""
     common = np.flatnonzero(pmf * tally.trials >= _RARE) + 1
     seen = [tally[int(c)] for c in common]
     chances = pmf[common - 1].tolist()
@@ -333,7 +333,7 @@ def _fit(tally: Tally, pmf: NDArray[np.float64]) -> float:
 
 
 def _planted_fit(rare: Sequence[PlantedTally], law: Sequence[Enclosure]) -> float:
-    """Return the same for importance samples: the smallest of theirs, times their number.
+    """Return the same for importance samples: the smallest p-value times their number.
 
     Graphs with c parts planted have k components with probability S(k, c) P[C = k] / (Q_c / c!).
     """

@@ -5,7 +5,7 @@ s - 1 others (`ikos.counts.recursion`),
 
     P[C_k = c] = sum_s w(k, s) P[C_(k-s) = c - 1],      P[C_0 = 0] = 1,
 
-where all terms are positive. It is computed in rationals, to be compared with enumerations; with
+where all terms are positive. It is computed in rationals, for comparison with enumerations; with
 directed rounding, for proofs; and in floating point, for all c at once.
 """
 
@@ -31,10 +31,10 @@ from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.models import Model
 
 MAX_LAW_USERS = 2048
-"""Most users for whom the exact distribution is computed: about two seconds in floating point."""
+"""Most users for the exact distribution, which takes about two seconds in floating point."""
 
 MAX_RATIONAL_USERS = 128
-"""Most users for whom it is computed in rationals, whose digits grow with the square of n."""
+"""Most users for rationals, whose digits grow with the square of n."""
 
 MAX_EXPONENT = 1 << 29
 """Binary digits before which all numbers of the exact distribution must begin."""
@@ -44,7 +44,7 @@ _SECOND = 2  # any order of the group: only the distribution of C is used
 
 @dataclass(frozen=True)
 class Enclosure:
-    """Proved bounds of a number, of 256 binary digits and without underflow."""
+    """Proved bounds on a number, of 256 binary digits and without underflow."""
 
     low: mpfr
     high: mpfr
@@ -101,13 +101,13 @@ def component_pmf(
     Returns
     -------
     (n,) ndarray of float64
-        Entry c - 1 is P[C = c], with a relative error below 1e-9, of either sign, where it is above
-        1e-290. Smaller ones are inexact, or 0.
+        Entry c - 1 is P[C = c], with a relative error below 1e-9, of either sign, if it is above
+        1e-290. Smaller entries are inexact, or 0.
 
     Raises
     ------
     ValueError
-        For more users, and where a weight f_k is above 2^(2^29).
+        For more users, or if a weight f_k is above 2^(2^29).
 
     Examples
     --------
@@ -119,7 +119,7 @@ def component_pmf(
     moments, _, rooted = _rooted(n, model.graph)
     above, above_power = _scaled(rooted)
     weight, weight_power = _scaled(moments.weight)
-    # what holds for k users stands in row n - k, so that k - 1, ..., 0 users follow each other
+    # row n - k is for k users, so that k - 1, ..., 0 users follow each other
     law = np.zeros((n + 1, n + 1))
     law[n, 0] = 1.0
     for k in range(1, n + 1):
@@ -156,8 +156,8 @@ def _rooted(n: int, graph: ShareGraph) -> tuple[Moments, list[mpfr], list[mpfr]]
 def laws(n: int, graph: ShareGraph, most: int) -> Iterator[list[Enclosure | None]]:
     """Yield, for c = 1..most, enclosures of P[C_k = c] for k = 0..n; None where k < c.
 
-    One sum of k products for each k and c, in each direction: f_k P[C_k = c] is the convolution of
-    s f_s P[C_s = 1] with f_k P[C_k = c - 1], divided by k.
+    For each k and c and in each direction, one sum of k products: f_k P[C_k = c] is the convolution
+    of s f_s P[C_s = 1] with f_k P[C_k = c - 1], divided by k.
     """
     moments, rooted_down, rooted_up = _rooted(n, graph)
     down = up = [mpfr(1)] + [mpfr(0)] * n
@@ -175,10 +175,10 @@ def laws(n: int, graph: ShareGraph, most: int) -> Iterator[list[Enclosure | None
 
 
 def _next(rooted: list[mpfr], before: list[mpfr], c: int) -> list[mpfr]:
-    """Return f_k P[C_k = c] for k = 0.. from the same for c - 1, rounded as in force."""
+    """Return f_k P[C_k = c] for k = 0.. from the same for c - 1, in the current rounding mode."""
     result = [mpfr(0)] * c
     for k in range(c, len(before)):
-        # s from 1 to k - c + 1: the others are c - 1 components, and as many users at least
+        # s from 1 to k - c + 1: the other c - 1 components have at least as many users
         terms = map(mul, rooted[1 : k - c + 2], before[k - 1 :: -1])
         result.append(gmpy2.fsum(terms) / k)
     return result
@@ -198,11 +198,11 @@ def enclosed_law(
     Parameters
     ----------
     most : int
-        The largest c, from 1 to n. Time is in proportion to n^2 for each.
+        The largest c, from 1 to n. Time is proportional to n^2 for each.
     n, m, shuffler, clear_share
         As for `component_pmf`.
     progress : callable, optional
-        Called with how many c are done and of how many.
+        Called with the numbers of c done and in all.
 
     Returns
     -------

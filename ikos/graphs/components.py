@@ -36,7 +36,7 @@ def _networkx_labels(targets: Targets, clear_share: bool) -> NDArray[np.int32]:
 
 
 def _scipy_labels(targets: Targets, clear_share: bool) -> NDArray[np.int32]:
-    """Return labels that differ between graphs as well."""
+    """Return labels that also differ between graphs."""
     trials, n, m = targets.shape
     if trials > 1:
         targets = targets + (n * np.arange(trials, dtype=np.int32))[:, None, None]
@@ -45,7 +45,7 @@ def _scipy_labels(targets: Targets, clear_share: bool) -> NDArray[np.int32]:
     ends = np.arange(0, slots + 1, m, dtype=np.int32)
     columns = targets.reshape(slots)
     size = users
-    if not clear_share:  # right copies follow the left ones, and have no row of their own
+    if not clear_share:  # right copies follow the left ones, and have no rows
         columns = columns + np.int32(users)
         ends = np.concatenate((ends, np.full(users, slots, dtype=np.int32)))
         size = 2 * users
@@ -66,7 +66,7 @@ BACKENDS = tuple(_LABELS)
 class Components:
     """For each graph: its components, the users in the largest and smallest, and the users alone.
 
-    Without a clear share a component holds as many left as right copies; its size is that number.
+    Without a clear share a component has as many left as right copies; its size is that number.
     """
 
     counts: NDArray[np.int64]
@@ -82,14 +82,14 @@ def _blocks(trials: int, slots: int) -> Iterator[slice]:
 def component_labels(
     targets: ArrayLike, *, clear_share: bool = True, backend: str = "scipy"
 ) -> NDArray[np.int32]:
-    """Return to which component each user belongs (without a clear share, its left copy).
+    """Return the component of each user (without a clear share, of its left copy).
 
     Parameters
     ----------
     targets : (trials, n, m) or (n, m) array_like of int
         Graphs, as `sample_targets` returns them.
     clear_share : bool
-        Whether the users' copies are one vertex each.
+        Whether each user's copies are one vertex.
     backend : {"scipy", "networkx"}
         The fast one, or the reference.
 
@@ -135,13 +135,13 @@ def count_components(
 
 
 def counted(graphs: Targets, clear_share: bool, backend: str) -> Components:
-    """Return `count_components` of graphs that are checked already."""
+    """Return `count_components` of graphs that are already checked."""
     trials, n, m = graphs.shape
     result = Components(*(np.empty(trials, dtype=np.int64) for _ in range(4)))
     for part in _blocks(trials, n * m):
         labels = _LABELS[backend](graphs[part], clear_share)
         size = len(labels)
-        if backend == "networkx":  # whose labels begin at 0 in each graph
+        if backend == "networkx":  # its labels begin at 0 in each graph
             labels = labels + (n * np.arange(size, dtype=np.int32))[:, None]
         sizes = np.bincount(labels.ravel())
         owner = np.zeros(sizes.size, dtype=np.int64)

@@ -5,9 +5,9 @@ messages of each user, all of them shuffled, and S the shuffler,
 
     P[R(X) = S(R'(X))] = E[q^(C - mn)],
 
-where C counts the components of the share graph with one vertex for each user; by Lemma C.2 the
-left-hand side is the probability that two independent views of X agree. All three are counted
-here exactly, each from its definition; no formula of the library is used.
+where C counts the components of the share graph with one vertex per user; by Lemma C.2 the
+left-hand side is the probability that two independent views of X agree. All three are counted here
+exactly, each from its definition, without any formula of the library.
 
 Slot h of user i is number i m + h.
 """
@@ -28,13 +28,13 @@ from ikos.graphs.components import count_components
 from ikos.modular import blocks
 from ikos.trust import SHUFFLERS
 
-MAX_PERMUTATIONS = 4_000_000  # most permutations that are enumerated: a few seconds
+MAX_PERMUTATIONS = 4_000_000  # most permutations enumerated: a few seconds
 MAX_TUPLES = 1 << 20  # most tuples of shares, q^(mn)
 MAX_CASES = 100_000_000
 """Most pairs of a tuple and a permutation, and of a tuple and an input: about ten seconds."""
 
-MAX_MESSAGES = 64  # most messages, which only matters for one user
-_TOGETHER = 1 << 18  # how many numbers are handled in one call
+MAX_MESSAGES = 64  # largest m, which only matters for one user
+_TOGETHER = 1 << 18  # numbers handled in one call
 
 Integers = NDArray[np.int64]
 
@@ -60,7 +60,7 @@ def _checked(n: object, m: object, shuffler: object) -> tuple[int, int, str]:
 
 
 def _checked_group(n: object, m: object, q: object, shuffler: object) -> tuple[int, int, int, str]:
-    """Check that the tuples of shares are few enough, too.
+    """Check that the tuples of shares, too, are few enough.
 
     Cases are pairs of a tuple and a permutation, or of a tuple and an input.
     """
@@ -74,7 +74,7 @@ def _checked_group(n: object, m: object, q: object, shuffler: object) -> tuple[i
 
 
 def case_count(n: int, m: int, q: int, *, shuffler: str = "parallel") -> int:
-    """Return how much `check_collision_identity` would enumerate, with its refusals."""
+    """Return the number of cases of `check_collision_identity`, or refuse as it does."""
     users, messages, order, kind = _checked_group(n, m, q, shuffler)
     return _order(users, messages, kind) * int(order ** (messages * users))
 
@@ -83,10 +83,10 @@ def case_count(n: int, m: int, q: int, *, shuffler: str = "parallel") -> int:
 
 
 def _ranked(ranks: Integers, size: int) -> Integers:
-    """Return the permutations that have these places in lexicographic order."""
+    """Return the permutations with these lexicographic ranks."""
     result = np.empty((len(ranks), size), dtype=np.int64)
     for i in reversed(range(size)):
-        # the first is one of size - i; what follows is a permutation of the others, renamed
+        # the first is one of size - i; the rest is a permutation of the others, renamed
         first = ranks // math.factorial(size - 1 - i) % (size - i)
         result[:, i] = first
         result[:, i + 1 :] += result[:, i + 1 :] >= first[:, None]
@@ -94,7 +94,7 @@ def _ranked(ranks: Integers, size: int) -> Integers:
 
 
 def _permutations(n: int, m: int, shuffler: str) -> Iterator[Integers]:
-    """Yield all of the shuffler's group, as blocks of rows: slot j goes to slot ``row[j]``."""
+    """Yield the whole group of the shuffler in blocks of rows: slot j goes to slot ``row[j]``."""
     for part in _parts(_order(n, m, shuffler), n * m):
         ranks = np.arange(part.start, part.stop)
         if shuffler == "single":
@@ -115,7 +115,7 @@ def enumerated_component_law(
     Parameters
     ----------
     n, m, shuffler, clear_share
-        As for `ikos.graphs.component_counts`, of so few that (n!)^m or (mn)! is at most
+        As for `ikos.graphs.component_counts`, such that (n!)^m or (mn)! is at most
         `MAX_PERMUTATIONS`.
 
     Returns
@@ -157,16 +157,15 @@ def collision_probability(n: int, m: int, q: int, *, shuffler: str = "parallel")
 
     Examples
     --------
-    Two users who send two messages each: an average of q^(C-4), where C = 2 for one permutation
-    of four.
+    Two users with two messages each: an average of q^(C-4), with C = 2 for one permutation of four.
 
     >>> collision_probability(2, 2, 3)
     Fraction(1, 18)
     """
     n, m, q, shuffler = _checked_group(n, m, q, shuffler)
-    # An outcome is a permutation pi, inputs x, and sharings a and b of x; there are
-    # |P| q^n (q^((m-1)n))^2 of them, equally likely. Those with a = pi(b) are counted by b alone,
-    # which decides x and a: the only question is whether a is a sharing of x.
+    # An outcome is a permutation pi, inputs x, and sharings a and b of x; there are |P| q^n
+    # (q^((m-1)n))^2 of them, equally likely. Those with a = pi(b) are counted by b alone, which
+    # decides x and a: the only question is whether a is a sharing of x.
     matches = 0
     for shuffled_to in _permutations(n, m, shuffler):
         shuffled_from = np.argsort(shuffled_to, axis=1)
@@ -187,8 +186,8 @@ def _parts(count: int, weight: int) -> Iterator[slice]:
 def view_agreement(n: int, m: int, q: int, *, shuffler: str = "parallel") -> Fraction:
     """Return P[V(X) = V'(X)] for independent views of the same uniform X, by enumeration.
 
-    The distribution of the view is counted for each input. By Lemma C.2 of BBGN20 the result is
-    that of `collision_probability`; they share only how permutations and tuples are listed.
+    The distribution of the view is counted for each input. By Lemma C.2 of BBGN20 the result equals
+    `collision_probability`; the two share only the listing of permutations and tuples.
 
     Parameters
     ----------
@@ -202,7 +201,7 @@ def view_agreement(n: int, m: int, q: int, *, shuffler: str = "parallel") -> Fra
     """
     n, m, q, shuffler = _checked_group(n, m, q, shuffler)
     slots = m * n
-    # a tuple is written as a number in base q: what slot j holds is shuffled to this place of it
+    # a tuple is a number in base q: the content of slot j is shuffled to this place of it
     places = q ** np.concatenate(list(_permutations(n, m, shuffler))).T
     choices = q ** ((m - 1) * n)
     free = _digits(np.arange(choices), q, (m - 1) * n).reshape(choices, n, m - 1)
@@ -228,9 +227,9 @@ class CollisionIdentity:
     """Lemma C.4 of BBGN20 at one size.
 
     All ``permutations`` of the shuffler's group were enumerated, and all ``tuples`` of shares,
-    q^(mn), for each: ``matched`` is the left-hand side, P[R(X) = S(R'(X))], and ``views`` is
-    P[V(X) = V'(X)]. ``expected`` is the right-hand side, E[q^(C - mn)], by the enumerated
-    distribution of C, and ``formula`` the same by `exact_component_law`.
+    q^(mn), for each: ``matched`` is the left-hand side, P[R(X) = S(R'(X))], and ``views`` is P[V(X)
+    = V'(X)]. ``expected`` is the right-hand side, E[q^(C - mn)], from the enumerated distribution
+    of C, and ``formula`` the same from `exact_component_law`.
     """
 
     n: int

@@ -1,10 +1,10 @@
 """Importance sampling for graphs that fall into c components or more, however rare these are.
 
-Plant what is looked for: draw sizes s_1 + ... + s_c = n with probability proportional to
-f_(s_1) ... f_(s_c) (the weights of `ikos.counts.share_graph`), and a graph in which c parts of
-these sizes are unions of components, uniformly among all such: the shuffler then permutes the
-slots of each part among themselves. For fixed parts the chance that all are unions of components
-is proportional to the same product, so that a graph G is drawn
+Plant the event: draw sizes s_1 + ... + s_c = n with probability proportional to f_(s_1) ... f_(s_c)
+(the weights of `ikos.counts.share_graph`), and a graph in which c parts of these sizes are unions
+of components, uniformly among all such graphs: the shuffler then permutes the slots of each part
+among themselves. For fixed parts the probability that all are unions of components is proportional
+to the same product, so that a graph G is drawn
 
     (number of ordered partitions of G into c unions of components) / Q_c = c! S(C, c) / Q_c
 
@@ -47,13 +47,13 @@ from ikos.graphs.sampling import MAX_TRIALS, Streams, occurrences, run_batches
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval
 
-MAX_PARTS = 64  # most parts that are planted
-_GRID = 192  # binary digits to which the distribution of the sizes is rounded
-_DRAWN = 64  # binary digits that are drawn at first; the others where these leave the size open
+MAX_PARTS = 64  # most parts planted
+_GRID = 192  # binary digits to which the distribution of sizes is rounded
+_DRAWN = 64  # binary digits drawn first; the others only if these leave the size open
 
 
 def _stirling(c: int, k: int) -> int:
-    """Return S(k, c), the ways to divide k things into c parts."""
+    """Return S(k, c), the number of ways to divide k things into c parts."""
     total = sum((-1) ** i * math.comb(c, i) * pow(c - i, k) for i in range(c))
     return int(total // math.factorial(c))
 
@@ -63,7 +63,7 @@ class PlantedTally:
     """Graphs drawn with c ``parts`` planted: of ``trials``, how many had each number of components.
 
     ``expected`` encloses Q_c / c!, the expected number of divisions of a graph's users into c
-    unions of components: an upper bound of P[C >= c].
+    unions of components: an upper bound on P[C >= c].
     """
 
     n: int
@@ -103,7 +103,7 @@ class PlantedTally:
 
     @property
     def standard_error(self) -> float:
-        """Estimated standard deviation of `estimate`; 0 where all graphs had c components."""
+        """Estimated standard deviation of `estimate`; 0 if all graphs had c components."""
         mean = self._total() / self.trials
         variance = self._total(2) / self.trials - mean**2
         return float(self.expected.high) * math.sqrt(variance / max(1, self.trials - 1))
@@ -159,7 +159,7 @@ class _Sizes:
 
 
 def _sizes(weights: Sequence[mpfr]) -> _Sizes:
-    """Return the distribution proportional to weights of the sizes 1, 2, ..."""
+    """Return the distribution on sizes 1, 2, ... proportional to weights."""
     steps, total = [], mpfr(0)
     with rounding(DOWN):
         for weight in weights:
@@ -187,9 +187,9 @@ def _sums(n: int, graph: ShareGraph, parts: int, direction: int) -> list[mpfr]:
 
 
 class _SamplePlan:
-    """How many divisions are expected, and how sizes of parts are drawn.
+    """The expected number of divisions, and how sizes of parts are drawn.
 
-    Up to `MAX_LAW_USERS` users from tables (`_sums`). Two parts of more users need none: the
+    Up to `MAX_LAW_USERS` users, from tables (`_sums`). Two parts of more users need none: the
     smaller one of s users has weight B(n, s), which falls quickly.
     """
 
@@ -213,8 +213,8 @@ class _SamplePlan:
     def _smaller_parts(self) -> tuple[list[mpfr], Enclosure]:
         """Return the weights of the smaller part's sizes 1, 2, ..., and Q_2 / 2.
 
-        B(n, s) falls up to n/2 where two messages hide: once a term times the number of those to
-        come is negligible, so are these, and they are left out of the distribution of the sizes.
+        B(n, s) falls up to n/2 if two messages hide: once a term times the number of remaining
+        terms is negligible, so are these, and they are left out of the distribution of the sizes.
         """
         n, graph = self.n, self.graph
         terms, total = [], mpfr(0)
@@ -288,14 +288,14 @@ def rare_components(
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> PlantedTally:
-    """Estimate P[C >= c] by importance sampling, also where it is far below 1/trials.
+    """Estimate P[C >= c] by importance sampling, even if it is far below 1/trials.
 
     Parameters
     ----------
     n : int
-        Users, at least 2; at most 2048 for ``at_least`` above 2.
+        Number of users, at least 2; at most 2048 for ``at_least`` above 2.
     m : int
-        Shuffled messages of each: at least 2 with a clear share, 3 without. (With fewer, more than
+        Shuffled messages per user: at least 2 with a clear share, 3 without. (With fewer, more than
         one component is not rare: `component_counts`.)
     at_least : int
         c, from 2 to n and to 64.
@@ -310,11 +310,11 @@ def rare_components(
     Raises
     ------
     Interrupted
-        At Ctrl-C; ``partial`` is the tally of the graphs that were done.
+        At Ctrl-C; ``partial`` is the tally of the graphs done.
 
     Notes
     -----
-    Unbiased but for the distribution of the sizes, which is rounded to 2^-192.
+    Unbiased except for the rounding of the distribution of the sizes to 2^-192.
 
     Examples
     --------

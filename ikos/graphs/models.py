@@ -1,9 +1,9 @@
 """The share graphs themselves, as arrays and as networkx multigraphs.
 
-The shuffler applies a uniformly random permutation to the users' slots, m for each user: m
-independent permutations of the n users (parallel shufflers), or one of all m n slots (a single
-one). Slot h of user i goes to a slot of user ``targets[i, h]``, and the graph has an edge for each
-slot, self-loops and repeated edges kept:
+The shuffler applies a uniformly random permutation to the users' slots, m per user: m independent
+permutations of the n users (parallel shufflers), or one of all m n slots (a single one). Slot h of
+user i goes to a slot of user ``targets[i, h]``, and the graph has an edge for each slot, including
+self-loops and repeated edges:
 
 - with a clear share, between users i and ``targets[i, h]``: for parallel shufflers the
   unconditioned permutation model R*(n, 2m) of BBGN20, Definition C.1;
@@ -29,14 +29,14 @@ from ikos.trust import SHUFFLERS
 MAX_SLOTS = (1 << 30) - 1
 """Most slots of one graph, n m: edges, and twice as many vertices, are 32-bit integers.
 
-A graph takes 25 to 30 bytes of memory for each slot while its components are counted."""
+A graph takes 25 to 30 bytes of memory per slot while its components are counted."""
 
 Targets = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
 class Model:
-    """The share graph of n users, of which n m is at most `MAX_SLOTS`."""
+    """The share graph of n users, with n m at most `MAX_SLOTS`."""
 
     n: int
     graph: ShareGraph
@@ -53,7 +53,7 @@ class Model:
 
     @property
     def slots(self) -> int:
-        """Slots of all users, n m."""
+        """Number of slots of all users, n m."""
         return self.n * self.graph.m
 
     def sample(self, trials: int, rng: RandomSource) -> Targets:
@@ -80,7 +80,7 @@ def sample_targets(
     Returns
     -------
     (trials, n, m) ndarray of int32
-        ``[t, i, h]`` is the user to whose slot the h-th slot of user i goes, in graph t.
+        ``[t, i, h]`` is the user whose slot receives the h-th slot of user i, in graph t.
 
     Examples
     --------
@@ -120,9 +120,9 @@ def multigraph(targets: ArrayLike, *, clear_share: bool = True) -> Any:
     Parameters
     ----------
     targets : (n, m) array_like of int
-        As one of the graphs of `sample_targets`.
+        One graph of `sample_targets`.
     clear_share : bool
-        Whether the users' copies are one vertex each.
+        Whether each user's copies are one vertex.
 
     Returns
     -------

@@ -1,9 +1,9 @@
 """Counts of components in sampled graphs, on one core or on any executor.
 
-Trials are cut into batches whose size depends on the graph alone, and batch k draws from source k
-of one family (`ikos.randomness.RandomSource.streams`). So the same seed gives the same graphs
-on any executor, and an interrupted run has the graphs of a shorter one. Memory does not grow with
-the number of trials: batches return tallies.
+Trials are cut into batches whose size depends only on the graph, and batch k draws from source k of
+one family (`ikos.randomness.RandomSource.streams`). So the same seed gives the same graphs on any
+executor, and an interrupted run has the graphs of a shorter one. Batches return tallies, so memory
+does not grow with the number of trials.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class Tally:
     alone: int
 
     def __getitem__(self, c: int) -> int:
-        """Return how many graphs had c components."""
+        """Return the number of graphs with c components."""
         return self.counts.get(c, 0)
 
     def __add__(self, other: object) -> Tally:
-        """Return the tally of both samples together; they must be independent, of one model."""
+        """Return the combined tally of two samples, which must be independent and of one model."""
         if not isinstance(other, Tally):
             return NotImplemented
         if (self.n, self.graph) != (other.n, other.graph):
@@ -73,7 +73,7 @@ class Tally:
         )
 
     def at_least(self, c: int) -> int:
-        """Return how many graphs had c components or more."""
+        """Return the number of graphs with at least c components."""
         return sum(times for components, times in self.counts.items() if components >= c)
 
     def probability(self, c: int, confidence: float = 0.95) -> Interval:
@@ -85,7 +85,7 @@ class Tally:
         return self._interval(self.at_least(c), confidence)
 
     def _interval(self, seen: int, confidence: float) -> Interval:
-        """Return an interval for the probability of what this many graphs had."""
+        """Return an interval for the probability of a property that this many graphs had."""
         return clopper_pearson(seen, self.trials, confidence) if self.trials else Interval(0.0, 1.0)
 
 
@@ -102,9 +102,9 @@ def run_batches(
     executor: Executor | None,
     progress: Progress | None,
 ) -> _T:
-    """Draw all batches, add them up, and return what ``finish`` makes of the sum and the trials.
+    """Draw all batches, add them up, and return ``finish`` of the sum and the number of trials.
 
-    At Ctrl-C the `Interrupted` that is raised holds the same of the batches that were done.
+    At Ctrl-C the `Interrupted` that is raised holds the same for the batches done.
     """
     size = max(1, _SLOTS_IN_BATCH // model.slots)
     batches = ((k, min(size, trials - k * size)) for k in range(-(-trials // size)))
@@ -125,7 +125,7 @@ def run_batches(
 def _drawn(
     streams: Streams, model: Model, backend: str, number: int, trials: int
 ) -> tuple[NDArray[np.int64], int]:
-    """Draw one batch; return the components of each graph, and in how many a user was alone."""
+    """Draw one batch; return each graph's components, and in how many a user was alone."""
     found = counted(model.sample(trials, streams(number)), model.graph.clear_share, backend)
     return found.counts, int(np.count_nonzero(found.alone))
 
@@ -159,9 +159,9 @@ def component_counts(
     Parameters
     ----------
     n : int
-        Users, at least 1.
+        Number of users, at least 1.
     m : int
-        Shuffled messages of each, at least 1; n m below 2^30.
+        Shuffled messages per user, at least 1; n m below 2^30.
     trials : int
         Independent graphs, at least 1.
     shuffler : {"parallel", "single"}
@@ -175,7 +175,7 @@ def component_counts(
     executor : concurrent.futures.Executor, optional
         Where to draw: a process pool, Dask's or MPI's. Results do not depend on it.
     progress : callable, optional
-        Called with the number of graphs done and of all.
+        Called with the numbers of graphs done and in all.
 
     Returns
     -------
@@ -185,7 +185,7 @@ def component_counts(
     Raises
     ------
     Interrupted
-        At Ctrl-C; ``partial`` holds the counts of the graphs that were done.
+        At Ctrl-C; ``partial`` holds the counts of the graphs done.
 
     Examples
     --------
@@ -214,7 +214,7 @@ def tally_components(
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> Tally:
-    """Draw share graphs and tally their components, in memory that does not grow with trials.
+    """Draw share graphs and tally their components, in memory independent of trials.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def tally_components(
     Raises
     ------
     Interrupted
-        At Ctrl-C; ``partial`` is the tally of the graphs that were done.
+        At Ctrl-C; ``partial`` is the tally of the graphs done.
 
     Examples
     --------

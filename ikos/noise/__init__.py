@@ -1,8 +1,8 @@
 """Exact noise by integer arithmetic: geometric, Polya, discrete Laplace and Gaussian.
 
-There is no floating point: the scale ``s`` is a rational (a float is taken at its exact value), and
-neither ``exp(-s)`` nor a logarithm is computed. The time of a draw depends on its value: a client
-should send at a time that does not depend on it.
+There is no floating point: the scale ``s`` is a rational (a float stands for its exact value), and
+neither ``exp(-s)`` nor a logarithm is computed. The time of a draw depends on its value, so a
+client should send at a time that does not depend on it.
 
 CKS20 is Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", 2020; GX17 is
 Goryczka, Xiong, "A Comprehensive Comparison of Multiparty Secure Additions with Differential

@@ -1,4 +1,4 @@
-"""What the samplers share: Bernoulli variables (CKS20), arguments, and integers of any length."""
+"""The common part of the samplers: Bernoulli variables (CKS20), arguments, and long integers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def positive(name: str, value: object) -> Fraction:
 
 
 def how_many(size: object) -> int:
-    """Check and return how many draws are asked for."""
+    """Check and return the number of draws."""
     return 1 if size is None else integer("size", size, low=0, high=MAX_DRAWS)
 
 
@@ -35,21 +35,21 @@ def deliver(draws: NDArray[Any], size: object) -> int | NDArray[Any]:
 
 
 def shortened(draws: NDArray[Any]) -> NDArray[Any]:
-    """Return draws as int64 where all of them fit."""
+    """Return draws as int64 if all of them fit."""
     if draws.dtype == object and all(abs(int(value)) <= INT64_MAX for value in draws):
         return draws.astype(np.int64)
     return draws
 
 
 def plus(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-    """Return a + b without overflow: as object arrays where int64 might not do."""
+    """Return a + b without overflow: as object arrays if int64 might not suffice."""
     if largest(a) + largest(b) > INT64_MAX:
         return np.asarray(a.astype(object) + b.astype(object))
     return np.asarray(a + b)
 
 
 def largest(values: NDArray[Any]) -> int:
-    """Return the largest absolute value; 0 of none."""
+    """Return the largest absolute value; 0 for no values."""
     return max(abs(int(values.max(initial=0))), abs(int(values.min(initial=0))))
 
 

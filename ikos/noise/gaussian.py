@@ -35,7 +35,7 @@ def _gaussian(variance: Fraction, count: int, rng: RandomSource) -> NDArray[Any]
     rate, denominator = Fraction(1, t), 2 * a * b * t * t
     draws = np.empty(0, dtype=np.int64)
     while draws.size < count:
-        # kept with probability above 1/2 for t of two and more: rarely a third round
+        # kept with probability above 1/2 for t >= 2: a third round is rare
         missing = count - draws.size
         drawn = plus(geometric_draws(rate, missing, rng), -geometric_draws(rate, missing, rng))
         size = np.abs(drawn)
@@ -67,8 +67,8 @@ def discrete_gaussian(
     Parameters
     ----------
     variance : int, float or Fraction
-        The parameter v = sigma^2, positive; a float is taken at its exact value. The true variance
-        is at most v, and almost v where v is above 1.
+        The parameter v = sigma^2, positive; a float stands for its exact value. The true variance
+        is at most v, and almost v if v is above 1.
     size, rng
         As for `geometric`, like the result.
 

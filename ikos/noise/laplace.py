@@ -60,16 +60,16 @@ def geometric(
     Parameters
     ----------
     s : int, float or Fraction
-        Rate, positive; a float is taken at its exact value.
+        Rate, positive; a float stands for its exact value.
     size : int, optional
-        How many independent draws; a single Python int by default.
+        Number of independent draws; a single Python int by default.
     rng : RandomSource, optional
         Secure randomness by default.
 
     Returns
     -------
     int or (size,) ndarray
-        int64, or object where a draw does not fit.
+        int64, or object if a draw does not fit.
 
     Examples
     --------
@@ -96,8 +96,8 @@ def discrete_laplace(
     Parameters
     ----------
     s : int, float or Fraction
-        Inverse scale, positive; a float is taken at its exact value. The variance is
-        2 e^-s / (1 - e^-s)^2, about 2 / s^2.
+        Inverse scale, positive; a float stands for its exact value. The variance is 2 e^-s / (1 -
+        e^-s)^2, about 2 / s^2.
     size, rng
         As for `geometric`, like the result.
 

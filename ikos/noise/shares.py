@@ -1,4 +1,4 @@
-"""Polya noise, of which many users' shares add up to geometric noise (BBGN20, GX17)."""
+"""Polya noise: shares of many users that add up to geometric noise (BBGN20, GX17)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ikos.randomness import RandomSource, secure
 MAX_SHAPE = 10**6
 """Largest shape of `polya`; its time grows with the shape."""
 
-_FEW = 8  # most variables that are faster to draw one after the other than all at once
+_FEW = 8  # most variables that are faster to draw one by one than all at once
 
 
 def first_cycle(remaining: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
@@ -74,10 +74,10 @@ def polya(
     Parameters
     ----------
     r : int, float or Fraction
-        Shape, positive and at most 10^6; a float is taken at its exact value (write
-        ``Fraction(1, n)``, not ``1 / n``). Above 1, time is proportional to it.
+        Shape, positive and at most 10^6; a float stands for its exact value (write ``Fraction(1,
+        n)``, not ``1 / n``). Above 1, time is proportional to it.
     s : int, float or Fraction
-        Rate, positive; a float is taken at its exact value.
+        Rate, positive; a float stands for its exact value.
     size, rng
         As for `geometric`, like the result.
 
@@ -116,25 +116,25 @@ def polya_population(
     Parameters
     ----------
     n : int
-        Users, at least 1.
+        Number of users, at least 1.
     s : int, float or Fraction
-        Rate of the noise, positive; a float is taken at its exact value.
+        Rate of the noise, positive; a float stands for its exact value.
     parties : int, optional
-        How many users' noise adds up to one discrete Laplace variable; ``n`` by default. The sum of
-        all n has n / parties times its variance. A single client takes ``n = 1``.
+        How many users' noise adds up to one discrete Laplace variable; ``n`` by default. The sum
+        over all n has n / parties times its variance. A single client takes ``n = 1``.
     rng : RandomSource, optional
         Secure randomness by default.
 
     Returns
     -------
     (n,) ndarray
-        int64, or object where a draw does not fit.
+        int64, or object if a draw does not fit.
 
     Notes
     -----
     Imaginary users, whose noise is dropped, complete the last group of ``parties``. Each group
-    shares one geometric variable for each sign: each cycle of a uniform permutation of its points
-    goes to a uniformly random member, which splits it into independent Polya(1/parties) parts (as
+    shares one geometric variable per sign: each cycle of a uniform permutation of its points goes
+    to a uniformly random member, which splits it into independent Polya(1/parties) parts (as
     `polya` splits one into two).
 
     Examples
@@ -155,11 +155,11 @@ def polya_population(
 def polya_shares(
     n: int, rate: Fraction, parties: int, rng: RandomSource
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Return the users, ascending, who get any noise of `polya_population`, and their noise."""
+    """Return the users with any noise of `polya_population`, ascending, and their noise."""
     added, above = polya_jumps(n, rate, parties, rng)
     taken, below = polya_jumps(n, rate, parties, rng)
     users, places = np.unique(np.concatenate((added, taken)), return_inverse=True)
-    large = sum(map(int, above)) + sum(map(int, below)) > INT64_MAX  # else no partial sum is
+    large = sum(map(int, above)) + sum(map(int, below)) > INT64_MAX  # otherwise no partial sum is
     noise = np.zeros(users.size, dtype=object if large else np.int64)
     np.add.at(noise, places[: added.size], above)
     np.subtract.at(noise, places[added.size :], below)
@@ -198,7 +198,7 @@ def polya_jumps(
 def _few_jumps(
     n: int, rate: Fraction, parties: int, rng: RandomSource, variables: int
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Return what `polya_jumps` does, one variable after the other."""
+    """Return the same as `polya_jumps`, one variable at a time."""
     users, amounts = [], []
     for one in range(-(-n // parties) * variables):
         first, remaining = one // variables * parties, one_geometric(rate, rng)

@@ -1,9 +1,9 @@
-"""Plots: how many messages each analysis asks for, and how many components share graphs have.
+"""Plots: how many messages each analysis needs, and how many components share graphs have.
 
-``curves`` computes with the library's calculators alone. ``figures`` turns curves into matplotlib
-figures, ``components`` checks of the component bounds, ``share_graphs`` graphs, ``protocols`` the
-error of each: these need matplotlib (the extra ``plot``). ``style`` is what figures have in common;
-``files`` writes whole files.
+``curves`` uses only the library's calculators. The other modules need matplotlib (the extra
+``plot``): ``figures`` draws curves, ``components`` checks of the component bounds, ``share_graphs``
+graphs, and ``protocols`` the error of each protocol. ``style`` is common to all figures; ``files``
+writes whole files.
 """
 
 from ikos.plots.curves import BOTH_WAYS, Curve, attack_estimate, grid, private_curves, secure_curves

@@ -22,7 +22,7 @@ except ImportError:
 if TYPE_CHECKING:
     from ikos.graphs import ComponentCheck
 
-# what lies beneath hollow markers can be seen
+# hollow markers do not hide what is below them
 _HOLLOW: dict[str, Any] = {"markerfacecolor": "none"}
 _CURVES: dict[str, dict[str, Any]] = {
     "lemma": {"color": VERMILLION, "marker": "s", "linestyle": (0, (4, 1.5)), "markersize": 7}
@@ -39,7 +39,7 @@ _ARROW = [(-0.5, 0), (0.5, 0), (0, 0), (0, -2), (-0.4, -1.4), (0, -2), (0.4, -1.
 
 
 class _Sampled(NamedTuple):
-    """What samples say of P[C = c]: decimal logarithms, minus infinity for zero."""
+    """What samples show about P[C = c]: decimal logarithms, minus infinity for zero."""
 
     c: int
     low: float
@@ -58,13 +58,13 @@ def _log10(value: float | mpfr) -> float:
 def components_figure(check: ComponentCheck) -> Figure:
     """Return a figure of P[C = c] against c, on a logarithmic axis without a lower end.
 
-    Where the exact distribution is known, the importance samples are drawn below it once more, in
-    proportion to that: their intervals are too narrow for the large axis.
+    If the exact distribution is known, the importance samples are drawn again below, divided by it:
+    their intervals are too narrow for the large axis.
 
     Parameters
     ----------
     check : ComponentCheck
-        What `ikos.graphs.check_components` returns.
+        The result of `ikos.graphs.check_components`.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def _curves(check: ComponentCheck) -> dict[str, Points]:
 
 
 def _samples(check: ComponentCheck) -> dict[str, list[_Sampled]]:
-    """Return what each kind of samples says."""
+    """Return what each kind of samples shows."""
     trials = check.tally.trials
     sampled = [
         _Sampled(row.c, *map(_log10, (row.sampled.low, row.seen / trials, row.sampled.high)))
@@ -138,7 +138,7 @@ def _samples(check: ComponentCheck) -> dict[str, list[_Sampled]]:
     return {"sampled": sampled, "planted": planted}
 
 
-# How it is drawn
+# Drawing
 
 
 def _scaled(style: dict[str, Any], rows: int) -> dict[str, Any]:

@@ -18,12 +18,12 @@ from ikos.counts.secure import BEST, checked_analysis
 Setting = tuple[str, bool]  # a shuffler, and whether there is a clear share
 
 BOTH_WAYS: tuple[Setting, ...] = (("parallel", True), ("single", False))
-"""The settings of BBGN20 and of IKOS06; the others need as many messages, give or take one."""
+"""The settings of BBGN20 and of IKOS06; the others need the same number of messages, +-1."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """How many messages one analysis asks for in one setting, as a function of the users.
+    """How many messages one analysis needs in one setting, as a function of the users.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Curve:
     clear_share : bool
         Whether the totals include a clear share.
     points : tuple of (int, int)
-        Users and messages of each of them in all, users ascending; only where covered.
+        Users, ascending, and messages per user in all; only where covered.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Curve:
     points: tuple[tuple[int, int], ...]
 
     def at(self, users: int) -> int | None:
-        """Return the messages for this many users, or None where that is no point of the curve."""
+        """Return the messages for this many users, or None if that is no point of the curve."""
         return dict(self.points).get(users)
 
 
@@ -55,7 +55,7 @@ def grid(low: int, high: int, per_decade: int, *, also: Iterable[int] = ()) -> t
     low, high : int
         The ends, 1 <= low <= high, both included.
     per_decade : int
-        About how many between a number and ten times as many.
+        Approximate number of values per factor of ten.
     also : iterable of int
         Further numbers.
 
@@ -73,13 +73,13 @@ def attack_estimate(n: int, q: int, sigma: float | Fraction) -> int:
     """Estimate how many shuffled messages stop the tuple-counting attack at 2^-sigma.
 
     Neither a proof nor a bound: if the attack's statistic (`ikos.attacks`) were normal, its
-    advantage would be ``sqrt(2/pi * q / (n^m + 2^m - 2))``. Experiments come out there or a little
+    advantage would be ``sqrt(2/pi * q / (n^m + 2^m - 2))``. Experiments agree or come out slightly
     lower, at advantages from 1/2 down to 1/100. Better attacks may exist.
 
     Returns
     -------
     int
-        The smallest m >= 1 at which that is at most ``2**-sigma``, in double precision.
+        The smallest m >= 1 for which this is at most ``2**-sigma``, in double precision.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def secure_curves(
     Parameters
     ----------
     users : sequence of int
-        At which numbers of users, ascending.
+        Numbers of users, ascending.
     q, sigma
         As for `SecureSum`.
     analyses : sequence of str
@@ -123,17 +123,17 @@ def secure_curves(
     settings : sequence of (str, bool)
         Shuffler and clear share.
     honest : Fraction
-        At least this part of the users is honest, rounded up.
+        Least part of the users that is honest, rounded up.
     corrupt : int
-        Shufflers that may collude with the analyzer; only where all settings have parallel ones.
+        Shufflers that may collude with the analyzer; only if all settings have parallel ones.
     progress : callable, optional
-        Called with what is done and the whole.
+        Called with the amounts done and in all.
 
     Returns
     -------
     list of Curve
-        Those with a point. The floor is the lowest of all settings' for each n; the attack is on
-        parallel shufflers, and left out where no setting has them.
+        Those with a point. For each n, the floor is the lowest over all settings; the attack is on
+        parallel shufflers, and left out if no setting has them.
 
     Examples
     --------
@@ -189,14 +189,14 @@ def private_curves(
 ) -> list[Curve]:
     """Return the messages of a private sum, by each analysis.
 
-    There is no floor: the counting argument says nothing of differential privacy.
+    There is no floor: the counting argument does not apply to differential privacy.
 
     Parameters
     ----------
     epsilon, delta, precision, modulus, reserve
-        As for `PrivateSum`. For users too many for a given modulus there is no point.
+        As for `PrivateSum`. There is no point if a given modulus is too small for the users.
     users, analyses, settings, honest, corrupt, progress
-        As for `secure_curves`, like what is returned.
+        As for `secure_curves`, like the result.
 
     Examples
     --------
@@ -231,7 +231,7 @@ def _check_corrupt(corrupt: int, settings: Sequence[Setting]) -> None:
 
 
 def _part(n: int, honest: Fraction) -> int:
-    """Return how many of n users are honest at least."""
+    """Return the least number of honest users among n."""
     return max(1, math.ceil(n * honest))
 
 
@@ -253,7 +253,7 @@ def _analysed(
             try:
                 found = count(n, analysis, setting)
             except ValueError:
-                if analysis == BEST:  # covers everything, so that something else is wrong
+                if analysis == BEST:  # covers everything, so the error has another cause
                     raise
                 found = None
             if found is not None:

@@ -65,10 +65,10 @@ def _style(curve: Curve) -> dict[str, Any]:
 
 
 def draw_messages(axes: Axes, curves: Sequence[Curve]) -> None:
-    """Draw the curves as steps, and shade what lies below the floor.
+    """Draw the curves as steps, and shade the area below the floor.
 
-    Between two points a step errs on the safe side: what is enough is drawn at the larger of the
-    two values (ishai2006 rises with the users, the others fall), the floor at the smaller.
+    Between two points a step errs on the safe side: sufficient numbers are drawn at the larger of
+    the two values (ishai2006 rises with the users, the others fall), the floor at the smaller.
     """
     for curve in curves:
         users, totals = zip(*curve.points, strict=True)
@@ -86,7 +86,7 @@ def draw_messages(axes: Axes, curves: Sequence[Curve]) -> None:
 
 
 def users_axis(axes: Axes, curves: Sequence[Curve]) -> None:
-    """Scale the axis of the users logarithmically, with numbers that people read."""
+    """Scale the axis of the users logarithmically, with readable numbers."""
     users = [n for curve in curves for n, _ in curve.points]
     low, high = min(users), max(users)
     axes.set_xscale("log")
@@ -109,9 +109,9 @@ _DIGITS: tuple[tuple[float, ...], ...] = (
 
 
 def log_messages(axes: Axes, low: float, high: float, *, decades: float = 3.5) -> None:
-    """Scale the axis of the messages logarithmically, with numbers that people read.
+    """Scale the axis of the messages logarithmically, with readable numbers.
 
-    Over this many decades and more it shows only powers of ten, over fewer also other numbers:
+    Over at least this many decades it shows only powers of ten, over fewer also other numbers:
     three in all, or two powers of ten.
     """
     bottom = max(0.8, 0.8 * low)
@@ -170,9 +170,9 @@ def messages_figure(
     title : str
         What is counted.
     mark : int, optional
-        A number of users to mark, with each curve's value there in the legend.
+        A number of users to mark; the legend has each curve's value there.
     honest : Fraction
-        What part of the users is assumed to be honest, for the axis.
+        The part of the users assumed honest, for the axis.
     footnote : str
         Lines below the legend.
 
@@ -224,7 +224,7 @@ def messages_figure(
 
 
 def apart(curves: Sequence[Curve]) -> tuple[list[Curve], list[Curve]]:
-    """Return the curves for a panel of their own, because they are far above, and the others."""
+    """Return the curves that need their own panel, because they are far above, and the others."""
     near = [curve for curve in curves if curve.name not in ("ishai2006", "ghazi2020")]
     far = [curve for curve in curves if curve not in near]
     if near and far and min(_totals(far)) > 1.5 * max(_totals(near)):

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SUFFIXES = (".png", ".svg", ".pdf")
-"""What a figure's file name may end in."""
+"""Suffixes of figures' file names."""
 
-# Nothing in a file says when it was made: the same figure makes the same bytes.
+# Files do not contain their date: the same figure makes the same bytes.
 _METADATA: dict[str, dict[str, str | None]] = {
     ".png": {"Software": "ikos"},
     ".svg": {"Date": None},
@@ -27,10 +27,10 @@ _METADATA: dict[str, dict[str, str | None]] = {
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[BinaryIO]:
-    """Give a temporary file in the same folder, which takes the name ``path`` once it is whole.
+    """Yield a temporary file in the same folder, renamed to ``path`` once it is complete.
 
-    Links are followed, and the folder must exist. After an exception, the file that was there under
-    this name stays as it was.
+    Links are followed, and the folder must exist. After an exception, an existing file under this
+    name is unchanged.
     """
     target = Path(os.path.realpath(path))
     with contextlib.suppress(FileNotFoundError):
@@ -52,14 +52,13 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure in the format that its file name ends in.
+    """Write a figure, whole or not at all, in the format of its file name.
 
     Parameters
     ----------
     figure : Figure
-        What to write: whole, or not at all.
     path : Path
-        A name that ends in one of ``SUFFIXES``, in capitals or not.
+        A name that ends in one of ``SUFFIXES``, in either case.
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:

@@ -27,7 +27,7 @@ _CENTRAL = "central"
 _OURS = ("private-sum", "private-vector-sum")
 _LINE = 105
 
-_LEAST = 1e-140  # what stands for no root mean squared error at all on a logarithmic axis
+_LEAST = 1e-140  # stands for a root mean squared error of zero on a logarithmic axis
 
 _COLOURS = {"ours": VERMILLION, "shuffle": BLUE, "local": ORANGE}
 _WORDS = {
@@ -46,8 +46,8 @@ def protocols_figure(
     Parameters
     ----------
     rows : iterable of ComparisonRow
-        What `ikos.baselines.comparison` returns; those without a protocol are left out. The central
-        model is a line.
+        From `ikos.baselines.comparison`; those without a protocol are left out. The central model
+        is a line.
     title : str
         What is compared.
     measured : mapping, optional
@@ -63,7 +63,7 @@ def protocols_figure(
     """
     possible = [row for row in rows if row.protocol is not None]
     if not possible:
-        raise ValueError("rows must hold at least one protocol that there is")
+        raise ValueError("rows must hold at least one protocol")
     central = [row.mse for row in possible if row.spec.model == _CENTRAL]
     best = min((mse for mse in central if mse is not None), default=None)
     groups: dict[str, list[ComparisonRow]] = {kind: [] for kind in _COLOURS}
@@ -72,7 +72,7 @@ def protocols_figure(
             ours = row.key.startswith(_OURS)
             groups["ours" if ours else row.spec.model].append(row)
     figure = Figure(figsize=(12.5, 5.6), dpi=150)
-    # an epsilon and its delta stay on one line
+    # keeps an epsilon and its delta on one line
     lines = textwrap.wrap(re.sub(r", (?=\S+\)-diff)", ",\N{NO-BREAK SPACE}", title), _LINE)
     figure.text(0.012, 0.985, "\n".join(lines), fontsize=12, fontweight="bold", va="top")
     left, right = figure.subplots(
@@ -107,7 +107,7 @@ def _draw(
             assert row.mse is not None
             at = places[row.key]
             level = [key for key, other in places.items() if other == at]
-            # bars would cover the markers of protocols that send as much: they stand side by side
+            # side by side, as bars would cover the markers of protocols that send equally much
             aside = 9.0 * (level.index(row.key) - (len(level) - 1) / 2) if measured else 0.0
             assert axes.figure is not None
             moved = axes.transData + ScaledTranslation(aside / 72, 0, axes.figure.dpi_scale_trans)
@@ -129,7 +129,7 @@ def _draw(
 
 
 def _limits(values: Collection[float]) -> tuple[float, float]:
-    """Return the ends of a logarithmic axis that holds the values, of a decade at least."""
+    """Return the ends of a logarithmic axis, of at least a decade, that holds the values."""
     low, high = (math.log10(end) for end in (min(values, default=1.0), max(values, default=1.0)))
     spare = max(0.09 * (high - low), (1 - high + low) / 2)
     return 10 ** (low - spare), 10 ** (high + spare)

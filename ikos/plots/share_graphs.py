@@ -27,25 +27,25 @@ except ImportError:
 
 MAX_DRAWN_USERS = 100
 MAX_DRAWN_SLOTS = 1000
-"""Most users and edges of a graph that is drawn; one that is legible has fewer."""
+"""Most users and edges of a graph that is drawn; a legible one has fewer."""
 
 Point = NDArray[np.float64]
 
 _DARK = (BLUE, GREEN, VERMILLION)
 
 _SIZES = {"o": 14.5, "s": 13.5, "D": 13.5, "p": 17.0, "h": 16.0}
-"""Points across, so that two digits fit in."""
+"""Points across, so that two digits fit."""
 
-_LEGEND = 8  # most components that the legend names one by one
+_LEGEND = 8  # most components named one by one in the legend
 _INCHES = 0.5  # of one unit; users on a circle are 1.15 apart
 
 _ROW, _ACROSS, _BETWEEN = 0.72, 4.5, 0.75
-"""Of copies in columns: between two, between the columns, and between two components."""
+"""Distances of copies in columns: between two, between the columns, and between components."""
 
 
 @dataclass(frozen=True)
 class _Look:
-    """How a component of this many users is drawn; hollow, if it is a single user."""
+    """How a component of this many users is drawn; hollow if it is a single user."""
 
     size: int
     colour: str
@@ -85,21 +85,21 @@ def _looks(labels: NDArray[np.int32]) -> dict[int, _Look]:
 def graph_figure(
     targets: ArrayLike, *, clear_share: bool = True, title: str | None = None
 ) -> Figure:
-    """Draw one share graph, each component on a circle, in a colour and shape of its own.
+    """Draw one share graph, each component on a circle, in its own colour and shape.
 
     Every edge is drawn: repeated ones as bundles of arcs, self-loops as loops. Users who are a
-    component by themselves are hollow. Without a clear share, left copies stand on the left and
-    right ones on the right. The same graph always gives the same picture.
+    component by themselves are hollow. Without a clear share, left copies are on the left and right
+    copies on the right. The same graph always gives the same picture.
 
     Parameters
     ----------
     targets : (n, m) array_like of int
-        One of the graphs of `ikos.graphs.sample_targets`; up to 100 users and 1000 edges, legible
-        up to about 40 users.
+        One graph of `ikos.graphs.sample_targets`; up to 100 users and 1000 edges, legible up to
+        about 40 users.
     clear_share : bool
-        Whether the users' copies are one vertex each.
+        Whether each user's copies are one vertex.
     title : str, optional
-        By default it says how many components there are.
+        By default, the number of components.
 
     Returns
     -------
@@ -147,10 +147,10 @@ def _user(vertex: Any) -> int:
 
 
 def _circles(graph: Any, labels: NDArray[np.int32]) -> tuple[dict[Any, Point], dict[Any, float]]:
-    """Place each component on a circle, the largest first in rows; and angles away from it.
+    """Place each component on a circle, the largest first in rows; also return angles away from it.
 
-    The order on a circle is that of a depth-first search, from an end of a path if it is one: many
-    edges then join neighbours on the circle.
+    The order on a circle is that of a depth-first search, from an end if the component is a path:
+    many edges then join neighbours on the circle.
     """
     parts = _by_size(labels)
     sizes = np.bincount(labels)[parts]
@@ -223,7 +223,7 @@ def _draw_edges(
     outwards: dict[Any, float],
     owner: dict[Any, _Look],
 ) -> None:
-    """Draw every edge, with a name that says of which user, to which one, and which message."""
+    """Draw every edge, with a name that gives its sender, its receiver and its message."""
     bundles: dict[frozenset[Any], list[tuple[Any, Any, int]]] = {}
     for one, other, message in graph.edges(data="message"):
         bundles.setdefault(frozenset((one, other)), []).append((one, other, message))
@@ -277,7 +277,7 @@ def _draw_users(axes: Axes, place: dict[Any, Point], owner: dict[Any, _Look]) ->
 
 
 def _name_components(axes: Axes, looks: Sequence[_Look], clear_share: bool) -> None:
-    """Say what is drawn; the looks are of the components, the largest first."""
+    """Add the legend; the looks are of the components, the largest first."""
     larger = [look for look in looks if not look.alone]
     alone = looks[len(larger) :]
     if clear_share:

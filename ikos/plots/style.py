@@ -1,4 +1,4 @@
-"""What all figures share: colours that suit the colour-blind, axes, numbers."""
+"""The common style of all figures: colours that suit the colour-blind, axes, numbers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ GREY = "#5A5A5A"
 
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, VERMILLION, "#56B4E9")
 MARKERS = ("o", "s", "D", "p", "h")
-"""Six colours and five shapes: taken together, the pairs repeat after thirty."""
+"""Six colours and five shapes: pairs of them repeat after thirty."""
 
 
 def plain(axes: Axes) -> None:
-    """Leave of the axes what helps to read them: two spines, a light grid behind the data."""
+    """Reduce the axes to what helps reading: two spines, a light grid behind the data."""
     axes.grid(which="major", color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
@@ -32,7 +32,7 @@ def plain(axes: Axes) -> None:
 
 
 def power_of_ten(value: float) -> str:
-    """Return a number of users for an axis or a title: small ones and others in full.
+    """Return a number of users for an axis or a title: small and irregular ones in full.
 
     Examples
     --------

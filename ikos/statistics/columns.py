@@ -29,18 +29,18 @@ _SQUARES = Fraction(166, 100)
 """Weight of a squared distance relative to the distance itself; see `variances`."""
 
 _CORNERS = 1 << 23
-"""The most numbers to be computed for the corners of a box."""
+"""Most numbers computed for the corners of a box."""
 
 
 @dataclass(frozen=True, eq=False)
 class Release(Printed):
-    """What is computed from one private sum of vectors."""
+    """Results computed from one private sum of vectors."""
 
     private: SumResult
 
     @property
     def guarantee(self) -> Guarantee:
-        """For everything in the release together."""
+        """The guarantee for the whole release."""
         return self.private.guarantee
 
     def _report(self, lines: list[str], columns: int = 0) -> str:
@@ -59,7 +59,7 @@ def private_sum_of(
     options: SumOptions,
     sensitivity: Sensitivity | None = None,
 ) -> SumResult:
-    """Return the private sum of vectors, whose sensitivity is what this module computed."""
+    """Return the private sum of vectors whose sensitivity this module computed."""
     # Both are named so that Python refuses them among the options: a sensitivity in the columns'
     # own units would be taken for one of scaled values, and too little noise added.
     protocol = PrivateVectorSum(
@@ -129,7 +129,7 @@ def count(
     rng: RandomSource | None = None,
     **options: Unpack[SumOptions],
 ) -> SumResult:
-    """Release how many users' answers are true.
+    """Release the number of users whose answer is true.
 
     Parameters
     ----------
@@ -159,12 +159,12 @@ def count(
 
 @dataclass(frozen=True, eq=False)
 class ColumnSums(Release):
-    """Private sums of several columns, in the units of each.
+    """Private sums of several columns, in each column's units.
 
     Attributes
     ----------
     private : SumResult
-        The private sum behind them, of columns brought to one scale.
+        The underlying private sum, of columns brought to one scale.
     scale, offset : (k,) ndarray
         A user's value is ``offset + scale`` times what was added up.
     """
@@ -174,7 +174,7 @@ class ColumnSums(Release):
 
     @property
     def users(self) -> int:
-        """Users who took part; public."""
+        """Number of users who took part; public."""
         return self.private.users
 
     @property
@@ -184,18 +184,18 @@ class ColumnSums(Release):
 
     @property
     def standard_error(self) -> Any:
-        """Bound on the root of the mean squared error of each sum."""
+        """Bound on the root mean squared error of each sum."""
         return np.abs(self.scale) * math.sqrt(self.private.error.coordinate.mean_square)
 
     def means(self) -> Any:
-        """Return the estimates of the means over the users."""
+        """Return the estimated means over the users."""
         return self.estimate / self.users
 
     def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Interval:
         """Return an interval for each sum, as `SumResult.interval`."""
         band = self.private.interval(confidence, simultaneous=simultaneous)
         low, high = self._in_units(band.low), self._in_units(band.high)
-        # and for the rounding of the scaling itself
+        # and the rounding of the scaling itself
         base = np.abs(self.users * self.offset)
         slack = 4 * np.spacing(np.maximum(np.abs(low), np.abs(high)) + base)
         return Interval(low - slack, high + slack)
@@ -232,10 +232,10 @@ def _limits(name: str, value: ArrayLike, columns: int) -> NDArray[np.float64]:
 def _scaled(
     x: ArrayLike, lower: ArrayLike, upper: ArrayLike, width: int = 1
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return distances from the middle of the bounds in [-1, 1], this middle, and half the widths.
+    """Return distances from the middle of the bounds in [-1, 1], the middle, and half the widths.
 
-    The array has ``width`` times d columns, for the caller to fill all but the first d. Where
-    bounds are a few roundings apart their middle is not halfway: half a width is the distance to
+    The array has ``width`` times d columns, of which the caller fills all but the first d. If
+    bounds are a few roundings apart, their middle is not halfway: half a width is the distance to
     the further bound, so that no value is cut off and none is off by more than a rounding.
     """
     values = real("x", x)
@@ -278,19 +278,19 @@ def means(
 ) -> ColumnSums:
     """Release the sums and the means of several columns within public bounds.
 
-    Each column is brought to the same range, so that noise is in proportion to its bounds.
+    Each column is scaled to the same range, so that noise is proportional to its bounds.
 
     Parameters
     ----------
     x : (n, d) array_like of float
-        A row for each user.
+        One row per user.
     lower, upper : float or (d,) array_like of float
-        Public bounds of all columns or of each, not taken from the data.
+        Public bounds, common or per column, not taken from the data.
     epsilon, delta, rng
         As for `mean`; the guarantee is for all columns together.
     **options
         For `PrivateVectorSum`, except ``sensitivity`` and ``integers``, which refer to its vectors:
-        to give one, use a `Box` there.
+        to give one, use it with a `Box`.
 
     Returns
     -------
@@ -317,9 +317,9 @@ class Variances(Release):
     Attributes
     ----------
     private : SumResult
-        The private sum of u, and then of w (u^2 - 1/2), for distances u from the middle in [-1, 1].
+        The private sum of u, followed by w (u^2 - 1/2), for distances u from the middle in [-1, 1].
     centre, half : (d,) ndarray
-        The middle of the bounds of each column, and how far they are from it at most.
+        The middle of each column's bounds, and the largest distance of a bound from it.
     """
 
     centre: Any
@@ -337,20 +337,20 @@ class Variances(Release):
     def estimate(self) -> Any:
         """The variances of the users' values, with denominator n.
 
-        Differences of noisy numbers: not clipped, they can be negative where a variance is small
+        Differences of noisy numbers, not clipped: they can be negative if a variance is small
         compared with the noise.
         """
         first, second = self._moments()
         return (second.means() - first.means() ** 2) * self.half**2
 
     def means(self) -> Any:
-        """Return the estimates of the means."""
+        """Return the estimated means."""
         return self.centre + self.half * self._moments()[0].means()
 
     def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Interval:
         """Return an interval for each variance, as `SumResult.interval`.
 
-        From one interval for each of the two sums, each at half the risk.
+        It combines one interval for each of the two sums, each at half the risk.
         """
         level = number("confidence", confidence, above=0, below=1)
         risk = (1 - level) / 2
@@ -380,10 +380,10 @@ class Variances(Release):
 
 @dataclass(frozen=True, eq=False)
 class Variance(Variances):
-    """A private mean and variance of one column: as `Variances`, with floats for arrays."""
+    """A private mean and variance of one column: `Variances` with floats instead of arrays."""
 
     def mean(self) -> float:
-        """Return the estimate of the mean."""
+        """Return the estimated mean."""
         return float(self.means())
 
 
@@ -399,8 +399,8 @@ def variances(
 ) -> Variances:
     """Release the means and the variances of several columns within public bounds.
 
-    One private sum of the distances u in [-1, 1] from the middle of the bounds, and of their
-    squares, times w = 1.66.
+    One private sum adds up the distances u in [-1, 1] from the middle of the bounds, and their
+    squares times w = 1.66.
 
     Parameters
     ----------
@@ -413,8 +413,8 @@ def variances(
 
     Notes
     -----
-    Up to w = 1.66 squares are free: the pair (u, w u^2) moves by at most 2 in l2 norm, as u alone,
-    and by at most (1 + 2w)^2 / (4w) in l1 norm (documentation, Sums of vectors).
+    Up to w = 1.66 squares are free: the pair (u, w u^2) moves by at most 2 in l2 norm, like u
+    alone, and by at most (1 + 2w)^2 / (4w) in l1 norm (documentation, Sums of vectors).
 
     Examples
     --------
@@ -502,10 +502,10 @@ def linear_statistics(
     Parameters
     ----------
     x : (n, d) array_like of float
-        Vectors of the domain, a row for each user.
+        Vectors of the domain, one row per user.
     weights : (k, d) array_like of float
-        W: each user adds W x. All k functions get the same noise: scale rows that may be less
-        precise down, and their estimates up.
+        W: each user adds W x. All k functions get the same noise: scale down rows that may be less
+        precise, and scale up their estimates.
     domain : Box or Ball
         Where the vectors lie.
     epsilon, delta, rng, **options
@@ -514,13 +514,13 @@ def linear_statistics(
     Returns
     -------
     ColumnSums
-        Of W x.
+        For W x.
 
     Notes
     -----
     The sensitivity of W x is computed from W and the domain. For a ball in l2 norm it is the
-    diameter times the largest singular value. For a box it is attained at a corner: all corners are
-    tried where there are few, and otherwise the smallest of several norms of W is taken.
+    diameter times the largest singular value. For a box it is attained at a corner: if there are
+    few corners, all are tried; otherwise the smallest of several norms of W is used.
 
     Examples
     --------
@@ -562,10 +562,10 @@ def linear_statistics(
 
 
 def _moved(matrix: NDArray[np.float64], domain: Box | Ball) -> tuple[float, Sensitivity]:
-    """Return the largest absolute value of W (x - centre), and how far two of them are apart.
+    """Return the largest absolute value of W (x - centre), and how far apart two of them are.
 
-    All are enlarged by more than the rounding errors of W x, of a part d 2^-52 of the largest
-    value in each coordinate, and of what is computed here.
+    All are enlarged by more than the rounding errors of this computation and of W x, which are a
+    fraction d 2^-52 of the largest value in each coordinate.
     """
     k, d = matrix.shape
     larger = 1 + float(ROUNDING) + 8 * d * k * 2.0**-52
@@ -598,6 +598,6 @@ def _moved(matrix: NDArray[np.float64], domain: Box | Ball) -> tuple[float, Sens
 
 
 def _signs(count: int) -> NDArray[np.float64]:
-    """Return all vectors of signs, up to a sign of the whole, as columns."""
+    """Return all vectors of signs, up to negation, as columns."""
     codes = np.arange(1 << (count - 1))
     return np.where((codes >> np.arange(count)[:, np.newaxis]) & 1, -1.0, 1.0)

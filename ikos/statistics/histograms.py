@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 
 
 class _Counts(Release):
-    """What is printed of counts."""
+    """The printed form of counts."""
 
     def _printed(self, lines: list[str]) -> str:
         each = math.sqrt(self.private.error.coordinate.mean_square)
@@ -44,21 +44,20 @@ class Histogram(_Counts):
     Attributes
     ----------
     private : SumResult
-        The private sum behind them, of one coordinate for each category.
+        The underlying private sum, with one coordinate per category.
     categories : tuple
-        Its categories.
     """
 
     categories: tuple[Hashable, ...]
 
     def estimates(self) -> dict[Hashable, float]:
-        """Return category to estimated count. Not clipped: small counts can come out negative."""
+        """Map each category to its estimated count; unclipped, so small counts can be negative."""
         return dict(zip(self.categories, self.private.estimate.tolist(), strict=True))
 
     def intervals(
         self, confidence: float = 0.95, *, simultaneous: bool = False
     ) -> dict[Hashable, tuple[float, float]]:
-        """Return category to interval, as `SumResult.interval`."""
+        """Map each category to its interval, as `SumResult.interval`."""
         band = self.private.interval(confidence, simultaneous=simultaneous)
         ends = zip(band.low.tolist(), band.high.tolist(), strict=True)
         return dict(zip(self.categories, ends, strict=True))
@@ -74,7 +73,7 @@ class Histograms(_Counts):
     Attributes
     ----------
     private : SumResult
-        The private sum behind them, of one coordinate for each category.
+        The underlying private sum, with one coordinate per category.
     categories : mapping
         Column to its categories.
     """
@@ -82,13 +81,13 @@ class Histograms(_Counts):
     categories: Mapping[Hashable, tuple[Hashable, ...]]
 
     def estimates(self) -> dict[Hashable, dict[Hashable, float]]:
-        """Return column to category to estimated count, as `Histogram.estimates`."""
+        """Map column and category to the estimated count, as `Histogram.estimates`."""
         return self._by_label(self.private.estimate.tolist())
 
     def intervals(
         self, confidence: float = 0.95, *, simultaneous: bool = False
     ) -> dict[Hashable, dict[Hashable, tuple[float, float]]]:
-        """Return column to category to interval, as `SumResult.interval`."""
+        """Map column and category to the interval, as `SumResult.interval`."""
         band = self.private.interval(confidence, simultaneous=simultaneous)
         return self._by_label(list(zip(band.low.tolist(), band.high.tolist(), strict=True)))
 
@@ -113,15 +112,15 @@ def histogram(
     rng: RandomSource | None = None,
     **options: Unpack[SumOptions],
 ) -> Histogram:
-    """Release how many users fall into each of the given categories.
+    """Release the number of users in each of the given categories.
 
     Parameters
     ----------
     x : (n,) array_like
-        One value per user, each equal to one of the categories, as Python objects: in a list, 1 is
-        different from ``"1"``.
+        One value per user, each equal to one of the categories as a Python object: in a list, 1
+        differs from ``"1"``.
     categories : sequence
-        Public and distinct, fixed without looking at the data.
+        Public and distinct, chosen without looking at the data.
     epsilon, delta, rng, **options
         As for `mean`, except ``integers``.
 
@@ -151,18 +150,18 @@ def histograms(
     rng: RandomSource | None = None,
     **options: Unpack[VectorSumOptions],
 ) -> Histograms:
-    """Release how many users fall into each category of each column.
+    """Release the number of users in each category of each column.
 
-    One private sum of vectors with a one in each column's run. The replacement of one user moves it
-    by at most 2 in l1 norm for each column, however many categories there are.
+    One private sum adds up vectors with a one in each column's run. Replacing one user moves it by
+    at most 2 in l1 norm per column, whatever the number of categories.
 
     Parameters
     ----------
     columns : mapping
-        Name to the values of all users, as for `histogram`, in the same order of users. A data
-        frame, or anything else with ``keys()`` that is indexed by them, will do.
+        Name to the values of all users, as for `histogram`, in the same order of users: a data
+        frame, or any object with ``keys()`` and indexing.
     categories : mapping
-        Name to the categories, as for `histogram`. The same names as of ``columns``.
+        Name to the categories, as for `histogram`, with the same names as ``columns``.
     epsilon, delta, rng, **options
         As for `means`.
 
@@ -202,7 +201,7 @@ def _counted(
     rng: RandomSource | None,
     options: SumOptions,
 ) -> SumResult:
-    """Return the private sum of vectors with a one for the cell of each column."""
+    """Return the private sum of vectors with a one in the cell of each column."""
     domain = Categories([len(own) for own in labels])
     users = next(iter(cells)).size
     x = np.zeros((users, domain.dimension), dtype=np.uint8)
@@ -219,7 +218,7 @@ def _names(parameter: str, given: Any, what: str) -> list[Hashable]:
 
 
 def _labels(name: str, given: object) -> tuple[Hashable, ...]:
-    """Return categories as they are: a set has no order, and text is one label."""
+    """Return categories unchanged; refuse sets (no order) and text (one label)."""
     if isinstance(given, (str, bytes, Set, Mapping)) or not isinstance(given, Iterable):
         kind = type(given).__name__
         raise TypeError(f"{name} must be a sequence of categories, got {kind} {quote(given)}")
@@ -235,15 +234,15 @@ def _labels(name: str, given: object) -> tuple[Hashable, ...]:
 
 
 def _places(labels: tuple[Hashable, ...], name: str, x: ArrayLike) -> NDArray[np.int64]:
-    """Return the place of each value among the labels, compared as Python objects.
+    """Return the position of each value among the labels, compared as Python objects.
 
-    An array of several kinds of objects would turn them into one kind, in which two labels could be
-    equal: a user who counted twice would change more counts than the guarantee covers.
+    An array of mixed objects would convert them to one type, in which two labels could be equal: a
+    user counted twice would change more counts than the guarantee covers.
     """
     items = _items(name, x)
     places = {label: place for place, label in enumerate(labels)}
     found: list[int] = []
-    with suppress(KeyError, TypeError):  # another value, or one that has no hash
+    with suppress(KeyError, TypeError):  # another value, or an unhashable one
         for item in items:
             found.append(places[item])  # noqa: PERF401
         return np.array(found, dtype=np.int64)
@@ -252,12 +251,12 @@ def _places(labels: tuple[Hashable, ...], name: str, x: ArrayLike) -> NDArray[np
 
 
 def _items(name: str, x: ArrayLike) -> list[Any]:
-    """Return values as Python objects; those of a list as they are."""
+    """Return values as Python objects; those of a list are unchanged."""
     if hasattr(x, "__array__"):
         values = array(name, x)
     else:
         values = np.asarray(reject_masked(name, x), dtype=object)
     if values.ndim != 1 or not values.size:
         raise ValueError(f"{name} must be one-dimensional and not empty, got shape {values.shape}")
-    # but for dates and times, which tolist() would turn into other types
+    # except dates and times, which tolist() would convert to other types
     return list(values) if values.dtype.kind in "mM" else values.tolist()

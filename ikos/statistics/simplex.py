@@ -1,8 +1,8 @@
 """Projection of estimated frequencies onto the probability simplex (WLQDLY21, Section 6.1).
 
-It needs no data and costs no privacy, but the result is not unbiased. The method is that of Wang
-and Carreira-Perpinan, *Projection onto the probability simplex*, 2013: the nearest point subtracts
-one number, which follows from the largest coordinates, from all of them and cuts off at 0.
+It needs no data and costs no privacy, but the result is biased. By Wang and Carreira-Perpinan,
+*Projection onto the probability simplex*, 2013, the nearest point is found by subtracting one
+number, which follows from the largest coordinates, from all of them and cutting off at 0.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ def _checked(name: str, y: ArrayLike) -> NDArray[np.float64]:
 
 
 def project_simplex(y: ArrayLike, total: float = 1.0) -> NDArray[np.float64]:
-    """Return the nearest vectors with coordinates that are at least 0 and add up to a total.
+    """Return the nearest vectors whose coordinates are at least 0 and add up to a total.
 
     Parameters
     ----------
     y : (..., m) array_like of float
-        Vectors, the last axis of each; finite.
+        Finite vectors along the last axis.
     total : float
         Positive, from 1e-300 to 1e300.
 
     Returns
     -------
     (..., m) ndarray of float
-        In Euclidean distance; unique.
+        Nearest in Euclidean distance; unique.
 
     Examples
     --------
@@ -45,14 +45,14 @@ def project_simplex(y: ArrayLike, total: float = 1.0) -> NDArray[np.float64]:
     whole = float(number("total", total, above=0, low=1e-300, high=1e300))
     if values.ndim < 1 or values.shape[-1] < 1:
         raise ValueError(f"y must hold at least one number in its last axis, got {values.shape}")
-    # Moving all values changes nothing: around the largest nothing cancels. Values that are further
-    # below it than the total become 0.
+    # Shifting all values changes nothing: around the largest, nothing cancels. Values further below
+    # it than the total become 0.
     with np.errstate(over="ignore"):
         values = np.maximum(values - values.max(axis=-1, keepdims=True), -2 * whole)
     falling = -np.sort(-values, axis=-1)
     count = np.arange(1, values.shape[-1] + 1)
     excess = (np.cumsum(falling, axis=-1) - whole) / count
-    # the largest ones stay positive while they are above the number subtracted
+    # the largest stay positive while they exceed the number subtracted
     last = np.count_nonzero(falling > excess, axis=-1, keepdims=True) - 1
     result: NDArray[np.float64] = np.maximum(
         values - np.take_along_axis(excess, last, axis=-1), 0.0
@@ -61,14 +61,14 @@ def project_simplex(y: ArrayLike, total: float = 1.0) -> NDArray[np.float64]:
 
 
 def projected_frequencies(frequencies: ArrayLike, sparsity: int) -> NDArray[np.float64]:
-    """Return the nearest possible frequencies of 2d events, ``sparsity`` of them for each user.
+    """Return the nearest possible frequencies of 2d events, ``sparsity`` of them per user.
 
     Parameters
     ----------
     frequencies : (d, 2) array_like of float
-        Estimates, as of `KeyValueResult.frequencies`.
+        Estimates, such as `KeyValueResult.frequencies`.
     sparsity : int
-        Events of each user, s, from 1 to d: the frequencies over s are in the simplex.
+        Events per user, s, from 1 to d: the frequencies over s are in the simplex.
 
     Returns
     -------

@@ -259,7 +259,7 @@ class TestMany:
         parties.wires.cut.add(parties.task.address(2))
         said = refused(*many, "--wait", "0.1")
         assert said.startswith(
-            "all parties have the reports of 0 of 25 clients, and the same command goes on with "
+            "all parties have the reports of 0 of 25 clients, and the same command resumes with "
             "the others. Of row 1: 5 of 6 parties have the report"
         )
         parties.wires.cut.clear()
@@ -301,7 +301,7 @@ class TestMany:
         many = ("submit", small / "clients", "--values", table, "--column", "visits")
         assert run(*many, status=130).err == (
             "ikos submit: interrupted; all parties have the reports of 3 of 25 clients, and the "
-            "same command goes on with the others\n"
+            "same command resumes with the others\n"
         )
 
 

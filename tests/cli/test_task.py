@@ -148,14 +148,14 @@ class TestNew:
         [
             (addresses(4), r"--shuffler must be at least 5 addresses for .*, got 4"),
             (addresses()[:-2], r"missing option '--output' or '--analyzer' \(or "),
-            ((*addresses(), "--dry-run"), r"--dry-run writes nothing: leave --output away"),
+            ((*addresses(), "--dry-run"), r"--dry-run writes nothing: omit --output"),
             ((*addresses()[:-1], "http://far.example"), r"--analyzer must begin with https://.*"),
             ((*addresses(), "--shuffler", "x"), r"--shuffler must be an address such as .*'x'"),
             ((*addresses(), "--closes", "soon"), r"invalid value for '--closes': 'soon' does not "),
             ((*addresses(), "--opens", "2001-01-01T00:00:00Z"), r"--closes must be in the future"),
             (
                 (*addresses(), "--closes", "2099-01-01T00:00:00Z", "--hours", "1"),
-                r"--closes and --hours say the same",
+                r"give either --closes or --hours",
             ),
             ((*addresses(), "--hours", "0"), r"invalid value for '--hours'"),
             ((*addresses(), "--opens", "2099-01-01T00:00:00Z", "--closes", "2098-01-01T00:00:00Z"),
@@ -318,7 +318,7 @@ class TestAsked:
             type(open_.analyzer), "status", lambda self: real(self).model_copy(update=long)
         )
         said = refused("task", "status", small)
-        assert said == "the analyzer at http://127.0.0.1:9000 answers too much"
+        assert said == "the analyzer at http://127.0.0.1:9000 sent too long an answer"
 
     def test_authorities_that_are_none(self, refused, small, tmp_path):
         assert re.fullmatch(

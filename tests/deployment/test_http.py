@@ -770,7 +770,7 @@ def test_a_shuffler_that_answers_something_else(net, monkeypatch, answer):
     page = net.clients[0].get(f"/tasks/{net.task.name}/page")
     assert page.status_code == 200
     assert net.endpoints[1]._ask(3) is None
-    with pytest.raises(OSError, match="shuffler 2 answers something else"):
+    with pytest.raises(OSError, match="shuffler 2 sent an unexpected answer"):
         net.endpoints[1]._ask(2)
 
 

@@ -93,7 +93,7 @@ def untrusted():
             ConnectionResetError(104, "Connection reset by peer"),
             "connection reset",
         ),
-        (httpx.ConnectError, ssl.SSLError(1, "wrong version number"), "it speaks no TLS that is"),
+        (httpx.ConnectError, ssl.SSLError(1, "wrong version number"), "its TLS is not understood"),
         (httpx.ConnectTimeout, TimeoutError(), "no answer in time"),
         (httpx.ReadTimeout, None, "no answer in time"),
         (httpx.RemoteProtocolError, None, "the connection broke"),
@@ -155,7 +155,7 @@ def test_a_page_is_no_batch():
     with client(answer) as http:
         shuffler = RemoteShuffler(http, TASK, 2, CONTROL)
         for ask in (shuffler.ids, lambda: shuffler.batch(1000)):
-            with pytest.raises(RemoteError, match="shuffler 2 answers something else"):
+            with pytest.raises(RemoteError, match="shuffler 2 sent an unexpected answer"):
                 ask()
 
 
@@ -165,6 +165,6 @@ def test_a_page_is_no_batch():
 def test_what_is_not_the_analyzer(found):
     with (
         client(lambda _: httpx.Response(200, json=found)) as http,
-        pytest.raises(RemoteError, match=r"the analyzer at .* answers something else"),
+        pytest.raises(RemoteError, match=r"the analyzer at .* sent an unexpected answer"),
     ):
         RemoteAnalyzer(http, TASK).status()
