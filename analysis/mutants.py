@@ -61,7 +61,7 @@ def applies(mutant: Mutant, tree: Path) -> bool:
     return (
         file.is_file()
         and mutant.applied(file.read_text(encoding="utf-8")) is not None
-        and all((tree / test).exists() for test in mutant.tests)
+        and all((tree / test.partition("::")[0]).exists() for test in mutant.tests)
     )
 
 
@@ -74,7 +74,9 @@ def outcome(mutant: Mutant, tree: Path) -> str:
     changed = mutant.applied(before)
     assert changed is not None
     settings = {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    options = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--tb=no"]
+    named = any("::" in test for test in mutant.tests)  # slow ones are run where they are named
+    options = ["-x", "-q", "-p", "no:cacheprovider", "--tb=no"]
+    options += [] if named else ["-m", "not slow"]
     command = [sys.executable, "-m", "pytest", *options, *mutant.tests]
     try:
         file.write_text(changed, encoding="utf-8")

@@ -70,16 +70,14 @@ def _fresh(column: NDArray[Any]) -> NDArray[Any]:
 
 
 def shuffle(
-    shares: NDArray[Any], *, shuffler: str, clear_share: bool, order: str, rng: RandomSource
-) -> View:
-    """Pass shares, (messages, n), through the shufflers and return the analyzer's view.
+    messages: NDArray[Any], *, shuffler: str, order: str, rng: RandomSource
+) -> tuple[NDArray[Any], ...]:
+    """Pass messages, (shufflers, n), through the shufflers and return what they release.
 
-    Row j goes to shuffler j, or all rows to a "single" one; a clear share, the last row, to none.
+    Row j goes to shuffler j, or all rows to a "single" one.
     """
-    rows = shares[:-1] if clear_share else shares
-    inputs = [rows.reshape(-1)] if shuffler == "single" else list(rows)
+    inputs = [messages.reshape(-1)] if shuffler == "single" else list(messages)
     columns = tuple(_fresh(release(column.copy(), order, rng)) for column in inputs)
-    clear = shares[-1].copy() if clear_share else None
-    for array in (*columns, *(() if clear is None else (clear,))):
-        array.setflags(write=False)
-    return View(columns, clear)
+    for column in columns:
+        column.setflags(write=False)
+    return columns

@@ -224,7 +224,7 @@ Shuffler = Callable[[NDArray[Any], str, RandomSource], View]
 
 
 def by_the_library(shares: NDArray[Any], order: str, rng: RandomSource) -> View:
-    return shuffle(shares, shuffler="parallel", clear_share=False, order=order, rng=rng)
+    return View(shuffle(shares, shuffler="parallel", order=order, rng=rng), None)
 
 
 def with_one_permutation(shares: NDArray[Any], order: str, rng: RandomSource) -> View:

@@ -198,9 +198,8 @@ class BaseProtocol(ABC):
     ) -> View:
         """Return a column of messages for each shuffler, as `ikos.SecureSum.shuffle` does."""
         self._arrived(messages, order)
-        return shuffle(
-            messages, shuffler=self._shuffler, clear_share=False, order=order, rng=secure(rng)
-        )
+        columns = shuffle(messages, shuffler=self._shuffler, order=order, rng=secure(rng))
+        return View(columns, None)
 
     def analyze(self, view: View) -> SumResult:
         """Return the estimate for a view of at least ``min_honest`` users."""

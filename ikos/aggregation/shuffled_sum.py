@@ -345,7 +345,7 @@ class ShuffledSum(ABC, Generic[_T]):
         for block in self.blocks:
             messages = pack(vectors[: self.setting.shuffled, :, block], self.group)
             how = {"shuffler": self.trust.shuffler, "order": order}
-            columns += shuffle(messages, clear_share=False, rng=source, **how).columns
+            columns += shuffle(messages, rng=source, **how)
         if not self.setting.clear:
             return View(tuple(columns), None)
         clear = pack(vectors[-1], self.group).copy()

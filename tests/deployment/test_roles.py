@@ -176,6 +176,23 @@ def closed(world):
     return split_ids(world.shufflers[1].ids())
 
 
+def test_a_second_report_under_a_token_is_refused(world):
+    for parties in ([0], [1]):
+        assert world.send(0, world.report(1), parties) == dict.fromkeys(parties, True)
+        other = world.send(0, world.report(1), parties)
+        assert other == dict.fromkeys(parties, "reportRejected")
+
+
+def test_envelopes_are_released_in_an_order_that_tells_nothing(world):
+    ids = closed(world)
+    for shuffler in world.shufflers.values():
+        shuffler.agree(b"".join(ids))
+    data = b"".join(world.shufflers[1].batch())
+    size = len(data) // len(ids)
+    released = [data[i : i + size] for i in range(0, len(data), size)]
+    assert released == sorted(part for _, _, part in world.shufflers[1].store.rows("report"))
+
+
 def test_a_second_batch_is_refused(world):
     """Two sums that differ in one report would tell that report."""
     ids = closed(world)
