@@ -98,7 +98,7 @@ class NoisySum:
 
     @property
     def integers(self) -> bool:
-        """Whether errors are integers: values are not rounded, and a step is 1."""
+        """Whether errors are integers. Then values are not rounded, and a step is 1."""
         return not self.rounded and self.width == self.precision
 
     @property

@@ -67,7 +67,7 @@ def _binomial(n: int, p: float, odds: float, mass: float) -> _Window:
     return _Window(low, pmf / pmf.sum(), low == 0 and high == n)
 
 
-class _Divergences:
+class _ResponseDivergences:
     """Divergences of r = ``bits`` ones against r zeros of one user, for one gamma and epsilon."""
 
     def __init__(self, epsilon: Fraction, bits: int, gamma: Fraction) -> None:
@@ -170,7 +170,7 @@ class _Divergences:
         return difference, np.asarray(relative * peak + absolute)
 
 
-def _largest(group: _Divergences, others: int, enough: float | None = None) -> float:
+def _largest(group: _ResponseDivergences, others: int, enough: float | None = None) -> float:
     """Return a bound on the divergence over all t, by cells; stop once it is ``enough``."""
     if group.pure:
         return 0.0
@@ -254,7 +254,7 @@ def binary_response_delta(
     """
     eps = number("epsilon", epsilon, low=0, high=MAX_EPSILON)
     users, each = _checked(n, bits)
-    return _largest(_Divergences(eps, each, _gamma(gamma)), (users - 1) * each)
+    return _largest(_ResponseDivergences(eps, each, _gamma(gamma)), (users - 1) * each)
 
 
 def binary_response_epsilon(
@@ -286,7 +286,7 @@ def binary_response_epsilon(
     probability = _gamma(gamma)
 
     def proved(eps: float) -> bool:
-        group = _Divergences(Fraction(eps), each, probability)
+        group = _ResponseDivergences(Fraction(eps), each, probability)
         return _largest(group, (users - 1) * each, float(target)) <= target
 
     if probability == 1 or proved(0.0):
@@ -345,18 +345,18 @@ def _smallest_gamma(eps: Fraction, target: Fraction, n: int, bits: int) -> Fract
     goal = round_down(target)
 
     def at_the_ends(kept: int, gamma: Fraction) -> bool:
-        group = _Divergences(eps, bits, gamma)
+        group = _ResponseDivergences(eps, bits, gamma)
         return group.at(0, kept) <= goal and group.at(kept, 0) <= goal
 
     def everywhere(gamma: Fraction) -> bool:
-        return _largest(_Divergences(eps, bits, gamma), others, goal) <= goal
+        return _largest(_ResponseDivergences(eps, bits, gamma), others, goal) <= goal
 
     # Delta falls as gamma grows: the shuffler could add that noise. The ends of t are quick, and
     # nearly the worst, so every t is tried only from there on.
     ends = _between(partial(at_the_ends, others), Fraction(1, GRID), local, 2.0**-14)[1]
     if ends == local:
         return local
-    first, _ = _Divergences(eps, bits, ends).cells(others)
+    first, _ = _ResponseDivergences(eps, bits, ends).cells(others)
     if first > 8:
         # Here every t is nearly as bad, and a cell at an end is nearly as bad as any other.
         kept = others - others // first

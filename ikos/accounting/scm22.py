@@ -9,7 +9,7 @@ Coordinates drawn without replacement ("uniform") hide among the users who drew 
 Proofs: :ref:`proof-scm22`.
 
 *Several coordinates in one message*, as in SCM22, is another mechanism, to which no composition
-theorem applies; it is covered only by `ikos.accounting.scm22_published`.
+theorem applies; it is covered only by ``ikos.accounting.scm22_published``.
 
 SCM22 is Scott, Cormode, Maple, "Applying the Shuffle Model of Differential Privacy to Vector
 Aggregation", 2021.

@@ -55,11 +55,11 @@ class SumProtocol(Protocol):
 
     @property
     def domain(self) -> Domain:
-        """The domain of the values: public bounds on numbers, or a set of vectors."""
+        """The domain of the values, public bounds on numbers or a set of vectors."""
 
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee of each user for one run: for the view, and so for the estimate."""
+        """The guarantee of each user for one run, for the view and so for the estimate."""
 
     @property
     def mse(self) -> float:

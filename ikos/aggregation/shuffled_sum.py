@@ -184,7 +184,7 @@ class ShuffledSum(ABC, Generic[_T]):
 
     @property
     def parameter_hash(self) -> str:
-        """SHA-256 of the parameters: equal for two parties if they agree on all of them."""
+        """SHA-256 of the parameters, equal for two parties that agree on all of them."""
         canonical = json.dumps(self.parameters, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 

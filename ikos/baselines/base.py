@@ -21,8 +21,8 @@ from ikos.shuffling import View
 class Baseline(BaseProtocol):
     """A protocol for the sum of numbers or of vectors.
 
-    A subclass's constructor checks its arguments with `_ask`, sets the parameters that it finds
-    with `_set`, and states what follows from them with `_claim`.
+    A subclass's constructor checks its arguments with ``_ask``, sets the parameters that it
+    finds with ``_set``, and states what follows from them with ``_claim``.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Baseline(BaseProtocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee of each user for one run: for the view, and so for the estimate."""
+        """The guarantee of each user for one run, for the view and so for the estimate."""
         return self._guarantee
 
     @property

@@ -310,7 +310,8 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
     releases : int
         Number of runs about the same users that the guarantee covers together: at most 2^22 / D.
     seed, bound
-        As for `KashinFrame`. The error grows as the square of the bound; at most sqrt(d) is used.
+        As for `ikos.baselines.kashin.KashinFrame`. The error grows as the square of the bound; at
+        most sqrt(d) is used.
 
     Attributes
     ----------

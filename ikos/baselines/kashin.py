@@ -120,12 +120,12 @@ class KashinFrame:
 
     @property
     def rows(self) -> int:
-        """Number of coefficients of a vector, D: the smallest power of two of at least 2 d."""
+        """Number of coefficients of a vector, D, the smallest power of two of at least 2 d."""
         return 1 << (2 * self.dimension - 1).bit_length()
 
     @property
     def largest(self) -> float:
-        """Bound on the coefficients of a vector of norm 1: K / sqrt(D)."""
+        """Bound K / sqrt(D) on the coefficients of a vector of norm 1."""
         return self.bound / math.sqrt(self.rows)
 
     def apply(self, x: NDArray[np.float64]) -> NDArray[np.float64]:

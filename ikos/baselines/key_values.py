@@ -100,7 +100,7 @@ class KeyValueBaseline(Baseline):
 
     Attributes
     ----------
-    variances : SupportVariances
+    variances : ikos.accounting.wlqdly21.SupportVariances
         Variances of one user's part of the estimates.
     local_epsilon : float
         The guarantee of each message by itself, with delta 0, rounded up.

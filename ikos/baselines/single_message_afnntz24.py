@@ -223,7 +223,7 @@ class SingleMessageGrid(Baseline):
 
     @property
     def points(self) -> int:
-        """Number of grid points, (levels + 1)^d: the possible messages."""
+        """Number of grid points, which are the possible messages, (levels + 1)^d."""
         return _points(self.levels, self.dimension)
 
     @property

@@ -152,7 +152,7 @@ def command(
         for kind in ([shuffler] if shuffler else SHUFFLERS)
         for clear in ((True, False) if clear_share is None else (clear_share,))
     ]
-    rows: list[Row] = []
+    rows: list[CountRow] = []
     with progress("counting messages", parts=analyses) as shown:
         for done, one in enumerate(analyses, 1):
             found = [row for setting in settings for row in asked.rows(one, *setting)]
@@ -215,7 +215,7 @@ def check_together(given: Mapping[str, Any], plot: Path | None) -> None:
 
 
 @dataclass
-class Row:
+class CountRow:
     """What an analysis proves in a setting; without ``counts`` nothing, for the ``reason``."""
 
     analysis: str
@@ -300,11 +300,11 @@ class Request:
         of = f"{what} of {who}, modulo {power_text(self.q)}"
         return f"Messages of each user for a {kind}: {of}"
 
-    def rows(self, analysis: str, shuffler: str, clear_share: bool) -> Iterator[Row]:
+    def rows(self, analysis: str, shuffler: str, clear_share: bool) -> Iterator[CountRow]:
         """Yield for each layout what an analysis proves, or why it covers nothing."""
         for layout in ("separate sums", "one group"):
             sums = self.dimension if layout == "separate sums" else 1
-            row = Row(analysis, shuffler, clear_share, layout if self.vectors else None, sums)
+            row = CountRow(analysis, shuffler, clear_share, layout if self.vectors else None, sums)
             if layout == "separate sums" and self.dimension == 1:
                 continue  # the same as one group
             try:
@@ -316,7 +316,7 @@ class Request:
                 row.reason = said.removeprefix(f"{analysis} ")
             yield row
 
-    def _count(self, row: Row, layout: str) -> None:
+    def _count(self, row: CountRow, layout: str) -> None:
         from ikos.counts import vector_layouts
 
         if self.corrupt_shufflers and row.shuffler == "single":
@@ -337,7 +337,7 @@ class Request:
             row.floor = self._floor(row)
         row.reason = unproved_for(row.analysis, self.q, self.dimension // row.sums)
 
-    def _floor(self, row: Row) -> Any:
+    def _floor(self, row: CountRow) -> Any:
         """Return the highest floor of some numbers of honest users: the level is for all of them.
 
         What corrupt shufflers pass on is as good as clear, and clear messages do not count. Where

@@ -104,7 +104,7 @@ class Checked:
     blocks: Sequence[NDArray[Any]]
 
 
-class Column(Sharing):
+class SharedColumn(Sharing):
     """A complete sharing of one coordinate of a block of users; any row can be drawn."""
 
     def __init__(self, elements: NDArray[Any], scheme: SharingScheme, rng: RandomSource) -> None:
@@ -145,7 +145,7 @@ class Sealed:
 class Block(Sealed):
     """One sharing of the values of a block of users."""
 
-    columns: Sequence[Column]
+    columns: Sequence[SharedColumn]
 
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + sum(_bytes(column.last) for column in self.columns)
@@ -213,7 +213,10 @@ class BlockSharing:
             # for a block without users
             found.append([np.empty(0, dtype=scheme.group.dtype)] * clients.dimension)
             source = self.sharing(number)
-            made = [Column(np.concatenate(one), scheme, source) for one in zip(*found, strict=True)]
+            made = [
+                SharedColumn(np.concatenate(one), scheme, source)
+                for one in zip(*found, strict=True)
+            ]
             return Block(number, os.urandom(NONCE_BYTES), made)
         except Exception as error:  # to be raised by the driver, not logged by Dask
             located = isinstance(given, Checked) or _is_part(given)

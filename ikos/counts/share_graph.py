@@ -57,7 +57,7 @@ class ShareGraph:
 
     @property
     def hiding(self) -> int:
-        """Messages that hide: m, or m - 1 without a clear share, whose part one of them plays."""
+        """How many messages hide, m; without a clear share m - 1, as one takes its place."""
         return self.m if self.clear_share else self.m - 1
 
     @property

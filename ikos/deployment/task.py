@@ -368,7 +368,7 @@ class Task:
 
     @property
     def name(self) -> str:
-        """The hash as in addresses: 43 characters."""
+        """The hash as in addresses, 43 characters."""
         return encoded(self.id)
 
     def to_json(self) -> str:

@@ -241,7 +241,7 @@ class Sweep:
 
     @property
     def holds(self) -> bool:
-        """Whether the bound holds wherever it was compared: by directed rounding, a proof."""
+        """Whether the bound holds wherever it was compared; with directed rounding, a proof."""
         return not self.violations
 
     @property

@@ -287,7 +287,7 @@ def means(
     lower, upper : float or (d,) array_like of float
         Public bounds, common or per column, not taken from the data.
     epsilon, delta, rng
-        As for `mean`; the guarantee is for all columns together.
+        As for `ikos.statistics.mean`; the guarantee is for all columns together.
     **options
         For `PrivateVectorSum`, except ``sensitivity`` and ``integers``, which refer to its vectors:
         to give one, use it with a `Box`.

@@ -158,10 +158,10 @@ def histograms(
     Parameters
     ----------
     columns : mapping
-        Name to the values of all users, as for `histogram`, in the same order of users: a data
-        frame, or any object with ``keys()`` and indexing.
+        Name to the values of all users, as for `ikos.statistics.histogram`, in the same order of
+        users: a data frame, or any object with ``keys()`` and indexing.
     categories : mapping
-        Name to the categories, as for `histogram`, with the same names as ``columns``.
+        Name to the categories, as for `ikos.statistics.histogram`, with the names of ``columns``.
     epsilon, delta, rng, **options
         As for `means`.
 

@@ -99,7 +99,7 @@ def test_exact_at_middle_sizes(n: int, bits: int, epsilon: float) -> None:
     for t in range(0, others + 1, 7):
         low, high = (count_law(gamma / 2, others - t + bits - j, t + j) for j in (0, bits))
         at_t = max(hockey_stick(low, high, epsilon), hockey_stick(high, low, epsilon))
-        group = binary_response._Divergences(Fraction(epsilon), bits, gamma)
+        group = binary_response._ResponseDivergences(Fraction(epsilon), bits, gamma)
         found = max(group.at(others - t, t), group.at(t, others - t))
         assert at_t <= found <= float(at_t) * (1 + 1e-9)
         worst = max(worst, at_t)
@@ -149,7 +149,7 @@ def test_large_sizes_in_many_digits(n: int, t: int, gamma: Fraction, epsilon: fl
             )
             for y in [*ys, ys[-1] + 1]
         )
-    found = binary_response._Divergences(Fraction(epsilon), 1, gamma).at(others - t, t)
+    found = binary_response._ResponseDivergences(Fraction(epsilon), 1, gamma).at(others - t, t)
     assert truth <= found <= float(truth) * (1 + 1e-9)
 
 
@@ -158,7 +158,7 @@ def test_large_sizes_in_many_digits(n: int, t: int, gamma: Fraction, epsilon: fl
 def test_fourier_and_direct_sums_agree(
     bits: int, epsilon: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    group = binary_response._Divergences(Fraction(epsilon), bits, Fraction(1, 4))
+    group = binary_response._ResponseDivergences(Fraction(epsilon), bits, Fraction(1, 4))
     direct = [group.at(9000 - t, t) for t in (0, 4000, 9000)]
     monkeypatch.setattr(binary_response, "_DIRECT", 0)
     for one, t in zip(direct, (0, 4000, 9000), strict=True):
@@ -178,7 +178,7 @@ def test_fourier_and_direct_sums_agree(
 def test_what_is_given_away_bounds_every_t(
     zeros: int, ones: int, more: int, bits: int, part: int, epsilon: float
 ) -> None:
-    group = binary_response._Divergences(Fraction(epsilon), bits, Fraction(part, 64))
+    group = binary_response._ResponseDivergences(Fraction(epsilon), bits, Fraction(part, 64))
     bound = group.at(zeros, ones)
     for taken in {0, more // 3, more}:
         assert group.at(zeros + more - taken, ones + taken) <= bound * (1 + 1e-9) + 1e-60
