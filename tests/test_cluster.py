@@ -830,6 +830,7 @@ def ends_workers():
 
 
 @pytest.mark.usefixtures("impatient")
+@pytest.mark.slow
 def test_calls_end_and_are_forgotten():
     with workers_here(1) as cluster:
         executor = cluster.executor

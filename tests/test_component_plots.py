@@ -206,6 +206,7 @@ def test_nothing_is_cut_or_overlaps(drawn):
         assert not any(box.overlaps(other) for other in boxes[:i] if box.width and other.width)
 
 
+@pytest.mark.slow
 def test_no_two_look_alike():
     axes = components_figure(checked("common")).axes[0]
     lines = [line for line in axes.get_lines() if line.get_gid()]

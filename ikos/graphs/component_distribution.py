@@ -211,8 +211,8 @@ def enclosed_law(
 
     Examples
     --------
-    >>> law = enclosed_law(300, 10, 300)
-    >>> law[299].low <= law[299].high < gmpy2.mpfr("1e-5000")
+    >>> law = enclosed_law(100, 10, 100)
+    >>> law[99].low <= law[99].high < gmpy2.mpfr("1e-1579")
     True
     """
     model = _known(n, m, shuffler, clear_share)

@@ -30,6 +30,7 @@ PRINTED = pytest.mark.parametrize(
 
 
 class TestStatus:
+    @pytest.mark.slow
     def test_done(self):
         done = program(*COUNT)
         assert (done.returncode, done.stderr) == (0, "")
@@ -66,6 +67,7 @@ class TestStreams:
     @pytest.mark.points(2)
     @POSIX
     @PRINTED
+    @pytest.mark.slow
     def test_broken_pipe(self, words):
         """As other programs: in silence, with the status of one that SIGPIPE ends."""
         reader, writer = os.pipe()
@@ -77,6 +79,7 @@ class TestStreams:
     @pytest.mark.points(2)
     @FULL
     @PRINTED
+    @pytest.mark.slow
     def test_full_disk(self, words):
         with open("/dev/full", "wb") as full:
             done = program(*words, stdout=full)
@@ -87,6 +90,7 @@ class TestStreams:
     @pytest.mark.points(2)
     @POSIX
     @PRINTED
+    @pytest.mark.slow
     def test_closed_output(self, words):
         line = shlex.join([*PROGRAM, *words]) + " >&-"
         done = subprocess.run(["sh", "-c", line], stderr=subprocess.PIPE, text=True)

@@ -343,6 +343,7 @@ class TestHistogram:
 
 class TestDemo:
     @pytest.mark.usefixtures("seeded")
+    @pytest.mark.slow
     def test_the_equivalent_command_line_is_equivalent(self, run):
         demo = run("demo", "--json").json
         same = run(*shlex.split(demo.pop("equivalent"))[1:], "--json").json

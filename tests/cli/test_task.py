@@ -256,6 +256,7 @@ class TestAsked:
         sent.analyzer.release()
         assert run("task", "release", small / "operator", "--json").json["state"] == "released"
 
+    @pytest.mark.slow
     def test_a_release_is_ordered_once(self, release, sent):
         """The analyzer tries again by itself: a hindrance and each step are said once."""
         sent.wires.cut.add(sent.task.address(3))

@@ -104,6 +104,7 @@ def test_a_head_that_does_not_come(hurried, sent):
     assert asyncio.run(check()).count(b"200 OK") == sent.count(REQUEST)
 
 
+@pytest.mark.slow
 def test_whole_requests_take_their_time(hurried):
     """An answer may take longer than a head, and the connection is there for the next."""
 

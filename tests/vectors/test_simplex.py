@@ -17,6 +17,7 @@ VECTORS = st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=30)
 
 @given(VECTORS, st.floats(1e-3, 1e3))
 @settings(max_examples=200)
+@pytest.mark.slow
 def test_the_projection_meets_the_optimality_conditions(y, total):
     """Inside the simplex, y minus the point is one number where it is positive, less elsewhere."""
     point = project_simplex(y, total)
