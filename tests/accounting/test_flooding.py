@@ -472,7 +472,7 @@ def losses(
 
 
 @pytest.mark.points(1)
-@pytest.mark.parametrize("steps", [4, 10])
+@pytest.mark.parametrize("steps", [4, pytest.param(10, marks=pytest.mark.slow)])
 def test_certificate_covers_composed_losses(steps: int) -> None:
     flooding, width = certified(steps, 1.0, 1e-6), 2e-3
     parts, s = decomposition(steps), float(flooding.central)
@@ -502,7 +502,7 @@ def test_certificate_covers_composed_losses(steps: int) -> None:
 
 
 @pytest.mark.points(1)
-@pytest.mark.parametrize("cells", [1, 8])
+@pytest.mark.parametrize("cells", [1, pytest.param(8, marks=pytest.mark.slow)])
 def test_runs_of_values_only_add_to_delta(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
     flooding = certified(20, 1.0, 1e-6)
     exact = flooding_delta(flooding, 1.0, 3e-7)

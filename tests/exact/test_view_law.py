@@ -240,7 +240,7 @@ def clear_share_variation(n: int, m: int) -> Fraction:
 
 
 @pytest.mark.points(2)
-@pytest.mark.parametrize(("n", "m"), [(2, 2), (3, 3), (4, 3)])
+@pytest.mark.parametrize(("n", "m"), [(2, 2), (3, 3), pytest.param(4, 3, marks=pytest.mark.slow)])
 def test_symmetric_computation_equals_the_enumeration(n: int, m: int) -> None:
     assert clear_share_variation(n, m) == worst_case_variation(n, 2, m, "parallel", True)
 
