@@ -267,9 +267,9 @@ class RandomSource(ABC):
         Returns
         -------
         callable
-            Maps k = 0, 1, 2, ... to source k. It can be pickled. A secure source gives fresh secure
-            ones, keyed in the process that uses them; a reproducible source gives reproducible
-            ones, which depend on k and on what was drawn before.
+            Maps k = 0, 1, 2, ... to source k. It can be pickled. A secure source gives that of the
+            process that uses it, whatever k is; a reproducible source gives reproducible ones,
+            which depend on k and on what was drawn before.
 
         Examples
         --------
