@@ -377,7 +377,7 @@ def dask(processes: bool) -> Iterator[Executor]:
             dashboard_address="127.0.0.1:0",
             silence_logs=50,
         ) as cluster,
-        distributed.Client(cluster) as client,
+        distributed.Client(cluster, set_as_default=False) as client,
         client.get_executor() as executor,
     ):
         yield executor
