@@ -1,4 +1,4 @@
-"""What costs least: shufflers, clear share and layout of a sum, and a private sum's parameters.
+"""What costs least: the shufflers and clear share of a sum, and a private sum's parameters.
 
 Settings that cost the same are taken in the order of ``SETTINGS``: first the one whose proof asks
 least. The output of a single shuffler can be computed from that of parallel ones; and a count with
@@ -16,22 +16,21 @@ from typing import Any, Unpack
 from ikos._validation import choice, flag, integer, number, quote
 from ikos.accuracy import NoiseLaw, standard_error
 from ikos.counts.analyses import checked_scheme
-from ikos.counts.private import budget_of, checked_budget, promised
+from ikos.counts.private import budget_of, checked_budget
 from ikos.counts.search import first
 from ikos.counts.types import MAX_SIGMA, Budget, MessageCount, Others, Scheme
-from ikos.counts.vectors import COMPOSED, Layout, checked_dimension, layouts, private_layouts
 from ikos.results import at_least
 from ikos.trust import SHUFFLERS
 
 SETTINGS = (("parallel", True), ("parallel", False), ("single", True), ("single", False))
 """Shuffler and clear share, in the order in which ties are resolved."""
 
-MINIMIZE = ("messages", "bits")
-"""What can be made small."""
-
 MAX_PRECISION = 1 << 52
 MAX_USERS = 1 << 53
 """Both as for the private sum itself."""
+
+_TRIED = 64
+"""Precisions beyond the first that would do without wrap-around; then q is too small."""
 
 EXTRA_VARIANCE = Fraction(1, 100)
 """By default, what rounding and wrap-around may add to the variance of the noise."""
@@ -39,30 +38,11 @@ EXTRA_VARIANCE = Fraction(1, 100)
 
 @dataclass(frozen=True)
 class Setting:
-    """How to run a sum, chosen for what it costs; ``layout`` says what is sent and proved."""
+    """How to run a sum, chosen for what it costs; ``count`` says what is sent and proved."""
 
     shuffler: str
     clear_share: bool
-    layout: Layout
-
-    @property
-    def count(self) -> MessageCount:
-        """Messages of each sum."""
-        return self.layout.count
-
-    @property
-    def messages_per_user(self) -> int:
-        """Messages that each user sends."""
-        return self.layout.messages_per_user
-
-    @property
-    def bits_per_user(self) -> int:
-        """Bits that each user sends, before any encryption."""
-        return self.layout.bits_per_user
-
-    def __str__(self) -> str:
-        clear = "a clear share" if self.clear_share else "no clear share"
-        return f"{self.shuffler}, {clear}, {self.layout}"
+    count: MessageCount
 
 
 def _schemes(
@@ -90,21 +70,14 @@ def _schemes(
     return found
 
 
-def _best(
-    ways: Callable[[Scheme], Sequence[Layout]], schemes: Sequence[Scheme], minimize: str
-) -> Setting:
-    """Return the first of the cheapest."""
-    found = [
-        Setting(scheme.trust.shuffler, scheme.trust.clear_share, layout)
-        for scheme in schemes
-        for layout in ways(scheme)
-    ]
-
-    def cost(candidate: Setting) -> tuple[int, int]:
-        both = candidate.messages_per_user, candidate.bits_per_user
-        return both if minimize == "messages" else (both[1], both[0])
-
-    return min(found, key=cost)
+def _fewest(schemes: Sequence[Scheme], least: Callable[[Scheme], MessageCount]) -> Setting:
+    """Return the first setting of those with the fewest messages."""
+    found = []
+    for scheme in schemes:
+        trust = scheme.trust
+        count = least(scheme).with_corruption(trust.corrupt_shufflers)
+        found.append(Setting(trust.shuffler, trust.clear_share, count))
+    return min(found, key=lambda setting: setting.count.total)
 
 
 def cheapest(
@@ -112,40 +85,29 @@ def cheapest(
     q: int,
     sigma: float | Fraction,
     *,
-    minimize: str = "messages",
     shuffler: str | None = None,
     clear_share: bool | None = None,
-    dimension: int = 1,
     **choices: Unpack[Others],
 ) -> Setting:
-    """Return the setting in which sigma bits of security cost each user least.
+    """Return the setting in which sigma bits of security take the fewest messages.
 
     Parameters
     ----------
     n, q, sigma, **choices
         As in `ikos.message_count`: ``analysis``, ``min_honest``, ``corrupt_shufflers`` (with any,
         a single shuffler is no choice).
-    minimize : {"messages", "bits"}
-        What each user sends least of; ties go to the less of the other, then in the order of
-        ``SETTINGS``. For vectors, one group mostly takes fewer messages and separate sums fewer
-        bits.
     shuffler, clear_share
-        Fixed at a value, or free (None).
-    dimension : int
-        Coordinates; the layout is chosen as well.
+        Fixed at a value, or free (None). Ties go to the first in ``SETTINGS``.
 
     Examples
     --------
-    >>> print(cheapest(1000, 2**64, 80))
-    single, a clear share, one group: 22 messages of 64 bits per user (1,408 bits)
-    >>> print(cheapest(10**6, 2**32, 60, minimize="bits", dimension=50, clear_share=True))
-    parallel, a clear share, separate sums: 500 messages of 32 bits per user (16,000 bits)
+    >>> chosen = cheapest(1000, 2**64, 80)
+    >>> chosen.shuffler, chosen.clear_share, chosen.count.total
+    ('single', True, 22)
     """
-    choice("minimize", minimize, MINIMIZE)
     schemes = _schemes(n, q, shuffler, clear_share, choices)
     wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
-    d = checked_dimension(dimension, schemes[0].q)
-    return _best(lambda scheme: layouts(scheme, wanted, d), schemes, minimize)
+    return _fewest(schemes, lambda scheme: scheme.least(wanted))
 
 
 def cheapest_private(
@@ -155,47 +117,25 @@ def cheapest_private(
     delta: float | Fraction,
     precision: int,
     *,
-    minimize: str = "messages",
     shuffler: str | None = None,
     clear_share: bool | None = None,
-    dimension: int = 1,
-    sensitivity: int | None = None,
     reserve: float | Fraction = 0.01,
     **choices: Unpack[Others],
 ) -> Setting:
-    """Return the setting in which (epsilon, delta)-differential privacy costs each user least.
+    """Return the setting in which (epsilon, delta)-privacy takes the fewest messages.
 
-    Parameters
-    ----------
-    minimize, shuffler, clear_share, dimension, **choices
-        As in `cheapest`.
-    n, q, epsilon, delta, precision, sensitivity, reserve
-        As in `private_vector_layouts`.
-
-    Returns
-    -------
-    Setting
-        The choice, with the delta that is proved for it and the epsilon left for the noise. With a
-        ``sensitivity``, separate budgets for the coordinates are no choice: they need more noise.
+    The parameters are those of `ikos.private_message_count`, ``shuffler`` and ``clear_share`` as in
+    `cheapest`.
 
     Examples
     --------
-    >>> print(cheapest_private(1000, 2**16, 1, 1e-12, 32))
-    single, no clear share, one group: 7 messages of 16 bits per user (112 bits), noise scale 32
+    >>> chosen = cheapest_private(1000, 2**16, 1, 1e-12, 32)
+    >>> chosen.shuffler, chosen.clear_share, chosen.count.total
+    ('single', False, 7)
     """
-    choice("minimize", minimize, MINIMIZE)
     schemes = _schemes(n, q, shuffler, clear_share, choices)
     budget = budget_of(epsilon, delta, reserve, precision)
-    d = checked_dimension(dimension, schemes[0].q)
-    moved = promised(sensitivity, d * budget.sensitivity)
-
-    full = moved == d * budget.sensitivity
-
-    def ways(scheme: Scheme) -> list[Layout]:
-        found = private_layouts(scheme, budget, d, moved)
-        return [layout for layout in found if full or layout.name != COMPOSED]
-
-    return _best(ways, schemes, minimize)
+    return _fewest(schemes, lambda scheme: scheme.least_private(budget))
 
 
 @dataclass(frozen=True)
@@ -226,24 +166,14 @@ class Parameters:
     reserve: Fraction
 
     @property
-    def mse(self) -> float:
-        """Bound on the mean squared error."""
-        return self.error**2
-
-    @property
     def clear_share(self) -> bool:
         """Whether one share of each user bypasses the shufflers."""
         return bool(self.count.clear)
 
     @property
-    def bits_per_message(self) -> int:
-        """ceil(log2 q)."""
-        return (self.modulus - 1).bit_length()
-
-    @property
     def bits_per_user(self) -> int:
         """Bits that each user sends, before any encryption."""
-        return self.count.total * self.bits_per_message
+        return self.count.total * (self.modulus - 1).bit_length()
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -251,19 +181,6 @@ class Parameters:
         given = {f.name: getattr(self, f.name) for f in fields(self)}
         del given["count"], given["error"]
         return given | {"messages": self.count.total, "clear_share": self.clear_share}
-
-    def __str__(self) -> str:
-        clear = "a clear share" if self.clear_share else "no clear share"
-        return (
-            f"precision {self.precision:,}, q = 2^{self.bits_per_message}, {self.shuffler} "
-            f"shuffling, {clear}, {_many(self.count.total, 'message')} of "
-            f"{_many(self.bits_per_message, 'bit')} ({_many(self.bits_per_user, 'bit')} per user); "
-            f"error {at_least(self.error, 6)}"
-        )
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 @dataclass(frozen=True)
@@ -275,9 +192,7 @@ class _Accuracy:
         (n/h) (2/e^2) y^2 / sinh(y)^2 + n u^2 / (4 q^2) + u^2 P[wrap],    y = e u / (2q).
 
     Without wrap-around it falls as p rises: the first term falls with u at most with slope
-    n u / (3 h q^2), the second rises with slope n u / (2 q^2). Their sum is convex in u; so is the
-    third term for u > 7/e and one discrete Laplace variable, P[wrap] = exp(-e (u - n)/2). So the
-    error falls with p to a least one and rises from there on, until a wrap-around is likely.
+    n u / (3 h q^2), the second rises with slope n u / (2 q^2).
     """
 
     n: int
@@ -295,27 +210,10 @@ class _Accuracy:
         if low > top or self.error(noise_epsilon, top) > self.target:
             return None
         start = first(lambda p: self.error(noise_epsilon, p) <= self.target, low - 1, top)
-        if q is None or self.error(noise_epsilon, start, q) <= self.target:
+        if q is None:
             return start
-        best = self._most_accurate(noise_epsilon, start, top, q)
-        if self.error(noise_epsilon, best, q) > self.target:
-            return None
-        return first(lambda p: self.error(noise_epsilon, p, q) <= self.target, start - 1, best)
-
-    def _most_accurate(self, noise_epsilon: float, low: int, high: int, q: int) -> int:
-        def error(p: int) -> float:
-            """Return the error, infinite where a wrap-around is not known to be unlikely."""
-            law = NoiseLaw(Fraction(noise_epsilon) / p, Fraction(self.n, self.honest))
-            sure = law.tail_bound(Fraction(q - self.n * p, 2)) >= 1
-            return math.inf if sure else self.error(noise_epsilon, p, q)
-
-        while high - low > 2:
-            third = (high - low) // 3
-            if error(low + third) <= error(high - third):
-                high -= third
-            else:
-                low += third
-        return min(range(low, high + 1), key=error)
+        tried = range(start, min(top, start + _TRIED) + 1)
+        return next((p for p in tried if self.error(noise_epsilon, p, q) <= self.target), None)
 
 
 def private_parameters(
@@ -351,16 +249,15 @@ def private_parameters(
 
     Notes
     -----
-    The search is complete over all settings, all numbers of messages, all precisions up to 2^52,
-    and all q that are powers of two, if with more messages, a smaller q and a smaller precision no
-    more of epsilon is spent on hiding, and privacy is not lost.
+    The search is over all settings, numbers of messages, precisions up to 2^52, and powers of two
+    q. It assumes that with more messages, a smaller q and a smaller precision no more of epsilon is
+    spent on hiding, and privacy is not lost.
 
     Examples
     --------
     >>> chosen = private_parameters(10_000, 1, 1e-8, shuffler="parallel")
-    >>> print(chosen)  # doctest: +NORMALIZE_WHITESPACE
-    precision 204, q = 2^21, parallel shuffling, a clear share, 6 messages of 21 bits (126 bits
-    per user); error 1.43543
+    >>> chosen.precision, chosen.modulus == 2**21, chosen.count.total, chosen.bits_per_user
+    (204, True, 6, 126)
     """
     n = integer("n", n, low=1, high=MAX_USERS)
     schemes = _schemes(n, 2, shuffler, clear_share, choices)
