@@ -1,9 +1,4 @@
-"""What a count rests on, in numbers that others can check.
-
-A certificate holds the inputs, the theorem, and the bounds as exact dyadic rationals. To check it,
-recompute the second moments by other means, e.g. the recursion in ball arithmetic or in rationals,
-and see that the bounds hold and give what is claimed.
-"""
+"""The numbers behind a count, as exact dyadic rationals that others can check."""
 
 from __future__ import annotations
 
@@ -58,17 +53,9 @@ class Dyadic:
 class Certificate:
     """Why ``security_level(n, q, m, ...)`` is what it is.
 
-    Attributes
-    ----------
-    sigma : float
-        The level, at most (1 - log2 divergence) / 2.
-    divergence : Dyadic
-        Upper bound of E[q^(C-1); C >= 2], C the components of the share graph. Infinite where it is
-        not known to be below 2, and nothing is claimed.
-    method : {"one user", "recursion", "largest component", "nothing"}
-        How the bound was found; for "largest component" with ``cutoff`` J.
-    theorem : str
-        The statement that leads from the divergence to sigma.
+    ``divergence`` is an upper bound of E[q^(C-1); C >= 2], C the components of the share graph,
+    found by ``method``; it proves ``sigma`` by ``theorem``. It is infinite where it is not known to
+    be below 2, and nothing is claimed.
     """
 
     n: int
@@ -87,19 +74,10 @@ class Certificate:
 class PrivateCertificate:
     """Why ``private_proved(n, q, m, epsilon, delta, precision, ...)`` is what it is.
 
-    Attributes
-    ----------
-    n, q, m, shuffler, clear_share
-        The inputs of the bound used: where all messages are shuffled it may be the one for m - 1
-        shuffled messages and a clear share.
-    noise_epsilon : float
-        Noise has rate ``noise_epsilon / precision``.
-    relative : Dyadic
-        c, with noise_epsilon + 2 ln(1 + c) <= epsilon.
-    difference, excess : Dyadic
-        Upper bounds of Delta_A, averaged over the noise, and of E[q^(C-1)] - 1.
-    delta : float
-        At least the theorem's, from those.
+    ``m`` and ``clear_share`` are those of the bound used: with all messages shuffled it may be the
+    one for m - 1 shuffled messages and a clear share. The noise has rate ``noise_epsilon /
+    precision``; c = ``relative`` has noise_epsilon + 2 ln(1 + c) <= epsilon; ``difference`` and
+    ``excess`` bound Delta_A, averaged over the noise, and E[q^(C-1)] - 1.
     """
 
     n: int
@@ -120,9 +98,7 @@ class PrivateCertificate:
 def certify(
     n: int, q: int, m: int, *, shuffler: str = "parallel", clear_share: bool = True
 ) -> Certificate:
-    """Return the certificate of a secure sum's level, for ``analysis="second_moment"``.
-
-    The parameters are those of `ikos.security_level`.
+    """Return the certificate of `ikos.security_level`, for ``analysis="second_moment"``.
 
     Examples
     --------
@@ -157,9 +133,7 @@ def certify_private(
     clear_share: bool = True,
     reserve: float | Fraction = 0.01,
 ) -> PrivateCertificate:
-    """Return the certificate of a private sum's delta, for ``analysis="second_moment"``.
-
-    The parameters are those of `ikos.counts.private_proved`.
+    """Return the certificate of `ikos.counts.private_proved`, for ``analysis="second_moment"``.
 
     Examples
     --------

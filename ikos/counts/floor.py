@@ -1,14 +1,6 @@
 """Lower bounds: how many messages are too few, whatever the proof.
 
-The counting floor: if the views of independent uniform inputs with the same sum are within total
-variation 2^-sigma in expectation over the inputs, and so if they are in the worst case, then
-
-    (n!)^m          >= (1 - 2^-sigma) q^(n-1)      with parallel shufflers,
-    (mn)! / (m!)^n  >= (1 - 2^-sigma) q^(n-1)      with a single one
-
-for m shuffled messages, with a clear share or without. It says nothing of adversaries who cannot
-search that many inputs, nor of differential privacy, which needs far fewer messages. The proof is
-in the documentation: How many messages, "What is left to gain".
+The proof is in the documentation: How many messages, "What is left to gain".
 """
 
 from __future__ import annotations
@@ -66,7 +58,8 @@ def counting_floor(
 ) -> int:
     """Return the number of shuffled messages below which sigma bits of security are impossible.
 
-    This many need not be enough: it shows how much any better proof could still save.
+    More may be needed: it shows how much any better proof could still save. Where rounding leaves a
+    doubt, the smaller count is returned.
 
     Parameters
     ----------
@@ -75,16 +68,9 @@ def counting_floor(
     sigma : float
         Statistical security in bits, positive and at most 1e12, worst-case or average-case.
 
-    Returns
-    -------
-    int
-        The fewest shuffled messages of each user that the counting argument does not exclude, at
-        least 1, and 1 for a single user. Fewer are proved not to be enough: where rounding leaves
-        a doubt, the smaller count is returned.
-
     Examples
     --------
-    24 shuffled messages are proved to be enough here, and at least 8 are necessary:
+    24 shuffled messages are proved to be enough here:
 
     >>> counting_floor(1000, 2**64, 80)
     8

@@ -1,21 +1,7 @@
 """Differential privacy of the private sum from the share graph, without a detour through sigma.
 
-Discrete Laplace noise exp(-s |k|) is a sum of J signed jumps, J Poisson with mean 2 lambda,
-lambda = -ln(1 - e^-s), each made by an independent and uniformly random user. Let A be the user i
-whose value changes and those who make jumps. With
-
-    eta = (sqrt(Delta_A / (2c)) + sqrt(c xi / 4))^2,     xi = E[q^(C-1)] - 1,
-    Delta_A = E[q^(C-1); A is split]  (without a clear share: both its left and right copies are),
-
-averaged over A, the private sum is
-
-    (eps0 + 2 ln(1+c),  eta (1 + (1+c) e^eps0))-DP,
-    and for c = 0        (eps0,  (1 + e^eps0) sqrt(Delta_A / 2))-DP,
-
-where discrete Laplace noise is eps0-DP for one user's value. For d separate sums with one noise
-for the whole vector replace xi by (1 + xi)^d - 1 and Delta_A by d Delta_A (1 + xi)^(d-1), without a
-clear share by d^2 times. The proofs are in the documentation: How many messages, "Differential
-privacy" and "Vectors".
+The theorem, its c, Delta_A and xi, and the proofs are in the documentation: How many messages,
+"Differential privacy" and "Vectors".
 """
 
 from __future__ import annotations

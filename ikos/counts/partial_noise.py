@@ -1,14 +1,9 @@
 """The privacy of noise that fewer users add than it was meant for.
 
-Let r = h / N < 1 and let D = A - B, with A and B independent Polya(r, alpha), be what h users add
-of noise that is discrete Laplace with N of them, alpha = e^-s. For shifts by at most p, D is
-exactly ln(P[D = 0] / P[D = p])-differentially private; proof in the documentation: How many
-messages, "When users are missing".
-
-Both probabilities are (1 - alpha)^(2r) times a series of f(a) = c_a c_(a+j) e^(-2sa - sj), j = 0
-or p, with c_k = Gamma(k + r) / (Gamma(r) k!). As a function of a real, f is log-convex (c is, for
-r < 1) and so convex: a block of w terms from a on is at least w f(a + (w-1)/2) and at most
-f(a) (w+1)/2 + f(a+w) (w-1)/2.
+The proposition and its proof are in the documentation: How many messages, "When users are missing".
+Both of its probabilities are (1 - alpha)^(2r) times a series of f(a) = c_a c_(a+j) e^(-2sa - sj), j
+= 0 or p. As a function of a real, f is log-convex (c is, for r < 1) and so convex: a block of w
+terms from a on is at least w f(a + (w-1)/2) and at most f(a) (w+1)/2 + f(a+w) (w-1)/2.
 """
 
 from __future__ import annotations
@@ -27,7 +22,9 @@ MIN_RATE = 1e-40
 
 
 def short_noise_epsilon(rate: Fraction, shape: Fraction, sensitivity: int) -> float:
-    """Return the epsilon of the noise that a part of the users add, without any delta.
+    """Return the epsilon, rounded up, of the noise that a part of the users add, without any delta.
+
+    It is the smallest within about 0.001.
 
     Parameters
     ----------
@@ -38,18 +35,10 @@ def short_noise_epsilon(rate: Fraction, shape: Fraction, sensitivity: int) -> fl
     sensitivity : int
         How far a replacement moves the sum at most, p.
 
-    Returns
-    -------
-    float
-        The smallest epsilon, rounded up, within about 0.001; ``s p`` for a shape of 1.
-
     Examples
     --------
-    Ninety and fifty per cent of the noise of epsilon = 1:
-
-    >>> [round(short_noise_epsilon(Fraction(1, 1000), Fraction(part, 10), 1000), 2)
-    ...  for part in (9, 5)]
-    [1.19, 3.06]
+    >>> round(short_noise_epsilon(Fraction(1, 1000), Fraction(9, 10), 1000), 2)
+    1.19
     """
     rate = number("rate", rate, above=0, low=MIN_RATE)
     shape = number("shape", shape, above=0)

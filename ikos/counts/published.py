@@ -110,13 +110,7 @@ class Ishai2006(_SingleShuffler):
 
 
 def covered(analysis: str, least: int) -> int:
-    """Return the smallest order from ``least`` on of a group that an analysis is proved for.
-
-    Examples
-    --------
-    >>> covered("ghazi2020", 2**16), covered("best", 2**16)
-    (65537, 65536)
-    """
+    """Return the smallest order from ``least`` on of a group that an analysis is proved for."""
     return int(gmpy2.next_prime(least - 1)) if analysis == "ghazi2020" else least
 
 

@@ -1,16 +1,6 @@
 """The exact second moments of the share graph, by the component of user 1.
 
-With w(k, s) = (s/k) B(k, s) c_s the probability-weighted chance that user 1 of k shares its
-component with s - 1 others (``ikos.counts.share_graph``),
-
-    c_k = P[C = 1]                    = 1 - sum_{s<k} w(k, s)
-    e_k = E[q^C]                      = sum_{s<=k} w(k, s) q e_(k-s),      e_0 = 1
-    D_k = E[q^(C-1); C >= 2]          =     sum_{s<k} w(k, s) e_(k-s)
-    xi_k = E[q^(C-1)] - 1             =     sum_{s<k} w(k, s) (e_(k-s) - 1)
-
-on k users, for every k up to n in O(n^2) operations, whatever n, m and q are. All but the first are
-sums of positive terms. The first is enclosed from both sides, since c_k falls as earlier ones rise;
-where fewer than two messages hide, it is known in closed form.
+The formulas are in the documentation: How many messages, "Exact values".
 """
 
 from __future__ import annotations

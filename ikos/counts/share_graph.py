@@ -1,19 +1,7 @@
 """The share graph, whose components decide what the analyzer learns.
 
-The shuffler applies a uniformly random permutation to the users' message slots. Draw an edge
-from the user of every slot to the user whose slot takes its place; without a clear share, from
-the left copy of the one to the right copy of the other. C is the number of connected components.
-
-All distributions of C come from weights f_0 = f_1 = 1, f_2, ...: among k users, the expected number
-of sets of s users (without a clear share, of s left and s right copies) that are unions of
-components is B(k, s) = f_s f_(k-s) / f_k, where
-
-    parallel, clear share       f_k = (k!)^(m-1)
-    parallel, no clear share    f_k = (k!)^(m-2)
-    single, clear share         f_k = (mk)! / ((m!)^k k!)
-    single, no clear share      f_k = (mk)! / ((m!)^k (k!)^2)
-
-and m counts shuffled messages.
+Its definition, and the weights f_k from which all distributions of its components C come, are in
+the documentation: How many messages, "The share graph" and "Exact values".
 """
 
 from __future__ import annotations

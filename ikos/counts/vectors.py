@@ -1,10 +1,4 @@
-"""Sums of vectors: as one sum over a larger group, or as a sum for each coordinate.
-
-A vector of d coordinates in Z_q can be shared as *one group*, each message an element of Z_q^d,
-whose order q^d asks for more messages, each d times as long; or as d *separate sums*, each with
-shufflers and shares of its own (two sums must not be shuffled by the same permutation). The first
-takes fewer messages, the second far fewer bits. Noise is added to each coordinate either way.
-"""
+"""Sums of vectors: as one sum over a larger group, or as a sum for each coordinate."""
 
 from __future__ import annotations
 
@@ -38,13 +32,11 @@ class Layout:
     sums : int
         How many sums there are: 1, or one for each coordinate.
     bits_per_message : int
-        Each coordinate that a message holds takes ceil(log2 q) bits.
+        ceil(log2 q) for each coordinate that a message holds.
     sigma : float
-        Proved security of the whole vector in bits, rounded down.
-    epsilon : Fraction or None
-        For a private sum, the budget of the whole vector.
-    delta : float or None
-        For a private sum, the proved delta of the whole vector, rounded up.
+        Proved security in bits, rounded down.
+    epsilon, delta : Fraction, float or None
+        For a private sum, the budget and the proved delta, rounded up.
     rate : Fraction or None
         For a private sum, the inverse scale of the discrete Laplace noise in every coordinate, in
         steps of the encoding.
@@ -81,13 +73,6 @@ def level_of_sums(sigma: float, sums: int, *, analysis: str | None) -> float:
     """Return the level, in bits, of separate sums together, each of level ``sigma``, rounded down.
 
     By the union bound ``log2 sums`` bits are lost; for "second_moment" only half of that.
-
-    Examples
-    --------
-    >>> level_of_sums(80.0, 256, analysis="balle2020")
-    72.0
-    >>> round(level_of_sums(80.0, 256, analysis="second_moment"), 9)
-    76.0
     """
     # without an analysis the level is 0, of any number of sums
     name = "balle2020" if analysis is None else checked_analysis(analysis)
@@ -138,9 +123,8 @@ def vector_layouts(
     Parameters
     ----------
     n, q, sigma, **choices
-        As in `ikos.message_count`: ``analysis``, ``shuffler``, ``clear_share``, ``min_honest``,
-        ``corrupt_shufflers`` (of each sum). q is the order of each coordinate's group, sigma the
-        level of the whole vector.
+        As in `ikos.message_count`; q is the order of each coordinate's group, sigma the level of
+        the whole vector.
     dimension : int
         Coordinates.
 
@@ -148,27 +132,21 @@ def vector_layouts(
     -------
     tuple of Layout
         "one group" and "separate sums", each with the fewest messages that prove sigma; only the
-        first for one coordinate, where they are the same.
+        first for one coordinate.
 
     Examples
     --------
-    >>> for layout in vector_layouts(10_000, 2**32, 80, 100):
-    ...     print(layout)
-    one group: 272 messages of 3,200 bits per user (870,400 bits)
+    >>> print(vector_layouts(10_000, 2**32, 80, 100)[1])
     separate sums: 1,700 messages of 32 bits per user (54,400 bits)
     """
     scheme = checked_scheme(n, q, **choices)
     wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
-    return layouts(scheme, wanted, checked_dimension(dimension, scheme.q))
-
-
-def layouts(scheme: Scheme, sigma: Fraction, d: int) -> tuple[Layout, ...]:
-    """Return the ways to sum vectors of d coordinates with a level."""
-    group = replace(scheme, q=scheme.q**d).least(sigma)
+    d = checked_dimension(dimension, scheme.q)
+    group = replace(scheme, q=scheme.q**d).least(wanted)
     one = _layout(ONE_GROUP, scheme, group, 1, d)
     if d == 1:
         return (one,)
-    return one, _layout(SEPARATE, scheme, scheme.least(sigma, d), d, d)
+    return one, _layout(SEPARATE, scheme, scheme.least(wanted, d), d, d)
 
 
 def private_vector_layouts(
@@ -188,47 +166,33 @@ def private_vector_layouts(
     Parameters
     ----------
     n, q, epsilon, delta, precision, reserve, **choices
-        As in `ikos.private_message_count` and `vector_layouts`; each coordinate is in
-        {0..precision}. The guarantee is for the replacement of one user's whole vector.
+        As in `ikos.private_message_count`; each coordinate is in {0..precision}. The guarantee is
+        for the replacement of one user's whole vector.
     dimension : int
         Coordinates, d.
     sensitivity : int, optional
         A promise how far the replacement of one user's vector moves the sum at most, in l1 norm and
         steps of the encoding: 2 for one-hot vectors with precision 1, for instance. By default
-        d * precision, which holds for all vectors. Privacy rests on it. The promise is about
-        encoded vectors: reals are rounded at random, which can raise the norm, so that anything
-        below d * precision is for integers.
+        d * precision, which holds for all vectors. Privacy rests on it. Reals are rounded at
+        random, which can raise the norm, so that anything below d * precision is for integers.
 
     Returns
     -------
     tuple of Layout
         "one group" and "separate sums" have one noise for the whole vector, discrete Laplace of
         rate noise_epsilon / sensitivity in each coordinate, and one proof. "separate sums,
-        composed" are d private sums, each with (epsilon/d, delta/d) by basic composition and rate
-        noise_epsilon / min(precision, sensitivity), where noise_epsilon is about epsilon/d. Only
-        the first for one coordinate. Proofs: documentation, How many messages, "Vectors".
+        composed" are d private sums with (epsilon/d, delta/d) each, by basic composition. Only the
+        first for one coordinate. Proofs: documentation, How many messages, "Vectors".
 
     Examples
     --------
-    A histogram of 100 bins: separate budgets would cost 50 times the noise.
-
-    >>> for layout in private_vector_layouts(10_000, 2**15, 1, 1e-8, 1, 100, sensitivity=2):
-    ...     print(layout)
-    one group: 128 messages of 1,500 bits per user (192,000 bits), noise scale 2
+    >>> print(private_vector_layouts(10_000, 2**15, 1, 1e-8, 1, 100, sensitivity=2)[1])
     separate sums: 600 messages of 15 bits per user (9,000 bits), noise scale 2
-    separate sums, composed: 600 messages of 15 bits per user (9,000 bits), noise scale 100.7
     """
     scheme = checked_scheme(n, q, **choices)
     each = budget_of(epsilon, delta, reserve, precision)
     d = checked_dimension(dimension, scheme.q)
-    return private_layouts(scheme, each, d, promised(sensitivity, d * each.sensitivity))
-
-
-def private_layouts(scheme: Scheme, each: Budget, d: int, sensitivity: int) -> tuple[Layout, ...]:
-    """Return the ways to sum vectors of d coordinates with privacy.
-
-    ``each`` is the budget of the whole vector, with the sensitivity of one coordinate.
-    """
+    moved = promised(sensitivity, d * each.sensitivity)
     for name, value, least in (
         ("epsilon", each.epsilon, MIN_EPSILON),
         ("delta", each.delta, MIN_DELTA),
@@ -238,7 +202,7 @@ def private_layouts(scheme: Scheme, each: Budget, d: int, sensitivity: int) -> t
                 f"{name} must be at least {at_least(least * d, 6)} for {d} coordinates, "
                 f"got {quote(value)}"
             )
-    whole = replace(each, sensitivity=sensitivity, dimension=d)
+    whole = replace(each, sensitivity=moved, dimension=d)
     group = replace(scheme, q=scheme.q**d).least_private(whole)
     one = _layout(ONE_GROUP, scheme, group, 1, d, whole)
     if d == 1:
@@ -248,7 +212,7 @@ def private_layouts(scheme: Scheme, each: Budget, d: int, sensitivity: int) -> t
         each,
         epsilon=each.epsilon / d,
         delta=each.delta / d,
-        sensitivity=min(each.sensitivity, sensitivity),
+        sensitivity=min(each.sensitivity, moved),
     )
     return (
         one,
