@@ -29,7 +29,7 @@ from ikos.counts.secure import MAX_MESSAGES, checked_analysis
 from ikos.counts.vectors import ONE_GROUP
 from ikos.encoding import MAX_PRECISION, Encoding, converge, decode, encoding_of
 from ikos.errors import NoisySum, SumError
-from ikos.noise.shares import polya_shares
+from ikos.noise import polya_shares
 from ikos.randomness import RandomSource, SecureRandom
 from ikos.results import Guarantee, SumResult, at_least, footer
 from ikos.trust import Trust

@@ -32,8 +32,7 @@ from ikos.bounds import Bounds, whole
 from ikos.encoding import encode
 from ikos.errors import NoisySum, SumError
 from ikos.modular import blocks
-from ikos.noise import geometric, polya
-from ikos.noise.shares import polya_jumps
+from ikos.noise import geometric, polya, polya_jumps
 from ikos.randomness import RandomSource, secure
 from ikos.results import present
 from ikos.shuffling import View, release

@@ -12,9 +12,8 @@ import pytest
 from exact.enumeration import Ideal, Law, exact_law
 from numpy.typing import NDArray
 
-from ikos.noise import laplace, shares
-from ikos.noise.draws import bernoulli_exp
-from ikos.noise.laplace import one_bernoulli_exp
+from ikos import noise
+from ikos.noise import bernoulli_exp, one_bernoulli_exp
 
 
 def rising(r: Fraction, k: int) -> Fraction:
@@ -92,14 +91,10 @@ def test_geometric_has_its_law_for_every_value_of_the_exponential(
         return rng.flip(t ** (numerator * s.denominator // denominator))
 
     def draw(rng: Ideal) -> int:
-        return (
-            int(laplace.geometric_draws(s, 1, rng)[0])
-            if together
-            else laplace.one_geometric(s, rng)
-        )
+        return int(noise.geometric_draws(s, 1, rng)[0]) if together else noise.one_geometric(s, rng)
 
-    monkeypatch.setattr(laplace, "bernoulli_exp", bernoulli)
-    monkeypatch.setattr(laplace, "one_bernoulli_exp", one_bernoulli)
+    monkeypatch.setattr(noise, "bernoulli_exp", bernoulli)
+    monkeypatch.setattr(noise, "one_bernoulli_exp", one_bernoulli)
     law, unfinished = exact_law(draw, least=Fraction(1, 3**8))
     assert 0 < unfinished < Fraction(1, 30)
     ratio = t**s.numerator
@@ -116,9 +111,9 @@ def test_geometric_pairs_of_draws_are_independent(monkeypatch: pytest.MonkeyPatc
     def bernoulli(numerators: NDArray[Any], denominator: int, rng: Ideal) -> NDArray[np.bool_]:
         return np.array([rng.flip(t ** (int(u) * 2 // denominator)) for u in numerators])
 
-    monkeypatch.setattr(laplace, "bernoulli_exp", bernoulli)
+    monkeypatch.setattr(noise, "bernoulli_exp", bernoulli)
     law, unfinished = exact_law(
-        lambda rng: tuple(int(k) for k in laplace.geometric_draws(Fraction(1, 2), 2, rng)),
+        lambda rng: tuple(int(k) for k in noise.geometric_draws(Fraction(1, 2), 2, rng)),
         least=Fraction(1, 3**7),
     )
     assert unfinished < Fraction(1, 20)
@@ -131,7 +126,7 @@ def test_geometric_pairs_of_draws_are_independent(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("points", [1, 2, 3, 4, 5])
 def test_thinning_keeps_exactly_the_polya_part_of_the_points(keep: Fraction, points: int) -> None:
     """Given K points, k are kept with probability C(K, k) r^(k) (1-r)^(K-k) / K!, rising."""
-    law, unfinished = exact_law(lambda rng: int(shares._thin(np.array([points]), keep, rng)[0]))
+    law, unfinished = exact_law(lambda rng: int(noise._thin(np.array([points]), keep, rng)[0]))
     assert unfinished == 0
     assert law == {
         k: math.comb(points, k) * rising(keep, k) * rising(1 - keep, points - k)
@@ -143,7 +138,7 @@ def test_thinning_keeps_exactly_the_polya_part_of_the_points(keep: Fraction, poi
 def test_thinning_of_python_integers_follows_the_same_law() -> None:
     keep = Fraction(1, 3)
     laws = [
-        exact_law(lambda rng, t=total: int(shares._thin(t, keep, rng)[0]))[0]
+        exact_law(lambda rng, t=total: int(noise._thin(t, keep, rng)[0]))[0]
         for total in (np.array([4]), np.array([4], dtype=object))
     ]
     assert laws[0] == laws[1]
@@ -152,27 +147,27 @@ def test_thinning_of_python_integers_follows_the_same_law() -> None:
 def test_thinning_several_at_once_keeps_them_independent() -> None:
     keep = Fraction(1, 3)
     joint, _ = exact_law(
-        lambda rng: tuple(int(k) for k in shares._thin(np.array([2, 0, 1]), keep, rng))
+        lambda rng: tuple(int(k) for k in noise._thin(np.array([2, 0, 1]), keep, rng))
     )
-    one, _ = exact_law(lambda rng: int(shares._thin(np.array([2]), keep, rng)[0]))
-    other, _ = exact_law(lambda rng: int(shares._thin(np.array([1]), keep, rng)[0]))
+    one, _ = exact_law(lambda rng: int(noise._thin(np.array([2]), keep, rng)[0]))
+    other, _ = exact_law(lambda rng: int(noise._thin(np.array([1]), keep, rng)[0]))
     assert joint == {(a, 0, b): p * r for a, p in one.items() for b, r in other.items()}
 
 
 @pytest.fixture(params=["lockstep", "one after the other"])
 def one_by_one(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw in each of the two ways: both are to have the same law."""
-    monkeypatch.setattr(shares, "_FEW", 0 if request.param == "lockstep" else 100)
+    monkeypatch.setattr(noise, "_FEW", 0 if request.param == "lockstep" else 100)
 
 
 def population_law(n: int, parties: int, totals: list[int], monkeypatch: Any) -> Law:
     """Return the joint law of one sign's noise, given the geometric totals of the groups."""
-    monkeypatch.setattr(shares, "geometric_draws", lambda rate, count, rng: np.array(totals))
+    monkeypatch.setattr(noise, "geometric_draws", lambda rate, count, rng: np.array(totals))
 
     def experiment(rng: Ideal) -> tuple[int, ...]:
         left = iter(totals)
-        monkeypatch.setattr(shares, "one_geometric", lambda rate, rng: next(left))
-        users, amounts = shares.polya_jumps(n, Fraction(1), parties, rng)
+        monkeypatch.setattr(noise, "one_geometric", lambda rate, rng: next(left))
+        users, amounts = noise.polya_jumps(n, Fraction(1), parties, rng)
         assert users.max(initial=0) < n
         return tuple(int(v) for v in np.bincount(users, weights=amounts, minlength=n))
 
