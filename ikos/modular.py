@@ -91,10 +91,8 @@ class Zq:
             given = given.astype(np.uint8)
         elif given.dtype.kind not in "iu":
             hint = f"; if all are whole numbers, give {name}.astype(np.int64)"
-            raise TypeError(
-                f"{name} must hold integers, got an array of {given.dtype}"
-                f"{hint if given.dtype.kind == 'f' else ''}"
-            )
+            hint *= given.dtype.kind == "f"
+            raise TypeError(f"{name} must hold integers, got an array of {given.dtype}{hint}")
         highest = self.q - 1 if upper is None else upper
         if given.size and (int(given.min()) < 0 or int(given.max()) > highest):
             bad = next(i for i, value in enumerate(given.flat) if not 0 <= int(value) <= highest)
@@ -141,10 +139,7 @@ class Zq:
         held = np.empty(min(a.size, BLOCK), dtype=a.dtype if below_half else np.bool_)
         for part in blocks(a.size):
             left, right, shifted = a[part], b[part], held[: part.stop - part.start]
-            if self.power_of_two:
-                np.subtract(left, right, out=left)
-                np.bitwise_and(left, q - a.dtype.type(1), out=left)
-            elif below_half:
+            if below_half:
                 # with q below half the range, the reduced difference is the smaller of the
                 # difference and the difference + q, both wrapped
                 np.subtract(left, right, out=left)
@@ -168,11 +163,11 @@ class Zq:
             self.subtract(a, b)
 
     def put_on(self, a: NDArray[Any], b: NDArray[Any]) -> None:
-        """Set ``a`` to ``a + b``, as `add`, but reduced only after `finish`."""
+        """Set ``a`` to ``a + b`` modulo q, reduced only after `finish`."""
         if self.power_of_two and self.dtype != object:
             np.add(a, b, out=a)
         else:
-            self.add(a, b)
+            self.subtract(a, self.negate(b))
 
     def finish(self, a: NDArray[Any]) -> None:
         """Reduce the result of `take_off` and `put_on`, in place."""
@@ -184,10 +179,6 @@ class Zq:
         result = np.zeros_like(a)
         self.subtract(result, a)
         return result
-
-    def add(self, a: NDArray[Any], b: NDArray[Any]) -> None:
-        """Set ``a`` to ``a + b`` modulo q, in place, for arrays of reduced elements."""
-        self.subtract(a, self.negate(b))
 
     def sum(self, a: NDArray[Any]) -> int:
         """Return the sum of reduced elements modulo q, exactly.

@@ -1,9 +1,6 @@
 """Secure randomness: an AES keystream, and the exact samplers that everything else uses.
 
-Every method draws from the uniform bits of one keystream and is exact: uniform integers by
-rejection, Bernoulli variables from rationals, permutations with ties resolved. "Uniform" means up
-to the distance of AES-256 in counter mode from true randomness, which no statistical guarantee of
-this library includes.
+See docs/randomness.md, also for what "uniform" means here.
 """
 
 from __future__ import annotations
@@ -43,13 +40,9 @@ _ROWS_TOGETHER = 1 << 18
 class Keystream:
     """AES-256 in counter mode, with a new key and counter for every 2^20 bytes.
 
-    No two blocks of a permutation collide, so b blocks under one key can be told from random ones
-    with advantage about b^2 / 2^129: 2^-97 for 2^16 blocks, and 2^-87 for the 763 keys of 800 MB (a
-    sum over 10^7 users), where a single key would reach 2^-78. ``next_seed`` returns `KEY_BYTES` +
-    `NONCE_BYTES` fresh bytes at each call.
-
-    There is no buffer: each piece of output is one call into the cipher, which advances its
-    counter, so that a signal handler that draws during a draw gets other bytes.
+    ``next_seed`` returns `KEY_BYTES` + `NONCE_BYTES` fresh bytes at each call. There is no buffer:
+    each piece of output is one call into the cipher, which advances its counter, so that a signal
+    handler that draws during a draw gets other bytes.
     """
 
     _next_seed: Callable[[], bytes]
@@ -85,15 +78,11 @@ class RandomSource(ABC):
     def _read_into(self, out: memoryview) -> None:
         """Overwrite ``out`` with uniform bytes."""
 
-    def _read(self, count: int) -> bytes:
-        """Return ``count`` uniform bytes."""
-        result = bytearray(count)
-        self._read_into(memoryview(result))
-        return bytes(result)
-
     def bytes(self, count: int) -> bytes:
         """Return ``count`` uniform bytes."""
-        return self._read(integer("count", count, low=0))
+        result = bytearray(integer("count", count, low=0))
+        self._read_into(memoryview(result))
+        return bytes(result)
 
     def fill(self, out: NDArray[Any]) -> None:
         """Overwrite a C-contiguous array of unsigned integers with uniform bits, in place."""
@@ -109,14 +98,9 @@ class RandomSource(ABC):
         bits = (integer("bound", bound, low=1) - 1).bit_length()
         size, mask = (bits + 7) // 8, (1 << bits) - 1
         while True:
-            value = int.from_bytes(self._read(size), "little") & mask
+            value = int.from_bytes(self.bytes(size), "little") & mask
             if value < bound:
                 return value
-
-    def bernoulli(self, probability: Fraction | int | float) -> bool:
-        """Return True with exactly the given probability, a rational or a float."""
-        p = _probability(probability)
-        return self.integer(p.denominator) < p.numerator
 
     def bernoullis(self, probability: Fraction, size: int) -> NDArray[np.bool_]:
         """Return variables that are True with exactly this probability, a multiple of 2^-64.
@@ -124,7 +108,7 @@ class RandomSource(ABC):
         Each compares its own uniform base-256 digits with those of the probability until they
         differ, and so draws about one byte.
         """
-        p = _probability(probability)
+        p = number("probability", probability, low=0, high=1)
         scaled = p * (1 << 64)
         if scaled.denominator != 1:
             raise ValueError(f"probability must be a multiple of 2^-64, got {quote(probability)}")
@@ -178,7 +162,7 @@ class RandomSource(ABC):
         size, mask = (group.bits + 7) // 8, (1 << group.bits) - 1
         accepted: list[int] = []
         while len(accepted) < count:
-            raw = self._read((count - len(accepted)) * size)
+            raw = self.bytes((count - len(accepted)) * size)
             drawn = (
                 int.from_bytes(raw[start : start + size], "little") & mask
                 for start in range(0, len(raw), size)
@@ -209,8 +193,8 @@ class RandomSource(ABC):
     def permutation(self, n: int) -> NDArray[np.int64]:
         """Return a uniformly random permutation of ``range(n)``.
 
-        Random keys that carry the index in their low bits are sorted. Keys that tie are ordered by
-        fresh keys until none do, so that the order is exactly uniform.
+        Random keys that carry the index in their low bits are sorted, and keys that tie ordered by
+        fresh ones. The proof that this is exact is in docs/randomness.md.
         """
         n = integer("n", n, low=0, high=1 << 40)
         bits = np.uint64(max(n - 1, 0).bit_length())
@@ -264,19 +248,9 @@ class RandomSource(ABC):
     def streams(self) -> Callable[[int], RandomSource]:
         """Return a family of independent sources, for work in several processes.
 
-        Returns
-        -------
-        callable
-            Maps k = 0, 1, 2, ... to source k. It can be pickled. A secure source gives that of the
-            process that uses it, whatever k is; a reproducible source gives reproducible ones,
-            which depend on k and on what was drawn before.
-
-        Examples
-        --------
-        >>> from ikos.testing import DeterministicRandom
-        >>> first, second = (DeterministicRandom(1).streams() for _ in range(2))
-        >>> first(3).integer(10**9) == second(3).integer(10**9) != first(4).integer(10**9)
-        True
+        It maps k = 0, 1, 2, ... to source k, and can be pickled. A secure source gives that of the
+        process that uses it, whatever k is; a reproducible source gives reproducible ones, which
+        depend on k and on what was drawn before.
         """
         return self.family()
 
@@ -286,12 +260,6 @@ class RandomSource(ABC):
         Like `streams`, but source k draws the same values each time it is requested, so that draws
         need not be kept. One secret, drawn now, determines all sources; those of a secure source
         are keyed by AES-256 under it.
-
-        Examples
-        --------
-        >>> family = SecureRandom().family()
-        >>> family(7).integer(2**100) == family(7).integer(2**100) != family(8).integer(2**100)
-        True
         """
         return partial(_derived, self.bytes(2 * KEY_BYTES))
 
@@ -317,21 +285,13 @@ class RandomSource(ABC):
                 return
 
 
-def _probability(value: object) -> Fraction:
-    return number("probability", value, low=0, high=1)
-
-
 def _hashed(root: bytes, number: int) -> bytes:
     """Return the seed of key ``number`` under a secret, by SHA-512."""
     return hashlib.sha512(root + number.to_bytes(8, "big")).digest()[: KEY_BYTES + NONCE_BYTES]
 
 
 def _seed(key: bytes, number: int) -> bytes:
-    """Return the seed of a number below 2^126: blocks 4 number to 4 number + 2 of a keystream.
-
-    No two numbers share a block. The seeds can be told from random ones with at most the advantage
-    of telling AES-256 from a random permutation, plus b^2 / 2^129 for b blocks in all.
-    """
+    """Return the seed of a number below 2^126: blocks 4 number to 4 number + 2 of a keystream."""
     counter = (4 * number).to_bytes(16, "big")
     stream = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
     return stream.update(bytes(KEY_BYTES + NONCE_BYTES))
@@ -370,12 +330,6 @@ class SecureRandom(RandomSource):
 
     Each thread has its own keystream, and a forked process drops those that it inherits, so that no
     two threads or processes draw from the same one. A copy or a pickle is a new source.
-
-    Examples
-    --------
-    >>> rng = SecureRandom()
-    >>> 0 <= rng.integer(6) < 6
-    True
     """
 
     def __init__(self) -> None:
@@ -399,8 +353,8 @@ class SecureRandom(RandomSource):
         return _fresh
 
     def family(self) -> Callable[[int], RandomSource]:
-        """Return a family of sources keyed by AES-256 under a secret, for numbers below 2^126."""
-        return partial(_enciphered, self._read(KEY_BYTES))
+        """Return a family of sources keyed by AES-256 under one secret."""
+        return partial(_enciphered, self.bytes(KEY_BYTES))
 
     def __reduce__(self) -> tuple[type[SecureRandom], tuple[()]]:
         return SecureRandom, ()

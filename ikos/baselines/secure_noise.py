@@ -138,7 +138,7 @@ class NoiseOverSecureSum(NumberBaseline):
         """Return the shares of rounded values with noise."""
         group = self.secure_sum.group
         elements = encode(self.domain.unit(values), self.precision, rng).astype(group.dtype)
-        group.add(elements, group.reduce(noise))
+        group.subtract(elements, group.reduce(-noise))
         return split(elements, group, self.secure_sum.messages.total, rng)
 
     def shuffle(

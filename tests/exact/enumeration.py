@@ -74,7 +74,7 @@ class Script(RandomSource):
     def _read_into(self, out: memoryview) -> None:
         raise AssertionError("raw bytes were asked of a script")
 
-    def _read(self, count: int) -> bytes:
+    def bytes(self, count: int) -> bytes:
         raise AssertionError("raw bytes were asked of a script")
 
 
@@ -118,7 +118,7 @@ class Words(Script):
         shift = 8 * out.dtype.itemsize - self.bits if self.top else 0
         out[:] = [self.choose(1 << self.bits) << shift for _ in range(out.size)]
 
-    def _read(self, count: int) -> bytes:
+    def bytes(self, count: int) -> bytes:
         self._count_draw()
         assert self.bits <= 8 * count
         return self.choose(1 << self.bits).to_bytes(count, "little")
