@@ -234,12 +234,8 @@ def test_too_few_and_too_many_users_are_refused(size: int) -> None:
     [
         (lambda: iter([["a"] * N]), TypeError, r"x\[0\] must be a float, .* got str"),
         (lambda: iter([np.zeros((N, 1))]), ValueError, "x must be one-dimensional"),
-        (lambda: iter([1, 2, 3]), TypeError, r"\(arrays\) of values, got one that yields int$"),
-        (lambda: (v for v in VALUES), TypeError, "x must be an iterator of blocks .* yields"),
-        (lambda: iter(["ab"]), TypeError, "got one that yields str"),
-        (lambda: iter([None]), TypeError, "got one that yields NoneType"),
-        (lambda: iter([np.array(1.0)]), TypeError, "got one that yields ndarray"),
-        (lambda: iter([(v for v in VALUES)]), TypeError, "got one that yields generator"),
+        (lambda: (v for v in VALUES), ValueError, "x must be one-dimensional"),
+        (lambda: iter(["ab"]), TypeError, "x must be an array, got str"),
         (lambda: np.zeros((N, 1)), ValueError, r"x must be one-dimensional, got shape \(1000, 1\)"),
         (lambda: 5, ValueError, "x must be one-dimensional"),
         (lambda: np.ma.masked_less(VALUES, 0), ValueError, "x must not hold masked values"),
@@ -321,17 +317,6 @@ def test_an_iterator_without_end_is_refused() -> None:
     with pytest.raises(ValueError, match="x must hold n = 1000 users' values, got 1200"):
         SecureSum(1000, 2**64, messages=3).run(endless())
     assert len(read) == 3
-
-
-# Other arguments
-
-
-def test_arguments_that_are_none() -> None:
-    protocol, x = SecureSum(3, 8, messages=2), [1, 2, 3]
-    with pytest.raises(TypeError, match=r"cluster must be an ikos\.cluster\.Cluster, got 2"):
-        protocol.run(x, cluster=2)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="progress must be callable, got 1"):
-        protocol.run(x, progress=1)  # type: ignore[arg-type]
 
 
 def test_a_column_of_a_table_is_read_block_by_block(tmp_path: Path) -> None:

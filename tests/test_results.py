@@ -266,13 +266,13 @@ def test_levels_to_two_decimals_are_rounded_down(value: float, cents: int) -> No
     [
         (
             lambda: ikos.PrivateSum(1000, 1, 1e-6, lower=-1, upper=100, modulus=2**20),
-            "private sum of 1,000 users, values in [-1, 100] in 112 steps, modulo 1048576, "
-            "parallel shufflers",
+            "PrivateSum of 1,000 users, Bounds(lower=-1.0, upper=100.0), precision=112, q=1048576, "
+            "parallel",
         ),
         (
             lambda: SecureVectorSum(100, 3, 2**32, min_honest=90),
-            "secure sum of 100 vectors of 3 coordinates modulo 4294967296, separate sums, "
-            "parallel shufflers",
+            "SecureVectorSum of 100 users, dimension=3, separate sums, q=4294967296, parallel, "
+            "min_honest=90",
         ),
         (
             lambda: PrivateVectorSum(1000, Ball(8), 1, 1e-6),

@@ -100,8 +100,8 @@ def test_the_group_is_one_that_the_analysis_covers() -> None:
 
 def test_sums_modulo_q_say_so_and_others_are_other_protocols() -> None:
     modulo, plain = SecureSum(3, 2**10), SecureSum(3, 2**10, upper=300)
-    assert "sum modulo 1024" in str(modulo)
-    assert "values from 0 to 300" in str(plain)
+    assert "sum modulo q, q=1024" in str(modulo)
+    assert "upper=300" in str(plain)
     assert "upper=300" in repr(plain)
     assert len({p.parameter_hash for p in (modulo, plain, SecureSum(3, 2**10, upper=301))}) == 3
 
@@ -453,7 +453,7 @@ class TestGuarantee:
     def test_is_printed_with_the_cost(self) -> None:
         protocol = SecureSum(1000, 2**32)
         text = str(protocol)
-        assert text.startswith("secure sum modulo 4294967296 of 1,000 users' values, parallel ")
+        assert text.startswith("SecureSum of 1,000 users, sum modulo q, q=4294967296, parallel\n")
         assert f"\nguarantee {protocol.guarantee.statement}\n" in text
         assert f"\n          by {protocol.guarantee.theorem}\n" in text
         assert all(f"\n          {line}\n" in text for line in protocol.guarantee.conditions)

@@ -6,7 +6,6 @@ Values are encoded as integers, noise is added, and `ShuffledSum` adds them up.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -30,7 +29,7 @@ from ikos.counts.vectors import ONE_GROUP
 from ikos.encoding import MAX_PRECISION, Encoding, converge, decode, encoding_of
 from ikos.errors import NoisySum, SumError
 from ikos.noise import polya_shares
-from ikos.randomness import RandomSource, SecureRandom
+from ikos.randomness import RandomSource
 from ikos.results import Guarantee, SumResult, at_least, footer
 from ikos.trust import Trust
 
@@ -141,21 +140,8 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         return Guarantee(round_up(self.epsilon), delta, theorem, conditions if delta < 1 else ())
 
     def error(self, users: int) -> SumError:
-        """Return bounds on the error of a sum over this many users.
-
-        In squared steps, each coordinate has noise of variance ``2 alpha / (1 - alpha)^2`` times
-        ``users / min_honest``, ``alpha = exp(-rate)``; rounding of at most ``users / 4``, unless
-        values are integers; and wrap-around, ``q^2`` times its probability, which is at most
-        ``alpha^((q - users p) / 2)`` for ``min_honest = users`` (BBGN20, Section 5.3).
-        """
+        """Return bounds on the error of a sum over this many users (BBGN20, Section 5.3)."""
         users = validate_users(users, self.n)
-        return self._error if users == self.n else self._error_of(users)
-
-    @cached_property
-    def _error(self) -> SumError:
-        return self._error_of(self.n)
-
-    def _error_of(self, users: int) -> SumError:
         return NoisySum(
             NoiseLaw(self.noise.rate, Fraction(users, self.trust.min_honest)),
             self.encoding.precision,
@@ -165,25 +151,21 @@ class PrivateAggregation(ShuffledSum[SumResult]):
             rounded=not self.encoding.exact,
         ).error(self.dimension)
 
+    @cached_property
+    def _error(self) -> SumError:
+        return self.error(self.n)
+
     @property
     def mse(self) -> float:
-        """Bound on the mean squared error of the sum over all n users, in squared data units.
-
-        For vectors, the error is measured in Euclidean norm.
-        """
+        """Bound on the mean squared error (of vectors, in Euclidean norm) over all n users."""
         return self._error.mean_square
-
-    @property
-    def wrap_probability(self) -> float:
-        """Bound on the probability that any coordinate of a sum over all n users wraps around."""
-        return self._error.wrap_probability
 
     @property
     def influence(self) -> float:
         """Greatest Euclidean distance by which one user's messages alone can move the estimate.
 
-        In the data's units. A user may send any group elements, and so move each coordinate to any
-        of the q points of the window that sums are decoded to (BBGN20, Section 8).
+        A user may send any group elements, and so move each coordinate to any of the q points of
+        the window that sums are decoded to (BBGN20, Section 8).
         """
         reach = floating(Fraction(self.q - 1, self.precision))
         return self.encoding.bounds.width * reach * math.sqrt(self.dimension)
@@ -218,8 +200,7 @@ class PrivateAggregation(ShuffledSum[SumResult]):
     def checked(self, x: Any, first: int = 0) -> NDArray[Any]:
         """Return checked values in the data's units; arrays of a suitable type are not copied."""
         values = self.domain.values(x, first)
-        if self.encoding.exact or self.encoding.promised:
-            self.encoding.check(values, first)
+        self.encoding.check(values, first)
         return values
 
     def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
@@ -248,31 +229,18 @@ class PrivateAggregation(ShuffledSum[SumResult]):
             estimate = np.array(sums)
             estimate.setflags(write=False)
         guarantee = self.guarantee
-        if rng is not None and not isinstance(rng, SecureRandom):
-            guarantee = guarantee.of_run(rng)
         return SumResult(
             estimate=estimate,
             users=users,
             domain=self.domain,
-            guarantee=guarantee,
+            guarantee=guarantee if rng is None else guarantee.of_run(rng),
             cost=replace(self._cost, users=users),
-            error=self._error if users == self.n else self._error_of(users),
-        )
-
-    def __repr__(self) -> str:
-        extras = f", min_honest={self.min_honest}" if self.min_honest < self.n else ""
-        if corrupt := self.trust.corrupt_shufflers:
-            extras += f", corrupt_shufflers={corrupt}"
-        return (
-            f"<{type(self).__name__} n={self.n}{extras}, {self.domain}, "
-            f"precision={self.precision}, q={quote(self.q)}, {self.shuffler}: "
-            f"{self.layout.count if self.scalar else self.layout}; {self.guarantee}>"
+            error=self._error if users == self.n else self.error(users),
         )
 
     @property
-    @abstractmethod
-    def _title(self) -> str:
-        """The first line of what is printed."""
+    def _values(self) -> str:
+        return f"{self.domain}, precision={self.precision}"
 
     def __str__(self) -> str:
         error = at_least(math.sqrt(self.mse), 4)
@@ -298,9 +266,8 @@ class PrivateSum(PrivateAggregation):
     n : int
         Users, from 1 to 2^53; public.
     epsilon, delta : float
-        The guarantee, under replacement of one user's value. A float stands for its exact value.
-        The noise alone is purely private; ``delta`` and a small part of ``epsilon`` pay for the
-        imperfect hiding.
+        The guarantee, under replacement of one user's value. The noise alone is purely private;
+        ``delta`` and a small part of ``epsilon`` pay for the imperfect hiding.
     precision : int, optional
         Number of steps p of the encoding, at most 2^52. By default the smallest p at which
         randomized rounding adds at most 1 % to the variance of the noise, about 3.5 epsilon
@@ -332,11 +299,6 @@ class PrivateSum(PrivateAggregation):
         of epsilon left for the noise.
     guarantee : Guarantee
         With its theorem and conditions.
-
-    Raises
-    ------
-    ValueError
-        If nothing is proved for the setting and no ``messages`` are given.
 
     Notes
     -----
@@ -444,18 +406,8 @@ class PrivateSum(PrivateAggregation):
         -------
         Remaining
             The smallest epsilon proved with this delta, rounded up, by the sum's own analysis, or
-            by "best" if that one proves nothing.
-
-        Raises
-        ------
-        ValueError
-            If no epsilon is proved with this delta; the message says which delta can be reached.
-
-        Examples
-        --------
-        >>> protocol = PrivateSum(10_000, epsilon=1, delta=1e-8)
-        >>> round(protocol.remaining(honest=9_000).epsilon, 3)
-        1.187
+            by "best" if that one proves nothing. A delta with which no epsilon is proved is
+            refused.
         """
         count, planned = self.messages, self.trust
         assert count.noise_epsilon is not None
@@ -473,15 +425,6 @@ class PrivateSum(PrivateAggregation):
             ),
             analysis=count.analysis or "best",
             **planned.graph,
-        )
-
-    @property
-    def _title(self) -> str:
-        return (
-            f"private sum of {self.n:,} user{'s' * (self.n > 1)}, values in "
-            f"[{self.lower:g}, {self.upper:g}] in {self.precision:,} steps, modulo "
-            f"{quote(self.modulus)}, {self.shuffler} "
-            f"shuffler{'s' * (self.shuffler == 'parallel')}"
         )
 
 
@@ -610,13 +553,3 @@ class PrivateVectorSum(PrivateAggregation):
             "sensitivity": None if bounds is None else [str(bound) for bound in bounds],
             "domain": type(self.domain).__name__,
         }
-
-    @property
-    def _title(self) -> str:
-        corrupt = self.trust.corrupt_shufflers
-        trust = f", corrupt_shufflers={corrupt}" if corrupt else ""
-        return (
-            f"{type(self).__name__} of {self.n:,} user{'s' * (self.n > 1)}, {self.domain}, "
-            f"precision={self.precision}, q={quote(self.modulus)}{trust}, "
-            f"{self.shuffler}: {self.layout}"
-        )

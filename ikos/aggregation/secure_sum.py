@@ -74,46 +74,45 @@ class SecureGuarantee(Printed):
         return "; ".join((f"{self.statement} ({self.theorem})", *unmet(self.conditions)))
 
 
-def calibrated(
-    n: int,
-    q: int,
-    dimension: int,
-    trust: Trust,
-    *,
-    sigma: float | Fraction,
-    layout: str,
-    messages: int | None,
-    analysis: str,
-) -> Layout:
-    """Return the fewest messages proved for sigma, or what is proved for a given number."""
-    analysis = checked_analysis(analysis)
-    number("sigma", sigma, above=0, high=MAX_SIGMA)  # also checked if messages are given instead
-    if messages is None:
-        ways = vector_layouts(n, q, sigma, dimension, analysis=analysis, **asdict(trust))
-        return ways[0 if layout == ONE_GROUP else -1]
-    total = integer("messages", messages, low=1, high=MAX_MESSAGES)
-    sums = 1 if layout == ONE_GROUP else dimension
-    count = proved(
-        (trust.min_honest, n),
-        q ** (dimension // sums),
-        trust.hiding(total),
-        analysis=analysis,
-        **trust.graph,
-    )
-    return Layout(
-        layout,
-        count.with_corruption(trust.corrupt_shufflers, total),
-        sums,
-        Zq(q).bits * (dimension // sums),
-        level_of_sums(count.sigma, sums, analysis=count.analysis),
-    )
-
-
 @dataclass(frozen=True, repr=False)
 class SecureAggregation(ShuffledSum[_T]):
     """The common part of `SecureSum` and `SecureVectorSum`; ``upper`` is the largest value."""
 
     upper: int | None
+
+    def _calibrate(
+        self,
+        n: int,
+        q: int,
+        dimension: int,
+        trust: Trust,
+        *,
+        sigma: float | Fraction,
+        layout: str,
+        messages: int | None,
+        analysis: str,
+        upper: int | None = None,
+    ) -> None:
+        """Set all fields: the fewest messages for sigma, or what is proved for a given number."""
+        analysis = checked_analysis(analysis)
+        number("sigma", sigma, above=0, high=MAX_SIGMA)  # also checked if messages are given
+        if messages is None:
+            ways = vector_layouts(n, q, sigma, dimension, analysis=analysis, **asdict(trust))
+            sent = ways[0 if layout == ONE_GROUP else -1]
+        else:
+            total = integer("messages", messages, low=1, high=MAX_MESSAGES)
+            sums = 1 if layout == ONE_GROUP else dimension
+            count = proved(
+                (trust.min_honest, n),
+                q ** (dimension // sums),
+                trust.hiding(total),
+                analysis=analysis,
+                **trust.graph,
+            )
+            level = level_of_sums(count.sigma, sums, analysis=count.analysis)
+            count = count.with_corruption(trust.corrupt_shufflers, total)
+            sent = Layout(layout, count, sums, Zq(q).bits * (dimension // sums), level)
+        SecureAggregation.__init__(self, n, dimension, q, sent, trust, upper)
 
     @property
     def sigma(self) -> float:
@@ -148,11 +147,6 @@ class SecureAggregation(ShuffledSum[_T]):
         MessageCount
             With the level ``sigma`` left for the whole vector, rounded down; 0.0 if nothing is
             proved. By the sum's own analysis, or by "best" if that one proves nothing.
-
-        Examples
-        --------
-        >>> round(SecureSum(1000, upper=100).remaining(honest=500, corrupt_shufflers=1).sigma, 2)
-        68.21
         """
         trust, count = self.trust, self.layout.count
         left = remaining(
@@ -169,30 +163,14 @@ class SecureAggregation(ShuffledSum[_T]):
         level = level_of_sums(left.sigma, self.layout.sums, analysis=left.analysis)
         return replace(left, sigma=level)
 
-    def __repr__(self) -> str:
-        extras = "" if self.scalar else f", dimension={self.dimension}"
-        extras += "" if self.upper is None else f", upper={quote(self.upper)}"
-        if self.min_honest < self.n:
-            extras += f", min_honest={self.min_honest}"
-        if self.corrupt_shufflers:
-            extras += f", corrupt_shufflers={self.corrupt_shufflers}"
-        proof = f"sigma = {hundredths(self.sigma)} bits" if self.sigma else "nothing is proved"
-        sent = self.layout.count if self.scalar else f"{self.layout}; {proof}"
-        name = type(self).__name__
-        return f"<{name} n={self.n}, q={quote(self.q)}, {self.shuffler}{extras}: {sent}>"
+    @property
+    def _values(self) -> str:
+        if not self.scalar:
+            return f"dimension={self.dimension}, {self.layout.name}"
+        return "sum modulo q" if self.upper is None else f"upper={quote(self.upper)}"
 
     def __str__(self) -> str:
-        guarantee, shufflers = self.guarantee, f"shuffler{'s' * (not self.trust.single)}"
-        if not self.scalar:
-            what = (
-                f"{self.n:,} vector{'s' * (self.n > 1)} of {self.dimension:,} coordinate"
-                f"{'s' * (self.dimension > 1)} modulo {quote(self.q)}, {self.layout.name}"
-            )
-        else:
-            what = f"{self.n:,} users' values" if self.n > 1 else "1 user's value"
-            if self.upper is not None:
-                what += f" from 0 to {quote(self.upper)} (modulus {quote(self.q)})"
-        modulo = f"modulo {quote(self.q)} " if self.scalar and self.upper is None else ""
+        guarantee = self.guarantee
         lines = (
             *([] if guarantee.vacuous else [f"by {guarantee.theorem}"]),
             *guarantee.conditions,
@@ -200,7 +178,7 @@ class SecureAggregation(ShuffledSum[_T]):
         )
         return "\n".join(
             (
-                f"secure sum {modulo}of {what}, {self.shuffler} {shufflers}",
+                self._title,
                 f"guarantee {guarantee.statement}",
                 *(f"          {line}" for line in lines),
                 f"sent      {self.cost()}",
@@ -233,8 +211,8 @@ class SecureSum(SecureAggregation[int]):
     """Secure summation: the analyzer learns the sum and, up to 2^-sigma, nothing else.
 
     Each user splits its value into shares that are uniform subject to their sum; shufflers mix all
-    users' shares; the analyzer adds them up. An object holds parameters only and never changes:
-    every party holds one, and they compare `parameter_hash`.
+    users' shares; the analyzer adds them up. An object holds parameters only: every party holds
+    one, and they compare `parameter_hash`.
 
     Parameters
     ----------
@@ -271,15 +249,11 @@ class SecureSum(SecureAggregation[int]):
     trust : Trust
         The last four parameters.
 
-    Raises
-    ------
-    ValueError
-        If nothing is proved for the setting and no ``messages`` are given.
-
     Notes
     -----
-    The theorem is about uniform shares; the library's are pseudorandom (AES-256 in counter mode),
-    which no sigma accounts for. Any user can shift the sum by any amount.
+    A setting for which nothing is proved is refused, unless ``messages`` are given. The theorem is
+    about uniform shares; the library's are pseudorandom (AES-256 in counter mode), which no sigma
+    accounts for. Any user can shift the sum by any amount.
 
     Examples
     --------
@@ -289,10 +263,6 @@ class SecureSum(SecureAggregation[int]):
     (1048576, 20)
     >>> protocol.run(range(1000), DeterministicRandom(0))  # in production, omit the generator
     499500
-    >>> print(protocol)
-    secure sum of 1,000 users' values from 0 to 1000 (modulus 1048576), parallel shufflers
-    guarantee views of any two inputs with the same sum are within total variation 2^-80.19
-              by ...
 
     A sum modulo q, and values in blocks:
 
@@ -319,10 +289,8 @@ class SecureSum(SecureAggregation[int]):
         n = integer("n", n, low=1)
         q, upper = _group_order(n, q, upper, checked_analysis(analysis))
         trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
-        sent = calibrated(
-            n, q, 1, trust, sigma=sigma, layout=ONE_GROUP, messages=messages, analysis=analysis
-        )
-        super().__init__(n, 1, q, sent, trust, upper)
+        how: dict[str, Any] = {"messages": messages, "analysis": analysis, "upper": upper}
+        self._calibrate(n, q, 1, trust, sigma=sigma, layout=ONE_GROUP, **how)
 
     @property
     def messages(self) -> MessageCount:
@@ -348,34 +316,24 @@ class SecureSum(SecureAggregation[int]):
 class SecureVectorSum(SecureAggregation[NDArray[Any]]):
     """Secure summation of vectors: the analyzer learns the sum modulo q and, almost, nothing else.
 
-    Like `ikos.SecureSum`, for vectors of ``dimension`` elements of Z_q. Each coordinate is shared
-    separately; the layout decides what is shuffled together, and so how many shares suffice.
+    Like `ikos.SecureSum`, for vectors of ``dimension`` elements of Z_q.
 
     Parameters
     ----------
-    n : int
-        Users, at least 1.
-    dimension : int
-        Coordinates.
-    q : int
-        Order of each coordinate's group, at least 2.
+    n, dimension, q : int
+        Users, coordinates, and the order of each coordinate's group.
     sigma : float
         Security of the whole vector in bits, for which the number of messages is chosen.
     layout : {"separate", "group"}
         Shuffle the shares of each coordinate separately, or whole vectors of shares. "separate"
         takes more messages and far fewer bits.
-    messages : int, optional
-        Total messages of each sum, as in `ikos.SecureSum`.
-    analysis, shuffler, clear_share, min_honest, corrupt_shufflers
-        As in `ikos.SecureSum`, per sum. With ``layout="separate"`` and ``shuffler="single"``, each
-        sum has its own single shuffler.
+    messages, analysis, shuffler, clear_share, min_honest, corrupt_shufflers
+        As in `ikos.SecureSum`, per sum: a single shuffler is one for each sum.
 
     Attributes
     ----------
     layout : Layout
         What each user sends, and ``sigma``, proved for the whole vector.
-    trust : Trust
-        The last four parameters.
 
     Examples
     --------
@@ -405,12 +363,10 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
     ) -> None:
         n, q = integer("n", n, low=1), integer("q", q, low=2)
         d = integer("dimension", dimension, low=1, high=MAX_DIMENSION)
-        layout = layout_name(layout)
+        how: dict[str, Any] = {"messages": messages, "analysis": analysis}
+        how["layout"] = layout_name(layout)
         trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
-        sent = calibrated(
-            n, q, d, trust, sigma=sigma, layout=layout, messages=messages, analysis=analysis
-        )
-        super().__init__(n, d, q, sent, trust, None)
+        self._calibrate(n, q, d, trust, sigma=sigma, **how)
 
     scalar = False
 

@@ -1,11 +1,8 @@
 """Sums over Z_q of shares that shufflers mix, of numbers and of vectors.
 
 A number is a vector of one coordinate. Each coordinate is shared separately. The coordinates that
-are shuffled together form a *block*: one message holds a share of each of them.
-
-Values come from arrays, iterators and tables. Numbers come in blocks of users, each of which draws
-its rounding and noise from its own source, so that blocks may be read while others are processed.
-Vectors are checked as a whole, and encoded some coordinates at a time.
+are shuffled together form a *block*: one message holds a share of each of them. Numbers come in
+blocks of users, each of which draws its rounding and noise from its own source.
 """
 
 from __future__ import annotations
@@ -109,11 +106,7 @@ def unproved_conditions(analysis: str | None, q: int, dimension: int = 1) -> tup
 
 
 def pack(elements: NDArray[Any], group: Zq) -> NDArray[Any]:
-    """Return vectors of group elements, (..., b), as messages, (...).
-
-    Each message is an opaque item of fixed length, so that sorting moves whole vectors; for one
-    coordinate, it is the element itself.
-    """
+    """Return vectors of group elements, (..., b), as messages, (...), that sorting moves whole."""
     if elements.shape[-1] == 1:
         return np.ascontiguousarray(elements[..., 0])
     if group.dtype == object:
@@ -241,6 +234,32 @@ class ShuffledSum(ABC, Generic[_T]):
         return self.trust.corrupt_shufflers
 
     @property
+    @abstractmethod
+    def guarantee(self) -> Any:
+        """What is proved, by which theorem, under which conditions."""
+
+    @property
+    @abstractmethod
+    def _values(self) -> str:
+        """The values as printed."""
+
+    def _printed(self, users: str) -> str:
+        trust = self.trust
+        extras = f", min_honest={trust.min_honest}" if trust.min_honest < self.n else ""
+        if trust.corrupt_shufflers:
+            extras += f", corrupt_shufflers={trust.corrupt_shufflers}"
+        group = f"{self._values}, q={quote(self.q)}, {trust.shuffler}{extras}"
+        return f"{type(self).__name__} {users}, {group}"
+
+    def __repr__(self) -> str:
+        return f"<{self._printed(f'n={self.n}')}: {self.cost()}; {self.guarantee}>"
+
+    @property
+    def _title(self) -> str:
+        """The first line of what is printed."""
+        return self._printed(f"of {self.n:,} user{'s' * (self.n > 1)}")
+
+    @property
     def conditions(self) -> tuple[str, ...]:
         """What a proof assumes of the group, the users and the shufflers."""
         trust = self.trust
@@ -268,15 +287,11 @@ class ShuffledSum(ABC, Generic[_T]):
     # The client
 
     def report(self, x: Any, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return one user's shares of its value, as in `run` (BBGN20, Algorithm 6).
+        """Return one user's shares of its value, (total,) or (total, dimension), as in `share`.
 
-        Returns
-        -------
-        (total,) or (total, dimension) ndarray
-            Share j, of each coordinate, is for shuffler j; a clear share, the last one, is for the
-            analyzer. Send all of them or none, and never two reports for one sum: a second sharing
-            of a value links shares. The time to make a private sum's report depends slightly on its
-            noise: do not send it as soon as it is made.
+        Send all of them or none, and never two reports for one sum: a second sharing of a value
+        links shares. The time to make a private sum's report depends slightly on its noise: do not
+        send it as soon as it is made (BBGN20, Algorithm 6).
         """
         source, values = secure(rng), self.checked([reject_masked("x", x)])
         elements = coordinates(self, values, source.streams()(0) if self.scalar else source)
@@ -289,12 +304,8 @@ class ShuffledSum(ABC, Generic[_T]):
         -------
         (total, k) or (total, k, dimension) ndarray
             Row j goes to shuffler j; the last row holds the clear shares, if any. uint32 or uint64
-            for q up to 2^64, beyond that an object array of Python integers.
-
-        Raises
-        ------
-        ValueError
-            If vectors would have more than 2^28 shares: `run` takes one coordinate at a time.
+            for q up to 2^64, beyond that an object array of Python integers. Vectors may have up to
+            2^28 shares.
         """
         source = secure(rng)
         return shares_of(self, *collect(self, x, source), source)
@@ -309,18 +320,14 @@ class ShuffledSum(ABC, Generic[_T]):
         Parameters
         ----------
         shares : (total, k) or (total, k, dimension) ndarray
-            Left unchanged.
-        rng : RandomSource, optional
-            Secure randomness by default; used only for ``order="permuted"``.
         order : {"sorted", "permuted"}
-            Each shuffler's output sorted, or in its own uniformly random order.
+            Each shuffler's output sorted, or in its own uniformly random order, drawn from ``rng``.
 
         Returns
         -------
         View
             What the analyzer receives: one column per shuffler of the first sum, then of the
-            second, and so on. Messages of several coordinates are opaque items. Clear shares are
-            whole vectors, which may be linked to their users.
+            second, and so on. Messages of several coordinates are opaque items.
         """
         choice("order", order, ORDERS)
         if not isinstance(shares, np.ndarray):
@@ -361,11 +368,8 @@ class ShuffledSum(ABC, Generic[_T]):
     def analyze(self, view: View) -> _T:
         """Return the result for a view (BBGN20, Algorithm 5).
 
-        Raises
-        ------
-        ValueError
-            If the view does not hold complete reports of at least ``min_honest`` users: with a
-            share missing, the sum would be uniform on Z_q; with one too many, wrong.
+        A view without complete reports of at least ``min_honest`` users is refused: with a share
+        missing, the sum would be uniform on Z_q; with one too many, wrong.
         """
         return self._result(*self._read(view))
 
@@ -416,9 +420,9 @@ class ShuffledSum(ABC, Generic[_T]):
     ) -> _T:
         """Run the protocol on all users' values, in this process.
 
-        The same as `share` (or `randomize`), `shuffle` and `analyze` with the same ``rng``, message
-        for message, in the memory of the values, the last shares, and one column per thread.
-        Vectors are added up one coordinate at a time.
+        The same as `share`, `shuffle` and `analyze` with the same ``rng``, message for message, in
+        the memory of the values, the last shares, and one column per thread; vectors, one
+        coordinate at a time.
 
         Parameters
         ----------
@@ -434,8 +438,8 @@ class ShuffledSum(ABC, Generic[_T]):
         cluster : ikos.cluster.Cluster, optional
             Dask workers that run the sum instead; ``x`` may then be a Dask collection.
         progress : callable, optional
-            Called with the numbers of pieces of the shufflers' output done and in all; for vectors,
-            unless on a cluster, with coordinates instead of pieces.
+            Called with how many pieces of the output, or coordinates of vectors, are done and are
+            asked for.
 
         Returns
         -------
@@ -445,20 +449,13 @@ class ShuffledSum(ABC, Generic[_T]):
 
         Raises
         ------
-        TypeError, ValueError
-            If a value (such as NaN) is of the wrong kind or out of range, or there are too few or
-            too many users. Nothing is clipped.
         Interrupted
             At Ctrl-C, a `KeyboardInterrupt`; nothing was released.
         """
         source = secure(rng)
-        if progress is not None and not callable(progress):
-            raise TypeError(f"progress must be callable, got {quote(progress)}")
         if cluster is not None:
             if threads is not None:
                 raise ValueError(f"threads must be None with cluster=, got {threads!r}")
-            if not hasattr(cluster, "add_up"):
-                raise TypeError(f"cluster must be an ikos.cluster.Cluster, got {quote(cluster)}")
             return self._result(*cluster.add_up(self, x, source, progress), source)
         if threads is not None:
             threads = integer("threads", threads, low=1, high=1024)
@@ -497,11 +494,6 @@ def checked_blocks(
     first, lacking = 0, size
     kept: list[NDArray[Any]] = []
     for some in x:
-        if _is_one(some):
-            raise TypeError(
-                "x must be an iterator of blocks (arrays) of values, got one that yields "
-                f"{type(some).__name__}"
-            )
         values = clients.checked(some.copy() if isinstance(some, np.ndarray) else some, first)
         first += values.shape[0]
         if first > clients.n:  # before more of them are read, possibly without end
@@ -515,13 +507,6 @@ def checked_blocks(
             lacking -= values.shape[0]
     if kept:
         yield np.concatenate(kept)
-
-
-def _is_one(some: Any) -> bool:
-    """Whether it is a single value, or no value, instead of a block."""
-    if hasattr(some, "__array__"):
-        return np.ndim(some) == 0
-    return isinstance(some, str | bytes) or not hasattr(some, "__len__")
 
 
 @dataclass(frozen=True)

@@ -404,12 +404,12 @@ def test_intervals_cover(domain: Domain) -> None:
 def test_a_wrapped_sum_is_within_the_window() -> None:
     """A modulus that is too small: intervals become the window, the error bound grows."""
     small = PrivateVectorSum(10, Box(2), 1, 1e-3, integers=True, modulus=11)
-    assert small.wrap_probability > 0.1
+    assert small.error(10).wrap_probability > 0.1
     result = small.run(np.zeros((10, 2)), DeterministicRandom(7))
     low, high = result.interval(0.99)
     assert (high - low >= 20).all()
     assert small.mse > PrivateVectorSum(10, Box(2), 1, 1e-3, integers=True).mse
-    assert PrivateVectorSum(10, Box(2), 1, 1e-3, integers=True).wrap_probability <= 2**-39
+    assert PrivateVectorSum(10, Box(2), 1, 1e-3, integers=True).error(10).wrap_probability <= 2**-39
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.999])
