@@ -461,4 +461,4 @@ class TestGuarantee:
         assert text.endswith(f"\nsent      {protocol.cost()}")
         assert "nothing is proved" in str(SecureSum(1000, 2**32, messages=3))
         alone = str(SecureSum(1, 7, shuffler="single"))
-        assert alone.startswith("secure sum modulo 7 of 1 user's value, single shuffler\n")
+        assert alone.startswith("SecureSum of 1 user, sum modulo q, q=7, single\n")

@@ -1,28 +1,7 @@
 """How many messages hide a noisy sum of vectors, and how much budget remains for the noise.
 
-Discrete Laplace noise in every coordinate may be purely private, or (eps0, delta0)-private for some
-delta0 > 0 (`ikos.accounting.vector_noise`). The proofs for the private sum use two mechanisms, M_i
-and M'_i, in which the user whose vector changes carries all the noise, and which are as private as
-the noise (`ikos.counts.hockey_stick`; BBGN20, Lemma 5.2). They require only this of the noise, and
-that it is a sum of jumps that fall on random users. If the views of M and M_i are within D_(1+c) <=
-eta, for both inputs, then for every event
-M_i are within D_(1+c) <= eta, for both inputs, then for every event
-
-    P[M]  <=  (1+c) P[M_i] + eta
-          <=  (1+c) (e^eps0 P[M'_i] + delta0) + eta
-          <=  (1+c) (e^eps0 ((1+c) P[M'] + eta) + delta0) + eta,
-
-so that M is (eps0 + 2 ln(1+c), (1 + (1+c) e^eps0) eta + (1+c) delta0)-private; c = 0 and eta =
-2^-sigma is the lemma. Hiding spends a hundredth of delta if the noise needs a delta0, and all of
-delta if it does not.
-
-*Several releases* about the same users, T of them, in which later vectors may depend on earlier
-results: given the earlier views, the next view is also within D_(1+c) <= eta, so that all views are
-within D_((1+c)^T) <= eta (1 + (1+c) + ... + (1+c)^(T-1)) <= T (1+c)^(T-1) eta. The chain, with eps0
-and delta0 of the noise of all releases together, gives eps0 + 2 T ln(1+c), and a delta of
-
-    (1 + (1+c)^T e^eps0) T (1+c)^(T-1) eta + (1+c)^T delta0
-        <=  T (1+c)^(2(T-1)) (1 + (1+c) e^eps0) eta + (1+c)^T delta0.
+The chain that leads from (eps0, delta0)-private noise to the guarantee is in the documentation:
+Sums of vectors, "What the view reveals" and "Rounds".
 """
 
 from __future__ import annotations
@@ -69,14 +48,6 @@ def reports(releases: int) -> str:
         f"for {releases:,} reports per user in all, each of which may depend on earlier results; "
         "every further release about the same users adds to it"
     )
-
-
-@dataclass(frozen=True)
-class HiddenNoise:
-    """A layout, with the overall ``delta``, and noise that spends ``noise_epsilon``."""
-
-    layout: Layout
-    noise: NoiseRate
 
 
 @dataclass(frozen=True)
@@ -143,25 +114,25 @@ class NoiseCalibration:
         """The rate of the largest possible noise: hiding takes as much of the budget as it may."""
         return self._noise(self.epsilon - self._spare).rate
 
-    def chosen(self, q: int, messages: int | None = None) -> HiddenNoise:
+    def chosen(self, q: int, messages: int | None = None) -> tuple[Layout, NoiseRate]:
         """Return the fewest messages per sum that prove the budget, for groups of order q.
 
         For a given number of messages, return what is proved, possibly nothing.
         """
-        corrupt = self.trust.corrupt_shufflers
+        proof = cache(lambda m: self.proved(q, m))
         if messages is None:
-            proof = cache(lambda m: self.proved(q, m))
 
             def enough(m: int) -> bool:
-                delta = proof(m).layout.delta
+                delta = proof(m)[0].delta
                 return delta is not None and delta <= self.delta
 
             guess = self._guess(self._order(q), self._hiding_delta / self.releases)
-            found = proof(smallest(enough, guess))
+            m = smallest(enough, guess)
         else:
-            found = self.proved(q, self.trust.hiding(messages))
-        count = found.layout.count.with_corruption(corrupt, messages)
-        return replace(found, layout=replace(found.layout, count=count))
+            m = self.trust.hiding(messages)
+        layout, noise = proof(m)
+        count = layout.count.with_corruption(self.trust.corrupt_shufflers, messages)
+        return replace(layout, count=count), noise
 
     def _order(self, q: int) -> int:
         """Return the order of the group of one sum."""
@@ -175,8 +146,8 @@ class NoiseCalibration:
         users = (self.trust.min_honest, self.trust.min_honest)
         return least(users, order, level, analysis=self.analysis, **self.trust.graph).shuffled
 
-    def proved(self, q: int, m: int) -> HiddenNoise:
-        """Return what is proved for m shuffled messages per sum."""
+    def proved(self, q: int, m: int) -> tuple[Layout, NoiseRate]:
+        """Return what is proved for m shuffled messages per sum, and the noise for it."""
         order = self._order(q)
         if self.analysis != "second_moment":
             count, noise = self._by_lemma(order, m)
@@ -189,7 +160,7 @@ class NoiseCalibration:
         layout = Layout(
             self.layout, count, self.sums, bits, sigma, self.epsilon, count.delta, noise.rate
         )
-        return HiddenNoise(layout, noise)
+        return layout, noise
 
     def _present(self, order: int, m: int) -> MessageCount:
         """Return the count whose level holds for every number of honest users."""
@@ -235,18 +206,16 @@ class NoiseCalibration:
 
     def _with_delta(self, order: int, m: int) -> tuple[MessageCount, NoiseRate]:
         """Noise that needs a delta, or several releases, by the extended hockey-stick theorem."""
-        count = self._present(order, m)
-        allowed = self._hiding_delta
-        tried = [
-            way
-            for graph in share_graphs(m, **self.trust.graph)
-            for way in self._ways(order, graph, allowed)
-        ]
+        count, graphs = self._present(order, m), share_graphs(m, **self.trust.graph)
+        tried = [way for graph in graphs for way in self._ways(order, graph, self._hiding_delta)]
         if not tried:
             left = float_down(exact(self.epsilon, DOWN))
             noise = self._noise(Fraction(left))
             return replace(count, delta=1.0, noise_epsilon=left), noise
-        best = min(tried, key=self._preference)
+        reaching = [way for way in tried if way.delta <= self.delta]
+        best = min(tried, key=lambda way: way.delta)
+        if reaching:
+            best = max(reaching, key=lambda way: way.noise.rate)
         found = replace(
             count,
             analysis="second_moment",
@@ -255,11 +224,6 @@ class NoiseCalibration:
             noise_epsilon=best.noise_epsilon,
         )
         return found, best.noise
-
-    def _preference(self, way: _Way) -> tuple[bool, Fraction | float]:
-        """Return a sort key: of ways that reach delta, the one with the least noise comes first."""
-        reached = way.delta <= self.delta
-        return not reached, -way.noise.rate if reached else way.delta
 
     def _ways(self, order: int, graph: ShareGraph, allowed: Fraction) -> list[_Way]:
         """Return what is proved with all of epsilon for the noise, and with less of it."""

@@ -89,19 +89,19 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         q = checked_modulus(modulus, plan.users, encoding.precision, law, plan.analysis)
         if messages is not None:
             messages = integer("messages", messages, low=1, high=MAX_MESSAGES)
-        found = plan.chosen(q, messages)
+        layout, noise = plan.chosen(q, messages)
         PrivateAggregation.__init__(
             self,
             plan.users,
             domain.dimension,
             q,
-            found.layout,
+            layout,
             plan.trust,
             domain=domain,
             epsilon=plan.epsilon,
             delta=plan.delta,
             encoding=encoding,
-            noise=found.noise,
+            noise=noise,
             releases=plan.releases,
         )
 
@@ -244,13 +244,8 @@ class PrivateAggregation(ShuffledSum[SumResult]):
 
     def __str__(self) -> str:
         error = at_least(math.sqrt(self.mse), 4)
-        return "\n".join(
-            (
-                self._title,
-                f"error     {error} ({'sum, ' * self.scalar}root mean square, at most)",
-                *footer(self.guarantee, str(self.cost()), self.n),
-            )
-        )
+        error = f"error     {error} ({'sum, ' * self.scalar}root mean square, at most)"
+        return "\n".join((self._title, error, *footer(self.guarantee, str(self.cost()), self.n)))
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -63,17 +63,14 @@ class SumProtocol(Protocol):
 
     @property
     def mse(self) -> float:
-        """Bound on the mean squared error of the sum over all n users, whatever their values.
-
-        In squared data units; for vectors, the error is measured in Euclidean norm.
-        """
+        """Bound on the mean squared error (of vectors, in Euclidean norm) over all n users."""
 
     @property
     def influence(self) -> float:
-        """Greatest distance by which one user's messages alone can move the estimate.
+        """Greatest distance by which one user's valid messages alone can move the estimate.
 
-        In the data's units, for valid messages and fixed messages of the others. In any protocol, a
-        user who lies about its value moves the estimate by up to the diameter of the domain.
+        In any protocol, a user who lies about its value moves the estimate by up to the diameter of
+        the domain.
         """
 
     def cost(self, users: int | None = None) -> Cost:
@@ -83,10 +80,7 @@ class SumProtocol(Protocol):
         """Return one user's messages: what a client sends."""
 
     def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return all users' messages, (messages, k), row j for shuffler j.
-
-        A third axis, if there is one, is for the coordinates.
-        """
+        """Return all users' messages, (messages, k) or (messages, k, d), row j for shuffler j."""
 
     def shuffle(
         self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
@@ -180,10 +174,7 @@ class BaseProtocol(ABC):
         return self._messages(value, secure(rng))[:, 0].copy()
 
     def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return the messages, at most 2^28 entries, of ``min_honest`` to n users.
-
-        As `SumProtocol.randomize`; `run` works in blocks of users.
-        """
+        """Return the messages, at most 2^28, of ``min_honest`` to n users."""
         values = self._values(x)
         entries = values.shape[0] * self.cost().messages_per_user
         if entries > MAX_ENTRIES:
@@ -210,10 +201,9 @@ class BaseProtocol(ABC):
         return self._result(self._totals(view, users), users)
 
     def run(self, x: ArrayLike, rng: RandomSource | None = None) -> SumResult:
-        """Run the protocol on all users' values, in this process.
+        """Run the protocol on all users' values, in this process, some users at a time.
 
-        Values outside the domain, NaN included, are refused, not clipped. Vectors are processed in
-        blocks of users, so that little memory is needed beyond the shufflers'.
+        Values outside the domain, NaN included, are refused, not clipped.
         """
         source = secure(rng)
         result = self._play(self._values(x), source)
@@ -289,17 +279,11 @@ class BaseProtocol(ABC):
 
     def __repr__(self) -> str:
         honest = f", min_honest={self.min_honest}" if self.min_honest < self.n else ""
-        return (
-            f"<{type(self).__name__} n={self.n}{honest}, {self._particulars}; "
-            f"mean squared error at most {at_least(self.mse, 4)}; {self.guarantee}>"
-        )
+        about = f"{type(self).__name__} n={self.n}{honest}, {self._particulars}"
+        return f"<{about}; mean squared error at most {at_least(self.mse, 4)}; {self.guarantee}>"
 
     def __str__(self) -> str:
-        return "\n".join(
-            (
-                f"{type(self).__name__} of {self.n:,} user{'s' * (self.n > 1)}, "
-                f"{self._particulars}",
-                f"error     {at_least(math.sqrt(self.mse), 4)} (root mean square, at most)",
-                *footer(self.guarantee, str(self.cost()), self.n),
-            )
-        )
+        title = f"{type(self).__name__} of {self.n:,} user{'s' * (self.n > 1)}"
+        error = f"error     {at_least(math.sqrt(self.mse), 4)} (root mean square, at most)"
+        rest = footer(self.guarantee, str(self.cost()), self.n)
+        return "\n".join((f"{title}, {self._particulars}", error, *rest))

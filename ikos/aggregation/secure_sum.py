@@ -176,14 +176,8 @@ class SecureAggregation(ShuffledSum[_T]):
             *guarantee.conditions,
             "no differential privacy: the sum is exact",
         )
-        return "\n".join(
-            (
-                self._title,
-                f"guarantee {guarantee.statement}",
-                *(f"          {line}" for line in lines),
-                f"sent      {self.cost()}",
-            )
-        )
+        proof = (f"guarantee {guarantee.statement}", *(f"          {line}" for line in lines))
+        return "\n".join((self._title, *proof, f"sent      {self.cost()}"))
 
 
 def _group_order(n: int, q: int | None, upper: int | None, analysis: str) -> tuple[int, int | None]:
@@ -194,10 +188,9 @@ def _group_order(n: int, q: int | None, upper: int | None, analysis: str) -> tup
         return integer("q", q, low=2), None
     upper = integer("upper", upper, low=1)
     largest = n * upper
-    if q is None and analysis == "ghazi2020":  # proved for primes only
-        return covered(analysis, largest + 1), upper
     if q is None:
-        return 1 << largest.bit_length(), upper
+        prime = analysis == "ghazi2020"  # proved for primes only
+        return covered(analysis, largest + 1) if prime else 1 << largest.bit_length(), upper
     q = integer("q", q, low=2)
     if q <= largest:
         raise ValueError(
