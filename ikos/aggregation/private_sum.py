@@ -266,7 +266,7 @@ class PrivateSum(PrivateAggregation):
     precision : int, optional
         Number of steps p of the encoding, at most 2^52. By default the smallest p at which
         randomized rounding adds at most 1 % to the variance of the noise, about 3.5 epsilon
-        sqrt(min_honest). More steps cost bits, fewer cost accuracy.
+        sqrt(min_honest).
     modulus : int, optional
         Order q of the group, above n p. A sum that wraps around gives a wrong result and costs no
         privacy. By default the smallest power of two at which the noisy sum wraps around with
@@ -275,12 +275,11 @@ class PrivateSum(PrivateAggregation):
     messages, analysis, shuffler, clear_share, corrupt_shufflers
         As in `SecureSum`; by default the fewest messages that prove (epsilon, delta).
     reserve : float
-        Largest share of ``epsilon`` that may be spent on the imperfect hiding instead of noise;
-        only as much is spent as the number of messages needs (`private_message_count`).
+        Largest share of ``epsilon`` that may be spent on the imperfect hiding instead of noise.
     min_honest : int, optional
         The guarantee holds while at least this many users are honest and present; ``n`` by default.
-        Noise and messages are chosen for this many: with all n present, the noise variance is n /
-        min_honest times as large. `run` and `analyze` refuse fewer.
+        With all n present, the noise variance is n / min_honest times as large. `run` and `analyze`
+        refuse fewer.
     lower, upper : float
         Public bounds on the values, within 1e100. Results are in the same units.
     integers : bool
@@ -293,12 +292,8 @@ class PrivateSum(PrivateAggregation):
         Messages of each user, the sigma and delta proved for them, and ``noise_epsilon``, the part
         of epsilon left for the noise.
     guarantee : Guarantee
-        With its theorem and conditions.
-
-    Notes
-    -----
-    Every run spends the budget anew: k releases about the same users are (k epsilon, k
-    delta)-private by basic composition.
+        With its theorem and conditions, for one run: k runs about the same users are (k epsilon, k
+        delta)-private.
 
     Examples
     --------
@@ -400,9 +395,8 @@ class PrivateSum(PrivateAggregation):
         Returns
         -------
         Remaining
-            The smallest epsilon proved with this delta, rounded up, by the sum's own analysis, or
-            by "best" if that one proves nothing. A delta with which no epsilon is proved is
-            refused.
+            The smallest epsilon proved with this delta, rounded up. A delta with which none is
+            proved is refused.
         """
         count, planned = self.messages, self.trust
         assert count.noise_epsilon is not None
@@ -427,9 +421,8 @@ class PrivateSum(PrivateAggregation):
 class PrivateVectorSum(PrivateAggregation):
     """Differentially private summation of vectors: exact noise that no user adds alone.
 
-    Each user encodes its vector as integers, adds a noise share to each coordinate, and sends the
-    result through `SecureVectorSum`. The noise shares of ``min_honest`` users add up to exactly
-    discrete Laplace noise in every coordinate, of the largest rate (inverse scale) that is proved.
+    Like `ikos.PrivateSum`, with exactly discrete Laplace noise in every coordinate, of the largest
+    rate (inverse scale) that is proved.
 
     Parameters
     ----------
@@ -443,21 +436,18 @@ class PrivateVectorSum(PrivateAggregation):
         Number of steps between the smallest and the largest value of a coordinate. By default the
         smallest power of two at which rounding adds at most 1 % to the variance of the noise, and
         its effect on sensitivities adds at most 1 % to the standard deviation.
-    modulus : int, optional
-        Order q of each coordinate's group, above n precision; by default as in `ikos.PrivateSum`.
     layout : {"separate", "group"}
-        As in `SecureVectorSum`.
+        As in `SecureVectorSum`; ``messages`` are per sum.
     sensitivity : Sensitivity, optional
         For a Box: a promise of how far apart any two vectors of a user may be, in the data's units.
         Privacy rests on it.
     integers : bool
         For a Box: promise that all entries are integers, and refuse other entries.
-    messages, analysis, shuffler, clear_share, min_honest, corrupt_shufflers, reserve
-        As in `ikos.PrivateSum`; messages, per sum.
+    modulus, messages, analysis, shuffler, clear_share, min_honest, corrupt_shufflers, reserve
+        As in `ikos.PrivateSum`.
     releases : int
         Number of sums about the same users that the guarantee covers, such as rounds of federated
-        learning. Later vectors may depend on earlier results. Unless the noise is purely private,
-        it grows with about the square root of this number.
+        learning. Later vectors may depend on earlier results.
 
     Attributes
     ----------
@@ -465,8 +455,6 @@ class PrivateVectorSum(PrivateAggregation):
         Messages of each user, and what is proved for them.
     noise : NoiseRate
         The rate of the noise, and the bound that proves it: "pure", "composition" or "renyi".
-    guarantee : Guarantee
-        With its theorem and conditions.
 
     Examples
     --------
@@ -474,8 +462,6 @@ class PrivateVectorSum(PrivateAggregation):
     >>> from ikos.testing import DeterministicRandom
     >>> from ikos.vectors import Ball
     >>> protocol = PrivateVectorSum(1000, Ball(64), epsilon=1, delta=1e-8)
-    >>> protocol.noise.method, round(protocol.error(1000).coordinate.mean_square ** 0.5, 1)
-    ('renyi', 14.9)
     >>> x = np.random.default_rng(0).normal(size=(1000, 64))
     >>> x /= np.linalg.norm(x, axis=1, keepdims=True)
     >>> result = protocol.run(x, DeterministicRandom(0))  # in production, omit the generator

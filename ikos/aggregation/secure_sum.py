@@ -32,13 +32,9 @@ _T = TypeVar("_T")
 class SecureGuarantee(Printed):
     """The guarantee of a secure sum: it hides all but the sum. It is not differential privacy.
 
-    Attributes
-    ----------
-    sigma : float
-        The analyzer's views of any two inputs with the same sum are within total variation
-        ``2**-sigma``. Rounded down; 0.0 if nothing is proved, infinite for a single user.
-    theorem, conditions
-        As in `ikos.Guarantee`.
+    The analyzer's views of any two inputs with the same sum are within total variation
+    ``2**-sigma``. ``sigma`` is rounded down; 0.0 if nothing is proved, infinite for a single user.
+    ``theorem`` and ``conditions`` are as in `ikos.Guarantee`.
     """
 
     sigma: float
@@ -136,17 +132,9 @@ class SecureAggregation(ShuffledSum[_T]):
     ) -> MessageCount:
         """Return what is still proved if fewer users or shufflers are honest than planned.
 
-        Parameters
-        ----------
-        honest, corrupt_shufflers : int, optional
-            How many users are honest, and how many shufflers of each sum collude with the analyzer;
-            as planned by default.
-
-        Returns
-        -------
-        MessageCount
-            With the level ``sigma`` left for the whole vector, rounded down; 0.0 if nothing is
-            proved. By the sum's own analysis, or by "best" if that one proves nothing.
+        ``honest`` is how many users are, and ``corrupt_shufflers`` how many of each sum collude
+        with the analyzer; as planned by default. The ``sigma`` returned is for the whole vector, by
+        the sum's own analysis, or by "best" if that one proves nothing.
         """
         trust, count = self.trust, self.layout.count
         left = remaining(
@@ -221,8 +209,7 @@ class SecureSum(SecureAggregation[int]):
         Security in bits for which the number of messages is chosen.
     messages : int, optional
         Messages of each user, the clear share included; by default the fewest proved for ``sigma``.
-        A number for which nothing is proved is used as well: ``messages.sigma`` is then 0.0, and
-        the printed form says so.
+        A number for which nothing is proved is used as well, and the printed form says so.
     analysis : {"best", "second_moment", "balle2020", "ghazi2020", "ishai2006"}
         Which bound; "best" is the best one proved for these parameters.
     shuffler : {"parallel", "single"}

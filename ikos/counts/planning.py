@@ -140,16 +140,10 @@ def cheapest_private(
 
 @dataclass(frozen=True)
 class Parameters:
-    """Everything that a private sum needs to be told.
+    """All arguments of `ikos.PrivateSum`, and what they give.
 
-    Attributes
-    ----------
-    n, epsilon, delta, precision, modulus, shuffler, analysis, ...
-        As for `ikos.PrivateSum`.
-    count : MessageCount
-        Messages of each user, the delta proved, the epsilon left for the noise.
-    error : float
-        Bound on the root mean squared error of the sum, in units of one user's range.
+    ``count`` is what each user sends, with the delta proved; ``error`` a bound on the root mean
+    squared error of the sum, in units of one user's range.
     """
 
     n: int
@@ -244,14 +238,10 @@ def private_parameters(
     Returns
     -------
     chosen : Parameters
-        For ``PrivateSum(**chosen.keywords)``. Ties go to fewer messages, then in the order of
-        ``ikos.counts.planning.SETTINGS``; the precision is the smallest that is accurate enough.
-
-    Notes
-    -----
-    The search is over all settings, numbers of messages, precisions up to 2^52, and powers of two
-    q. It assumes that with more messages, a smaller q and a smaller precision no more of epsilon is
-    spent on hiding, and privacy is not lost.
+        For ``PrivateSum(**chosen.keywords)``: the best of all settings, numbers of messages,
+        precisions up to 2^52, and powers of two q, if with more messages, a smaller q and a smaller
+        precision no more of epsilon is spent on hiding, and privacy is not lost. Ties go to fewer
+        messages, then to the first of ``SETTINGS``, then to the smallest precision.
 
     Examples
     --------
