@@ -162,15 +162,8 @@ class Zq:
         else:
             self.subtract(a, b)
 
-    def put_on(self, a: NDArray[Any], b: NDArray[Any]) -> None:
-        """Set ``a`` to ``a + b`` modulo q, reduced only after `finish`."""
-        if self.power_of_two and self.dtype != object:
-            np.add(a, b, out=a)
-        else:
-            self.subtract(a, self.negate(b))
-
     def finish(self, a: NDArray[Any]) -> None:
-        """Reduce the result of `take_off` and `put_on`, in place."""
+        """Reduce the result of `take_off`, in place."""
         if self.power_of_two and self.dtype != object and not self._fills_dtype:
             np.bitwise_and(a, a.dtype.type(self.q - 1), out=a)
 

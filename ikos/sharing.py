@@ -16,11 +16,11 @@ share and then drawn again, once per range.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -51,45 +51,18 @@ _AHEAD = 1 << 20  # a step takes little memory, and short steps must not wait fo
 class Sharing:
     """All users' shares, any block of any row at any time, in the memory of one row.
 
-    ``x`` holds reduced elements and is overwritten by the last row; with ``blank``, it is memory
-    for elements still to be `put`. Several threads may call `put` and `draw` at once. The last row
-    is complete once all elements are put, each block of every other row is drawn with ``peel``
+    ``x`` holds reduced elements and is overwritten by the last row. Several threads may call `draw`
+    at once. The last row is complete once each block of every other row is drawn with ``peel``
     exactly once, and `finish` is then called for each block.
     """
 
-    def __init__(
-        self, x: NDArray[Any], group: Zq, messages: int, rng: RandomSource, *, blank: bool = False
-    ) -> None:
+    def __init__(self, x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> None:
         self.last = x
         self.group = group
         self.messages = messages
         self.blocks = tuple(blocks(x.size, USERS))
         self._family = rng.family()
-        self._blank = np.full(len(self.blocks), blank)
         self._locks = [threading.Lock() for _ in range(min(_LOCKS, len(self.blocks)))]
-
-    def put(self, first: int, elements: NDArray[Any]) -> None:
-        """Add the elements of users to the last row, starting at user number ``first``."""
-        done = 0
-        while done < elements.size:
-            start = first + done
-            block = start // USERS
-            part = slice(start, min(self.blocks[block].stop, first + elements.size))
-            some = elements[done : done + part.stop - start]
-            done += some.size
-            with self._locks[block % _LOCKS]:
-                if self._blank[block] and part == self.blocks[block]:
-                    self.last[part] = some
-                    self._blank[block] = False
-                    continue
-                self._begin(block)
-                self.group.put_on(self.last[part], some)
-
-    def _begin(self, block: int) -> None:
-        """Zero a blank block before its first change."""
-        if self._blank[block]:
-            self.last[self.blocks[block]] = 0
-            self._blank[block] = False
 
     def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
         """Overwrite ``out``, contiguous, with one block of a row other than the last.
@@ -104,8 +77,6 @@ class Sharing:
             source.uniform_into(out[part], self.group)
             if peel:
                 with self._locks[block % _LOCKS]:
-                    if self._blank[block]:
-                        self._begin(block)
                     self.group.take_off(last[part], out[part])
 
     def finish(self, block: int) -> None:
@@ -250,19 +221,6 @@ class _Shufflers:
                 self.stop.set()
             raise
 
-    def put(self, encoded: Iterator[NDArray[Any]]) -> None:
-        """Add all users' elements to the last row."""
-        users, first = self.sharing.last.size, 0
-        for elements in encoded:
-            if self.stop.is_set():
-                raise KeyboardInterrupt
-            if first + elements.size > users:
-                raise ValueError(f"encoded must hold {users} elements, got more")
-            self.sharing.put(first, elements)
-            first += elements.size
-        if first < users:
-            raise ValueError(f"encoded must hold {users} elements, got {first}")
-
     def make(self, piece: Partition) -> int:
         """Make a piece of a shuffler's output, sorted, and add it up."""
         messages = self._whole(piece) if piece.parts == 1 else self._range(piece)
@@ -354,7 +312,7 @@ def mixed_sum(
     scheme: SharingScheme,
     rng: RandomSource,
     *,
-    encoded: Iterator[NDArray[Any]] | None = None,
+    encode: Iterable[Callable[[NDArray[Any]], None]] = (),
     threads: int | None = None,
     progress: Progress | None = None,
     receive: Receiver | None = None,
@@ -362,11 +320,11 @@ def mixed_sum(
 ) -> int:
     """Share all users' elements, shuffle the shares and return their sum modulo q.
 
-    ``elements`` are reduced, and overwritten; with ``encoded``, they are memory into which one
-    thread reads blocks while others work. ``receive`` is what the analyzer does with a piece; by
-    default it adds it up. Ctrl-C leaves no partial sum, as every partial sum is uniform.
+    ``elements`` are reduced, once each of ``encode`` has written its part of them, and overwritten.
+    ``receive`` is what the analyzer does with a piece; by default it adds it up. Ctrl-C leaves no
+    partial sum, as every partial sum is uniform.
     """
-    sharing = Sharing(elements, scheme.group, scheme.messages, rng, blank=encoded is not None)
+    sharing = Sharing(elements, scheme.group, scheme.messages, rng)
     if threads is None:
         threads = cores() if elements.size * scheme.messages >= WORTHWHILE else 1
     most = min(longest, max(1, AT_ONCE // threads))
@@ -374,15 +332,12 @@ def mixed_sum(
     plan = planned(scheme, elements.size, cuts=cuts, threads=threads, longest=most)
     shufflers = _Shufflers(sharing, receive)
     wanted = len(plan.whole) + len(plan.later)
-    given: list[_Step] = [] if encoded is None else [(shufflers.put, encoded)]
-    columns: list[_Step] = [
-        *zip(repeat(shufflers.make), plan.whole, strict=False),
-        *zip(repeat(shufflers.peel), plan.peeled, strict=False),
-    ]
-    # if the last row is released with the others, all users' elements must be there first
-    apart = bool(plan.whole) and scheme.messages - 1 in plan.whole[-1].rows
     stages: tuple[Iterable[_Step], ...] = (
-        *((given, columns) if apart else (given + columns,)),
+        zip(encode, repeat(elements), strict=False),
+        chain(
+            zip(repeat(shufflers.make), plan.whole, strict=False),
+            zip(repeat(shufflers.peel), plan.peeled, strict=False),
+        ),
         zip(repeat(sharing.finish), range(cuts), strict=False),
         zip(repeat(shufflers.make), plan.later, strict=False),
     )

@@ -114,8 +114,10 @@ def test_an_iterator_may_write_all_of_its_blocks_to_the_same_memory(
 
 def gathered(clients: Any, x: Any, rng: RandomSource) -> NDArray[Any]:
     """Return the elements that users share of their numbers."""
-    _, (blocks,) = collect(clients, x, rng)
-    return blocks if isinstance(blocks, np.ndarray) else np.concatenate(list(blocks))
+    _, ((column, encode),) = collect(clients, x, rng)
+    for write in encode:
+        write(column)
+    return column
 
 
 class Changing:

@@ -11,9 +11,9 @@ import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -52,8 +52,8 @@ MAX_ENTRIES = 1 << 28
 Values = ArrayLike | Sequence[Any] | Iterator[ArrayLike]
 """An array, a list, a memory map, or an iterator over blocks of values."""
 
-Coordinate = NDArray[Any] | Iterator[NDArray[Any]]
-"""All users' elements of one coordinate, possibly in blocks of users."""
+Coordinate = tuple[NDArray[Any], Sequence[Callable[[NDArray[Any]], None]]]
+"""Memory for all users' elements of a coordinate, and what is still to write parts of them."""
 
 
 class Engine(Protocol):
@@ -294,8 +294,8 @@ class ShuffledSum(ABC, Generic[_T]):
         send it as soon as it is made (BBGN20, Algorithm 6).
         """
         source, values = secure(rng), self.checked([reject_masked("x", x)])
-        elements = coordinates(self, values, source.streams()(0) if self.scalar else source)
-        return shares_of(self, 1, elements, source)[:, 0].copy()
+        found = coordinates(self, values, source.streams()(0) if self.scalar else source)
+        return shares_of(self, 1, ((column, ()) for column in found), source)[:, 0].copy()
 
     def share(self, x: Values, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return all users' shares of their values, ``x`` as for `run`.
@@ -461,18 +461,10 @@ class ShuffledSum(ABC, Generic[_T]):
             threads = integer("threads", threads, low=1, high=1024)
         users, given = collect(self, x, source)
         totals: list[int] = []
-        for one in given:
-            encoded = None if isinstance(one, np.ndarray) else one
-            column = one if isinstance(one, np.ndarray) else np.empty(users, self.group.dtype)
-            total = mixed_sum(
-                column,
-                self.setting,
-                source,
-                encoded=encoded,
-                threads=threads,
-                progress=progress if self.scalar else None,
-            )
-            totals.append(total)
+        for column, encode in given:
+            told = progress if self.scalar else None
+            how: dict[str, Any] = {"encode": encode, "threads": threads, "progress": told}
+            totals.append(mixed_sum(column, self.setting, source, **how))
             if progress is not None and not self.scalar:
                 progress(len(totals), self.dimension)
         return self._result(totals, users, source)
@@ -559,24 +551,33 @@ def collect(
     Numbers of an array are encoded on demand. An iterator is read here, once, as the number of
     users is not known before.
     """
-    given, found = iterator_or_array(clients, x), None
-    read: Any = checked_blocks(clients, given)
-    if clients.scalar:  # block k draws from source k
-        read = map(clients.encoded, read, map(rng.streams(), count()))
+    given = iterator_or_array(clients, x)
+    streams: Any = rng.streams() if clients.scalar else None  # block k draws from source k
     if isinstance(given, Iterator):
+        read: Any = checked_blocks(clients, given)
+        if clients.scalar:
+            read = map(clients.encoded, read, map(streams, count()))
         try:
             found = list(read)
         except KeyboardInterrupt:
             raise Interrupted(None, 0, 0, "while values were read") from None
-        users = sum(some.shape[0] for some in found)
-    else:
-        users = given.shape[0]
+        values = np.concatenate(found) if found else np.empty(0)
+        check_participation("x", values.shape[0], clients.trust.min_honest, clients.n)
+        if clients.scalar:
+            return values.shape[0], iter(((values, ()),))
+        given = clients.checked(values)  # a promise about all vectors, once all are there
+    users = given.shape[0]
     check_participation("x", users, clients.trust.min_honest, clients.n)
-    if clients.scalar:
-        return users, iter((read if found is None else np.concatenate(found),))
-    # a promise about all vectors is checked once all are there
-    vectors: Any = given if found is None else clients.checked(np.concatenate(found))
-    return users, coordinates(clients, vectors, rng)
+    if not clients.scalar:
+        return users, ((column, ()) for column in coordinates(clients, given, rng))
+
+    def write(number: int, part: slice, out: NDArray[Any]) -> None:
+        # a copy is checked and used: others may meanwhile write to the memory, or the file mapped
+        values = clients.checked(given[part].copy(), part.start)
+        out[part] = clients.encoded(values, streams(number))
+
+    tasks = [partial(write, k, part) for k, part in enumerate(blocks(users, USERS))]
+    return users, iter(((np.empty(users, clients.group.dtype), tasks),))
 
 
 def coordinates(
@@ -602,7 +603,8 @@ def shares_of(
             f"{MAX_ENTRIES:,}; use run, or fewer users"
         )
     shares = np.empty((d, scheme.messages, users), dtype=scheme.group.dtype)
-    for here, given in zip(shares, elements, strict=True):
-        column = given if isinstance(given, np.ndarray) else np.concatenate(list(given))
+    for here, (column, encode) in zip(shares, elements, strict=True):
+        for write in encode:
+            write(column)
         split(column, scheme.group, scheme.messages, rng, out=here)
     return shares[0] if clients.scalar else np.moveaxis(shares, 0, -1)
