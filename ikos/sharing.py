@@ -2,23 +2,21 @@
 
 A value x in Z_q becomes shares that are uniform subject to their sum being x modulo q, so that any
 proper subset of them is independent of x (IKOS06; BBGN20, Section 5.1). All shares but the last are
-uniform and independent of everything: keystreams. They are not stored. A row of them is drawn where
-it is needed, one block of users at a time, each from a source that can be replayed, and only the
-last row is held in memory.
+keystreams. They are not stored: a row of them is drawn where it is needed, one block of users at a
+time, each from a source that can be replayed.
 
-Each shuffler releases all of its messages, sorted. `mixed_sum` makes the release in pieces (ranges
-of values, if the whole would be too long), adds up each piece and forgets it. Most pieces are whole
-columns: drawn once, subtracted from the last share, sorted in place. Columns that cannot be divided
-evenly among the threads, or are longer than a piece may be, are first subtracted from the last
-share and then drawn again, once per range.
+Each shuffler releases all of its messages, sorted. `mixed_sum` makes the release in pieces, adds up
+each and forgets it. Most pieces are whole columns: drawn once, subtracted from the last share,
+sorted in place. Columns that cannot be divided evenly among the threads, or are too long, are first
+subtracted from the last share and then drawn again, once per range of values.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from typing import Any
@@ -26,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos.concurrency import Interrupted, Progress, cores, spread
+from ikos.concurrency import Interrupted, Progress, cores
 from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource
 
@@ -45,7 +43,6 @@ WORTHWHILE = 1 << 21
 _LOCKS = 64
 _STEP = 1 << 17  # shares drawn and subtracted at a time, in cache
 _WORTH_CUTTING = 4  # each thread draws a whole column for its range, a third of the column's time
-_AHEAD = 1 << 20  # a step takes little memory, and short steps must not wait for a long one
 
 
 class Sharing:
@@ -107,8 +104,8 @@ def split(
 class SharingScheme:
     """How many ``messages`` each user sends, from which group, and to whom.
 
-    ``single`` says that one shuffler gets all shuffled messages; otherwise each message has its own
-    shuffler. ``clear`` says that the last message bypasses the shufflers.
+    A ``single`` shuffler gets all shuffled messages, or each has its own; if ``clear``, the last
+    message bypasses them.
     """
 
     group: Zq
@@ -160,7 +157,7 @@ class Plan:
 
 def planned(scheme: SharingScheme, users: int, *, cuts: int, threads: int, longest: int) -> Plan:
     """Return the pieces, of ``longest`` messages at most, of a sum over blocks of users."""
-    shuffled = scheme.messages - scheme.clear
+    shuffled = scheme.shuffled
     width = shuffled if scheme.single else 1
     size, last = width * users, None if scheme.clear else shuffled - 1
     firsts = range(0, shuffled, max(1, width))
@@ -198,23 +195,12 @@ class _Shufflers:
     failed: BaseException | None = None
     local: threading.local = field(default_factory=threading.local)
 
-    def work(
-        self, steps: Iterable[_Step], executor: Executor | None
-    ) -> Generator[int | None, None, None]:
-        """Do the steps on all threads and yield their results."""
-        if executor is None:
-            for step, about in steps:
-                yield step(about)
-            return
-        with closing(spread(self._one, steps, executor, ahead=_AHEAD)) as done:
-            yield from done
-
-    def _one(self, step: Callable[[Any], int | None], about: Any) -> int | None:
-        """Do one step on a thread; if it fails, the others stop."""
+    def do(self, step: _Step) -> int | None:
+        """Do one step, perhaps on a thread; if it fails, the others stop."""
         if self.stop.is_set():
             raise KeyboardInterrupt
         try:
-            return step(about)
+            return step[0](step[1])
         except BaseException as error:
             if not self.stop.is_set():
                 self.failed = error  # not the error of a step that stops because of it
@@ -346,14 +332,14 @@ def mixed_sum(
         with nullcontext() if threads == 1 else ThreadPoolExecutor(threads) as executor:
             try:
                 for stage in stages:
-                    with closing(shufflers.work(stage, executor)) as made:
-                        for found in made:
-                            if found is None:
-                                continue
-                            total += found
-                            done += 1
-                            if progress is not None:
-                                progress(done, wanted)
+                    do = map if executor is None else executor.map
+                    for found in do(shufflers.do, stage):
+                        if found is None:
+                            continue
+                        total += found
+                        done += 1
+                        if progress is not None:
+                            progress(done, wanted)
                 if scheme.clear:
                     total += scheme.group.sum(elements)
             except BaseException as error:
