@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Executor, Future
+from itertools import islice, starmap
 from typing import Any, TypeVar
 
 from ikos._validation import quote
@@ -23,16 +24,8 @@ _T = TypeVar("_T")
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C in the middle of a computation, with the results that were complete.
 
-    As a `KeyboardInterrupt`, it ends the program if it is not caught.
-
-    Parameters
-    ----------
-    partial : object
-        What the computation would have returned for its first ``done`` parts, or None.
-    done, trials : int
-        Parts that were done and that were asked for; 0 if not known yet.
-    what : str
-        What the parts are, or when it happened.
+    ``partial`` is what it would have returned for its first ``done`` parts, or None, of ``trials``
+    that were asked for, 0 if not known yet; ``what`` says what they are, or when it happened.
     """
 
     def __init__(self, partial: Any, done: int, trials: int, what: str) -> None:
@@ -56,39 +49,29 @@ def cores() -> int:
 
 
 def spread(
-    work: Callable[..., _T],
-    tasks: Iterable[tuple[Any, ...]],
-    executor: Executor | None,
-    *,
-    ahead: int | None = None,
+    work: Callable[..., _T], tasks: Iterable[tuple[Any, ...]], executor: Executor | None
 ) -> Generator[_T, None, None]:
     """Yield the results of tasks in order; without an executor, they are computed here.
 
-    At most ``ahead`` tasks (by default four per worker) are running, or done before an earlier one
-    is. At the end, those that have not begun are cancelled.
+    At most four tasks per worker are running, or done before an earlier one is. At the end, those
+    that have not begun are cancelled.
     """
-    if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise TypeError(f"executor must be an Executor or None, got {quote(executor)}")
     if executor is None:
-        for task in tasks:
-            yield work(*task)
+        yield from starmap(work, tasks)
         return
-    most = ahead or 4 * (getattr(executor, "_max_workers", None) or _WORKERS)
+    if not callable(getattr(executor, "submit", None)):
+        raise TypeError(f"executor must be an Executor or None, got {quote(executor)}")
+    most, todo = 4 * (getattr(executor, "_max_workers", None) or _WORKERS), iter(tasks)
     under_way: deque[Future[_T]] = deque()
     try:
-        for task in tasks:
-            under_way.append(executor.submit(work, *task))
-            if len(under_way) >= most:
-                yield _first(under_way)
-        while under_way:
-            yield _first(under_way)
+        while True:
+            for task in islice(todo, most - len(under_way)):
+                under_way.append(executor.submit(work, *task))
+            if not under_way:
+                return
+            result = under_way[0].result()  # while awaited, among the tasks to be cancelled
+            under_way.popleft()
+            yield result
     finally:
         for future in under_way:
             future.cancel()
-
-
-def _first(under_way: deque[Future[_T]]) -> _T:
-    """Return the first result; while awaited, it is among the tasks to be cancelled."""
-    result = under_way[0].result()
-    under_way.popleft()
-    return result

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-
-import pytest
 
 from ikos.concurrency import spread
 
 
-@pytest.mark.parametrize("ahead", [None, 1, 3, 1000])
-def test_results_are_in_order(ahead: int | None) -> None:
+def test_results_are_in_order() -> None:
     expected = [i * i for i in range(100)]
     tasks = [(i,) for i in range(100)]
-    assert list(spread(lambda i: i * i, tasks, None, ahead=ahead)) == expected
+    assert list(spread(lambda i: i * i, tasks, None)) == expected
     with ThreadPoolExecutor(3) as executor:
-        assert list(spread(lambda i: i * i, tasks, executor, ahead=ahead)) == expected
+        assert list(spread(lambda i: i * i, tasks, executor)) == expected
 
 
-@pytest.mark.parametrize(("ahead", "under_way"), [(None, 8), (3, 3), (20, 20)])
-def test_no_more_are_under_way_than_are_asked_for(ahead: int | None, under_way: int) -> None:
+def test_four_per_worker_are_under_way() -> None:
     taken = 0
 
     def tasks():
@@ -30,24 +25,10 @@ def test_no_more_are_under_way_than_are_asked_for(ahead: int | None, under_way: 
             yield (taken,)
 
     with ThreadPoolExecutor(2) as executor:
-        results = spread(lambda i: i, tasks(), executor, ahead=ahead)
+        results = spread(lambda i: i, tasks(), executor)
         assert next(results) == 1
-        assert taken == under_way
+        assert taken == 8
         results.close()
-
-
-def test_short_tasks_do_not_wait_for_a_long_one_before_them() -> None:
-    """The first ends when all others have, which eight at once would never do."""
-    others = threading.Semaphore(0)
-
-    def work(number: int) -> int:
-        if number:
-            others.release()
-            return 0
-        return sum(others.acquire(timeout=10) for _ in range(50))
-
-    with ThreadPoolExecutor(2) as executor:
-        assert next(spread(work, ((i,) for i in range(51)), executor, ahead=100)) == 50
 
 
 def test_tasks_that_have_not_begun_are_cancelled() -> None:
@@ -59,7 +40,7 @@ def test_tasks_that_have_not_begun_are_cancelled() -> None:
         return number
 
     with ThreadPoolExecutor(2) as executor:
-        results = spread(work, ((i,) for i in range(200)), executor, ahead=150)
+        results = spread(work, ((i,) for i in range(200)), executor)
         assert next(results) == 0
         results.close()
     assert len(done) < 100

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import count
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -54,15 +54,6 @@ Values = ArrayLike | Sequence[Any] | Iterator[ArrayLike]
 
 Coordinate = tuple[NDArray[Any], Sequence[Callable[[NDArray[Any]], None]]]
 """Memory for all users' elements of a coordinate, and what is still to write parts of them."""
-
-
-class Engine(Protocol):
-    """Where else a sum can be run: `ikos.cluster.Cluster`."""
-
-    def add_up(
-        self, clients: ShuffledSum[Any], x: Any, rng: RandomSource, progress: Progress | None
-    ) -> tuple[list[int], int]:
-        """Return the sum modulo q of each coordinate, and the number of users."""
 
 
 PSEUDORANDOM = "the number of users is public; shares are pseudorandom (AES-256)"
@@ -415,7 +406,7 @@ class ShuffledSum(ABC, Generic[_T]):
         rng: RandomSource | None = None,
         *,
         threads: int | None = None,
-        cluster: Engine | None = None,
+        cluster: Any = None,
         progress: Progress | None = None,
     ) -> _T:
         """Run the protocol on all users' values, in this process.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,9 +14,6 @@ from ikos.cli.errors import Command
 from ikos.cli.options import check_bounds, format_options, option, options
 from ikos.cli.types import INTEGER, SIGMA, Honest
 from ikos.report import Field, Report, digits, values
-
-if TYPE_CHECKING:
-    from ikos.aggregation.shuffled_sum import Engine
 
 KEYS = [
     *release.SUM_KEYS,
@@ -75,7 +72,7 @@ def release_sum(
     show_true: bool = False,
     unproved: bool = False,
     threads: int | None = None,
-    cluster: Engine | None = None,
+    cluster: Any = None,
     **parameters: Any,
 ) -> Report:
     """Run the private sum of a column and report it; ``parameters`` are for `PrivateSum`."""

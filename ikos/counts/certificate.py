@@ -50,28 +50,33 @@ class Dyadic:
 
 
 @dataclass(frozen=True)
-class Certificate:
-    """Why ``security_level(n, q, m, ...)`` is what it is.
-
-    ``divergence`` is an upper bound of E[q^(C-1); C >= 2], C the components of the share graph,
-    found by ``method``; it proves ``sigma`` by ``theorem``. It is infinite where it is not known to
-    be below 2, and nothing is claimed.
-    """
+class _Certified:
+    """What a number is proved for, and the ``theorem`` that proves it."""
 
     n: int
     q: int
     m: int
     shuffler: str
     clear_share: bool
-    sigma: float
-    divergence: Dyadic
-    method: str
-    cutoff: int | None
     theorem: str
 
 
 @dataclass(frozen=True)
-class PrivateCertificate:
+class Certificate(_Certified):
+    """Why ``security_level(n, q, m, ...)`` is what it is.
+
+    ``divergence`` is an upper bound of E[q^(C-1); C >= 2], C the components of the share graph,
+    found by ``method``; it proves ``sigma``. It is infinite where it is not known to be below 2,
+    and nothing is claimed.
+    """
+
+    sigma: float
+    divergence: Dyadic
+    method: str
+
+
+@dataclass(frozen=True)
+class PrivateCertificate(_Certified):
     """Why ``private_proved(n, q, m, epsilon, delta, precision, ...)`` is what it is.
 
     ``m`` and ``clear_share`` are those of the bound used: with all messages shuffled it may be the
@@ -80,11 +85,6 @@ class PrivateCertificate:
     ``excess`` bound Delta_A, averaged over the noise, and E[q^(C-1)] - 1.
     """
 
-    n: int
-    q: int
-    m: int
-    shuffler: str
-    clear_share: bool
     epsilon: Fraction
     noise_epsilon: float
     precision: int
@@ -92,7 +92,6 @@ class PrivateCertificate:
     difference: Dyadic
     excess: Dyadic
     delta: float
-    theorem: str
 
 
 def certify(
@@ -116,7 +115,6 @@ def certify(
         sigma=second_moment.level(scheme.users, scheme.q, graph),
         divergence=Dyadic.of(bound.upper),
         method=bound.method,
-        cutoff=bound.cutoff,
         theorem=second_moment.THEOREM,
     )
 

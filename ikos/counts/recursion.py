@@ -15,7 +15,7 @@ from typing import Any
 import gmpy2
 from gmpy2 import mpfr, mpq
 
-from ikos._validation import integer, quote
+from ikos._validation import integer
 from ikos.counts.rounding import DOWN, UP, rounding
 from ikos.counts.share_graph import ShareGraph
 
@@ -100,13 +100,10 @@ class RationalMoments:
     divergence: tuple[mpq, ...]
     excess: tuple[mpq, ...]
 
-    def separated(self, k: int, s: int) -> mpq:
-        """Return B(k, s)."""
-        return self.weight[s] * self.weight[k - s] / self.weight[k]
-
     def component(self, k: int, s: int) -> mpq:
         """Return w(k, s)."""
-        return mpq(s, k) * self.separated(k, s) * self.connected[s]
+        separated = self.weight[s] * self.weight[k - s] / self.weight[k]  # B(k, s)
+        return mpq(s, k) * separated * self.connected[s]
 
 
 def rational(n: int, q: int, graph: ShareGraph) -> RationalMoments:
@@ -117,8 +114,6 @@ def rational(n: int, q: int, graph: ShareGraph) -> RationalMoments:
     >>> rational(4, 2, ShareGraph(2, "single", False)).excess[4]
     mpq(29,35)
     """
-    if not isinstance(graph, ShareGraph):
-        raise TypeError(f"graph must be a ShareGraph, got {type(graph).__name__} {quote(graph)}")
     n, q, zero = integer("n", n, low=1), integer("q", q, low=1), mpq(0)
     weight, connected, colourings, divergence, excess = [mpq(1)], [zero], [mpq(1)], [zero], [zero]
     for k in range(1, n + 1):
@@ -158,16 +153,9 @@ def rational_split(n: int, q: int, graph: ShareGraph, k: int) -> mpq:
             total += moments.component(n, s) * apart * moments.colourings[rest]
             continue
         inside, outside = together(n, s, k, 0), together(n, rest, k, 0)
-        split = sum(
-            (
-                moments.component(rest, t)
-                * q
-                * moments.colourings[rest - t]
-                * (1 - together(rest, t, k, 1))
-                for t in range(1, rest)
-            ),
-            mpq(0),
-        )
-        right = (1 - inside - outside) * moments.colourings[rest] + (outside * split)
+        right = (1 - inside - outside) * moments.colourings[rest]
+        for t in range(1, rest):
+            split = (1 - together(rest, t, k, 1)) * moments.component(rest, t)
+            right += outside * split * q * moments.colourings[rest - t]
         total += moments.component(n, s) * apart * right
     return total
