@@ -28,16 +28,7 @@ def blocks(length: int, size: int = BLOCK) -> Iterator[slice]:
 
 @dataclass(frozen=True)
 class Zq:
-    """The additive group of integers modulo q, for any q >= 2.
-
-    >>> group = Zq(2**61 - 1)
-    >>> a = group.elements([5, 2**61 - 2])
-    >>> group.subtract(a, group.elements([7, 1]))
-    >>> a
-    array([2305843009213693949, 2305843009213693949], dtype=uint64)
-    >>> group.sum(a)
-    2305843009213693947
-    """
+    """The additive group of integers modulo q, for any q >= 2."""
 
     q: int
 
@@ -166,12 +157,6 @@ class Zq:
         """Reduce the result of `take_off`, in place."""
         if self.power_of_two and self.dtype != object and not self._fills_dtype:
             np.bitwise_and(a, a.dtype.type(self.q - 1), out=a)
-
-    def negate(self, a: NDArray[Any]) -> NDArray[Any]:
-        """Return ``-a`` modulo q, for an array of reduced elements."""
-        result = np.zeros_like(a)
-        self.subtract(result, a)
-        return result
 
     def sum(self, a: NDArray[Any]) -> int:
         """Return the sum of reduced elements modulo q, exactly.

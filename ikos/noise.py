@@ -55,12 +55,6 @@ def geometric(s: Real, size: int | None = None, rng: RandomSource | None = None)
     -------
     int or (size,) ndarray
         int64, or object if a draw does not fit.
-
-    Examples
-    --------
-    >>> from ikos.testing import DeterministicRandom
-    >>> geometric(0.01, rng=DeterministicRandom(2)) >= 0
-    True
     """
     return _deliver(partial(geometric_draws, number("s", s, above=0)), size, rng)
 
@@ -90,13 +84,8 @@ def discrete_gaussian(
     (D^2 / (2 variance))-concentrated differential privacy (CKS20, Theorem 14), whose delta
     `ikos.accounting.vector_noise` computes.
 
-    Parameters
-    ----------
-    variance : int, float or Fraction
-        The parameter v = sigma^2, positive; a float stands for its exact value. The true variance
-        is at most v, and almost v if v is above 1.
-    size, rng
-        As for `geometric`, like the result.
+    ``variance`` is the parameter v = sigma^2, taken exactly; the true variance is at most v, and
+    almost v if v is above 1. The rest is as for `geometric`.
 
     Examples
     --------
@@ -152,12 +141,6 @@ def polya_population(
     -------
     (n,) ndarray
         int64, or object if a draw does not fit.
-
-    Notes
-    -----
-    Imaginary users, whose noise is dropped, complete the last group of ``parties``. Each group
-    shares one geometric variable per sign: each cycle of a uniform permutation of its points goes
-    to a uniformly random member, which splits it into independent Polya(1/parties) parts.
 
     Examples
     --------
@@ -369,8 +352,7 @@ def _thin(total: NDArray[Any], keep: Fraction, rng: RandomSource) -> NDArray[Any
     """Return the Polya(keep, alpha) parts of geometric variables, for keep <= 1.
 
     The cycles of a uniform permutation of ``total`` points are kept with probability ``keep``
-    each. Permutations of x points weighted by r^cycles add up to r (r+1) ... (r+x-1), so the
-    points kept and the others are independent, Polya(r, alpha) and Polya(1 - r, alpha).
+    each; the proof is in docs/noise.md.
     """
     kind = object if keep.denominator > INT64_MAX else np.int64
     kept = np.zeros_like(total)
@@ -399,8 +381,9 @@ def polya_jumps(
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Draw n independent Polya(variables / parties, e^-rate) variables as jumps of at least 1.
 
-    Returns users, perhaps repeatedly, and the jump of each. Time and memory are in proportion to
-    the jumps, about ``n variables / parties`` times ln(1 / rate).
+    Returns users, perhaps repeatedly, and the jump of each. Imaginary users, whose noise is
+    dropped, complete the last group of ``parties``. Each group shares one geometric variable per
+    sign, whose cycles go to uniformly random members: docs/noise.md.
     """
     groups = -(-n // parties)
     if groups * variables <= _FEW:

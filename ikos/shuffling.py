@@ -20,16 +20,15 @@ ORDERS = ("sorted", "permuted")
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What the analyzer receives, and nothing else.
+    """What the analyzer receives, and nothing else: no user index, no order of arrival.
 
-    It reveals no user index and no order of arrival: arrays are fresh and read-only, integers
-    beyond machine words are objects made in the order of the output, and it prints sizes only.
+    Arrays are fresh and read-only, and integers beyond machine words are objects made in the order
+    of the output.
 
     Attributes
     ----------
     columns : tuple of ndarray
         One array per shuffler: n messages from each parallel shuffler, or all from a single one.
-        Their order says nothing about the senders.
     clear : (n,) ndarray or None
         The clear shares, if any, in the users' order.
     """

@@ -24,17 +24,7 @@ class Trust:
     min_honest : int
         The guarantee holds while at least this many users are honest and present.
     corrupt_shufflers : int
-        How many parallel shufflers may collude with the analyzer.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an attribute is of the wrong kind or out of range, or a single shuffler is corrupt.
-
-    Examples
-    --------
-    >>> Trust.of(1000, corrupt_shufflers=1)
-    Trust(shuffler='parallel', clear_share=True, min_honest=1000, corrupt_shufflers=1)
+        How many parallel shufflers may collude with the analyzer; a single one may not.
     """
 
     shuffler: str

@@ -36,7 +36,7 @@ def test_the_protocols_are_what_the_table_says(program):
     assert (secure.q, secure.messages.total) == (2**64, 8)
     assert isinstance(private, PrivateSum)
     assert (private.epsilon, private.guarantee.delta) <= (1, 1e-12)
-    assert colluding.secure_sum.corrupt_shufflers == 2
+    assert colluding.secure_sum.trust.corrupt_shufflers == 2
     assert colluding.messages.shuffled == private.messages.shuffled + 2
 
 

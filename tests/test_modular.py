@@ -103,12 +103,11 @@ def test_arithmetic_equals_python_integers_across_block_boundaries(q: int, size:
     group.subtract(difference, second)
     assert plain(difference) == [(x - y) % q for x, y in zip(a, b, strict=True)]
 
-    assert plain(group.negate(first)) == [-x % q for x in a]
     assert group.sum(first) == sum(a) % q
     twice = first.copy()
     group.subtract(twice, twice)
     assert not twice.any()
-    for result in (difference, group.negate(first)):
+    for result in (difference,):
         assert group.contains(result)
     assert plain(second) == b
 
@@ -180,7 +179,6 @@ def test_arithmetic_equals_python_integers_for_any_order(
     assert plain(first) == a
     group.subtract(first, second)
     assert plain(first) == [(x - y) % q for x, y in zip(a, b, strict=True)]
-    assert plain(group.negate(second)) == [-y % q for y in b]
     assert group.sum(second) == sum(b) % q
 
 

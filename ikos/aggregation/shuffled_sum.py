@@ -205,24 +205,9 @@ class ShuffledSum(ABC, Generic[_T]):
         return tuple(blocks(self.dimension, -(-self.dimension // self.layout.sums)))
 
     @property
-    def shuffler(self) -> str:
-        """One shuffler per shuffled message ("parallel"), or one for all ("single")."""
-        return self.trust.shuffler
-
-    @property
-    def clear_share(self) -> bool:
-        """Whether the last share of each user bypasses the shufflers."""
-        return self.trust.clear_share
-
-    @property
     def min_honest(self) -> int:
         """How many users must be honest and present."""
         return self.trust.min_honest
-
-    @property
-    def corrupt_shufflers(self) -> int:
-        """How many parallel shufflers of each sum may collude with the analyzer."""
-        return self.trust.corrupt_shufflers
 
     @property
     @abstractmethod
@@ -447,11 +432,12 @@ class ShuffledSum(ABC, Generic[_T]):
         if cluster is not None:
             if threads is not None:
                 raise ValueError(f"threads must be None with cluster=, got {threads!r}")
-            return self._result(*cluster.add_up(self, x, source, progress), source)
+            totals, users = cluster.add_up(self, x, source, progress)
+            return self._result(totals, users, source)
         if threads is not None:
             threads = integer("threads", threads, low=1, high=1024)
         users, given = collect(self, x, source)
-        totals: list[int] = []
+        totals = []
         for column, encode in given:
             told = progress if self.scalar else None
             how: dict[str, Any] = {"encode": encode, "threads": threads, "progress": told}

@@ -298,7 +298,8 @@ class CentralGaussian(Curator):
         return self.encoding.precision, self.encoding.bounds
 
     def _noise(self, rng: RandomSource) -> NDArray[Any]:
-        return discrete_gaussian(self.variance, self.dimension, rng)
+        noise: NDArray[Any] = discrete_gaussian(self.variance, self.dimension, rng)
+        return noise
 
     def _taken(self, values: NDArray[Any]) -> NDArray[Any]:
         self.encoding.check(values)

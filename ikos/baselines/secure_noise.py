@@ -57,8 +57,8 @@ class NoiseOverSecureSum(NumberBaseline):
     def _state(self, theorem: str, delta: float, *conditions: str) -> None:
         """Claim a proved delta; if nothing is proved, without conditions."""
         shufflers = "while no shuffler colludes with the analyzer"
-        if self.secure_sum.shuffler == "single":
-            shufflers = alone(self.secure_sum.clear_share)
+        if self.secure_sum.trust.single:
+            shufflers = alone(self.secure_sum.trust.clear_share)
         q, steps = self.modulus, floating(Fraction(self.modulus - 1, self.precision))
         self._claim(
             f"{self.domain}, precision={self.precision}, q={quote(q)}, {self.messages.total} "

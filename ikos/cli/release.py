@@ -45,14 +45,14 @@ SUM_KEYS = [
           value=lambda found: "clamp" if found.rule.clamp else "reject"),
     Field("messages", "of each user: shuffled, clear, and what they prove",
           value="protocol.messages"),
-    Field("shuffler", "parallel or single", value="secure.shuffler"),
+    Field("shuffler", "parallel or single", value="secure.trust.shuffler"),
     Field("clear_share", "whether a message of each user bypasses the shufflers",
-          value="secure.clear_share"),
+          value="secure.trust.clear_share"),
     Field("modulus", "order of the group of the shares, a string of digits",
           value=lambda found: str(found.secure.q)),
     Field("min_honest", "users that the guarantee counts on", value="protocol.min_honest"),
     Field("corrupt_shufflers", "number of shufflers that may collude with the analyzer",
-          value="secure.corrupt_shufflers"),
+          value="secure.trust.corrupt_shufflers"),
 ]  # fmt: skip
 """Those of sums."""
 
@@ -268,7 +268,7 @@ def warnings_of(protocol: PrivateSum | SecureSum) -> list[str]:
     said = [f"{count.analysis}: {why}"] if why else []
     if not (protocol.guarantee.proved or why):
         said.append(f"{_many(count.total)} nothing: what is released may give all values away")
-    return said + trust_warnings(secure.corrupt_shufflers, count.shuffled)
+    return said + trust_warnings(secure.trust.corrupt_shufflers, count.shuffled)
 
 
 def guarantee_notes(guarantee: Any) -> list[str]:

@@ -24,14 +24,8 @@ _MULTIPLIED_OUT = 256
 class ShareGraph:
     """The share graph of m shuffled messages for each user.
 
-    Parameters
-    ----------
-    m : int
-        Shuffled messages of each user, at least 1.
-    shuffler : {"parallel", "single"}
-        m independent permutations of the users, or one of all slots.
-    clear_share : bool
-        Whether a further message bypasses the shufflers. Without one the graph is bipartite.
+    ``shuffler="parallel"`` is m independent permutations of the users, "single" one of all slots.
+    Without a further message that bypasses them, a clear share, the graph is bipartite.
     """
 
     m: int

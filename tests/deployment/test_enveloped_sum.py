@@ -71,7 +71,7 @@ def test_no_choice_breaks_what_is_proved_without_a_clear_share(n, q, m):
 @pytest.mark.parametrize("corrupt", [0, 2])
 def test_the_analyzers_own_shares_are_not_counted_on(corrupt):
     made = EnvelopedSum(1000, 1, 1e-6, min_honest=900, corrupt_shufflers=corrupt, upper=7)
-    assert not made.secure_sum.clear_share
+    assert not made.secure_sum.trust.clear_share
     hiding = made.messages.total - 1 - corrupt
     how = {"delta": 1e-6, "precision": made.precision, "clear_share": False}
     assert private_proved(900, made.modulus, hiding, 1, **how).delta == made.guarantee.delta <= 1e-6
