@@ -86,13 +86,6 @@ def discrete_gaussian(
 
     ``variance`` is the parameter v = sigma^2, taken exactly; the true variance is at most v, and
     almost v if v is above 1. The rest is as for `geometric`.
-
-    Examples
-    --------
-    >>> from ikos.testing import DeterministicRandom
-    >>> draws = discrete_gaussian(10_000, 1000, DeterministicRandom(0))
-    >>> draws.dtype, bool(90 < draws.std() < 110)
-    (dtype('int64'), True)
     """
     return _deliver(partial(_gaussian, number("variance", variance, above=0)), size, rng)
 
@@ -129,18 +122,11 @@ def polya_population(
 
     Parameters
     ----------
-    n : int
-        Number of users, at least 1.
-    s, rng
-        As for `geometric`.
+    n, s, rng
+        Users; the others, and the type of the (n,) result, are as for `geometric`.
     parties : int, optional
         How many users' noise adds up to one discrete Laplace variable; ``n`` by default. The sum
         over all n has n / parties times its variance. A single client takes ``n = 1``.
-
-    Returns
-    -------
-    (n,) ndarray
-        int64, or object if a draw does not fit.
 
     Examples
     --------

@@ -70,8 +70,8 @@ class Keystream:
 class RandomSource(ABC):
     """Exact samplers over a stream of uniform bits.
 
-    `SecureRandom` is keyed from the operating system; `ikos.testing.DeterministicRandom` is
-    reproducible and not private. Functions take either as ``rng``; ``None`` means the secure one.
+    Functions take one as ``rng``: `SecureRandom`, which ``None`` stands for, or
+    `ikos.testing.DeterministicRandom`, which is reproducible and not private.
     """
 
     @abstractmethod
@@ -105,8 +105,7 @@ class RandomSource(ABC):
     def bernoullis(self, probability: Fraction, size: int) -> NDArray[np.bool_]:
         """Return variables that are True with exactly this probability, a multiple of 2^-64.
 
-        Each compares its own uniform base-256 digits with those of the probability until they
-        differ, and so draws about one byte.
+        Each compares uniform base-256 digits with those of the probability until they differ.
         """
         p = number("probability", probability, low=0, high=1)
         scaled = p * (1 << 64)
@@ -212,8 +211,8 @@ class RandomSource(ABC):
     def permutations(self, count: int, n: int) -> NDArray[np.int32]:
         """Return independent uniformly random permutations of ``range(n)``, one per row.
 
-        Much faster than `permutation` for many short rows: all are sorted in one call, and a row
-        with tied keys is drawn again. Given distinct keys, every order is equally likely.
+        All short rows are sorted in one call, and a row with tied keys is drawn again: given
+        distinct keys, every order is equally likely.
         """
         count = integer("count", count, low=0)
         n = integer("n", n, low=0, high=(1 << 31) - 1)
@@ -382,11 +381,8 @@ _SECURE = SecureRandom()
 def secure(rng: RandomSource | None) -> RandomSource:
     """Return ``rng``, or the process's secure source for ``None``.
 
-    Raises
-    ------
-    TypeError
-        For anything else: numpy's generators and integer seeds are predictable, so a sum drawn from
-        them is not private.
+    Anything else is refused: numpy's generators and integer seeds are predictable, so a sum drawn
+    from them is not private.
     """
     if rng is None:
         return _SECURE

@@ -86,8 +86,7 @@ def split(
 ) -> NDArray[Any]:
     """Return additive shares, (messages, n), of n reduced group elements.
 
-    Row j holds all users' share j. The rows are written to ``out`` if it is given. Each column sums
-    to its user's value modulo q, and any ``messages - 1`` rows are uniform, independent of ``x``.
+    Row j holds all users' share j. The rows are written to ``out`` if it is given.
     """
     shares = np.empty((messages, x.size), dtype=group.dtype) if out is None else out
     shares[-1] = x

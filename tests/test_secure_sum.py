@@ -420,7 +420,7 @@ class TestGuarantee:
         ],
     )  # fmt: skip
     def test_the_distance_is_rounded_up(self, sigma: float, distance: str) -> None:
-        assert SecureGuarantee(sigma, "", ()).distance == distance
+        assert SecureGuarantee(sigma, "", ()).statement.endswith(f"variation {distance}")
 
     def test_who_must_be_honest(self) -> None:
         def first(**options: Any) -> tuple[str, ...]:

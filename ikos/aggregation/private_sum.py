@@ -187,12 +187,8 @@ class PrivateAggregation(ShuffledSum[SumResult]):
     @cached_property
     def secure_sum(self) -> Any:
         """The `SecureSum` or `SecureVectorSum` of the noisy integers."""
-        count = self.layout.count
-        how: dict[str, Any] = {
-            "messages": count.total,
-            "analysis": count.analysis or "best",
-            **asdict(self.trust),
-        }
+        count, how = self.layout.count, asdict(self.trust)
+        how |= {"messages": count.total, "analysis": count.analysis or "best"}
         if self.scalar:
             return SecureSum(self.n, self.q, **how)
         return SecureVectorSum(self.n, self.dimension, self.q, layout=self.layout.name, **how)

@@ -23,7 +23,6 @@ from ikos.shuffling import ORDERS, View, shuffle
 __all__ = ["BaseProtocol", "SumProtocol"]
 
 MAX_USERS = 10**9
-"""Most users."""
 
 MIN_EPSILON, MAX_EPSILON = math.nextafter(1e-6, 0), 100.0
 MIN_DELTA = math.nextafter(1e-100, 0)  # so that the decimals themselves are allowed
@@ -105,10 +104,7 @@ def budget(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
 
 
 class BaseProtocol(ABC):
-    """A protocol for values of a domain, and a run made of the three parts.
-
-    Subclasses are frozen dataclasses whose fields are the public parameters.
-    """
+    """A `SumProtocol` made of parts; subclasses are frozen dataclasses of public parameters."""
 
     n: int
     min_honest: int
@@ -258,11 +254,7 @@ class BaseProtocol(ABC):
         rows: int | None = None,
         most: int | None = None,
     ) -> None:
-        """Refuse anything but messages of enough users.
-
-        If a view does not show each message, the influence of a user rests on ``rows``, the number
-        of messages per user, and ``most``, the largest value; the smallest is 0.
-        """
+        """Refuse anything but messages of enough users, ``rows`` of each, from 0 to ``most``."""
         choice("order", order, ORDERS)
         if not isinstance(messages, np.ndarray):
             raise TypeError(f"messages must be a numpy array, got {type(messages).__name__}")

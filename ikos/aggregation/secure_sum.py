@@ -52,17 +52,12 @@ class SecureGuarantee(Printed):
         return not self.vacuous and not unmet(self.conditions)
 
     @property
-    def distance(self) -> str:
-        """The total variation as a power of two, rounded up, such as ``"2^-80.12"``."""
-        return "0" if math.isinf(self.sigma) else f"2^-{hundredths(self.sigma)}"
-
-    @property
     def statement(self) -> str:
         """What is guaranteed, in words."""
         if self.vacuous:
             return "nothing is proved: too few messages"
-        said = "views of any two inputs with the same sum are within total variation"
-        return f"{said} {self.distance}"
+        distance = "0" if math.isinf(self.sigma) else f"2^-{hundredths(self.sigma)}"
+        return f"views of any two inputs with the same sum are within total variation {distance}"
 
     def __str__(self) -> str:
         if self.vacuous:
@@ -226,8 +221,6 @@ class SecureSum(SecureAggregation[int]):
     ----------
     messages : MessageCount
         Messages of each user and the level proved for them, colluding shufflers deducted.
-    trust : Trust
-        The last four parameters.
 
     Notes
     -----
@@ -243,10 +236,7 @@ class SecureSum(SecureAggregation[int]):
     (1048576, 20)
     >>> protocol.run(range(1000), DeterministicRandom(0))  # in production, omit the generator
     499500
-
-    A sum modulo q, and values in blocks:
-
-    >>> SecureSum(3, 2**16).run([2**15, 2**15, 1])
+    >>> SecureSum(3, 2**16).run([2**15, 2**15, 1])  # modulo q
     1
     >>> SecureSum(300, upper=1000).run(range(start, start + 100) for start in (0, 100, 200))
     44850

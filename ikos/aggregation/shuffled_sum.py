@@ -59,10 +59,7 @@ Coordinate = tuple[NDArray[Any], Sequence[Callable[[NDArray[Any]], None]]]
 PSEUDORANDOM = "the number of users is public; shares are pseudorandom (AES-256)"
 
 LAYOUTS = {"separate": SEPARATE, "group": ONE_GROUP}
-"""One sum per coordinate, each with its own shufflers, or one sum of whole vectors.
-
-The keys are what users write; the values appear in parameter hashes and are accepted too.
-"""
+"""What users write for each layout, and its name in parameter hashes, which is accepted too."""
 
 _T = TypeVar("_T")
 
@@ -344,8 +341,7 @@ class ShuffledSum(ABC, Generic[_T]):
     def analyze(self, view: View) -> _T:
         """Return the result for a view (BBGN20, Algorithm 5).
 
-        A view without complete reports of at least ``min_honest`` users is refused: with a share
-        missing, the sum would be uniform on Z_q; with one too many, wrong.
+        A view without complete reports of at least ``min_honest`` users is refused.
         """
         return self._result(*self._read(view))
 
@@ -421,12 +417,7 @@ class ShuffledSum(ABC, Generic[_T]):
         -------
         int, ndarray or SumResult
             For a secure sum, the sum modulo q; for a private sum, an estimate, with intervals, the
-            guarantee, and the cost.
-
-        Raises
-        ------
-        Interrupted
-            At Ctrl-C, a `KeyboardInterrupt`; nothing was released.
+            guarantee, and the cost. Ctrl-C raises `Interrupted`; nothing was released.
         """
         source = secure(rng)
         if cluster is not None:
@@ -450,11 +441,7 @@ class ShuffledSum(ABC, Generic[_T]):
 def checked_blocks(
     clients: ShuffledSum[Any], x: NDArray[Any] | Iterator[ArrayLike]
 ) -> Iterator[NDArray[Any]]:
-    """Yield checked values of `USERS` users at a time, of fewer for vectors.
-
-    Values are copied before they are checked, and the copy is used: others may meanwhile write to
-    the memory, or to the file mapped there.
-    """
+    """Yield checked copies of the values of `USERS` users at a time, of fewer for vectors."""
     size = max(1, USERS // clients.dimension)
     if not isinstance(x, Iterator):
         for part in blocks(x.shape[0], size):

@@ -33,17 +33,10 @@ class Dyadic:
         mantissa, exponent = value.as_mantissa_exp()
         return cls(int(mantissa), int(exponent))
 
-    @property
-    def log2(self) -> float:
-        """Logarithm to base 2, to the nearest double or so; for printing."""
-        if self.mantissa is None:
-            return math.inf
-        return math.log2(self.mantissa) + self.exponent if self.mantissa else -math.inf
-
     def __str__(self) -> str:
         """Return an upper bound: the logarithm is rounded up to four decimals."""
         if not self.mantissa:
-            return f"2^{self.log2}"
+            return "2^inf" if self.mantissa is None else "2^-inf"
         with rounding(UP):
             rounded = gmpy2.ceil(10_000 * (log2(self.mantissa, UP) + self.exponent))
         return f"2^{int(rounded) / 10_000:.4f}"

@@ -70,8 +70,6 @@ def counting_floor(
 
     Examples
     --------
-    24 shuffled messages are proved to be enough here:
-
     >>> counting_floor(1000, 2**64, 80)
     8
     """

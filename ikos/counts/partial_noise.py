@@ -34,11 +34,6 @@ def short_noise_epsilon(rate: Fraction, shape: Fraction, sensitivity: int) -> fl
         The part of them who did, in (0, 1].
     sensitivity : int
         How far a replacement moves the sum at most, p.
-
-    Examples
-    --------
-    >>> round(short_noise_epsilon(Fraction(1, 1000), Fraction(9, 10), 1000), 2)
-    1.19
     """
     rate = number("rate", rate, above=0, low=MIN_RATE)
     shape = number("shape", shape, above=0)

@@ -25,9 +25,7 @@ from ikos.trust import SHUFFLERS
 SETTINGS = (("parallel", True), ("parallel", False), ("single", True), ("single", False))
 """Shuffler and clear share, in the order in which ties are resolved."""
 
-MAX_PRECISION = 1 << 52
-MAX_USERS = 1 << 53
-"""Both as for the private sum itself."""
+MAX_PRECISION, MAX_USERS = 1 << 52, 1 << 53  # as for the private sum itself
 
 _TRIED = 64
 """Precisions beyond the first that would do without wrap-around; then q is too small."""
@@ -126,12 +124,6 @@ def cheapest_private(
 
     The parameters are those of `ikos.private_message_count`, ``shuffler`` and ``clear_share`` as in
     `cheapest`.
-
-    Examples
-    --------
-    >>> chosen = cheapest_private(1000, 2**16, 1, 1e-12, 32)
-    >>> chosen.shuffler, chosen.clear_share, chosen.count.total
-    ('single', False, 7)
     """
     schemes = _schemes(n, q, shuffler, clear_share, choices)
     budget = budget_of(epsilon, delta, reserve, precision)
@@ -181,12 +173,9 @@ class Parameters:
 class _Accuracy:
     """When n users' sum is accurate enough.
 
-    At a fixed noise_epsilon e, and for u = q/p with fixed q, the mean squared error is
-
-        (n/h) (2/e^2) y^2 / sinh(y)^2 + n u^2 / (4 q^2) + u^2 P[wrap],    y = e u / (2q).
-
-    Without wrap-around it falls as p rises: the first term falls with u at most with slope
-    n u / (3 h q^2), the second rises with slope n u / (2 q^2).
+    At a fixed noise_epsilon e and for u = 1/p, the mean squared error without wrap-around,
+    (n/h) (2/e^2) y^2 / sinh(y)^2 + n u^2 / 4 with y = e u / 2, falls as p rises: the first term
+    falls with u at most with slope n u / (3 h), the second rises with slope n u / 2.
     """
 
     n: int

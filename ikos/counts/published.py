@@ -12,14 +12,10 @@ MAX_TESTED_BITS = 1 << 13
 
 
 class Balle2020(Analysis):
-    """BBGN20, Theorem 6.1 and Corollary 6.1: parallel shufflers and one clear share.
+    """BBGN20, Theorem 6.1 and Corollary 6.1, for n >= 19, m >= 3 and sigma >= 1.
 
-    m shuffled messages give, for n >= 19, m >= 3 and sigma >= 1,
-
-        sigma = ((m - 1) (log n - log e) - log q) / 2,
-
-    and so for a single shuffler, whose output can be computed from theirs; m + 1 messages that are
-    all shuffled are at least as secure.
+    For parallel shufflers and one clear share, and so for a single shuffler, whose output can be
+    computed from theirs; m + 1 messages that are all shuffled are at least as secure.
     """
 
     name = "balle2020"
@@ -65,9 +61,8 @@ class _SingleShuffler(Analysis):
 class Ghazi2020(_SingleShuffler):
     """GMPV20 (Ghazi, Manurangsi, Pagh, Velingker, EUROCRYPT 2020), Theorem 3, for n > 2.
 
-    m = ceil(100 (sigma + log q) / (log n - 1) + 4) messages give sigma bits. The constants are
-    those that BBGN20, Section 1.2, reads from that theorem, and are not derived here. The proof is
-    for prime q; BBGN20 quotes numbers for q = 2^64, so they are given for every q, for comparison.
+    The constants are those that BBGN20, Section 1.2, reads from that theorem. The proof is for
+    prime q; BBGN20 quotes numbers for q = 2^64, so they are given for every q, for comparison.
     """
 
     name = "ghazi2020"
@@ -86,13 +81,8 @@ class Ghazi2020(_SingleShuffler):
 class Ishai2006(_SingleShuffler):
     """The analysis of IKOS06, with the constants of BBGN20, Appendix E, for n >= 2.
 
-    With m messages the level is every sigma with
-
-        m >= 1 + sigma + log(n - 1) + (5/2) ceil(log q) + (1/4) log(pi (m + 1/2)).
-
-    Appendix E.1 adds log(n - 1) to the root of the equation without it, which can fall slightly
-    short; here it stands where the proof puts it (the two-user bound at level sigma + log(n - 1),
-    for each of n - 1 steps).
+    The log(n - 1) that Appendix E.1 adds to the root of the equation without it stands where the
+    proof puts it: the two-user bound at level sigma + log(n - 1), for each of n - 1 steps.
     """
 
     name = "ishai2006"
