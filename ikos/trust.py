@@ -15,16 +15,9 @@ SHUFFLERS = ("parallel", "single")
 class Trust:
     """The parties that a guarantee assumes to be honest.
 
-    Attributes
-    ----------
-    shuffler : {"parallel", "single"}
-        As in `SHUFFLERS`.
-    clear_share : bool
-        Whether the last share bypasses the shufflers; the analyzer may then know whose it is.
-    min_honest : int
-        The guarantee holds while at least this many users are honest and present.
-    corrupt_shufflers : int
-        How many parallel shufflers may collude with the analyzer; a single one may not.
+    It holds while at least ``min_honest`` users are honest and present, and at most
+    ``corrupt_shufflers`` parallel shufflers collude with the analyzer; a single one may not. With a
+    ``clear_share``, the last share bypasses the shufflers; the analyzer may then know whose it is.
     """
 
     shuffler: str

@@ -33,10 +33,8 @@ from ikos.randomness import RandomSource
 from ikos.results import Guarantee, SumResult, at_least, footer
 from ikos.trust import Trust
 
-MAX_USERS = 1 << 53
-
-MAX_VECTORS = 10**9
-"""Largest number of users with vectors."""
+MAX_USERS, MAX_VECTORS = 1 << 53, 10**9
+"""Largest numbers of users with numbers and with vectors."""
 
 METHODS = {
     "pure": "discrete Laplace noise of l1 sensitivity",

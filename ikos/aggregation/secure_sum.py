@@ -146,6 +146,11 @@ class SecureAggregation(ShuffledSum[_T]):
         level = level_of_sums(left.sigma, self.layout.sums, analysis=left.analysis)
         return replace(left, sigma=level)
 
+    def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
+        """Return checked values as group elements, which checked numbers are already."""
+        del rng
+        return values if self.scalar else self.group.elements(values)
+
     @property
     def _values(self) -> str:
         if not self.scalar:
@@ -272,11 +277,6 @@ class SecureSum(SecureAggregation[int]):
         values = list(x) if isinstance(x, range) else x
         return vector("x", x, self.group.elements(values, first=first, upper=self.upper))
 
-    def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
-        """Return the group elements to be shared: the checked values themselves."""
-        del rng
-        return values
-
     def _result(self, totals: list[int], users: int, rng: RandomSource | None = None) -> int:
         del users, rng
         return totals[0]
@@ -352,11 +352,6 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
         for c, column in enumerate(given.T):
             self.group.elements(np.ascontiguousarray(column), f"x[:, {c}]", first)
         return given
-
-    def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
-        """Return coordinates of checked vectors as group elements."""
-        del rng
-        return self.group.elements(values)
 
     def _result(
         self, totals: list[int], users: int, rng: RandomSource | None = None

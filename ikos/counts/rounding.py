@@ -10,11 +10,8 @@ from gmpy2 import mpfr, mpq
 
 PRECISION = 256
 
-DOWN = gmpy2.RoundDown
-"""Direction in which results are at most the true value."""
-
-UP = gmpy2.RoundUp
-"""Direction in which results are at least the true value."""
+DOWN = gmpy2.RoundDown  # results are at most the true value
+UP = gmpy2.RoundUp  # results are at least the true value
 
 
 def rounding(direction: int, precision: int = PRECISION) -> gmpy2.context:
