@@ -102,6 +102,11 @@ class RandomSource(ABC):
             if value < bound:
                 return value
 
+    def bernoulli(self, probability: Fraction | int | float) -> bool:
+        """Return True with exactly the given probability, a rational or a float."""
+        p = number("probability", probability, low=0, high=1)
+        return self.integer(p.denominator) < p.numerator
+
     def bernoullis(self, probability: Fraction, size: int) -> NDArray[np.bool_]:
         """Return variables that are True with exactly this probability, a multiple of 2^-64.
 

@@ -28,17 +28,10 @@ from ikos.concurrency import Interrupted, Progress, cores
 from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource
 
-USERS = 1 << 18
-"""Users whose shares of one row come from one source."""
-
-LONGEST = 1 << 27
-"""Approximate limit on the messages of a piece: 1 GiB of uint64. Equal values stay together."""
-
-AT_ONCE = 1 << 29
-"""Approximate limit on the messages that all threads hold together: 4 GiB of uint64."""
-
-WORTHWHILE = 1 << 21
-"""Total number of messages from which all cores are used."""
+USERS = 1 << 18  # whose shares of one row come from one source
+LONGEST = 1 << 27  # about the most messages of a piece: 1 GiB of uint64
+AT_ONCE = 1 << 29  # about the most messages that all threads hold together: 4 GiB of uint64
+WORTHWHILE = 1 << 21  # messages in all, from which all cores are used
 
 _LOCKS = 64
 _STEP = 1 << 17  # shares drawn and subtracted at a time, in cache

@@ -143,6 +143,30 @@ def test_integer_is_uniform_in_leading_and_trailing_digits(power: int, offset: i
     assert p_value_bound(low, [float(evens), float(1 - evens)]) > FALSE_ALARM
 
 
+@pytest.mark.parametrize("p", [Fraction(1, 3), 0, 1, 0.25, Fraction(15, 16)])
+def test_bernoulli_has_exactly_its_probability(p: Fraction | int | float) -> None:
+    bits = (Fraction(p).denominator - 1).bit_length()
+    law, unfinished = exact_law(lambda rng: rng.bernoulli(p), words(bits, 2))
+    assert law.get(True, Fraction(0)) == Fraction(p) * (1 - unfinished)
+
+
+def test_bernoulli_of_a_float_uses_its_exact_value() -> None:
+    """0.1 is a fraction over 2^55: accepted exactly below its numerator."""
+
+    class Fixed(DeterministicRandom):
+        def integer(self, bound: int) -> int:
+            assert bound == 2**55
+            return self.value
+
+        value = 0
+
+    rng = Fixed(0)
+    rng.value = Fraction(0.1).numerator - 1
+    assert rng.bernoulli(0.1)
+    rng.value += 1
+    assert not rng.bernoulli(0.1)
+
+
 # Integers below many bounds
 
 
@@ -992,6 +1016,8 @@ def test_bernoullis_with_a_mistake_are_found(mutant: Bernoullis) -> None:
     ("call", "arguments", "error", "name"),
     [
         ("integer", (0,), ValueError, "bound"),
+        ("bernoulli", (1.5,), ValueError, "probability"),
+        ("bernoulli", (float("nan"),), ValueError, "probability"),
         ("bernoullis", (Fraction(-1, 2), 3), ValueError, "probability"),
         ("bernoullis", (Fraction(1, 3), 3), ValueError, r"multiple of 2\^-64"),
         ("bernoullis", ("1/2", 3), TypeError, "probability"),

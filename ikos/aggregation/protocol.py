@@ -27,11 +27,8 @@ MAX_USERS = 10**9
 MIN_EPSILON, MAX_EPSILON = math.nextafter(1e-6, 0), 100.0
 MIN_DELTA = math.nextafter(1e-100, 0)  # so that the decimals themselves are allowed
 
-BLOCK = 1 << 21
-"""Entries of the users' vectors processed at a time."""
-
-MAX_ENTRIES = 1 << 28
-"""Largest number of entries in an array of messages."""
+BLOCK = 1 << 21  # entries of the users' vectors processed at a time
+MAX_ENTRIES = 1 << 28  # in an array of messages
 
 
 @runtime_checkable

@@ -40,14 +40,9 @@ from ikos.sharing import SharingScheme, mixed_sum, split
 from ikos.shuffling import ORDERS, View, shuffle
 from ikos.trust import Trust
 
-USERS = 1 << 18
-"""Users whose rounding and noise come from one source."""
-
-COLUMNS = 32
-"""Coordinates taken out of all users' vectors at a time."""
-
-MAX_ENTRIES = 1 << 28
-"""Largest number of entries in an array of shares of vectors."""
+USERS = 1 << 18  # whose rounding and noise come from one source
+COLUMNS = 32  # coordinates taken out of all users' vectors at a time
+MAX_ENTRIES = 1 << 28  # in an array of shares of vectors
 
 Values = ArrayLike | Sequence[Any] | Iterator[ArrayLike]
 """An array, a list, a memory map, or an iterator over blocks of values."""
