@@ -19,11 +19,7 @@ accountants:
 
 from __future__ import annotations
 
-from ikos.accounting.binary_response import (
-    binary_response_delta,
-    binary_response_epsilon,
-    binary_response_gamma,
-)
+from ikos.accounting.binary_response import binary_response_delta, binary_response_gamma
 from ikos.accounting.clones_fmt21 import clones_delta, clones_local_epsilon
 from ikos.accounting.composition import advanced_composition, basic_composition, composed_divergence
 from ikos.accounting.digits_bbgn20 import DigitParameters, optimized_digits, paper_digits
@@ -42,7 +38,6 @@ __all__ = [
     "advanced_composition",
     "basic_composition",
     "binary_response_delta",
-    "binary_response_epsilon",
     "binary_response_gamma",
     "clones_delta",
     "clones_local_epsilon",

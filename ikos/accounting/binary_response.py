@@ -23,9 +23,7 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from ikos._validation import integer, number, quote, round_down
-from ikos.accounting import blanket
-from ikos.accounting.binomials import reach_up
-from ikos.accounting.solve import bisect
+from ikos.accounting.blanket import local_gamma, reach_up
 from ikos.counts.rounding import rational
 from ikos.randomized_response import GRID, grid_down, grid_up
 
@@ -207,21 +205,6 @@ def _checked(n: object, bits: object) -> tuple[int, int]:
     return users, each
 
 
-def _gamma(gamma: object) -> Fraction:
-    # on the grid, as answers are drawn; otherwise rounded down to it, which is less noise
-    return grid_down(number("gamma", gamma, low=2.0**-53, high=1))
-
-
-def local_gamma(epsilon: float | Fraction, *, bits: int = 1) -> Fraction:
-    """Return the gamma at which a user's bits are epsilon-private by themselves.
-
-    The smallest multiple of 2^-53 that is at least 2/(e^(epsilon/bits) + 1).
-    """
-    eps = number("epsilon", epsilon, low=0, high=MAX_EPSILON)
-    each = integer("bits", bits, low=1)
-    return blanket.local_gamma(eps / each, 2)
-
-
 def binary_response_delta(
     epsilon: float | Fraction, n: int, gamma: float | Fraction, *, bits: int = 1
 ) -> float:
@@ -236,14 +219,13 @@ def binary_response_delta(
     gamma : float
         Probability of a random answer to each bit, from 2^-53 to 1.
     bits : int
-        Bits of each user. All go through one shuffler, and all bits of a user may change.
+        Bits of each user, who may change all of them; they go through one shuffler.
 
     Returns
     -------
     float
-        Upper bound on the hockey-stick divergence between the views of any two neighbouring inputs:
-        too large by less than 3 % (measured) if the noise has a standard deviation below 300, by
-        less than a half below 10^4, and by a factor of two or three beyond.
+        Upper bound, rounded up: too large by less than 3 % (measured) if the noise has a standard
+        deviation below 300, by less than a half below 10^4, and by a factor of 2 or 3 beyond.
 
     Examples
     --------
@@ -254,54 +236,9 @@ def binary_response_delta(
     """
     eps = number("epsilon", epsilon, low=0, high=MAX_EPSILON)
     users, each = _checked(n, bits)
-    return _largest(_ResponseDivergences(eps, each, _gamma(gamma)), (users - 1) * each)
-
-
-def binary_response_epsilon(
-    delta: float | Fraction, n: int, gamma: float | Fraction, *, bits: int = 1
-) -> float:
-    """Return an epsilon of shuffled binary randomized response, to a relative 1e-6.
-
-    Parameters
-    ----------
-    delta : float
-        In [0, 1).
-    n, gamma, bits
-        As for `binary_response_delta`.
-
-    Returns
-    -------
-    float
-        An epsilon at which `binary_response_delta` is at most delta, or that of the user's bits by
-        themselves, bits * ln(2/gamma - 1), rounded up, at which the true delta is 0. ValueError if
-        it would exceed 100.
-
-    Examples
-    --------
-    >>> 0.97 < binary_response_epsilon(1e-8, 10**4, 0.01) < 1
-    True
-    """
-    target = number("delta", delta, low=0, below=1)
-    users, each = _checked(n, bits)
-    probability = _gamma(gamma)
-
-    def proved(eps: float) -> bool:
-        group = _ResponseDivergences(Fraction(eps), each, probability)
-        return _largest(group, (users - 1) * each, float(target)) <= target
-
-    if probability == 1 or proved(0.0):
-        return 0.0
-    with gmpy2.context(precision=_PRECISION):
-        local = each * gmpy2.log(mpfr(rational(2 / probability - 1)))
-    high = math.nextafter(float(local) * (1 + 2.0**-50), math.inf)
-    if high > MAX_EPSILON:
-        high = MAX_EPSILON
-        if not proved(high):
-            raise ValueError(f"no epsilon up to 100 has a delta of at most {quote(delta)}")
-    low = high
-    while proved(low / 4):
-        low /= 4
-    return bisect(proved, low, low / 4)
+    # on the grid, as answers are drawn; otherwise rounded down to it, which is less noise
+    chance = grid_down(number("gamma", gamma, low=2.0**-53, high=1))
+    return _largest(_ResponseDivergences(eps, each, chance), (users - 1) * each)
 
 
 def binary_response_gamma(
@@ -311,19 +248,17 @@ def binary_response_gamma(
 
     Parameters
     ----------
-    epsilon : float
-        From 1e-9 to 100.
-    delta : float
-        In [0, 1).
+    epsilon, delta : float
+        Epsilon from 1e-9 to 100, delta in [0, 1).
     n, bits
         As for `binary_response_delta`.
 
     Returns
     -------
     Fraction
-        A multiple of 2^-53, at most ``local_gamma``, at which `binary_response_delta` was found to
-        be at most delta. The smallest possible is about 0.1 % below, and about 1, 2 or 4 % below if
-        the noise has a standard deviation above 300, 3000 or 10000.
+        A multiple of 2^-53, at most what makes a user's bits private by themselves, at which
+        `binary_response_delta` is at most delta. The smallest possible is about 0.1 % below, and
+        about 1, 2 or 4 % below if the noise's standard deviation is above 300, 3000 or 10000.
 
     Examples
     --------
@@ -338,7 +273,7 @@ def binary_response_gamma(
 
 @lru_cache(maxsize=256)
 def _smallest_gamma(eps: Fraction, target: Fraction, n: int, bits: int) -> Fraction:
-    local = local_gamma(eps, bits=bits)
+    local = local_gamma(eps / bits, 2)
     others = (n - 1) * bits
     if target == 0:
         return local

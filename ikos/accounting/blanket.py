@@ -31,7 +31,6 @@ from scipy.special import betainc
 from scipy.stats import binom
 
 from ikos._validation import floating, integer, number
-from ikos.accounting.binomials import reach_down, reach_up
 from ikos.counts.rounding import DOWN, rational, rounding
 from ikos.randomized_response import grid_up
 
@@ -48,6 +47,16 @@ LEAST_GAMMA = 2.0**-53
 
 _FIRST_TAIL = 1e-22
 MAX_TERMS = 1 << 17  # most terms of one divergence, by default
+
+
+def reach_up(mean: Any, wanted: float) -> Any:
+    """Return x with P[X > mean + x] <= e^-wanted for every binomial X, by Bernstein."""
+    return wanted / 3 + np.sqrt(wanted * wanted / 9 + 2 * mean * wanted)
+
+
+def reach_down(mean: Any, wanted: float) -> Any:
+    """Return x with P[X < mean - x] <= e^-wanted for every binomial X, by Chernoff."""
+    return np.sqrt(2 * mean * wanted)
 
 
 def exp_down(epsilon: Fraction) -> Fraction:

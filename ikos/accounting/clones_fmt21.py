@@ -19,8 +19,7 @@ from scipy.special import betainc
 from scipy.stats import binom
 
 from ikos._validation import integer, number
-from ikos.accounting.binomials import reach_down, reach_up
-from ikos.accounting.blanket import MAX_USERS, SLACK
+from ikos.accounting.blanket import MAX_USERS, SLACK, reach_down, reach_up
 from ikos.accounting.solve import bisect
 
 _FIRST_TAIL = 1e-22

@@ -13,7 +13,8 @@ import math
 from fractions import Fraction
 
 from ikos._validation import choice, integer, number, quote
-from ikos.accounting.binary_response import binary_response_gamma, local_gamma
+from ikos.accounting.binary_response import binary_response_gamma
+from ikos.accounting.blanket import local_gamma
 from ikos.accounting.composition import advanced_share
 from ikos.randomized_response import grid_up
 from ikos.results import at_least
@@ -70,8 +71,7 @@ def composed_gamma(
     Each of the ``bits`` runs of binary randomized response is (eps0, delta0)-private, by
     `binary_response_gamma` or, for "csuzz19", by `published_gamma`; they compose to (epsilon,
     delta) by basic or advanced composition, whichever allows the larger eps0. Advanced composition
-    spends half of delta as its slack. A multiple of 2^-53; for "exact" at most `local_gamma` of the
-    bits.
+    spends half of delta as its slack. A multiple of 2^-53.
     """
     total = number("epsilon", epsilon, above=0)
     small = number("delta", delta, above=0, below=1)
@@ -89,4 +89,4 @@ def composed_gamma(
     part = Fraction(advanced_share(float(total), float(small / 2), each))
     advanced = (part, small * (1 - _SHAVED) / (2 * each))
     found = run(*max(basic, advanced))
-    return min(found, local_gamma(total, bits=each)) if accountant == "exact" else found
+    return min(found, local_gamma(total / each, 2)) if accountant == "exact" else found
