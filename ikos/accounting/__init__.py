@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from ikos.accounting.binary_response import binary_response_delta, binary_response_gamma
 from ikos.accounting.clones_fmt21 import clones_delta, clones_local_epsilon
-from ikos.accounting.composition import advanced_composition, basic_composition, composed_divergence
+from ikos.accounting.composition import advanced_composition, composed_divergence
 from ikos.accounting.digits_bbgn20 import DigitParameters, optimized_digits, paper_digits
 from ikos.accounting.optimal_composition import optimal_delta, optimal_local_epsilon
 from ikos.accounting.shuffled_response import (
@@ -36,7 +36,6 @@ __all__ = [
     "ACCOUNTANTS",
     "DigitParameters",
     "advanced_composition",
-    "basic_composition",
     "binary_response_delta",
     "binary_response_gamma",
     "clones_delta",

@@ -64,26 +64,13 @@ def bennett_bound(epsilon: float | Fraction, n: int, k: int | Fraction, gamma: F
     return min(found, hoeffding_bound(epsilon, n, k, gamma))
 
 
-def closed_form_gamma(epsilon: float | Fraction, delta: float | Fraction, n: int, k: int) -> float:
-    """Return the gamma required by BBGN19, Theorem 3.1, rounded up; it may exceed 1.
-
-    ``max(14 k ln(2/delta) / ((n-1) eps^2), 27 k / ((n-1) eps))``, for epsilon at most 1, n >= 2 and
-    k >= 2 values in the domain: p + 1 on {0..p}, where BBGN20 (Theorem 4.1) writes p.
-    """
-    eps = number("epsilon", epsilon, above=0, high=1)
-    small = number("delta", delta, above=0, below=1)
-    others = integer("n", n, low=2) - 1
-    values = integer("k", k, low=2)
-    with gmpy2.context(precision=_BITS):
-        e = mpfr(rational(eps))
-        first = 14 * values * gmpy2.log(2 / mpfr(rational(small))) / (others * e * e)
-        return _rounded_up(max(first, 27 * values / (others * e)))
-
-
 def closed_form_bound(
     epsilon: float | Fraction, n: int, k: int | Fraction, gamma: Fraction
 ) -> float:
-    """Return the delta for which BBGN19's Theorem 3.1 requires gamma, rounded up; 1 for none."""
+    """Return the delta for which BBGN19's Theorem 3.1 requires gamma, rounded up; 1 for none.
+
+    The theorem is for gamma = max(14 k ln(2/delta) / ((n-1) eps^2), 27 k / ((n-1) eps)).
+    """
     number("epsilon", epsilon, above=0, high=1)
     integer("k", k, low=2)
     with gmpy2.context(precision=_BITS):

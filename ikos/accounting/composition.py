@@ -1,14 +1,14 @@
 """Composition: the joint guarantee of several shuffled messages of one user.
 
-Basic and advanced composition for any mechanisms, and numerical composition of the exact privacy
-losses of several privacy blankets, on a lattice that is at most as private ("connecting the dots":
-Doroshenko, Ghazi, Kamath, Kumar, Manurangsi, PoPETs 2022; :ref:`proof-lattice`).
+Advanced composition for any mechanisms, and numerical composition of the exact privacy losses of
+several privacy blankets, on a lattice that is at most as private ("connecting the dots": Doroshenko
+et al., PoPETs 2022; :ref:`proof-lattice`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import integer, number, quote
+from ikos._validation import integer, number
 from ikos.accounting.blanket import MAX_TERMS, SLACK, ResponseBlanket, TooManyTermsError
 from ikos.accounting.solve import bisect
 
@@ -27,48 +27,12 @@ _UP = 1 + 1e-14  # more than the rounding of a sum of doubles
 Budget = tuple[float | Fraction, float | Fraction]
 
 
-def _budgets(budgets: object) -> tuple[list[Fraction], list[Fraction]]:
-    """Check and return the epsilons and the deltas of at least one mechanism."""
-    wanted = "budgets must hold pairs (epsilon, delta), got"
-    if not isinstance(budgets, Iterable):
-        raise TypeError(f"{wanted} {quote(budgets)}")
-    epsilons, deltas = [], []
-    for budget in budgets:
-        if not isinstance(budget, Collection):
-            raise TypeError(f"{wanted} {quote(budget)}")
-        if len(budget) != 2:
-            raise ValueError(f"{wanted} {quote(budget)}")
-        epsilon, delta = budget
-        epsilons.append(number("epsilon", epsilon, low=0))
-        deltas.append(number("delta", delta, low=0, high=1))
-    if not epsilons:
-        raise ValueError("budgets must hold at least one (epsilon, delta), got none")
-    return epsilons, deltas
-
-
-def basic_composition(budgets: Sequence[Budget]) -> tuple[float, float]:
-    """Return the sums of epsilons and of deltas, rounded up.
-
-    Parameters
-    ----------
-    budgets : sequence of (epsilon, delta)
-        Of mechanisms with independent randomness.
-
-    Examples
-    --------
-    >>> basic_composition([(0.5, 0.0), (0.25, 0.0)])
-    (0.7500000000000075, 0.0)
-    """
-    epsilons, deltas = _budgets(budgets)
-    return float(sum(epsilons)) * _UP, min(1.0, float(sum(deltas)) * _UP)
-
-
-def advanced_composition(budgets: Sequence[Budget], slack: float | Fraction) -> tuple[float, float]:
+def advanced_composition(budgets: Iterable[Budget], slack: float | Fraction) -> tuple[float, float]:
     """Return the guarantee of several mechanisms by advanced composition, rounded up.
 
     Parameters
     ----------
-    budgets : sequence of (epsilon, delta)
+    budgets : iterable of (epsilon, delta)
         Of mechanisms with independent randomness.
     slack : float
         The delta that the theorem spends, in (0, 1).
@@ -76,8 +40,8 @@ def advanced_composition(budgets: Sequence[Budget], slack: float | Fraction) -> 
     Returns
     -------
     (float, float)
-        epsilon = sum eps_j tanh(eps_j / 2) + sqrt(2 ln(1/slack) sum eps_j^2), or that of basic
-        composition if it is smaller, and delta = slack + sum delta_j (Kairouz, Oh, Viswanath, *The
+        epsilon = sum eps_j tanh(eps_j / 2) + sqrt(2 ln(1/slack) sum eps_j^2), or the sum of the
+        eps_j if it is smaller, and delta = slack + sum delta_j (Kairouz, Oh, Viswanath, *The
         Composition Theorem for Differential Privacy*, ICML 2015, Theorem 3.5).
 
     Examples
@@ -86,8 +50,11 @@ def advanced_composition(budgets: Sequence[Budget], slack: float | Fraction) -> 
     >>> round(epsilon, 3), delta <= 1.1e-9
     (2.086, True)
     """
-    epsilons, deltas = _budgets(budgets)
     spent = float(number("slack", slack, above=0, below=1))
+    epsilons, deltas = [], []
+    for epsilon, delta in budgets:
+        epsilons.append(number("epsilon", epsilon, low=0))
+        deltas.append(number("delta", delta, low=0, high=1))
     mean = math.fsum(float(eps) * math.tanh(float(eps) / 2) for eps in epsilons)
     squares = math.fsum(float(eps) ** 2 for eps in epsilons)
     together = (mean + math.sqrt(-2 * math.log(spent) * squares)) * _UP
@@ -123,8 +90,6 @@ class LossLattice:
 
     def __add__(self, other: LossLattice) -> LossLattice:
         """Return the loss of both mechanisms together; on the same lattice."""
-        if self.step != other.step:
-            raise ValueError(f"step must be {self.step!r} for both, got {other.step!r}")
         return LossLattice(
             self.step,
             self.first + other.first,
@@ -202,7 +167,7 @@ def composed_divergence(
     cells : int
         Steps of the lattice between 0 and epsilon; more are tighter and take longer.
     most_terms : int
-        Of one point of a loss; TooManyTermsError, a ValueError, if it would take more.
+        Of one point of a loss; `TooManyTermsError` above it.
 
     Examples
     --------
@@ -214,9 +179,6 @@ def composed_divergence(
         raise ValueError("blankets must hold at least one message's, got none")
     step = float(number("epsilon", epsilon, above=0)) / integer("cells", cells, low=1)
     negligible = _NEGLIGIBLE * delta / len(blankets)
-    total: LossLattice | None = None
-    for blanket in blankets:
-        losses = blanket_losses(blanket, step, negligible, most_terms)
-        total = losses if total is None else total + losses
-    assert total is not None
+    losses = [blanket_losses(blanket, step, negligible, most_terms) for blanket in blankets]
+    total = sum(losses[1:], losses[0])
     return total.divergence(epsilon)

@@ -30,7 +30,6 @@ from scipy.stats import binom
 from ikos._validation import choice, integer, number, round_down
 from ikos.accounting.blanket import MAX_USERS, ResponseBlanket, TooManyTermsError
 from ikos.accounting.composition import LossLattice, advanced_share, blanket_losses
-from ikos.accounting.gaussian_losses import gaussian_gamma, gaussian_mu
 from ikos.accounting.scm22_published import MOST, response_shares
 from ikos.accounting.shuffled_response import (
     MAX_EPSILON,
@@ -39,7 +38,7 @@ from ikos.accounting.shuffled_response import (
     response_delta,
     response_gamma,
 )
-from ikos.accounting.solve import bisect_integers
+from ikos.accounting.solve import bisect_integers, gaussian_gamma, gaussian_mu
 from ikos.randomized_response import GRID, grid_down, grid_up
 
 COMPOSITIONS = {

@@ -1,9 +1,31 @@
-"""Bisection for the extreme parameter that an accountant proves; returns the proved side."""
+"""Searches for parameters that an accountant proves: where to start, and bisection."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
+
+from scipy import optimize
+from scipy.stats import norm
+
+
+@lru_cache(maxsize=256)
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Return mu for which distinguishing N(mu, 1) from N(0, 1) is (epsilon, delta)-private."""
+
+    def log_delta(mu: float) -> float:
+        first = norm.logsf(epsilon / mu - mu / 2)
+        second = epsilon + norm.logsf(epsilon / mu + mu / 2)
+        return float(first + math.log(-math.expm1(min(second - first, -1e-300))))
+
+    return float(optimize.brentq(lambda mu: log_delta(mu) - math.log(delta), 1e-9, 1e3))
+
+
+def gaussian_gamma(k: int, noise: float, n: int) -> float:
+    """Return gamma with 2 k (1 - gamma)^2 / (gamma n) = noise: about mu^2 of the digit."""
+    c = noise * n / (2 * k)
+    return 2 / ((2 + c) + math.sqrt(c * (4 + c)))
 
 
 def bisect(
