@@ -2,14 +2,11 @@
 
 A user draws t of d coordinates independently of its vector, rounds each at random to {0..k}, and
 sends (coordinate, value) through randomized response on these ``k + 1`` values. One such message
-hides among all n users in any dimension; SCM22 reveals the coordinate to the adversary, so that it
-hides among only n / d users. Messages from t runs of coordinates ("stratified") are t independent
-copies, composed numerically, or by advanced or basic composition if that takes too long.
-Coordinates drawn without replacement ("uniform") hide among the users who drew the same ones.
-Proofs: :ref:`proof-scm22`.
-
-*Several coordinates in one message*, as in SCM22, is another mechanism, to which no composition
-theorem applies; it is covered only by ``ikos.accounting.scm22_published``.
+hides among all n users in any dimension. Messages from t runs of coordinates ("stratified") are t
+independent copies, composed numerically, or by advanced or basic composition if that takes too
+long. Coordinates drawn without replacement ("uniform") hide among the users who drew the same ones.
+Proofs: :ref:`proof-scm22`. No composition theorem applies to several coordinates in one message, as
+in SCM22: ``ikos.accounting.scm22_published`` has its formulas.
 
 SCM22 is Scott, Cormode, Maple, "Applying the Shuffle Model of Differential Privacy to Vector
 Aggregation", 2021.
@@ -30,7 +27,7 @@ from scipy.stats import binom
 from ikos._validation import choice, integer, number, round_down
 from ikos.accounting.blanket import MAX_USERS, ResponseBlanket, TooManyTermsError
 from ikos.accounting.composition import LossLattice, advanced_share, blanket_losses
-from ikos.accounting.scm22_published import MOST, response_shares
+from ikos.accounting.scm22_published import response_shares
 from ikos.accounting.shuffled_response import (
     MAX_EPSILON,
     MIN_EPSILON,
@@ -56,11 +53,7 @@ MAX_MESSAGES = 1 << 20
 MAX_VALUES = (1 << 20) + 1
 
 _SLACK = 1e-6
-"""Enlargement of composed divergences, on top of `ikos.accounting.blanket.SLACK`.
-
-The masses of a cell are differences of doubles known to 1e-13. The effect on the sum of a few
-thousand losses is below 1e-8 of its deviation.
-"""
+"""Enlargement of composed divergences, for masses that are differences of doubles."""
 
 _STEPS = ((5.0, 1 << 17), (3.0, 1 << 19), (1.5, 1 << 20))
 """Points of a loss per standard deviation, and the most terms of a point: fine, then coarse."""
@@ -78,17 +71,15 @@ _Delta = tuple[float, str, str]
 
 def stratum_sizes(d: int, t: int) -> tuple[int, int, int]:
     """Return how many of t runs have the smaller size, that size, and how many have one more."""
-    coordinates = integer("d", d, low=1)
-    runs = integer("t", t, low=1, high=coordinates)
-    size, longer = divmod(coordinates, runs)
-    return runs - longer, size, longer
+    size, longer = divmod(d, t)
+    return t - longer, size, longer
 
 
 def weights(d: int, t: int, sampling: str) -> list[tuple[Fraction, int]]:
     """Return each weight, one over the chance that a coordinate is drawn, and how many have it."""
-    fewer, size, longer = stratum_sizes(d, t)
-    if choice("sampling", sampling, SAMPLINGS) == "uniform":
+    if sampling == "uniform":
         return [(Fraction(d, t), d)]
+    fewer, size, longer = stratum_sizes(d, t)
     runs = [(Fraction(size), fewer * size), (Fraction(size + 1), longer * (size + 1))]
     return [(weight, count) for weight, count in runs if count]
 
@@ -349,15 +340,10 @@ def sampled_delta(
     approximate result: it only decides how finely losses are counted.
     """
     eps = round_down(number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON))
-    users = integer("n", n, low=1, high=MAX_USERS)
-    coordinates = integer("d", d, low=1)
-    k = integer("answers.precision", answers.precision, low=1, high=MAX_VALUES - 1) + 1
-    t = integer("answers.messages", answers.messages, low=1, high=min(coordinates, MAX_MESSAGES))
-    gamma = grid_down(number("answers.gamma", answers.gamma, above=0, high=1))
-    expected = float(number("delta", delta, above=0, low=1e-300, below=1))
-    if choice("answers.sampling", answers.sampling, SAMPLINGS) == "uniform":
-        return _proved_uniform(eps, users, coordinates, k, gamma, t, expected)
-    return _proved_repeated(eps, users, k, gamma, t, expected)
+    k, t, gamma = answers.precision + 1, answers.messages, grid_down(answers.gamma)
+    if answers.sampling == "uniform":
+        return _proved_uniform(eps, n, d, k, gamma, t, delta)
+    return _proved_repeated(eps, n, k, gamma, t, delta)
 
 
 # The error of one coordinate, and of the sum over all users
@@ -385,10 +371,8 @@ def coordinate_error(
     is d / t, or the length of a run. Exact, up to the rounding of doubles: w E[(v - c)^2] is linear
     in u between two steps.
     """
-    k = integer("precision", precision, low=1, high=MAX_VALUES - 1)
+    k, w, c = precision, float(weight), float(centre)
     g, share = response_shares(gamma)
-    w = float(number("weight", weight, low=1, high=MOST))
-    c = float(number("centre", centre, low=0, high=1))
     values = (np.arange(k + 1) / k - g / 2) / share
     squares = (values - c) ** 2
     at = w * (share * squares + g * squares.mean())
@@ -404,12 +388,10 @@ def total_error(
     n: int, d: int, answers: SampledAnswers, centre: float | Fraction = Fraction(1, 2)
 ) -> SampledError:
     """Return the error of the sum over n users and d coordinates, in units of the width."""
-    users = integer("n", n, low=0, high=MOST)
-    coordinates = integer("d", d, low=1, high=MOST)
     found = np.zeros(2)
-    for weight, count in weights(coordinates, answers.messages, answers.sampling):
+    for weight, count in weights(d, answers.messages, answers.sampling):
         one = coordinate_error(answers.precision, answers.gamma, weight, centre)
-        found += float(users * count) * np.array((one.mean_square, one.sampling))
+        found += float(n * count) * np.array((one.mean_square, one.sampling))
     return SampledError(float(found[0]), float(found[1]))
 
 
@@ -446,29 +428,23 @@ def optimized_answers(
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     small = number("delta", delta, above=0, below=1)
     users = integer("n", n, low=1, high=MAX_USERS)
-    coordinates = integer("d", d, low=1)
-    name = choice("sampling", sampling, SAMPLINGS)
-    most = min(coordinates, MAX_MESSAGES)
-    counts, steps = sorted({*(t for t in _LADDER if t < most), most}), list(_LADDER)
-    if messages is not None:
-        counts = [integer("messages", messages, low=1, high=most)]
-    if precision is not None:
-        steps = [integer("precision", precision, low=1, high=MAX_VALUES - 1)]
-    c = number("centre", centre, low=0, high=1)
+    most = min(d, MAX_MESSAGES)
+    counts = sorted({*(t for t in _LADDER if t < most), most}) if messages is None else [messages]
+    steps = _LADDER if precision is None else (precision,)
     mu = gaussian_mu(round_down(eps), round_down(small))
 
     def error(found: SampledAnswers) -> float:
-        return total_error(users, coordinates, found, c).mean_square
+        return total_error(users, d, found, centre).mean_square
 
     sketches = [
-        (error(SampledAnswers(t, k, Fraction(gamma), name, "sketch")), t, k)
+        (error(SampledAnswers(t, k, Fraction(gamma), sampling, "sketch")), t, k)
         for t, k in itertools.product(counts, steps)
-        if (gamma := _approximate_gamma(k, t, users, coordinates, mu, name)) < 0.999
+        if (gamma := _approximate_gamma(k, t, users, d, mu, sampling)) < 0.999
     ]
     sketches = sorted(sketches) or [(math.inf, counts[0], steps[0])]
     found = []
     for _, t, k in sketches[: 5 if sketches[0][1] == 1 else 2]:
-        here = sampled_answers(eps, small, users, coordinates, k, t, sampling=name)
+        here = sampled_answers(eps, small, users, d, k, t, sampling=sampling)
         if here.gamma < 1:
             found.append((error(here), t, k, here))
     if not found:
