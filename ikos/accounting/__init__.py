@@ -1,20 +1,8 @@
 """Accountants: what shuffled messages guarantee, and how much randomness a guarantee needs.
 
 Every delta is an upper bound, rounded up, and every probability of a random answer suffices for the
-guarantee asked for. Arguments of a wrong kind raise TypeError, those out of range ValueError; both
-name the argument. There is one module per bound; the proofs are in the documentation's page on
-accountants:
-
-- `ikos.accounting.blanket`, `ikos.accounting.bbgn19`: randomized response on k values;
-  `response_delta`, `response_epsilon` and `response_gamma` use any of them.
-- `ikos.accounting.binary_response`, `ikos.accounting.csuzz19`: bits, seen as one count.
-- `ikos.accounting.clones_fmt21`: any locally private messages, shuffled.
-- `ikos.accounting.composition`: several messages. `ikos.accounting.digits_bbgn20`: the recursive
-  protocol's. `ikos.accounting.optimal_composition`: many copies of any mechanism.
-- `ikos.accounting.sample_threshold`, `ikos.accounting.sparse_noise`,
-  `ikos.accounting.flooding_gkmps21`: for the protocols of these names.
-- `ikos.accounting.scm22`, `ikos.accounting.wlqdly21`: sampled coordinates, and sparse vectors of
-  signs.
+guarantee asked for. Arguments of a wrong kind raise TypeError, those out of range ValueError. There
+is one module per bound or paper; the proofs are in the documentation's page on accountants.
 """
 
 from __future__ import annotations

@@ -29,6 +29,8 @@ _MAX_LOCAL = 60.0
 def clones_delta(epsilon: float | Fraction, n: int, local_epsilon: float | Fraction) -> float:
     """Return a delta for which n shuffled messages are together (epsilon, delta)-private.
 
+    FMT21's bound with the divergence computed exactly, rounded up.
+
     Parameters
     ----------
     epsilon : float
@@ -39,11 +41,6 @@ def clones_delta(epsilon: float | Fraction, n: int, local_epsilon: float | Fract
         values, are within a factor e^local_epsilon of each other.
     local_epsilon : float
         Of one message by itself, positive and at most 60.
-
-    Returns
-    -------
-    float
-        An upper bound, rounded up: FMT21's bound with the divergence computed exactly.
 
     Examples
     --------
@@ -87,18 +84,15 @@ def _divergence(eps: float, n: int, local: float, tail: float) -> float:
 def clones_local_epsilon(epsilon: float | Fraction, delta: float | Fraction, n: int) -> float:
     """Return how private each message must be for all of them to be (epsilon, delta)-private.
 
+    A local epsilon for which `clones_delta` is at most delta, at least epsilon itself and within a
+    millionth of the largest that the search finds.
+
     Parameters
     ----------
     epsilon, delta : float
         The joint guarantee, epsilon positive, delta in (0, 1).
     n : int
         Number of users.
-
-    Returns
-    -------
-    float
-        A local epsilon for which `clones_delta` is at most delta, at least epsilon itself and
-        within a millionth of the largest that the search finds.
 
     Examples
     --------

@@ -2,9 +2,8 @@
 
 A. Cheu, A. Smith, J. Ullman, D. Zeber, M. Zhilyaev, *Distributed differential privacy via
 shuffling*, EUROCRYPT 2019 (CSUZZ19). Each of n users answers at random with probability lambda/n.
-The formulas are quoted from memory, and consistent (:ref:`proof-csuzz19`). Compared with the exact
-divergence (`ikos.accounting.binary_response`), the published lambda is sound wherever it was tried,
-and 4 to 25 times what is needed at the usual budgets.
+The formulas are quoted from memory, and consistent (:ref:`proof-csuzz19`); lambda is 4 to 25 times
+what the exact divergence (`ikos.accounting.binary_response`) needs at the usual budgets.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from ikos._validation import choice, integer, number, quote
+from ikos._validation import integer, number, quote
 from ikos.accounting.binary_response import binary_response_gamma
 from ikos.accounting.blanket import local_gamma
 from ikos.accounting.composition import advanced_share
@@ -20,8 +19,6 @@ from ikos.randomized_response import grid_up
 from ikos.results import at_least
 
 _ROUNDING = 1e-12  # relative error allowed for a few operations on doubles
-_LEAST_RANDOM = 14
-
 _SHAVED = Fraction(1, 10**12)  # subtracted from delta0: more than the rounding of its sum
 
 
@@ -46,7 +43,7 @@ def published_lambda(epsilon: float | Fraction, delta: float | Fraction, n: int)
     else:
         lam = users - eps * users**1.5 / math.sqrt(432 * log)
     lam = min(float(users), lam * (1 + _ROUNDING))
-    if lam < _LEAST_RANDOM * log:
+    if lam < 14 * log:
         raise ValueError(
             f"n must be larger: lambda = {lam:.4g} is below 14 ln(4/delta), got n = {users}"
         )
@@ -68,15 +65,13 @@ def composed_gamma(
 ) -> Fraction:
     """Return the gamma for several bits of each user by composition, as in CSUZZ19.
 
-    Each of the ``bits`` runs of binary randomized response is (eps0, delta0)-private, by
-    `binary_response_gamma` or, for "csuzz19", by `published_gamma`; they compose to (epsilon,
-    delta) by basic or advanced composition, whichever allows the larger eps0. Advanced composition
-    spends half of delta as its slack. A multiple of 2^-53.
+    Each of the ``bits`` is (eps0, delta0)-private, by `binary_response_gamma` or, for "csuzz19", by
+    `published_gamma`; they compose by basic or advanced composition, whichever allows the larger
+    eps0. Advanced composition spends half of delta as its slack. A multiple of 2^-53.
     """
     total = number("epsilon", epsilon, above=0)
     small = number("delta", delta, above=0, below=1)
     each = integer("bits", bits, low=1)
-    choice("accountant", accountant, ("exact", "csuzz19"))
 
     def run(eps: Fraction, part: Fraction) -> Fraction:
         if accountant == "csuzz19":

@@ -1,15 +1,12 @@
 """Composition of many copies of one mechanism, exactly: Kairouz, Oh, Viswanath.
 
 The least private (e0, d0)-private mechanism reveals with probability d0 which of two neighbours it
-was given, and otherwise answers by randomized response on two values with budget e0. Every other
+was given, and otherwise answers by randomized response on two values with budget e0; every other
 one is a function of its answer (*The Composition Theorem for Differential Privacy*, ICML 2015,
-KOV15). So k mechanisms with independent randomness together reveal at most what k copies of it do:
+KOV15). So k mechanisms with independent randomness together reveal at most what k copies do:
 
     delta(epsilon) = 1 - (1 - d0)^k (1 - R(epsilon)),
     R(epsilon) = sum_i C(k, i) e^((k - i) e0) / (1 + e^e0)^k (1 - e^(epsilon - (k - 2 i) e0))_+ .
-
-R is the divergence of k answers by randomized response, of which i are false; all its terms are
-positive.
 """
 
 from __future__ import annotations
@@ -25,8 +22,7 @@ from ikos.accounting.solve import bisect
 from ikos.results import at_most
 
 MAX_COPIES = 1 << 22  # most copies
-MAX_LOCAL = 60.0
-"""Largest epsilon of a copy, and of the whole when a copy's is searched for."""
+MAX_LOCAL = 60.0  # largest epsilon of a copy, and of the whole when a copy's is searched for
 
 _SLACK = 1e-9  # relative error of a sum of binomial probabilities, generously
 _LEAST = 1e-290  # exceeds what is lost if probabilities fall below the range of doubles
@@ -111,22 +107,14 @@ def optimal_local_epsilon(
     ----------
     epsilon, delta : float
         Of the whole, epsilon positive and at most 60, delta in (0, 1).
-    copies : int
-        Number of mechanisms with independent randomness.
-    local_delta : float
-        Of each.
+    copies, local_delta
+        As for `optimal_delta`. ValueError unless ``copies * local_delta`` is well below delta.
 
     Returns
     -------
     float
         `optimal_delta` of it is at most delta, and exceeds delta for a number larger by a part of
         1e-7. At least ``epsilon / copies``, with which nothing is lost.
-
-    Raises
-    ------
-    ValueError
-        Also unless ``copies * local_delta`` is below delta by a small margin.
-
 
     Examples
     --------

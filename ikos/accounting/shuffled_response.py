@@ -15,9 +15,7 @@ from ikos.accounting.solve import bisect
 from ikos.randomized_response import GRID
 
 MIN_EPSILON, MAX_EPSILON = math.nextafter(1e-6, 0), 100.0
-
-NEGLIGIBLE = 1e-100  # below it Bennett's bound suffices
-
+_NEGLIGIBLE = 1e-100  # below it Bennett's bound suffices
 _BOUNDS: dict[str, Callable[[float, int, int | Fraction, Fraction], float]] = {
     "exact": blanket_divergence,
     "bennett": bennett_bound,
@@ -43,7 +41,7 @@ def _proved(
     if name != "exact":
         return _BOUNDS[name](epsilon, n, k, gamma), name
     bound = bennett_bound(epsilon, n, k, gamma), "bennett"
-    if bound[0] < NEGLIGIBLE:
+    if bound[0] < _NEGLIGIBLE:
         return bound
     try:
         return min((blanket_divergence(epsilon, n, k, gamma), "exact"), bound, key=itemgetter(0))
@@ -93,10 +91,9 @@ def response_delta(
     Returns
     -------
     float
-        An upper bound, rounded up (BBGN19, Lemma 5.3 and Theorem 3.1). "exact" is the divergence
-        against an adversary who knows which of the other users answered at random, to a
-        ten-millionth; it is Bennett's bound below 1e-100 and if it would take more than 2^17 terms
-        (many users and a very small epsilon). `response_accountant` says which.
+        An upper bound, rounded up (BBGN19, Lemma 5.3 and Theorem 3.1). "exact" is Bennett's bound
+        below 1e-100 and if it would take more than 2^17 terms (many users and a very small
+        epsilon); `response_accountant` says which.
 
     Examples
     --------
@@ -133,7 +130,6 @@ def response_accountant(
 def _response(
     epsilon: object, n: object, k: object, gamma: object, accountant: object
 ) -> tuple[float, str]:
-    """Check the arguments and return the delta, and whose it is."""
     users, values, name = _checked(n, k, accountant)
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     chance = number("gamma", gamma, low=LEAST_GAMMA, high=1)
@@ -160,8 +156,8 @@ def response_gamma(
     Returns
     -------
     Fraction
-        A multiple of 2^-53, at most 1, for which `response_delta` is at most delta, within a
-        millionth of the smallest that the search finds. 1 means that only noise is private.
+        A multiple of 2^-53, within a millionth of the smallest that the search finds; 1 means that
+        only noise is private.
 
     Examples
     --------
@@ -178,13 +174,11 @@ def response_gamma(
 
 @lru_cache(maxsize=4096)
 def _gamma(eps: float, small: float, users: int, values: int | Fraction, name: str) -> Fraction:
-    if small <= 0:
-        raise ValueError(f"delta must be a positive double, got {small!r}")
     target = math.log(small)
     nothing = min(math.log(1e-320), target - 1)  # below the target also where that is denormal
 
     def excess(steps: int) -> float:
-        """Return ln(delta / target), negative if this many steps of the grid suffice."""
+        # ln(delta / target), negative if this many steps of the grid suffice
         if steps == GRID:  # all answers are uniform, and reveal nothing
             return -math.inf
         delta = _proved(name, eps, users, values, Fraction(steps, GRID))[0]
@@ -234,13 +228,8 @@ def response_epsilon(
     Returns
     -------
     float
-        An epsilon for which `response_delta` is at most delta, within a millionth of the smallest.
-        For "exact", at most the guarantee of one answer by itself, ln(1 + k (1 - gamma) / gamma).
-
-    Raises
-    ------
-    ValueError
-        If there is none in [1e-6, 100] (in [1e-6, 1] for the closed form).
+        Within a millionth of the smallest epsilon for which `response_delta` is at most delta, in
+        [1e-6, 100] (1 for the closed form); ValueError if there is none.
 
     Examples
     --------
