@@ -3,11 +3,11 @@
 Ghazi, Kumar, Manurangsi, Pagh, Sinha, *Differentially Private Aggregation in the Shuffle Model:
 Almost Central Accuracy in Almost a Single Message*, ICML 2021 (GKMPS21).
 
-Values are x in {0..p}. A user sends {x} if x > 0. All users together send N+ copies of +1 and N- of
--1, both geometric of rate s, and Z_a copies of each zero-sum atom, s_1 = {1, -1} and s_i = {i,
-floor(-i/2), ceil(-i/2)} for 2 <= abs(i) <= p. A value appears in the view as a shift of the Z_a
-(``decomposition``). ``paper_flooding`` has the paper's constants, checked numerically for the given
-parameters; ``flooding_delta`` certifies any flooding. Proofs: :ref:`proof-flooding`.
+Values are x in {0..p}. All users together send geometric numbers N+ of +1 and N- of -1, and Z_a
+copies of each zero-sum atom, s_1 = {1, -1} and s_i = {i, floor(-i/2), ceil(-i/2)} for 2 <= abs(i)
+<= p. A value is a shift of the Z_a (``decomposition``). ``paper_flooding`` checks the paper's
+constants for the given parameters; ``flooding_delta`` certifies others. Proofs:
+:ref:`proof-flooding`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functools import cache, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import integer, number, quote, rational
+from ikos._validation import quote
 from ikos.accounting.flooding_shifts import (
     ShiftMoments,
     negative_binomial_divergence,
@@ -137,28 +137,16 @@ def weighted_size(steps: int, weights: NDArray[np.int64]) -> float:
     return float((terms.sum(axis=0) + np.abs(parts.pairs) / weights[1]).max())
 
 
-def paper_flooding(
-    steps: int,
-    central: Fraction,
-    epsilon: float,
-    delta: float,
-    weights: NDArray[np.int64] | None = None,
-) -> Flooding:
+def paper_flooding(steps: int, central: Fraction, epsilon: float, delta: float) -> Flooding:
     """Return GKMPS21's flooding, checked numerically for these parameters.
 
     The ``central`` noise has that rate, which is central * steps-private by itself; epsilon and
-    delta are the flooding's, half for the first flood of {1, -1} and half for the atoms.
-    ``weights``, t_i, are the paper's by default. ValueError if a step of the proof fails for the
-    parameters.
+    delta are the flooding's, half for the first flood of {1, -1} and half for the atoms. ValueError
+    if a step of the proof fails for the parameters.
     """
-    steps = integer("steps", steps, low=1, high=MAX_STEPS)
-    number("central", central, above=0)
-    number("epsilon", epsilon, above=0)
-    number("delta", delta, above=0, below=1)
-    t = paper_weights(steps) if weights is None else weights
-    size = weighted_size(steps, t)
-    if size > 1 + 1e-12:
-        raise ValueError(f"weights must hold every message in a total of 1, got {size:.4g}")
+    t = paper_weights(steps)
+    if weighted_size(steps, t) > 1 + 1e-12:
+        raise ValueError(f"steps must have weights that hold every message, got {steps}")
     eps, share = epsilon / 2, delta / 2
     atoms_in_all = 2 * steps - 1
     shape = _shape_up(3 * (1 + math.log(1 / share)))
@@ -200,14 +188,6 @@ def _shape_up(shape: float) -> Fraction:
 # Certificates
 
 
-@dataclass(frozen=True)
-class _MomentTable:
-    """Log moments of one flood, for shifts rounded up to a grid."""
-
-    grid: NDArray[np.int64]
-    moments: ShiftMoments
-
-
 def _grid(largest: int) -> NDArray[np.int64]:
     """Return shifts up to a largest, included, each at most an eighth above the one before."""
     grid = [0]
@@ -217,40 +197,29 @@ def _grid(largest: int) -> NDArray[np.int64]:
     return np.array(grid, dtype=np.int64)
 
 
-def _table(flood: Flood, largest: int, orders: NDArray[np.float64], lost: float) -> _MomentTable:
+def _table(flood: Flood, largest: int, orders: NDArray[np.float64], lost: float) -> ShiftMoments:
     """Return the moments for shifts up to the largest."""
     if flood.shape.denominator != 1:
         raise ValueError(f"floods must have integer shapes, got {flood.shape}")
-    grid = _grid(largest)
-    zero = np.zeros((1, orders.size))
-    found = shift_moments(int(flood.shape), float(flood.rate), grid[1:], orders, lost)
-    return _MomentTable(
-        grid, ShiftMoments(np.vstack((zero, found.up)), np.vstack((zero, found.down)), found.lost)
-    )
+    return shift_moments(int(flood.shape), float(flood.rate), _grid(largest), orders, lost)
 
 
 def flooding_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
     """Return a proved delta of a flooding at an epsilon, central noise included.
 
     Rounded up; 1 if nothing is proved. The flooding's own ``delta`` is ignored; its shapes must be
-    integers, and no two floods may share an atom. ``lost`` is about how much of delta is for
-    outcomes where floods are too small; any positive value is sound.
+    integers. ``lost`` is about how much of delta is for outcomes where floods are too small; any
+    positive value is sound.
     """
     p, s = flooding.steps, float(flooding.central) * (1 + 1e-12)
-    number("flooding.central", flooding.central, above=0)
-    number("epsilon", epsilon, low=0)
-    number("lost", lost, above=0)
-    for i in (i for flood in flooding.floods for i in flood.atoms):
-        if i != 1 and not 2 <= abs(i) <= p:
-            raise ValueError(f"floods must hold the atoms 1 and ±2 to ±{p}, got {i}")
     if epsilon <= s * p or lost >= 1:
         return 1.0
     order = _orders(epsilon - s * p, lost)
     parts = decomposition(p)
     largest = parts.largest()
     bound = np.zeros(2 * p + 1, dtype=np.int64)  # each atom's flood, counted from 1
-    tables: list[_MomentTable] = []
-    pair: _MomentTable | None = None
+    tables: list[ShiftMoments] = []
+    pair: ShiftMoments | None = None
     each = lost / (4 * p.bit_length() + 2)
     for flood in flooding.floods:
         members = np.array(flood.atoms, dtype=np.int64)
@@ -258,8 +227,6 @@ def flooding_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
             pair = _table(flood, 2 * p, order, each)
             members = members[members != 1]
         if members.size:
-            if bound[members + p].any():
-                raise ValueError("floods must not share an atom")
             tables.append(_table(flood, int(largest[members + p].max()), order, each))
             bound[members + p] = len(tables)
     largest[p] = 0
@@ -267,7 +234,7 @@ def flooding_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
         return 1.0  # a required atom has no flood at all
 
     here, there, gone = _sums(parts, bound, tables, order.size)
-    left_out = float(gone[0].max() + gone[1].max()) + pair.moments.lost
+    left_out = float(gone[0].max() + gone[1].max()) + pair.lost
     total = _worst(p, s, order, here, there, pair, parts.pairs)
     return min(1.0, (left_out + _tail(total, order, epsilon)) * (1 + 1e-9))
 
@@ -284,7 +251,7 @@ def _orders(epsilon: float, delta: float, many: int = 6) -> NDArray[np.float64]:
 
 
 def _sums(
-    parts: Decomposition, bound: NDArray[np.int64], tables: list[_MomentTable], orders: int
+    parts: Decomposition, bound: NDArray[np.int64], tables: list[ShiftMoments], orders: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return the log moments A(x) and B(y), (orders, p + 1), and what they leave out, (2, p + 1).
 
@@ -299,13 +266,13 @@ def _sums(
             x = np.flatnonzero(which == index)
             if not x.size:
                 continue
-            cell = np.searchsorted(table.grid, counts[x])  # rounded up
-            up, down = table.moments.up[cell].T, table.moments.down[cell].T
+            cell = np.searchsorted(table.shifts, counts[x])  # rounded up
+            up, down = table.up[cell].T, table.down[cell].T
             positive = values[x] > 0
             here[:, x] += np.where(positive, up, down)
             there[:, x] += np.where(positive, down, up)
-            gone[0, x] += np.where(positive, 0.0, table.moments.lost)
-            gone[1, x] += np.where(positive, table.moments.lost, 0.0)
+            gone[0, x] += np.where(positive, 0.0, table.lost)
+            gone[1, x] += np.where(positive, table.lost, 0.0)
     return here, there, gone
 
 
@@ -318,7 +285,7 @@ def _worst(
     order: NDArray[np.float64],
     here: NDArray[np.float64],
     there: NDArray[np.float64],
-    pair: _MomentTable,
+    pair: ShiftMoments,
     pairs: NDArray[np.int64],
 ) -> NDArray[np.float64]:
     """Return the largest log moment over all pairs (x, y) and all sums t, for each order.
@@ -331,8 +298,8 @@ def _worst(
     a = np.maximum.reduceat(here, starts, axis=1)
     b = np.maximum.reduceat(there, starts, axis=1)
     # the moment of s_1 for every shift from -2 p to 2 p, rounded up
-    cell = np.searchsorted(pair.grid, np.arange(2 * p + 1))
-    of_shift = np.concatenate((pair.moments.down[cell][:0:-1], pair.moments.up[cell])).T
+    cell = np.searchsorted(pair.shifts, np.arange(2 * p + 1))
+    of_shift = np.concatenate((pair.down[cell][:0:-1], pair.up[cell])).T
     worst = np.full(order.size, -np.inf)
     for i in range(starts.size):
         most, least = low[i] - high, high[i] - low  # range of c_1(x) - c_1(y)
@@ -406,15 +373,9 @@ _SHAPES = (2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 192, 
 def certified_flooding(steps: int, central: Fraction, epsilon: float, delta: float) -> Flooding:
     """Return a flooding with few messages whose privacy is certified by `flooding_delta`.
 
-    ``steps`` is from 1 to 2^16, the rate of the ``central`` noise below epsilon / steps, and
-    (epsilon, delta) the whole guarantee; the ``delta`` of the result is certified for exactly the
-    parameters that it holds. ValueError if nothing could be certified.
+    The rate of the ``central`` noise is below epsilon / steps, and (epsilon, delta) is the whole
+    guarantee. ValueError if nothing could be certified.
     """
-    steps = integer("steps", steps, low=1, high=MAX_STEPS)
-    number("epsilon", epsilon, above=0)
-    number("delta", delta, above=0, below=1)
-    if not 0 < rational("central", central) < Fraction(epsilon) / steps:
-        raise ValueError(f"central must be above 0 and below epsilon / steps, got {quote(central)}")
     lost = _LOST * delta
 
     @cache
