@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import choice, integer, number, quote, round_down
-from ikos.accounting.scm22_published import closed_gamma
+from ikos.accounting.scm22 import closed_gamma
 from ikos.accounting.solve import bisect_integers
 
 __all__ = [

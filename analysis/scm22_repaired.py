@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 from ikos._validation import number
-from ikos.accounting.scm22_published import budget, closed_gamma, response_shares, sizes
+from ikos.accounting.scm22 import budget, closed_gamma, response_shares, sizes
 
 
 def dimension_free_gamma(

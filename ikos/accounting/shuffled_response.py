@@ -1,29 +1,75 @@
-"""Shuffled randomized response: delta, epsilon and gamma from each other, by any accountant."""
+"""Shuffled randomized response: delta, epsilon and gamma from each other, by any accountant.
+
+The exact divergence of the privacy blanket (`ikos.accounting.blanket`), or closed bounds of it
+(BBGN19): Bennett's and Hoeffding's inequality, and Theorem 3.1. Proofs: :ref:`proof-bbgn19`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from operator import itemgetter
 
+import gmpy2
+from gmpy2 import mpfr
+
 from ikos._validation import choice, integer, number, quote, round_down
-from ikos.accounting.bbgn19 import bennett_bound, closed_form_bound, hoeffding_bound
 from ikos.accounting.blanket import LEAST_GAMMA, MAX_USERS, TooManyTermsError, blanket_divergence
 from ikos.accounting.solve import bisect
+from ikos.counts.rounding import float_up, rational
 from ikos.randomized_response import GRID
 
 MIN_EPSILON, MAX_EPSILON = math.nextafter(1e-6, 0), 100.0
 _NEGLIGIBLE = 1e-100  # below it Bennett's bound suffices
-_BOUNDS: dict[str, Callable[[float, int, int | Fraction, Fraction], float]] = {
-    "exact": blanket_divergence,
-    "bennett": bennett_bound,
-    "hoeffding": hoeffding_bound,
-    "closed-form": closed_form_bound,
-}
+_ABOVE = 1 + Fraction(1, 1 << 200)  # exceeds the relative errors of a few operations of 300 bits
 
-ACCOUNTANTS = tuple(_BOUNDS)
+
+def _hoeffding(eps: mpfr, n: int, k: mpfr, gamma: mpfr) -> mpfr:
+    a = gmpy2.expm1(eps)
+    b = (1 - gamma) * k * (2 + a)
+    spread = 1 + gamma * gmpy2.expm1(-2 * a * a / (b * b))
+    return b * b / (4 * a) / (gamma * n) * spread**n
+
+
+def _bennett(eps: mpfr, n: int, k: mpfr, gamma: mpfr) -> mpfr:
+    """Return Bennett's bound, or Hoeffding's if that is better."""
+    a = gmpy2.expm1(eps)
+    truth = (1 - gamma) * k
+    # L = truth (1[W = x] - e^eps 1[W = x']) - gamma a, whose first part has mean -a (1 - gamma)
+    odds = 1 + a
+    variance = truth**2 * (1 + odds * odds) / k - ((1 - gamma) * a) ** 2
+    excess = truth + (1 - gamma) * a
+    x = excess * a / variance
+    rate = variance / excess**2 * ((1 + x) * gmpy2.log1p(x) - x)
+    spread = 1 + gamma * gmpy2.expm1(-rate)
+    return min(excess / gmpy2.log1p(x) / (gamma * n) * spread**n, _hoeffding(eps, n, k, gamma))
+
+
+def _closed_form(eps: mpfr, n: int, k: mpfr, gamma: mpfr) -> mpfr:
+    """Return the delta that needs gamma = max(14 k ln(2/delta)/((n-1) eps^2), 27 k/((n-1) eps))."""
+    if gamma * (n - 1) * eps < 27 * k:
+        return mpfr(1)
+    return 2 * gmpy2.exp(-gamma * (n - 1) * eps * eps / (14 * k))
+
+
+_FORMULAS = {"bennett": _bennett, "hoeffding": _hoeffding, "closed-form": _closed_form}
+
+
+def closed_bound(
+    name: str, epsilon: float | Fraction, n: int, k: int | Fraction, gamma: Fraction
+) -> float:
+    """Return the delta of a closed bound, rounded up."""
+    number("epsilon", epsilon, above=0, high=1 if name == "closed-form" else None)
+    if gamma == 1:
+        return 0.0
+    with gmpy2.context(precision=300):
+        eps, values, chance = (mpfr(rational(Fraction(given))) for given in (epsilon, k, gamma))
+        bound = _FORMULAS[name](eps, n, values, chance)
+        return min(1.0, float_up(bound * mpfr(rational(_ABOVE))))
+
+
+ACCOUNTANTS = ("exact", *_FORMULAS)
 """From the tightest to the loosest."""
 
 THEOREMS = {
@@ -39,8 +85,8 @@ def _proved(
 ) -> tuple[float, str]:
     """Return an accountant's delta and whose it is: Bennett's if the exact one gives up."""
     if name != "exact":
-        return _BOUNDS[name](epsilon, n, k, gamma), name
-    bound = bennett_bound(epsilon, n, k, gamma), "bennett"
+        return closed_bound(name, epsilon, n, k, gamma), name
+    bound = closed_bound("bennett", epsilon, n, k, gamma), "bennett"
     if bound[0] < _NEGLIGIBLE:
         return bound
     try:

@@ -22,7 +22,7 @@ import numpy as np
 from gmpy2 import mpfr
 
 from ikos._validation import number, round_down, round_up
-from ikos.accounting.optimal_composition import copies_delta
+from ikos.accounting.composition import copies_delta
 from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 
 MAX_COORDINATES = 1 << 21

@@ -17,9 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import choice, integer, validate_users
-from ikos.accounting.binary_response import MAX_BITS, binary_response_gamma
+from ikos.accounting.binary_response import (
+    MAX_BITS,
+    binary_response_gamma,
+    composed_gamma,
+    published_gamma,
+)
 from ikos.accounting.blanket import local_gamma
-from ikos.accounting.csuzz19 import composed_gamma, published_gamma
 from ikos.accounting.sample_threshold import best_sample_threshold, suppression
 from ikos.baselines.base import NumberBaseline, numbers_of, published
 from ikos.bounds import Bounds
@@ -169,7 +173,7 @@ class BinaryRandomizedResponse(ShuffledBits):
         As for `Baseline`.
     accountant : {"exact", "csuzz19"}
         How gamma is chosen: exactly, or by the published lambda, a dozen times as large, which
-        requires epsilon <= 1 (`ikos.accounting.csuzz19`).
+        requires epsilon <= 1 (`ikos.accounting.binary_response`).
 
     Attributes
     ----------

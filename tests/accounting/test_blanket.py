@@ -20,7 +20,6 @@ from ikos.accounting import (
     response_gamma,
     shuffled_response,
 )
-from ikos.accounting.bbgn19 import bennett_bound, closed_form_bound
 from ikos.accounting.blanket import (
     SLACK,
     ResponseBlanket,
@@ -28,7 +27,7 @@ from ikos.accounting.blanket import (
     blanket_divergence,
 )
 from ikos.accounting.scm22 import _sampled
-from ikos.accounting.shuffled_response import ACCOUNTANTS
+from ikos.accounting.shuffled_response import ACCOUNTANTS, closed_bound
 from ikos.baselines import PrivacyBlanket, RecursiveSum
 from ikos.randomized_response import GRID
 from ikos.vectors import (
@@ -255,23 +254,24 @@ def test_beyond_the_local_guarantee_nothing_is_left():
 def test_a_negligible_delta_is_not_none():
     """Below 1e-100 it is Bennett's, and only where nothing is learned is it 0."""
     for n, gamma in ((10**6, Fraction(1, 2)), (10**9, Fraction(1, 100))):
-        assert 0 < response_delta(1, n, 7, gamma) == bennett_bound(1, n, 7, gamma) < 1e-100
+        bennett = closed_bound("bennett", 1, n, 7, gamma)
+        assert 0 < response_delta(1, n, 7, gamma) == bennett < 1e-100
 
 
 def test_the_closed_form_of_the_paper():
     # 14 k ln(2/delta) / ((n-1) eps^2) with the k = p + 1 values of {0..p}
     value = 14 * 7 * math.log(2e8) / 9999
-    assert closed_form_bound(1, 10**4, 7, Fraction(value)) == pytest.approx(1e-8)
+    assert closed_bound("closed-form", 1, 10**4, 7, Fraction(value)) == pytest.approx(1e-8)
     with pytest.raises(ValueError, match="epsilon must be at most 1"):
-        closed_form_bound(1.01, 10**4, 7, Fraction(1, 2))
+        closed_bound("closed-form", 1.01, 10**4, 7, Fraction(1, 2))
 
 
 def test_the_published_bound_is_for_no_less_than_it_asks_for():
     """The second of its two conditions: 27 k / ((n - 1) eps)."""
     n, k, eps = 1001, 4, Fraction(1)
     least = Fraction(27 * k, 1000)
-    assert closed_form_bound(eps, n, k, least) < 1
-    assert closed_form_bound(eps, n, k, least * Fraction(999, 1000)) == 1
+    assert closed_bound("closed-form", eps, n, k, least) < 1
+    assert closed_bound("closed-form", eps, n, k, least * Fraction(999, 1000)) == 1
 
 
 @pytest.mark.parametrize(

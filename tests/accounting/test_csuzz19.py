@@ -10,14 +10,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ikos.accounting.binary_response import binary_response_delta, binary_response_gamma
-from ikos.accounting.blanket import local_gamma
-from ikos.accounting.composition import advanced_composition
-from ikos.accounting.csuzz19 import (
+from ikos.accounting.binary_response import (
+    binary_response_delta,
+    binary_response_gamma,
     composed_gamma,
     published_gamma,
     published_lambda,
 )
+from ikos.accounting.blanket import local_gamma
+from ikos.accounting.composition import advanced_composition
 
 
 def published_epsilon(noise: float, delta: float, n: int) -> float:
@@ -86,7 +87,7 @@ def test_composition_stays_within_the_budget(bits: int, monkeypatch: pytest.Monk
         asked.append((epsilon, delta))
         return binary_response_gamma(epsilon, delta, n)
 
-    monkeypatch.setattr("ikos.accounting.csuzz19.binary_response_gamma", single)
+    monkeypatch.setattr("ikos.accounting.binary_response.binary_response_gamma", single)
     gamma = composed_gamma(1, 1e-6, 2000, bits)
     [budget] = asked
     together = [budget] * bits

@@ -23,12 +23,13 @@ from ikos.accounting.flooding_gkmps21 import (
     certified_flooding,
     decomposition,
     flooding_delta,
+    negative_binomial_divergence,
     paper_flooding,
     paper_weights,
     rate_down,
+    shift_moments,
     weighted_size,
 )
-from ikos.accounting.flooding_shifts import negative_binomial_divergence, shift_moments
 
 
 def negative_binomial(shape: float, rate: float, length: int) -> NDArray[np.float64]:

@@ -27,16 +27,14 @@ from ikos.accounting.scm22 import (
     _sampled,
     coordinate_error,
     optimized_answers,
+    published_gamma,
+    published_precision,
+    published_single_gamma,
     sampled_answers,
     sampled_delta,
     stratum_sizes,
     total_error,
     weights,
-)
-from ikos.accounting.scm22_published import (
-    published_gamma,
-    published_precision,
-    published_single_gamma,
 )
 
 
