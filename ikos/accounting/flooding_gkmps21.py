@@ -46,27 +46,26 @@ _TINY = 1e-300  # least probability: smaller doubles have fewer digits
 Floats = NDArray[np.float64]
 
 
-def _terms(r: int, a: Floats | float, k: Floats, many: int) -> tuple[Floats, Floats, Floats]:
+def _terms(r: int, a: float, k: Floats, many: int) -> tuple[Floats, float, Floats]:
     """Return trials, odds, and logarithms of P[j successes] for j = 1, ..., many.
 
     K < k means r successes or more in k + r - 1 trials of chance 1 - e^-a.
     """
-    trials, rate = np.broadcast_arrays(np.maximum(k, 1.0) + (r - 1), np.asarray(a, np.float64))
-    odds = np.expm1(rate)
+    trials, odds = np.maximum(k, 1.0) + (r - 1), math.expm1(a)
     j = np.arange(1, many + 1, dtype=np.float64)
     with np.errstate(divide="ignore"):
-        steps = np.log(np.maximum(trials[:, np.newaxis] - j + 1, 0.0) * (odds[:, np.newaxis] / j))
-    return trials, odds, np.cumsum(steps, axis=1) - (rate * trials)[:, np.newaxis]
+        steps = np.log(np.maximum(trials[:, np.newaxis] - j + 1, 0.0) * (odds / j))
+    return trials, odds, np.cumsum(steps, axis=1) - (a * trials)[:, np.newaxis]
 
 
-def _from(r: int, a: Floats | float, k: Floats) -> Floats:
+def _from(r: int, a: float, k: Floats) -> Floats:
     """Return P[K >= k], to a relative error of at most 5e-9."""
     trials, _, logs = _terms(r, a, k, r - 1)
     above = np.exp(-trials * a) + np.exp(logs).sum(axis=1)
     return np.asarray(np.where(k > 0, above, 1.0))
 
 
-def _below(r: int, a: Floats | float, k: Floats) -> Floats:
+def _below(r: int, a: float, k: Floats) -> Floats:
     """Return P[K < k], to a relative error of at most 5e-9.
 
     If the terms fall from j = r on they are added up. Otherwise the mode is above r, and the
@@ -114,29 +113,27 @@ def _first_at_most(r: int, d: Floats, level: Floats) -> Floats:
 
 
 def negative_binomial_divergence(
-    shape: int, rate: ArrayLike, shift: ArrayLike, epsilon: ArrayLike
+    shape: int, rate: float, shift: ArrayLike, epsilon: ArrayLike
 ) -> Floats:
     """Return the delta at which NB(shape, e^-rate) hides shifts at given epsilons.
 
     The larger hockey-stick divergence of both directions, rounded up by about 1e-8 of it and of the
-    probability of the event where it is attained. ``shape`` is an integer from 1 to 4096 (for
-    others, use the one below), shifts are integers of at least 1; all but the shape broadcast.
+    probability of the event where it is attained. Shifts are integers of at least 1.
     """
     r = integer("shape", shape, low=1, high=_MAX_SHAPE)
-    d, eps, a = np.broadcast_arrays(
-        *(np.atleast_1d(np.asarray(given, np.float64)) for given in (shift, epsilon, rate))
+    number("rate", rate, above=0, high=_MAX_RATE)
+    d, eps = np.broadcast_arrays(
+        *(np.atleast_1d(np.asarray(given, np.float64)) for given in (shift, epsilon))
     )
-    if not ((a > 0) & (a <= _MAX_RATE)).all():
-        raise ValueError(f"rate must be above 0 and at most {_MAX_RATE}, got {a.min()}, {a.max()}")
     size = max(1, _TOGETHER // (2 * r + 128))
     parts = [
-        _divergence(r, a[at : at + size], d[at : at + size], eps[at : at + size])
+        _divergence(r, rate, d[at : at + size], eps[at : at + size])
         for at in range(0, d.size, size)
     ]
     return np.concatenate(parts) if parts else np.empty(0)
 
 
-def _divergence(r: int, a: Floats, d: Floats, eps: Floats) -> Floats:
+def _divergence(r: int, a: float, d: Floats, eps: Floats) -> Floats:
     eta = _ETA * (eps + a * d)
     less = np.exp(eps - 3 * eta) * (1 - _SLACK)
     k = _first_at_most(r, d, eps + a * d - eta)
@@ -342,26 +339,21 @@ def paper_flooding(steps: int, central: Fraction, epsilon: float, delta: float) 
     first = Flood((1,), shape, rate_down(0.2 * eps / steps))
     hidden = negative_binomial_divergence(math.floor(shape), float(first.rate), steps, eps)
     shape = _shape_up(3 * (1 + math.log(atoms_in_all / share)))
-    floods = [first]
+    largest = decomposition(steps).largest()
+    largest = np.maximum(largest[steps:], largest[steps::-1])
+    largest[1] = np.abs(decomposition(steps).pairs).max()
+    floods, worst = [first], 0.0
     for weight in np.unique(t[1:])[::-1].tolist():
-        sizes = (np.flatnonzero(t[1:] == weight) + 1).tolist()
-        atoms = tuple(sign * i for i in sizes for sign in ((1,) if i == 1 else (1, -1)))
-        floods.append(Flood(atoms, shape, rate_down(0.1 * eps / weight)))
-    parts = decomposition(steps)
-    largest = np.maximum(parts.largest()[steps:], parts.largest()[steps::-1])
-    largest[1] = np.abs(parts.pairs).max()
-    # for the atoms of one weight, and so of one rate, the largest shift suffices
-    shifts = np.zeros(int(t.max()) + 1, dtype=np.int64)
-    np.maximum.at(shifts, t[1:], largest[1:])
-    weights = np.repeat(np.arange(shifts.size), shifts)
-    d = np.arange(weights.size) - np.repeat(np.cumsum(shifts) - shifts, shifts) + 1
-    rates = np.zeros(shifts.size)
-    for weight, flood in zip(np.unique(t[1:])[::-1].tolist(), floods[1:], strict=True):
-        rates[weight] = float(flood.rate)
-    each = negative_binomial_divergence(
-        math.floor(shape), rates[weights], d, d * (eps / (2 * weights))
-    )
-    proved = float(hidden[0] + atoms_in_all * each.max(initial=0.0))
+        sizes = np.flatnonzero(t[1:] == weight) + 1
+        atoms = [sign * i for i in sizes.tolist() for sign in ((1,) if i == 1 else (1, -1))]
+        floods.append(Flood(tuple(atoms), shape, rate_down(0.1 * eps / weight)))
+        # for the atoms of one weight, and so of one rate, the largest shift suffices
+        d = np.arange(1, int(largest[sizes].max()) + 1)
+        each = negative_binomial_divergence(
+            math.floor(shape), float(floods[-1].rate), d, d * (eps / (2 * weight))
+        )
+        worst = max(worst, float(each.max(initial=0.0)))
+    proved = float(hidden[0]) + atoms_in_all * worst
     if not proved <= delta:
         raise ValueError(
             f"flooding: the paper's constants give delta = {at_least(proved, 6)} for epsilon = "

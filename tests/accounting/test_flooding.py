@@ -378,8 +378,8 @@ def test_paper_constants_at_a_small_epsilon() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"rate": 0.0}, "rate must be above 0 and at most 100, got 0.0"),
-        ({"rate": [1.0, 101.0]}, "rate must be"),
+        ({"rate": 0.0}, "rate must be greater than 0, got 0.0"),
+        ({"rate": 101.0}, "rate must be at most 100"),
         ({"shape": 0}, "shape must be at least 1"),
     ],
 )
