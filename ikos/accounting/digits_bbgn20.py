@@ -13,7 +13,7 @@ counts, where the paper counts one fewer; the optimized layout has precision k_1
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache, partial
@@ -30,7 +30,7 @@ from ikos.accounting.shuffled_response import (
     response_accountant,
     response_gamma,
 )
-from ikos.accounting.solve import gaussian_gamma, gaussian_mu
+from ikos.accounting.solve import gaussian_gamma, gaussian_mu, last_safe
 from ikos.randomized_response import grid_up, response_variance
 
 COMPOSITIONS = ("numerical", "advanced", "basic")
@@ -298,13 +298,7 @@ def optimized_digits(
         raise ValueError(
             f"accountant must be 'exact' with composition='numerical', got {accountant!r}"
         )
-    try:
-        return _optimized(users, eps, small, m, composition, accountant)
-    except TooManyTermsError:
-        raise TooManyTermsError(
-            f"epsilon must be larger for composition='numerical' with {users:,} users, got "
-            f"{float(eps):g}; composition='basic' has no such limit"
-        ) from None
+    return _optimized(users, eps, small, m, composition, accountant)
 
 
 @lru_cache(maxsize=256)
@@ -323,7 +317,10 @@ def _optimized(
         compose = partial(_composed_gammas, n, eps=eps, small=small)
         _, domains, shares = sketches[0]
         if max(_widths(n, domains, _gammas(n, domains, shares, mu))) > _TOO_WIDE:
-            raise TooManyTermsError("a search would take minutes")
+            raise TooManyTermsError(
+                f"epsilon must be larger for composition='numerical' with {n:,} users, got "
+                f"{float(eps):g}; composition='basic' has no such limit"
+            )
         gammas, scale = compose(domains, shares, mu, cells=_SEARCH_CELLS, known=(-0.5, 0.5))
         mu *= math.exp(scale / 2)
         cells = _SEARCH_CELLS if max(_widths(n, domains, gammas)) > _WIDE else _FINAL_CELLS
@@ -418,37 +415,5 @@ def _composed_gammas(
         )
         return math.log(max(delta, 1e-300) / target)
 
-    scale = _last_safe(excess, *known)
+    scale = last_safe(excess, *known)
     return gammas(math.exp(scale)), scale
-
-
-def _last_safe(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Return a point, near a root of an increasing function, at which it is not positive.
-
-    The root is first looked for in [low, high], and may lie outside.
-    """
-    step = high - low
-    while (f_low := excess(low)) > 0:
-        low, high, step = low - step, low, 2 * step
-        if low < -50:
-            raise ValueError("epsilon and delta must be larger for a composition in doubles")
-    while (f_high := excess(high)) <= 0:
-        low, high, f_low, step = high, high + step, f_high, 2 * step
-        if high > 50:
-            return low
-    # Regula falsi with halving (Illinois): a few evaluations, and the safe side is kept.
-    for _ in range(30):
-        if high - low < 2e-4 or -1e-3 < f_low <= 0:
-            break
-        middle = low - f_low * (high - low) / (f_high - f_low)
-        middle = min(max(middle, low + (high - low) * 1e-3), high - (high - low) * 1e-3)
-        here = excess(middle)
-        if here <= 0:
-            low, f_low = middle, here
-            f_high /= 2
-        else:
-            high, f_high = middle, here
-            f_low /= 2
-        if here <= 0 and here > -1e-3:
-            break
-    return low

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -34,7 +34,7 @@ from ikos.accounting.shuffled_response import (
     response_delta,
     response_gamma,
 )
-from ikos.accounting.solve import bisect_integers, gaussian_gamma, gaussian_mu
+from ikos.accounting.solve import bisect_integers, gaussian_gamma, gaussian_mu, last_safe
 from ikos.randomized_response import GRID, grid_down, grid_up
 
 COMPOSITIONS = {
@@ -237,42 +237,6 @@ class SampledAnswers:
     accountant: str = "exact"
 
 
-def _searched(
-    bound: Callable[[Fraction], float], first: float, n: int, k: int, small: float
-) -> Fraction | None:
-    """Return a sufficient gamma, within a thousandth of the smallest; None if there is none.
-
-    Steps in the noise gamma / (1 - gamma)^2, in which ln delta is about linear.
-    """
-    low, high = 0.0, math.inf
-    best: Fraction | None = None
-    scale = first
-    for _ in range(40):
-        gamma = Fraction(min(max(1, round(gaussian_gamma(k, 1 / scale, n) * GRID)), GRID), GRID)
-        if gamma >= 1 - Fraction(1, 1 << 20):
-            return best
-        delta = bound(gamma)
-        if delta <= small:
-            high, best = scale, gamma
-            if delta >= 0.985 * small:
-                break
-        else:
-            low = scale
-        if high <= low * (1 + 1e-3):
-            break
-        wanted = scale * math.log(small / 2) / math.log(max(min(delta, 0.99), 1e-300) / 2)
-        wanted *= 1 + 4e-4
-        if low and high < math.inf:
-            edge = (high - low) * 0.05
-            wanted = min(max(wanted, low + edge), high - edge)
-        elif low:
-            wanted = min(max(wanted, low * 1.002), low * 4)
-        else:
-            wanted = min(max(wanted, high / 4), high * 0.998)
-        scale = wanted
-    return best
-
-
 @lru_cache(maxsize=1024)
 def _sampled(
     eps: float, small: float, n: int, d: int, k: int, t: int, sampling: str
@@ -286,14 +250,20 @@ def _sampled(
         tail = small / 20
         m = _least_users(n, d, t, tail)
     left = (small - tail) * (1 - 1e-12)
-    noise = gaussian_mu(eps, left) ** 2 / t
 
-    def bound(gamma: Fraction) -> float:
-        return numerical_delta(eps, ResponseBlanket(m, k, gamma), t, left)
+    def gamma_at(log_noise: float) -> Fraction:
+        gamma = gaussian_gamma(k, math.exp(log_noise), m)
+        return grid_up(gamma) if gamma < 1 - 2.0**-20 else Fraction(1)
 
+    def excess(log_noise: float) -> float:
+        # ln delta is about linear in the logarithm of the noise; gamma = 1 is always enough
+        gamma = gamma_at(log_noise)
+        found = numerical_delta(eps, ResponseBlanket(m, k, gamma), t, left)
+        return math.log(max(found, 1e-300) / left) if gamma < 1 else -1.0
+
+    first = math.log(gaussian_mu(eps, left) ** 2 / t / 1.05)
     try:
-        found = _searched(bound, 1.05 / noise, m, k, left)
-        return (Fraction(1) if found is None else found), "numerical", "exact"
+        return gamma_at(last_safe(excess, first - 0.05, first + 0.05)), "numerical", "exact"
     except TooManyTermsError:
         pass
     best = Fraction(1), "basic", "exact"

@@ -49,3 +49,35 @@ def bisect_integers(holds: Callable[[int], bool], good: int, bad: int) -> int:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if holds(middle) else (good, middle)
     return good
+
+
+def last_safe(excess: Callable[[float], float], low: float, high: float) -> float:
+    """Return a point, near a root of an increasing function, at which it is not positive.
+
+    The root is first looked for in [low, high], and may lie outside.
+    """
+    step = high - low
+    while (f_low := excess(low)) > 0:
+        low, high, step = low - step, low, 2 * step
+        if low < -50:
+            raise ValueError("epsilon and delta must be larger for a composition in doubles")
+    while (f_high := excess(high)) <= 0:
+        low, high, f_low, step = high, high + step, f_high, 2 * step
+        if high > 50:
+            return low
+    # Regula falsi with halving (Illinois): a few evaluations, and the safe side is kept.
+    for _ in range(30):
+        if high - low < 2e-4 or -1e-3 < f_low <= 0:
+            break
+        middle = low - f_low * (high - low) / (f_high - f_low)
+        middle = min(max(middle, low + (high - low) * 1e-3), high - (high - low) * 1e-3)
+        here = excess(middle)
+        if here <= 0:
+            low, f_low = middle, here
+            f_high /= 2
+        else:
+            high, f_high = middle, here
+            f_low /= 2
+        if here <= 0 and here > -1e-3:
+            break
+    return low
