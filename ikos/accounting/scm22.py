@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from scipy.stats import binom
@@ -63,9 +63,6 @@ _LADDER = (*range(1, 13), 14, 16, 19, 23, 28, 34, 41, 50, 64, 82, 105, 140, 200,
 
 _Delta = tuple[float, str, str]
 """A divergence, the one of `COMPOSITIONS` that proves it, and one answer's of ``ACCOUNTANTS``."""
-
-
-# How coordinates are drawn, and the weight of an answer about a drawn one
 
 
 def stratum_sizes(d: int, t: int) -> tuple[int, int, int]:
@@ -157,8 +154,7 @@ def _proved_repeated(
                 break
         return found, "numerical", "exact"
     except TooManyTermsError:
-        pass
-    best: _Delta = (1.0, "basic", "exact")
+        best: _Delta = (1.0, "basic", "exact")
     for method, each, slack in _shares(epsilon, expected, times):
         delta, accountant = single(each)
         delta = (slack + times * delta) * (1 + 1e-12)
@@ -176,47 +172,14 @@ def _shares(epsilon: float, delta: float, times: int) -> Iterator[tuple[str, flo
             yield method, each * (1 - 1e-12), slack
 
 
-# Coordinates drawn without replacement: the risk that few others drew one is part of delta
-
-
 def _missing(m: int, n: int, d: int, t: int) -> float:
     """Return a bound on t P[N + 1 < m] for N ~ Bin(n - 1, t / d), rounded up."""
-    if t == d:
-        return 0.0 if m <= n else 1.0
     return min(1.0, t * float(binom.cdf(m - 2, n - 1, t / d)) * (1 + 1e-6))
 
 
 def _least_users(n: int, d: int, t: int, tail: float) -> int:
     """Return the largest m with t P[N + 1 < m] at most ``tail``; 1 always suffices."""
     return bisect_integers(lambda m: _missing(m, n, d, t) <= tail, 1, n + 1)
-
-
-def _proved_uniform(
-    eps: float, n: int, d: int, k: int, gamma: Fraction, t: int, expected: float
-) -> _Delta:
-    """Return the divergence of t answers about t of d coordinates drawn without replacement.
-
-    t P[N + 1 < m] plus that of `_proved_repeated` among m users, for the best m of a few.
-    """
-    if t in (1, d):  # one coordinate, or all of them
-        return _proved_repeated(eps, n, k, gamma, t, expected)
-    best: _Delta = (1.0, "basic", "exact")
-    tail = expected / 20
-    for _ in range(4):  # the fewer users are required, the less likely they are missing
-        m = _least_users(n, d, t, tail)
-        hidden, method, accountant = _proved_repeated(eps, m, k, gamma, t, expected)
-        here = min(1.0, (_missing(m, n, d, t) + hidden) * (1 + 1e-12))
-        if here >= best[0]:
-            break
-        best = (here, method, accountant)
-        if here < _TINY:
-            break
-        tail *= 1e-5
-        expected = here
-    return best
-
-
-# How much randomness makes sampled coordinates private
 
 
 @dataclass(frozen=True)
@@ -238,14 +201,33 @@ class SampledAnswers:
 
 
 @lru_cache(maxsize=1024)
-def _sampled(
-    eps: float, small: float, n: int, d: int, k: int, t: int, sampling: str
-) -> tuple[Fraction, str, str]:
-    """Return gamma, 1 if nothing below suffices, and its proof, as of `_Delta`."""
+def sampled_answers(
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    n: int,
+    d: int,
+    precision: int,
+    messages: int = 1,
+    *,
+    sampling: str = "stratified",
+) -> SampledAnswers:
+    """Return a probability of uniform answers that makes sampled coordinates private.
+
+    For all of a user's messages together and n users who answer at random as they should; gamma is
+    within a thousandth of the smallest that the search finds, and 1 if only noise is private.
+    """
+    eps = round_down(number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON))
+    small = round_down(number("delta", delta, above=0, below=1))
+    m = integer("n", n, low=1, high=MAX_USERS)
+    k = integer("precision", precision, low=1, high=MAX_VALUES - 1) + 1
+    t = integer("messages", messages, low=1, high=min(integer("d", d, low=1), MAX_MESSAGES))
+    choice("sampling", sampling, SAMPLINGS)
+    made = partial(SampledAnswers, t, precision, sampling=sampling)
     if t == 1:
         gamma = grid_up(response_gamma(eps, small, n, k))
-        return gamma, "single", response_accountant(eps, n, k, gamma)
-    tail, m = 0.0, n
+        proof = response_accountant(eps, n, k, gamma)
+        return made(gamma, composition="single", accountant=proof)
+    tail = 0.0
     if sampling == "uniform" and t < d:
         tail = small / 20
         m = _least_users(n, d, t, tail)
@@ -263,41 +245,16 @@ def _sampled(
 
     first = math.log(gaussian_mu(eps, left) ** 2 / t / 1.05)
     try:
-        return gamma_at(last_safe(excess, first - 0.05, first + 0.05)), "numerical", "exact"
+        gamma = gamma_at(last_safe(excess, first - 0.05, first + 0.05))
+        return made(gamma, composition="numerical")
     except TooManyTermsError:
-        pass
-    best = Fraction(1), "basic", "exact"
+        best = made(Fraction(1), composition="basic")
     for method, each, slack in _shares(eps, left, t):
         gamma = response_gamma(each, (left - slack) / t * (1 - 1e-12), m, k)
-        if gamma < best[0]:
-            best = gamma, method, response_accountant(each, m, k, gamma)
+        if gamma < best.gamma:
+            proof = response_accountant(each, m, k, gamma)
+            best = made(gamma, composition=method, accountant=proof)
     return best
-
-
-def sampled_answers(
-    epsilon: float | Fraction,
-    delta: float | Fraction,
-    n: int,
-    d: int,
-    precision: int,
-    messages: int = 1,
-    *,
-    sampling: str = "stratified",
-) -> SampledAnswers:
-    """Return a probability of uniform answers that makes sampled coordinates private.
-
-    For all of a user's messages together and n users who answer at random as they should; gamma is
-    within a thousandth of the smallest that the search finds, and 1 if only noise is private.
-    """
-    eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
-    small = number("delta", delta, above=0, below=1)
-    users = integer("n", n, low=1, high=MAX_USERS)
-    coordinates = integer("d", d, low=1)
-    k = integer("precision", precision, low=1, high=MAX_VALUES - 1)
-    t = integer("messages", messages, low=1, high=min(coordinates, MAX_MESSAGES))
-    name = choice("sampling", sampling, SAMPLINGS)
-    gamma, *proof = _sampled(round_down(eps), round_down(small), users, coordinates, k + 1, t, name)
-    return SampledAnswers(t, k, gamma, name, *proof)
 
 
 def sampled_delta(
@@ -310,9 +267,23 @@ def sampled_delta(
     """
     eps = round_down(number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON))
     k, t, gamma = answers.precision + 1, answers.messages, grid_down(answers.gamma)
-    if answers.sampling == "uniform":
-        return _proved_uniform(eps, n, d, k, gamma, t, delta)
-    return _proved_repeated(eps, n, k, gamma, t, delta)
+    if answers.sampling == "stratified" or t in (1, d):
+        return _proved_repeated(eps, n, k, gamma, t, delta)
+    # t P[N + 1 < m] plus what is proved among m users, for the best m of a few
+    best: _Delta = (1.0, "basic", "exact")
+    tail = delta / 20
+    for _ in range(4):  # the fewer users are required, the less likely they are missing
+        m = _least_users(n, d, t, tail)
+        hidden, method, accountant = _proved_repeated(eps, m, k, gamma, t, delta)
+        here = min(1.0, (_missing(m, n, d, t) + hidden) * (1 + 1e-12))
+        if here >= best[0]:
+            break
+        best = (here, method, accountant)
+        if here < _TINY:
+            break
+        tail *= 1e-5
+        delta = here
+    return best
 
 
 # The error of one coordinate, and of the sum over all users
@@ -362,9 +333,6 @@ def total_error(
         one = coordinate_error(answers.precision, answers.gamma, weight, centre)
         found += float(n * count) * np.array((one.mean_square, one.sampling))
     return SampledError(float(found[0]), float(found[1]))
-
-
-# The number of messages and the precision of the smallest error
 
 
 def _approximate_gamma(k: int, t: int, n: int, d: int, mu: float, sampling: str) -> float:

@@ -26,7 +26,7 @@ from ikos.accounting.blanket import (
     TooManyTermsError,
     blanket_divergence,
 )
-from ikos.accounting.scm22 import _sampled
+from ikos.accounting.scm22 import sampled_answers
 from ikos.accounting.shuffled_response import ACCOUNTANTS, closed_bound
 from ikos.baselines import PrivacyBlanket, RecursiveSum
 from ikos.randomized_response import GRID
@@ -40,7 +40,7 @@ from ikos.vectors import (
     SparseTernary,
 )
 
-CACHES = (shuffled_response._gamma, digits_bbgn20._optimized, _sampled)
+CACHES = (shuffled_response._gamma, digits_bbgn20._optimized, sampled_answers)
 
 
 def hockey_stick(p, q, odds):

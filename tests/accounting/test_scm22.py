@@ -24,7 +24,6 @@ from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError
 from ikos.accounting.composition import LossLattice, advanced_share
 from ikos.accounting.scm22 import (
     SampledAnswers,
-    _sampled,
     coordinate_error,
     optimized_answers,
     published_gamma,
@@ -136,7 +135,7 @@ def test_one_answer_is_the_exact_divergence_whatever_the_dimension():
 def test_other_compositions_where_the_exact_one_takes_too_long(monkeypatch):
     exact = {t: sampled_answers(1, 1e-6, 10**5, 600, 1, t) for t in (2, 400)}
     monkeypatch.setattr(scm22, "_STEPS", ((5.0, 1),))
-    _sampled.cache_clear()
+    sampled_answers.cache_clear()
     scm22.blanket_losses.cache_clear()
     try:
         for t, method in ((2, "basic"), (400, "advanced")):
@@ -148,7 +147,7 @@ def test_other_compositions_where_the_exact_one_takes_too_long(monkeypatch):
             assert how in ("basic", "advanced")
             assert delta <= 1e-6
     finally:
-        _sampled.cache_clear()
+        sampled_answers.cache_clear()
     monkeypatch.undo()
     for t in (2, 400):  # what they ask for is enough for the exact one
         found = SampledAnswers(t, 1, exact[t].gamma * 2, "stratified", "advanced")
@@ -182,9 +181,10 @@ def test_what_is_proved_without_exact_losses_is_composed(monkeypatch, times):
 def test_answers_without_exact_losses_are_composed_within_delta(monkeypatch, messages):
     monkeypatch.setattr(scm22, "numerical_delta", too_many)
     n, k, delta = 10**7, 4, 1e-6
-    gamma, method, _ = _sampled.__wrapped__(1.0, delta, n, 5000, k, messages, "stratified")
+    found = sampled_answers.__wrapped__(1.0, delta, n, 5000, k - 1, messages)
+    gamma = found.gamma
     assert gamma < 1
-    if method == "basic":
+    if found.composition == "basic":
         assert messages * response_delta(1.0 / messages, n, k, gamma) <= delta
         return
     single = advanced_share(1.0, delta / 2, messages) * (1 - 1e-9)
