@@ -122,10 +122,7 @@ class _ResponseDivergences:
         return 32, 8
 
     def at(self, zeros: int, ones: int) -> float:
-        """Return a bound on the divergence for the others' numbers of zeros and ones.
-
-        It is too large by a few units of rounding; at the local epsilon by more, of almost nothing.
-        """
+        """Return a bound on the divergence for the others' numbers of zeros and ones."""
         if self.pure:
             return 0.0
         p = _binomial(zeros, self._p0, self._odds0, self._mass)

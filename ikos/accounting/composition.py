@@ -70,10 +70,7 @@ def advanced_composition(budgets: Iterable[Budget], slack: float | Fraction) -> 
 
 
 def advanced_share(epsilon: float, slack: float, times: int) -> float:
-    """Return nearly the largest epsilon of each of several equal mechanisms, by the same theorem.
-
-    Advanced composition with this ``slack`` then gives at most ``epsilon``.
-    """
+    """Return nearly the largest epsilon of each of equal mechanisms, by advanced composition."""
     reach = math.sqrt(-2 * math.log(slack) * times)
 
     def within(each: float) -> bool:
@@ -86,8 +83,7 @@ def advanced_share(epsilon: float, slack: float, times: int) -> float:
 class LossLattice:
     """A privacy loss on a lattice that is at most as private as the mechanism it represents.
 
-    ``masses[i]`` is the mass, under one of the neighbouring inputs, of the loss ``step (first +
-    i)``, and ``infinite`` the mass of an infinite loss.
+    ``masses[i]`` is that of the loss ``step (first + i)``, ``infinite`` that of an infinite one.
     """
 
     step: float
@@ -118,8 +114,7 @@ def blanket_losses(
 ) -> LossLattice:
     """Return the privacy loss of shuffled randomized response on a lattice of a given step.
 
-    Losses above a point that at most the ``negligible`` mass exceeds count as infinite.
-    TooManyTermsError if one point of the loss takes more than ``most_terms``.
+    Losses that at most the ``negligible`` mass exceeds count as infinite.
     """
     tails = [blanket.tails(0.0, most_terms)]
     while tails[-1][0] > negligible:

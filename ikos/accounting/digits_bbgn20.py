@@ -52,19 +52,9 @@ _TOO_WIDE = 8000
 class DigitParameters:
     """The digits of a value, and how each is answered.
 
-    Attributes
-    ----------
-    precision : int
-        Values are encoded as integers in {0..precision}.
-    domains : tuple of int
-        Number of values k_j of each digit.
-    places : tuple of int
-        Value of a digit of 1, in steps of the encoding; the last is 1.
-    gammas : tuple of Fraction
-        Probability with which each digit is replaced by a uniform one.
-    accountants : tuple of str
-        Which of ``ACCOUNTANTS`` proves each digit's guarantee by itself; empty if losses are
-        composed numerically.
+    Values are integers in {0..precision}. Digit j has ``domains[j]`` values, counts ``places[j]``
+    steps (the last counts 1), and is replaced by a uniform one with probability ``gammas[j]``;
+    ``accountants`` says what proves each digit's guarantee, and is empty if losses are composed.
     """
 
     precision: int
@@ -91,9 +81,6 @@ def _layout(radices: Sequence[int]) -> tuple[int, ...]:
     return tuple(math.prod(radices[j + 1 :]) for j in range(len(radices)))
 
 
-# The paper's parameters
-
-
 def published_precisions(n: int, messages: int) -> tuple[int, ...]:
     """Return the precisions p_j of BBGN20, Theorem 4.2, rounded to integers of at least 1.
 
@@ -117,17 +104,10 @@ def paper_digits(
 
     Parameters
     ----------
-    n : int
-        Number of users, 3 to 10^9.
-    epsilon, delta, messages, accountant
-        As for `optimized_digits`; the budget is split evenly over the messages.
+    n, epsilon, delta, messages, accountant
+        As for `optimized_digits`, but n at least 3; the budget is split evenly over the messages.
     composition : {"basic", "advanced"}
         Theorem 4.2 or Corollary 4.1.
-
-    Raises
-    ------
-    ValueError
-        Also if there are too few users for any probability below 1.
     """
     eps, small = _budget(epsilon, delta)
     users = integer("n", n, low=3, high=MAX_USERS)
@@ -183,19 +163,14 @@ def _split_gammas(
     return tuple(gammas), tuple(proved)
 
 
-# The optimized parameters
-
 _Sketch = tuple[float, tuple[int, ...], tuple[float, ...]]
 """An approximate error, domains, and the budget's split among the digits."""
 
 
 def _sketch(domains: tuple[int, ...], n: int, mu: float, power: float) -> _Sketch:
-    """Return the approximate error for domains, with the best split of the budget.
-
-    The error is about sum_j c_j gamma_j with gamma_j = 2 k_j / (n mu_j^2). If the mu_j^2 add up
-    (``power`` 2: numerical and advanced composition) the best parts are as sqrt(c_j k_j); if the
-    mu_j do (``power`` 1: basic composition), as its cube root.
-    """
+    """Return the approximate error for domains, with the best split of the budget."""
+    # The error is about sum_j c_j gamma_j with gamma_j = 2 k_j / (n mu_j^2). If the mu_j^2 add up
+    # (power 2) the best parts are as sqrt(c_j k_j); if the mu_j do (power 1), as its cube root.
     precision = math.prod(domains) - 1
     if precision >= MAX_VALUES:
         return math.inf, domains, tuple(1 / len(domains) for _ in domains)
@@ -272,16 +247,11 @@ def optimized_digits(
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
         For each digit, under "advanced" and "basic"; "numerical" is exact.
 
-    Raises
-    ------
-    ValueError
-        Also if there are too few users for that many messages.
-
     Notes
     -----
-    The guarantee and the error are proved, not that nothing is better: the search, over integer
-    domains and splits of the budget, assumes Gaussian losses. Above an epsilon of about 8 they are
-    far from Gaussian, and more messages may be worse than fewer.
+    ValueError also if there are too few users. The guarantee and the error are proved, not that
+    nothing is better: the search assumes Gaussian losses. Above an epsilon of about 8 they are far
+    from Gaussian, and more messages may be worse than fewer.
 
     Examples
     --------

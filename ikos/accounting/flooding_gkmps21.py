@@ -47,10 +47,7 @@ Floats = NDArray[np.float64]
 
 
 def _terms(r: int, a: float, k: Floats, many: int) -> tuple[Floats, float, Floats]:
-    """Return trials, odds, and logarithms of P[j successes] for j = 1, ..., many.
-
-    K < k means r successes or more in k + r - 1 trials of chance 1 - e^-a.
-    """
+    """Return trials, their odds, and ln P[j successes] for j = 1, ..., many: r of them are K < k."""
     trials, odds = np.maximum(k, 1.0) + (r - 1), math.expm1(a)
     j = np.arange(1, many + 1, dtype=np.float64)
     with np.errstate(divide="ignore"):
@@ -66,11 +63,8 @@ def _from(r: int, a: float, k: Floats) -> Floats:
 
 
 def _below(r: int, a: float, k: Floats) -> Floats:
-    """Return P[K < k], to a relative error of at most 5e-9.
-
-    If the terms fall from j = r on they are added up. Otherwise the mode is above r, and the
-    remainder is at least a half.
-    """
+    """Return P[K < k], to a relative error of at most 5e-9."""
+    # terms that fall from j = r on are added up; otherwise the remainder is at least a half
     many = r + 64 + 8 * math.isqrt(r)
     trials, odds, logs = _terms(r, a, k, many)
     # ratios of terms fall: from the last one on, the rest is at most a geometric series
@@ -92,11 +86,7 @@ def _rising(r: int, d: Floats, k: Floats) -> Floats:
 
 
 def _first_at_most(r: int, d: Floats, level: Floats) -> Floats:
-    """Return the first k >= d where T(k) is at most a positive level.
-
-    With x = k - d, T lies between (r - 1) ln(1 + d / (x + r / 2)), by convexity, and the same with
-    x + 1 for x + r / 2.
-    """
+    """Return the first k >= d where T(k) is at most a positive level, between convex bounds."""
     if r == 1:
         return d
     with np.errstate(over="ignore"):
@@ -147,10 +137,9 @@ def _divergence(r: int, a: float, d: Floats, eps: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class ShiftMoments:
-    """Bounds on log moments of the loss between NB and its ``shifts``, (shifts, orders).
+    """Bounds on ln E exp(order * loss) between NB and its ``shifts``, at least 0, (shifts, orders).
 
-    ln E exp(order * loss), rounded up and at least 0. ``down`` leaves out the smallest outcomes, of
-    probability ``lost``, which counts in full as delta; it is infinite if that does not suffice.
+    ``down`` leaves out the smallest outcomes, of probability ``lost``, which counts as delta.
     """
 
     shifts: NDArray[np.int64]
@@ -162,10 +151,7 @@ class ShiftMoments:
 def shift_moments(
     shape: int, rate: float, shifts: NDArray[np.int64], orders: Floats, lost: float
 ) -> ShiftMoments:
-    """Return bounds on the moments of losses, from blocks of outcomes at their largest loss.
-
-    Shifts are at least 0, orders positive; ``down`` leaves out outcomes of at most ``lost``.
-    """
+    """Return bounds on the moments of losses, from blocks of outcomes at their largest loss."""
     shape = integer("shape", shape, low=1, high=_MAX_SHAPE)
     number("rate", rate, above=0, high=_MAX_RATE)
     first = _quantile(shape, rate, lost)
@@ -215,9 +201,6 @@ def _quantile(shape: int, rate: float, lost: float) -> int:
     return low
 
 
-# Atoms and floods
-
-
 def atom(i: int) -> tuple[int, ...]:
     """Return the messages of a zero-sum atom: (1, -1), or such as (5, -3, -2) and (-5, 2, 3)."""
     return (1, -1) if i == 1 else (i, -i // 2, i // 2 - i if i % 2 == 0 else -i // 2 + 1)
@@ -251,8 +234,7 @@ class Flood:
 class Flooding:
     """The noise of all users together, for values in {0..steps}, and its proved delta.
 
-    ``central`` is the rate of the numbers of +1 and of -1, both geometric; several ``floods`` may
-    contain the same atom, and their numbers add up; ``delta`` is rounded up.
+    ``central`` is the rate of the numbers of +1 and of -1, both geometric.
     """
 
     steps: int
@@ -303,9 +285,6 @@ def decomposition(steps: int) -> Decomposition:
         leaves = (1 << depth) - rest if depth % 2 else 2 * rest
         pairs -= np.where(whole == 1, leaves, 0)
     return Decomposition(np.array(atoms), np.array(counts), pairs)
-
-
-# The paper's constants
 
 
 def paper_weights(steps: int) -> NDArray[np.int64]:
@@ -366,9 +345,6 @@ def _shape_up(shape: float) -> Fraction:
     return Fraction(math.ceil(shape * 1024), 1024)
 
 
-# Certificates
-
-
 def _grid(largest: int) -> NDArray[np.int64]:
     """Return shifts up to a largest, included, each at most an eighth above the one before."""
     grid = [0]
@@ -386,11 +362,10 @@ def _table(flood: Flood, largest: int, orders: NDArray[np.float64], lost: float)
 
 
 def flooding_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
-    """Return a proved delta of a flooding at an epsilon, central noise included.
+    """Return a proved delta of a flooding at an epsilon, central noise included; 1 for none.
 
-    Rounded up; 1 if nothing is proved. The flooding's own ``delta`` is ignored; its shapes must be
-    integers. ``lost`` is about how much of delta is for outcomes where floods are too small; any
-    positive value is sound.
+    Shapes must be integers. ``lost`` is about how much of delta is for outcomes where floods are
+    too small; any positive value is sound.
     """
     p, s = flooding.steps, float(flooding.central) * (1 + 1e-12)
     if epsilon <= s * p or lost >= 1:
@@ -434,10 +409,8 @@ def _orders(epsilon: float, delta: float, many: int = 6) -> NDArray[np.float64]:
 def _sums(
     parts: Decomposition, bound: NDArray[np.int64], tables: list[ShiftMoments], orders: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the log moments A(x) and B(y), (orders, p + 1), and what they leave out, (2, p + 1).
-
-    For x, positive atoms are shifted up and negative ones down; for y the other way.
-    """
+    """Return log moments of x and of y, (orders, p + 1), and what they leave out, (2, p + 1)."""
+    # for x, positive atoms are shifted up and negative ones down; for y the other way
     p = parts.pairs.size - 1
     here, there = np.zeros((2, orders, p + 1))
     gone = np.zeros((2, p + 1))
@@ -469,10 +442,8 @@ def _worst(
     pair: ShiftMoments,
     pairs: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Return the largest log moment over all pairs (x, y) and all sums t, for each order.
-
-    Values are grouped into at most `_CELLS` runs, each with its largest moments.
-    """
+    """Return the largest log moment over all pairs (x, y) and all sums t, for each order."""
+    # values are grouped into runs, each with its largest moments
     starts = np.unique(np.linspace(0, p + 1, min(p + 1, _CELLS) + 1).astype(np.int64)[:-1])
     ends = np.append(starts[1:], p + 1) - 1
     low, high = np.minimum.reduceat(pairs, starts), np.maximum.reduceat(pairs, starts)
@@ -504,9 +475,6 @@ def _worst(
     return worst
 
 
-# The choice
-
-
 def _classes(steps: int) -> dict[int, tuple[int, ...]]:
     """Return the required atoms by largest shift, rounded up to 1, 2, 3, 4, 6, 8, 12."""
     largest = decomposition(steps).largest()
@@ -520,10 +488,7 @@ def _classes(steps: int) -> dict[int, tuple[int, ...]]:
 
 
 def _scaled(steps: int, central: Fraction, shape: int, scale: float) -> Flooding:
-    """Return the flooding of a shape and a scale: rates proportional to cost^(1/3) / shift.
-
-    Among floodings whose losses have about the same variance, it has the smallest mean.
-    """
+    """Return the flooding of a shape with rates proportional to cost^(1/3) / shift."""
     floods = [Flood((1,), Fraction(shape), rate_down(scale * (2 * steps) ** (1 / 3) / steps))]
     for d, atoms in _classes(steps).items():
         rate = rate_down(scale * (3 * d * len(atoms)) ** (1 / 3) / d)

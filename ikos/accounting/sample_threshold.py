@@ -93,11 +93,7 @@ def suppression(s: NDArray[np.float64], n: int, sampling: float, threshold: int)
 
 
 def sample_threshold_mse(n: int, p: float, tau: int) -> float:
-    """Bound the mean squared error of count/p, or of 0 if the count was suppressed.
-
-    Over all n values in [0, 1], each rounded at random to a bit: the error of their sum s, in units
-    of one. Suppression costs s^2.
-    """
+    """Bound the mean squared error of count/p, or of 0 if suppressed, for n values in [0, 1]."""
     start = min(tau / p, float(n))
     ends = np.unique(np.concatenate(([0.0], np.geomspace(start, n, _CELLS), [float(n)])))
     low, high = ends[:-1], ends[1:]

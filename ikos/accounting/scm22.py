@@ -134,10 +134,7 @@ def numerical_delta(epsilon: float, blanket: ResponseBlanket, times: int, expect
 def _proved_repeated(
     epsilon: float, n: int, k: int, gamma: Fraction, times: int, expected: float
 ) -> _Delta:
-    """Return the divergence of copies of one answer, each shuffled among n users; and its proof.
-
-    ``expected`` is the approximate delta; it only decides how finely losses are counted.
-    """
+    """Return the divergence of copies of one answer, each shuffled among n users; and its proof."""
 
     def single(eps: float) -> tuple[float, str]:
         return response_delta(eps, n, k, gamma), response_accountant(eps, n, k, gamma)

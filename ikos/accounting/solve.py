@@ -52,10 +52,7 @@ def bisect_integers(holds: Callable[[int], bool], good: int, bad: int) -> int:
 
 
 def last_safe(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Return a point, near a root of an increasing function, at which it is not positive.
-
-    The root is first looked for in [low, high], and may lie outside.
-    """
+    """Return a point, near a root of an increasing function, at which it is not positive."""
     step = high - low
     while (f_low := excess(low)) > 0:
         low, high, step = low - step, low, 2 * step

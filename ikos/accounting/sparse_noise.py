@@ -70,11 +70,7 @@ def divergence(users: int, chance: Fraction, rate: Fraction, precision: int) -> 
 
 
 def least_chance(users: int, delta: Fraction | float, rate: Fraction, precision: int) -> Fraction:
-    """Return a probability of adding noise at which `divergence` is at most delta > 0.
-
-    Nearly the smallest: within 1/256 of one at which it is above delta, and never above
-    `published_chance`.
-    """
+    """Return nearly the least probability at which `divergence` is at most delta > 0."""
     low, high = 0, int(published_chance(users, delta) * GRID)
     while 256 * (high - low) > high:
         middle = (low + high) // 2

@@ -33,9 +33,6 @@ _ROOTS_UP = Fraction((1 << 52) + 1, 1 << 52)
 Real = int | float | Fraction
 
 
-# Sensitivity
-
-
 @dataclass(frozen=True)
 class Sensitivity:
     """How far replacing one user's vector moves a sum at most, in three norms.
@@ -116,20 +113,13 @@ class Shift:
         return cls(d, min(whole), square, highest)
 
     def repeated(self, times: int) -> Shift:
-        """Return the bounds of several sums side by side, each with its own noise.
-
-        The results of the three methods also hold for sums one after the other whose users adapt to
-        earlier results: they add up over coordinates, for any k in the next one.
-        """
+        """Return the bounds of several sums, each with its own noise, even if users adapt."""
         return Shift(self.dimension * times, self.l1 * times, self.l2_squared * times, self.linf)
 
     @property
     def support(self) -> int:
         """Largest number of coordinates that can differ."""
         return min(self.dimension, self.l1, self.l2_squared)
-
-
-# From Renyi divergences to delta
 
 
 def _best_order(divergence: Callable[[float], float], epsilon: float) -> Fraction:
@@ -163,9 +153,7 @@ def _converted(a: Fraction, divergence_up: mpfr, epsilon: Fraction) -> float:
         return min(1.0, float_up(gmpy2.exp(divergence_up + shrink - spent)))
 
 
-# Few bits, so that sampling from a rate or a variance takes integers of machine words
-
-_BITS = 24
+_BITS = 24  # few, so that sampling from a rate or a variance takes integers of machine words
 
 
 def _unit_of(value: Fraction) -> Fraction:
@@ -192,8 +180,6 @@ def _extreme(proved: Callable[[Fraction], bool], good: Fraction, *, smallest: bo
         good, bad = (middle, bad) if proved(middle) else (good, middle)
     return good
 
-
-# Discrete Laplace noise
 
 METHODS = ("pure", "composition", "renyi")  # the three bounds for discrete Laplace noise
 
@@ -251,10 +237,9 @@ def laplace_delta(epsilon: Fraction, rate: Fraction, shift: Shift, method: str) 
 
 @dataclass(frozen=True)
 class NoiseRate:
-    """A rate of discrete Laplace noise, and what is proved for it.
+    """A rate of discrete Laplace noise, per integer step, and what is proved for it.
 
-    ``rate`` is the inverse scale per integer step, ``method`` the bound that proves it, and
-    ``delta`` the proved delta, rounded up (0.0 for "pure").
+    ``method`` is the bound that proves it, and ``delta`` is rounded up (0.0 for "pure").
     """
 
     rate: Fraction
@@ -266,9 +251,7 @@ class NoiseRate:
 def best_rate(epsilon: Fraction, delta: Fraction, shift: Shift) -> NoiseRate:
     """Return the largest rate that a method proves (epsilon, delta)-private for a shift.
 
-    At least epsilon / l1, exactly; larger ones are rounded down to 24 bits. By "renyi", for epsilon
-    = 1, delta = 1e-8 and 64 to 1024 coordinates, no bound can allow a rate more than 6.4 % larger,
-    by the exact delta of equal coordinates.
+    At least epsilon / l1, exactly; larger ones are rounded down to 24 bits.
     """
     best = NoiseRate(epsilon / shift.l1, "pure", 0.0)
     # the quick method first: its result is the floor of the other
@@ -284,14 +267,8 @@ def best_rate(epsilon: Fraction, delta: Fraction, shift: Shift) -> NoiseRate:
     return best
 
 
-# Discrete Gaussian noise
-
-
 def gaussian_delta(epsilon: Fraction, variance: Fraction, l2_squared: Fraction) -> float:
-    """Return the delta of discrete Gaussian noise in every coordinate, rounded up.
-
-    ``variance`` is the noise's parameter, in squared steps; the dimension does not matter.
-    """
+    """Return the delta of discrete Gaussian noise of any dimension, rounded up."""
     rho = l2_squared / (2 * variance)
     size = float(rho) if rho < 1 << 900 else math.inf
     if size > 1e9:
@@ -302,10 +279,7 @@ def gaussian_delta(epsilon: Fraction, variance: Fraction, l2_squared: Fraction) 
 
 @lru_cache(maxsize=256)
 def least_variance(epsilon: Fraction, delta: Fraction, l2_squared: Fraction) -> Fraction:
-    """Return the smallest parameter of discrete Gaussian noise that is proved private.
-
-    In squared steps, rounded up to 24 bits; an integer from 2^24 on. Epsilon and delta are above 0.
-    """
+    """Return the smallest private variance parameter, in squared steps, rounded up to 24 bits."""
 
     def enough(variance: Fraction) -> bool:
         return Fraction(gaussian_delta(epsilon, variance, l2_squared)) <= delta

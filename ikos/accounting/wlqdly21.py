@@ -37,9 +37,6 @@ _REFINEMENTS = 3
 _LEAST = Fraction(1, 1 << 60)
 
 
-# How often messages must be random
-
-
 def set_response_gamma(
     epsilon: Fraction,
     delta: Fraction,
@@ -64,10 +61,7 @@ def set_response_gamma(
 def set_response_theorem(
     epsilon: Fraction, delta: Fraction, n: int, k: int | Fraction, gamma: Fraction
 ) -> str:
-    """Return what proves a gamma of `set_response_gamma` with these arguments, for a delta above 0.
-
-    The proof of a smaller gamma also covers the larger one that ``most_local`` requires.
-    """
+    """Return what proves a gamma of `set_response_gamma`, also one raised for ``most_local``."""
     enough = min(gamma, response_gamma(epsilon, delta, n, k))
     return THEOREMS[response_accountant(epsilon, n, k, enough)]
 
@@ -87,9 +81,6 @@ def raised(
     if most_local is not None:
         local = min(local, most_local)
     return min(Fraction(1, 2), grid_up(1 / (exp_down(local) + 1)))
-
-
-# Number of hash values of the Collision mechanism
 
 
 @dataclass(frozen=True)
@@ -147,11 +138,8 @@ def collision_parameters(
 
 
 def _searched_values(d: int, s: int, first: int, gamma: Callable[[int], Fraction]) -> int:
-    """Return the number of values with the smallest error of those that are tried.
-
-    ln(gamma / (1 - gamma)) is smooth in ln t: a curve through a few points indicates the smallest
-    error, and gamma is computed there.
-    """
+    """Return the number of values with the smallest error of those that are tried."""
+    # ln(gamma / (1 - gamma)) is smooth in ln t: a curve through a few points indicates the smallest
     if first == MAX_VALUES:
         return first
     every = np.arange(first, MAX_VALUES + 1, dtype=np.float64)
@@ -179,9 +167,6 @@ def _mean_squares(
     zero = 2 * q * (1 - q) / square
     worst = np.maximum(d * zero, s * nonzero + (d - s) * zero)
     return np.where(useful, worst, np.inf)
-
-
-# The error of one user's part of the estimates
 
 
 @dataclass(frozen=True)
@@ -225,11 +210,8 @@ def collision_variances(t: int, s: int, gamma: Fraction) -> SupportVariances:
 
 
 def privkv_variances(d: int, s: int, gamma: Fraction) -> SupportVariances:
-    """Return the variances of PrivKV.
-
-    Coordinate J is uniform, and [J = j] ([answer = b] - gamma / 3) d / (1 - gamma) estimates an
-    event. An answer about x_j = 0 is not 0 with probability 2 gamma / 3.
-    """
+    """Return the variances of PrivKV: [J = j] ([answer = b] - gamma / 3) d / (1 - gamma)."""
+    # J is a uniform coordinate; an answer about x_j = 0 is not 0 with probability 2 gamma / 3
     share, g = float(1 - gamma), float(gamma)
     right, wrong, scale = share + g / 3, g / 3, d / share**2
 
@@ -247,10 +229,7 @@ def privkv_variances(d: int, s: int, gamma: Fraction) -> SupportVariances:
 
 
 def pckv_grr_variances(d: int, s: int, gamma: Fraction) -> SupportVariances:
-    """Return the variances of PCKV with randomized response on the 2d events.
-
-    ([answer = event] - gamma / (2d)) s / (1 - gamma) estimates an event.
-    """
+    """Return the variances of PCKV-GRR: ([answer = event] - gamma / (2d)) s / (1 - gamma)."""
     share, g = float(1 - gamma), float(gamma)
     scale = (s / share) ** 2
     right, wrong = share / s + g / (2 * d), g / (2 * d)
@@ -265,11 +244,8 @@ def pckv_grr_variances(d: int, s: int, gamma: Fraction) -> SupportVariances:
 
 
 def pckv_ue_variances(s: int, q: Fraction) -> SupportVariances:
-    """Return the variances of PCKV with unary encoding, where unset bits are raised with q.
-
-    (bit - q) s / (1/2 - q) estimates an event. An event that the user has is drawn with probability
-    1/s, and its bit is then sent with probability 1/2.
-    """
+    """Return the variances of PCKV-UE: (bit - q) s / (1/2 - q), with unset bits raised with q."""
+    # an event that the user has is drawn with probability 1/s, and then sent with probability 1/2
     low = float(q)
     scale = (s / float(Fraction(1, 2) - q)) ** 2
     sent = 0.5 / s + (1 - 1 / s) * low
