@@ -9,12 +9,7 @@ from __future__ import annotations
 
 from ikos.accounting.binary_response import binary_response_delta, binary_response_gamma
 from ikos.accounting.clones_fmt21 import clones_delta, clones_local_epsilon
-from ikos.accounting.composition import (
-    advanced_composition,
-    composed_divergence,
-    optimal_delta,
-    optimal_local_epsilon,
-)
+from ikos.accounting.composition import advanced_composition, optimal_delta, optimal_local_epsilon
 from ikos.accounting.digits_bbgn20 import DigitParameters, optimized_digits, paper_digits
 from ikos.accounting.shuffled_response import (
     ACCOUNTANTS,
@@ -32,7 +27,6 @@ __all__ = [
     "binary_response_gamma",
     "clones_delta",
     "clones_local_epsilon",
-    "composed_divergence",
     "optimal_delta",
     "optimal_local_epsilon",
     "optimized_digits",

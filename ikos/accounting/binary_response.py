@@ -185,10 +185,9 @@ def _largest(group: _ResponseDivergences, others: int, enough: float | None = No
     heap = [cell(t, min(width, others + 1 - t) - 1) for t in range(0, others + 1, width)]
     heapq.heapify(heap)
     for _ in range(budget):
-        bound, t, more = -heap[0][0], heap[0][1], heap[0][2]
-        if more == 0 or bound <= least * (1 + _CLOSE):
-            break
-        if enough is not None and (bound <= enough or least > enough):
+        bound, t, more = -heap[0][0], *heap[0][1:]
+        decided = enough is not None and (bound <= enough or least > enough)
+        if decided or more == 0 or bound <= least * (1 + _CLOSE):
             break
         half = more // 2
         heapq.heapreplace(heap, cell(t, half))
@@ -200,18 +199,13 @@ def _largest(group: _ResponseDivergences, others: int, enough: float | None = No
     return -heap[0][0]
 
 
-def _checked(n: object, bits: object) -> tuple[int, int]:
-    users = integer("n", n, low=1)
-    each = integer("bits", bits, low=1)
-    if users * each > MAX_BITS:
-        raise ValueError(f"n * bits must be at most 2^39, got {quote(users * each)}")
-    return users, each
-
-
 def binary_response_delta(
     epsilon: float | Fraction, n: int, gamma: float | Fraction, *, bits: int = 1
 ) -> float:
-    """Return the delta of shuffled binary randomized response.
+    """Return the delta of shuffled binary randomized response, rounded up.
+
+    Too large by less than 3 % (measured) if the noise has a standard deviation below 300, by less
+    than a half below 10^4, and by a factor of 2 or 3 beyond.
 
     Parameters
     ----------
@@ -224,12 +218,6 @@ def binary_response_delta(
     bits : int
         Bits of each user, who may change all of them; they go through one shuffler.
 
-    Returns
-    -------
-    float
-        Upper bound, rounded up: too large by less than 3 % (measured) if the noise has a standard
-        deviation below 300, by less than a half below 10^4, and by a factor of 2 or 3 beyond.
-
     Examples
     --------
     >>> round(binary_response_delta(1, 1, 0.25), 9)  # 7/8 - e/8
@@ -238,7 +226,8 @@ def binary_response_delta(
     True
     """
     eps = number("epsilon", epsilon, low=0, high=MAX_EPSILON)
-    users, each = _checked(n, bits)
+    each = integer("bits", bits, low=1)
+    users = integer("n", n, low=1, high=MAX_BITS // each)
     # on the grid, as answers are drawn; otherwise rounded down to it, which is less noise
     chance = grid_down(number("gamma", gamma, low=2.0**-53, high=1))
     return _largest(_ResponseDivergences(eps, each, chance), (users - 1) * each)
@@ -249,19 +238,16 @@ def binary_response_gamma(
 ) -> Fraction:
     """Return the smallest gamma found at which shuffled binary randomized response is private.
 
+    A multiple of 2^-53 at which `binary_response_delta` is at most delta. The smallest possible is
+    about 0.1 % below, and about 1, 2 or 4 % below if the noise's standard deviation is above 300,
+    3000 or 10000.
+
     Parameters
     ----------
     epsilon, delta : float
         Epsilon from 1e-9 to 100, delta in [0, 1).
     n, bits
         As for `binary_response_delta`.
-
-    Returns
-    -------
-    Fraction
-        A multiple of 2^-53, at most what makes a user's bits private by themselves, at which
-        `binary_response_delta` is at most delta. The smallest possible is about 0.1 % below, and
-        about 1, 2 or 4 % below if the noise's standard deviation is above 300, 3000 or 10000.
 
     Examples
     --------
@@ -270,7 +256,8 @@ def binary_response_gamma(
     """
     eps = number("epsilon", epsilon, low=1e-9, high=MAX_EPSILON)
     target = number("delta", delta, low=0, below=1)
-    users, each = _checked(n, bits)
+    each = integer("bits", bits, low=1)
+    users = integer("n", n, low=1, high=MAX_BITS // each)
     return _smallest_gamma(eps, target, users, each)
 
 

@@ -48,8 +48,7 @@ def advanced_composition(budgets: Iterable[Budget], slack: float | Fraction) -> 
     Returns
     -------
     (float, float)
-        epsilon = sum eps_j tanh(eps_j / 2) + sqrt(2 ln(1/slack) sum eps_j^2), or the sum of the
-        eps_j if it is smaller, and delta = slack + sum delta_j (KOV15, Theorem 3.5).
+        By KOV15, Theorem 3.5, or the sum of the epsilons if it is smaller, and slack + sum delta_j.
 
     Examples
     --------
@@ -158,28 +157,10 @@ def composed_divergence(
 ) -> float:
     """Return an upper bound on the divergence of several shuffled messages of one user.
 
-    Parameters
-    ----------
-    epsilon : float
-        Of order e^epsilon, positive.
-    blankets : sequence of ResponseBlanket
-        One per message; each is shuffled apart from the others.
-    delta : float
-        Approximate result: losses that could add a hundred-thousandth of it count as infinite.
-    cells : int
-        Steps of the lattice between 0 and epsilon; more are tighter and take longer.
-    most_terms : int
-        Of one point of a loss; `TooManyTermsError` above it.
-
-    Examples
-    --------
-    >>> one = ResponseBlanket(10**4, 7, Fraction(0.0399))
-    >>> 1 <= composed_divergence(1.0, [one], delta=1e-8) / one.divergence(1.0) < 1.01
-    True
+    Losses that could add a hundred-thousandth of ``delta``, the approximate result, count as
+    infinite; the lattice has ``cells`` steps up to epsilon.
     """
-    if not blankets:
-        raise ValueError("blankets must hold at least one message's, got none")
-    step = float(number("epsilon", epsilon, above=0)) / integer("cells", cells, low=1)
+    step = epsilon / cells
     negligible = _NEGLIGIBLE * delta / len(blankets)
     losses = [blanket_losses(blanket, step, negligible, most_terms) for blanket in blankets]
     total = sum(losses[1:], losses[0])
@@ -215,7 +196,7 @@ def optimal_delta(
     Returns
     -------
     float
-        For a local epsilon larger by a part of 1e-15, rounded up by a relative 1e-9 and 1e-290; 0.0
+        Rounded up by a relative 1e-9 and 1e-290, for a local epsilon larger by a part of 1e-15; 0.0
         only if it is 0. No smaller one holds for all such mechanisms (KOV15, Theorem 3.3).
 
     Examples
@@ -270,18 +251,15 @@ def optimal_local_epsilon(
 ) -> float:
     """Return the largest epsilon allowed for each of many mechanisms, rounded down.
 
+    `optimal_delta` of it is at most delta, and exceeds delta for a number larger by a part of 1e-7.
+    At least ``epsilon / copies``, with which nothing is lost.
+
     Parameters
     ----------
     epsilon, delta : float
         Of the whole, epsilon positive and at most 60, delta in (0, 1).
     copies, local_delta
         As for `optimal_delta`. ValueError unless ``copies * local_delta`` is well below delta.
-
-    Returns
-    -------
-    float
-        `optimal_delta` of it is at most delta, and exceeds delta for a number larger by a part of
-        1e-7. At least ``epsilon / copies``, with which nothing is lost.
 
     Examples
     --------

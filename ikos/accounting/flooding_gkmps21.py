@@ -47,7 +47,7 @@ Floats = NDArray[np.float64]
 
 
 def _terms(r: int, a: float, k: Floats, many: int) -> tuple[Floats, float, Floats]:
-    """Return trials, their odds, and ln P[j successes] for j = 1, ..., many: r of them are K < k."""
+    """Return trials, their odds, and ln P[j successes], j = 1, ..., many; K < k is r of them."""
     trials, odds = np.maximum(k, 1.0) + (r - 1), math.expm1(a)
     j = np.arange(1, many + 1, dtype=np.float64)
     with np.errstate(divide="ignore"):

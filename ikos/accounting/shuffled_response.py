@@ -120,6 +120,10 @@ def response_delta(
 ) -> float:
     """Return a delta for which shuffled randomized response is (epsilon, delta)-private.
 
+    An upper bound, rounded up (BBGN19, Lemma 5.3 and Theorem 3.1). "exact" is Bennett's bound below
+    1e-100 and if it would take more than 2^17 terms (many users and a very small epsilon);
+    `response_accountant` says which.
+
     Parameters
     ----------
     epsilon : float
@@ -133,13 +137,6 @@ def response_delta(
         Probability with which a user sends a uniform value in place of the truth.
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
         Each gives at least the delta of the one before it.
-
-    Returns
-    -------
-    float
-        An upper bound, rounded up (BBGN19, Lemma 5.3 and Theorem 3.1). "exact" is Bennett's bound
-        below 1e-100 and if it would take more than 2^17 terms (many users and a very small
-        epsilon); `response_accountant` says which.
 
     Examples
     --------
@@ -192,18 +189,15 @@ def response_gamma(
 ) -> Fraction:
     """Return a probability of uniform answers that makes the shuffled answers private.
 
+    A multiple of 2^-53, within a millionth of the smallest that the search finds; 1 means that only
+    noise is private.
+
     Parameters
     ----------
     epsilon, n, k, accountant
         As for `response_delta`.
     delta : float
         In (0, 1).
-
-    Returns
-    -------
-    Fraction
-        A multiple of 2^-53, within a millionth of the smallest that the search finds; 1 means that
-        only noise is private.
 
     Examples
     --------
@@ -264,18 +258,15 @@ def response_epsilon(
 ) -> float:
     """Return an epsilon for which shuffled randomized response is (epsilon, delta)-private.
 
+    Within a millionth of the smallest in [1e-6, 100] (1 for the closed form) for which
+    `response_delta` is at most delta; ValueError if there is none.
+
     Parameters
     ----------
     delta : float
         In (0, 1).
     n, k, gamma, accountant
         As for `response_delta`.
-
-    Returns
-    -------
-    float
-        Within a millionth of the smallest epsilon for which `response_delta` is at most delta, in
-        [1e-6, 100] (1 for the closed form); ValueError if there is none.
 
     Examples
     --------

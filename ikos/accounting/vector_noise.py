@@ -63,24 +63,31 @@ class Sensitivity:
     def steps(
         self, dimension: int, *, scale: Real = 1, rounding_error: Real = 0, most: int | None = None
     ) -> Shift:
-        """Return the bounds for integer vectors; ValueError if they are below one step.
+        """Return the tightest bounds for integer vectors; ValueError if they are below one step.
 
         ``scale`` is the steps of the encoding per unit of the norms. Both encodings differ from
         what is encoded by less than half of ``rounding_error`` steps in each coordinate: 2 for
         randomized rounding. No coordinate of a difference exceeds ``most``.
         """
         d, steps, error = dimension, Fraction(scale), Fraction(rounding_error)
-        l1 = None if self.l1 is None else Fraction(self.l1) * steps + d * error
-        linf = None if self.linf is None else Fraction(self.linf) * steps + error
-        squared = None
+        tallest = [] if most is None else [most]
+        whole, squares = [], []
+        if self.l1 is not None:
+            whole.append(math.floor(Fraction(self.l1) * steps + d * error))
         if self.l2 is not None:
-            l2 = Fraction(self.l2) * _ROOTS_UP * steps
             with rounding(UP):
                 moved = gmpy2.sqrt(exact(d * error**2, UP))
-            squared = (l2 + Fraction(*map(int, moved.as_integer_ratio()))) ** 2
-        if most is not None:
-            linf = Fraction(most) if linf is None else min(linf, Fraction(most))
-        return Shift.within(d, l1, squared, linf)
+            l2 = Fraction(self.l2) * _ROOTS_UP * steps
+            squares.append(math.floor((l2 + Fraction(*map(int, moved.as_integer_ratio()))) ** 2))
+        if self.linf is not None:
+            tallest.append(math.floor(Fraction(self.linf) * steps + error))
+        highest = min([*tallest, *whole, *map(math.isqrt, squares)])
+        if highest < 1:
+            raise ValueError("sensitivity must be at least one step of the encoding, got less")
+        whole.append(d * highest)
+        square = min([*squares, d * highest**2, min(whole) * highest])
+        whole += [math.isqrt(d * square), square]  # Cauchy-Schwarz; |k| <= k^2 for integers
+        return Shift(d, min(whole), square, highest)
 
 
 @dataclass(frozen=True)
@@ -91,26 +98,6 @@ class Shift:
     l1: int
     l2_squared: int
     linf: int
-
-    @classmethod
-    def within(
-        cls, dimension: int, l1: Fraction | None, l2_squared: Fraction | None, linf: Fraction | None
-    ) -> Shift:
-        """Return the tightest integer bounds that follow from some of the three."""
-        d = dimension
-        tallest = [math.floor(bound) for bound in (linf, l1) if bound is not None]
-        if l2_squared is not None:
-            tallest.append(math.isqrt(math.floor(l2_squared)))
-        highest = min(tallest)
-        if highest < 1:
-            raise ValueError("sensitivity must be at least one step of the encoding, got less")
-        whole = [d * highest] if l1 is None else [math.floor(l1), d * highest]
-        squares = [d * highest**2, min(whole) * highest]
-        if l2_squared is not None:
-            squares.append(math.floor(l2_squared))
-        square = min(squares)
-        whole += [math.isqrt(d * square), square]  # Cauchy-Schwarz; |k| <= k^2 for integers
-        return cls(d, min(whole), square, highest)
 
     def repeated(self, times: int) -> Shift:
         """Return the bounds of several sums, each with its own noise, even if users adapt."""

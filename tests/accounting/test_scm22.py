@@ -15,13 +15,12 @@ from scipy.stats import binom
 from analysis.scm22_repaired import dimension_free_gamma, published_error, repaired_gamma
 from ikos.accounting import (
     advanced_composition,
-    composed_divergence,
     response_delta,
     response_gamma,
     scm22,
 )
 from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError
-from ikos.accounting.composition import LossLattice, advanced_share
+from ikos.accounting.composition import LossLattice, advanced_share, composed_divergence
 from ikos.accounting.scm22 import (
     SampledAnswers,
     coordinate_error,
