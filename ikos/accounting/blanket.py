@@ -35,12 +35,8 @@ from ikos.counts.rounding import DOWN, rational, rounding
 from ikos.randomized_response import grid_up
 
 MAX_USERS = 10**9  # most users
-SLACK = 1e-7
-"""Relative enlargement of a divergence: far more than the errors of the doubles, about 1e-10."""
-
-LEAST_GAMMA = 2.0**-53
-"""Smallest probability of a uniform answer, given by the grid on which answers are drawn."""
-
+SLACK = 1e-7  # relative enlargement of a divergence: far more than the errors of the doubles
+LEAST_GAMMA = 2.0**-53  # given by the grid on which answers are drawn
 _FIRST_TAIL = 1e-22
 MAX_TERMS = 1 << 17  # most terms of one divergence, by default
 
@@ -212,12 +208,10 @@ class ResponseBlanket:
 
 _HALF = Fraction(1, 2)
 _LOWERED = 1 - Fraction(1, 10**13)
+# Up to _FEW values of B, or above an epsilon of _LARGE, sums over B are taken term by term: centred
+# at S / 2 they would cancel, as the few values of B that count are far from there.
 _FEW = 64
 _LARGE = 4.0
-"""Up to ``_FEW`` values of B, or above this epsilon, sums over B are taken term by term.
-
-Centred at S / 2 they would cancel, as the few values of B that count are far from there.
-"""
 
 Partial = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 

@@ -2,8 +2,7 @@
 
 Another user's message is, with probability e^-e0, a clone of the one to be hidden. The multiset of
 all messages is then a function of the numbers of clones of either kind, whose divergence is
-computed exactly (:ref:`proof-clones`). For randomized response on few values the blanket's own
-divergence is smaller, since it knows the randomizer; clones cover any other randomizer.
+computed exactly (:ref:`proof-clones`). The blanket's is smaller where it knows the randomizer.
 
 Feldman, McMillan, Talwar, *Hiding Among the Clones: A Simple and Nearly Optimal Analysis of Privacy
 Amplification by Shuffling*, FOCS 2021 (FMT21), Theorem 3.1 and its numerical bound.
@@ -92,7 +91,7 @@ def clones_local_epsilon(epsilon: float | Fraction, delta: float | Fraction, n: 
     epsilon, delta : float
         The joint guarantee, epsilon positive, delta in (0, 1).
     n : int
-        Number of users.
+        As for `clones_delta`.
 
     Examples
     --------

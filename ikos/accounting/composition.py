@@ -133,17 +133,15 @@ def blanket_losses(
     shrink = -math.expm1(-step)
     right = np.clip((p - q * np.exp(left)) / shrink, 0.0, np.maximum(p, 0.0))
     masses = np.zeros(2 * cells + 1)
-    middle = cells
-    masses[middle : middle + cells] += p - right
-    masses[middle + 1 : middle + cells + 1] += right
+    masses[cells:-1] += p - right
+    masses[cells + 1 :] += right
     # Losses below 0 mirror those above with x and x' exchanged: a cell [a, b] of masses p, q is a
     # cell [-b, -a] of masses q, p.
     mirrored = np.clip((q - p * np.exp(-left - step)) / shrink, 0.0, np.maximum(q, 0.0))
-    masses[middle - cells + 1 : middle + 1][::-1] += mirrored
-    masses[middle - cells : middle][::-1] += q - mirrored
+    masses[1 : cells + 1][::-1] += mirrored
+    masses[:cells][::-1] += q - mirrored
     # what is left has loss 0 exactly, or lies beyond the lattice
-    rest = max(0.0, 1.0 - float(masses.sum()) - float(upper[-1]))
-    masses[middle] += rest
+    masses[cells] += max(0.0, 1.0 - float(masses.sum()) - float(upper[-1]))
     return LossLattice(step, -cells, np.maximum(masses, 0.0), float(upper[-1]))
 
 
@@ -169,9 +167,8 @@ def composed_divergence(
 
 # Many copies of one mechanism
 
-MAX_COPIES = 1 << 22  # most copies
+MAX_COPIES = 1 << 22
 MAX_LOCAL = 60.0  # largest epsilon of a copy, and of the whole when a copy's is searched for
-
 _COPIES_SLACK = 1e-9  # relative error of a sum of binomial probabilities, generously
 _LEAST = 1e-290  # exceeds what is lost if probabilities fall below the range of doubles
 

@@ -33,19 +33,15 @@ from ikos.accounting.shuffled_response import (
 from ikos.accounting.solve import gaussian_gamma, gaussian_mu, last_safe
 from ikos.randomized_response import grid_up, response_variance
 
-COMPOSITIONS = ("numerical", "advanced", "basic")
-"""Compositions of the messages' guarantees, from the tightest to the simplest."""
-
+COMPOSITIONS = ("numerical", "advanced", "basic")  # from the tightest to the simplest
 MIN_DELTA = math.nextafter(1e-100, 0)
 MAX_MESSAGES = 8
-MAX_VALUES = 1 << 20
-"""Most values that all digits together can represent in a search: rounding is then negligible."""
+MAX_VALUES = 1 << 20  # of all digits together in a search: rounding is then negligible
 _SEARCH_CELLS = 25
 _FINAL_CELLS = 120
 _WIDE = 2000  # from here on the search's lattice must suffice for the result
 _MAX_TERMS = 1 << 16
-_TOO_WIDE = 8000
-"""Most terms of one point of a loss: more of them would make a search too slow."""
+_TOO_WIDE = 8000  # most terms of one point of a loss: more would make a search too slow
 
 
 @dataclass(frozen=True)
@@ -164,7 +160,7 @@ def _split_gammas(
 
 
 _Sketch = tuple[float, tuple[int, ...], tuple[float, ...]]
-"""An approximate error, domains, and the budget's split among the digits."""
+# an approximate error, domains, and the budget's split among the digits
 
 
 def _sketch(domains: tuple[int, ...], n: int, mu: float, power: float) -> _Sketch:

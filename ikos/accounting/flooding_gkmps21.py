@@ -314,10 +314,10 @@ def paper_flooding(steps: int, central: Fraction, epsilon: float, delta: float) 
         raise ValueError(f"steps must have weights that hold every message, got {steps}")
     eps, share = epsilon / 2, delta / 2
     atoms_in_all = 2 * steps - 1
-    shape = _shape_up(3 * (1 + math.log(1 / share)))
+    shape = Fraction(math.ceil(3072 * (1 + math.log(1 / share))), 1024)
     first = Flood((1,), shape, rate_down(0.2 * eps / steps))
     hidden = negative_binomial_divergence(math.floor(shape), float(first.rate), steps, eps)
-    shape = _shape_up(3 * (1 + math.log(atoms_in_all / share)))
+    shape = Fraction(math.ceil(3072 * (1 + math.log(atoms_in_all / share))), 1024)
     largest = decomposition(steps).largest()
     largest = np.maximum(largest[steps:], largest[steps::-1])
     largest[1] = np.abs(decomposition(steps).pairs).max()
@@ -339,10 +339,6 @@ def paper_flooding(steps: int, central: Fraction, epsilon: float, delta: float) 
             f"{quote(epsilon)} and delta = {quote(delta)}; use flooding='certified'"
         )
     return Flooding(steps, central, tuple(floods), proved)
-
-
-def _shape_up(shape: float) -> Fraction:
-    return Fraction(math.ceil(shape * 1024), 1024)
 
 
 def _grid(largest: int) -> NDArray[np.int64]:

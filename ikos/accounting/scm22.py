@@ -37,32 +37,24 @@ from ikos.accounting.shuffled_response import (
 from ikos.accounting.solve import bisect_integers, gaussian_gamma, gaussian_mu, last_safe
 from ikos.randomized_response import GRID, grid_down, grid_up
 
+# the proof of a guarantee of t messages
 COMPOSITIONS = {
     "single": "with a coordinate (of each run) drawn at random the dimension does not enter",
     "numerical": "numerical composition of {t} messages' exact losses",
     "advanced": "advanced composition of {t} messages (Kairouz, Oh, Viswanath 2015)",
     "basic": "basic composition of {t} messages",
 }
-"""The proof of a guarantee of t messages."""
-
-SAMPLINGS = ("stratified", "uniform")
-"""How t of d coordinates are drawn: one of each of t runs, or t without replacement."""
-
+SAMPLINGS = ("stratified", "uniform")  # one coordinate of each of t runs, or t without replacement
 MAX_MESSAGES = 1 << 20
 MAX_VALUES = (1 << 20) + 1
-
-_SLACK = 1e-6
-"""Enlargement of composed divergences, for masses that are differences of doubles."""
-
+_SLACK = 1e-6  # enlargement of composed divergences: masses are differences of doubles
+# points of a loss per standard deviation, and the most terms of a point: fine, then coarse
 _STEPS = ((5.0, 1 << 17), (3.0, 1 << 19), (1.5, 1 << 20))
-"""Points of a loss per standard deviation, and the most terms of a point: fine, then coarse."""
-
 _TINY = 1e-12  # divergences of several messages are not computed more precisely below it
-
 _LADDER = (*range(1, 13), 14, 16, 19, 23, 28, 34, 41, 50, 64, 82, 105, 140, 200, 300, 500, 1000)
 
+# a divergence, the one of `COMPOSITIONS` that proves it, and one answer's of ``ACCOUNTANTS``
 _Delta = tuple[float, str, str]
-"""A divergence, the one of `COMPOSITIONS` that proves it, and one answer's of ``ACCOUNTANTS``."""
 
 
 def stratum_sizes(d: int, t: int) -> tuple[int, int, int]:

@@ -26,9 +26,7 @@ from ikos.accounting.composition import copies_delta
 from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 
 MAX_COORDINATES = 1 << 21
-
-_ROOTS_UP = Fraction((1 << 52) + 1, 1 << 52)
-"""A double that stands for a square root is below it by a smaller part than this."""
+_ROOTS_UP = 1 + Fraction(1, 1 << 52)  # a double that stands for a root is nearer below it
 
 Real = int | float | Fraction
 
