@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -34,7 +34,7 @@ from ikos.accounting.shuffled_response import (
     response_delta,
     response_gamma,
 )
-from ikos.accounting.solve import bisect_integers, gaussian_gamma, gaussian_mu, last_safe
+from ikos.accounting.solve import bisect_integers, gaussian_gamma, gaussian_mu
 from ikos.randomized_response import GRID, grid_down, grid_up
 
 # the proof of a guarantee of t messages
@@ -189,6 +189,31 @@ class SampledAnswers:
     accountant: str = "exact"
 
 
+def _searched(
+    bound: Callable[[Fraction], float], scale: float, n: int, k: int, small: float
+) -> Fraction:
+    """Return a sufficient gamma, within a thousandth of the smallest; 1 if there is none."""
+    # steps in the noise gamma / (1 - gamma)^2, in which ln delta is about linear
+    low, high, best = 0.0, math.inf, Fraction(1)
+    for _ in range(40):
+        gamma = Fraction(max(1, round(gaussian_gamma(k, 1 / scale, n) * GRID)), GRID)
+        if gamma >= 1 - Fraction(1, 1 << 20):
+            break
+        delta = bound(gamma)
+        if delta <= small:
+            high, best = scale, gamma
+        else:
+            low = scale
+        if 0.985 * small <= delta <= small or high <= low * (1 + 1e-3):
+            break
+        wanted = scale * math.log(small / 2) / math.log(max(min(delta, 0.99), 1e-300) / 2)
+        ends = (low * 1.002, low * 4) if low else (high / 4, high * 0.998)
+        if low and high < math.inf:
+            ends = low + (high - low) * 0.05, high - (high - low) * 0.05
+        scale = min(max(wanted * (1 + 4e-4), ends[0]), ends[1])
+    return best
+
+
 @lru_cache(maxsize=1024)
 def sampled_answers(
     epsilon: float | Fraction,
@@ -222,20 +247,12 @@ def sampled_answers(
         m = _least_users(n, d, t, tail)
     left = (small - tail) * (1 - 1e-12)
 
-    def gamma_at(log_noise: float) -> Fraction:
-        gamma = gaussian_gamma(k, math.exp(log_noise), m)
-        return grid_up(gamma) if gamma < 1 - 2.0**-20 else Fraction(1)
+    def bound(gamma: Fraction) -> float:
+        return numerical_delta(eps, ResponseBlanket(m, k, gamma), t, left)
 
-    def excess(log_noise: float) -> float:
-        # ln delta is about linear in the logarithm of the noise; gamma = 1 is always enough
-        gamma = gamma_at(log_noise)
-        found = numerical_delta(eps, ResponseBlanket(m, k, gamma), t, left)
-        return math.log(max(found, 1e-300) / left) if gamma < 1 else -1.0
-
-    first = math.log(gaussian_mu(eps, left) ** 2 / t / 1.05)
+    noise = gaussian_mu(eps, left) ** 2 / t
     try:
-        gamma = gamma_at(last_safe(excess, first - 0.05, first + 0.05))
-        return made(gamma, composition="numerical")
+        return made(_searched(bound, 1.05 / noise, m, k, left), composition="numerical")
     except TooManyTermsError:
         best = made(Fraction(1), composition="basic")
     for method, each, slack in _shares(eps, left, t):
