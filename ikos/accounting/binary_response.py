@@ -233,6 +233,7 @@ def binary_response_delta(
     return _largest(_ResponseDivergences(eps, each, chance), (users - 1) * each)
 
 
+@lru_cache(maxsize=256)
 def binary_response_gamma(
     epsilon: float | Fraction, delta: float | Fraction, n: int, *, bits: int = 1
 ) -> Fraction:
@@ -257,31 +258,25 @@ def binary_response_gamma(
     eps = number("epsilon", epsilon, low=1e-9, high=MAX_EPSILON)
     target = number("delta", delta, low=0, below=1)
     each = integer("bits", bits, low=1)
-    users = integer("n", n, low=1, high=MAX_BITS // each)
-    return _smallest_gamma(eps, target, users, each)
-
-
-@lru_cache(maxsize=256)
-def _smallest_gamma(eps: Fraction, target: Fraction, n: int, bits: int) -> Fraction:
-    local = local_gamma(eps / bits, 2)
-    others = (n - 1) * bits
+    others = (integer("n", n, low=1, high=MAX_BITS // each) - 1) * each
+    local = local_gamma(eps / each, 2)
     if target == 0:
         return local
     goal = round_down(target)
 
     def at_the_ends(kept: int, gamma: Fraction) -> bool:
-        group = _ResponseDivergences(eps, bits, gamma)
+        group = _ResponseDivergences(eps, each, gamma)
         return group.at(0, kept) <= goal and group.at(kept, 0) <= goal
 
     def everywhere(gamma: Fraction) -> bool:
-        return _largest(_ResponseDivergences(eps, bits, gamma), others, goal) <= goal
+        return _largest(_ResponseDivergences(eps, each, gamma), others, goal) <= goal
 
     # Delta falls as gamma grows: the shuffler could add that noise. The ends of t are quick, and
     # nearly the worst, so every t is tried only from there on.
     ends = _between(partial(at_the_ends, others), Fraction(1, GRID), local, 2.0**-14)[1]
     if ends == local:
         return local
-    first, _ = _ResponseDivergences(eps, bits, ends).cells(others)
+    first, _ = _ResponseDivergences(eps, each, ends).cells(others)
     if first > 8:
         # Here every t is nearly as bad, and a cell at an end is nearly as bad as any other.
         kept = others - others // first

@@ -31,10 +31,6 @@ from ikos.results import at_least
 
 MAX_STEPS = 1 << 16  # largest p
 _LOST = 0.3  # part of delta for outcomes where floods are too small
-
-
-# What NB(r, e^-a) hides: shifts in both directions
-
 _SLACK = 1e-8  # relative enlargement of probabilities and divergences, and absolute of log moments
 _ETA = 1e-12  # relative error allowed for in a loss
 _MAX_SHAPE = 1 << 12  # largest shape, with which rounding errors grow

@@ -72,9 +72,6 @@ def weights(d: int, t: int, sampling: str) -> list[tuple[Fraction, int]]:
     return [(weight, count) for weight, count in runs if count]
 
 
-# Several independent answers of each user
-
-
 def _trimmed(losses: LossLattice, negligible: float) -> LossLattice:
     """Return a loss at most as private with fewer points: no mass is lost, and tails move up."""
     masses = losses.masses
@@ -290,9 +287,6 @@ def sampled_delta(
         tail *= 1e-5
         delta = here
     return best
-
-
-# The error of one coordinate, and of the sum over all users
 
 
 @dataclass(frozen=True)

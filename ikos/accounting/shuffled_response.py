@@ -98,13 +98,12 @@ def _proved(
 def _checked(n: object, k: object, accountant: object) -> tuple[int, int | Fraction, str]:
     """Check and return users, values and accountant."""
     name = choice("accountant", accountant, ACCOUNTANTS)
-    least = 2 if name == "closed-form" else 1
-    if isinstance(k, Fraction) and name != "closed-form":
-        values = number("k", k, low=2, high=1 << 40)
-    else:
+    if name == "closed-form":
         values = Fraction(integer("k", k, low=2, high=1 << 40))
+    else:
+        values = number("k", k, low=2, high=1 << 40)
     return (
-        integer("n", n, low=least, high=MAX_USERS),
+        integer("n", n, low=2 if name == "closed-form" else 1, high=MAX_USERS),
         values.numerator if values.denominator == 1 else values,
         name,
     )
