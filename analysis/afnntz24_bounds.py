@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import choice, integer, number, quote, round_down
-from ikos.accounting.bbgn19 import closed_form_gamma
+from ikos.accounting.scm22 import closed_gamma
 from ikos.accounting.solve import bisect_integers
 
 __all__ = [
@@ -376,8 +376,8 @@ def published_gamma(
 ) -> float:
     """Return the probability of a random point that AFNNTZ24's Lemma 3.1 asks for; may exceed 1.
 
-    `ikos.accounting.bbgn19.closed_form_gamma` for (levels + 1)^d points, which needs epsilon at
-    most 1. Infinite where the number of points is far beyond doubles.
+    That of BBGN19, Theorem 3.1, for (levels + 1)^d points, which needs epsilon at most 1. Infinite
+    where the number of points is far beyond doubles.
 
     Examples
     --------
@@ -385,11 +385,13 @@ def published_gamma(
     0.012
     """
     users, dimension = _sizes(n, d)
+    integer("n", n, low=2)
+    eps = round_down(number("epsilon", epsilon, above=0, high=1))
+    small = round_down(number("delta", delta, above=0, below=1))
     base = integer("levels", levels, low=1) + 1
     if dimension * (base.bit_length() - 1) > _MOST_LOG_POINTS:
-        closed_form_gamma(epsilon, delta, users, 2)  # its checks
         return math.inf
-    return closed_form_gamma(epsilon, delta, users, base**dimension)
+    return closed_gamma(eps, small, users, base**dimension) * (1 + 1e-12)
 
 
 def published_levels(n: int, d: int, epsilon: float | Fraction, delta: float | Fraction) -> int:

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.output import Files, csv_text, main, markdown, program, steps
-from ikos.accounting.optimal_composition import optimal_local_epsilon
+from ikos.accounting.composition import optimal_local_epsilon
 from ikos.baselines import SumProtocol
 from ikos.plots.figures import Figure
 from ikos.randomness import RandomSource

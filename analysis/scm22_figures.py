@@ -33,11 +33,12 @@ from analysis.experiments import exponent
 from analysis.output import Files, csv_text, main, markdown, program, steps
 from analysis.plots.panels import Line, Panel, panels_figure
 from analysis.scm22_repaired import published_error
-from ikos.accounting.scm22 import coordinate_error, sampled_answers
-from ikos.accounting.scm22_published import (
+from ikos.accounting.scm22 import (
+    coordinate_error,
     published_gamma,
     published_precision,
     published_single_gamma,
+    sampled_answers,
 )
 from ikos.plots.figures import Figure
 from ikos.results import at_least

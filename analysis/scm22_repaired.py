@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from ikos._validation import number
-from ikos.accounting.scm22_published import budget, closed_gamma, response_shares, sizes
+from ikos._validation import integer, number
+from ikos.accounting.scm22 import budget, closed_gamma, response_shares
 
 
 def dimension_free_gamma(
@@ -22,9 +22,8 @@ def dimension_free_gamma(
     >>> round(dimension_free_gamma(0.95, 1e-6, 50_000, 3), 4)  # exact: 0.0037
     0.018
     """
-    eps, small = budget(epsilon, delta)
-    users, _, steps, _ = sizes(n, 1, k)
-    return closed_gamma(eps, small, users, steps + 1) * (1 + 1e-12)
+    users, steps = integer("n", n, low=2), integer("k", k, low=1)
+    return closed_gamma(*budget(epsilon, delta), users, steps + 1) * (1 + 1e-12)
 
 
 def repaired_gamma(
@@ -43,7 +42,8 @@ def repaired_gamma(
     0.023
     """
     eps, small = budget(epsilon, delta)
-    users, coordinates, steps, count = sizes(n, d, k, t)
+    users, coordinates = integer("n", n, low=2), integer("d", d, low=1)
+    steps, count = integer("k", k, low=1), integer("t", t, low=1, high=coordinates)
     number("epsilon", epsilon, high=1)
     least = 8 * coordinates * math.log(3 * count / small)
     if (users - 1) * count < least:
@@ -72,13 +72,12 @@ def published_error(
     below 1; it enters as (1 - gamma)^-2.
     """
     eps, small = budget(epsilon, delta)
-    users, coordinates, _, count = sizes(n, d, 1, t)
     _, share = response_shares(gamma)
-    scale = coordinates ** (8 / 3) / (share**2 * users ** (5 / 3))
-    if count > 1:
-        logs = math.log(1 / small) * math.log(2 * count / small)
+    scale = d ** (8 / 3) / (share**2 * n ** (5 / 3))
+    if t > 1:
+        logs = math.log(1 / small) * math.log(2 * t / small)
         first, inner = (2, 14) if eps <= 1 else (8, 63)
-        return float(scale * first * count * (inner * logs) ** (2 / 3) / eps ** (4 / 3))
+        return float(scale * first * t * (inner * logs) ** (2 / 3) / eps ** (4 / 3))
     log = math.log(2 / small)
     if eps <= 1:
         terms = (98 ** (1 / 3) * log ** (2 / 3) / eps ** (4 / 3), 18 / (4 * eps) ** (2 / 3))

@@ -132,7 +132,7 @@ class Encoding:
         """Return how far replacing one user moves a sum of encodings, at most."""
         p = self.precision
         if self.promise is None:
-            return Shift.within(dimension, None, None, Fraction(p))
+            return Sensitivity(linf=p).steps(dimension)
         width = Fraction(self.bounds.upper) - Fraction(self.bounds.lower)
         error = Fraction(0) if self.exact else 2 + p * _SLACK
         return self.promise.steps(

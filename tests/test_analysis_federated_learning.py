@@ -27,7 +27,7 @@ from analysis.federated_learning import (
     task,
     train,
 )
-from ikos.accounting.optimal_composition import optimal_delta
+from ikos.accounting.composition import optimal_delta
 from ikos.testing import DeterministicRandom
 
 

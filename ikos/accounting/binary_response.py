@@ -2,9 +2,13 @@
 
 The analyzer's view of n users' r shuffled bits is the number of ones: the sum of two binomial
 variables. Its hockey-stick divergence is computed and rounded up, by tilting, windows and Fourier
-transforms, for the r bits of one user and every number t of ones among the others' bits. The worst
-pair is r ones against none. Cells cover all t: they give up some of the others' noise, and are
-refined where the bound is largest. Proofs, including the rounding: :ref:`proof-binary-response`.
+transforms, for the r bits of one user and every number t of ones among the others' bits. Cells
+cover all t: they give up some of the others' noise, and are refined where the bound is largest.
+Proofs, including the rounding: :ref:`proof-binary-response`.
+
+For comparison: the published analysis of A. Cheu, A. Smith, J. Ullman, D. Zeber, M. Zhilyaev,
+*Distributed differential privacy via shuffling*, EUROCRYPT 2019 (CSUZZ19), quoted from memory and
+consistent (:ref:`proof-csuzz19`). It asks for 4 to 25 times as many random answers.
 """
 
 from __future__ import annotations
@@ -23,11 +27,11 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from ikos._validation import integer, number, quote, round_down
-from ikos.accounting import blanket
-from ikos.accounting.binomials import reach_up
-from ikos.accounting.solve import bisect
+from ikos.accounting.blanket import local_gamma, reach_up
+from ikos.accounting.composition import advanced_share
 from ikos.counts.rounding import rational
 from ikos.randomized_response import GRID, grid_down, grid_up
+from ikos.results import at_least
 
 MAX_BITS = 1 << 39  # most bits of all users together
 MAX_EPSILON = 100.0
@@ -118,10 +122,7 @@ class _ResponseDivergences:
         return 32, 8
 
     def at(self, zeros: int, ones: int) -> float:
-        """Return a bound on the divergence for the others' numbers of zeros and ones.
-
-        It is too large by a few units of rounding; at the local epsilon by more, of almost nothing.
-        """
+        """Return a bound on the divergence for the others' numbers of zeros and ones."""
         if self.pure:
             return 0.0
         p = _binomial(zeros, self._p0, self._odds0, self._mass)
@@ -184,10 +185,9 @@ def _largest(group: _ResponseDivergences, others: int, enough: float | None = No
     heap = [cell(t, min(width, others + 1 - t) - 1) for t in range(0, others + 1, width)]
     heapq.heapify(heap)
     for _ in range(budget):
-        bound, t, more = -heap[0][0], heap[0][1], heap[0][2]
-        if more == 0 or bound <= least * (1 + _CLOSE):
-            break
-        if enough is not None and (bound <= enough or least > enough):
+        bound, t, more = -heap[0][0], *heap[0][1:]
+        decided = enough is not None and (bound <= enough or least > enough)
+        if decided or more == 0 or bound <= least * (1 + _CLOSE):
             break
         half = more // 2
         heapq.heapreplace(heap, cell(t, half))
@@ -199,33 +199,13 @@ def _largest(group: _ResponseDivergences, others: int, enough: float | None = No
     return -heap[0][0]
 
 
-def _checked(n: object, bits: object) -> tuple[int, int]:
-    users = integer("n", n, low=1)
-    each = integer("bits", bits, low=1)
-    if users * each > MAX_BITS:
-        raise ValueError(f"n * bits must be at most 2^39, got {quote(users * each)}")
-    return users, each
-
-
-def _gamma(gamma: object) -> Fraction:
-    # on the grid, as answers are drawn; otherwise rounded down to it, which is less noise
-    return grid_down(number("gamma", gamma, low=2.0**-53, high=1))
-
-
-def local_gamma(epsilon: float | Fraction, *, bits: int = 1) -> Fraction:
-    """Return the gamma at which a user's bits are epsilon-private by themselves.
-
-    The smallest multiple of 2^-53 that is at least 2/(e^(epsilon/bits) + 1).
-    """
-    eps = number("epsilon", epsilon, low=0, high=MAX_EPSILON)
-    each = integer("bits", bits, low=1)
-    return blanket.local_gamma(eps / each, 2)
-
-
 def binary_response_delta(
     epsilon: float | Fraction, n: int, gamma: float | Fraction, *, bits: int = 1
 ) -> float:
-    """Return the delta of shuffled binary randomized response.
+    """Return the delta of shuffled binary randomized response, rounded up.
+
+    Too large by less than 3 % (measured) if the noise has a standard deviation below 300, by less
+    than a half below 10^4, and by a factor of 2 or 3 beyond.
 
     Parameters
     ----------
@@ -236,14 +216,7 @@ def binary_response_delta(
     gamma : float
         Probability of a random answer to each bit, from 2^-53 to 1.
     bits : int
-        Bits of each user. All go through one shuffler, and all bits of a user may change.
-
-    Returns
-    -------
-    float
-        Upper bound on the hockey-stick divergence between the views of any two neighbouring inputs:
-        too large by less than 3 % (measured) if the noise has a standard deviation below 300, by
-        less than a half below 10^4, and by a factor of two or three beyond.
+        Bits of each user, who may change all of them; they go through one shuffler.
 
     Examples
     --------
@@ -253,77 +226,29 @@ def binary_response_delta(
     True
     """
     eps = number("epsilon", epsilon, low=0, high=MAX_EPSILON)
-    users, each = _checked(n, bits)
-    return _largest(_ResponseDivergences(eps, each, _gamma(gamma)), (users - 1) * each)
+    each = integer("bits", bits, low=1)
+    users = integer("n", n, low=1, high=MAX_BITS // each)
+    # on the grid, as answers are drawn; otherwise rounded down to it, which is less noise
+    chance = grid_down(number("gamma", gamma, low=2.0**-53, high=1))
+    return _largest(_ResponseDivergences(eps, each, chance), (users - 1) * each)
 
 
-def binary_response_epsilon(
-    delta: float | Fraction, n: int, gamma: float | Fraction, *, bits: int = 1
-) -> float:
-    """Return an epsilon of shuffled binary randomized response, to a relative 1e-6.
-
-    Parameters
-    ----------
-    delta : float
-        In [0, 1).
-    n, gamma, bits
-        As for `binary_response_delta`.
-
-    Returns
-    -------
-    float
-        An epsilon at which `binary_response_delta` is at most delta, or that of the user's bits by
-        themselves, bits * ln(2/gamma - 1), rounded up, at which the true delta is 0. ValueError if
-        it would exceed 100.
-
-    Examples
-    --------
-    >>> 0.97 < binary_response_epsilon(1e-8, 10**4, 0.01) < 1
-    True
-    """
-    target = number("delta", delta, low=0, below=1)
-    users, each = _checked(n, bits)
-    probability = _gamma(gamma)
-
-    def proved(eps: float) -> bool:
-        group = _ResponseDivergences(Fraction(eps), each, probability)
-        return _largest(group, (users - 1) * each, float(target)) <= target
-
-    if probability == 1 or proved(0.0):
-        return 0.0
-    with gmpy2.context(precision=_PRECISION):
-        local = each * gmpy2.log(mpfr(rational(2 / probability - 1)))
-    high = math.nextafter(float(local) * (1 + 2.0**-50), math.inf)
-    if high > MAX_EPSILON:
-        high = MAX_EPSILON
-        if not proved(high):
-            raise ValueError(f"no epsilon up to 100 has a delta of at most {quote(delta)}")
-    low = high
-    while proved(low / 4):
-        low /= 4
-    return bisect(proved, low, low / 4)
-
-
+@lru_cache(maxsize=256)
 def binary_response_gamma(
     epsilon: float | Fraction, delta: float | Fraction, n: int, *, bits: int = 1
 ) -> Fraction:
     """Return the smallest gamma found at which shuffled binary randomized response is private.
 
+    A multiple of 2^-53 at which `binary_response_delta` is at most delta. The smallest possible is
+    about 0.1 % below, and about 1, 2 or 4 % below if the noise's standard deviation is above 300,
+    3000 or 10000.
+
     Parameters
     ----------
-    epsilon : float
-        From 1e-9 to 100.
-    delta : float
-        In [0, 1).
+    epsilon, delta : float
+        Epsilon from 1e-9 to 100, delta in [0, 1).
     n, bits
         As for `binary_response_delta`.
-
-    Returns
-    -------
-    Fraction
-        A multiple of 2^-53, at most ``local_gamma``, at which `binary_response_delta` was found to
-        be at most delta. The smallest possible is about 0.1 % below, and about 1, 2 or 4 % below if
-        the noise has a standard deviation above 300, 3000 or 10000.
 
     Examples
     --------
@@ -332,31 +257,26 @@ def binary_response_gamma(
     """
     eps = number("epsilon", epsilon, low=1e-9, high=MAX_EPSILON)
     target = number("delta", delta, low=0, below=1)
-    users, each = _checked(n, bits)
-    return _smallest_gamma(eps, target, users, each)
-
-
-@lru_cache(maxsize=256)
-def _smallest_gamma(eps: Fraction, target: Fraction, n: int, bits: int) -> Fraction:
-    local = local_gamma(eps, bits=bits)
-    others = (n - 1) * bits
+    each = integer("bits", bits, low=1)
+    others = (integer("n", n, low=1, high=MAX_BITS // each) - 1) * each
+    local = local_gamma(eps / each, 2)
     if target == 0:
         return local
     goal = round_down(target)
 
     def at_the_ends(kept: int, gamma: Fraction) -> bool:
-        group = _ResponseDivergences(eps, bits, gamma)
+        group = _ResponseDivergences(eps, each, gamma)
         return group.at(0, kept) <= goal and group.at(kept, 0) <= goal
 
     def everywhere(gamma: Fraction) -> bool:
-        return _largest(_ResponseDivergences(eps, bits, gamma), others, goal) <= goal
+        return _largest(_ResponseDivergences(eps, each, gamma), others, goal) <= goal
 
     # Delta falls as gamma grows: the shuffler could add that noise. The ends of t are quick, and
     # nearly the worst, so every t is tried only from there on.
     ends = _between(partial(at_the_ends, others), Fraction(1, GRID), local, 2.0**-14)[1]
     if ends == local:
         return local
-    first, _ = _ResponseDivergences(eps, bits, ends).cells(others)
+    first, _ = _ResponseDivergences(eps, each, ends).cells(others)
     if first > 8:
         # Here every t is nearly as bad, and a cell at an end is nearly as bad as any other.
         kept = others - others // first
@@ -381,3 +301,74 @@ def _between(
             middle = grid_up((low + high) / 2)
         low, high = (low, middle) if holds(middle) else (middle, high)
     return low, high
+
+
+# The published analysis
+
+_ROUNDING = 1e-12  # relative error allowed for a few operations on doubles
+_SHAVED = Fraction(1, 10**12)  # subtracted from delta0: more than the rounding of its sum
+
+
+def published_lambda(epsilon: float | Fraction, delta: float | Fraction, n: int) -> float:
+    """Return CSUZZ19's lambda, the mean number of users who answer at random.
+
+    (64/eps^2) ln(4/delta) for eps >= sqrt(192 ln(4/delta)/n), and otherwise
+    n - eps n^(3/2)/sqrt(432 ln(4/delta)); rounded up. ValueError outside the theorem's conditions.
+    """
+    users = integer("n", n, low=1)
+    eps = float(number("epsilon", epsilon, above=0, high=1))
+    small = float(number("delta", delta, above=0, below=1))
+    log = math.log(4 / small)
+    least = math.sqrt(3456) * log / users * (1 + _ROUNDING)
+    if eps < least:
+        raise ValueError(
+            f"epsilon must be at least sqrt(3456) ln(4/delta)/n = {at_least(least, 3)} for the "
+            f"published lambda, got {quote(epsilon)}"
+        )
+    if eps * eps >= 192 * log / users:
+        lam = 64 * log / (eps * eps)
+    else:
+        lam = users - eps * users**1.5 / math.sqrt(432 * log)
+    lam = min(float(users), lam * (1 + _ROUNDING))
+    if lam < 14 * log:
+        raise ValueError(
+            f"n must be larger: lambda = {lam:.4g} is below 14 ln(4/delta), got n = {users}"
+        )
+    return lam
+
+
+def published_gamma(epsilon: float | Fraction, delta: float | Fraction, n: int) -> Fraction:
+    """Return `published_lambda` / n, rounded up to the grid of 2^-53."""
+    return min(Fraction(1), grid_up(Fraction(published_lambda(epsilon, delta, n)) / n))
+
+
+def composed_gamma(
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    n: int,
+    bits: int,
+    *,
+    accountant: str = "exact",
+) -> Fraction:
+    """Return the gamma for several bits of each user by composition, as in CSUZZ19.
+
+    Each of the ``bits`` is (eps0, delta0)-private, by `binary_response_gamma` or, for "csuzz19", by
+    `published_gamma`; they compose by basic or advanced composition, whichever allows the larger
+    eps0. Advanced composition spends half of delta as its slack. A multiple of 2^-53.
+    """
+    total = number("epsilon", epsilon, above=0)
+    small = number("delta", delta, above=0, below=1)
+    each = integer("bits", bits, low=1)
+
+    def run(eps: Fraction, part: Fraction) -> Fraction:
+        if accountant == "csuzz19":
+            return published_gamma(eps, part, n)
+        return binary_response_gamma(eps, part, n)
+
+    if each == 1:
+        return run(total, small)
+    basic = (total / each, small / each)
+    part = Fraction(advanced_share(float(total), float(small / 2), each))
+    advanced = (part, small * (1 - _SHAVED) / (2 * each))
+    found = run(*max(basic, advanced))
+    return min(found, local_gamma(total / each, 2)) if accountant == "exact" else found

@@ -2,14 +2,14 @@
 
 n users answer by randomized response on a domain of k >= 2 values: with probability gamma a uniform
 value, otherwise the truth. The adversary sees the shuffled answers, knows every value but one
-user's, and knows which of the *other* users answered at random. The divergence for this adversary
-is an equality (BBGN19, Lemma 5.3), and the analyzer knows less. With W uniform,
+user's, and knows which of the *other* users answered at random; the analyzer knows less. With M ~
+Bin(n, gamma) and W uniform, its divergence is exactly (BBGN19, Lemma 5.3)
 
-    delta(eps) = E[(L_1 + ... + L_M)_+] / (gamma n),    M ~ Bin(n, gamma),
+    delta(eps) = E[(L_1 + ... + L_M)_+] / (gamma n),
     L = gamma (1 - e^eps) + (1 - gamma) k (1[W = x] - e^eps 1[W = x']).
 
-The same holds if each user has its own set of messages, a part 1/k of all, even if these sets
-overlap; k then need not be an integer. Proofs: :ref:`proof-blanket`.
+The same holds if each user has its own set of messages, a part 1/k of all; k then need not be an
+integer. Proofs: :ref:`proof-blanket`.
 
 BBGN19 is Balle, Bell, Gascon, Nissim, "The Privacy Blanket of the Shuffle Model", CRYPTO 2019.
 """
@@ -31,23 +31,24 @@ from scipy.special import betainc
 from scipy.stats import binom
 
 from ikos._validation import floating, integer, number
-from ikos.accounting.binomials import reach_down, reach_up
 from ikos.counts.rounding import DOWN, rational, rounding
 from ikos.randomized_response import grid_up
 
 MAX_USERS = 10**9  # most users
-SLACK = 1e-7
-"""Relative enlargement of a divergence: far more than the errors of the doubles.
-
-Binomial probabilities are evaluated to better than 1e-12, and cancellation costs a factor of at
-most 10^3; the tests compare with 300-bit arithmetic.
-"""
-
-LEAST_GAMMA = 2.0**-53
-"""Smallest probability of a uniform answer, given by the grid on which answers are drawn."""
-
+SLACK = 1e-7  # relative enlargement of a divergence: far more than the errors of the doubles
+LEAST_GAMMA = 2.0**-53  # given by the grid on which answers are drawn
 _FIRST_TAIL = 1e-22
 MAX_TERMS = 1 << 17  # most terms of one divergence, by default
+
+
+def reach_up(mean: Any, wanted: float) -> Any:
+    """Return x with P[X > mean + x] <= e^-wanted for every binomial X, by Bernstein."""
+    return wanted / 3 + np.sqrt(wanted * wanted / 9 + 2 * mean * wanted)
+
+
+def reach_down(mean: Any, wanted: float) -> Any:
+    """Return x with P[X < mean - x] <= e^-wanted for every binomial X, by Chernoff."""
+    return np.sqrt(2 * mean * wanted)
 
 
 def exp_down(epsilon: Fraction) -> Fraction:
@@ -85,7 +86,7 @@ class ResponseBlanket:
         Number of users whose answers hide each other, from 1 to 10^9.
     k : int or Fraction
         Number of values in the domain, at least 2; on {0..p} it is p + 1. If a user has several own
-        messages, the inverse of their share of all messages, which need not be an integer.
+        messages, the inverse of their share of all messages.
     gamma : Fraction
         Probability of a uniform answer, in (0, 1].
     """
@@ -105,15 +106,7 @@ class ResponseBlanket:
         return local_epsilon(self.k, self.gamma)
 
     def divergence(self, epsilon: float) -> float:
-        """Return an upper bound, a ten-millionth above the truth, of the divergence.
-
-        It is the hockey-stick divergence of order e^epsilon, for any real epsilon.
-        """
-        if not math.isfinite(epsilon):
-            raise ValueError(f"epsilon must be finite, got {epsilon!r}")
-        if epsilon < 0:  # H(e^-s) = 1 - e^-s + e^-s H(e^s), by the symmetry of x and x'
-            swapped = -math.expm1(epsilon) + math.exp(epsilon) * self.divergence(-epsilon)
-            return min(1.0, swapped * (1 + 2.0**-50))
+        """Return the hockey-stick divergence of order e^epsilon >= 1, rounded up by 1e-7 of it."""
         if self.gamma == 1 or epsilon >= self.local_epsilon:
             return 0.0
         return min(1.0, self.tails(epsilon)[2] * (1 + SLACK))
@@ -121,8 +114,8 @@ class ResponseBlanket:
     def tails(self, epsilon: float, most_terms: int | None = None) -> tuple[float, float, float]:
         """Return the masses under x and under x' of a privacy loss above epsilon >= 0, and delta.
 
-        To the precision of doubles; the truncated mass is added to the first and the last.
-        TooManyTermsError if it takes more than ``most_terms``, or ``MAX_TERMS``.
+        In doubles; the truncated mass is added to the first and the last. TooManyTermsError above
+        ``most_terms``, by default ``MAX_TERMS``.
         """
         most = MAX_TERMS if most_terms is None else most_terms
         tail = _FIRST_TAIL
@@ -215,12 +208,10 @@ class ResponseBlanket:
 
 _HALF = Fraction(1, 2)
 _LOWERED = 1 - Fraction(1, 10**13)
+# Up to _FEW values of B, or above an epsilon of _LARGE, sums over B are taken term by term: centred
+# at S / 2 they would cancel, as the few values of B that count are far from there.
 _FEW = 64
 _LARGE = 4.0
-"""Up to ``_FEW`` values of B, or above this epsilon, sums over B are taken term by term.
-
-Centred at S / 2 they would cancel, as the few values of B that count are far from there.
-"""
 
 Partial = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 

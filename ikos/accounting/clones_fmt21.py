@@ -2,8 +2,7 @@
 
 Another user's message is, with probability e^-e0, a clone of the one to be hidden. The multiset of
 all messages is then a function of the numbers of clones of either kind, whose divergence is
-computed exactly (:ref:`proof-clones`). For randomized response on few values the blanket's own
-divergence is smaller, since it knows the randomizer; clones cover any other randomizer.
+computed exactly (:ref:`proof-clones`). The blanket's is smaller where it knows the randomizer.
 
 Feldman, McMillan, Talwar, *Hiding Among the Clones: A Simple and Nearly Optimal Analysis of Privacy
 Amplification by Shuffling*, FOCS 2021 (FMT21), Theorem 3.1 and its numerical bound.
@@ -19,8 +18,7 @@ from scipy.special import betainc
 from scipy.stats import binom
 
 from ikos._validation import integer, number
-from ikos.accounting.binomials import reach_down, reach_up
-from ikos.accounting.blanket import MAX_USERS, SLACK
+from ikos.accounting.blanket import MAX_USERS, SLACK, reach_down, reach_up
 from ikos.accounting.solve import bisect
 
 _FIRST_TAIL = 1e-22
@@ -29,6 +27,8 @@ _MAX_LOCAL = 60.0
 
 def clones_delta(epsilon: float | Fraction, n: int, local_epsilon: float | Fraction) -> float:
     """Return a delta for which n shuffled messages are together (epsilon, delta)-private.
+
+    FMT21's bound with the divergence computed exactly, rounded up.
 
     Parameters
     ----------
@@ -40,11 +40,6 @@ def clones_delta(epsilon: float | Fraction, n: int, local_epsilon: float | Fract
         values, are within a factor e^local_epsilon of each other.
     local_epsilon : float
         Of one message by itself, positive and at most 60.
-
-    Returns
-    -------
-    float
-        An upper bound, rounded up: FMT21's bound with the divergence computed exactly.
 
     Examples
     --------
@@ -88,18 +83,15 @@ def _divergence(eps: float, n: int, local: float, tail: float) -> float:
 def clones_local_epsilon(epsilon: float | Fraction, delta: float | Fraction, n: int) -> float:
     """Return how private each message must be for all of them to be (epsilon, delta)-private.
 
+    A local epsilon for which `clones_delta` is at most delta, at least epsilon itself and within a
+    millionth of the largest that the search finds.
+
     Parameters
     ----------
     epsilon, delta : float
         The joint guarantee, epsilon positive, delta in (0, 1).
     n : int
-        Number of users.
-
-    Returns
-    -------
-    float
-        A local epsilon for which `clones_delta` is at most delta, at least epsilon itself and
-        within a millionth of the largest that the search finds.
+        As for `clones_delta`.
 
     Examples
     --------

@@ -1,24 +1,32 @@
-"""Composition: the joint guarantee of several shuffled messages of one user.
+"""Composition: the joint guarantee of several mechanisms.
 
-Basic and advanced composition for any mechanisms, and numerical composition of the exact privacy
-losses of several privacy blankets, on a lattice that is at most as private ("connecting the dots":
-Doroshenko, Ghazi, Kamath, Kumar, Manurangsi, PoPETs 2022; :ref:`proof-lattice`).
+Advanced composition; numerical composition of the exact privacy losses of several privacy blankets,
+on a lattice that is at most as private ("connecting the dots": Doroshenko et al., PoPETs 2022;
+:ref:`proof-lattice`); and the exact composition of k copies of any (e0, d0)-private mechanism
+(Kairouz, Oh, Viswanath, *The Composition Theorem for Differential Privacy*, ICML 2015, KOV15). The
+least private one reveals with probability d0 which of two neighbours it was given, and otherwise
+answers by randomized response with budget e0; every other is a function of its answer:
+
+    delta(epsilon) = 1 - (1 - d0)^k (1 - R(epsilon)),
+    R(epsilon) = sum_i C(k, i) e^((k - i) e0) / (1 + e^e0)^k (1 - e^(epsilon - (k - 2 i) e0))_+ .
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binom
 
-from ikos._validation import integer, number, quote
+from ikos._validation import integer, number, quote, round_down, round_up
 from ikos.accounting.blanket import MAX_TERMS, SLACK, ResponseBlanket, TooManyTermsError
 from ikos.accounting.solve import bisect
+from ikos.results import at_most
 
 _NEGLIGIBLE = 1e-5  # largest part of delta due to losses beyond the lattice
 _MAX_CELLS = 2000  # most steps of a lattice above 0
@@ -27,48 +35,12 @@ _UP = 1 + 1e-14  # more than the rounding of a sum of doubles
 Budget = tuple[float | Fraction, float | Fraction]
 
 
-def _budgets(budgets: object) -> tuple[list[Fraction], list[Fraction]]:
-    """Check and return the epsilons and the deltas of at least one mechanism."""
-    wanted = "budgets must hold pairs (epsilon, delta), got"
-    if not isinstance(budgets, Iterable):
-        raise TypeError(f"{wanted} {quote(budgets)}")
-    epsilons, deltas = [], []
-    for budget in budgets:
-        if not isinstance(budget, Collection):
-            raise TypeError(f"{wanted} {quote(budget)}")
-        if len(budget) != 2:
-            raise ValueError(f"{wanted} {quote(budget)}")
-        epsilon, delta = budget
-        epsilons.append(number("epsilon", epsilon, low=0))
-        deltas.append(number("delta", delta, low=0, high=1))
-    if not epsilons:
-        raise ValueError("budgets must hold at least one (epsilon, delta), got none")
-    return epsilons, deltas
-
-
-def basic_composition(budgets: Sequence[Budget]) -> tuple[float, float]:
-    """Return the sums of epsilons and of deltas, rounded up.
-
-    Parameters
-    ----------
-    budgets : sequence of (epsilon, delta)
-        Of mechanisms with independent randomness.
-
-    Examples
-    --------
-    >>> basic_composition([(0.5, 0.0), (0.25, 0.0)])
-    (0.7500000000000075, 0.0)
-    """
-    epsilons, deltas = _budgets(budgets)
-    return float(sum(epsilons)) * _UP, min(1.0, float(sum(deltas)) * _UP)
-
-
-def advanced_composition(budgets: Sequence[Budget], slack: float | Fraction) -> tuple[float, float]:
+def advanced_composition(budgets: Iterable[Budget], slack: float | Fraction) -> tuple[float, float]:
     """Return the guarantee of several mechanisms by advanced composition, rounded up.
 
     Parameters
     ----------
-    budgets : sequence of (epsilon, delta)
+    budgets : iterable of (epsilon, delta)
         Of mechanisms with independent randomness.
     slack : float
         The delta that the theorem spends, in (0, 1).
@@ -76,9 +48,7 @@ def advanced_composition(budgets: Sequence[Budget], slack: float | Fraction) -> 
     Returns
     -------
     (float, float)
-        epsilon = sum eps_j tanh(eps_j / 2) + sqrt(2 ln(1/slack) sum eps_j^2), or that of basic
-        composition if it is smaller, and delta = slack + sum delta_j (Kairouz, Oh, Viswanath, *The
-        Composition Theorem for Differential Privacy*, ICML 2015, Theorem 3.5).
+        By KOV15, Theorem 3.5, or the sum of the epsilons if it is smaller, and slack + sum delta_j.
 
     Examples
     --------
@@ -86,8 +56,11 @@ def advanced_composition(budgets: Sequence[Budget], slack: float | Fraction) -> 
     >>> round(epsilon, 3), delta <= 1.1e-9
     (2.086, True)
     """
-    epsilons, deltas = _budgets(budgets)
     spent = float(number("slack", slack, above=0, below=1))
+    epsilons, deltas = [], []
+    for epsilon, delta in budgets:
+        epsilons.append(number("epsilon", epsilon, low=0))
+        deltas.append(number("delta", delta, low=0, high=1))
     mean = math.fsum(float(eps) * math.tanh(float(eps) / 2) for eps in epsilons)
     squares = math.fsum(float(eps) ** 2 for eps in epsilons)
     together = (mean + math.sqrt(-2 * math.log(spent) * squares)) * _UP
@@ -96,10 +69,7 @@ def advanced_composition(budgets: Sequence[Budget], slack: float | Fraction) -> 
 
 
 def advanced_share(epsilon: float, slack: float, times: int) -> float:
-    """Return nearly the largest epsilon of each of several equal mechanisms, by the same theorem.
-
-    Advanced composition with this ``slack`` then gives at most ``epsilon``.
-    """
+    """Return nearly the largest epsilon of each of equal mechanisms, by advanced composition."""
     reach = math.sqrt(-2 * math.log(slack) * times)
 
     def within(each: float) -> bool:
@@ -112,8 +82,7 @@ def advanced_share(epsilon: float, slack: float, times: int) -> float:
 class LossLattice:
     """A privacy loss on a lattice that is at most as private as the mechanism it represents.
 
-    ``masses[i]`` is the mass, under one of the neighbouring inputs, of the loss ``step (first +
-    i)``, and ``infinite`` the mass of an infinite loss.
+    ``masses[i]`` is that of the loss ``step (first + i)``, ``infinite`` that of an infinite one.
     """
 
     step: float
@@ -123,8 +92,6 @@ class LossLattice:
 
     def __add__(self, other: LossLattice) -> LossLattice:
         """Return the loss of both mechanisms together; on the same lattice."""
-        if self.step != other.step:
-            raise ValueError(f"step must be {self.step!r} for both, got {other.step!r}")
         return LossLattice(
             self.step,
             self.first + other.first,
@@ -146,8 +113,7 @@ def blanket_losses(
 ) -> LossLattice:
     """Return the privacy loss of shuffled randomized response on a lattice of a given step.
 
-    Losses above a point that at most the ``negligible`` mass exceeds count as infinite.
-    TooManyTermsError if one point of the loss takes more than ``most_terms``.
+    Losses that at most the ``negligible`` mass exceeds count as infinite.
     """
     tails = [blanket.tails(0.0, most_terms)]
     while tails[-1][0] > negligible:
@@ -167,17 +133,15 @@ def blanket_losses(
     shrink = -math.expm1(-step)
     right = np.clip((p - q * np.exp(left)) / shrink, 0.0, np.maximum(p, 0.0))
     masses = np.zeros(2 * cells + 1)
-    middle = cells
-    masses[middle : middle + cells] += p - right
-    masses[middle + 1 : middle + cells + 1] += right
+    masses[cells:-1] += p - right
+    masses[cells + 1 :] += right
     # Losses below 0 mirror those above with x and x' exchanged: a cell [a, b] of masses p, q is a
     # cell [-b, -a] of masses q, p.
     mirrored = np.clip((q - p * np.exp(-left - step)) / shrink, 0.0, np.maximum(q, 0.0))
-    masses[middle - cells + 1 : middle + 1][::-1] += mirrored
-    masses[middle - cells : middle][::-1] += q - mirrored
+    masses[1 : cells + 1][::-1] += mirrored
+    masses[:cells][::-1] += q - mirrored
     # what is left has loss 0 exactly, or lies beyond the lattice
-    rest = max(0.0, 1.0 - float(masses.sum()) - float(upper[-1]))
-    masses[middle] += rest
+    masses[cells] += max(0.0, 1.0 - float(masses.sum()) - float(upper[-1]))
     return LossLattice(step, -cells, np.maximum(masses, 0.0), float(upper[-1]))
 
 
@@ -191,32 +155,128 @@ def composed_divergence(
 ) -> float:
     """Return an upper bound on the divergence of several shuffled messages of one user.
 
+    Losses that could add a hundred-thousandth of ``delta``, the approximate result, count as
+    infinite; the lattice has ``cells`` steps up to epsilon.
+    """
+    step = epsilon / cells
+    negligible = _NEGLIGIBLE * delta / len(blankets)
+    losses = [blanket_losses(blanket, step, negligible, most_terms) for blanket in blankets]
+    total = sum(losses[1:], losses[0])
+    return total.divergence(epsilon)
+
+
+# Many copies of one mechanism
+
+MAX_COPIES = 1 << 22
+MAX_LOCAL = 60.0  # largest epsilon of a copy, and of the whole when a copy's is searched for
+_COPIES_SLACK = 1e-9  # relative error of a sum of binomial probabilities, generously
+_LEAST = 1e-290  # exceeds what is lost if probabilities fall below the range of doubles
+
+
+def optimal_delta(
+    epsilon: float | Fraction,
+    copies: int,
+    local_epsilon: float | Fraction,
+    local_delta: float | Fraction = 0,
+) -> float:
+    """Return the delta of many mechanisms together, from each one's: the best that holds for all.
+
     Parameters
     ----------
     epsilon : float
-        Of order e^epsilon, positive.
-    blankets : sequence of ResponseBlanket
-        One per message; each is shuffled apart from the others.
-    delta : float
-        Approximate result: losses that could add a hundred-thousandth of it count as infinite.
-    cells : int
-        Steps of the lattice between 0 and epsilon; more are tighter and take longer.
-    most_terms : int
-        Of one point of a loss; TooManyTermsError, a ValueError, if it would take more.
+        Of the whole, at least 0.
+    copies : int
+        Number of mechanisms with independent randomness, from 1 to 2^22.
+    local_epsilon, local_delta : float
+        Of each: ``0 <= local_epsilon <= 60`` and ``0 <= local_delta <= 1``.
+
+    Returns
+    -------
+    float
+        Rounded up by a relative 1e-9 and 1e-290, for a local epsilon larger by a part of 1e-15; 0.0
+        only if it is 0. No smaller one holds for all such mechanisms (KOV15, Theorem 3.3).
 
     Examples
     --------
-    >>> one = ResponseBlanket(10**4, 7, Fraction(0.0399))
-    >>> 1 <= composed_divergence(1.0, [one], delta=1e-8) / one.divergence(1.0) < 1.01
-    True
+    >>> from ikos.accounting import advanced_composition
+    >>> delta = optimal_delta(1.0, 1000, 0.0053)
+    >>> f"{delta:.3g}", round(advanced_composition([(0.0053, 0.0)] * 1000, delta)[0], 2)
+    ('4.77e-11', 1.17)
     """
-    if not blankets:
-        raise ValueError("blankets must hold at least one message's, got none")
-    step = float(number("epsilon", epsilon, above=0)) / integer("cells", cells, low=1)
-    negligible = _NEGLIGIBLE * delta / len(blankets)
-    total: LossLattice | None = None
-    for blanket in blankets:
-        losses = blanket_losses(blanket, step, negligible, most_terms)
-        total = losses if total is None else total + losses
-    assert total is not None
-    return total.divergence(epsilon)
+    eps = round_down(number("epsilon", epsilon, low=0))
+    k = integer("copies", copies, low=1, high=MAX_COPIES)
+    local = round_up(number("local_epsilon", local_epsilon, low=0, high=MAX_LOCAL))
+    d0 = round_up(number("local_delta", local_delta, low=0, high=1))
+    return copies_delta(eps, k, local, d0)
+
+
+def copies_delta(eps: float, k: int, local: float, d0: float = 0.0) -> float:
+    """Return `optimal_delta` for doubles that are already rounded."""
+    covered = Fraction(eps) >= k * Fraction(local)  # exactly: no loss is above epsilon
+    if covered and not d0:
+        return 0.0
+    response = 0.0 if covered else _response(eps, k, local)
+    if d0 >= 1 or response >= 1:
+        return 1.0
+    together = -math.expm1(k * math.log1p(-d0) + math.log1p(-response))
+    return min(1.0, together * (1 + _COPIES_SLACK) + _LEAST)  # also if a response came out as 0
+
+
+def _response(eps: float, k: int, local: float) -> float:
+    """Return R(eps) before it is rounded up, if some loss is above epsilon."""
+    # Larger by more than the rounding below, where losses close to epsilon cancel.
+    local *= 1 + 2.0**-50
+    # Losses (k - 2 i) e0 above eps: i below (k - eps / e0) / 2.
+    last = min(k, math.ceil((k - eps / local) / 2))
+    chance = 1 / (1 + math.exp(local))
+    spread = math.sqrt(k * chance) + 1
+    # Below ``first`` there is less than e^-700, by Chernoff's bound.
+    first = max(0, math.floor(min(last, k * chance) - 60 * spread - 60))
+    total = 0.0
+    for start in range(first, last + 1, 1 << 20):
+        i = np.arange(start, min(last + 1, start + (1 << 20)), dtype=np.float64)
+        beyond = np.minimum(eps - (k - 2 * i) * local, 0.0)
+        total += float(np.dot(binom.pmf(i, k, chance), -np.expm1(beyond)))
+    return total
+
+
+def optimal_local_epsilon(
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    copies: int,
+    local_delta: float | Fraction = 0,
+) -> float:
+    """Return the largest epsilon allowed for each of many mechanisms, rounded down.
+
+    `optimal_delta` of it is at most delta, and exceeds delta for a number larger by a part of 1e-7.
+    At least ``epsilon / copies``, with which nothing is lost.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Of the whole, epsilon positive and at most 60, delta in (0, 1).
+    copies, local_delta
+        As for `optimal_delta`. ValueError unless ``copies * local_delta`` is well below delta.
+
+    Examples
+    --------
+    >>> round(optimal_local_epsilon(1.0, 1e-9, 1000), 5)
+    0.00577
+    """
+    eps = round_down(number("epsilon", epsilon, above=0, high=MAX_LOCAL))
+    allowed = round_down(number("delta", delta, above=0, below=1))
+    k = integer("copies", copies, low=1, high=MAX_COPIES)
+    d0 = round_up(number("local_delta", local_delta, low=0, high=1))
+    low, high = eps / k * (1 - 1e-15), MAX_LOCAL
+    if copies_delta(eps, k, low, d0) > allowed:
+        together = max(0.0, allowed - _LEAST) * (1 - 4 * _COPIES_SLACK)
+        most = at_most(-math.expm1(math.log1p(-together) / k), 6)
+        raise ValueError(
+            f"local_delta must be at most {most} for {k:,} copies and "
+            f"delta = {quote(delta)}, got {quote(local_delta)}"
+        )
+
+    def enough(local: float) -> bool:
+        return copies_delta(eps, k, local, d0) <= allowed
+
+    return bisect(enough, low, high, close=1e-7, geometric=True)

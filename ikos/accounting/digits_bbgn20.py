@@ -6,16 +6,15 @@ of n values is at most
 
     n / (4 precision^2) + n sum_j (v_j / precision)^2 B(k_j, gamma_j),
 
-with B the largest variance of a debiased response (BBGN20, Lemma A.1). The paper counts p_j and p_m
-+ 1 values where its digits take p_j + 1 and p_m + 2: here every value is counted. The optimized
-layout wastes no values: precision k_1 ... k_m - 1.
+with B the largest variance of a debiased response (BBGN20, Lemma A.1). Every value of a digit
+counts, where the paper counts one fewer; the optimized layout has precision k_1 ... k_m - 1.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache, partial
 
@@ -24,7 +23,6 @@ from scipy import optimize
 from ikos._validation import choice, integer, number
 from ikos.accounting.blanket import MAX_USERS, ResponseBlanket, TooManyTermsError
 from ikos.accounting.composition import advanced_composition, composed_divergence
-from ikos.accounting.gaussian_losses import gaussian_gamma, gaussian_mu
 from ikos.accounting.shuffled_response import (
     ACCOUNTANTS,
     MAX_EPSILON,
@@ -32,40 +30,27 @@ from ikos.accounting.shuffled_response import (
     response_accountant,
     response_gamma,
 )
+from ikos.accounting.solve import gaussian_gamma, gaussian_mu, last_safe
 from ikos.randomized_response import grid_up, response_variance
 
-COMPOSITIONS = ("numerical", "advanced", "basic")
-"""Compositions of the messages' guarantees, from the tightest to the simplest."""
-
+COMPOSITIONS = ("numerical", "advanced", "basic")  # from the tightest to the simplest
 MIN_DELTA = math.nextafter(1e-100, 0)
 MAX_MESSAGES = 8
-MAX_VALUES = 1 << 20
-"""Most values that all digits together can represent in a search: rounding is then negligible."""
+MAX_VALUES = 1 << 20  # of all digits together in a search: rounding is then negligible
 _SEARCH_CELLS = 25
 _FINAL_CELLS = 120
 _WIDE = 2000  # from here on the search's lattice must suffice for the result
 _MAX_TERMS = 1 << 16
-_TOO_WIDE = 8000
-"""Most terms of one point of a loss: more of them would make a search too slow."""
+_TOO_WIDE = 8000  # most terms of one point of a loss: more would make a search too slow
 
 
 @dataclass(frozen=True)
 class DigitParameters:
     """The digits of a value, and how each is answered.
 
-    Attributes
-    ----------
-    precision : int
-        Values are encoded as integers in {0..precision}.
-    domains : tuple of int
-        Number of values k_j of each digit.
-    places : tuple of int
-        Value of a digit of 1, in steps of the encoding; the last is 1.
-    gammas : tuple of Fraction
-        Probability with which each digit is replaced by a uniform one.
-    accountants : tuple of str
-        Which of ``ACCOUNTANTS`` proves each digit's guarantee by itself; empty if losses are
-        composed numerically.
+    Values are integers in {0..precision}. Digit j has ``domains[j]`` values, counts ``places[j]``
+    steps (the last counts 1), and is replaced by a uniform one with probability ``gammas[j]``;
+    ``accountants`` says what proves each digit's guarantee, and is empty if losses are composed.
     """
 
     precision: int
@@ -80,13 +65,7 @@ class DigitParameters:
             (place / self.precision) ** 2 * response_variance(k, float(gamma))
             for k, place, gamma in zip(self.domains, self.places, self.gammas, strict=True)
         ]
-        return n * (_rounding(self.precision) + sum(variances))
-
-    def blankets(self, n: int) -> list[ResponseBlanket]:
-        """Return the privacy blankets of the shuffled messages of n users."""
-        return [
-            ResponseBlanket(n, k, gamma) for k, gamma in zip(self.domains, self.gammas, strict=True)
-        ]
+        return n * (1 / (4 * self.precision**2) + sum(variances))
 
 
 def _budget(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
@@ -94,27 +73,16 @@ def _budget(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
     return eps, number("delta", delta, low=MIN_DELTA, below=1)
 
 
-def _rounding(precision: int) -> float:
-    return 1 / (4 * precision**2)
-
-
 def _layout(radices: Sequence[int]) -> tuple[int, ...]:
     return tuple(math.prod(radices[j + 1 :]) for j in range(len(radices)))
 
 
-# The paper's parameters
-
-
-def published_precisions(n: int, messages: int | None = None) -> tuple[int, ...]:
+def published_precisions(n: int, messages: int) -> tuple[int, ...]:
     """Return the precisions p_j of BBGN20, Theorem 4.2, rounded to integers of at least 1.
 
-    p_j = n^(3^(j - m - 1)) for n >= 3 users and m ``messages``. By default m = floor(log3 log2 n)
-    and p_j = 2^(3^j), the choice for the smallest error as n grows.
+    p_j = n^(3^(j - m - 1)) for n >= 3 users and m ``messages``.
     """
     users = integer("n", n, low=3)
-    if messages is None:
-        m = max(1, math.floor(math.log(math.log2(users), 3)))
-        return tuple(2**3**j for j in range(1, m + 1))
     m = integer("messages", messages, low=1, high=MAX_MESSAGES)
     return tuple(max(1, round(users**3.0 ** (j - m - 1))) for j in range(1, m + 1))
 
@@ -123,7 +91,7 @@ def paper_digits(
     n: int,
     epsilon: float | Fraction,
     delta: float | Fraction,
-    messages: int | None = 2,
+    messages: int = 2,
     *,
     composition: str = "basic",
     accountant: str = "exact",
@@ -132,21 +100,10 @@ def paper_digits(
 
     Parameters
     ----------
-    n : int
-        Number of users, 3 to 10^9.
-    epsilon, delta : float
-        The budget, split evenly over the messages.
-    messages : int, optional
-        As for ``published_precisions``.
+    n, epsilon, delta, messages, accountant
+        As for `optimized_digits`, but n at least 3; the budget is split evenly over the messages.
     composition : {"basic", "advanced"}
         Theorem 4.2 or Corollary 4.1.
-    accountant : {"exact", "bennett", "hoeffding", "closed-form"}
-        For the probability of each digit.
-
-    Raises
-    ------
-    ValueError
-        Also if there are too few users for any probability below 1.
     """
     eps, small = _budget(epsilon, delta)
     users = integer("n", n, low=3, high=MAX_USERS)
@@ -202,20 +159,14 @@ def _split_gammas(
     return tuple(gammas), tuple(proved)
 
 
-# The optimized parameters
-
-
 _Sketch = tuple[float, tuple[int, ...], tuple[float, ...]]
-"""An approximate error, domains, and the budget's split among the digits."""
+# an approximate error, domains, and the budget's split among the digits
 
 
 def _sketch(domains: tuple[int, ...], n: int, mu: float, power: float) -> _Sketch:
-    """Return the approximate error for domains, with the best split of the budget.
-
-    The error is about sum_j c_j gamma_j with gamma_j = 2 k_j / (n mu_j^2). If the mu_j^2 add up
-    (``power`` 2: numerical and advanced composition) the best parts are as sqrt(c_j k_j); if the
-    mu_j do (``power`` 1: basic composition), as its cube root.
-    """
+    """Return the approximate error for domains, with the best split of the budget."""
+    # The error is about sum_j c_j gamma_j with gamma_j = 2 k_j / (n mu_j^2). If the mu_j^2 add up
+    # (power 2) the best parts are as sqrt(c_j k_j); if the mu_j do (power 1), as its cube root.
     precision = math.prod(domains) - 1
     if precision >= MAX_VALUES:
         return math.inf, domains, tuple(1 / len(domains) for _ in domains)
@@ -225,7 +176,7 @@ def _sketch(domains: tuple[int, ...], n: int, mu: float, power: float) -> _Sketc
         for k, place in zip(domains, places, strict=True)
     ]
     shares = tuple(weight / sum(weights) for weight in weights)
-    error = _rounding(precision)
+    error = 1 / (4 * precision**2)
     for k, place, share in zip(domains, places, shares, strict=True):
         gamma = gaussian_gamma(k, (share ** (2 / power)) * mu * mu, n)
         if gamma > 0.999:
@@ -265,7 +216,7 @@ def _search(n: int, m: int, mu: float, power: float) -> list[_Sketch]:
             if not best[0] < here[0]:
                 break
             here = best
-    return sorted(seen.values())[:5]
+    return [found for found in sorted(seen.values())[:5] if math.isfinite(found[0])]
 
 
 def optimized_digits(
@@ -292,21 +243,11 @@ def optimized_digits(
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
         For each digit, under "advanced" and "basic"; "numerical" is exact.
 
-    Returns
-    -------
-    DigitParameters
-        Not proved to be the best; the guarantee and the error are proved for this result.
-
-    Raises
-    ------
-    ValueError
-        Also if there are too few users for that many messages.
-
     Notes
     -----
-    The search, over integer domains and splits of the budget, assumes Gaussian losses; the
-    probabilities of the best result are then found with the accountant. Above an epsilon of about 8
-    losses are far from Gaussian, and more messages may be worse than fewer.
+    ValueError also if there are too few users. The guarantee and the error are proved, not that
+    nothing is better: the search assumes Gaussian losses. Above an epsilon of about 8 they are far
+    from Gaussian, and more messages may be worse than fewer.
 
     Examples
     --------
@@ -323,13 +264,7 @@ def optimized_digits(
         raise ValueError(
             f"accountant must be 'exact' with composition='numerical', got {accountant!r}"
         )
-    try:
-        return _optimized(users, eps, small, m, composition, accountant)
-    except TooManyTermsError:
-        raise TooManyTermsError(
-            f"epsilon must be larger for composition='numerical' with {users:,} users, got "
-            f"{float(eps):g}; composition='basic' has no such limit"
-        ) from None
+    return _optimized(users, eps, small, m, composition, accountant)
 
 
 @lru_cache(maxsize=256)
@@ -338,47 +273,68 @@ def _optimized(
 ) -> DigitParameters:
     if m == 1:  # nothing to compose
         composition = "basic"
-    power = 1.0 if composition == "basic" else 2.0
-    mu = gaussian_mu(float(eps), float(small) / (m if composition == "basic" else 1))
+    basic = composition == "basic"
+    power = 1.0 if basic else 2.0
+    mu = gaussian_mu(float(eps), float(small) / (m if basic else 1))
     found: list[DigitParameters] = []
-
-    def made(
-        domains: tuple[int, ...], gammas: tuple[Fraction, ...], proved: tuple[str, ...] = ()
-    ) -> None:
-        if max(gammas) < 1:
-            precision, places = math.prod(domains) - 1, _layout(domains)
-            found.append(DigitParameters(precision, domains, places, gammas, proved))
-
-    sketches = [sketch for sketch in _search(n, m, mu, power) if math.isfinite(sketch[0])]
+    sketches = _search(n, m, mu, power)
     if composition == "numerical" and sketches:
         # how much less noise than Gaussian losses need: about the same for all domains
         compose = partial(_composed_gammas, n, eps=eps, small=small)
         _, domains, shares = sketches[0]
         if max(_widths(n, domains, _gammas(n, domains, shares, mu))) > _TOO_WIDE:
-            raise TooManyTermsError("a search would take minutes")
+            raise TooManyTermsError(
+                f"epsilon must be larger for composition='numerical' with {n:,} users, got "
+                f"{float(eps):g}; composition='basic' has no such limit"
+            )
         gammas, scale = compose(domains, shares, mu, cells=_SEARCH_CELLS, known=(-0.5, 0.5))
         mu *= math.exp(scale / 2)
         cells = _SEARCH_CELLS if max(_widths(n, domains, gammas)) > _WIDE else _FINAL_CELLS
-        _, domains, shares = _search(n, m, mu, power)[0]
-        made(domains, compose(domains, shares, mu, cells=cells, known=(-0.02, 0.02))[0])
+        for _, domains, shares in _search(n, m, mu, power)[:1]:
+            gammas, _ = compose(domains, shares, mu, cells=cells, known=(-0.02, 0.02))
+            found.append(_laid_out(domains, gammas))
     elif m == 1 and sketches:
-        one = partial(response_gamma, eps, small, n, accountant=accountant)
-        _descend(sketches[0][1][0], one, made)
+        found.append(_single(n, eps, small, sketches[0][1][0], accountant))
     else:
         for _, domains, shares in sketches:
-            parts = shares if composition == "basic" else [share**0.5 for share in shares]
+            parts = shares if basic else [share**0.5 for share in shares]
             whole = [part / sum(parts) * (1 - 1e-12) for part in parts]
-            made(domains, *_split_gammas(n, domains, whole, eps, small, composition, accountant))
+            split = _split_gammas(n, domains, whole, eps, small, composition, accountant)
+            found.append(_laid_out(domains, *split))
+    found = [digits for digits in found if max(digits.gammas) < 1]
     if not found:
         raise ValueError(
             f"n must be larger for {m} messages with epsilon = {float(eps):g} and delta = "
             f"{float(small):.3g}, got {n}"
         )
-    best = min(found, key=lambda parameters: parameters.mse(n))
-    if m > 1:
-        return best
-    proved = response_accountant(eps, n, best.domains[0], best.gammas[0], accountant=accountant)
-    return replace(best, accountants=(proved,))
+    return min(found, key=lambda digits: digits.mse(n))
+
+
+def _laid_out(
+    domains: tuple[int, ...], gammas: tuple[Fraction, ...], proved: tuple[str, ...] = ()
+) -> DigitParameters:
+    return DigitParameters(math.prod(domains) - 1, domains, _layout(domains), gammas, proved)
+
+
+def _single(n: int, eps: Fraction, small: Fraction, k: int, accountant: str) -> DigitParameters:
+    """Return the best domain of one digit, from k on while errors fall, in shrinking steps."""
+
+    @cache
+    def made(values: int) -> DigitParameters:
+        return _laid_out((values,), (response_gamma(eps, small, n, values, accountant=accountant),))
+
+    def error(values: int) -> float:
+        return made(values).mse(n) if made(values).gammas[0] < 1 else math.inf
+
+    step = max(1, k // 4)
+    while step:
+        best = min((k, max(2, k - step), min(k + step, MAX_VALUES)), key=error)
+        step = step // 2 if best == k else 2 * step
+        k = best
+    gammas = made(k).gammas
+    return _laid_out(
+        (k,), gammas, (response_accountant(eps, n, k, gammas[0], accountant=accountant),)
+    )
 
 
 def _gammas(
@@ -391,29 +347,14 @@ def _gammas(
     )
 
 
+def _blankets(
+    n: int, domains: tuple[int, ...], gammas: tuple[Fraction, ...]
+) -> list[ResponseBlanket]:
+    return [ResponseBlanket(n, k, gamma) for k, gamma in zip(domains, gammas, strict=True)]
+
+
 def _widths(n: int, domains: tuple[int, ...], gammas: tuple[Fraction, ...]) -> list[int]:
-    return [ResponseBlanket(n, k, g).width for k, g in zip(domains, gammas, strict=True)]
-
-
-def _descend(
-    k: int,
-    gamma: Callable[[int], Fraction],
-    made: Callable[[tuple[int, ...], tuple[Fraction, ...]], None],
-) -> None:
-    """Offer domains of one digit, from k on while their errors fall, in shrinking steps."""
-
-    @cache
-    def error(values: int) -> float:
-        chance = gamma(values)
-        made((values,), (chance,))
-        variance = response_variance(values, float(chance)) if chance < 1 else math.inf
-        return _rounding(values - 1) + variance / (values - 1) ** 2
-
-    step = max(1, k // 4)
-    while step:
-        best = min((k, max(2, k - step), min(k + step, MAX_VALUES)), key=error)
-        step = step // 2 if best == k else 2 * step
-        k = best
+    return [blanket.width for blanket in _blankets(n, domains, gammas)]
 
 
 def _composed_gammas(
@@ -434,44 +375,11 @@ def _composed_gammas(
         return _gammas(n, domains, shares, mu * math.sqrt(scale))
 
     def excess(log_scale: float) -> float:
-        chances = gammas(math.exp(log_scale))
-        blankets = [ResponseBlanket(n, k, g) for k, g in zip(domains, chances, strict=True)]
+        blankets = _blankets(n, domains, gammas(math.exp(log_scale)))
         delta = composed_divergence(
             low_eps, blankets, delta=target, cells=cells, most_terms=_MAX_TERMS
         )
         return math.log(max(delta, 1e-300) / target)
 
-    scale = _last_safe(excess, *known)
+    scale = last_safe(excess, *known)
     return gammas(math.exp(scale)), scale
-
-
-def _last_safe(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Return a point, near a root of an increasing function, at which it is not positive.
-
-    The root is first looked for in [low, high], and may lie outside.
-    """
-    step = high - low
-    while (f_low := excess(low)) > 0:
-        low, high, step = low - step, low, 2 * step
-        if low < -50:
-            raise ValueError("epsilon and delta must be larger for a composition in doubles")
-    while (f_high := excess(high)) <= 0:
-        low, high, f_low, step = high, high + step, f_high, 2 * step
-        if high > 50:
-            return low
-    # Regula falsi with halving (Illinois): a few evaluations, and the safe side is kept.
-    for _ in range(30):
-        if high - low < 2e-4 or -1e-3 < f_low <= 0:
-            break
-        middle = low - f_low * (high - low) / (f_high - f_low)
-        middle = min(max(middle, low + (high - low) * 1e-3), high - (high - low) * 1e-3)
-        here = excess(middle)
-        if here <= 0:
-            low, f_low = middle, here
-            f_high /= 2
-        else:
-            high, f_high = middle, here
-            f_low /= 2
-        if here <= 0 and here > -1e-3:
-            break
-    return low

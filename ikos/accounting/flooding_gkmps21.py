@@ -3,11 +3,16 @@
 Ghazi, Kumar, Manurangsi, Pagh, Sinha, *Differentially Private Aggregation in the Shuffle Model:
 Almost Central Accuracy in Almost a Single Message*, ICML 2021 (GKMPS21).
 
-Values are x in {0..p}. A user sends {x} if x > 0. All users together send N+ copies of +1 and N- of
--1, both geometric of rate s, and Z_a copies of each zero-sum atom, s_1 = {1, -1} and s_i = {i,
-floor(-i/2), ceil(-i/2)} for 2 <= abs(i) <= p. A value appears in the view as a shift of the Z_a
-(``decomposition``). ``paper_flooding`` has the paper's constants, checked numerically for the given
-parameters; ``flooding_delta`` certifies any flooding. Proofs: :ref:`proof-flooding`.
+Values are x in {0..p}. All users together send geometric numbers N+ of +1 and N- of -1, and Z_a
+copies of each zero-sum atom, s_1 = {1, -1} and s_i = {i, floor(-i/2), ceil(-i/2)} for 2 <= abs(i)
+<= p. A value is a shift of the Z_a (``decomposition``). ``paper_flooding`` checks the paper's
+constants for the given parameters; ``flooding_delta`` certifies others. Proofs:
+:ref:`proof-flooding`.
+
+NB(r, e^-a) has P[k] proportional to Gamma(k + r) / k! e^(-a k), k >= 0. Let f be its distribution
+and f_d that of K + d. "down" is f against f_d, with an infinite loss below d; "up" is f_d against
+f, with losses up to a d. Tails are sums of positive terms, correct to 5e-9 of their value; results
+are enlarged by more than that (:ref:`proof-shifts`).
 """
 
 from __future__ import annotations
@@ -18,18 +23,178 @@ from fractions import Fraction
 from functools import cache, lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
 
-from ikos._validation import integer, number, quote, rational
-from ikos.accounting.flooding_shifts import (
-    ShiftMoments,
-    negative_binomial_divergence,
-    shift_moments,
-)
+from ikos._validation import integer, number, quote
 from ikos.results import at_least
 
 MAX_STEPS = 1 << 16  # largest p
 _LOST = 0.3  # part of delta for outcomes where floods are too small
+_SLACK = 1e-8  # relative enlargement of probabilities and divergences, and absolute of log moments
+_ETA = 1e-12  # relative error allowed for in a loss
+_MAX_SHAPE = 1 << 12  # largest shape, with which rounding errors grow
+_MAX_RATE = 100  # largest rate: there is almost no noise
+_BLOCKS = 256
+_TOGETHER = 1 << 22
+_TINY = 1e-300  # least probability: smaller doubles have fewer digits
+
+Floats = NDArray[np.float64]
+
+
+def _terms(r: int, a: float, k: Floats, many: int) -> tuple[Floats, float, Floats]:
+    """Return trials, their odds, and ln P[j successes], j = 1, ..., many; K < k is r of them."""
+    trials, odds = np.maximum(k, 1.0) + (r - 1), math.expm1(a)
+    j = np.arange(1, many + 1, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        steps = np.log(np.maximum(trials[:, np.newaxis] - j + 1, 0.0) * (odds / j))
+    return trials, odds, np.cumsum(steps, axis=1) - (a * trials)[:, np.newaxis]
+
+
+def _from(r: int, a: float, k: Floats) -> Floats:
+    """Return P[K >= k], to a relative error of at most 5e-9."""
+    trials, _, logs = _terms(r, a, k, r - 1)
+    above = np.exp(-trials * a) + np.exp(logs).sum(axis=1)
+    return np.asarray(np.where(k > 0, above, 1.0))
+
+
+def _below(r: int, a: float, k: Floats) -> Floats:
+    """Return P[K < k], to a relative error of at most 5e-9."""
+    # terms that fall from j = r on are added up; otherwise the remainder is at least a half
+    many = r + 64 + 8 * math.isqrt(r)
+    trials, odds, logs = _terms(r, a, k, many)
+    # ratios of terms fall: from the last one on, the rest is at most a geometric series
+    ratio = np.clip((trials - many) * odds / (many + 1), 0.0, 0.99)
+    terms = np.exp(logs[:, r - 1 :])
+    below = terms.sum(axis=1) + terms[:, -1] * ratio / (1 - ratio)
+    falling = (trials - r) * odds <= r + 1
+    if not falling.all():
+        below = np.where(falling, below, 1 - _from(r, a, k))
+    return np.asarray(np.where(k > 0, below, 0.0))
+
+
+def _rising(r: int, d: Floats, k: Floats) -> Floats:
+    """Return T(k), the loss above its least value -a d; infinite for k < d."""
+    apart = (k - d)[:, np.newaxis] + np.arange(1, r, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total = np.log1p(d[:, np.newaxis] / apart).sum(axis=1)
+    return np.asarray(np.where(k < d, np.inf, total), dtype=np.float64)
+
+
+def _first_at_most(r: int, d: Floats, level: Floats) -> Floats:
+    """Return the first k >= d where T(k) is at most a positive level, between convex bounds."""
+    if r == 1:
+        return d
+    with np.errstate(over="ignore"):
+        x: Floats = d / np.expm1(level / (r - 1))
+    low: Floats = np.maximum(np.floor(x - r / 2) - 2, -1.0) + d
+    high: Floats = np.maximum(np.ceil(x) + 1, 0.0) + d
+    for _ in range(r.bit_length() + 3):
+        middle = np.floor((low + high) / 2)
+        inner = (low < middle) & (middle < high)
+        small = _rising(r, d, middle) <= level
+        low = np.where(inner & ~small, middle, low)
+        high = np.where(inner & small, middle, high)
+    return high
+
+
+def negative_binomial_divergence(
+    shape: int, rate: float, shift: ArrayLike, epsilon: ArrayLike
+) -> Floats:
+    """Return the delta at which NB(shape, e^-rate) hides shifts at given epsilons.
+
+    The larger hockey-stick divergence of both directions, rounded up by about 1e-8 of it and of the
+    probability of the event where it is attained. Shifts are integers of at least 1.
+    """
+    r = integer("shape", shape, low=1, high=_MAX_SHAPE)
+    number("rate", rate, above=0, high=_MAX_RATE)
+    d, eps = np.broadcast_arrays(
+        *(np.atleast_1d(np.asarray(given, np.float64)) for given in (shift, epsilon))
+    )
+    size = max(1, _TOGETHER // (2 * r + 128))
+    parts = [
+        _divergence(r, rate, d[at : at + size], eps[at : at + size])
+        for at in range(0, d.size, size)
+    ]
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+def _divergence(r: int, a: float, d: Floats, eps: Floats) -> Floats:
+    eta = _ETA * (eps + a * d)
+    less = np.exp(eps - 3 * eta) * (1 - _SLACK)
+    k = _first_at_most(r, d, eps + a * d - eta)
+    down = _below(r, a, k) * (1 + _SLACK) - less * _below(r, a, k - d)
+    ever = a * d * (1 + _ETA) > eps
+    k = _first_at_most(r, d, np.where(ever, a * d - eps + eta, 1.0))
+    up = _from(r, a, k - d) * (1 + _SLACK) - less * _from(r, a, k)
+    larger = np.maximum(down, np.where(ever, up, 0.0))
+    return np.clip(larger * (1 + _SLACK) + _TINY, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class ShiftMoments:
+    """Bounds on ln E exp(order * loss) between NB and its ``shifts``, at least 0, (shifts, orders).
+
+    ``down`` leaves out the smallest outcomes, of probability ``lost``, which counts as delta.
+    """
+
+    shifts: NDArray[np.int64]
+    up: Floats
+    down: Floats
+    lost: float
+
+
+def shift_moments(
+    shape: int, rate: float, shifts: NDArray[np.int64], orders: Floats, lost: float
+) -> ShiftMoments:
+    """Return bounds on the moments of losses, from blocks of outcomes at their largest loss."""
+    shape = integer("shape", shape, low=1, high=_MAX_SHAPE)
+    number("rate", rate, above=0, high=_MAX_RATE)
+    first = _quantile(shape, rate, lost)
+    top = (shape + 16 * math.sqrt(shape) + 25) / rate + first + 2
+    edges = np.ceil(np.linspace(first ** (1 / 3), top ** (1 / 3), _BLOCKS) ** 3)
+    edges = np.unique(np.maximum(edges, first))
+    edges[0] = first
+    below = np.append(_below(shape, rate, edges), 1.0)
+    above = np.append(_from(shape, rate, edges), 0.0)
+    mass = np.where(
+        below[1:] < 0.5, np.diff(below) + _SLACK * below[1:], -np.diff(above) + _SLACK * above[:-1]
+    )
+    log_mass = np.log(np.maximum(mass, _TINY))
+    start = math.log(max(below[0] * (1 + _SLACK), _TINY))
+    j = np.arange(1, shape, dtype=np.float64)[:, np.newaxis]
+    ends = np.append(edges[1:] - 1, np.inf)
+
+    up, down = np.empty((shifts.size, orders.size)), np.empty((shifts.size, orders.size))
+    for row, d in enumerate(shifts.tolist()):
+        rising = rate * d - np.log1p(d / (ends + j)).sum(axis=0)
+        moment = logsumexp(orders[:, np.newaxis] * rising + log_mass, axis=1)
+        if first > 0:
+            least = rate * d - float(np.log1p(d / (first - 1 + j)).sum())
+            moment = np.logaddexp(moment, orders * least + start)
+        up[row] = moment
+        if d > first:
+            down[row] = np.inf
+        else:
+            falling = -rate * d - np.log1p(-d / (edges + j)).sum(axis=0)
+            down[row] = logsumexp(orders[:, np.newaxis] * falling + log_mass, axis=1)
+    lost = float(below[0]) * (1 + _SLACK)
+    up, down = (
+        np.where(shifts[:, np.newaxis] > 0, np.maximum(moments, 0.0) + _SLACK, 0.0)
+        for moments in (up, down)
+    )
+    return ShiftMoments(shifts, up, down, lost)
+
+
+def _quantile(shape: int, rate: float, lost: float) -> int:
+    """Return a k, at most one below the largest, with P[K < k] at most ``lost``."""
+    low, high = 0, math.ceil(shape / rate) + 2
+    while high - low > 1:
+        between = np.unique(np.floor(np.linspace(low, high, 34)[1:-1]))
+        fits = _below(shape, rate, between) <= lost
+        low = int(between[fits][-1]) if fits.any() else low
+        high = int(between[~fits][0]) if not fits.all() else high
+    return low
 
 
 def atom(i: int) -> tuple[int, ...]:
@@ -65,8 +230,7 @@ class Flood:
 class Flooding:
     """The noise of all users together, for values in {0..steps}, and its proved delta.
 
-    ``central`` is the rate of the numbers of +1 and of -1, both geometric; several ``floods`` may
-    contain the same atom, and their numbers add up; ``delta`` is rounded up.
+    ``central`` is the rate of the numbers of +1 and of -1, both geometric.
     """
 
     steps: int
@@ -119,9 +283,6 @@ def decomposition(steps: int) -> Decomposition:
     return Decomposition(np.array(atoms), np.array(counts), pairs)
 
 
-# The paper's constants
-
-
 def paper_weights(steps: int) -> NDArray[np.int64]:
     """Return t_i = ceil(Gamma / i) at index i >= 1, Gamma = steps (ceil(log2 steps) + 1)."""
     gamma = steps * ((steps - 1).bit_length() + 1)
@@ -137,75 +298,43 @@ def weighted_size(steps: int, weights: NDArray[np.int64]) -> float:
     return float((terms.sum(axis=0) + np.abs(parts.pairs) / weights[1]).max())
 
 
-def paper_flooding(
-    steps: int,
-    central: Fraction,
-    epsilon: float,
-    delta: float,
-    weights: NDArray[np.int64] | None = None,
-) -> Flooding:
+def paper_flooding(steps: int, central: Fraction, epsilon: float, delta: float) -> Flooding:
     """Return GKMPS21's flooding, checked numerically for these parameters.
 
     The ``central`` noise has that rate, which is central * steps-private by itself; epsilon and
-    delta are the flooding's, half for the first flood of {1, -1} and half for the atoms.
-    ``weights``, t_i, are the paper's by default. ValueError if a step of the proof fails for the
-    parameters.
+    delta are the flooding's, half for the first flood of {1, -1} and half for the atoms. ValueError
+    if a step of the proof fails for the parameters.
     """
-    steps = integer("steps", steps, low=1, high=MAX_STEPS)
-    number("central", central, above=0)
-    number("epsilon", epsilon, above=0)
-    number("delta", delta, above=0, below=1)
-    t = paper_weights(steps) if weights is None else weights
-    size = weighted_size(steps, t)
-    if size > 1 + 1e-12:
-        raise ValueError(f"weights must hold every message in a total of 1, got {size:.4g}")
+    t = paper_weights(steps)
+    if weighted_size(steps, t) > 1 + 1e-12:
+        raise ValueError(f"steps must have weights that hold every message, got {steps}")
     eps, share = epsilon / 2, delta / 2
     atoms_in_all = 2 * steps - 1
-    shape = _shape_up(3 * (1 + math.log(1 / share)))
+    shape = Fraction(math.ceil(3072 * (1 + math.log(1 / share))), 1024)
     first = Flood((1,), shape, rate_down(0.2 * eps / steps))
     hidden = negative_binomial_divergence(math.floor(shape), float(first.rate), steps, eps)
-    shape = _shape_up(3 * (1 + math.log(atoms_in_all / share)))
-    floods = [first]
+    shape = Fraction(math.ceil(3072 * (1 + math.log(atoms_in_all / share))), 1024)
+    largest = decomposition(steps).largest()
+    largest = np.maximum(largest[steps:], largest[steps::-1])
+    largest[1] = np.abs(decomposition(steps).pairs).max()
+    floods, worst = [first], 0.0
     for weight in np.unique(t[1:])[::-1].tolist():
-        sizes = (np.flatnonzero(t[1:] == weight) + 1).tolist()
-        atoms = tuple(sign * i for i in sizes for sign in ((1,) if i == 1 else (1, -1)))
-        floods.append(Flood(atoms, shape, rate_down(0.1 * eps / weight)))
-    parts = decomposition(steps)
-    largest = np.maximum(parts.largest()[steps:], parts.largest()[steps::-1])
-    largest[1] = np.abs(parts.pairs).max()
-    # for the atoms of one weight, and so of one rate, the largest shift suffices
-    shifts = np.zeros(int(t.max()) + 1, dtype=np.int64)
-    np.maximum.at(shifts, t[1:], largest[1:])
-    weights = np.repeat(np.arange(shifts.size), shifts)
-    d = np.arange(weights.size) - np.repeat(np.cumsum(shifts) - shifts, shifts) + 1
-    rates = np.zeros(shifts.size)
-    for weight, flood in zip(np.unique(t[1:])[::-1].tolist(), floods[1:], strict=True):
-        rates[weight] = float(flood.rate)
-    each = negative_binomial_divergence(
-        math.floor(shape), rates[weights], d, d * (eps / (2 * weights))
-    )
-    proved = float(hidden[0] + atoms_in_all * each.max(initial=0.0))
+        sizes = np.flatnonzero(t[1:] == weight) + 1
+        atoms = [sign * i for i in sizes.tolist() for sign in ((1,) if i == 1 else (1, -1))]
+        floods.append(Flood(tuple(atoms), shape, rate_down(0.1 * eps / weight)))
+        # for the atoms of one weight, and so of one rate, the largest shift suffices
+        d = np.arange(1, int(largest[sizes].max()) + 1)
+        each = negative_binomial_divergence(
+            math.floor(shape), float(floods[-1].rate), d, d * (eps / (2 * weight))
+        )
+        worst = max(worst, float(each.max(initial=0.0)))
+    proved = float(hidden[0]) + atoms_in_all * worst
     if not proved <= delta:
         raise ValueError(
             f"flooding: the paper's constants give delta = {at_least(proved, 6)} for epsilon = "
             f"{quote(epsilon)} and delta = {quote(delta)}; use flooding='certified'"
         )
     return Flooding(steps, central, tuple(floods), proved)
-
-
-def _shape_up(shape: float) -> Fraction:
-    return Fraction(math.ceil(shape * 1024), 1024)
-
-
-# Certificates
-
-
-@dataclass(frozen=True)
-class _MomentTable:
-    """Log moments of one flood, for shifts rounded up to a grid."""
-
-    grid: NDArray[np.int64]
-    moments: ShiftMoments
 
 
 def _grid(largest: int) -> NDArray[np.int64]:
@@ -217,40 +346,28 @@ def _grid(largest: int) -> NDArray[np.int64]:
     return np.array(grid, dtype=np.int64)
 
 
-def _table(flood: Flood, largest: int, orders: NDArray[np.float64], lost: float) -> _MomentTable:
+def _table(flood: Flood, largest: int, orders: NDArray[np.float64], lost: float) -> ShiftMoments:
     """Return the moments for shifts up to the largest."""
     if flood.shape.denominator != 1:
         raise ValueError(f"floods must have integer shapes, got {flood.shape}")
-    grid = _grid(largest)
-    zero = np.zeros((1, orders.size))
-    found = shift_moments(int(flood.shape), float(flood.rate), grid[1:], orders, lost)
-    return _MomentTable(
-        grid, ShiftMoments(np.vstack((zero, found.up)), np.vstack((zero, found.down)), found.lost)
-    )
+    return shift_moments(int(flood.shape), float(flood.rate), _grid(largest), orders, lost)
 
 
 def flooding_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
-    """Return a proved delta of a flooding at an epsilon, central noise included.
+    """Return a proved delta of a flooding at an epsilon, central noise included; 1 for none.
 
-    Rounded up; 1 if nothing is proved. The flooding's own ``delta`` is ignored; its shapes must be
-    integers, and no two floods may share an atom. ``lost`` is about how much of delta is for
-    outcomes where floods are too small; any positive value is sound.
+    Shapes must be integers. ``lost`` is about how much of delta is for outcomes where floods are
+    too small; any positive value is sound.
     """
     p, s = flooding.steps, float(flooding.central) * (1 + 1e-12)
-    number("flooding.central", flooding.central, above=0)
-    number("epsilon", epsilon, low=0)
-    number("lost", lost, above=0)
-    for i in (i for flood in flooding.floods for i in flood.atoms):
-        if i != 1 and not 2 <= abs(i) <= p:
-            raise ValueError(f"floods must hold the atoms 1 and ±2 to ±{p}, got {i}")
     if epsilon <= s * p or lost >= 1:
         return 1.0
     order = _orders(epsilon - s * p, lost)
     parts = decomposition(p)
     largest = parts.largest()
     bound = np.zeros(2 * p + 1, dtype=np.int64)  # each atom's flood, counted from 1
-    tables: list[_MomentTable] = []
-    pair: _MomentTable | None = None
+    tables: list[ShiftMoments] = []
+    pair: ShiftMoments | None = None
     each = lost / (4 * p.bit_length() + 2)
     for flood in flooding.floods:
         members = np.array(flood.atoms, dtype=np.int64)
@@ -258,8 +375,6 @@ def flooding_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
             pair = _table(flood, 2 * p, order, each)
             members = members[members != 1]
         if members.size:
-            if bound[members + p].any():
-                raise ValueError("floods must not share an atom")
             tables.append(_table(flood, int(largest[members + p].max()), order, each))
             bound[members + p] = len(tables)
     largest[p] = 0
@@ -267,7 +382,7 @@ def flooding_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
         return 1.0  # a required atom has no flood at all
 
     here, there, gone = _sums(parts, bound, tables, order.size)
-    left_out = float(gone[0].max() + gone[1].max()) + pair.moments.lost
+    left_out = float(gone[0].max() + gone[1].max()) + pair.lost
     total = _worst(p, s, order, here, there, pair, parts.pairs)
     return min(1.0, (left_out + _tail(total, order, epsilon)) * (1 + 1e-9))
 
@@ -284,12 +399,10 @@ def _orders(epsilon: float, delta: float, many: int = 6) -> NDArray[np.float64]:
 
 
 def _sums(
-    parts: Decomposition, bound: NDArray[np.int64], tables: list[_MomentTable], orders: int
+    parts: Decomposition, bound: NDArray[np.int64], tables: list[ShiftMoments], orders: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the log moments A(x) and B(y), (orders, p + 1), and what they leave out, (2, p + 1).
-
-    For x, positive atoms are shifted up and negative ones down; for y the other way.
-    """
+    """Return log moments of x and of y, (orders, p + 1), and what they leave out, (2, p + 1)."""
+    # for x, positive atoms are shifted up and negative ones down; for y the other way
     p = parts.pairs.size - 1
     here, there = np.zeros((2, orders, p + 1))
     gone = np.zeros((2, p + 1))
@@ -299,13 +412,13 @@ def _sums(
             x = np.flatnonzero(which == index)
             if not x.size:
                 continue
-            cell = np.searchsorted(table.grid, counts[x])  # rounded up
-            up, down = table.moments.up[cell].T, table.moments.down[cell].T
+            cell = np.searchsorted(table.shifts, counts[x])  # rounded up
+            up, down = table.up[cell].T, table.down[cell].T
             positive = values[x] > 0
             here[:, x] += np.where(positive, up, down)
             there[:, x] += np.where(positive, down, up)
-            gone[0, x] += np.where(positive, 0.0, table.moments.lost)
-            gone[1, x] += np.where(positive, table.moments.lost, 0.0)
+            gone[0, x] += np.where(positive, 0.0, table.lost)
+            gone[1, x] += np.where(positive, table.lost, 0.0)
     return here, there, gone
 
 
@@ -318,21 +431,19 @@ def _worst(
     order: NDArray[np.float64],
     here: NDArray[np.float64],
     there: NDArray[np.float64],
-    pair: _MomentTable,
+    pair: ShiftMoments,
     pairs: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Return the largest log moment over all pairs (x, y) and all sums t, for each order.
-
-    Values are grouped into at most `_CELLS` runs, each with its largest moments.
-    """
+    """Return the largest log moment over all pairs (x, y) and all sums t, for each order."""
+    # values are grouped into runs, each with its largest moments
     starts = np.unique(np.linspace(0, p + 1, min(p + 1, _CELLS) + 1).astype(np.int64)[:-1])
     ends = np.append(starts[1:], p + 1) - 1
     low, high = np.minimum.reduceat(pairs, starts), np.maximum.reduceat(pairs, starts)
     a = np.maximum.reduceat(here, starts, axis=1)
     b = np.maximum.reduceat(there, starts, axis=1)
     # the moment of s_1 for every shift from -2 p to 2 p, rounded up
-    cell = np.searchsorted(pair.grid, np.arange(2 * p + 1))
-    of_shift = np.concatenate((pair.moments.down[cell][:0:-1], pair.moments.up[cell])).T
+    cell = np.searchsorted(pair.shifts, np.arange(2 * p + 1))
+    of_shift = np.concatenate((pair.down[cell][:0:-1], pair.up[cell])).T
     worst = np.full(order.size, -np.inf)
     for i in range(starts.size):
         most, least = low[i] - high, high[i] - low  # range of c_1(x) - c_1(y)
@@ -356,9 +467,6 @@ def _worst(
     return worst
 
 
-# The choice
-
-
 def _classes(steps: int) -> dict[int, tuple[int, ...]]:
     """Return the required atoms by largest shift, rounded up to 1, 2, 3, 4, 6, 8, 12."""
     largest = decomposition(steps).largest()
@@ -372,10 +480,7 @@ def _classes(steps: int) -> dict[int, tuple[int, ...]]:
 
 
 def _scaled(steps: int, central: Fraction, shape: int, scale: float) -> Flooding:
-    """Return the flooding of a shape and a scale: rates proportional to cost^(1/3) / shift.
-
-    Among floodings whose losses have about the same variance, it has the smallest mean.
-    """
+    """Return the flooding of a shape with rates proportional to cost^(1/3) / shift."""
     floods = [Flood((1,), Fraction(shape), rate_down(scale * (2 * steps) ** (1 / 3) / steps))]
     for d, atoms in _classes(steps).items():
         rate = rate_down(scale * (3 * d * len(atoms)) ** (1 / 3) / d)
@@ -406,15 +511,9 @@ _SHAPES = (2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 192, 
 def certified_flooding(steps: int, central: Fraction, epsilon: float, delta: float) -> Flooding:
     """Return a flooding with few messages whose privacy is certified by `flooding_delta`.
 
-    ``steps`` is from 1 to 2^16, the rate of the ``central`` noise below epsilon / steps, and
-    (epsilon, delta) the whole guarantee; the ``delta`` of the result is certified for exactly the
-    parameters that it holds. ValueError if nothing could be certified.
+    The rate of the ``central`` noise is below epsilon / steps, and (epsilon, delta) is the whole
+    guarantee. ValueError if nothing could be certified.
     """
-    steps = integer("steps", steps, low=1, high=MAX_STEPS)
-    number("epsilon", epsilon, above=0)
-    number("delta", delta, above=0, below=1)
-    if not 0 < rational("central", central) < Fraction(epsilon) / steps:
-        raise ValueError(f"central must be above 0 and below epsilon / steps, got {quote(central)}")
     lost = _LOST * delta
 
     @cache

@@ -1,10 +1,8 @@
 """Sample and threshold: what a count of sampled ones reveals if small counts are suppressed.
 
-G. Cormode, A. Bharadwaj, *Sample-and-threshold differential privacy*, 2022. t users hold a one.
-Each is sampled with probability p; the count Y ~ Bin(t, p) is published if it is at least tau, and
-0 otherwise. The noise of a count comes from its ones, and the threshold suppresses counts with too
-little noise. Every t is computed up to where Chernoff's bounds are small enough. Proofs:
-:ref:`proof-sample-threshold`.
+Each of t ones is sampled with probability p; the count Y ~ Bin(t, p) is published if it is at least
+tau, and 0 otherwise (G. Cormode, A. Bharadwaj, *Sample-and-threshold differential privacy*, 2022).
+Every t is computed up to where Chernoff's bounds are small enough: :ref:`proof-sample-threshold`.
 """
 
 from __future__ import annotations
@@ -19,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from ikos._validation import integer, number, quote, round_down
+from ikos._validation import number, round_down
 from ikos.accounting.solve import bisect_integers
 from ikos.randomized_response import grid_up
 
-_MAX_EPSILON = 100.0
 _MAX_COUNTS = 1 << 21  # most values of t examined
 _SLACK = 1e-8  # relative error allowed for scipy's binomial probabilities and tails
 _BLOCK = 1 << 16
@@ -60,77 +57,32 @@ def _negligible_from(eps: float, p: float, goal: float) -> float:
     return result * (1 + 1e-3) + 1  # the entropies cancel, by less than 1e-4 of them
 
 
-def _checked(epsilon: object, n: object, sampling: object) -> tuple[float, int, float]:
-    eps = number("epsilon", epsilon, low=1e-6, high=_MAX_EPSILON)
-    users = integer("n", n, low=1)
-    p = number("sampling", sampling, low=2.0**-40, high=1 - 2.0**-40)
-    if Fraction(float(p)) != p:
-        raise ValueError(f"sampling must be a double, got {quote(sampling)}")
-    return round_down(eps), users, float(p)
-
-
-def _last_count(eps: float, users: int, p: float, tau: int, goal: float) -> int:
-    """Return the last t that matters."""
-    last = min(users, math.ceil(min(_negligible_from(eps, p, goal), 1e18)))
+def largest_divergence(eps: float, n: int, p: float, tau: int, goal: float) -> float:
+    """Return a bound on delta; not less than ``goal``, unless every t was computed."""
+    last = min(n, math.ceil(min(_negligible_from(eps, p, goal), 1e18)))
     if last - tau >= _MAX_COUNTS:
         raise ValueError(
             f"epsilon is too small, or sampling too close to 0 or 1: more than {_MAX_COUNTS} "
             f"counts matter, at epsilon = {eps:g} and sampling = {p:g}"
         )
-    return last
-
-
-def _largest(eps: float, users: int, p: float, tau: int, goal: float) -> float:
-    """Return a bound on delta; not less than ``goal``, unless every t was computed."""
-    last = _last_count(eps, users, p, tau, goal)
-    worst = goal if last < users else 0.0
+    worst = goal if last < n else 0.0
     for start in range(tau, last + 1, _BLOCK):
         t = np.arange(start, min(start + _BLOCK, last + 1), dtype=np.float64)
         worst = max(worst, float(_divergences(eps, t, p, tau).max()))
     return worst
 
 
-def sample_threshold_delta(
-    epsilon: float | Fraction, n: int, sampling: float | Fraction, threshold: int
-) -> float:
-    """Return the delta of sample and threshold, rounded up.
-
-    The largest divergence over all numbers of ones and both directions: too large by a relative
-    1e-5 or so, or by 1e-120. ValueError if more than 2^21 numbers of ones would matter.
-    """
-    eps, users, p = _checked(epsilon, n, sampling)
-    tau = integer("threshold", threshold, low=1)
-    goal = 1.0
-    while True:  # a goal below the result: the counts left out then do not matter
-        goal /= 1024
-        found = _largest(eps, users, p, tau, goal)
-        if found > goal or goal < 1e-120:
-            return min(1.0, found)
-
-
-def smallest_threshold(
-    epsilon: float | Fraction, delta: float | Fraction, n: int, sampling: float | Fraction
-) -> int:
-    """Return the smallest threshold at which sample and threshold is private; n + 1 for none."""
-    eps, users, p = _checked(epsilon, n, sampling)
-    small = number("delta", delta, above=0, below=1)
-    goal = round_down(small)
-    return min(_smallest(eps, users, p, goal, every=True), users + 1)
-
-
-def _smallest(eps: float, users: int, p: float, goal: float, *, every: bool) -> int:
-    """Return the smallest threshold, from all t or, as a sketch, from some."""
-    last = math.ceil(min(_negligible_from(eps, p, goal), users))
-    if every:
-        _last_count(eps, users, p, 0, goal)
+def smallest_threshold(eps: float, delta: float, n: int, p: float, *, every: bool = True) -> int:
+    """Return the smallest private threshold, by every t or, as a sketch, some; n + 1 for none."""
+    last = math.ceil(min(_negligible_from(eps, p, delta), n))
 
     def private(tau: int) -> bool:
         some = np.unique(np.geomspace(tau, max(tau, last), _SOME).round())
-        if _divergences(eps, some, p, tau).max() > goal:
+        if _divergences(eps, some, p, tau).max() > delta:
             return False
-        return not every or _largest(eps, users, p, tau, goal) <= goal
+        return not every or largest_divergence(eps, n, p, tau, delta) <= delta
 
-    return bisect_integers(private, last + 1, 0)
+    return min(bisect_integers(private, last + 1, 0), n + 1)
 
 
 def suppression(s: NDArray[np.float64], n: int, sampling: float, threshold: int) -> NDArray[Any]:
@@ -140,13 +92,8 @@ def suppression(s: NDArray[np.float64], n: int, sampling: float, threshold: int)
     return np.where(threshold <= sampling * s * (1 - 1e-12), np.minimum(bound, 1.0), 1.0)
 
 
-def sample_threshold_mse(n: int, sampling: float | Fraction, threshold: int) -> float:
-    """Bound the mean squared error of count/p, or of 0 if the count was suppressed.
-
-    Over all n values in [0, 1], each rounded at random to a bit: the error of their sum s, in units
-    of one. Suppression costs s^2.
-    """
-    p, tau = float(number("sampling", sampling, above=0, below=1)), int(threshold)
+def sample_threshold_mse(n: int, p: float, tau: int) -> float:
+    """Bound the mean squared error of count/p, or of 0 if suppressed, for n values in [0, 1]."""
     start = min(tau / p, float(n))
     ends = np.unique(np.concatenate(([0.0], np.geomspace(start, n, _CELLS), [float(n)])))
     low, high = ends[:-1], ends[1:]
@@ -169,6 +116,7 @@ class SampleThreshold:
     mse: float
 
 
+@lru_cache(maxsize=64)
 def best_sample_threshold(
     epsilon: float | Fraction, delta: float | Fraction, n: int
 ) -> SampleThreshold:
@@ -177,20 +125,13 @@ def best_sample_threshold(
     The best 1 - p is of the order of n^(-1/3): rare sampling makes much noise in large sums, and
     frequent sampling a large threshold. ValueError if every count would have to be suppressed.
     """
-    eps = number("epsilon", epsilon, low=1e-6, high=_MAX_EPSILON)
-    small = number("delta", delta, above=0, below=1)
-    return _best(eps, small, integer("n", n, low=1))
-
-
-@lru_cache(maxsize=64)
-def _best(eps: Fraction, small: Fraction, n: int) -> SampleThreshold:
-    goal = float(small) * (1 - 1e-15)
-    below = float(eps)
+    eps = round_down(number("epsilon", epsilon, low=1e-6, high=100))
+    small = round_down(number("delta", delta, above=0, below=1))
 
     @cache
     def sketch(step: int) -> float:
         p = float(_sampling(step))
-        tau = _smallest(below, n, p, goal, every=False)
+        tau = smallest_threshold(eps, small, n, p, every=False)
         return sample_threshold_mse(n, p, tau) if tau <= n else math.inf
 
     # On a coarse grid and then between its best points; some t indicate how good p is.
@@ -200,13 +141,14 @@ def _best(eps: Fraction, small: Fraction, n: int) -> SampleThreshold:
         width //= 2
         best = min((best - width, best, best + width), key=sketch)
     sampling = _sampling(best)
-    tau = smallest_threshold(eps, small, n, sampling)
+    p = float(sampling)  # exactly: of 53 bits
+    tau = smallest_threshold(eps, small, n, p)
     if tau > n:
         raise ValueError(
-            f"n = {n} is too small for sample and threshold with epsilon = {float(eps):g} and "
-            f"delta = {float(small):g}: every count would be suppressed"
+            f"n = {n} is too small for sample and threshold with epsilon = {eps:g} and "
+            f"delta = {small:g}: every count would be suppressed"
         )
-    return SampleThreshold(sampling, tau, sample_threshold_mse(n, sampling, tau))
+    return SampleThreshold(sampling, tau, sample_threshold_mse(n, p, tau))
 
 
 def _sampling(step: int) -> Fraction:

@@ -2,14 +2,11 @@
 
 A user draws t of d coordinates independently of its vector, rounds each at random to {0..k}, and
 sends (coordinate, value) through randomized response on these ``k + 1`` values. One such message
-hides among all n users in any dimension; SCM22 reveals the coordinate to the adversary, so that it
-hides among only n / d users. Messages from t runs of coordinates ("stratified") are t independent
-copies, composed numerically, or by advanced or basic composition if that takes too long.
-Coordinates drawn without replacement ("uniform") hide among the users who drew the same ones.
-Proofs: :ref:`proof-scm22`.
-
-*Several coordinates in one message*, as in SCM22, is another mechanism, to which no composition
-theorem applies; it is covered only by ``ikos.accounting.scm22_published``.
+hides among all n users in any dimension. Messages from t runs of coordinates ("stratified") are t
+independent copies, composed numerically, or by advanced or basic composition if that takes too
+long. Coordinates drawn without replacement ("uniform") hide among the users who drew the same ones.
+Proofs: :ref:`proof-scm22`. No composition theorem applies to several coordinates in one message, as
+in SCM22, whose own formulas guarantee nothing.
 
 SCM22 is Scott, Cormode, Maple, "Applying the Shuffle Model of Differential Privacy to Vector
 Aggregation", 2021.
@@ -22,7 +19,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from scipy.stats import binom
@@ -30,8 +27,6 @@ from scipy.stats import binom
 from ikos._validation import choice, integer, number, round_down
 from ikos.accounting.blanket import MAX_USERS, ResponseBlanket, TooManyTermsError
 from ikos.accounting.composition import LossLattice, advanced_share, blanket_losses
-from ikos.accounting.gaussian_losses import gaussian_gamma, gaussian_mu
-from ikos.accounting.scm22_published import MOST, response_shares
 from ikos.accounting.shuffled_response import (
     MAX_EPSILON,
     MIN_EPSILON,
@@ -39,62 +34,42 @@ from ikos.accounting.shuffled_response import (
     response_delta,
     response_gamma,
 )
-from ikos.accounting.solve import bisect_integers
+from ikos.accounting.solve import bisect_integers, gaussian_gamma, gaussian_mu
 from ikos.randomized_response import GRID, grid_down, grid_up
 
+# the proof of a guarantee of t messages
 COMPOSITIONS = {
     "single": "with a coordinate (of each run) drawn at random the dimension does not enter",
     "numerical": "numerical composition of {t} messages' exact losses",
     "advanced": "advanced composition of {t} messages (Kairouz, Oh, Viswanath 2015)",
     "basic": "basic composition of {t} messages",
 }
-"""The proof of a guarantee of t messages."""
-
-SAMPLINGS = ("stratified", "uniform")
-"""How t of d coordinates are drawn: one of each of t runs, or t without replacement."""
-
+SAMPLINGS = ("stratified", "uniform")  # one coordinate of each of t runs, or t without replacement
 MAX_MESSAGES = 1 << 20
 MAX_VALUES = (1 << 20) + 1
-
-_SLACK = 1e-6
-"""Enlargement of composed divergences, on top of `ikos.accounting.blanket.SLACK`.
-
-The masses of a cell are differences of doubles known to 1e-13. The effect on the sum of a few
-thousand losses is below 1e-8 of its deviation.
-"""
-
+_SLACK = 1e-6  # enlargement of composed divergences: masses are differences of doubles
+# points of a loss per standard deviation, and the most terms of a point: fine, then coarse
 _STEPS = ((5.0, 1 << 17), (3.0, 1 << 19), (1.5, 1 << 20))
-"""Points of a loss per standard deviation, and the most terms of a point: fine, then coarse."""
-
 _TINY = 1e-12  # divergences of several messages are not computed more precisely below it
-
 _LADDER = (*range(1, 13), 14, 16, 19, 23, 28, 34, 41, 50, 64, 82, 105, 140, 200, 300, 500, 1000)
 
+# a divergence, the one of `COMPOSITIONS` that proves it, and one answer's of ``ACCOUNTANTS``
 _Delta = tuple[float, str, str]
-"""A divergence, the one of `COMPOSITIONS` that proves it, and one answer's of ``ACCOUNTANTS``."""
-
-
-# How coordinates are drawn, and the weight of an answer about a drawn one
 
 
 def stratum_sizes(d: int, t: int) -> tuple[int, int, int]:
     """Return how many of t runs have the smaller size, that size, and how many have one more."""
-    coordinates = integer("d", d, low=1)
-    runs = integer("t", t, low=1, high=coordinates)
-    size, longer = divmod(coordinates, runs)
-    return runs - longer, size, longer
+    size, longer = divmod(d, t)
+    return t - longer, size, longer
 
 
 def weights(d: int, t: int, sampling: str) -> list[tuple[Fraction, int]]:
     """Return each weight, one over the chance that a coordinate is drawn, and how many have it."""
-    fewer, size, longer = stratum_sizes(d, t)
-    if choice("sampling", sampling, SAMPLINGS) == "uniform":
+    if sampling == "uniform":
         return [(Fraction(d, t), d)]
+    fewer, size, longer = stratum_sizes(d, t)
     runs = [(Fraction(size), fewer * size), (Fraction(size + 1), longer * (size + 1))]
     return [(weight, count) for weight, count in runs if count]
-
-
-# Several independent answers of each user
 
 
 def _trimmed(losses: LossLattice, negligible: float) -> LossLattice:
@@ -148,10 +123,7 @@ def numerical_delta(epsilon: float, blanket: ResponseBlanket, times: int, expect
 def _proved_repeated(
     epsilon: float, n: int, k: int, gamma: Fraction, times: int, expected: float
 ) -> _Delta:
-    """Return the divergence of copies of one answer, each shuffled among n users; and its proof.
-
-    ``expected`` is the approximate delta; it only decides how finely losses are counted.
-    """
+    """Return the divergence of copies of one answer, each shuffled among n users; and its proof."""
 
     def single(eps: float) -> tuple[float, str]:
         return response_delta(eps, n, k, gamma), response_accountant(eps, n, k, gamma)
@@ -168,8 +140,7 @@ def _proved_repeated(
                 break
         return found, "numerical", "exact"
     except TooManyTermsError:
-        pass
-    best: _Delta = (1.0, "basic", "exact")
+        best: _Delta = (1.0, "basic", "exact")
     for method, each, slack in _shares(epsilon, expected, times):
         delta, accountant = single(each)
         delta = (slack + times * delta) * (1 + 1e-12)
@@ -187,47 +158,14 @@ def _shares(epsilon: float, delta: float, times: int) -> Iterator[tuple[str, flo
             yield method, each * (1 - 1e-12), slack
 
 
-# Coordinates drawn without replacement: the risk that few others drew one is part of delta
-
-
 def _missing(m: int, n: int, d: int, t: int) -> float:
     """Return a bound on t P[N + 1 < m] for N ~ Bin(n - 1, t / d), rounded up."""
-    if t == d:
-        return 0.0 if m <= n else 1.0
     return min(1.0, t * float(binom.cdf(m - 2, n - 1, t / d)) * (1 + 1e-6))
 
 
 def _least_users(n: int, d: int, t: int, tail: float) -> int:
     """Return the largest m with t P[N + 1 < m] at most ``tail``; 1 always suffices."""
     return bisect_integers(lambda m: _missing(m, n, d, t) <= tail, 1, n + 1)
-
-
-def _proved_uniform(
-    eps: float, n: int, d: int, k: int, gamma: Fraction, t: int, expected: float
-) -> _Delta:
-    """Return the divergence of t answers about t of d coordinates drawn without replacement.
-
-    t P[N + 1 < m] plus that of `_proved_repeated` among m users, for the best m of a few.
-    """
-    if t in (1, d):  # one coordinate, or all of them
-        return _proved_repeated(eps, n, k, gamma, t, expected)
-    best: _Delta = (1.0, "basic", "exact")
-    tail = expected / 20
-    for _ in range(4):  # the fewer users are required, the less likely they are missing
-        m = _least_users(n, d, t, tail)
-        hidden, method, accountant = _proved_repeated(eps, m, k, gamma, t, expected)
-        here = min(1.0, (_missing(m, n, d, t) + hidden) * (1 + 1e-12))
-        if here >= best[0]:
-            break
-        best = (here, method, accountant)
-        if here < _TINY:
-            break
-        tail *= 1e-5
-        expected = here
-    return best
-
-
-# How much randomness makes sampled coordinates private
 
 
 @dataclass(frozen=True)
@@ -249,72 +187,31 @@ class SampledAnswers:
 
 
 def _searched(
-    bound: Callable[[Fraction], float], first: float, n: int, k: int, small: float
-) -> Fraction | None:
-    """Return a sufficient gamma, within a thousandth of the smallest; None if there is none.
-
-    Steps in the noise gamma / (1 - gamma)^2, in which ln delta is about linear.
-    """
-    low, high = 0.0, math.inf
-    best: Fraction | None = None
-    scale = first
+    bound: Callable[[Fraction], float], scale: float, n: int, k: int, small: float
+) -> Fraction:
+    """Return a sufficient gamma, within a thousandth of the smallest; 1 if there is none."""
+    # steps in the noise gamma / (1 - gamma)^2, in which ln delta is about linear
+    low, high, best = 0.0, math.inf, Fraction(1)
     for _ in range(40):
-        gamma = Fraction(min(max(1, round(gaussian_gamma(k, 1 / scale, n) * GRID)), GRID), GRID)
+        gamma = Fraction(max(1, round(gaussian_gamma(k, 1 / scale, n) * GRID)), GRID)
         if gamma >= 1 - Fraction(1, 1 << 20):
-            return best
+            break
         delta = bound(gamma)
         if delta <= small:
             high, best = scale, gamma
-            if delta >= 0.985 * small:
-                break
         else:
             low = scale
-        if high <= low * (1 + 1e-3):
+        if 0.985 * small <= delta <= small or high <= low * (1 + 1e-3):
             break
         wanted = scale * math.log(small / 2) / math.log(max(min(delta, 0.99), 1e-300) / 2)
-        wanted *= 1 + 4e-4
+        ends = (low * 1.002, low * 4) if low else (high / 4, high * 0.998)
         if low and high < math.inf:
-            edge = (high - low) * 0.05
-            wanted = min(max(wanted, low + edge), high - edge)
-        elif low:
-            wanted = min(max(wanted, low * 1.002), low * 4)
-        else:
-            wanted = min(max(wanted, high / 4), high * 0.998)
-        scale = wanted
+            ends = low + (high - low) * 0.05, high - (high - low) * 0.05
+        scale = min(max(wanted * (1 + 4e-4), ends[0]), ends[1])
     return best
 
 
 @lru_cache(maxsize=1024)
-def _sampled(
-    eps: float, small: float, n: int, d: int, k: int, t: int, sampling: str
-) -> tuple[Fraction, str, str]:
-    """Return gamma, 1 if nothing below suffices, and its proof, as of `_Delta`."""
-    if t == 1:
-        gamma = grid_up(response_gamma(eps, small, n, k))
-        return gamma, "single", response_accountant(eps, n, k, gamma)
-    tail, m = 0.0, n
-    if sampling == "uniform" and t < d:
-        tail = small / 20
-        m = _least_users(n, d, t, tail)
-    left = (small - tail) * (1 - 1e-12)
-    noise = gaussian_mu(eps, left) ** 2 / t
-
-    def bound(gamma: Fraction) -> float:
-        return numerical_delta(eps, ResponseBlanket(m, k, gamma), t, left)
-
-    try:
-        found = _searched(bound, 1.05 / noise, m, k, left)
-        return (Fraction(1) if found is None else found), "numerical", "exact"
-    except TooManyTermsError:
-        pass
-    best = Fraction(1), "basic", "exact"
-    for method, each, slack in _shares(eps, left, t):
-        gamma = response_gamma(each, (left - slack) / t * (1 - 1e-12), m, k)
-        if gamma < best[0]:
-            best = gamma, method, response_accountant(each, m, k, gamma)
-    return best
-
-
 def sampled_answers(
     epsilon: float | Fraction,
     delta: float | Fraction,
@@ -330,15 +227,37 @@ def sampled_answers(
     For all of a user's messages together and n users who answer at random as they should; gamma is
     within a thousandth of the smallest that the search finds, and 1 if only noise is private.
     """
-    eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
-    small = number("delta", delta, above=0, below=1)
-    users = integer("n", n, low=1, high=MAX_USERS)
-    coordinates = integer("d", d, low=1)
-    k = integer("precision", precision, low=1, high=MAX_VALUES - 1)
-    t = integer("messages", messages, low=1, high=min(coordinates, MAX_MESSAGES))
-    name = choice("sampling", sampling, SAMPLINGS)
-    gamma, *proof = _sampled(round_down(eps), round_down(small), users, coordinates, k + 1, t, name)
-    return SampledAnswers(t, k, gamma, name, *proof)
+    eps = round_down(number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON))
+    small = round_down(number("delta", delta, above=0, below=1))
+    m = integer("n", n, low=1, high=MAX_USERS)
+    k = integer("precision", precision, low=1, high=MAX_VALUES - 1) + 1
+    t = integer("messages", messages, low=1, high=min(integer("d", d, low=1), MAX_MESSAGES))
+    choice("sampling", sampling, SAMPLINGS)
+    made = partial(SampledAnswers, t, precision, sampling=sampling)
+    if t == 1:
+        gamma = grid_up(response_gamma(eps, small, n, k))
+        proof = response_accountant(eps, n, k, gamma)
+        return made(gamma, composition="single", accountant=proof)
+    tail = 0.0
+    if sampling == "uniform" and t < d:
+        tail = small / 20
+        m = _least_users(n, d, t, tail)
+    left = (small - tail) * (1 - 1e-12)
+
+    def bound(gamma: Fraction) -> float:
+        return numerical_delta(eps, ResponseBlanket(m, k, gamma), t, left)
+
+    noise = gaussian_mu(eps, left) ** 2 / t
+    try:
+        return made(_searched(bound, 1.05 / noise, m, k, left), composition="numerical")
+    except TooManyTermsError:
+        best = made(Fraction(1), composition="basic")
+    for method, each, slack in _shares(eps, left, t):
+        gamma = response_gamma(each, (left - slack) / t * (1 - 1e-12), m, k)
+        if gamma < best.gamma:
+            proof = response_accountant(each, m, k, gamma)
+            best = made(gamma, composition=method, accountant=proof)
+    return best
 
 
 def sampled_delta(
@@ -350,18 +269,24 @@ def sampled_delta(
     approximate result: it only decides how finely losses are counted.
     """
     eps = round_down(number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON))
-    users = integer("n", n, low=1, high=MAX_USERS)
-    coordinates = integer("d", d, low=1)
-    k = integer("answers.precision", answers.precision, low=1, high=MAX_VALUES - 1) + 1
-    t = integer("answers.messages", answers.messages, low=1, high=min(coordinates, MAX_MESSAGES))
-    gamma = grid_down(number("answers.gamma", answers.gamma, above=0, high=1))
-    expected = float(number("delta", delta, above=0, low=1e-300, below=1))
-    if choice("answers.sampling", answers.sampling, SAMPLINGS) == "uniform":
-        return _proved_uniform(eps, users, coordinates, k, gamma, t, expected)
-    return _proved_repeated(eps, users, k, gamma, t, expected)
-
-
-# The error of one coordinate, and of the sum over all users
+    k, t, gamma = answers.precision + 1, answers.messages, grid_down(answers.gamma)
+    if answers.sampling == "stratified" or t in (1, d):
+        return _proved_repeated(eps, n, k, gamma, t, delta)
+    # t P[N + 1 < m] plus what is proved among m users, for the best m of a few
+    best: _Delta = (1.0, "basic", "exact")
+    tail = delta / 20
+    for _ in range(4):  # the fewer users are required, the less likely they are missing
+        m = _least_users(n, d, t, tail)
+        hidden, method, accountant = _proved_repeated(eps, m, k, gamma, t, delta)
+        here = min(1.0, (_missing(m, n, d, t) + hidden) * (1 + 1e-12))
+        if here >= best[0]:
+            break
+        best = (here, method, accountant)
+        if here < _TINY:
+            break
+        tail *= 1e-5
+        delta = here
+    return best
 
 
 @dataclass(frozen=True)
@@ -386,10 +311,8 @@ def coordinate_error(
     is d / t, or the length of a run. Exact, up to the rounding of doubles: w E[(v - c)^2] is linear
     in u between two steps.
     """
-    k = integer("precision", precision, low=1, high=MAX_VALUES - 1)
+    k, w, c = precision, float(weight), float(centre)
     g, share = response_shares(gamma)
-    w = float(number("weight", weight, low=1, high=MOST))
-    c = float(number("centre", centre, low=0, high=1))
     values = (np.arange(k + 1) / k - g / 2) / share
     squares = (values - c) ** 2
     at = w * (share * squares + g * squares.mean())
@@ -405,16 +328,11 @@ def total_error(
     n: int, d: int, answers: SampledAnswers, centre: float | Fraction = Fraction(1, 2)
 ) -> SampledError:
     """Return the error of the sum over n users and d coordinates, in units of the width."""
-    users = integer("n", n, low=0, high=MOST)
-    coordinates = integer("d", d, low=1, high=MOST)
     found = np.zeros(2)
-    for weight, count in weights(coordinates, answers.messages, answers.sampling):
+    for weight, count in weights(d, answers.messages, answers.sampling):
         one = coordinate_error(answers.precision, answers.gamma, weight, centre)
-        found += float(users * count) * np.array((one.mean_square, one.sampling))
+        found += float(n * count) * np.array((one.mean_square, one.sampling))
     return SampledError(float(found[0]), float(found[1]))
-
-
-# The number of messages and the precision of the smallest error
 
 
 def _approximate_gamma(k: int, t: int, n: int, d: int, mu: float, sampling: str) -> float:
@@ -447,29 +365,23 @@ def optimized_answers(
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     small = number("delta", delta, above=0, below=1)
     users = integer("n", n, low=1, high=MAX_USERS)
-    coordinates = integer("d", d, low=1)
-    name = choice("sampling", sampling, SAMPLINGS)
-    most = min(coordinates, MAX_MESSAGES)
-    counts, steps = sorted({*(t for t in _LADDER if t < most), most}), list(_LADDER)
-    if messages is not None:
-        counts = [integer("messages", messages, low=1, high=most)]
-    if precision is not None:
-        steps = [integer("precision", precision, low=1, high=MAX_VALUES - 1)]
-    c = number("centre", centre, low=0, high=1)
+    most = min(d, MAX_MESSAGES)
+    counts = sorted({*(t for t in _LADDER if t < most), most}) if messages is None else [messages]
+    steps = _LADDER if precision is None else (precision,)
     mu = gaussian_mu(round_down(eps), round_down(small))
 
     def error(found: SampledAnswers) -> float:
-        return total_error(users, coordinates, found, c).mean_square
+        return total_error(users, d, found, centre).mean_square
 
     sketches = [
-        (error(SampledAnswers(t, k, Fraction(gamma), name, "sketch")), t, k)
+        (error(SampledAnswers(t, k, Fraction(gamma), sampling, "sketch")), t, k)
         for t, k in itertools.product(counts, steps)
-        if (gamma := _approximate_gamma(k, t, users, coordinates, mu, name)) < 0.999
+        if (gamma := _approximate_gamma(k, t, users, d, mu, sampling)) < 0.999
     ]
     sketches = sorted(sketches) or [(math.inf, counts[0], steps[0])]
     found = []
     for _, t, k in sketches[: 5 if sketches[0][1] == 1 else 2]:
-        here = sampled_answers(eps, small, users, coordinates, k, t, sampling=name)
+        here = sampled_answers(eps, small, users, d, k, t, sampling=sampling)
         if here.gamma < 1:
             found.append((error(here), t, k, here))
     if not found:
@@ -479,3 +391,65 @@ def optimized_answers(
             "would be random"
         )
     return min(found)[3]
+
+
+# SCM22's own formulas, as printed: they guarantee nothing, see the errata
+
+
+def response_shares(gamma: object) -> tuple[float, float]:
+    """Return a probability of random answers below 1, and that of the others, both as doubles."""
+    random = number("gamma", gamma, low=0, below=1)
+    return float(random), float(number("1 - gamma", 1 - random, low=1 / GRID))
+
+
+def budget(epsilon: object, delta: object) -> tuple[float, float]:
+    """Check and return a budget, rounded down."""
+    eps = number("epsilon", epsilon, above=0, low=1e-100, high=6)
+    return round_down(eps), round_down(number("delta", delta, above=0, low=1e-300, below=1))
+
+
+def published_gamma(
+    epsilon: float | Fraction, delta: float | Fraction, n: int, d: int, k: int, t: int
+) -> float:
+    """Return the gamma of SCM22, Theorem 4.1, for t coordinates; it may exceed 1.
+
+    ``56 d k ln(1/delta) ln(2t/delta) / ((n-1) eps^2)``, with 2016 for 56 if epsilon is above 1. Its
+    proof is not sound: see the errata of the documentation.
+    """
+    eps, small = budget(epsilon, delta)
+    constant = 56 if eps <= 1 else 2016
+    logs = math.log(1 / small) * math.log(2 * t / small)
+    return constant * d * k * logs / ((n - 1) * eps**2)
+
+
+def published_single_gamma(
+    epsilon: float | Fraction, delta: float | Fraction, n: int, d: int, k: int
+) -> float:
+    """Return the gamma of SCM22, Section 4.5, for one coordinate; it may exceed 1.
+
+    ``max(14 d k ln(2/delta) / ((n-1) eps^2), 27 d k / ((n-1) eps))``, or, if epsilon is above 1,
+    ``max(80 d k ln(2/delta) / ((n-1) eps^2), 36 d k / (11 (n-1) eps))``.
+    """
+    return closed_gamma(*budget(epsilon, delta), n, d * k)
+
+
+def closed_gamma(eps: float, small: float, n: int, values: int) -> float:
+    """Return the gamma of Section 4.5, with any number of values in place of d k."""
+    first, second = (14.0, 27.0) if eps <= 1 else (80.0, 36 / 11)
+    square = first * math.log(2 / small) / eps**2
+    return values * max(square, second / eps) / (n - 1)
+
+
+def published_precision(
+    epsilon: float | Fraction, delta: float | Fraction, n: int, d: int, t: int = 1
+) -> float:
+    """Return the k of SCM22, Sections 4.4 and 4.5, a real number.
+
+    It makes the two terms of the error equal. The bound is smallest at 2^(1/3) times as many.
+    """
+    # the error is 1 / (4 k^2) + gamma / 2, with gamma proportional to k
+    if t == 1:  # the paper writes n for n - 1 here
+        gamma = published_single_gamma(epsilon, delta, n, d, 1) * (n - 1) / n
+    else:
+        gamma = published_gamma(epsilon, delta, n, d, 1, t)
+    return float((1 / (2 * gamma)) ** (1 / 3))

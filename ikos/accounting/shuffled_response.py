@@ -1,31 +1,75 @@
-"""Shuffled randomized response: delta, epsilon and gamma from each other, by any accountant."""
+"""Shuffled randomized response: delta, epsilon and gamma from each other, by any accountant.
+
+The exact divergence of the privacy blanket (`ikos.accounting.blanket`), or closed bounds of it
+(BBGN19): Bennett's and Hoeffding's inequality, and Theorem 3.1. Proofs: :ref:`proof-bbgn19`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from operator import itemgetter
 
+import gmpy2
+from gmpy2 import mpfr
+
 from ikos._validation import choice, integer, number, quote, round_down
-from ikos.accounting.bbgn19 import bennett_bound, closed_form_bound, hoeffding_bound
 from ikos.accounting.blanket import LEAST_GAMMA, MAX_USERS, TooManyTermsError, blanket_divergence
 from ikos.accounting.solve import bisect
+from ikos.counts.rounding import float_up, rational
 from ikos.randomized_response import GRID
 
 MIN_EPSILON, MAX_EPSILON = math.nextafter(1e-6, 0), 100.0
+_NEGLIGIBLE = 1e-100  # below it Bennett's bound suffices
+_ABOVE = 1 + Fraction(1, 1 << 200)  # exceeds the relative errors of a few operations of 300 bits
 
-NEGLIGIBLE = 1e-100  # below it Bennett's bound suffices
 
-_BOUNDS: dict[str, Callable[[float, int, int | Fraction, Fraction], float]] = {
-    "exact": blanket_divergence,
-    "bennett": bennett_bound,
-    "hoeffding": hoeffding_bound,
-    "closed-form": closed_form_bound,
-}
+def _hoeffding(eps: mpfr, n: int, k: mpfr, gamma: mpfr) -> mpfr:
+    a = gmpy2.expm1(eps)
+    b = (1 - gamma) * k * (2 + a)
+    spread = 1 + gamma * gmpy2.expm1(-2 * a * a / (b * b))
+    return b * b / (4 * a) / (gamma * n) * spread**n
 
-ACCOUNTANTS = tuple(_BOUNDS)
+
+def _bennett(eps: mpfr, n: int, k: mpfr, gamma: mpfr) -> mpfr:
+    """Return Bennett's bound, or Hoeffding's if that is better."""
+    a = gmpy2.expm1(eps)
+    truth = (1 - gamma) * k
+    # L = truth (1[W = x] - e^eps 1[W = x']) - gamma a, whose first part has mean -a (1 - gamma)
+    odds = 1 + a
+    variance = truth**2 * (1 + odds * odds) / k - ((1 - gamma) * a) ** 2
+    excess = truth + (1 - gamma) * a
+    x = excess * a / variance
+    rate = variance / excess**2 * ((1 + x) * gmpy2.log1p(x) - x)
+    spread = 1 + gamma * gmpy2.expm1(-rate)
+    return min(excess / gmpy2.log1p(x) / (gamma * n) * spread**n, _hoeffding(eps, n, k, gamma))
+
+
+def _closed_form(eps: mpfr, n: int, k: mpfr, gamma: mpfr) -> mpfr:
+    """Return the delta that needs gamma = max(14 k ln(2/delta)/((n-1) eps^2), 27 k/((n-1) eps))."""
+    if gamma * (n - 1) * eps < 27 * k:
+        return mpfr(1)
+    return 2 * gmpy2.exp(-gamma * (n - 1) * eps * eps / (14 * k))
+
+
+_FORMULAS = {"bennett": _bennett, "hoeffding": _hoeffding, "closed-form": _closed_form}
+
+
+def closed_bound(
+    name: str, epsilon: float | Fraction, n: int, k: int | Fraction, gamma: Fraction
+) -> float:
+    """Return the delta of a closed bound, rounded up."""
+    number("epsilon", epsilon, above=0, high=1 if name == "closed-form" else None)
+    if gamma == 1:
+        return 0.0
+    with gmpy2.context(precision=300):
+        eps, values, chance = (mpfr(rational(Fraction(given))) for given in (epsilon, k, gamma))
+        bound = _FORMULAS[name](eps, n, values, chance)
+        return min(1.0, float_up(bound * mpfr(rational(_ABOVE))))
+
+
+ACCOUNTANTS = ("exact", *_FORMULAS)
 """From the tightest to the loosest."""
 
 THEOREMS = {
@@ -41,9 +85,9 @@ def _proved(
 ) -> tuple[float, str]:
     """Return an accountant's delta and whose it is: Bennett's if the exact one gives up."""
     if name != "exact":
-        return _BOUNDS[name](epsilon, n, k, gamma), name
-    bound = bennett_bound(epsilon, n, k, gamma), "bennett"
-    if bound[0] < NEGLIGIBLE:
+        return closed_bound(name, epsilon, n, k, gamma), name
+    bound = closed_bound("bennett", epsilon, n, k, gamma), "bennett"
+    if bound[0] < _NEGLIGIBLE:
         return bound
     try:
         return min((blanket_divergence(epsilon, n, k, gamma), "exact"), bound, key=itemgetter(0))
@@ -54,13 +98,12 @@ def _proved(
 def _checked(n: object, k: object, accountant: object) -> tuple[int, int | Fraction, str]:
     """Check and return users, values and accountant."""
     name = choice("accountant", accountant, ACCOUNTANTS)
-    least = 2 if name == "closed-form" else 1
-    if isinstance(k, Fraction) and name != "closed-form":
-        values = number("k", k, low=2, high=1 << 40)
-    else:
+    if name == "closed-form":
         values = Fraction(integer("k", k, low=2, high=1 << 40))
+    else:
+        values = number("k", k, low=2, high=1 << 40)
     return (
-        integer("n", n, low=least, high=MAX_USERS),
+        integer("n", n, low=2 if name == "closed-form" else 1, high=MAX_USERS),
         values.numerator if values.denominator == 1 else values,
         name,
     )
@@ -76,6 +119,10 @@ def response_delta(
 ) -> float:
     """Return a delta for which shuffled randomized response is (epsilon, delta)-private.
 
+    An upper bound, rounded up (BBGN19, Lemma 5.3 and Theorem 3.1). "exact" is Bennett's bound below
+    1e-100 and if it would take more than 2^17 terms (many users and a very small epsilon);
+    `response_accountant` says which.
+
     Parameters
     ----------
     epsilon : float
@@ -89,14 +136,6 @@ def response_delta(
         Probability with which a user sends a uniform value in place of the truth.
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
         Each gives at least the delta of the one before it.
-
-    Returns
-    -------
-    float
-        An upper bound, rounded up (BBGN19, Lemma 5.3 and Theorem 3.1). "exact" is the divergence
-        against an adversary who knows which of the other users answered at random, to a
-        ten-millionth; it is Bennett's bound below 1e-100 and if it would take more than 2^17 terms
-        (many users and a very small epsilon). `response_accountant` says which.
 
     Examples
     --------
@@ -133,7 +172,6 @@ def response_accountant(
 def _response(
     epsilon: object, n: object, k: object, gamma: object, accountant: object
 ) -> tuple[float, str]:
-    """Check the arguments and return the delta, and whose it is."""
     users, values, name = _checked(n, k, accountant)
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     chance = number("gamma", gamma, low=LEAST_GAMMA, high=1)
@@ -150,18 +188,15 @@ def response_gamma(
 ) -> Fraction:
     """Return a probability of uniform answers that makes the shuffled answers private.
 
+    A multiple of 2^-53, within a millionth of the smallest that the search finds; 1 means that only
+    noise is private.
+
     Parameters
     ----------
     epsilon, n, k, accountant
         As for `response_delta`.
     delta : float
         In (0, 1).
-
-    Returns
-    -------
-    Fraction
-        A multiple of 2^-53, at most 1, for which `response_delta` is at most delta, within a
-        millionth of the smallest that the search finds. 1 means that only noise is private.
 
     Examples
     --------
@@ -178,13 +213,11 @@ def response_gamma(
 
 @lru_cache(maxsize=4096)
 def _gamma(eps: float, small: float, users: int, values: int | Fraction, name: str) -> Fraction:
-    if small <= 0:
-        raise ValueError(f"delta must be a positive double, got {small!r}")
     target = math.log(small)
     nothing = min(math.log(1e-320), target - 1)  # below the target also where that is denormal
 
     def excess(steps: int) -> float:
-        """Return ln(delta / target), negative if this many steps of the grid suffice."""
+        # ln(delta / target), negative if this many steps of the grid suffice
         if steps == GRID:  # all answers are uniform, and reveal nothing
             return -math.inf
         delta = _proved(name, eps, users, values, Fraction(steps, GRID))[0]
@@ -224,23 +257,15 @@ def response_epsilon(
 ) -> float:
     """Return an epsilon for which shuffled randomized response is (epsilon, delta)-private.
 
+    Within a millionth of the smallest in [1e-6, 100] (1 for the closed form) for which
+    `response_delta` is at most delta; ValueError if there is none.
+
     Parameters
     ----------
     delta : float
         In (0, 1).
     n, k, gamma, accountant
         As for `response_delta`.
-
-    Returns
-    -------
-    float
-        An epsilon for which `response_delta` is at most delta, within a millionth of the smallest.
-        For "exact", at most the guarantee of one answer by itself, ln(1 + k (1 - gamma) / gamma).
-
-    Raises
-    ------
-    ValueError
-        If there is none in [1e-6, 100] (in [1e-6, 1] for the closed form).
 
     Examples
     --------

@@ -1,9 +1,31 @@
-"""Bisection for the extreme parameter that an accountant proves; returns the proved side."""
+"""Searches for parameters that an accountant proves: where to start, and bisection."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
+
+from scipy import optimize
+from scipy.stats import norm
+
+
+@lru_cache(maxsize=256)
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Return mu for which distinguishing N(mu, 1) from N(0, 1) is (epsilon, delta)-private."""
+
+    def log_delta(mu: float) -> float:
+        first = norm.logsf(epsilon / mu - mu / 2)
+        second = epsilon + norm.logsf(epsilon / mu + mu / 2)
+        return float(first + math.log(-math.expm1(min(second - first, -1e-300))))
+
+    return float(optimize.brentq(lambda mu: log_delta(mu) - math.log(delta), 1e-9, 1e3))
+
+
+def gaussian_gamma(k: int, noise: float, n: int) -> float:
+    """Return gamma with 2 k (1 - gamma)^2 / (gamma n) = noise: about mu^2 of the digit."""
+    c = noise * n / (2 * k)
+    return 2 / ((2 + c) + math.sqrt(c * (4 + c)))
 
 
 def bisect(
@@ -27,3 +49,32 @@ def bisect_integers(holds: Callable[[int], bool], good: int, bad: int) -> int:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if holds(middle) else (good, middle)
     return good
+
+
+def last_safe(excess: Callable[[float], float], low: float, high: float) -> float:
+    """Return a point, near a root of an increasing function, at which it is not positive."""
+    step = high - low
+    while (f_low := excess(low)) > 0:
+        low, high, step = low - step, low, 2 * step
+        if low < -50:
+            raise ValueError("epsilon and delta must be larger for a composition in doubles")
+    while (f_high := excess(high)) <= 0:
+        low, high, f_low, step = high, high + step, f_high, 2 * step
+        if high > 50:
+            return low
+    # Regula falsi with halving (Illinois): a few evaluations, and the safe side is kept.
+    for _ in range(30):
+        if high - low < 2e-4 or -1e-3 < f_low <= 0:
+            break
+        middle = low - f_low * (high - low) / (f_high - f_low)
+        middle = min(max(middle, low + (high - low) * 1e-3), high - (high - low) * 1e-3)
+        here = excess(middle)
+        if here <= 0:
+            low, f_low = middle, here
+            f_high /= 2
+        else:
+            high, f_high = middle, here
+            f_low /= 2
+        if here <= 0 and here > -1e-3:
+            break
+    return low

@@ -42,10 +42,9 @@ def published_chance(users: int, delta: Fraction | float) -> Fraction:
 def divergence(users: int, chance: Fraction, rate: Fraction, precision: int) -> float:
     """Return the delta of the sum with sparse noise, for epsilon = rate * precision.
 
-    There are h ``users``, each of whom adds discrete Laplace noise with probability ``chance``, a
-    multiple of 2^-53. An upper bound, never above `silence`: equal to the true divergence up to
-    1e-11 e^epsilon M(0), 0.0 if the sum is purely private, and `silence` if it would take more than
-    2^22 points.
+    ``chance``, a multiple of 2^-53, is that of each of h ``users`` to add noise. An upper bound:
+    equal to the true divergence up to 1e-11 e^epsilon M(0), 0.0 if the sum is purely private, and
+    `silence` if it would take more than 2^22 points or is smaller.
     """
     # M at 0 and p by inversion of its characteristic function: the proof has the aliasing
     quiet = silence(users, chance)
@@ -71,11 +70,7 @@ def divergence(users: int, chance: Fraction, rate: Fraction, precision: int) -> 
 
 
 def least_chance(users: int, delta: Fraction | float, rate: Fraction, precision: int) -> Fraction:
-    """Return a probability of adding noise at which `divergence` is at most delta > 0.
-
-    Nearly the smallest: within 1/256 of one at which it is above delta, and never above
-    `published_chance`.
-    """
+    """Return nearly the least probability at which `divergence` is at most delta > 0."""
     low, high = 0, int(published_chance(users, delta) * GRID)
     while 256 * (high - low) > high:
         middle = (low + high) // 2

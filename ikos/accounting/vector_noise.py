@@ -21,20 +21,14 @@ import gmpy2
 import numpy as np
 from gmpy2 import mpfr
 
-from ikos._validation import choice, integer, number, quote, round_down, round_up
-from ikos.accounting.optimal_composition import copies_delta
+from ikos._validation import number, round_down, round_up
+from ikos.accounting.composition import copies_delta
 from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 
 MAX_COORDINATES = 1 << 21
-MAX_EPSILON = 1e6
-
-_ROOTS_UP = Fraction((1 << 52) + 1, 1 << 52)
-"""A double that stands for a square root is below it by a smaller part than this."""
+_ROOTS_UP = 1 + Fraction(1, 1 << 52)  # a double that stands for a root is nearer below it
 
 Real = int | float | Fraction
-
-
-# Sensitivity
 
 
 @dataclass(frozen=True)
@@ -51,8 +45,6 @@ class Sensitivity:
     --------
     >>> Sensitivity(l1=2, linf=1).steps(100)  # one-hot vectors of 100 coordinates
     Shift(dimension=100, l1=2, l2_squared=2, linf=1)
-    >>> Sensitivity(l2=10).steps(4)
-    Shift(dimension=4, l1=20, l2_squared=100, linf=10)
     """
 
     l1: Real | None = None
@@ -69,36 +61,31 @@ class Sensitivity:
     def steps(
         self, dimension: int, *, scale: Real = 1, rounding_error: Real = 0, most: int | None = None
     ) -> Shift:
-        """Return the bounds for integer vectors.
+        """Return the tightest bounds for integer vectors; ValueError if they are below one step.
 
-        Parameters
-        ----------
-        dimension : int
-        scale : float
-            Steps of the encoding per unit of the norms.
-        rounding_error : float
-            In steps: both encodings differ from what is encoded by less than half of this in each
-            coordinate. 0 if encoding is exact, 2 for randomized rounding.
-        most : int, optional
-            Largest absolute value of a coordinate of a difference, even if the norms allow more.
-
-        Raises
-        ------
-        ValueError
-            If nothing can move: the norms are below one step.
+        ``scale`` is the steps of the encoding per unit of the norms. Both encodings differ from
+        what is encoded by less than half of ``rounding_error`` steps in each coordinate: 2 for
+        randomized rounding. No coordinate of a difference exceeds ``most``.
         """
-        d = integer("dimension", dimension, low=1, high=MAX_COORDINATES)
-        steps = number("scale", scale, above=0)
-        error = number("rounding_error", rounding_error, low=0)
-        l1 = None if self.l1 is None else Fraction(self.l1) * steps + d * error
-        linf = None if self.linf is None else Fraction(self.linf) * steps + error
-        squared = None
+        d, steps, error = dimension, Fraction(scale), Fraction(rounding_error)
+        tallest = [] if most is None else [most]
+        whole, squares = [], []
+        if self.l1 is not None:
+            whole.append(math.floor(Fraction(self.l1) * steps + d * error))
         if self.l2 is not None:
+            with rounding(UP):
+                moved = gmpy2.sqrt(exact(d * error**2, UP))
             l2 = Fraction(self.l2) * _ROOTS_UP * steps
-            squared = (l2 + _root_up(d * error**2)) ** 2
-        if most is not None:
-            linf = Fraction(most) if linf is None else min(linf, Fraction(most))
-        return Shift.within(d, l1, squared, linf)
+            squares.append(math.floor((l2 + Fraction(*map(int, moved.as_integer_ratio()))) ** 2))
+        if self.linf is not None:
+            tallest.append(math.floor(Fraction(self.linf) * steps + error))
+        highest = min([*tallest, *whole, *map(math.isqrt, squares)])
+        if highest < 1:
+            raise ValueError("sensitivity must be at least one step of the encoding, got less")
+        whole.append(d * highest)
+        square = min([*squares, d * highest**2, min(whole) * highest])
+        whole += [math.isqrt(d * square), square]  # Cauchy-Schwarz; |k| <= k^2 for integers
+        return Shift(d, min(whole), square, highest)
 
 
 @dataclass(frozen=True)
@@ -110,48 +97,14 @@ class Shift:
     l2_squared: int
     linf: int
 
-    @classmethod
-    def within(
-        cls, dimension: int, l1: Fraction | None, l2_squared: Fraction | None, linf: Fraction | None
-    ) -> Shift:
-        """Return the tightest integer bounds that follow from some of the three."""
-        d = dimension
-        tallest = [math.floor(bound) for bound in (linf, l1) if bound is not None]
-        if l2_squared is not None:
-            tallest.append(math.isqrt(math.floor(l2_squared)))
-        highest = min(tallest)
-        if highest < 1:
-            raise ValueError("sensitivity must be at least one step of the encoding, got less")
-        whole = [d * highest] if l1 is None else [math.floor(l1), d * highest]
-        squares = [d * highest**2, min(whole) * highest]
-        if l2_squared is not None:
-            squares.append(math.floor(l2_squared))
-        square = min(squares)
-        whole += [math.isqrt(d * square), square]  # Cauchy-Schwarz; |k| <= k^2 for integers
-        return cls(d, min(whole), square, highest)
-
     def repeated(self, times: int) -> Shift:
-        """Return the bounds of several sums side by side, each with its own noise.
-
-        The results of the three methods also hold for sums one after the other whose users adapt to
-        earlier results: they add up over coordinates, for any k in the next one.
-        """
+        """Return the bounds of several sums, each with its own noise, even if users adapt."""
         return Shift(self.dimension * times, self.l1 * times, self.l2_squared * times, self.linf)
 
     @property
     def support(self) -> int:
         """Largest number of coordinates that can differ."""
         return min(self.dimension, self.l1, self.l2_squared)
-
-
-def _root_up(value: Fraction) -> Fraction:
-    """Return a square root of a rational, rounded up."""
-    with rounding(UP):
-        above, below = gmpy2.sqrt(exact(value, UP)).as_integer_ratio()
-    return Fraction(int(above), int(below))
-
-
-# From Renyi divergences to delta
 
 
 def _best_order(divergence: Callable[[float], float], epsilon: float) -> Fraction:
@@ -185,9 +138,7 @@ def _converted(a: Fraction, divergence_up: mpfr, epsilon: Fraction) -> float:
         return min(1.0, float_up(gmpy2.exp(divergence_up + shrink - spent)))
 
 
-# Few bits, so that sampling from a rate or a variance takes integers of machine words
-
-_BITS = 24
+_BITS = 24  # few, so that sampling from a rate or a variance takes integers of machine words
 
 
 def _unit_of(value: Fraction) -> Fraction:
@@ -214,8 +165,6 @@ def _extreme(proved: Callable[[Fraction], bool], good: Fraction, *, smallest: bo
         good, bad = (middle, bad) if proved(middle) else (good, middle)
     return good
 
-
-# Discrete Laplace noise
 
 METHODS = ("pure", "composition", "renyi")  # the three bounds for discrete Laplace noise
 
@@ -262,57 +211,8 @@ def composition_delta(epsilon: Fraction, each: Fraction, count: int) -> float:
     return copies_delta(round_down(epsilon), count, round_up(each))
 
 
-def _shift(sensitivity: object, dimension: int) -> Shift:
-    if not isinstance(sensitivity, Sensitivity):
-        raise TypeError(f"sensitivity must be a Sensitivity, got {type(sensitivity).__name__}")
-    return sensitivity.steps(dimension)
-
-
-def laplace_delta(
-    epsilon: Real,
-    rate: Real,
-    dimension: int,
-    sensitivity: Sensitivity,
-    *,
-    method: str | None = None,
-) -> float:
-    """Return the delta of discrete Laplace noise in every coordinate of a sum of integer vectors.
-
-    Parameters
-    ----------
-    epsilon : float
-        At least 0.
-    rate : float
-        Inverse scale of the noise, per integer step; positive.
-    dimension : int
-        Coordinates, at most 2^21.
-    sensitivity : Sensitivity
-        Of the integer sum.
-    method : {"pure", "composition", "renyi"}, optional
-        By default the one that proves the smallest delta.
-
-    Returns
-    -------
-    float
-        Upper bound, rounded up; 0.0 if the noise is purely private.
-
-    Examples
-    --------
-    >>> ones = Sensitivity(linf=1)
-    >>> for name in METHODS:
-    ...     print(name, f"{laplace_delta(1, 0.005, 1024, ones, method=name):.2e}")
-    pure 1.00e+00
-    composition 7.12e-12
-    renyi 4.38e-11
-    """
-    budget = number("epsilon", epsilon, low=0, high=MAX_EPSILON)
-    speed = number("rate", rate, above=0)
-    shift = _shift(sensitivity, dimension)
-    names = METHODS if method is None else (choice("method", method, METHODS),)
-    return min(_laplace_delta(budget, speed, shift, name) for name in names)
-
-
-def _laplace_delta(epsilon: Fraction, rate: Fraction, shift: Shift, method: str) -> float:
+def laplace_delta(epsilon: Fraction, rate: Fraction, shift: Shift, method: str) -> float:
+    """Return the delta of discrete Laplace noise by one of ``METHODS``, rounded up."""
     if method == "pure":
         return 0.0 if rate * shift.l1 <= epsilon else 1.0
     if method == "composition":
@@ -322,10 +222,9 @@ def _laplace_delta(epsilon: Fraction, rate: Fraction, shift: Shift, method: str)
 
 @dataclass(frozen=True)
 class NoiseRate:
-    """A rate of discrete Laplace noise, and what is proved for it.
+    """A rate of discrete Laplace noise, per integer step, and what is proved for it.
 
-    ``rate`` is the inverse scale per integer step, ``method`` the bound that proves it, and
-    ``delta`` the proved delta, rounded up (0.0 for "pure").
+    ``method`` is the bound that proves it, and ``delta`` is rounded up (0.0 for "pure").
     """
 
     rate: Fraction
@@ -335,97 +234,26 @@ class NoiseRate:
 
 @lru_cache(maxsize=256)
 def best_rate(epsilon: Fraction, delta: Fraction, shift: Shift) -> NoiseRate:
-    """Return the largest rate that is proved for a shift; as `laplace_rate`."""
+    """Return the largest rate that a method proves (epsilon, delta)-private for a shift.
+
+    At least epsilon / l1, exactly; larger ones are rounded down to 24 bits.
+    """
     best = NoiseRate(epsilon / shift.l1, "pure", 0.0)
-    if not delta:
-        return best
-    for method in ("renyi", "composition"):  # the quick one first: its result is the floor
-        best = _largest(epsilon, delta, shift, method, best.rate) or best
+    # the quick method first: its result is the floor of the other
+    for method in ("renyi", "composition") if delta else ():
+
+        def proved(rate: Fraction, method: str = method) -> bool:
+            return Fraction(laplace_delta(epsilon, rate, shift, method)) <= delta
+
+        above = _rounded(best.rate, up=False) + _unit_of(best.rate)
+        if proved(above):
+            rate = _extreme(proved, above, smallest=False)
+            best = NoiseRate(rate, method, laplace_delta(epsilon, rate, shift, method))
     return best
 
 
-def _largest(
-    epsilon: Fraction, delta: Fraction, shift: Shift, method: str, floor: Fraction
-) -> NoiseRate | None:
-    """Return the largest rate above ``floor`` that a method proves, to `_BITS` bits, or None."""
-
-    def proved(rate: Fraction) -> bool:
-        return Fraction(_laplace_delta(epsilon, rate, shift, method)) <= delta
-
-    # every rate tried has _BITS bits
-    low = _rounded(floor, up=False)
-    first = low if low > floor else low + _unit_of(floor)
-    if not proved(first):
-        return None
-    rate = _extreme(proved, first, smallest=False)
-    return NoiseRate(rate, method, _laplace_delta(epsilon, rate, shift, method))
-
-
-def laplace_rate(epsilon: Real, delta: Real, dimension: int, sensitivity: Sensitivity) -> NoiseRate:
-    """Return the largest rate of discrete Laplace noise that is proved (epsilon, delta)-private.
-
-    Parameters
-    ----------
-    epsilon : float
-        Positive.
-    delta : float
-        In [0, 1); 0 for purely private noise.
-    dimension, sensitivity
-        As for `laplace_delta`.
-
-    Returns
-    -------
-    NoiseRate
-        By the bound that proves most, rounded down to 24 bits, or epsilon / l1 exactly for "pure".
-        If linf = 1, the delta by "composition" is exact. By "renyi", for epsilon = 1, delta = 1e-8
-        and 64 to 1024 coordinates, no bound can allow a rate more than 6.4 % larger, by the exact
-        delta of equal coordinates.
-
-    Examples
-    --------
-    >>> laplace_rate(1, 1e-8, 100, Sensitivity(l1=2, linf=1)).rate  # a histogram
-    Fraction(1, 2)
-    >>> found = laplace_rate(1, 1e-8, 1024, Sensitivity(l2=1000))  # gradients
-    >>> found.method, float(1000 * found.rate) > 0.157
-    ('renyi', True)
-    """
-    budget = number("epsilon", epsilon, above=0, high=MAX_EPSILON)
-    allowed = number("delta", delta, low=0, below=1)
-    return best_rate(budget, allowed, _shift(sensitivity, dimension))
-
-
-# Discrete Gaussian noise
-
-
-def gaussian_delta(epsilon: Real, variance: Real, l2: Real) -> float:
-    """Return the delta of discrete Gaussian noise in every coordinate of a sum of integer vectors.
-
-    Parameters
-    ----------
-    epsilon : float
-        At least 0.
-    variance : float
-        Variance parameter of the noise, in squared steps; positive.
-    l2 : float
-        Bound on how far replacing one user moves the sum, in Euclidean norm and steps.
-
-    Returns
-    -------
-    float
-        Upper bound, rounded up. The dimension does not matter.
-
-    Examples
-    --------
-    >>> f"{gaussian_delta(1, 30**2, 5):.3g}"
-    '2.52e-10'
-    """
-    budget = number("epsilon", epsilon, low=0, high=MAX_EPSILON)
-    spread = number("variance", variance, above=0)
-    distance = number("l2", l2, above=0)
-    return _gaussian_delta(budget, spread, (distance * _ROOTS_UP) ** 2)
-
-
-def _gaussian_delta(epsilon: Fraction, variance: Fraction, l2_squared: Fraction) -> float:
+def gaussian_delta(epsilon: Fraction, variance: Fraction, l2_squared: Fraction) -> float:
+    """Return the delta of discrete Gaussian noise of any dimension, rounded up."""
     rho = l2_squared / (2 * variance)
     size = float(rho) if rho < 1 << 900 else math.inf
     if size > 1e9:
@@ -434,33 +262,14 @@ def _gaussian_delta(epsilon: Fraction, variance: Fraction, l2_squared: Fraction)
     return _converted(order, exact(rho * order * (order - 1), UP), epsilon)
 
 
-def gaussian_variance(epsilon: Real, delta: Real, l2: Real) -> Fraction:
-    """Return the smallest variance parameter of discrete Gaussian noise that is proved private.
-
-    In squared steps, rounded up to 24 bits; an integer from 2^24 on. Epsilon is positive, delta in
-    (0, 1), and ``l2`` as for `gaussian_delta`.
-
-    Examples
-    --------
-    >>> round(float(gaussian_variance(1, 1e-8, 1)) ** 0.5, 3)
-    5.391
-    """
-    budget = number("epsilon", epsilon, above=0, high=MAX_EPSILON)
-    allowed = number("delta", delta, above=0, below=1)
-    distance = number("l2", l2, above=0)
-    return least_variance(budget, allowed, (distance * _ROOTS_UP) ** 2)
-
-
 @lru_cache(maxsize=256)
 def least_variance(epsilon: Fraction, delta: Fraction, l2_squared: Fraction) -> Fraction:
-    """Return `gaussian_variance` for the square of l2."""
+    """Return the smallest private variance parameter, in squared steps, rounded up to 24 bits."""
 
     def enough(variance: Fraction) -> bool:
-        return Fraction(_gaussian_delta(epsilon, variance, l2_squared)) <= delta
+        return Fraction(gaussian_delta(epsilon, variance, l2_squared)) <= delta
 
     high = _rounded(l2_squared / (epsilon + epsilon**2), up=True)
-    if high <= 0:
-        raise ValueError(f"l2 must be larger, got {quote(l2_squared)} squared")
     while not enough(high):
         high *= 2
     return _extreme(enough, high, smallest=True)

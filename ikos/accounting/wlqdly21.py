@@ -16,9 +16,10 @@ as `ikos.accounting.blanket` says for k (:ref:`proof-sets`).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +32,9 @@ from ikos.accounting.shuffled_response import THEOREMS, response_accountant, res
 from ikos.randomized_response import grid_up
 
 MAX_VALUES = 1 << 16  # most values of a hash function: the seed and the value share 64 bits
-_MAX_EPSILON = 100
 _CLONES_MAX = 60
 _REFINEMENTS = 3
 _LEAST = Fraction(1, 1 << 60)
-
-
-# How often messages must be random
 
 
 def set_response_gamma(
@@ -54,33 +51,19 @@ def set_response_gamma(
     ones, and ``most_local`` then also caps what each message may spend by itself. ``k`` is the
     inverse of the share of a user's own messages among all: at least 1, or 2 if delta is positive.
     """
-    eps, small, cap = _guarantee(epsilon, delta, most_local)
-    alone = local_gamma(eps, number("k", k, low=1))
-    if small == 0:
+    alone = local_gamma(epsilon, number("k", k, low=1))
+    if delta == 0:
         return alone
-    gamma = min(alone, response_gamma(eps, small, n, k))
-    return gamma if cap is None else max(gamma, local_gamma(cap, k))
+    gamma = min(alone, response_gamma(epsilon, delta, n, k))
+    return gamma if most_local is None else max(gamma, local_gamma(most_local, k))
 
 
 def set_response_theorem(
     epsilon: Fraction, delta: Fraction, n: int, k: int | Fraction, gamma: Fraction
 ) -> str:
-    """Return what proves a gamma of `set_response_gamma` with these arguments, for a delta above 0.
-
-    The proof of a smaller gamma also covers the larger one that ``most_local`` requires.
-    """
+    """Return what proves a gamma of `set_response_gamma`, also one raised for ``most_local``."""
     enough = min(gamma, response_gamma(epsilon, delta, n, k))
     return THEOREMS[response_accountant(epsilon, n, k, enough)]
-
-
-def _guarantee(
-    epsilon: object, delta: object, most_local: object
-) -> tuple[Fraction, Fraction, Fraction | None]:
-    eps = number("epsilon", epsilon, above=0, high=_MAX_EPSILON)
-    small = number("delta", delta, low=0, below=1)
-    if most_local is None:
-        return eps, small, None
-    return eps, small, number("most_local", most_local, above=0, high=_MAX_EPSILON)
 
 
 def raised(
@@ -92,15 +75,12 @@ def raised(
     With a positive delta eps0 is the largest for which clones (`ikos.accounting.clones_fmt21`)
     prove the guarantee of n shuffled messages, or ``most_local`` if that is smaller.
     """
-    local, small, cap = _guarantee(epsilon, delta, most_local)
-    if small > 0 and local < _CLONES_MAX:
-        local = max(local, Fraction(clones_local_epsilon(local, small, n)))
-    if cap is not None:
-        local = min(local, cap)
+    local = epsilon
+    if delta > 0 and local < _CLONES_MAX:
+        local = max(local, Fraction(clones_local_epsilon(local, delta, n)))
+    if most_local is not None:
+        local = min(local, most_local)
     return min(Fraction(1, 2), grid_up(1 / (exp_down(local) + 1)))
-
-
-# Number of hash values of the Collision mechanism
 
 
 @dataclass(frozen=True)
@@ -111,6 +91,7 @@ class CollisionParameters:
     gamma: Fraction
 
 
+@lru_cache(maxsize=1024)
 def collision_parameters(
     n: int,
     dimension: int,
@@ -126,23 +107,52 @@ def collision_parameters(
     The guarantee and ``most_local`` are as for `set_response_gamma`. ``t`` is above the sparsity,
     at least twice that if delta is positive, and at most 2^16. By default it has the smallest mean
     squared error of the worst vector: among all for delta = 0, and otherwise among those that a
-    search tries, each at its own smallest gamma. ValueError if only noise is private.
+    search tries. ValueError if only noise is private.
     """
-    d = integer("dimension", dimension, low=1)
-    s = integer("sparsity", sparsity, low=1, high=d)
-    users = integer("n", n, low=1)
-    eps, small, cap = _guarantee(epsilon, delta, most_local)
+    d, s = dimension, sparsity
+    eps = number("epsilon", epsilon, above=0, high=100)
+    small = number("delta", delta, low=0, below=1)
+    cap = None if most_local is None else number("most_local", most_local, above=0)
     if 2 * s > MAX_VALUES:
         raise ValueError(f"sparsity must be at most {MAX_VALUES // 2:,}, got {s:,}")
+    first = 2 * s if small else s + 1
+
+    @cache
+    def gamma(values: int) -> Fraction:
+        return set_response_gamma(eps, small, n, Fraction(values, s), most_local=cap)
+
     if t is not None:
-        t = integer("t", t, low=2 * s if small else s + 1, high=MAX_VALUES)
-    found = _parameters(users, d, s, eps, small, cap, t)
-    if found.gamma == 1 or float(1 - found.gamma) < 1e-12:
+        t = integer("t", t, low=first, high=MAX_VALUES)
+    elif not small:
+        every = np.arange(first, MAX_VALUES + 1, dtype=np.float64)
+        shares = every / (s * math.expm1(eps) + every)
+        t = int(every[np.argmin(_mean_squares(d, s, every, shares))])
+    else:
+        t = _searched_values(d, s, first, gamma)
+    if float(1 - gamma(t)) < 1e-12:
         raise ValueError(
-            f"epsilon must be larger for so few users, got {quote(epsilon)} for n = {users:,}: "
+            f"epsilon must be larger for so few users, got {quote(epsilon)} for n = {n:,}: "
             "only noise would be private"
         )
-    return found
+    return CollisionParameters(t, gamma(t))
+
+
+def _searched_values(d: int, s: int, first: int, gamma: Callable[[int], Fraction]) -> int:
+    """Return the number of values with the smallest error of those that are tried."""
+    # ln(gamma / (1 - gamma)) is smooth in ln t: a curve through a few points indicates the smallest
+    if first == MAX_VALUES:
+        return first
+    every = np.arange(first, MAX_VALUES + 1, dtype=np.float64)
+    at = {min(MAX_VALUES, first * 4**power) for power in range(9)}
+    for _ in range(_REFINEMENTS + 1):
+        known = np.array(sorted(at))
+        gammas = [gamma(values) for values in known.tolist()]
+        odds = [float(chance / max(1 - chance, _LEAST)) for chance in gammas]
+        through = PchipInterpolator(np.log(known), np.log(odds))
+        likely = 1 / (1 + np.exp(-through(np.log(every))))
+        at.add(int(every[np.argmin(_mean_squares(d, s, every, likely))]))
+    exact = _mean_squares(d, s, known.astype(np.float64), np.array(gammas, dtype=np.float64))
+    return int(known[np.argmin(exact)])
 
 
 def _mean_squares(
@@ -157,44 +167,6 @@ def _mean_squares(
     zero = 2 * q * (1 - q) / square
     worst = np.maximum(d * zero, s * nonzero + (d - s) * zero)
     return np.where(useful, worst, np.inf)
-
-
-@lru_cache(maxsize=1024)
-def _parameters(
-    n: int, d: int, s: int, eps: Fraction, small: Fraction, cap: Fraction | None, t: int | None
-) -> CollisionParameters:
-    def gamma(values: int) -> Fraction:
-        return set_response_gamma(eps, small, n, Fraction(values, s), most_local=cap)
-
-    if t is not None:
-        return CollisionParameters(t, gamma(t))
-    every = np.arange(2 * s if small else s + 1, MAX_VALUES + 1, dtype=np.float64)
-    if not small:
-        more = math.expm1(eps)  # gamma = t / Omega
-        best = int(every[np.argmin(_mean_squares(d, s, every, every / (s * more + every)))])
-        return CollisionParameters(best, gamma(best))
-    # ln(gamma / (1 - gamma)) is smooth in ln t: a curve through a few points indicates the smallest
-    # error, and gamma is computed there.
-    first, last = int(every[0]), MAX_VALUES
-    if first == last:
-        return CollisionParameters(last, gamma(last))
-    known: dict[int, Fraction] = {}
-    ahead = {min(last, first * 4**power) for power in range(9)}
-    for _ in range(_REFINEMENTS + 1):
-        known |= {values: gamma(values) for values in ahead}
-        at = np.array(sorted(known))
-        odds = [float(known[v] / max(1 - known[v], _LEAST)) for v in at.tolist()]
-        through = PchipInterpolator(np.log(at), np.log(odds))
-        likely = 1 / (1 + np.exp(-through(np.log(every))))
-        ahead = {int(every[np.argmin(_mean_squares(d, s, every, likely))])}
-    exact = _mean_squares(
-        d, s, at.astype(np.float64), np.array([float(known[v]) for v in at.tolist()])
-    )
-    best = int(at[np.argmin(exact)])
-    return CollisionParameters(best, known[best])
-
-
-# The error of one user's part of the estimates
 
 
 @dataclass(frozen=True)
@@ -238,11 +210,8 @@ def collision_variances(t: int, s: int, gamma: Fraction) -> SupportVariances:
 
 
 def privkv_variances(d: int, s: int, gamma: Fraction) -> SupportVariances:
-    """Return the variances of PrivKV.
-
-    Coordinate J is uniform, and [J = j] ([answer = b] - gamma / 3) d / (1 - gamma) estimates an
-    event. An answer about x_j = 0 is not 0 with probability 2 gamma / 3.
-    """
+    """Return the variances of PrivKV: [J = j] ([answer = b] - gamma / 3) d / (1 - gamma)."""
+    # J is a uniform coordinate; an answer about x_j = 0 is not 0 with probability 2 gamma / 3
     share, g = float(1 - gamma), float(gamma)
     right, wrong, scale = share + g / 3, g / 3, d / share**2
 
@@ -260,10 +229,7 @@ def privkv_variances(d: int, s: int, gamma: Fraction) -> SupportVariances:
 
 
 def pckv_grr_variances(d: int, s: int, gamma: Fraction) -> SupportVariances:
-    """Return the variances of PCKV with randomized response on the 2d events.
-
-    ([answer = event] - gamma / (2d)) s / (1 - gamma) estimates an event.
-    """
+    """Return the variances of PCKV-GRR: ([answer = event] - gamma / (2d)) s / (1 - gamma)."""
     share, g = float(1 - gamma), float(gamma)
     scale = (s / share) ** 2
     right, wrong = share / s + g / (2 * d), g / (2 * d)
@@ -278,11 +244,8 @@ def pckv_grr_variances(d: int, s: int, gamma: Fraction) -> SupportVariances:
 
 
 def pckv_ue_variances(s: int, q: Fraction) -> SupportVariances:
-    """Return the variances of PCKV with unary encoding, where unset bits are raised with q.
-
-    (bit - q) s / (1/2 - q) estimates an event. An event that the user has is drawn with probability
-    1/s, and its bit is then sent with probability 1/2.
-    """
+    """Return the variances of PCKV-UE: (bit - q) s / (1/2 - q), with unset bits raised with q."""
+    # an event that the user has is drawn with probability 1/s, and then sent with probability 1/2
     low = float(q)
     scale = (s / float(Fraction(1, 2) - q)) ** 2
     sent = 0.5 / s + (1 - 1 / s) * low

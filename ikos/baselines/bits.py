@@ -17,8 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import choice, integer, validate_users
-from ikos.accounting.binary_response import MAX_BITS, binary_response_gamma, local_gamma
-from ikos.accounting.csuzz19 import composed_gamma, published_gamma
+from ikos.accounting.binary_response import (
+    MAX_BITS,
+    binary_response_gamma,
+    composed_gamma,
+    published_gamma,
+)
+from ikos.accounting.blanket import local_gamma
 from ikos.accounting.sample_threshold import best_sample_threshold, suppression
 from ikos.baselines.base import NumberBaseline, numbers_of, published
 from ikos.bounds import Bounds
@@ -122,7 +127,7 @@ class LocalRandomizedResponse(BitProtocol):
         self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
     ) -> None:
         self._ask(n, Bounds(lower, upper), epsilon, min_honest=1)
-        self._set(gamma=local_gamma(self.epsilon), messages=1)
+        self._set(gamma=local_gamma(self.epsilon, 2), messages=1)
         self._state(
             "randomized response; the two probabilities of each bit have a ratio of at most e^eps",
             local=True,
@@ -168,7 +173,7 @@ class BinaryRandomizedResponse(ShuffledBits):
         As for `Baseline`.
     accountant : {"exact", "csuzz19"}
         How gamma is chosen: exactly, or by the published lambda, a dozen times as large, which
-        requires epsilon <= 1 (`ikos.accounting.csuzz19`).
+        requires epsilon <= 1 (`ikos.accounting.binary_response`).
 
     Attributes
     ----------

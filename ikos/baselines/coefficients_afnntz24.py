@@ -21,13 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import choice, integer, number, quote, round_down, round_up, validate_users
-from ikos.accounting.flooding_gkmps21 import MAX_STEPS, rate_down
-from ikos.accounting.optimal_composition import (
+from ikos.accounting.composition import (
     MAX_COPIES,
     MAX_LOCAL,
     optimal_delta,
     optimal_local_epsilon,
 )
+from ikos.accounting.flooding_gkmps21 import MAX_STEPS, rate_down
 from ikos.accounting.solve import bisect_integers
 from ikos.accuracy import NoiseLaw, chernoff, default_modulus
 from ikos.aggregation.calibration import MAX_RELEASES, reports

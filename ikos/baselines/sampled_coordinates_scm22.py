@@ -19,16 +19,14 @@ from ikos.accounting.scm22 import (
     SampledAnswers,
     coordinate_error,
     optimized_answers,
+    published_gamma,
+    published_precision,
+    published_single_gamma,
     sampled_answers,
     sampled_delta,
     stratum_sizes,
     total_error,
     weights,
-)
-from ikos.accounting.scm22_published import (
-    published_gamma,
-    published_precision,
-    published_single_gamma,
 )
 from ikos.accounting.shuffled_response import THEOREMS
 from ikos.aggregation.protocol import BLOCK

@@ -124,9 +124,6 @@ def test_the_largest_sparsity():
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        ((0, 5, 2, 1), "n must"),
-        ((5, 0, 2, 1), "dimension"),
-        ((5, 5, 6, 1), "sparsity"),
         ((5, 5, 2, 0), "epsilon"),
         ((5, 5, 2, 1, 1), "delta"),
     ],
@@ -230,13 +227,6 @@ def test_errors_of_many_sizes_agree_with_the_formula():
         (lambda: local_epsilon(Fraction(1, 2), Fraction(1, 2)), "k"),
         (lambda: set_response_gamma(Fraction(1), Fraction(0), 1, Fraction(1, 2)), "k"),
         (lambda: set_response_gamma(Fraction(1), Fraction(1, 10), 9, Fraction(3, 2)), "k"),
-        (lambda: set_response_gamma(Fraction(0), Fraction(0), 1, 3), "epsilon"),
-        (lambda: set_response_gamma(Fraction(1), Fraction(1), 1, 3), "delta"),
-        (
-            lambda: set_response_gamma(Fraction(1), Fraction(1, 10), 9, 3, most_local=Fraction(-1)),
-            "most_local",
-        ),
-        (lambda: raised(Fraction(10**4), Fraction(0), 1), "epsilon"),
         (lambda: published_values(0, 1.0), "sparsity"),
         (lambda: published_shuffled_values(3, 1e200), "omega"),
         (lambda: published_amplification(1, 0.1, 10, 2, 10**400), "t"),

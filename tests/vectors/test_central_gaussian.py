@@ -60,9 +60,9 @@ def test_the_exact_divergence_is_at_most_delta(epsilon: float, delta: float) -> 
 def test_the_budget_is_kept_for_every_pair_of_encodings(domain: Domain) -> None:
     protocol = CentralGaussian(1000, domain, 1, 1e-8)
     shift = protocol.encoding.shift(16)
-    l2 = math.sqrt(shift.l2_squared)
-    assert gaussian_delta(1, protocol.variance, l2 * (1 - 1e-12)) <= 1e-8
-    assert gaussian_delta(1, protocol.variance, l2 * 1.01) > 1e-8
+    square, epsilon = Fraction(shift.l2_squared), Fraction(1)
+    assert gaussian_delta(epsilon, protocol.variance, square) <= 1e-8
+    assert gaussian_delta(epsilon, protocol.variance, square * Fraction(51, 50)) > 1e-8
     rng = DeterministicRandom(1)
     x = np.zeros((2, 16))
     if isinstance(domain, Box):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from statistical import FALSE_ALARM, discrete_laplace_law
 
 from ikos import PrivateSum
-from ikos.accounting.vector_noise import Sensitivity, laplace_delta, laplace_rate
+from ikos.accounting.vector_noise import METHODS, Sensitivity, Shift, best_rate, laplace_delta
 from ikos.aggregation.calibration import NoiseCalibration
 from ikos.aggregation.shuffled_sum import LAYOUTS
 from ikos.baselines import SumProtocol
@@ -41,6 +41,10 @@ from ikos.vectors import (
 )
 
 ONES = Sensitivity(linf=1)
+
+
+def delta_of_noise(epsilon: float, rate: Fraction, shift: Shift) -> float:
+    return min(laplace_delta(Fraction(epsilon), rate, shift, method) for method in METHODS)
 
 
 def vectors(domain: Domain, users: int, seed: int = 0) -> NDArray[Any]:
@@ -171,8 +175,7 @@ def test_budgets_are_kept(domain: Domain, analysis: str, layout: str) -> None:
         level = count.noise_epsilon
         assert level is not None
         assert 0.99 * epsilon <= level <= epsilon
-        moved = Sensitivity(l1=shift.l1, l2=math.sqrt(shift.l2_squared), linf=shift.linf)
-        noise = laplace_delta(level, protocol.rate, domain.dimension, moved)
+        noise = delta_of_noise(level, protocol.rate, shift)
         assert noise <= protocol.noise.delta <= protocol.guarantee.delta
         fewer = PrivateVectorSum(
             n, domain, epsilon, delta, layout=layout, analysis=analysis,
@@ -289,7 +292,7 @@ def test_exact_hiding_proves_no_more_than_its_parts(
     for way in tried:
         c = float(way.relative)
         assert way.noise_epsilon + 2 * times * math.log1p(c) <= 1 + 1e-12
-        noise = laplace_delta(way.noise_epsilon, way.noise.rate, dimension * times, ONES)
+        noise = delta_of_noise(way.noise_epsilon, way.noise.rate, ONES.steps(dimension * times))
         jumps = NoiseJumps.discrete_laplace(500, way.noise.rate, dimension // sums)
         one = divergences(order, graph, jumps)
         difference, excess = float(one.difference), float(one.excess)
@@ -329,7 +332,7 @@ def test_hiding_by_the_lemma_proves_no_more_than_its_parts(
     one = proved((500, 500), order, messages, analysis="balle2020", shuffler="parallel",
         clear_share=True)  # fmt: skip
     hidden = times * (1 + math.e) * sums * 2**-one.sigma
-    noise = laplace_delta(1, rate.rate, dimension * times, ONES)
+    noise = delta_of_noise(1, rate.rate, ONES.steps(dimension * times))
     assert (hidden + noise) * (1 - 1e-9) <= delta < 1
     assert hidden > 1e-6 * noise  # so that it shows
 
@@ -456,8 +459,8 @@ def test_rounding_adds_little() -> None:
         exact = protocol.error(10**4).coordinate
         noise = 2 * (protocol.encoding.step / float(protocol.rate)) ** 2
         assert exact.mean_square < 1.011 * noise
-    ideal = Sensitivity(l2=2 << 40)
-    limit = float(laplace_rate(0.99, 0.99e-8, 300, ideal).rate) * (1 << 40)
+    ideal = Sensitivity(l2=2 << 40).steps(300)
+    limit = float(best_rate(Fraction(0.99), Fraction(0.99e-8), ideal).rate) * (1 << 40)
     assert float(protocol.rate) * protocol.precision / 2 > 0.98 * limit
 
 
@@ -749,7 +752,7 @@ def test_the_budget_of_several_releases_is_kept(analysis: str) -> None:
     )
     level = protocol.layout.count.noise_epsilon
     assert level is not None
-    noise = laplace_delta(level, protocol.rate, 600, ONES)
+    noise = delta_of_noise(level, protocol.rate, ONES.steps(600))
     assert 0.9e-6 < noise <= protocol.noise.delta <= protocol.guarantee.delta <= 1e-6
     fewer = PrivateVectorSum(
         500, Box(20), 1, 1e-6, integers=True, releases=30, analysis=analysis,
