@@ -5,20 +5,6 @@ interval, bounds from below what the theorems bound from above; together they sh
 bound is slack. Nothing in this library that protects data uses attacks.
 """
 
-from ikos.attacks.tuple_counting import (
-    Advantage,
-    Fluctuation,
-    consistent_tuples,
-    fluctuation,
-    measure_advantage,
-    tuple_counts,
-)
+from ikos.attacks.tuple_counting import Advantage, measure_advantage
 
-__all__ = [
-    "Advantage",
-    "Fluctuation",
-    "consistent_tuples",
-    "fluctuation",
-    "measure_advantage",
-    "tuple_counts",
-]
+__all__ = ["Advantage", "measure_advantage"]
