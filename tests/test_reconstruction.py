@@ -53,14 +53,6 @@ def test_large_sets_come_in_blocks():
     assert len(blocks) > 1
 
 
-def test_the_largest_sums_are_exact():
-    large = 2**61 - 1
-    (sums,) = subset_sums(np.array([[large], [large], [-large]], np.int64), 2)
-    assert sums.ravel().tolist() == [2 * large, 0, 0]
-    (sums,) = subset_sums(np.array([[large], [large]], np.uint64), 2, modulus=2**62)
-    assert sums.ravel().tolist() == [-2]
-
-
 def test_too_many_sets_are_refused():
     messages = np.zeros((60, 1))
     assert math.comb(60, 6) > MAX_SUBSETS
@@ -82,8 +74,6 @@ def test_too_many_sets_are_refused():
         (lambda: next(subset_sums([[1]], 1, modulus=1)), ValueError),
         (lambda: next(subset_sums([[math.nan]], 1)), ValueError),
         (lambda: next(subset_sums(np.ma.array([[1, 2]], mask=[[0, 1]]), 1)), ValueError),
-        (lambda: next(subset_sums(np.array([[2**64 - 1], [2**63]], np.uint64), 1)), ValueError),
-        (lambda: next(subset_sums([[2**61], [2**61], [2**61]], 3)), ValueError),
         (lambda: distances([[1, 2]], 1, [[1, math.nan]]), ValueError),
         (lambda: distances([[1, 2]], 1, np.ma.array([[1, 2]], mask=[[0, 1]])), ValueError),
         (lambda: dummy_candidates([[1.0], [2]], 1, None, [[[math.nan]]] * 2), ValueError),
@@ -93,7 +83,8 @@ def test_too_many_sets_are_refused():
             lambda: SplitSum(1, 1, 2, 10, RATE).randomize(np.ma.array([[0.5]], mask=[[1]])),
             ValueError,
         ),
-        (lambda: distances([[1, 2]], 1, [[1, 2, 3]]), ValueError),
+        (lambda: distances([[1, 2]], 1, [1, 2]), ValueError),
+        (lambda: distances([[1, 2]], 1, [[1]]), ValueError),
         (lambda: dummy_candidates([[1.0]], 1, None, [[1.0]]), ValueError),
         (lambda: SplitSum(2, 2, 0, 10, RATE), ValueError),
         (lambda: SplitSum(2, 2, 2, 10, RATE, modulus=30), ValueError),
