@@ -20,7 +20,7 @@ from ikos.confidence import clopper_pearson, p_value_bound
 from ikos.counts.largest_component import applies, largest_component
 from ikos.counts.rounding import DOWN, UP, float_down, float_up, rounding
 from ikos.counts.share_graph import ShareGraph
-from ikos.graphs.bounds import BOUNDS, excess_bound
+from ikos.graphs.component_bounds import BOUNDS, excess_bound
 from ikos.graphs.component_distribution import (
     MAX_LAW_USERS,
     Enclosure,
@@ -28,10 +28,9 @@ from ikos.graphs.component_distribution import (
     component_pmf,
     enclosed_law,
 )
-from ikos.graphs.components import BACKENDS
 from ikos.graphs.importance_sampling import PlantedTally, rare_components
-from ikos.graphs.models import Model
 from ikos.graphs.sampling import MAX_TRIALS, Tally, tally_components
+from ikos.graphs.share_graphs import BACKENDS, Model
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval, at_least, at_most, percent
 
@@ -46,8 +45,6 @@ _SLOTS_PLANTED = 20_000_000
 _RARE = 1e-3  # expected graphs below which a number of components has no cell of its own
 _TINY = 1e-300
 _COLUMN = 5  # slots of sampled graphs that take as long as P[C = c] for one c and pair of users
-_BEFORE = 3  # numbers c whose probabilities take as long as the preceding computations
-_SPEED = {"scipy": 1, "networkx": 130}  # relative speed of counting components
 _BEYOND = 6  # components beyond the last row that importance samples distinguish
 
 
@@ -111,9 +108,6 @@ class ComponentCheck:
             seen = f"seen {row.seen:,} times in {self.tally.trials:,}"
             lines.append(f"c = {row.c}: {exact}{bound}{seen}")
         return "\n".join((*lines, *self.verdict))
-
-    def __repr__(self) -> str:
-        return f"<ComponentCheck: n = {self.n}, {self.graph}, holds: {self.holds}>"
 
     @property
     def bounded(self) -> bool | None:
@@ -196,7 +190,7 @@ def check_components(
     confidence : float
         Of each interval.
     progress : callable, optional
-        Called with the work done and in all, in units that take about the same time.
+        Called with the work done and in all.
 
     Raises
     ------
@@ -221,10 +215,10 @@ def check_components(
     order = None if q is None else integer("q", q, low=2)
     level = float(number("confidence", confidence, above=0, below=1))
     clopper_pearson(0, 1, level)  # refuses what is too near to 1
+    choice("backend", backend, BACKENDS)
     rows = min(users, _ROWS)
     if largest is not None:
         rows = integer("largest", largest, low=1, high=min(users, MAX_ROWS))
-    speed = _SPEED[choice("backend", backend, BACKENDS)]
     each = max(10, min(_PLANTED, _SLOTS_PLANTED // model.slots))
     if planted is not None:
         each = integer("planted", planted, low=0, high=MAX_TRIALS)
@@ -239,10 +233,10 @@ def check_components(
     last = 0 if not each else rows if computed else min(rows, 2)
     reach = min(users, rows + (_BEYOND if last > 1 else 0))
     column = _COLUMN * users**2 if computed else 0
-    shown = _stages(progress, [
-        column * (reach + _BEFORE), trials * model.slots * speed,
-        *[each * model.slots + column] * max(0, last - 1),
-    ])  # fmt: skip
+    shown = _stages(
+        progress,
+        [column * reach, trials * model.slots, *[each * model.slots + column] * max(0, last - 1)],
+    )
 
     # first, so that samples can be compared at once after an interruption
     how: dict[str, Any] = {"shuffler": graph.shuffler, "clear_share": graph.clear_share}
@@ -250,24 +244,29 @@ def check_components(
     law = enclosed_law(users, graph.m, reach, progress=next(shown), **how) if computed else ()
     pmf = component_pmf(users, graph.m, **how) if computed else None
 
-    stated = {name: bound for name, bound in BOUNDS.items() if bound.covers(users, graph)}
-    falling = [bound.falling(users, graph, rows) for bound in stated.values()]
-
-    def row(c: int, tally: Tally, rare: Sequence[PlantedTally]) -> ComponentRow:
-        exact, slack = law[c - 1] if law else None, None
-        if exact is not None and falling:
-            with rounding(DOWN):
-                slack = float_down(min(bounds[c - 1] for bounds in falling) / exact.high)
-        lemma, bound = (
-            stated[name].upper(users, graph, c) if name in stated else None
-            for name in ("lemma_c5", "parts")
-        )
-        sampled = tally.probability(c, level)
-        planted = next((found.enclosure(c, level) for found in rare if found.parts == c), None)
-        return ComponentRow(c, exact, lemma, bound, slack, tally[c], sampled, planted)
+    stated = {name: bound.values for name, bound in BOUNDS.items() if bound.covers(users, graph)}
+    upper = {name: values(users, graph, rows, UP) for name, values in stated.items()}
+    lower = [values(users, graph, rows, DOWN) for values in stated.values()]
+    slacks: list[float | None] = [None] * rows
+    if law and lower:
+        with rounding(DOWN):
+            pairs = zip(zip(*lower, strict=True), law, strict=False)
+            slacks = [float_down(min(bounds) / exact.high) for bounds, exact in pairs]
 
     def compared(tally: Tally, rare: Sequence[PlantedTally] = ()) -> ComponentCheck:
-        found = tuple(row(c, tally, rare) for c in range(1, rows + 1))
+        found = tuple(
+            ComponentRow(
+                c + 1,
+                law[c] if law else None,
+                upper["lemma_c5"][c] if "lemma_c5" in upper else None,
+                upper["parts"][c] if "parts" in upper else None,
+                slacks[c],
+                tally[c + 1],
+                tally.probability(c + 1, level),
+                rare[c - 1].enclosure(c + 1, level) if 1 <= c <= len(rare) else None,
+            )
+            for c in range(rows)
+        )
         fit = None if pmf is None or not tally.trials else _fit(tally, pmf)
         planted_fit = _planted_fit(rare, law) if rare and law else None
         return ComponentCheck(
@@ -294,14 +293,15 @@ def check_components(
 
 def _stages(progress: Progress | None, work: Sequence[int]) -> Iterator[Progress | None]:
     """Yield the callback of each stage that takes any work, for the progress of that stage."""
-    before = 0
+    before, whole = 0, sum(work)
+
+    def told(before: int, amount: int, done: int, of: int) -> None:
+        assert progress is not None
+        progress(before + amount * done // of, whole)
+
     for amount in filter(None, work):
-        yield progress and partial(_shown, progress, before, amount, sum(work))
+        yield progress and partial(told, before, amount)
         before += amount
-
-
-def _shown(progress: Progress, before: int, amount: int, work: int, done: int, whole: int) -> None:
-    progress(before + amount * done // whole, work)
 
 
 def _moments(model: Model, q: int) -> tuple[float | None, float | None]:

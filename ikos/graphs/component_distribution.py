@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from operator import mul
@@ -28,7 +28,7 @@ from ikos.concurrency import Progress
 from ikos.counts.recursion import Moments, enclosed, rational
 from ikos.counts.rounding import DOWN, UP, rounding
 from ikos.counts.share_graph import ShareGraph
-from ikos.graphs.models import Model
+from ikos.graphs.share_graphs import Model
 
 MAX_LAW_USERS = 2048
 """Most users for the exact distribution, which takes about two seconds in floating point."""
@@ -39,7 +39,7 @@ MAX_RATIONAL_USERS = 128
 MAX_EXPONENT = 1 << 29
 """Binary digits before which all numbers of the exact distribution must begin."""
 
-_SECOND = 2  # any order of the group: only the distribution of C is used
+_ANY_ORDER = 2  # of the group: only the distribution of C is used
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,6 @@ class Enclosure:
 
     low: mpfr
     high: mpfr
-
-    def __repr__(self) -> str:
-        return f"<Enclosure {self}>"
 
     def __float__(self) -> float:
         """Return the upper bound, to the nearest float."""
@@ -63,13 +60,12 @@ class Enclosure:
 
 def _known(n: object, m: object, shuffler: object, clear_share: object) -> Model:
     """Check and return a model whose distribution can be computed."""
-    users = integer("n", n, low=1)
-    if users > MAX_LAW_USERS:
+    model = Model.of(n, m, shuffler, clear_share)
+    if model.n > MAX_LAW_USERS:
         raise ValueError(
             f"n must be at most {MAX_LAW_USERS} for the exact distribution, which takes time in "
-            f"proportion to n^3, got {users}; bounds hold for any n"
+            f"proportion to n^3, got {model.n}; bounds hold for any n"
         )
-    model = Model.of(users, m, shuffler, clear_share)
     check_exponents(model)
     return model
 
@@ -104,11 +100,6 @@ def component_pmf(
         Entry c - 1 is P[C = c], with a relative error below 1e-9, of either sign, if it is above
         1e-290. Smaller entries are inexact, or 0.
 
-    Raises
-    ------
-    ValueError
-        For more users, or if a weight f_k is above 2^(2^29).
-
     Examples
     --------
     >>> component_pmf(2, 2)
@@ -142,15 +133,12 @@ def _scaled(values: Sequence[mpfr]) -> tuple[NDArray[np.float64], NDArray[np.int
 @lru_cache(maxsize=8)
 def _rooted(n: int, graph: ShareGraph) -> tuple[Moments, list[mpfr], list[mpfr]]:
     """Return s f_s P[C_s = 1] for s = 0..n, rounded down and up."""
-    moments = enclosed(n, _SECOND, graph)
-    sides = []
-    for direction, connected, weight in (
-        (DOWN, moments.connected_down, moments.weight_down),
-        (UP, moments.connected, moments.weight),
-    ):
-        with rounding(direction):
-            sides.append([s * connected[s] * weight[s] for s in range(n + 1)])
-    return moments, sides[0], sides[1]
+    moments = enclosed(n, _ANY_ORDER, graph)
+    with rounding(DOWN):
+        down = [s * moments.connected_down[s] * moments.weight_down[s] for s in range(n + 1)]
+    with rounding(UP):
+        up = [s * moments.connected[s] * moments.weight[s] for s in range(n + 1)]
+    return moments, down, up
 
 
 def laws(n: int, graph: ShareGraph, most: int) -> Iterator[list[Enclosure | None]]:
@@ -250,7 +238,7 @@ def exact_component_law(
     n = integer("n", n, low=1)
     if n > MAX_RATIONAL_USERS:
         raise ValueError(f"n must be at most {MAX_RATIONAL_USERS} for rationals, got {n}")
-    moments = rational(n, _SECOND, Model.of(n, m, shuffler, clear_share).graph)
+    moments = rational(n, _ANY_ORDER, Model.of(n, m, shuffler, clear_share).graph)
     law = [[mpq(1)]]
     for k in range(1, n + 1):
         chances = [moments.component(k, s) for s in range(1, k + 1)]
@@ -266,9 +254,6 @@ def exact_component_law(
 class Moment:
     """``excess``: E[q^(C-1)] - 1, and ``divergence``: E[q^(C-1); C >= 2], both rounded up."""
 
-    n: int
-    m: int
-    q: int = field(repr=False)
     excess: mpfr
     divergence: mpfr
 
@@ -298,4 +283,4 @@ def component_moment(
         raise ValueError(f"q must be below 2^{MAX_EXPONENT // n} for {n} users, got {quote(q)}")
     check_exponents(model, powers)
     moments = enclosed(n, q, model.graph)
-    return Moment(n, model.graph.m, q, moments.excess[n], moments.divergence[n])
+    return Moment(moments.excess[n], moments.divergence[n])

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import choice, integer
 from ikos.graphs.component_distribution import exact_component_law
-from ikos.graphs.components import count_components
+from ikos.graphs.share_graphs import count_components
 from ikos.modular import blocks
 from ikos.trust import SHUFFLERS
 
@@ -33,7 +33,6 @@ MAX_TUPLES = 1 << 20  # most tuples of shares, q^(mn)
 MAX_CASES = 100_000_000
 """Most pairs of a tuple and a permutation, and of a tuple and an input: about ten seconds."""
 
-MAX_MESSAGES = 64  # largest m, which only matters for one user
 _TOGETHER = 1 << 18  # numbers handled in one call
 
 Integers = NDArray[np.int64]
@@ -43,40 +42,36 @@ def _order(n: int, m: int, shuffler: str) -> int:
     return math.factorial(n) ** m if shuffler == "parallel" else math.factorial(m * n)
 
 
-def _too_large(n: int, m: int, q: int, what: str) -> ValueError:
-    name, value = ("q", q) if q > 2 else ("n", n) if n > 1 else ("m", m)
-    return ValueError(f"{name} must be smaller for an enumeration of at most {what}, got {value}")
-
-
 def _checked(n: object, m: object, shuffler: object) -> tuple[int, int, str]:
     """Check that the shuffler's group is small enough to be listed."""
-    users = integer("n", n, low=1, high=MAX_PERMUTATIONS)
-    messages = integer("m", m, low=1, high=MAX_MESSAGES)
+    users, messages = integer("n", n, low=1, high=10), integer("m", m, low=1, high=64)
     kind = choice("shuffler", shuffler, SHUFFLERS)
-    least = max(users, messages) if kind == "single" else users
-    if least > 20 or _order(users, messages, kind) > MAX_PERMUTATIONS:
-        raise _too_large(users, messages, 2, f"{MAX_PERMUTATIONS} permutations")
+    if _order(users, messages, kind) > MAX_PERMUTATIONS:
+        raise ValueError(
+            f"n or m must be smaller for at most {MAX_PERMUTATIONS:,} permutations, "
+            f"got {users} and {messages}"
+        )
     return users, messages, kind
 
 
 def _checked_group(n: object, m: object, q: object, shuffler: object) -> tuple[int, int, int, str]:
-    """Check that the tuples of shares, too, are few enough.
-
-    Cases are pairs of a tuple and a permutation, or of a tuple and an input.
-    """
+    """Check that the tuples of shares, too, are few enough."""
     users, messages, kind = _checked(n, m, shuffler)
     order = integer("q", q, low=2, high=MAX_TUPLES)
-    tuples, inputs = order ** (messages * users), order**users
-    if tuples > MAX_TUPLES or tuples * max(_order(users, messages, kind), inputs) > MAX_CASES:
-        what = f"{MAX_TUPLES} tuples of shares and {MAX_CASES} cases"
-        raise _too_large(users, messages, order, what)
+    tuples = order ** (messages * users)
+    cases = tuples * max(_order(users, messages, kind), order**users)
+    if tuples > MAX_TUPLES or cases > MAX_CASES:
+        raise ValueError(
+            f"n, m or q must be smaller for at most {MAX_TUPLES:,} tuples of shares and "
+            f"{MAX_CASES:,} cases, got {users}, {messages} and {order}"
+        )
     return users, messages, order, kind
 
 
 def case_count(n: int, m: int, q: int, *, shuffler: str = "parallel") -> int:
     """Return the number of cases of `check_collision_identity`, or refuse as it does."""
-    users, messages, order, kind = _checked_group(n, m, q, shuffler)
-    return _order(users, messages, kind) * int(order ** (messages * users))
+    n, m, q, shuffler = _checked_group(n, m, q, shuffler)
+    return _order(n, m, shuffler) * int(q ** (m * n))
 
 
 # The permutations

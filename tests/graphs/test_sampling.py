@@ -34,7 +34,7 @@ from ikos.graphs import (
     sampling,
     tally_components,
 )
-from ikos.graphs.models import Model
+from ikos.graphs.share_graphs import Model
 from ikos.randomness import RandomSource, SecureRandom
 from ikos.testing import DeterministicRandom
 

@@ -1,28 +1,33 @@
-"""The share graphs themselves, as arrays and as networkx multigraphs.
+"""Share graphs as sampled arrays and for networkx, and their connected components.
 
-The shuffler applies a uniformly random permutation to the users' slots, m per user: m independent
-permutations of the n users (parallel shufflers), or one of all m n slots (a single one). Slot h of
-user i goes to a slot of user ``targets[i, h]``, and the graph has an edge for each slot, including
-self-loops and repeated edges:
+A shuffler moves n users' m n slots, m per user: m independent permutations of the n users (parallel
+shufflers), or one of all m n slots (a single one). Slot h of user i goes to a slot of user
+``targets[i, h]``, and the graph has an edge for each slot, including self-loops and repeated edges:
 
 - with a clear share, between users i and ``targets[i, h]``: for parallel shufflers the
   unconditioned permutation model R*(n, 2m) of BBGN20, Definition C.1;
 - without one, between the left copy of user i and the right copy of user ``targets[i, h]``.
 
-The clear share decides only how the array is read.
+The clear share decides only how the array is read. Components are counted by scipy, many graphs as
+blocks of one sparse matrix that holds the sampled arrays, or one graph at a time by networkx, the
+reference.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from ikos._validation import choice, flag, integer
 from ikos.counts.share_graph import ShareGraph
+from ikos.modular import blocks
 from ikos.randomness import RandomSource, secure
 from ikos.trust import SHUFFLERS
 
@@ -159,3 +164,131 @@ def multigraph(targets: ArrayLike, *, clear_share: bool = True) -> Any:
     for user, row in zip(left, rows, strict=True):
         graph.add_edges_from((user, right[to], {"message": h}) for h, to in enumerate(row))
     return graph
+
+
+# Components
+
+BACKENDS = ("scipy", "networkx")
+
+_SLOTS_TOGETHER = 1 << 21
+
+
+def _networkx_labels(targets: Targets, clear_share: bool) -> NDArray[np.int32]:
+    labels = np.empty(targets.shape[:2], dtype=np.int32)
+    name = 0
+    for row, edges in zip(labels, targets, strict=True):
+        graph = multigraph(edges, clear_share=clear_share)
+        for component in nx.connected_components(graph):
+            users = component if clear_share else {i for side, i in component if side == "left"}
+            row[list(users)] = name
+            name += 1
+    return labels
+
+
+def _scipy_labels(targets: Targets, clear_share: bool) -> NDArray[np.int32]:
+    trials, n, m = targets.shape
+    if trials > 1:
+        targets = targets + (n * np.arange(trials, dtype=np.int32))[:, None, None]
+    users = trials * n
+    slots = users * m
+    ends = np.arange(0, slots + 1, m, dtype=np.int32)
+    columns = targets.reshape(slots)
+    size = users
+    if not clear_share:  # right copies follow the left ones, and have no rows
+        columns = columns + np.int32(users)
+        ends = np.concatenate((ends, np.full(users, slots, dtype=np.int32)))
+        size = 2 * users
+    matrix = csr_array((np.ones(slots), columns, ends), shape=(size, size))
+    labels: NDArray[np.int32] = connected_components(matrix, directed=False)[1]
+    return labels[:users].reshape(trials, n)
+
+
+def _labels(
+    graphs: Targets, clear_share: bool, backend: str
+) -> Iterator[tuple[slice, NDArray[np.int32]]]:
+    """Yield blocks of graphs with labels of each user's component, which differ between graphs."""
+    find = _networkx_labels if backend == "networkx" else _scipy_labels
+    for part in blocks(len(graphs), max(1, _SLOTS_TOGETHER // graphs[0].size)):
+        yield part, find(graphs[part], clear_share)
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """For each graph: its components, the users in the smallest one, and the users alone.
+
+    Without a clear share a component has as many left as right copies; its size is that number.
+    """
+
+    counts: NDArray[np.int64]
+    smallest: NDArray[np.int64]
+    alone: NDArray[np.int64]
+
+
+def component_labels(
+    targets: ArrayLike, *, clear_share: bool = True, backend: str = "scipy"
+) -> NDArray[np.int32]:
+    """Return the component of each user (without a clear share, of its left copy).
+
+    Parameters
+    ----------
+    targets : (trials, n, m) or (n, m) array_like of int
+        Graphs, as `sample_targets` returns them.
+    clear_share : bool
+        Whether each user's copies are one vertex.
+    backend : {"scipy", "networkx"}
+        The fast one, or the reference.
+
+    Returns
+    -------
+    (trials, n) ndarray of int32
+        Components numbered from 0 in each graph, by their first users.
+
+    Examples
+    --------
+    >>> component_labels([[1, 0], [0, 1], [2, 2]])
+    array([[0, 0, 1]], dtype=int32)
+    """
+    graphs = checked_targets(targets)
+    clear, kind = flag("clear_share", clear_share), choice("backend", backend, BACKENDS)
+    result = np.empty(graphs.shape[:2], dtype=np.int32)
+    for part, labels in _labels(graphs, clear, kind):
+        for row, found in zip(result[part], labels, strict=True):
+            _, first, which = np.unique(found, return_index=True, return_inverse=True)
+            row[:] = np.argsort(np.argsort(first))[which]
+    return result
+
+
+def count_components(
+    targets: ArrayLike, *, clear_share: bool = True, backend: str = "scipy"
+) -> Components:
+    """Count the components of graphs, and the users in them.
+
+    Parameters
+    ----------
+    targets, clear_share, backend
+        As for `component_labels`.
+
+    Examples
+    --------
+    >>> found = count_components([[1, 0], [0, 1], [2, 2]])
+    >>> found.counts, found.smallest, found.alone
+    (array([2]), array([1]), array([1]))
+    """
+    graphs = checked_targets(targets)
+    return counted(graphs, flag("clear_share", clear_share), choice("backend", backend, BACKENDS))
+
+
+def counted(graphs: Targets, clear_share: bool, backend: str) -> Components:
+    """Return `count_components` of graphs that are already checked."""
+    trials, n, _ = graphs.shape
+    result = Components(np.empty(trials, dtype=np.int64), np.full(trials, n), np.empty(trials, int))
+    for part, labels in _labels(graphs, clear_share, backend):
+        size = len(labels)
+        sizes = np.bincount(labels.ravel())
+        owner = np.zeros(sizes.size, dtype=np.int64)
+        owner[labels] = np.arange(size)[:, None]
+        owner, sizes = owner[sizes > 0], sizes[sizes > 0]  # scipy also labels right copies
+        result.counts[part] = np.bincount(owner, minlength=size)
+        np.minimum.at(result.smallest[part], owner, sizes)
+        result.alone[part] = np.bincount(owner[sizes == 1], minlength=size)
+    return result
