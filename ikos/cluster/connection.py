@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from types import TracebackType
 from typing import Any
 
 from ikos._validation import integer, quote
@@ -18,7 +17,6 @@ from ikos.aggregation.shuffled_sum import ShuffledSum
 from ikos.cluster.driver import add_up
 from ikos.cluster.waiting import (
     ANSWER,
-    Calls,
     ClusterError,
     check_open,
     check_versions,
@@ -50,15 +48,13 @@ class Cluster:
     scheduler : str, optional
         Address of a running scheduler instead, such as ``"tcp://10.0.0.1:8786"``. Its workers need
         the same version of ikos.
-    client : distributed.Client, optional
-        An open connection instead; it stays open.
 
     Raises
     ------
     ClusterError
-        If there is no scheduler at the address, or it has no workers. Sums and calls raise it if
-        the cluster was closed, if a worker has another version of ikos, and if for a minute there
-        were no workers, or all were paused for lack of memory.
+        If there is no scheduler at the address, or it has no workers. Sums raise it if the cluster
+        was closed, if a worker has another version of ikos, and if for a minute there were no
+        workers, or all were paused for lack of memory.
 
     Examples
     --------
@@ -68,25 +64,21 @@ class Cluster:
     499500
     """
 
-    def __init__(
-        self, workers: int | None = None, *, scheduler: str | None = None, client: Any = None
-    ) -> None:
-        given = {"workers": workers, "scheduler": scheduler, "client": client}
-        named = [name for name, value in given.items() if value is not None]
-        if len(named) > 1:
-            raise ValueError(f"{named[0]} must be None where {named[1]} is given")
+    def __init__(self, workers: int | None = None, *, scheduler: str | None = None) -> None:
+        if workers is not None and scheduler is not None:
+            raise ValueError("workers must be None where scheduler is given")
         if scheduler is not None and not isinstance(scheduler, str):
             raise TypeError(f"scheduler must be an address, got {quote(scheduler)}")
         many = cores() if workers is None else integer("workers", workers, low=1, high=MAX_WORKERS)
-        distributed = _distributed()
-        if client is not None and not isinstance(client, distributed.Client):
-            raise TypeError(f"client must be a distributed.Client, got {quote(client)}")
+        try:
+            import distributed  # noqa: F401
+        except ImportError:
+            raise ImportError(
+                "a cluster needs Dask, which is not installed: pip install 'ikos[cluster]'"
+            ) from None
         with ExitStack() as opened:
-            if client is None:
-                place = _local(opened, many) if scheduler is None else scheduler
-                client = _client(place)
-                opened.callback(_leave, client)
-            self.client = client
+            self.client = _client(_local(opened, many) if scheduler is None else scheduler)
+            opened.callback(_leave, self.client)
             self._opened = opened.pop_all()
 
     @property
@@ -95,7 +87,8 @@ class Cluster:
         check_open(self.client)
         with connection():
             check_versions(self.client)
-        return Calls(self.client)
+        executor: Executor = self.client.get_executor(pure=False)
+        return executor
 
     def add_up(
         self, clients: ShuffledSum[Any], x: Any, rng: RandomSource, progress: Progress | None
@@ -111,12 +104,7 @@ class Cluster:
     def __enter__(self) -> Cluster:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -223,13 +211,3 @@ def _client(place: Any) -> Any:
 
 def _first_line(error: Exception) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
-
-
-def _distributed() -> Any:
-    try:
-        import distributed
-    except ImportError:
-        raise ImportError(
-            "a cluster needs Dask, which is not installed: pip install 'ikos[cluster]'"
-        ) from None
-    return distributed

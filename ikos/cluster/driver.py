@@ -14,9 +14,9 @@ import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,31 +64,23 @@ _KINDS = (ValueError, TypeError, ImportError, OSError, MemoryError, ArithmeticEr
 # On workers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Refusal:
-    """What clients raised, and in which partition if the message does not say it.
+    """What clients raised.
 
     It is a result, not an exception, which Dask would log with its arguments.
     """
 
     kind: type[Exception]
-    message: str = field(repr=False)
-    partition: int | None
+    message: str
 
     @classmethod
-    def of(cls, error: Exception, partition: int | None) -> Refusal:
+    def of(cls, error: Exception, where: str) -> Refusal:
         """Return an exception's message in a form that can be sent anywhere."""
         for kind in _KINDS:
             if isinstance(error, kind):
-                return cls(kind, str(error) or type(error).__name__, partition)
-        return cls(ClusterError, f"{type(error).__name__}: {error}", partition)
-
-    def throw(self) -> NoReturn:
-        """Raise it here, with the partition named."""
-        where = ""
-        if self.partition is not None:
-            where = f" (in partition {self.partition}, counted from 0)"
-        raise self.kind(self.message + where) from None
+                return cls(kind, f"{str(error) or type(error).__name__}{where}")
+        return cls(ClusterError, f"{type(error).__name__}: {error}{where}")
 
 
 def digest(sharings: Iterable[tuple[int, bytes]]) -> bytes:
@@ -220,7 +212,8 @@ class BlockSharing:
             return Block(number, os.urandom(NONCE_BYTES), made)
         except Exception as error:  # to be raised by the driver, not logged by Dask
             located = isinstance(given, Checked) or _is_part(given)
-            return Refusal.of(error, None if located else number)
+            where = "" if located else f" (in partition {number}, counted from 0)"
+            return Refusal.of(error, where)
 
     def _values(self, given: Any) -> Iterable[NDArray[Any]]:
         if isinstance(given, Checked):
@@ -433,7 +426,7 @@ class _Sum:
         found = results(self.client, tasks)
         for one in found:
             if isinstance(one, Refusal):
-                one.throw()
+                raise one.kind(one.message)
         return found
 
     def _released(self, groups: list[tuple[Partition, ...]]) -> Iterator[Released]:
@@ -465,7 +458,6 @@ class _Sum:
 
 
 def _same(released: bytes, blocks: bytes) -> bool:
-    """Whether a shuffler's envelopes all belong to the sharings of the blocks."""
     return released == blocks
 
 
