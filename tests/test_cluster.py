@@ -450,22 +450,16 @@ def test_digests_tell_sharings_apart():
 
 @pytest.mark.parametrize("q", [2, 2**64])
 @pytest.mark.parametrize("single", [False, True])
-@pytest.mark.parametrize("threads", [1, 64])
 @pytest.mark.parametrize("users", [1, 4097, 50_000])
-def test_each_message_is_in_one_piece_and_no_piece_is_long(monkeypatch, q, single, threads, users):
+def test_each_message_is_in_one_piece_and_no_piece_is_long(monkeypatch, q, single, users):
     longest = 4096
     monkeypatch.setattr(driver, "LONGEST", longest)
-    monkeypatch.setattr(driver, "WORTHWHILE", 64)
     setting = SecureSum(2, q, messages=9, shuffler="single" if single else "parallel").setting
-    groups = driver.columns(setting, users, threads)
-    held = [[len(piece.rows) * users / piece.parts for piece in group] for group in groups]
+    pieces = [piece for group in driver.columns(setting, users) for piece in group]
     if q == 2**64:  # few values cannot be cut as small
-        assert max(max(group) for group in held) <= longest
-        assert max(sum(group) for group in held) <= max(users, longest)
-    if single:  # all rows are drawn for each group
-        assert len(groups) <= -(-8 * users // max(users, longest))
+        assert max(len(piece.rows) * users / piece.parts for piece in pieces) <= longest
     ends = {}
-    for piece in (piece for group in groups for piece in group):
+    for piece in pieces:
         for row in piece.rows:
             ends.setdefault(row, []).append(piece.ends(q))
     assert sorted(ends) == list(range(8))
@@ -510,7 +504,6 @@ def test_no_task_holds_much(here, monkeypatch):
         scheduler.remove_plugin("sizes")
     assert found == n * (n - 1) // 2
     chunk = 8 * n // 8
-    assert plugin.held["posted"] > 0.8 * chunk  # one column's worth at a time
     assert max(plugin.held.values()) < 1.2 * chunk
     assert 0 < plugin.held["mixed"] < 1000
     assert max(received) < 1000

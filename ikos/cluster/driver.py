@@ -46,9 +46,6 @@ from ikos.sharing import Partition, Sharing, SharingScheme
 LONGEST = 1 << 26
 """Approximate limit on the messages of a shuffler's task: 512 MiB of uint64, held twice."""
 
-WORTHWHILE = 1 << 20
-"""Fewest messages of a task when a column is cut to keep all threads busy."""
-
 ATTEMPTS = 8
 """How often the shuffling may begin."""
 
@@ -220,11 +217,7 @@ class BlockSharing:
             return given.blocks
         if _is_part(given):
             return checked_blocks(self.clients, iter(given.blocks()))
-        if hasattr(given, "to_numpy"):
-            given = given.to_numpy()
-        if not isinstance(given, np.ndarray):
-            given = np.array(given)
-        return checked_blocks(self.clients, given)
+        return checked_blocks(self.clients, np.asarray(given))
 
 
 def _is_part(given: Any) -> bool:
@@ -337,27 +330,20 @@ def _collection(client: Any, x: Any, endpoint: BlockSharing) -> Iterator[Any]:
     yield from client.compute([work(given, number) for number, given in enumerate(partitions)])
 
 
-def columns(scheme: SharingScheme, users: int, threads: int) -> list[tuple[Partition, ...]]:
+def columns(scheme: SharingScheme, users: int) -> list[tuple[Partition, ...]]:
     """Return the pieces of all shufflers' output, in groups for which blocks are drawn again once.
 
-    A group has about as many messages as there are users; for a single shuffler, up to `LONGEST`.
+    A piece has at most `LONGEST` messages, up to chance.
     """
-    shuffled, values = scheme.shuffled, scheme.group.q
-    if not shuffled:
-        return []
+    shuffled, q = scheme.shuffled, scheme.group.q
+    size = users * (shuffled if scheme.single else 1)
     # at most as many as there are values: an empty range would be drawn for nothing
-    most = -(-shuffled * users // max(users, LONGEST))
-    groups = min(most, values) if scheme.single else shuffled
-    size = -(-shuffled * users // groups)
-    ranges = max(-(-size // LONGEST), min(-(-threads // groups), size // WORTHWHILE), 1)
-    if scheme.single:
-        ranges = min(ranges, values // groups)
-        parts = groups * ranges
-        whole = [Partition(0, range(shuffled), part, parts, False) for part in range(parts)]
-        return [tuple(whole[first : first + ranges]) for first in range(0, parts, ranges)]
-    ranges = min(ranges, values)
+    parts = max(1, min(-(-size // LONGEST), q))
+    if scheme.single and shuffled:
+        every = range(shuffled)
+        return [(Partition(0, every, part, parts, False),) for part in range(parts)]
     return [
-        tuple(Partition(row, range(row, row + 1), part, ranges, False) for part in range(ranges))
+        tuple(Partition(row, range(row, row + 1), part, parts, False) for part in range(parts))
         for row in range(shuffled)
     ]
 
@@ -405,7 +391,7 @@ class _Sum:
         check_participation("x", users, clients.min_honest, clients.n)
         sharings = digest((one.number, one.nonce) for one in seen)
         totals = [sum(clear) for clear in zip(*(one.clear for one in seen), strict=True)]
-        groups = columns(scheme, users, self.threads)
+        groups = columns(scheme, users)
         wanted = clients.dimension * sum(map(len, groups))
         count = 0
         for done, released in enumerate(self._released(groups), 1):
@@ -431,14 +417,10 @@ class _Sum:
 
     def _released(self, groups: list[tuple[Partition, ...]]) -> Iterator[Released]:
         """Yield the analyzer's result for each piece, with a few columns under way at once."""
-        if not groups:
-            return
         todo = deque((c, pieces) for c in range(self.clients.dimension) for pieces in groups)
-        ranges = len(groups[0])
-        ahead = -(-self.threads // ranges) * ranges
         under_way: set[Any] = set()
         while todo or under_way:
-            while todo and len(under_way) <= ahead:
+            while todo and len(under_way) <= self.threads:
                 tasks = self._mixed(*todo.popleft())
                 self.tasks.update(tasks)
                 under_way.update(tasks)
