@@ -28,14 +28,10 @@ from ikos.randomness import RandomSource
 
 MAX_WORKERS = 1024
 
-START = 120
-"""Seconds for a local worker to start, at first or in place of a lost one."""
-
-FIRST = 15
-"""Seconds for a running scheduler to have a worker."""
-
-CLOSING = 30
-"""Seconds for all local workers to end before they are killed."""
+# seconds
+START = 120  # for a local worker to start, at first or in place of a lost one
+FIRST = 15  # for a running scheduler to have a worker
+CLOSING = 30  # for all local workers to end before they are killed
 
 
 class Cluster:
@@ -140,8 +136,8 @@ def _local(opened: ExitStack, workers: int) -> Any:
     # if no replacement of a lost worker has come by then, none ever does
     opened.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": START}))
     begun = time.monotonic()
-    with interrupts_held():
-        try:
+    try:
+        with interrupts_held():
             local = Local(
                 n_workers=workers,
                 threads_per_worker=1,
@@ -150,16 +146,15 @@ def _local(opened: ExitStack, workers: int) -> Any:
                 silence_logs=logging.CRITICAL,  # a lost worker is replaced
                 death_timeout=START,
             )
-        except Exception as error:  # of any kind; what has started in part is ended
-            reason = _first_line(error)
-            if time.monotonic() > begun + START:
-                reason = f"they have not started within {START} s"
-            raise ClusterError(
-                f"no workers could be started here: {reason} (a script that starts them does so "
-                "under \"if __name__ == '__main__':\", since workers import it)"
-            ) from None
-        opened.callback(_end, local)
-        return local
+    except Exception as error:  # of any kind; what has started in part is ended
+        late = time.monotonic() > begun + START
+        reason = f"they have not started within {START} s" if late else _first_line(error)
+        raise ClusterError(
+            f"no workers could be started here: {reason} (a script that starts them does so "
+            "under \"if __name__ == '__main__':\", since workers import it)"
+        ) from None
+    opened.callback(_end, local)
+    return local
 
 
 def _end(local: Any) -> None:
@@ -179,20 +174,22 @@ def _leave(client: Any) -> None:
         client.close(timeout=CLOSING)
 
 
+async def _answers(address: str) -> None:
+    """Raise an error if nothing listens: a client reports that only at its end."""
+    from distributed.comm import connect
+
+    await (await connect(address, timeout=ANSWER)).close()
+
+
 def _client(place: Any) -> Any:
     """Connect to a scheduler that has workers, by its address or the object that runs it."""
     from distributed import Client
-    from distributed.comm import connect
 
     shown = quote(place) if isinstance(place, str) else "started here"
-
-    async def look() -> None:
-        await (await connect(place, timeout=ANSWER)).close()
-
     try:
-        if isinstance(place, str):  # first: a client reports a missing scheduler only at its end
+        if isinstance(place, str):
             with ThreadPoolExecutor(1) as executor:  # the program may run its own loop here
-                executor.submit(asyncio.run, look()).result()
+                executor.submit(asyncio.run, _answers(place)).result()
         client = Client(place, timeout=ANSWER, set_as_default=False)
     except (OSError, ValueError, TypeError, ImportError) as error:
         raise ClusterError(f"no scheduler answers at {shown}: {_first_line(error)}") from None
@@ -200,9 +197,9 @@ def _client(place: Any) -> Any:
         # its own limit covers workers, not the scheduler
         client.sync(client.wait_for_workers, 1, timeout=FIRST, callback_timeout=FIRST + ANSWER)
     except TimeoutError:
-        all_of_them = " that are not paused for lack of memory" if workers(client) else ""
+        paused = " that are not paused for lack of memory" if client.sync(workers, client) else ""
         _leave(client)
-        raise ClusterError(f"the scheduler {shown} has no workers{all_of_them}") from None
+        raise ClusterError(f"the scheduler {shown} has no workers{paused}") from None
     except BaseException:
         _leave(client)
         raise

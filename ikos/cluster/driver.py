@@ -46,12 +46,8 @@ from ikos.sharing import Partition, Sharing, SharingScheme
 LONGEST = 1 << 26
 """Approximate limit on the messages of a shuffler's task: 512 MiB of uint64, held twice."""
 
-ATTEMPTS = 8
-"""How often the shuffling may begin."""
-
-SPAN = 4
-"""Most blocks of `USERS` users in one task: messages to workers are below 10 MB."""
-
+ATTEMPTS = 8  # how often the shuffling may begin
+SPAN = 4  # most blocks of `USERS` users in one task: messages to workers are below 10 MB
 NONCE_BYTES = 16
 
 _STRIDE = 1 << 32

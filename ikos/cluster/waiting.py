@@ -12,14 +12,10 @@ from typing import Any, TypeVar
 
 import ikos
 
-STEP = 2.0
-"""Seconds between two looks at a cluster."""
-
-ANSWER = 15.0
-"""Seconds for a scheduler to answer."""
-
-LIMIT = 60.0
-"""Seconds that a cluster may be without a running worker while its results are awaited."""
+# seconds
+STEP = 2.0  # between two looks at a cluster
+ANSWER = 15.0  # for a scheduler to answer
+LIMIT = 60.0  # that a cluster may be without a running worker while its results are awaited
 
 _T = TypeVar("_T")
 
@@ -49,7 +45,7 @@ def connection() -> Iterator[None]:
         ) from None
 
 
-async def _workers(client: Any) -> dict[str, dict[str, Any]] | None:
+async def workers(client: Any) -> dict[str, dict[str, Any]] | None:
     """Return the scheduler's data on each worker, by address; None if it does not answer."""
     if client.scheduler is None:  # the connection is closed
         return None
@@ -58,12 +54,6 @@ async def _workers(client: Any) -> dict[str, dict[str, Any]] | None:
     except OSError:  # also if it takes too long
         return None
     found: dict[str, dict[str, Any]] = known["workers"]
-    return found
-
-
-def workers(client: Any) -> dict[str, dict[str, Any]] | None:
-    """Return `_workers`, from outside the event loop."""
-    found: dict[str, dict[str, Any]] | None = client.sync(_workers, client)
     return found
 
 
@@ -95,7 +85,7 @@ def check_versions(client: Any) -> None:
 
 def threads(client: Any) -> int:
     """Return the number of the workers' threads, or refuse a cluster that has none."""
-    found = workers(client)
+    found = client.sync(workers, client)
     if not found:
         raise ClusterError(
             "the scheduler does not answer" if found is None else "the cluster has no workers"
@@ -122,7 +112,7 @@ class Watch:
         if now > self._looked + LIMIT + ANSWER:  # there was nothing to wait for
             self._running = None
         self._looked = now
-        found = await _workers(self._client)
+        found = await workers(self._client)
         running = {where for where, one in (found or {}).items() if one["status"] == "running"}
         if self._running is None or running & self._running:
             self._since = time.monotonic()
