@@ -37,14 +37,10 @@ from ikos.results import Interval, at_least, at_most, percent
 FALSE_ALARM = 1e-9
 """Samples contradict the exact distribution if chance takes them this far from it this rarely."""
 
-MAX_ROWS = 64
-
-_ROWS = 6
-_PLANTED = 2000
-_SLOTS_PLANTED = 20_000_000
+_ROWS, MAX_ROWS = 6, 64
+_PLANTED, _SLOTS_PLANTED = 2000, 20_000_000
 _RARE = 1e-3  # expected graphs below which a number of components has no cell of its own
 _TINY = 1e-300
-_COLUMN = 5  # slots of sampled graphs that take as long as P[C = c] for one c and pair of users
 _BEYOND = 6  # components beyond the last row that importance samples distinguish
 
 
@@ -72,19 +68,10 @@ class ComponentRow:
 class ComponentCheck:
     """The exact distribution, the bounds and samples of the number of components.
 
-    Attributes
-    ----------
-    rows : tuple of ComponentRow
-        For c = 1, 2, ...
-    tally : Tally
-        The sampled graphs.
-    planted : tuple of PlantedTally
-        The importance samples, for 2, 3, ... components and more.
-    fit, planted_fit : float or None
-        Upper bounds on the p-values of the sampled counts and of the importance samples under the
-        exact distribution; None if that is not known.
-    excess, excess_bound : float or None
-        E[q^C]/q - 1, rounded up, and Lemma C.5's bound on it, if known.
+    ``rows`` has a `ComponentRow` for c = 1, 2, ..., ``tally`` the sampled graphs, and ``planted``
+    the importance samples for 2, 3, ... components and more. If the exact distribution is known,
+    ``fit`` and ``planted_fit`` are upper bounds on the p-values of these samples under it.
+    ``excess`` is E[q^C]/q - 1, rounded up, and ``excess_bound`` Lemma C.5's bound on it, if known.
     """
 
     n: int
@@ -232,11 +219,9 @@ def check_components(
     computed = users <= MAX_LAW_USERS
     last = 0 if not each else rows if computed else min(rows, 2)
     reach = min(users, rows + (_BEYOND if last > 1 else 0))
-    column = _COLUMN * users**2 if computed else 0
-    shown = _stages(
-        progress,
-        [column * reach, trials * model.slots, *[each * model.slots + column] * max(0, last - 1)],
-    )
+    work = [users**2 * reach] if computed else []
+    work += [trials * model.slots, *[each * model.slots] * max(0, last - 1)]
+    shown = _stages(progress, work)
 
     # first, so that samples can be compared at once after an interruption
     how: dict[str, Any] = {"shuffler": graph.shuffler, "clear_share": graph.clear_share}
@@ -292,16 +277,14 @@ def check_components(
 
 
 def _stages(progress: Progress | None, work: Sequence[int]) -> Iterator[Progress | None]:
-    """Yield the callback of each stage that takes any work, for the progress of that stage."""
-    before, whole = 0, sum(work)
+    """Yield the callback of each stage, for the progress of that stage."""
 
     def told(before: int, amount: int, done: int, of: int) -> None:
         assert progress is not None
-        progress(before + amount * done // of, whole)
+        progress(before + amount * done // of, sum(work))
 
-    for amount in filter(None, work):
-        yield progress and partial(told, before, amount)
-        before += amount
+    for i, amount in enumerate(work):
+        yield progress and partial(told, sum(work[:i]), amount)
 
 
 def _moments(model: Model, q: int) -> tuple[float | None, float | None]:
@@ -359,43 +342,54 @@ def _verdict(check: ComponentCheck) -> Iterator[str]:
     if not trials:
         yield "No graph was sampled."
         return
-    sample = f"sample of {_graphs(trials)}"
-    yield _about_fit(
-        check.fit,
-        f"A {sample} agrees with the exact distribution.",
-        f"a {sample} is",
-        f"A {sample} was drawn; the exact distribution is not computed for this many users.",
-    )
+    sample = f"ample of {_graphs(trials)}"
+    if check.fit is None:
+        yield (
+            f"A s{sample} was drawn; the exact distribution is not computed for this many users."
+        )
+    else:
+        yield _fits(check.fit, f"A s{sample} agrees", f"a s{sample} is")
     if c > check.n:
         yield f"Seen up to C = {check.n}, the most there can be."
     else:
-        text = (
-            f"Not seen: {c} components or more. The sample says P[C >= {c}] < "
-            f"{at_least(check.tally.tail(c, check.confidence).high, 2)} with "
-            f"{percent(check.confidence)} confidence, and no more."
-        )
-        row = check.rows[c - 1] if c <= len(check.rows) else None
-        if row is not None and row.exact is not None:
-            with rounding(DOWN):
-                many = 1 / row.exact.high
-                told = f"{int(many):,}" if many < 1e6 else f"{many:.2Dg}"
-            text += f" P[C = {c}] is {row.exact.high:.3Ng}: one in {told} graphs."
-        elif row is not None and row.bound is not None:
-            text += f" P[C = {c}] is proved to be at most {row.bound:.3Ug}."
-        yield text
+        yield _about_unseen(check, c)
     if check.planted:
         rare = check.planted[-1]
-        exact = check.rows[rare.parts - 1].exact
-        low, high = map(mpfr, rare.interval(check.confidence))
+        row = check.rows[rare.parts - 1]
         sample = f"mportance samples of {_graphs(rare.trials)}"
-        reach = "" if exact is None else f", down to P[C = {rare.parts}] = {exact.high:.3Ng}"
-        yield _about_fit(
-            check.planted_fit,
-            f"I{sample} for each c agree with the exact distribution{reach}.",
-            f"i{sample} are",
-            f"I{sample} say that P[C >= {rare.parts}] is about {rare.estimated:.3g}, within "
-            f"[{low:.3Dg}, {high:.3Ug}].",
-        )
+        if check.planted_fit is None or row.exact is None:
+            low, high = map(mpfr, rare.interval(check.confidence))
+            yield (
+                f"I{sample} say that P[C >= {rare.parts}] is about {rare.estimated:.3g}, within "
+                f"[{low:.3Dg}, {high:.3Ug}]."
+            )
+        else:
+            reach = f", down to P[C = {rare.parts}] = {row.exact.high:.3Ng}"
+            agrees = f"I{sample} for each c agree"
+            yield _fits(check.planted_fit, agrees, f"i{sample} are", reach)
+
+
+def _fits(fit: float, agrees: str, contradicts: str, reach: str = "") -> str:
+    if fit >= FALSE_ALARM:
+        return f"{agrees} with the exact distribution{reach}."
+    return f"CONTRADICTED: {contradicts} farther from the exact distribution than chance explains."
+
+
+def _about_unseen(check: ComponentCheck, c: int) -> str:
+    text = (
+        f"Not seen: {c} components or more. The sample says P[C >= {c}] < "
+        f"{at_least(check.tally.tail(c, check.confidence).high, 2)} with "
+        f"{percent(check.confidence)} confidence, and no more."
+    )
+    row = check.rows[c - 1] if c <= len(check.rows) else None
+    if row is not None and row.exact is not None:
+        with rounding(DOWN):
+            many = 1 / row.exact.high
+            told = f"{int(many):,}" if many < 1e6 else f"{many:.2Dg}"
+        text += f" P[C = {c}] is {row.exact.high:.3Ng}: one in {told} graphs."
+    elif row is not None and row.bound is not None:
+        text += f" P[C = {c}] is proved to be at most {row.bound:.3Ug}."
+    return text
 
 
 def _about_bounds(check: ComponentCheck) -> str:
@@ -419,15 +413,6 @@ def _about_bounds(check: ComponentCheck) -> str:
         return f"{text} Sampled graphs do not contradict the bounds, as far as these reach."
     places = ", ".join(f"c = {c}" for c in check.contradicted)
     return f"{text} CONTRADICTED: sampled graphs exceed the bounds, at {places}."
-
-
-def _about_fit(fit: float | None, agrees: str, contradicts: str, unknown: str) -> str:
-    """Return whether samples agree with the exact distribution, or what is said of unknown ones."""
-    if fit is None:
-        return unknown
-    if fit >= FALSE_ALARM:
-        return agrees
-    return f"CONTRADICTED: {contradicts} farther from the exact distribution than chance explains."
 
 
 def _graphs(many: int) -> str:
