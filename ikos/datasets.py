@@ -42,11 +42,6 @@ def load_anes96(column: str) -> NDArray[np.float64]:
         Age in years; days of the past week on which the respondent watched news on television;
         expected vote for president, 0 for Clinton and 1 for Dole.
 
-    Raises
-    ------
-    ValueError
-        If there is no such column.
-
     Examples
     --------
     >>> ages = load_anes96("age")

@@ -117,7 +117,7 @@ def test_colluding_shufflers():
             curve.at(100) + 3 for curve in curves()
         ]
     for compute in (secure_curves, private_curves):
-        with pytest.raises(ValueError, match="corrupt must be 0 with a single shuffler, got 1"):
+        with pytest.raises(ValueError, match="corrupt_shufflers must be 0 with a single"):
             compute([100], 2, 1e-6, corrupt=1)
 
 

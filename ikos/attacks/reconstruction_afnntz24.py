@@ -123,7 +123,7 @@ def distances(
     scale: float = 1.0,
     modulus: int | None = None,
 ) -> NDArray[np.float64]:
-    """Return the distance of vectors from the nearest sum of k messages.
+    """Return the Euclidean distances of vectors from the nearest sum of k messages, (t,).
 
     Parameters
     ----------
@@ -133,11 +133,6 @@ def distances(
         Vectors, in the data's units.
     scale : float
         Steps of the messages per unit of the data.
-
-    Returns
-    -------
-    (t,) ndarray of float
-        Euclidean, in the data's units.
 
     Examples
     --------
@@ -159,35 +154,18 @@ def distances(
 # Any unbiased analyzer
 
 
-@dataclass(frozen=True, eq=False)
-class DummyCandidates:
-    """The result of `dummy_candidates`: for each set of k messages, the mean estimate, (sets, d).
-
-    ``standard_errors`` are the roots of the estimated mean squared distances from the true means.
-    """
-
-    points: NDArray[np.float64]
-    standard_errors: NDArray[np.float64]
-
-    def distance(self, target: ArrayLike) -> float:
-        """Return the distance of a vector from the nearest point."""
-        wanted = np.asarray(target, dtype=np.float64)
-        return float(np.linalg.norm(self.points - wanted, axis=1).min())
-
-
 def dummy_candidates(
     messages: ArrayLike, k: int, analyzer: Analyzer, dummies: ArrayLike
-) -> DummyCandidates:
-    """Return a candidate for each set of k messages, by any unbiased analyzer (Algorithm 2).
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the mean estimate for each set of k messages, by any unbiased analyzer (Algorithm 2).
 
-    At most 10^7 estimates.
+    Also return the roots of the estimated mean squared distances from the true means. At most 10^7
+    estimates.
 
     Parameters
     ----------
-    messages : (m, w) array_like
-        The shuffled messages of all users, w numbers each.
-    k : int
-        Messages per user.
+    messages, k
+        As for `subset_sums`; w numbers each.
     analyzer : callable
         Maps messages, (runs, m, w), to estimates of the sum, (runs, d). It must not depend on the
         order of the messages.
@@ -197,9 +175,9 @@ def dummy_candidates(
 
     Examples
     --------
-    >>> found = dummy_candidates([[1.0], [4.0]], 1, lambda m: m.sum(axis=1), [[[2.0]], [[-2.0]]])
-    >>> found.points.ravel().tolist(), found.standard_errors.tolist()
-    ([1.0, 4.0], [2.0, 2.0])
+    >>> dummy_candidates([[1.0], [4.0]], 1, lambda m: m.sum(axis=1), [[[2.0]], [[-2.0]]])
+    (array([[1.],
+           [4.]]), array([2., 2.]))
     """
     rows = _finite("messages", messages)
     size, subsets = _subsets("messages", len(rows), k)
@@ -222,7 +200,7 @@ def dummy_candidates(
             estimates = analyzer(np.concatenate([own, mixed], axis=1))
             points.append(estimates.mean(axis=0))
             errors.append(math.sqrt(float(estimates.var(axis=0, ddof=1).sum()) / samples))
-    return DummyCandidates(np.array(points), np.array(errors))
+    return np.array(points), np.array(errors)
 
 
 # A protocol to try it on
@@ -331,15 +309,9 @@ class SplitSum:
 class Reconstruction:
     """How near the attack came, over independent runs.
 
-    Attributes
-    ----------
-    own, other : tuple of float
-        Distances from the set: of the target's vector, and of one, uniform on the sphere, that no
-        user has.
-    subsets : int
-        Bound on the size of the set.
-    mean_square : float
-        Bound on the mean square of ``own``, Err / n.
+    ``own`` and ``other`` are distances from the set: of the target's vector, and of one, uniform on
+    the sphere, that no user has. ``subsets`` is a bound on the size of the set, and ``mean_square``
+    on the mean square of ``own``, Err / n.
     """
 
     own: tuple[float, ...]
@@ -358,16 +330,9 @@ class Reconstruction:
 def measure_reconstruction(
     protocol: SplitSum, trials: int, rng: RandomSource | None = None
 ) -> Reconstruction:
-    """Attack runs of a protocol with vectors that are uniform on the sphere.
+    """Attack independent runs of a protocol with vectors that are uniform on the sphere.
 
-    Parameters
-    ----------
-    protocol : SplitSum
-        With at most 10^7 sets of k messages.
-    trials : int
-        Number of independent runs.
-    rng : RandomSource, optional
-        Secure randomness by default.
+    There can be at most 10^7 sets of k messages.
 
     Examples
     --------

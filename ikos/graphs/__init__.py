@@ -24,13 +24,7 @@ from ikos.graphs.component_distribution import (
     enclosed_law,
     exact_component_law,
 )
-from ikos.graphs.enumeration import (
-    CollisionIdentity,
-    check_collision_identity,
-    collision_probability,
-    enumerated_component_law,
-    view_agreement,
-)
+from ikos.graphs.enumeration import CollisionIdentity, check_collision_identity
 from ikos.graphs.importance_sampling import PlantedTally, rare_components
 from ikos.graphs.sampling import Tally, component_counts, tally_components
 from ikos.graphs.share_graphs import (
@@ -55,7 +49,6 @@ __all__ = [
     "Tally",
     "check_collision_identity",
     "check_components",
-    "collision_probability",
     "component_bound",
     "component_counts",
     "component_labels",
@@ -63,7 +56,6 @@ __all__ = [
     "component_pmf",
     "count_components",
     "enclosed_law",
-    "enumerated_component_law",
     "exact_component_law",
     "excess_bound",
     "multigraph",
@@ -72,5 +64,4 @@ __all__ = [
     "sample_targets",
     "sweep",
     "tally_components",
-    "view_agreement",
 ]

@@ -50,8 +50,10 @@ def _lemma_refusal(n: int, graph: ShareGraph) -> str | None:
         return "bound must be 'parts' for a single shuffler or without a clear share"
     for name, value, least in (("n", n, 19), ("m", graph.m, 3)):
         if value < least:
-            bound = f"at least {least} for Lemma C.5 of BBGN20"
-            return f"{name} must be {bound}, got {value}; parts_bound holds for any n"
+            return (
+                f"{name} must be at least {least} for Lemma C.5 of BBGN20, got {value}; "
+                "parts_bound holds for any n"
+            )
     return None
 
 
@@ -103,10 +105,8 @@ def component_bound(n: int, m: int, c: int) -> float:
 
     Parameters
     ----------
-    n : int
-        Number of users, at least 19.
-    m : int
-        Shuffled messages per user, at least 3; with parallel shufflers and a clear share.
+    n, m : int
+        At least 19 users and 3 shuffled messages each; with parallel shufflers and a clear share.
     c : int
         Number of components, from 1 to n. Time is proportional to it.
 
@@ -159,8 +159,6 @@ def parts_bound(
 
     Examples
     --------
-    Two components have probability about n^(1-m):
-
     >>> print(f"{parts_bound(1000, 3, 2):.3e}, {parts_bound(10**9, 4, 2, shuffler='single'):.3e}")
     1.500e-06, 1.250e-28
     """
@@ -236,11 +234,6 @@ def sweep(
     progress : callable, optional
         Called with the amounts done and in all.
 
-    Returns
-    -------
-    Sweep
-        By directed rounding a proof for the ranges, up to bugs.
-
     Examples
     --------
     >>> found = sweep((19, 40), (3, 4))
@@ -254,8 +247,7 @@ def sweep(
     values = BOUNDS[choice("bound", bound, tuple(BOUNDS))].values
     graph = Model.of(high, last, shuffler, clear_share).graph
     _setting(bound, low, first, shuffler, clear_share)
-    whole = sum(_products(high, c) for c in range(1, high + 1)) * (last - first + 1)
-    compared = done = 0
+    compared, whole = 0, high * (last - first + 1)
     violations: list[Slack] = []
     smallest = []
     for m in range(first, last + 1):
@@ -274,20 +266,14 @@ def sweep(
                     violations.append(slack)
                 if c > 1 and (least is None or slack.factor < least.factor):
                     least = slack
-            done += _products(high, c)
             if progress is not None:
-                progress(done, whole)
+                progress(high * (m - first) + c, whole)
         assert least is not None
         smallest.append(least)
     return Sweep(
         bound, shuffler, clear_share, (low, high), (first, last), compared,
         tuple(violations), tuple(smallest),
     )  # fmt: skip
-
-
-def _products(n: int, c: int) -> int:
-    """Return the number of products in column c of the distribution."""
-    return (n - c + 1) * (n - c + 2) // 2
 
 
 def _range(name: str, ends: tuple[int, int], *, least: int, most: int) -> tuple[int, int]:

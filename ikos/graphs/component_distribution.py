@@ -192,16 +192,10 @@ def enclosed_law(
     progress : callable, optional
         Called with the numbers of c done and in all.
 
-    Returns
-    -------
-    tuple of Enclosure
-        Entry c - 1 encloses P[C = c].
-
     Examples
     --------
-    >>> law = enclosed_law(100, 10, 100)
-    >>> law[99].low <= law[99].high < gmpy2.mpfr("1e-1579")
-    True
+    >>> print(enclosed_law(100, 10, 100)[99])
+    1.99509e-1580
     """
     model = _known(n, m, shuffler, clear_share)
     most = integer("most", most, low=1, high=model.n)
@@ -218,17 +212,12 @@ def enclosed_law(
 def exact_component_law(
     n: int, m: int, *, shuffler: str = "parallel", clear_share: bool = True
 ) -> tuple[Fraction, ...]:
-    """Return the distribution of the number of components as rationals.
+    """Return P[C = c] for c = 1..n as rationals, which add up to 1.
 
     Parameters
     ----------
     n, m, shuffler, clear_share
         As for `component_pmf`, but n is at most 128.
-
-    Returns
-    -------
-    tuple of Fraction
-        Entry c - 1 is P[C = c]. They add up to 1.
 
     Examples
     --------
@@ -278,9 +267,8 @@ def component_moment(
     """
     model = _known(n, m, shuffler, clear_share)
     n, q = model.n, integer("q", q, low=2)
-    powers = n * q.bit_length()
-    if powers > MAX_EXPONENT:
+    if n * q.bit_length() > MAX_EXPONENT:
         raise ValueError(f"q must be below 2^{MAX_EXPONENT // n} for {n} users, got {quote(q)}")
-    check_exponents(model, powers)
+    check_exponents(model, n * q.bit_length())
     moments = enclosed(n, q, model.graph)
     return Moment(moments.excess[n], moments.divergence[n])

@@ -105,18 +105,13 @@ def _permutations(n: int, m: int, shuffler: str) -> Iterator[Integers]:
 def enumerated_component_law(
     n: int, m: int, *, shuffler: str = "parallel", clear_share: bool = True
 ) -> tuple[Fraction, ...]:
-    """Return the distribution of the number of components, from the graph of every permutation.
+    """Return P[C = c] for c = 1..n, from the graph of every permutation.
 
     Parameters
     ----------
     n, m, shuffler, clear_share
         As for `ikos.graphs.component_counts`, such that (n!)^m or (mn)! is at most
         `MAX_PERMUTATIONS`.
-
-    Returns
-    -------
-    tuple of Fraction
-        Entry c - 1 is P[C = c].
 
     Examples
     --------
@@ -219,12 +214,11 @@ def view_agreement(n: int, m: int, q: int, *, shuffler: str = "parallel") -> Fra
 
 @dataclass(frozen=True)
 class CollisionIdentity:
-    """Lemma C.4 of BBGN20 at one size.
+    """Lemma C.4 of BBGN20 at one size, with all ``permutations`` and all ``tuples`` of shares.
 
-    All ``permutations`` of the shuffler's group were enumerated, and all ``tuples`` of shares,
-    q^(mn), for each: ``matched`` is the left-hand side, P[R(X) = S(R'(X))], and ``views`` is P[V(X)
-    = V'(X)]. ``expected`` is the right-hand side, E[q^(C - mn)], from the enumerated distribution
-    of C, and ``formula`` the same from `exact_component_law`.
+    ``matched`` is the left-hand side, P[R(X) = S(R'(X))], and ``views`` is P[V(X) = V'(X)].
+    ``expected`` is the right-hand side, E[q^(C - mn)], from the enumerated distribution of C, and
+    ``formula`` the same from `exact_component_law`.
     """
 
     n: int

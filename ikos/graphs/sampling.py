@@ -28,8 +28,7 @@ from ikos.randomness import RandomSource, secure
 from ikos.results import Interval
 
 MAX_TRIALS = 1 << 50  # most graphs in one call of `tally_components`
-MAX_COUNTS = 1 << 30
-"""Most graphs in one call of `component_counts`, which returns a number for each."""
+MAX_COUNTS = 1 << 30  # and of `component_counts`, which returns a number for each
 
 _SLOTS_IN_BATCH = 1 << 20
 
@@ -59,10 +58,7 @@ class Tally:
         if not isinstance(other, Tally):
             return NotImplemented
         if (self.n, self.graph) != (other.n, other.graph):
-            raise ValueError(
-                f"other must be a tally of the same model, n = {self.n} and {self.graph}, "
-                f"got n = {other.n} and {other.graph}"
-            )
+            raise ValueError(f"other must be of n = {self.n} and {self.graph}, got {other}")
         counts = dict(sorted((Counter(self.counts) + Counter(other.counts)).items()))
         return Tally(
             self.n, self.graph, self.trials + other.trials, counts, self.alone + other.alone
@@ -175,11 +171,6 @@ def component_counts(
         Where to draw: a process pool, Dask's or MPI's. Results do not depend on it.
     progress : callable, optional
         Called with the numbers of graphs done and in all.
-
-    Returns
-    -------
-    (trials,) ndarray of int64
-        1 to n.
 
     Raises
     ------

@@ -56,19 +56,12 @@ def _log10(value: float | mpfr) -> float:
 
 
 def components_figure(check: ComponentCheck) -> Figure:
-    """Return a figure of P[C = c] against c, on a logarithmic axis without a lower end.
+    """Return a figure of a check by `ikos.graphs.check_components`: P[C = c] against c.
+
+    The axis is logarithmic, without a lower end.
 
     If the exact distribution is known, the importance samples are drawn again below, divided by it:
     their intervals are too narrow for the large axis.
-
-    Parameters
-    ----------
-    check : ComponentCheck
-        The result of `ikos.graphs.check_components`.
-
-    Returns
-    -------
-    Figure
 
     Examples
     --------
@@ -108,17 +101,15 @@ def components_figure(check: ComponentCheck) -> Figure:
 
 def _curves(check: ComponentCheck) -> dict[str, Points]:
     """Return the points of each curve, c and log10; the highest curve first."""
-    rows = check.rows
-    values = {
-        "lemma": [row.lemma for row in rows],
-        "bound": [row.bound for row in rows],
-        "exact": [None if row.exact is None else row.exact.high for row in rows],
-    }
-    curves = {
-        name: [(c, _log10(value)) for c, value in enumerate(bounds, 1) if value]
-        for name, bounds in values.items()
-    }
-    return {name: points for name, points in curves.items() if points}
+    curves: dict[str, Points] = {}
+    for row in check.rows:
+        values = {
+            "lemma": row.lemma, "bound": row.bound, "exact": row.exact and row.exact.high
+        }  # fmt: skip
+        for name, value in values.items():
+            if value:
+                curves.setdefault(name, []).append((row.c, _log10(value)))
+    return curves
 
 
 def _samples(check: ComponentCheck) -> dict[str, list[_Sampled]]:
@@ -180,11 +171,8 @@ def _draw_ratios(axes: Axes, exact: dict[int, float], seen: Sequence[_Sampled], 
     bottom, top = min(1.0, *low), max(1.0, *high)
     room = 0.15 * max(1e-9, top - bottom)
     axes.set_ylim(bottom - room, top + room)
-    ticks = MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(max(0.0, bottom), top)
-    axes.yaxis.set_major_locator(FixedLocator([float(tick) for tick in ticks]))
-    axes.set_ylim(bottom - room, top + room)
-    digits = max(0, math.ceil(-math.log10(ticks[1] - ticks[0]) - 1e-6))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:.{digits}f}"))
+    axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+    axes.ticklabel_format(axis="y", useOffset=False)
     axes.set_ylabel("÷ exact", fontsize=10)
 
 
@@ -192,9 +180,7 @@ def _components(axes: Axes, rows: int) -> None:
     """Scale the axis of the components."""
     axes.set_xlim(0.5, rows + 0.5)
     every = next(step for step in (1, 2, 5, 10) if rows <= 14 * step or step == 10)
-    axes.xaxis.set_major_locator(
-        FixedLocator([1, *range(every if every > 1 else 2, rows + 1, every)])
-    )
+    axes.xaxis.set_major_locator(FixedLocator([1, *range(max(2, every), rows + 1, every)]))
     plain(axes)
 
 
@@ -209,11 +195,6 @@ def _probabilities(axes: Axes, lowest: float) -> None:
     axes.yaxis.set_major_formatter(
         FuncFormatter(lambda k, _: f"$10^{{{k:.0f}}}$" if round(k) else "1")
     )
-    if span <= 6:
-        digits = [
-            k + math.log10(digit) for k in range(math.floor(bottom), 0) for digit in range(2, 10)
-        ]
-        axes.yaxis.set_minor_locator(FixedLocator([tick for tick in digits if tick >= bottom]))
     axes.set_ylabel("P[C = c]", fontsize=10)
 
 
@@ -224,9 +205,8 @@ def _setting(check: ComponentCheck) -> str:
     graph = check.graph
     shufflers = "parallel shufflers" if graph.shuffler == "parallel" else "a single shuffler"
     return (
-        f"n = {power_of_ten(check.n)} user{'s' * (check.n > 1)}, "
-        f"m = {graph.m:,} shuffled message{'s' * (graph.m > 1)} of each, {shufflers}, "
-        f"{'a' if graph.clear_share else 'no'} clear share"
+        f"n = {power_of_ten(check.n)} users, m = {graph.m:,} shuffled messages of each, "
+        f"{shufflers}, {'a' if graph.clear_share else 'no'} clear share"
     )
 
 
@@ -259,10 +239,8 @@ def _legend(figure: Figure, check: ComponentCheck, axes: Axes) -> None:
 
 def _notes(check: ComponentCheck) -> list[str]:
     notes = []
-    zero = [row.c for row in check.rows if row.exact is not None and not row.exact.high]
-    if zero:
-        span = f"c = {zero[0]}" if len(zero) == 1 else f"c = {zero[0]} to {zero[-1]}"
-        notes.append(f"The exact distribution is 0 for {span}.")
+    if any(row.exact is not None and not row.exact.high for row in check.rows):
+        notes.append("Where there is no point, the exact distribution is 0.")
     if check.rows[0].exact is None:
         notes.append("The exact distribution is not computed for this many users.")
     if check.rows[0].bound is None:

@@ -25,16 +25,9 @@ BOTH_WAYS: tuple[Setting, ...] = (("parallel", True), ("single", False))
 class Curve:
     """How many messages one analysis needs in one setting, as a function of the users.
 
-    Attributes
-    ----------
-    name : str
-        An analysis, or "floor" (what counting excludes) or "attack" (an estimate).
-    shuffler : str
-        "parallel" or "single".
-    clear_share : bool
-        Whether the totals include a clear share.
-    points : tuple of (int, int)
-        Users, ascending, and messages per user in all; only where covered.
+    ``name`` is an analysis, or "floor" (what counting excludes) or "attack" (an estimate).
+    ``points`` has users, ascending, and messages per user, a clear share included; only where
+    covered.
     """
 
     name: str
@@ -48,16 +41,9 @@ class Curve:
 
 
 def grid(low: int, high: int, per_decade: int, *, also: Iterable[int] = ()) -> tuple[int, ...]:
-    """Return numbers of users, evenly spaced on a logarithmic axis, ascending.
+    """Return numbers of users, ascending: about ``per_decade`` per factor of ten, and ``also``.
 
-    Parameters
-    ----------
-    low, high : int
-        The ends, 1 <= low <= high, both included.
-    per_decade : int
-        Approximate number of values per factor of ten.
-    also : iterable of int
-        Further numbers.
+    Both ends are included; 1 <= low <= high.
 
     Examples
     --------
@@ -76,10 +62,7 @@ def attack_estimate(n: int, q: int, sigma: float | Fraction) -> int:
     advantage would be ``sqrt(2/pi * q / (n^m + 2^m - 2))``. Experiments agree or come out slightly
     lower, at advantages from 1/2 down to 1/100. Better attacks may exist.
 
-    Returns
-    -------
-    int
-        The smallest m >= 1 for which this is at most ``2**-sigma``, in double precision.
+    The result is the smallest m >= 1 for which this is at most ``2**-sigma``, in double precision.
 
     Examples
     --------
@@ -88,12 +71,8 @@ def attack_estimate(n: int, q: int, sigma: float | Fraction) -> int:
     """
     integer("n", n, low=2)
     wanted = 2 * float(sigma) + math.log2(q) + math.log2(2 / math.pi)
-
-    def enough(m: int) -> bool:
-        return m * math.log2(n) + math.log2(1 + (2 / n) ** m) >= wanted
-
     m = max(1, math.ceil(wanted / math.log2(n)))
-    while m > 1 and enough(m - 1):
+    while m > 1 and (m - 1) * math.log2(n) + math.log2(1 + (2 / n) ** (m - 1)) >= wanted:
         m -= 1
     return m
 
@@ -147,7 +126,6 @@ def secure_curves(
     ghazi2020 single 1611
     ishai2006 single 254
     """
-    _check_corrupt(corrupt, settings)
 
     def count(n: int, analysis: str, setting: Setting) -> MessageCount:
         return message_count(
@@ -208,7 +186,6 @@ def private_curves(
     ghazi2020 single 438
     ishai2006 single 78
     """
-    _check_corrupt(corrupt, settings)
 
     def count(n: int, analysis: str, setting: Setting) -> MessageCount | None:
         at_least = _part(n, honest)
@@ -223,11 +200,6 @@ def private_curves(
         ).messages  # fmt: skip
 
     return [c for c in _analysed(users, analyses, settings, count, progress) if c.points]
-
-
-def _check_corrupt(corrupt: int, settings: Sequence[Setting]) -> None:
-    if integer("corrupt", corrupt, low=0) and any(shuffler == "single" for shuffler, _ in settings):
-        raise ValueError(f"corrupt must be 0 with a single shuffler, got {corrupt}")
 
 
 def _part(n: int, honest: Fraction) -> int:
