@@ -177,13 +177,8 @@ def check_components(
     confidence : float
         Of each interval.
     progress : callable, optional
-        Called with the work done and in all.
-
-    Raises
-    ------
-    Interrupted
-        At Ctrl-C, once the exact distribution is known; ``partial`` is the check of the graphs,
-        perhaps none, sampled by then.
+        Called with the work done and in all. At Ctrl-C, the `Interrupted` that is raised holds the
+        check of the graphs, perhaps none, sampled by then.
 
     Examples
     --------
@@ -191,8 +186,6 @@ def check_components(
     >>> check = check_components(20, 3, 20_000, q=16, rng=DeterministicRandom(1))
     >>> check.holds, check.bounded, check.agrees
     (True, True, True)
-    >>> print(check.verdict[1])
-    A sample of 20,000 graphs agrees with the exact distribution.
     >>> print(check.rows[1].exact, check.rows[1].planted)
     0.0025179 [0.0025053, 0.0025225]
     """
@@ -203,19 +196,12 @@ def check_components(
     level = float(number("confidence", confidence, above=0, below=1))
     clopper_pearson(0, 1, level)  # refuses what is too near to 1
     choice("backend", backend, BACKENDS)
-    rows = min(users, _ROWS)
-    if largest is not None:
-        rows = integer("largest", largest, low=1, high=min(users, MAX_ROWS))
-    each = max(10, min(_PLANTED, _SLOTS_PLANTED // model.slots))
-    if planted is not None:
-        each = integer("planted", planted, low=0, high=MAX_TRIALS)
-    if graph.hiding < 2:
-        if planted:
-            raise ValueError(
-                f"planted must be 0 where fewer than two messages hide, got {planted}: "
-                "many components are common there"
-            )
-        each = 0
+    rows = min(users, _ROWS) if largest is None else largest
+    rows = integer("largest", rows, low=1, high=min(users, MAX_ROWS))
+    each = max(10, min(_PLANTED, _SLOTS_PLANTED // model.slots)) if planted is None else planted
+    each = integer("planted", each, low=0, high=MAX_TRIALS)
+    if graph.hiding < 2:  # many components are common
+        each = integer("planted", planted or 0, high=0)
     computed = users <= MAX_LAW_USERS
     last = 0 if not each else rows if computed else min(rows, 2)
     reach = min(users, rows + (_BEYOND if last > 1 else 0))
@@ -342,13 +328,11 @@ def _verdict(check: ComponentCheck) -> Iterator[str]:
     if not trials:
         yield "No graph was sampled."
         return
-    sample = f"ample of {_graphs(trials)}"
+    sample = f"sample of {_graphs(trials)}"
     if check.fit is None:
-        yield (
-            f"A s{sample} was drawn; the exact distribution is not computed for this many users."
-        )
+        yield f"A {sample} was drawn; the exact distribution is not computed for this many users."
     else:
-        yield _fits(check.fit, f"A s{sample} agrees", f"a s{sample} is")
+        yield _fits(check.fit, f"A {sample} agrees", f"a {sample} is")
     if c > check.n:
         yield f"Seen up to C = {check.n}, the most there can be."
     else:

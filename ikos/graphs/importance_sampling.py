@@ -268,16 +268,9 @@ def rare_components(
     Returns
     -------
     PlantedTally
-        ``.estimate`` and ``.interval()`` for P[C >= c]; ``.probability(k)`` for P[C = k].
-
-    Raises
-    ------
-    Interrupted
-        At Ctrl-C; ``partial`` is the tally of the graphs done.
-
-    Notes
-    -----
-    Unbiased except for the rounding of the distribution of the sizes to 2^-64.
+        ``.estimate`` and ``.interval()`` for P[C >= c]; ``.probability(k)`` for P[C = k]. Unbiased
+        except for the rounding of the distribution of the sizes to 2^-64. An `Interrupted` at
+        Ctrl-C holds that of the graphs done.
 
     Examples
     --------

@@ -170,12 +170,8 @@ def component_counts(
     executor : concurrent.futures.Executor, optional
         Where to draw: a process pool, Dask's or MPI's. Results do not depend on it.
     progress : callable, optional
-        Called with the numbers of graphs done and in all.
-
-    Raises
-    ------
-    Interrupted
-        At Ctrl-C; ``partial`` holds the counts of the graphs done.
+        Called with the numbers of graphs done and in all. At Ctrl-C, the `Interrupted` that is
+        raised holds the result for the graphs done.
 
     Examples
     --------
@@ -211,11 +207,6 @@ def tally_components(
     ----------
     n, m, trials, shuffler, clear_share, backend, rng, executor, progress
         As for `component_counts`, which draws the same graphs from the same seed.
-
-    Raises
-    ------
-    Interrupted
-        At Ctrl-C; ``partial`` is the tally of the graphs done.
 
     Examples
     --------

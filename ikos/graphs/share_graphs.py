@@ -73,25 +73,15 @@ class Model:
 def sample_targets(
     n: int, m: int, trials: int = 1, *, shuffler: str = "parallel", rng: RandomSource | None = None
 ) -> Targets:
-    """Draw share graphs as arrays.
+    """Draw share graphs as arrays, (trials, n, m), by the arguments of `component_counts`.
 
-    Parameters
-    ----------
-    n, m, trials, shuffler, rng
-        As for `component_counts`.
-
-    Returns
-    -------
-    (trials, n, m) ndarray of int32
-        ``[t, i, h]`` is the user whose slot receives the h-th slot of user i, in graph t.
+    ``[t, i, h]`` is the user whose slot receives the h-th slot of user i, in graph t.
 
     Examples
     --------
     >>> from ikos.testing import DeterministicRandom
-    >>> sample_targets(3, 2, rng=DeterministicRandom(1))
-    array([[[2, 1],
-            [0, 0],
-            [1, 2]]], dtype=int32)
+    >>> sample_targets(3, 2, rng=DeterministicRandom(1)).tolist()
+    [[[2, 1], [0, 0], [1, 2]]]
     """
     model = Model.of(n, m, shuffler, True)
     return model.sample(integer("trials", trials, low=1), secure(rng))
@@ -118,21 +108,11 @@ def checked_targets(targets: ArrayLike) -> Targets:
 
 
 def multigraph(targets: ArrayLike, *, clear_share: bool = True) -> Any:
-    """Return one share graph as a networkx multigraph.
+    """Return one share graph, (n, m), as a `networkx.MultiGraph`.
 
-    Parameters
-    ----------
-    targets : (n, m) array_like of int
-        One graph of `sample_targets`.
-    clear_share : bool
-        Whether each user's copies are one vertex.
-
-    Returns
-    -------
-    networkx.MultiGraph
-        With n m edges. With a clear share its vertices are the users 0 to n - 1; without one they
-        are ("left", i) and ("right", i), with the node attribute ``bipartite`` 0 and 1. Each edge
-        has the attribute ``message``, the number h of its slot.
+    With a clear share its vertices are the users 0 to n - 1; without one they are ("left", i) and
+    ("right", i), with the node attribute ``bipartite`` 0 and 1. Each edge has the attribute
+    ``message``, the number h of its slot.
 
     Examples
     --------
@@ -219,7 +199,9 @@ class Components:
 def component_labels(
     targets: ArrayLike, *, clear_share: bool = True, backend: str = "scipy"
 ) -> NDArray[np.int32]:
-    """Return the component of each user (without a clear share, of its left copy).
+    """Return the component of each user (without a clear share, of its left copy), (trials, n).
+
+    Components are numbered from 0 in each graph, by their first users.
 
     Parameters
     ----------
@@ -229,11 +211,6 @@ def component_labels(
         Whether each user's copies are one vertex.
     backend : {"scipy", "networkx"}
         The fast one, or the reference.
-
-    Returns
-    -------
-    (trials, n) ndarray of int32
-        Components numbered from 0 in each graph, by their first users.
 
     Examples
     --------
@@ -253,12 +230,7 @@ def component_labels(
 def count_components(
     targets: ArrayLike, *, clear_share: bool = True, backend: str = "scipy"
 ) -> Components:
-    """Count the components of graphs, and the users in them.
-
-    Parameters
-    ----------
-    targets, clear_share, backend
-        As for `component_labels`.
+    """Count the components of graphs, and the users in them, as for `component_labels`.
 
     Examples
     --------

@@ -100,19 +100,14 @@ def secure_curves(
         "second_moment" gives a curve in each setting, the others in the first that they cover (they
         need the same total in all of them).
     settings : sequence of (str, bool)
-        Shuffler and clear share.
+        Shuffler and clear share. The floor is the lowest over all settings; the attack is on
+        parallel shufflers, and left out if no setting has them.
     honest : Fraction
         Least part of the users that is honest, rounded up.
     corrupt : int
         Shufflers that may collude with the analyzer; only if all settings have parallel ones.
     progress : callable, optional
         Called with the amounts done and in all.
-
-    Returns
-    -------
-    list of Curve
-        Those with a point. For each n, the floor is the lowest over all settings; the attack is on
-        parallel shufflers, and left out if no setting has them.
 
     Examples
     --------

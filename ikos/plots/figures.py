@@ -146,10 +146,6 @@ def messages_figure(
 
     Parameters
     ----------
-    curves : sequence of Curve
-        At least one.
-    title : str
-        What is counted.
     mark : int, optional
         A number of users to mark; the legend has each curve's value there.
     honest : Fraction

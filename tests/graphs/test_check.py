@@ -437,7 +437,7 @@ def test_a_group_that_is_too_large_to_compute_with() -> None:
         ((20, 3, 0), {}, "trials must be .* 0"),
         ((20, 3, 10), {"q": 1}, "q must be .* 1"),
         ((20, 3, 10), {"largest": 21}, "largest must be .* 21"),
-        ((20, 1, 10), {"planted": 5}, "planted must be 0"),
+        ((20, 1, 10), {"planted": 5}, "planted must be at most 0"),
         ((20, 3, 10), {"confidence": 1 - 1e-16}, "confidence must be"),
         ((20, 3, 10), {"backend": "igraph"}, "backend must be .* 'igraph'"),
     ],
