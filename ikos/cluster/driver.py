@@ -189,36 +189,26 @@ class BlockSharing:
 
     def __call__(self, given: Any, number: int) -> Block | Refusal:
         """Return a fresh sharing of values: checked ones, a part of a table, or a partition."""
-        clients, scheme = self.clients, self.clients.setting
+        clients, scheme, where = self.clients, self.clients.setting, ""
         try:
+            if isinstance(given, Checked):
+                blocks: Iterable[NDArray[Any]] = given.blocks
+            elif hasattr(given, "blocks") and hasattr(given, "rows"):  # says where a mistake is
+                blocks = checked_blocks(clients, iter(given.blocks()))
+            else:
+                where = f" (in partition {number}, counted from 0)"
+                blocks = checked_blocks(clients, np.asarray(given))
             found = [
                 list(coordinates(clients, values, self.encoding(number * self.stride + place)))
-                for place, values in enumerate(self._values(given))
+                for place, values in enumerate(blocks)
             ]
             # for a block without users
             found.append([np.empty(0, dtype=scheme.group.dtype)] * clients.dimension)
-            source = self.sharing(number)
-            made = [
-                SharedColumn(np.concatenate(one), scheme, source)
-                for one in zip(*found, strict=True)
-            ]
+            source, columns = self.sharing(number), zip(*found, strict=True)
+            made = [SharedColumn(np.concatenate(one), scheme, source) for one in columns]
             return Block(number, os.urandom(NONCE_BYTES), made)
         except Exception as error:  # to be raised by the driver, not logged by Dask
-            located = isinstance(given, Checked) or _is_part(given)
-            where = "" if located else f" (in partition {number}, counted from 0)"
             return Refusal.of(error, where)
-
-    def _values(self, given: Any) -> Iterable[NDArray[Any]]:
-        if isinstance(given, Checked):
-            return given.blocks
-        if _is_part(given):
-            return checked_blocks(self.clients, iter(given.blocks()))
-        return checked_blocks(self.clients, np.asarray(given))
-
-
-def _is_part(given: Any) -> bool:
-    """Whether it is a part of a table: it is read here, and gives the file and row of a mistake."""
-    return hasattr(given, "blocks") and hasattr(given, "rows")
 
 
 def described(block: Block | Refusal, *, clear: bool) -> Seen | Refusal:

@@ -122,12 +122,7 @@ def component_bound(n: int, m: int, c: int) -> float:
 def excess_bound(n: int, m: int, q: int) -> float:
     """Return Lemma C.5's upper bound on E[q^C]/q - 1: q (e/n)^(m-1), rounded up.
 
-    Parameters
-    ----------
-    n, m
-        As for `component_bound`.
-    q : int
-        Order of the group, from 2 to (n/e)^(m-1) / 2.
+    n and m are as for `component_bound`; the order q of the group is from 2 to (n/e)^(m-1) / 2.
 
     Examples
     --------

@@ -11,7 +11,6 @@ directed rounding, for proofs; and in floating point, for all c at once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -36,8 +35,8 @@ MAX_LAW_USERS = 2048
 MAX_RATIONAL_USERS = 128
 """Most users for rationals, whose digits grow with the square of n."""
 
-MAX_EXPONENT = 1 << 29
-"""Binary digits before which all numbers of the exact distribution must begin."""
+MAX_LAW_MESSAGES = 10_000
+"""Most messages for it: all its numbers are within the exponents of MPFR, which end at 2^30."""
 
 _ANY_ORDER = 2  # of the group: only the distribution of C is used
 
@@ -60,26 +59,13 @@ class Enclosure:
 
 def _known(n: object, m: object, shuffler: object, clear_share: object) -> Model:
     """Check and return a model whose distribution can be computed."""
-    model = Model.of(n, m, shuffler, clear_share)
+    model = Model.of(n, integer("m", m, high=MAX_LAW_MESSAGES), shuffler, clear_share)
     if model.n > MAX_LAW_USERS:
         raise ValueError(
             f"n must be at most {MAX_LAW_USERS} for the exact distribution, which takes time in "
             f"proportion to n^3, got {model.n}; bounds hold for any n"
         )
-    check_exponents(model)
     return model
-
-
-def check_exponents(model: Model, log2_of_more: float = 0.0) -> None:
-    """Refuse weights f_n beyond the exponents of MPFR, which end at 2^30."""
-    if model.graph.hiding == 0:
-        return
-    digits = float(model.graph.log_weight(model.n, UP)) / math.log(2) + log2_of_more
-    if digits > MAX_EXPONENT:
-        raise ValueError(
-            f"m must be smaller for {model.n} users: the distribution has numbers below "
-            f"2^-{MAX_EXPONENT}, got {model.graph.m}"
-        )
 
 
 def component_pmf(
@@ -214,10 +200,7 @@ def exact_component_law(
 ) -> tuple[Fraction, ...]:
     """Return P[C = c] for c = 1..n as rationals, which add up to 1.
 
-    Parameters
-    ----------
-    n, m, shuffler, clear_share
-        As for `component_pmf`, but n is at most 128.
+    The arguments are those of `component_pmf`, but n is at most 128.
 
     Examples
     --------
@@ -252,12 +235,7 @@ def component_moment(
 ) -> Moment:
     """Return E[q^(C-1)] - 1 and E[q^(C-1); C >= 2], rounded up.
 
-    Parameters
-    ----------
-    q : int
-        Order of the group, at least 2.
-    n, m, shuffler, clear_share
-        As for `component_pmf`.
+    The arguments are those of `component_pmf`, and the order q of the group, at least 2.
 
     Examples
     --------
@@ -267,8 +245,7 @@ def component_moment(
     """
     model = _known(n, m, shuffler, clear_share)
     n, q = model.n, integer("q", q, low=2)
-    if n * q.bit_length() > MAX_EXPONENT:
-        raise ValueError(f"q must be below 2^{MAX_EXPONENT // n} for {n} users, got {quote(q)}")
-    check_exponents(model, n * q.bit_length())
+    if n * q.bit_length() > 1 << 28:
+        raise ValueError(f"q must be below 2^{(1 << 28) // n} for {n} users, got {quote(q)}")
     moments = enclosed(n, q, model.graph)
     return Moment(moments.excess[n], moments.divergence[n])

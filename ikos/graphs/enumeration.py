@@ -15,9 +15,10 @@ Slot h of user i is number i m + h.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain, islice, permutations, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,29 +78,16 @@ def case_count(n: int, m: int, q: int, *, shuffler: str = "parallel") -> int:
 # The permutations
 
 
-def _ranked(ranks: Integers, size: int) -> Integers:
-    """Return the permutations with these lexicographic ranks."""
-    result = np.empty((len(ranks), size), dtype=np.int64)
-    for i in reversed(range(size)):
-        # the first is one of size - i; the rest is a permutation of the others, renamed
-        first = ranks // math.factorial(size - 1 - i) % (size - i)
-        result[:, i] = first
-        result[:, i + 1 :] += result[:, i + 1 :] >= first[:, None]
-    return result
-
-
 def _permutations(n: int, m: int, shuffler: str) -> Iterator[Integers]:
     """Yield the whole group of the shuffler in blocks of rows: slot j goes to slot ``row[j]``."""
-    for part in _parts(_order(n, m, shuffler), n * m):
-        ranks = np.arange(part.start, part.stop)
-        if shuffler == "single":
-            yield _ranked(ranks, m * n)
-            continue
-        block = np.empty((len(ranks), n, m), dtype=np.int64)
-        for h in range(m):
-            block[:, :, h] = m * _ranked(ranks % math.factorial(n), n) + h
-            ranks //= math.factorial(n)
-        yield block.reshape(-1, n * m)
+    each: Iterable[Iterable[int]] = permutations(range(m * n))
+    if shuffler == "parallel":  # one permutation of the users after the other
+        each = map(chain.from_iterable, product(permutations(range(n)), repeat=m))
+    numbers, size = chain.from_iterable(each), m * n * max(1, _TOGETHER // (m * n))
+    while (block := np.fromiter(islice(numbers, size), dtype=np.int64)).size:
+        if shuffler == "parallel":
+            block = m * block.reshape(-1, m, n).transpose(0, 2, 1) + np.arange(m)
+        yield block.reshape(-1, m * n)
 
 
 def enumerated_component_law(
@@ -107,11 +95,8 @@ def enumerated_component_law(
 ) -> tuple[Fraction, ...]:
     """Return P[C = c] for c = 1..n, from the graph of every permutation.
 
-    Parameters
-    ----------
-    n, m, shuffler, clear_share
-        As for `ikos.graphs.component_counts`, such that (n!)^m or (mn)! is at most
-        `MAX_PERMUTATIONS`.
+    The arguments are those of `ikos.graphs.component_counts`, such that (n!)^m or (mn)! is at most
+    `MAX_PERMUTATIONS`.
 
     Examples
     --------
@@ -147,8 +132,6 @@ def collision_probability(n: int, m: int, q: int, *, shuffler: str = "parallel")
 
     Examples
     --------
-    Two users with two messages each: an average of q^(C-4), with C = 2 for one permutation of four.
-
     >>> collision_probability(2, 2, 3)
     Fraction(1, 18)
     """
@@ -177,12 +160,8 @@ def view_agreement(n: int, m: int, q: int, *, shuffler: str = "parallel") -> Fra
     """Return P[V(X) = V'(X)] for independent views of the same uniform X, by enumeration.
 
     The distribution of the view is counted for each input. By Lemma C.2 of BBGN20 the result equals
-    `collision_probability`; the two share only the listing of permutations and tuples.
-
-    Parameters
-    ----------
-    n, m, q, shuffler
-        As for `collision_probability`.
+    `collision_probability`, of the same arguments; they share only the listing of permutations and
+    tuples.
 
     Examples
     --------
@@ -243,10 +222,7 @@ def check_collision_identity(
 ) -> CollisionIdentity:
     """Compute both sides of Lemma C.4 by enumeration, and by the library's distribution of C.
 
-    Parameters
-    ----------
-    n, m, q, shuffler
-        As for `collision_probability`.
+    The arguments are those of `collision_probability`.
 
     Examples
     --------

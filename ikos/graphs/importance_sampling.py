@@ -40,7 +40,7 @@ from ikos.concurrency import Progress
 from ikos.confidence import clopper_pearson, mean_interval
 from ikos.counts.rounding import DOWN, UP, float_down, float_up, rational, rounding
 from ikos.counts.share_graph import ShareGraph
-from ikos.graphs.component_distribution import MAX_LAW_USERS, Enclosure, check_exponents
+from ikos.graphs.component_distribution import MAX_LAW_MESSAGES, MAX_LAW_USERS, Enclosure
 from ikos.graphs.sampling import MAX_TRIALS, occurrences, run_batches
 from ikos.graphs.share_graphs import Model, counted
 from ikos.randomness import RandomSource
@@ -287,12 +287,10 @@ def rare_components(
             "with fewer, graphs of many components are common"
         )
     parts = integer("at_least", at_least, low=2, high=min(users, MAX_PARTS))
-    if parts > 2 and users > MAX_LAW_USERS:
-        raise ValueError(
-            f"at_least must be 2 for more than {MAX_LAW_USERS} users, got {parts} for {users}"
-        )
+    if parts > 2:
+        integer("n", users, high=MAX_LAW_USERS)
+        integer("m", m, high=MAX_LAW_MESSAGES)
     trials = integer("trials", trials, low=1, high=MAX_TRIALS)
-    check_exponents(model)
     expected = _plan(model, parts).expected
 
     def finish(counts: Counter[int], done: int) -> PlantedTally:

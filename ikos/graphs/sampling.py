@@ -203,10 +203,7 @@ def tally_components(
 ) -> Tally:
     """Draw share graphs and tally their components, in memory independent of trials.
 
-    Parameters
-    ----------
-    n, m, trials, shuffler, clear_share, backend, rng, executor, progress
-        As for `component_counts`, which draws the same graphs from the same seed.
+    The arguments are those of `component_counts`, which draws the same graphs from the same seed.
 
     Examples
     --------
@@ -219,4 +216,8 @@ def tally_components(
     model = Model.of(n, m, shuffler, clear_share)
     draw = partial(_tallied, model, choice("backend", backend, BACKENDS))
     start = Tally(model.n, model.graph, 0, {}, 0)
-    return run_batches(draw, start, lambda tally, _: tally, model, trials, rng, executor, progress)
+
+    def finish(tally: Tally, _: int) -> Tally:
+        return tally
+
+    return run_batches(draw, start, finish, model, trials, rng, executor, progress)

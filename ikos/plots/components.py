@@ -24,15 +24,13 @@ if TYPE_CHECKING:
 
 # hollow markers do not hide what is below them
 _HOLLOW: dict[str, Any] = {"markerfacecolor": "none"}
-_CURVES: dict[str, dict[str, Any]] = {
+_STYLES: dict[str, dict[str, Any]] = {
     "lemma": {"color": VERMILLION, "marker": "s", "linestyle": (0, (4, 1.5)), "markersize": 7}
     | _HOLLOW,
     "bound": {"color": GREEN, "marker": "^", "linestyle": (0, (1, 1.2)), "markersize": 8} | _HOLLOW,
     "exact": {"color": BLUE, "marker": "o", "linestyle": "-", "markersize": 4.5},
-}
-_SAMPLES: dict[str, dict[str, Any]] = {
-    "sampled": {"color": BLACK, "marker": "x", "markersize": 7.5},
-    "planted": {"color": PURPLE, "marker": "D", "markersize": 8.5} | _HOLLOW,
+    "sampled": {"color": BLACK, "marker": "x", "markersize": 7.5, "linestyle": "none"},
+    "planted": {"color": PURPLE, "marker": "D", "markersize": 8.5, "linestyle": "none"} | _HOLLOW,
 }
 _ARROW = [(-0.5, 0), (0.5, 0), (0, 0), (0, -2), (-0.4, -1.4), (0, -2), (0.4, -1.4), (0, -2), (0, 0)]
 """From a bar at an upper limit downwards."""
@@ -58,10 +56,8 @@ def _log10(value: float | mpfr) -> float:
 def components_figure(check: ComponentCheck) -> Figure:
     """Return a figure of a check by `ikos.graphs.check_components`: P[C = c] against c.
 
-    The axis is logarithmic, without a lower end.
-
-    If the exact distribution is known, the importance samples are drawn again below, divided by it:
-    their intervals are too narrow for the large axis.
+    The axis is logarithmic, without a lower end. If the exact distribution is known, the importance
+    samples are drawn again below, divided by it: their intervals are too narrow for the large axis.
 
     Examples
     --------
@@ -80,8 +76,7 @@ def components_figure(check: ComponentCheck) -> Figure:
     axes = figure.add_axes((0.09, 0.37, 0.495, 0.505) if ratios else (0.09, 0.12, 0.495, 0.755))
     many = len(check.rows)
     for name, points in curves.items():
-        style = _scaled(_CURVES[name], many)
-        axes.plot(*zip(*points, strict=True), linewidth=1.3, gid=name, **style)
+        axes.plot(*zip(*points, strict=True), linewidth=1.3, gid=name, **_style(name, many))
     for name, seen in samples.items():
         _draw_samples(axes, name, seen, many)
     heights = [log for points in curves.values() for _, log in points]
@@ -103,10 +98,8 @@ def _curves(check: ComponentCheck) -> dict[str, Points]:
     """Return the points of each curve, c and log10; the highest curve first."""
     curves: dict[str, Points] = {}
     for row in check.rows:
-        values = {
-            "lemma": row.lemma, "bound": row.bound, "exact": row.exact and row.exact.high
-        }  # fmt: skip
-        for name, value in values.items():
+        values = row.lemma, row.bound, row.exact and row.exact.high
+        for name, value in zip(("lemma", "bound", "exact"), values, strict=True):
             if value:
                 curves.setdefault(name, []).append((row.c, _log10(value)))
     return curves
@@ -132,14 +125,14 @@ def _samples(check: ComponentCheck) -> dict[str, list[_Sampled]]:
 # Drawing
 
 
-def _scaled(style: dict[str, Any], rows: int) -> dict[str, Any]:
+def _style(name: str, rows: int) -> dict[str, Any]:
     """Return a style with markers small enough for this many of them."""
+    style = _STYLES[name]
     return style | {"markersize": style["markersize"] * min(1.0, math.sqrt(14 / rows))}
 
 
 def _draw_samples(axes: Axes, name: str, seen: Sequence[_Sampled], rows: int) -> None:
-    style = _scaled(_SAMPLES[name], rows)
-    colour = style["color"]
+    colour = _STYLES[name]["color"]
     some = [one for one in seen if math.isfinite(one.low)]
     none = [(one.c, one.high) for one in seen if not math.isfinite(one.low)]
     if some:
@@ -147,7 +140,7 @@ def _draw_samples(axes: Axes, name: str, seen: Sequence[_Sampled], rows: int) ->
         axes.vlines(
             places, lows, highs, color=colour, linewidth=1.6, zorder=4, gid=f"{name}-intervals"
         )
-        axes.plot(places, middles, linestyle="none", zorder=5, gid=name, **style)
+        axes.plot(places, middles, zorder=5, gid=name, **_style(name, rows))
     if none:
         size = 15 if rows <= 20 else 10
         axes.plot(
@@ -164,10 +157,10 @@ def _draw_ratios(axes: Axes, exact: dict[int, float], seen: Sequence[_Sampled], 
     ]
     places = [point.c for point in seen]
     low, middle, high = zip(*ends, strict=True)
-    style = _scaled(_SAMPLES["planted"], rows)
+    style = _style("planted", rows)
     axes.axhline(1, color=BLUE, linewidth=1.3, gid="exact-ratio")
     axes.vlines(places, low, high, color=style["color"], linewidth=1.6, gid="ratio-intervals")
-    axes.plot(places, middle, linestyle="none", gid="ratio", zorder=5, **style)
+    axes.plot(places, middle, gid="ratio", zorder=5, **style)
     bottom, top = min(1.0, *low), max(1.0, *high)
     room = 0.15 * max(1e-9, top - bottom)
     axes.set_ylim(bottom - room, top + room)

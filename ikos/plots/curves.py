@@ -164,12 +164,8 @@ def private_curves(
 
     There is no floor: the counting argument does not apply to differential privacy.
 
-    Parameters
-    ----------
-    epsilon, delta, precision, modulus, reserve
-        As for `PrivateSum`. There is no point if a given modulus is too small for the users.
-    users, analyses, settings, honest, corrupt, progress
-        As for `secure_curves`, like the result.
+    The arguments are those of `secure_curves` and of `PrivateSum`. There is no point if a given
+    modulus is too small for the users.
 
     Examples
     --------

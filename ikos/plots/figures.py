@@ -108,7 +108,7 @@ def log_messages(axes: Axes, low: float, high: float, *, decades: float = 3.5) -
     axes.set_yscale("log")
     axes.set_ylim(bottom, top)
     if top < 10 * bottom:
-        ticks = MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]).tick_values(bottom, top).tolist()
+        ticks = list(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]).tick_values(bottom, top))
     else:
         digits = (1,) if top >= 10**decades * bottom else (1, 2, 5)
         ticks = [digit * 10**k for k in range(13) for digit in digits]

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import permutations, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -47,12 +47,6 @@ def order(n: int, m: int, shuffler: str) -> int:
 
 
 # The list of permutations
-
-
-@pytest.mark.parametrize("size", range(6))
-def test_permutations_stand_in_lexicographic_order(size: int) -> None:
-    found = enumeration._ranked(np.arange(math.factorial(size)), size)
-    assert [tuple(row) for row in found.tolist()] == list(permutations(range(size)))
 
 
 @each_shuffler
