@@ -23,13 +23,7 @@ ANES96_BOUNDS = {"age": (18.0, 100.0), "tv_news": (0.0, 7.0), "vote": (0.0, 1.0)
 
 
 def anes96_path() -> Path:
-    """Return the path of the CSV file.
-
-    Examples
-    --------
-    >>> anes96_path().name
-    'anes96.csv'
-    """
+    """Return the path of the CSV file."""
     return Path(str(resources.files("ikos") / "data" / "anes96.csv"))
 
 

@@ -331,7 +331,7 @@ def test_an_unfinished_file_is_none(tmp_path, error):
 
 
 def test_a_folder_is_no_file(tmp_path):
-    with pytest.raises(IsADirectoryError), written_whole(tmp_path):
+    with pytest.raises(OSError, match="Not a regular file"), written_whole(tmp_path):
         pass
     assert not list(tmp_path.iterdir())
 

@@ -103,8 +103,6 @@ def measure_advantage(
         n^ceil(m/2) and to q.
     confidence : float
         Of the interval, between 0 and 1.
-    rng : RandomSource, optional
-        Secure randomness by default.
 
     Examples
     --------

@@ -35,7 +35,7 @@ CLOSING = 30  # for all local workers to end before they are killed
 
 
 class Cluster:
-    """Dask workers that run sums and graph experiments.
+    """Dask workers that run sums and graph experiments; see docs/how-to/cluster.
 
     Parameters
     ----------
@@ -51,13 +51,6 @@ class Cluster:
         If there is no scheduler at the address, or it has no workers. Sums raise it if the cluster
         was closed, if a worker has another version of ikos, and if for a minute there were no
         workers, or all were paused for lack of memory.
-
-    Examples
-    --------
-    >>> from ikos import SecureSum
-    >>> with Cluster(workers=1) as cluster:  # doctest: +SKIP
-    ...     SecureSum(1000, 2**32).run(range(1000), cluster=cluster)
-    499500
     """
 
     def __init__(self, workers: int | None = None, *, scheduler: str | None = None) -> None:

@@ -7,7 +7,7 @@ compares them with the exact distribution over ranges. ``check`` compares all of
 """
 
 from ikos.concurrency import Interrupted
-from ikos.graphs.check import ComponentCheck, ComponentRow, check_components
+from ikos.graphs.check import ComponentCheck, check_components
 from ikos.graphs.component_bounds import (
     Slack,
     Sweep,
@@ -18,17 +18,15 @@ from ikos.graphs.component_bounds import (
 )
 from ikos.graphs.component_distribution import (
     Enclosure,
-    Moment,
     component_moment,
     component_pmf,
     enclosed_law,
     exact_component_law,
 )
-from ikos.graphs.enumeration import CollisionIdentity, check_collision_identity
+from ikos.graphs.enumeration import check_collision_identity
 from ikos.graphs.importance_sampling import PlantedTally, rare_components
 from ikos.graphs.sampling import Tally, component_counts, tally_components
 from ikos.graphs.share_graphs import (
-    Components,
     component_labels,
     count_components,
     multigraph,
@@ -36,13 +34,9 @@ from ikos.graphs.share_graphs import (
 )
 
 __all__ = [
-    "CollisionIdentity",
     "ComponentCheck",
-    "ComponentRow",
-    "Components",
     "Enclosure",
     "Interrupted",
-    "Moment",
     "PlantedTally",
     "Slack",
     "Sweep",

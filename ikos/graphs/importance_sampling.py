@@ -255,11 +255,9 @@ def rare_components(
 
     Parameters
     ----------
-    n : int
-        Number of users, at least 2; at most 2048 for ``at_least`` above 2.
-    m : int
-        Shuffled messages per user: at least 2 with a clear share, 3 without. (With fewer, more than
-        one component is not rare: `component_counts`.)
+    n, m : int
+        At least 2 users, at most 2048 for ``at_least`` above 2. Shuffled messages per user: at
+        least 2 with a clear share, 3 without. (With fewer, more than one component is not rare.)
     at_least : int
         c, from 2 to n and to 64.
     trials, shuffler, clear_share, rng, executor, progress

@@ -46,8 +46,6 @@ def protocols_figure(
     rows : iterable of ComparisonRow
         From `ikos.baselines.comparison`; those without a protocol are left out. The central model
         is a line.
-    title : str
-        What is compared.
     measured : mapping, optional
         Measured errors by key, drawn over the bounds.
 

@@ -65,11 +65,9 @@ def graph_figure(
 
     Parameters
     ----------
-    targets : (n, m) array_like of int
-        One graph of `ikos.graphs.sample_targets`; up to 100 users and 1000 edges, legible up to
-        about 40 users.
-    clear_share : bool
-        Whether each user's copies are one vertex.
+    targets, clear_share
+        One graph, (n, m), as for `ikos.graphs.multigraph`; up to 100 users and 1000 edges, legible
+        up to about 40 users.
     title : str, optional
         By default, the number of components.
 

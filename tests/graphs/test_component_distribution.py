@@ -22,13 +22,12 @@ from ikos.counts.recursion import enclosed
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs import (
     Enclosure,
-    Moment,
     component_moment,
     component_pmf,
     enclosed_law,
     exact_component_law,
 )
-from ikos.graphs.component_distribution import MAX_LAW_USERS, MAX_RATIONAL_USERS, laws
+from ikos.graphs.component_distribution import MAX_LAW_USERS, MAX_RATIONAL_USERS, Moment, laws
 
 TIGHT = mpq(1, 2**200)
 
