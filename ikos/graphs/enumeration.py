@@ -43,15 +43,17 @@ def _order(n: int, m: int, shuffler: str) -> int:
     return math.factorial(n) ** m if shuffler == "parallel" else math.factorial(m * n)
 
 
+def _too_large(n: int, m: int, what: str) -> ValueError:
+    name, value = ("n", n) if n > 1 else ("m", m)
+    return ValueError(f"{name} must be smaller for at most {what}, got {value}")
+
+
 def _checked(n: object, m: object, shuffler: object) -> tuple[int, int, str]:
     """Check that the shuffler's group is small enough to be listed."""
     users, messages = integer("n", n, low=1, high=10), integer("m", m, low=1, high=64)
     kind = choice("shuffler", shuffler, SHUFFLERS)
     if _order(users, messages, kind) > MAX_PERMUTATIONS:
-        raise ValueError(
-            f"n or m must be smaller for at most {MAX_PERMUTATIONS:,} permutations, "
-            f"got {users} and {messages}"
-        )
+        raise _too_large(users, messages, f"{MAX_PERMUTATIONS:,} permutations")
     return users, messages, kind
 
 
@@ -62,10 +64,8 @@ def _checked_group(n: object, m: object, q: object, shuffler: object) -> tuple[i
     tuples = order ** (messages * users)
     cases = tuples * max(_order(users, messages, kind), order**users)
     if tuples > MAX_TUPLES or cases > MAX_CASES:
-        raise ValueError(
-            f"n, m or q must be smaller for at most {MAX_TUPLES:,} tuples of shares and "
-            f"{MAX_CASES:,} cases, got {users}, {messages} and {order}"
-        )
+        what = f"{MAX_TUPLES:,} tuples of shares and {MAX_CASES:,} cases"
+        raise _too_large(users, messages, what)
     return users, messages, order, kind
 
 

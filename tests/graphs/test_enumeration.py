@@ -107,7 +107,7 @@ def test_the_law_of_as_many_messages_as_can_be_enumerated(
     m = most[shuffler][n]
     found = enumerated_component_law(n, m, shuffler=shuffler, clear_share=clear)
     assert found == exact_component_law(n, m, shuffler=shuffler, clear_share=clear)
-    with pytest.raises(ValueError, match=r"^n or m must be smaller"):
+    with pytest.raises(ValueError, match=r"^n must be smaller"):
         enumerated_component_law(n, m + 1, shuffler=shuffler)
 
 
@@ -303,7 +303,7 @@ def test_each_of_the_four_numbers_counts() -> None:
         ((0, 2), "n must be at least 1, got 0"),
         ((2, 0), "m must be at least 1, got 0"),
         ((11, 1), "n must be at most 10, got 11"),
-        ((4, 5), "n or m must be smaller .* 4,000,000 permutations, got 4 and 5"),
+        ((4, 5), "n must be smaller .* 4,000,000 permutations, got 4"),
         ((2, 10**100), "m must be at most 64, got an integer of 333 bits"),
     ],
 )
@@ -316,11 +316,11 @@ def test_laws_that_take_too_long_are_refused(arguments: tuple[int, int], message
     ("n", "m", "q", "shuffler", "message"),
     [
         (2, 2, 1, "parallel", "q must be at least 2, got 1"),
-        (3, 3, 5, "parallel", "n, m or q must be smaller .* cases, got 3, 3 and 5"),
+        (3, 3, 5, "parallel", "n must be smaller .* cases, got 3"),
         (1, 1, 2**3000, "single", "q must be at most .*, got an integer of 3001 bits"),
-        (10, 1, 2, "parallel", "n, m or q must be smaller .* cases, got 10, 1 and 2"),
-        (1, 30, 2, "parallel", "n, m or q must be smaller .* got 1, 30 and 2"),
-        (1, 11, 2, "single", "n or m must be smaller .* got 1 and 11"),
+        (10, 1, 2, "parallel", "n must be smaller .* cases, got 10"),
+        (1, 30, 2, "parallel", "m must be smaller .* got 30"),
+        (1, 11, 2, "single", "m must be smaller .* got 11"),
         (2, 2, 2, "serial", "shuffler must be one of 'parallel', 'single', got 'serial'"),
     ],
 )
