@@ -32,7 +32,7 @@ from ikos.cli.errors import Command
 from ikos.cli.output import aligned, bold, print_json, print_text, progress
 from ikos.cli.types import NAME
 from ikos.graphs import Slack, Sweep, sweep
-from ikos.graphs.bounds import BOUNDS
+from ikos.graphs.component_bounds import BOUNDS
 from ikos.results import at_most
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ from typing import Any
 
 import click
 import gmpy2
+from matplotlib.axes import Axes
 
 from analysis.output import Files, csv_text, main, markdown, plain_number, program, steps
 from ikos import MessageCount, message_count, private_message_count
@@ -37,8 +38,6 @@ from ikos.plots import Curve, grid, secure_curves
 from ikos.plots.figures import (
     COLOURS,
     Figure,
-    apart,
-    break_axis,
     draw_messages,
     label,
     legend_order,
@@ -256,6 +255,28 @@ def _private_tables() -> Iterator[tuple[str, str]]:
 
 
 # The figure of the counts
+
+
+def apart(curves: Sequence[Curve]) -> tuple[list[Curve], list[Curve]]:
+    """Return the curves that need their own panel, because they are far above, and the others."""
+    near = [curve for curve in curves if curve.name not in ("ishai2006", "ghazi2020")]
+    far = [curve for curve in curves if curve not in near]
+    totals = [[total for curve in some for _, total in curve.points] for some in (far, near)]
+    if all(totals) and min(totals[0]) > 1.5 * max(totals[1]):
+        return far, near
+    return [], list(curves)
+
+
+def break_axis(upper: Axes, lower: Axes) -> None:
+    """Mark where the axis of the messages is broken, and leave the users to the lower part."""
+    upper.tick_params(axis="x", which="both", bottom=False, labelbottom=False)
+    upper.spines["bottom"].set_visible(False)
+    slash: dict[str, Any] = {
+        "marker": [(-1, -0.6), (1, 0.6)], "markersize": 8, "linestyle": "none",
+        "color": "k", "markeredgewidth": 1, "clip_on": False,
+    }  # fmt: skip
+    upper.plot([0], [0], transform=upper.transAxes, **slash)
+    lower.plot([0], [1], transform=lower.transAxes, **slash)
 
 
 def counts_figure(users: Sequence[int], step: Callable[[], None] | None = None) -> Figure:

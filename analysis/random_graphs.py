@@ -49,7 +49,7 @@ from ikos.graphs import (
     sweep,
     tally_components,
 )
-from ikos.graphs.bounds import BOUNDS
+from ikos.graphs.component_bounds import BOUNDS
 from ikos.graphs.component_distribution import MAX_LAW_USERS
 from ikos.plots.components import components_figure
 from ikos.plots.share_graphs import graph_figure

@@ -14,11 +14,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from concurrent.futures import as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -56,20 +54,20 @@ def cluster():
 @contextmanager
 def workers_here(number):
     """Workers in this process, which start at once; all that they are told is sent to them."""
-    with (
-        distributed.LocalCluster(
-            n_workers=number,
-            threads_per_worker=1,
-            processes=False,
-            protocol="tcp://",
-            memory_limit=0,
-            dashboard_address="127.0.0.1:0",
-            silence_logs=50,
-        ) as local,
-        distributed.Client(local, set_as_default=False) as client,
-        Cluster(client=client) as cluster,
-    ):
-        yield cluster
+    with distributed.LocalCluster(
+        n_workers=number,
+        threads_per_worker=1,
+        processes=False,
+        protocol="tcp://",
+        memory_limit=0,
+        dashboard_address="127.0.0.1:0",
+        silence_logs=50,
+    ) as local:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(connection, "_local", lambda opened, workers: local)
+            cluster = Cluster(workers=number)
+        with cluster:
+            yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -363,26 +361,19 @@ def test_arguments(here):
         Cluster(0)
     with pytest.raises(TypeError, match="scheduler must be an address, got 8786"):
         Cluster(scheduler=8786)
-    with pytest.raises(TypeError, match=r"client must be a distributed\.Client, got 'there'"):
-        Cluster(client="there")
     with pytest.raises(ClusterError, match="no scheduler answers at 'nowhere://x'"):
         Cluster(scheduler="nowhere://x")
-    with Cluster(client=here.client) as same:
-        assert SecureSum(3, 8, messages=2).run([1, 2, 3], cluster=same) == 6
-    assert here.client.status == "running"  # who gave it closes it
 
 
 def test_a_cluster_that_was_closed(here):
     with Cluster(scheduler=here.client.cluster.scheduler_address) as cluster:
-        executor = cluster.executor
+        pass
     for use in (
         lambda: SecureSum(3, 8, messages=2).run([1, 2, 3], cluster=cluster),
         lambda: cluster.executor,
-        lambda: executor.submit(divmod, 7, 2),
     ):
         with pytest.raises(ClusterError, match=r"^the connection to the cluster was closed$"):
             use()
-    executor.shutdown()
 
 
 @pytest.mark.slow
@@ -420,7 +411,7 @@ def test_printed_forms_show_no_values():
     (column,) = block.columns
     shown = [repr(Checked([np.array([424242])])), repr(Envelope(0, b"nonce", column.last))]
     shown.append(repr(block))
-    shown.append(repr(Refusal.of(ValueError("got 424242"), 0)))
+    shown.append(repr(Refusal.of(ValueError("got 424242"), "")))
     for text in shown:
         assert "424242" not in text
         assert not any(str(share) in text for share in column.last)
@@ -459,22 +450,16 @@ def test_digests_tell_sharings_apart():
 
 @pytest.mark.parametrize("q", [2, 2**64])
 @pytest.mark.parametrize("single", [False, True])
-@pytest.mark.parametrize("threads", [1, 64])
 @pytest.mark.parametrize("users", [1, 4097, 50_000])
-def test_each_message_is_in_one_piece_and_no_piece_is_long(monkeypatch, q, single, threads, users):
+def test_each_message_is_in_one_piece_and_no_piece_is_long(monkeypatch, q, single, users):
     longest = 4096
     monkeypatch.setattr(driver, "LONGEST", longest)
-    monkeypatch.setattr(driver, "WORTHWHILE", 64)
     setting = SecureSum(2, q, messages=9, shuffler="single" if single else "parallel").setting
-    groups = driver.columns(setting, users, threads)
-    held = [[len(piece.rows) * users / piece.parts for piece in group] for group in groups]
+    pieces = [piece for group in driver.columns(setting, users) for piece in group]
     if q == 2**64:  # few values cannot be cut as small
-        assert max(max(group) for group in held) <= longest
-        assert max(sum(group) for group in held) <= max(users, longest)
-    if single:  # all rows are drawn for each group
-        assert len(groups) <= -(-8 * users // max(users, longest))
+        assert max(len(piece.rows) * users / piece.parts for piece in pieces) <= longest
     ends = {}
-    for piece in (piece for group in groups for piece in group):
+    for piece in pieces:
         for row in piece.rows:
             ends.setdefault(row, []).append(piece.ends(q))
     assert sorted(ends) == list(range(8))
@@ -519,7 +504,6 @@ def test_no_task_holds_much(here, monkeypatch):
         scheduler.remove_plugin("sizes")
     assert found == n * (n - 1) // 2
     chunk = 8 * n // 8
-    assert plugin.held["posted"] > 0.8 * chunk  # one column's worth at a time
     assert max(plugin.held.values()) < 1.2 * chunk
     assert 0 < plugin.held["mixed"] < 1000
     assert max(received) < 1000
@@ -825,43 +809,12 @@ def test_a_cluster_that_does_nothing_is_given_up(happen, said):
         forgotten(cluster)
 
 
-def ends_workers():
-    raise distributed.KilledWorker("call", SimpleNamespace(address="tcp://1"), 3)
-
-
-@pytest.mark.usefixtures("impatient")
 @pytest.mark.slow
-def test_calls_end_and_are_forgotten():
-    with workers_here(1) as cluster:
-        executor = cluster.executor
-        with executor:
-            made = [executor.submit(divmod, 7, 2), executor.submit(divmod, 7, 0)]
-            assert made[0].result() == (3, 1)
-            assert isinstance(made[1].exception(), ClusterError)
-            with pytest.raises(ClusterError, match="ZeroDivisionError"):
-                made[1].result()
-            with pytest.raises(ClusterError, match=r"^workers ended again and again at one task"):
-                executor.submit(ends_workers).result()
-            slow = executor.submit(time.sleep, 0.3)
-            with pytest.raises(TimeoutError):
-                slow.result(timeout=0.01)
-            assert [one.result() for one in as_completed([slow])] == [None]
-            slow = executor.submit(time.sleep, 0.3)
-        assert slow.done()
-        with pytest.raises(RuntimeError, match="after shutdown"):
-            executor.submit(divmod, 7, 2)
-        executor = cluster.executor
-        calls = [executor.submit(time.sleep, 0.3) for _ in range(9)]
-        executor.shutdown(cancel_futures=True)
-        assert calls[-1].cancelled()
-        executor = cluster.executor
-        end(cluster)
-        with pytest.raises(ClusterError, match="the cluster had no workers that stayed"):
-            executor.submit(divmod, 7, 2).result()
-        left = executor.submit(divmod, 7, 2)
-        executor.shutdown()
-        assert "no workers that stayed" in str(left.exception())
-        forgotten(cluster)
+def test_calls():
+    with workers_here(1) as cluster, cluster.executor as executor:
+        made = [executor.submit(divmod, 7, 2), executor.submit(divmod, 7, 0)]
+        assert made[0].result() == (3, 1)
+        assert isinstance(made[1].exception(), ZeroDivisionError)
 
 
 @pytest.mark.usefixtures("impatient")

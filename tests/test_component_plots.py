@@ -9,8 +9,9 @@ import pytest
 from gmpy2 import mpfr
 
 from ikos.confidence import clopper_pearson
+from ikos.counts.rounding import DOWN
 from ikos.graphs import check_components
-from ikos.graphs.bounds import BOUNDS
+from ikos.graphs.component_bounds import BOUNDS
 from ikos.results import at_least, percent
 from ikos.testing import DeterministicRandom
 
@@ -78,14 +79,14 @@ def test_curves(drawn):
     n, rows = check.n, len(check.rows)
     expected = {}
     if check.rows[0].lemma is not None:
-        bounds = BOUNDS["lemma_c5"].falling(n, check.graph, rows)
+        bounds = BOUNDS["lemma_c5"].values(n, check.graph, rows, DOWN)
         expected = {c: log10(bound) for c, bound in enumerate(bounds, 1)}
         for row in check.rows:
             assert row.lemma < 1e-300 or expected[row.c] == near(log10(float(row.lemma)))
     assert points(axes, "lemma") == near(expected)
     expected = {}
     if check.rows[0].bound is not None:
-        bounds = BOUNDS["parts"].falling(n, check.graph, rows)
+        bounds = BOUNDS["parts"].values(n, check.graph, rows, DOWN)
         expected = {c: min(0.0, log10(bound)) for c, bound in enumerate(bounds, 1)}
         for row in check.rows:
             assert row.bound < 1e-300 or expected[row.c] == near(log10(float(row.bound)))

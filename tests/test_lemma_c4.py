@@ -210,7 +210,7 @@ def sizes(users: object, messages: object, modulus: object) -> tuple[object, ...
         (sizes(2, 0, 2), "--messages must be at least 1, got 0"),
         (sizes(2, 2, 1), "--modulus must be at least 2, got 1"),
         (sizes("x", 2, 2), "'x' is not a whole number"),
-        (sizes(11, 1, 2), "--users must be smaller"),
+        (sizes(11, 1, 2), "--users must be at most 10, got 11"),
         (sizes(2, 100, 2), "--messages must be at most 64, got 100"),
         ((*sizes(1, 30, 2), "--shuffler", "single"), "--messages must be smaller"),
         (sizes(2, 2, "2^100"), "--modulus must be at most"),
@@ -227,7 +227,7 @@ def test_mistakes(ended, options, message):
 
 def test_a_size_is_refused_before_the_other_shufflers_is_enumerated(program, ended, monkeypatch):
     monkeypatch.setattr(program, "check_collision_identity", None)
-    assert "--modulus must be smaller" in ended(*sizes(3, 3, 4))[1]
+    assert "--users must be smaller" in ended(*sizes(3, 3, 4))[1]
 
 
 def test_interrupted(program, ended, monkeypatch):

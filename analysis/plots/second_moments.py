@@ -16,7 +16,7 @@ from ikos.counts.recursion import enclosed
 from ikos.counts.rounding import DOWN
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs import excess_bound
-from ikos.graphs.bounds import BOUNDS
+from ikos.graphs.component_bounds import BOUNDS
 from ikos.graphs.component_distribution import MAX_LAW_USERS
 from ikos.plots.style import (
     COLOURS,

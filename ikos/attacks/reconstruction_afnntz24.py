@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain, combinations, islice
 from typing import Any
 
 import numpy as np
@@ -25,25 +26,12 @@ from scipy.special import ndtri
 
 from ikos._validation import integer, number, reject_masked
 from ikos.encoding import encode
-from ikos.modular import blocks
 from ikos.noise import polya
 from ikos.randomness import RandomSource, secure
 
-__all__ = [
-    "MAX_SUBSETS",
-    "DummyCandidates",
-    "Reconstruction",
-    "SplitSum",
-    "distances",
-    "dummy_candidates",
-    "measure_reconstruction",
-    "random_unit",
-    "subset_sums",
-]
-
 MAX_SUBSETS = 10**7  # most sets of messages tried, and most estimates of dummies
-_MOST = 1 << 62  # largest absolute value of sums of integers, with room for half a modulus
-_WORK = 1 << 20  # approximate entries of a block of sums
+MAX_MODULUS = 1 << 40
+_WORK = 1 << 16  # approximate entries of a block of sets
 
 Analyzer = Callable[[NDArray[Any]], NDArray[np.float64]]
 """Maps messages of several runs, (runs, n k, w), to estimates, (runs, d)."""
@@ -61,25 +49,16 @@ def _subsets(name: str, count: int, k: object) -> tuple[int, int]:
     return size, subsets
 
 
-def _finite(name: str, values: ArrayLike) -> NDArray[Any]:
+def _finite(name: str, values: ArrayLike, dimensions: int = 2) -> NDArray[Any]:
     """Check and return an array of numbers."""
     given = np.asarray(reject_masked(name, values))
     if given.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be numbers, got an array of {given.dtype}")
+    if given.ndim != dimensions or not given.size:
+        raise ValueError(f"{name} must have {dimensions} dimensions, got shape {given.shape}")
     if not np.isfinite(given).all():
         raise ValueError(f"{name} must be finite; there are others")
     return given
-
-
-def _rows(messages: ArrayLike) -> NDArray[Any]:
-    given = _finite("messages", messages)
-    if given.ndim != 2 or not given.size:
-        raise ValueError(f"messages must have shape (messages, d), got {given.shape}")
-    if given.dtype.kind == "f":
-        return given.astype(np.float64)
-    if max(int(given.max()), -int(given.min())) >= _MOST:
-        raise ValueError("messages must be below 2^62 in absolute value; there are others")
-    return given.astype(np.int64)
 
 
 def _centred(sums: NDArray[Any], modulus: int | None) -> NDArray[Any]:
@@ -91,21 +70,11 @@ def _centred(sums: NDArray[Any], modulus: int | None) -> NDArray[Any]:
 
 
 def _members(count: int, k: int) -> Iterator[NDArray[np.int64]]:
-    """Yield all k-subsets of range(count), (block, k), in lexicographic order of their starts."""
-    starts = np.arange(count - k + 1)[:, np.newaxis]
-    for size in range(2, k):
-        starts = _extended(starts, count - k + size)
-    for part in blocks(len(starts), max(1, _WORK // max(1, count))):
-        yield starts[part] if k == 1 else _extended(starts[part], count)
-
-
-def _extended(starts: NDArray[np.int64], end: int) -> NDArray[np.int64]:
-    """Return each row with every larger index below ``end`` appended."""
-    more = end - 1 - starts[:, -1]
-    rows = np.repeat(np.arange(len(starts)), more)
-    offset = np.arange(rows.size) - np.repeat(np.cumsum(more) - more, more)
-    last = starts[rows, -1] + 1 + offset
-    return np.concatenate([starts[rows], last[:, np.newaxis]], axis=1)
+    """Yield all k-subsets of range(count), (block, k), in lexicographic order."""
+    members = chain.from_iterable(combinations(range(count), k))
+    size = k * max(1, _WORK // k)
+    while (part := np.fromiter(islice(members, size), dtype=np.int64)).size:
+        yield part.reshape(-1, k)
 
 
 def subset_sums(
@@ -120,7 +89,7 @@ def subset_sums(
     k : int
         Messages per user.
     modulus : int, optional
-        If given, sums of integers are taken modulo it, centred about 0; at most 2^62.
+        If given, sums of integers are taken modulo it, centred about 0; at most 2^40.
 
     Yields
     ------
@@ -132,14 +101,13 @@ def subset_sums(
     >>> [sums.tolist() for sums in subset_sums([[1, 0], [0, 1], [5, 5]], 2)]
     [[[1, 1], [6, 5], [5, 6]]]
     """
-    rows = _rows(messages)
+    rows = _finite("messages", messages)
     size, _ = _subsets("messages", len(rows), k)
-    if rows.dtype.kind == "i" and size * max(int(rows.max()), -int(rows.min())) > _MOST:
-        raise ValueError(f"messages must have sums of k = {size} of at most 2^62; there are larger")
     if modulus is not None:
-        integer("modulus", modulus, low=2, high=_MOST)
-        if rows.dtype.kind != "i":
+        integer("modulus", modulus, low=2, high=MAX_MODULUS)
+        if rows.dtype.kind == "f":
             raise TypeError(f"messages must be integers with a modulus, got {rows.dtype}")
+        rows = (rows % modulus).astype(np.int64)
     for members in _members(len(rows), size):
         sums = rows[members[:, 0]]
         for j in range(1, size):
@@ -155,7 +123,7 @@ def distances(
     scale: float = 1.0,
     modulus: int | None = None,
 ) -> NDArray[np.float64]:
-    """Return the distance of vectors from the nearest sum of k messages.
+    """Return the Euclidean distances of vectors from the nearest sum of k messages, (t,).
 
     Parameters
     ----------
@@ -166,23 +134,17 @@ def distances(
     scale : float
         Steps of the messages per unit of the data.
 
-    Returns
-    -------
-    (t,) ndarray of float
-        Euclidean, in the data's units.
-
     Examples
     --------
     >>> distances([[1, 0], [0, 1], [5, 5]], 2, [[1, 1], [5, 9]])
     array([0., 3.])
     """
-    wanted = _finite("targets", targets).astype(np.float64)
-    rows = _rows(messages)
-    if wanted.ndim != 2 or wanted.shape[1] != rows.shape[1]:
-        raise ValueError(f"targets must have shape (targets, {rows.shape[1]}), got {wanted.shape}")
+    wanted = _finite("targets", targets)
+    if wanted.shape[1] != np.shape(messages)[-1]:
+        raise ValueError(f"targets must be as long as the messages, got shape {wanted.shape}")
     unit = float(number("scale", scale, above=0))
     best = np.full(len(wanted), math.inf)
-    for sums in subset_sums(rows, k, modulus=modulus):
+    for sums in subset_sums(messages, k, modulus=modulus):
         points = sums / unit
         for i, target in enumerate(wanted):
             best[i] = min(best[i], float(((points - target) ** 2).sum(axis=1).min()))
@@ -192,35 +154,18 @@ def distances(
 # Any unbiased analyzer
 
 
-@dataclass(frozen=True, eq=False)
-class DummyCandidates:
-    """The result of `dummy_candidates`: for each set of k messages, the mean estimate, (sets, d).
-
-    ``standard_errors`` are the roots of the estimated mean squared distances from the true means.
-    """
-
-    points: NDArray[np.float64]
-    standard_errors: NDArray[np.float64]
-
-    def distance(self, target: ArrayLike) -> float:
-        """Return the distance of a vector from the nearest point."""
-        wanted = np.asarray(target, dtype=np.float64)
-        return float(np.linalg.norm(self.points - wanted, axis=1).min())
-
-
 def dummy_candidates(
     messages: ArrayLike, k: int, analyzer: Analyzer, dummies: ArrayLike
-) -> DummyCandidates:
-    """Return a candidate for each set of k messages, by any unbiased analyzer (Algorithm 2).
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the mean estimate for each set of k messages, by any unbiased analyzer (Algorithm 2).
 
-    At most 10^7 estimates.
+    Also return the roots of the estimated mean squared distances from the true means. At most 10^7
+    estimates.
 
     Parameters
     ----------
-    messages : (m, w) array_like
-        The shuffled messages of all users, w numbers each.
-    k : int
-        Messages per user.
+    messages, k
+        As for `subset_sums`; w numbers each.
     analyzer : callable
         Maps messages, (runs, m, w), to estimates of the sum, (runs, d). It must not depend on the
         order of the messages.
@@ -230,16 +175,14 @@ def dummy_candidates(
 
     Examples
     --------
-    An analyzer that adds up, and two dummies that cancel:
-
-    >>> found = dummy_candidates([[1.0], [4.0]], 1, lambda m: m.sum(axis=1), [[[2.0]], [[-2.0]]])
-    >>> found.points.ravel().tolist(), found.standard_errors.tolist()
-    ([1.0, 4.0], [2.0, 2.0])
+    >>> dummy_candidates([[1.0], [4.0]], 1, lambda m: m.sum(axis=1), [[[2.0]], [[-2.0]]])
+    (array([[1.],
+           [4.]]), array([2., 2.]))
     """
-    rows = _rows(messages)
+    rows = _finite("messages", messages)
     size, subsets = _subsets("messages", len(rows), k)
-    mixed = _finite("dummies", dummies)
-    if mixed.ndim != 3 or mixed.shape[1:] != (len(rows) - size, rows.shape[1]) or len(mixed) < 2:
+    mixed = _finite("dummies", dummies, 3)
+    if mixed.shape[1:] != (len(rows) - size, rows.shape[1]) or len(mixed) < 2:
         raise ValueError(
             f"dummies must have shape (samples, {len(rows) - size}, {rows.shape[1]}) with two "
             f"samples or more, got {mixed.shape}"
@@ -257,7 +200,7 @@ def dummy_candidates(
             estimates = analyzer(np.concatenate([own, mixed], axis=1))
             points.append(estimates.mean(axis=0))
             errors.append(math.sqrt(float(estimates.var(axis=0, ddof=1).sum()) / samples))
-    return DummyCandidates(np.array(points), np.array(errors))
+    return np.array(points), np.array(errors)
 
 
 # A protocol to try it on
@@ -314,12 +257,11 @@ class SplitSum:
 
     def __post_init__(self) -> None:
         for name in ("n", "d", "k", "precision"):
-            object.__setattr__(self, name, integer(name, getattr(self, name), low=1, high=1 << 20))
-        object.__setattr__(self, "rate", number("rate", self.rate, above=0))
-        object.__setattr__(self, "spread", integer("spread", self.spread, low=0, high=1 << 40))
+            integer(name, getattr(self, name), low=1, high=1 << 20)
+        number("rate", self.rate, above=0)
+        integer("spread", self.spread, low=0, high=MAX_MODULUS)
         if self.modulus is not None:
-            least = 2 * self.n * self.precision
-            integer("modulus", self.modulus, low=least, high=1 << 40)
+            integer("modulus", self.modulus, low=2 * self.n * self.precision, high=MAX_MODULUS)
 
     @property
     def mse(self) -> float:
@@ -367,15 +309,9 @@ class SplitSum:
 class Reconstruction:
     """How near the attack came, over independent runs.
 
-    Attributes
-    ----------
-    own, other : tuple of float
-        Distances from the set: of the target's vector, and of one, uniform on the sphere, that no
-        user has.
-    subsets : int
-        Bound on the size of the set.
-    mean_square : float
-        Bound on the mean square of ``own``, Err / n.
+    ``own`` and ``other`` are distances from the set: of the target's vector, and of one, uniform on
+    the sphere, that no user has. ``subsets`` is a bound on the size of the set, and ``mean_square``
+    on the mean square of ``own``, Err / n.
     """
 
     own: tuple[float, ...]
@@ -394,16 +330,9 @@ class Reconstruction:
 def measure_reconstruction(
     protocol: SplitSum, trials: int, rng: RandomSource | None = None
 ) -> Reconstruction:
-    """Attack runs of a protocol with vectors that are uniform on the sphere.
+    """Attack independent runs of a protocol with vectors that are uniform on the sphere.
 
-    Parameters
-    ----------
-    protocol : SplitSum
-        With at most 10^7 sets of k messages.
-    trials : int
-        Number of independent runs.
-    rng : RandomSource, optional
-        Secure randomness by default.
+    There can be at most 10^7 sets of k messages.
 
     Examples
     --------

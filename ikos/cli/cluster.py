@@ -21,6 +21,7 @@ def connected(workers: int | None, scheduler: str | None) -> Iterator[Cluster | 
         yield None
         return
     from ikos.cluster import Cluster, ClusterError
+    from ikos.cluster.waiting import connection
 
     option = "--workers" if scheduler is None else "--scheduler"
     try:
@@ -29,7 +30,7 @@ def connected(workers: int | None, scheduler: str | None) -> Iterator[Cluster | 
         except ImportError as error:
             said = str(error).replace("a cluster needs", f"{option} needs", 1)
             raise click.UsageError(said) from None
-        with cluster:
+        with cluster, connection():
             yield cluster
     except ClusterError as error:
         raise click.UsageError(f"{option}: {error}") from None

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from types import TracebackType
 from typing import Any
 
 from ikos._validation import integer, quote
@@ -18,7 +17,6 @@ from ikos.aggregation.shuffled_sum import ShuffledSum
 from ikos.cluster.driver import add_up
 from ikos.cluster.waiting import (
     ANSWER,
-    Calls,
     ClusterError,
     check_open,
     check_versions,
@@ -30,18 +28,14 @@ from ikos.randomness import RandomSource
 
 MAX_WORKERS = 1024
 
-START = 120
-"""Seconds for a local worker to start, at first or in place of a lost one."""
-
-FIRST = 15
-"""Seconds for a running scheduler to have a worker."""
-
-CLOSING = 30
-"""Seconds for all local workers to end before they are killed."""
+# seconds
+START = 120  # for a local worker to start, at first or in place of a lost one
+FIRST = 15  # for a running scheduler to have a worker
+CLOSING = 30  # for all local workers to end before they are killed
 
 
 class Cluster:
-    """Dask workers that run sums and graph experiments.
+    """Dask workers that run sums and graph experiments; see docs/how-to/cluster.
 
     Parameters
     ----------
@@ -50,43 +44,30 @@ class Cluster:
     scheduler : str, optional
         Address of a running scheduler instead, such as ``"tcp://10.0.0.1:8786"``. Its workers need
         the same version of ikos.
-    client : distributed.Client, optional
-        An open connection instead; it stays open.
 
     Raises
     ------
     ClusterError
-        If there is no scheduler at the address, or it has no workers. Sums and calls raise it if
-        the cluster was closed, if a worker has another version of ikos, and if for a minute there
-        were no workers, or all were paused for lack of memory.
-
-    Examples
-    --------
-    >>> from ikos import SecureSum
-    >>> with Cluster(workers=1) as cluster:  # doctest: +SKIP
-    ...     SecureSum(1000, 2**32).run(range(1000), cluster=cluster)
-    499500
+        If there is no scheduler at the address, or it has no workers. Sums raise it if the cluster
+        was closed, if a worker has another version of ikos, and if for a minute there were no
+        workers, or all were paused for lack of memory.
     """
 
-    def __init__(
-        self, workers: int | None = None, *, scheduler: str | None = None, client: Any = None
-    ) -> None:
-        given = {"workers": workers, "scheduler": scheduler, "client": client}
-        named = [name for name, value in given.items() if value is not None]
-        if len(named) > 1:
-            raise ValueError(f"{named[0]} must be None where {named[1]} is given")
+    def __init__(self, workers: int | None = None, *, scheduler: str | None = None) -> None:
+        if workers is not None and scheduler is not None:
+            raise ValueError("workers must be None where scheduler is given")
         if scheduler is not None and not isinstance(scheduler, str):
             raise TypeError(f"scheduler must be an address, got {quote(scheduler)}")
         many = cores() if workers is None else integer("workers", workers, low=1, high=MAX_WORKERS)
-        distributed = _distributed()
-        if client is not None and not isinstance(client, distributed.Client):
-            raise TypeError(f"client must be a distributed.Client, got {quote(client)}")
+        try:
+            import distributed  # noqa: F401
+        except ImportError:
+            raise ImportError(
+                "a cluster needs Dask, which is not installed: pip install 'ikos[cluster]'"
+            ) from None
         with ExitStack() as opened:
-            if client is None:
-                place = _local(opened, many) if scheduler is None else scheduler
-                client = _client(place)
-                opened.callback(_leave, client)
-            self.client = client
+            self.client = _client(_local(opened, many) if scheduler is None else scheduler)
+            opened.callback(_leave, self.client)
             self._opened = opened.pop_all()
 
     @property
@@ -95,7 +76,8 @@ class Cluster:
         check_open(self.client)
         with connection():
             check_versions(self.client)
-        return Calls(self.client)
+        executor: Executor = self.client.get_executor(pure=False)
+        return executor
 
     def add_up(
         self, clients: ShuffledSum[Any], x: Any, rng: RandomSource, progress: Progress | None
@@ -111,12 +93,7 @@ class Cluster:
     def __enter__(self) -> Cluster:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -152,8 +129,8 @@ def _local(opened: ExitStack, workers: int) -> Any:
     # if no replacement of a lost worker has come by then, none ever does
     opened.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": START}))
     begun = time.monotonic()
-    with interrupts_held():
-        try:
+    try:
+        with interrupts_held():
             local = Local(
                 n_workers=workers,
                 threads_per_worker=1,
@@ -162,16 +139,15 @@ def _local(opened: ExitStack, workers: int) -> Any:
                 silence_logs=logging.CRITICAL,  # a lost worker is replaced
                 death_timeout=START,
             )
-        except Exception as error:  # of any kind; what has started in part is ended
-            reason = _first_line(error)
-            if time.monotonic() > begun + START:
-                reason = f"they have not started within {START} s"
-            raise ClusterError(
-                f"no workers could be started here: {reason} (a script that starts them does so "
-                "under \"if __name__ == '__main__':\", since workers import it)"
-            ) from None
-        opened.callback(_end, local)
-        return local
+    except Exception as error:  # of any kind; what has started in part is ended
+        late = time.monotonic() > begun + START
+        reason = f"they have not started within {START} s" if late else _first_line(error)
+        raise ClusterError(
+            f"no workers could be started here: {reason} (a script that starts them does so "
+            "under \"if __name__ == '__main__':\", since workers import it)"
+        ) from None
+    opened.callback(_end, local)
+    return local
 
 
 def _end(local: Any) -> None:
@@ -191,20 +167,22 @@ def _leave(client: Any) -> None:
         client.close(timeout=CLOSING)
 
 
+async def _answers(address: str) -> None:
+    """Raise an error if nothing listens: a client reports that only at its end."""
+    from distributed.comm import connect
+
+    await (await connect(address, timeout=ANSWER)).close()
+
+
 def _client(place: Any) -> Any:
     """Connect to a scheduler that has workers, by its address or the object that runs it."""
     from distributed import Client
-    from distributed.comm import connect
 
     shown = quote(place) if isinstance(place, str) else "started here"
-
-    async def look() -> None:
-        await (await connect(place, timeout=ANSWER)).close()
-
     try:
-        if isinstance(place, str):  # first: a client reports a missing scheduler only at its end
+        if isinstance(place, str):
             with ThreadPoolExecutor(1) as executor:  # the program may run its own loop here
-                executor.submit(asyncio.run, look()).result()
+                executor.submit(asyncio.run, _answers(place)).result()
         client = Client(place, timeout=ANSWER, set_as_default=False)
     except (OSError, ValueError, TypeError, ImportError) as error:
         raise ClusterError(f"no scheduler answers at {shown}: {_first_line(error)}") from None
@@ -212,9 +190,9 @@ def _client(place: Any) -> Any:
         # its own limit covers workers, not the scheduler
         client.sync(client.wait_for_workers, 1, timeout=FIRST, callback_timeout=FIRST + ANSWER)
     except TimeoutError:
-        all_of_them = " that are not paused for lack of memory" if workers(client) else ""
+        paused = " that are not paused for lack of memory" if client.sync(workers, client) else ""
         _leave(client)
-        raise ClusterError(f"the scheduler {shown} has no workers{all_of_them}") from None
+        raise ClusterError(f"the scheduler {shown} has no workers{paused}") from None
     except BaseException:
         _leave(client)
         raise
@@ -223,13 +201,3 @@ def _client(place: Any) -> Any:
 
 def _first_line(error: Exception) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
-
-
-def _distributed() -> Any:
-    try:
-        import distributed
-    except ImportError:
-        raise ImportError(
-            "a cluster needs Dask, which is not installed: pip install 'ikos[cluster]'"
-        ) from None
-    return distributed

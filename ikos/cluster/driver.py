@@ -14,9 +14,9 @@ import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,15 +46,8 @@ from ikos.sharing import Partition, Sharing, SharingScheme
 LONGEST = 1 << 26
 """Approximate limit on the messages of a shuffler's task: 512 MiB of uint64, held twice."""
 
-WORTHWHILE = 1 << 20
-"""Fewest messages of a task when a column is cut to keep all threads busy."""
-
-ATTEMPTS = 8
-"""How often the shuffling may begin."""
-
-SPAN = 4
-"""Most blocks of `USERS` users in one task: messages to workers are below 10 MB."""
-
+ATTEMPTS = 8  # how often the shuffling may begin
+SPAN = 4  # most blocks of `USERS` users in one task: messages to workers are below 10 MB
 NONCE_BYTES = 16
 
 _STRIDE = 1 << 32
@@ -64,31 +57,23 @@ _KINDS = (ValueError, TypeError, ImportError, OSError, MemoryError, ArithmeticEr
 # On workers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Refusal:
-    """What clients raised, and in which partition if the message does not say it.
+    """What clients raised.
 
     It is a result, not an exception, which Dask would log with its arguments.
     """
 
     kind: type[Exception]
-    message: str = field(repr=False)
-    partition: int | None
+    message: str
 
     @classmethod
-    def of(cls, error: Exception, partition: int | None) -> Refusal:
+    def of(cls, error: Exception, where: str) -> Refusal:
         """Return an exception's message in a form that can be sent anywhere."""
         for kind in _KINDS:
             if isinstance(error, kind):
-                return cls(kind, str(error) or type(error).__name__, partition)
-        return cls(ClusterError, f"{type(error).__name__}: {error}", partition)
-
-    def throw(self) -> NoReturn:
-        """Raise it here, with the partition named."""
-        where = ""
-        if self.partition is not None:
-            where = f" (in partition {self.partition}, counted from 0)"
-        raise self.kind(self.message + where) from None
+                return cls(kind, f"{str(error) or type(error).__name__}{where}")
+        return cls(ClusterError, f"{type(error).__name__}: {error}{where}")
 
 
 def digest(sharings: Iterable[tuple[int, bytes]]) -> bytes:
@@ -204,39 +189,26 @@ class BlockSharing:
 
     def __call__(self, given: Any, number: int) -> Block | Refusal:
         """Return a fresh sharing of values: checked ones, a part of a table, or a partition."""
-        clients, scheme = self.clients, self.clients.setting
+        clients, scheme, where = self.clients, self.clients.setting, ""
         try:
+            if isinstance(given, Checked):
+                blocks: Iterable[NDArray[Any]] = given.blocks
+            elif hasattr(given, "blocks") and hasattr(given, "rows"):  # says where a mistake is
+                blocks = checked_blocks(clients, iter(given.blocks()))
+            else:
+                where = f" (in partition {number}, counted from 0)"
+                blocks = checked_blocks(clients, np.asarray(given))
             found = [
                 list(coordinates(clients, values, self.encoding(number * self.stride + place)))
-                for place, values in enumerate(self._values(given))
+                for place, values in enumerate(blocks)
             ]
             # for a block without users
             found.append([np.empty(0, dtype=scheme.group.dtype)] * clients.dimension)
-            source = self.sharing(number)
-            made = [
-                SharedColumn(np.concatenate(one), scheme, source)
-                for one in zip(*found, strict=True)
-            ]
+            source, columns = self.sharing(number), zip(*found, strict=True)
+            made = [SharedColumn(np.concatenate(one), scheme, source) for one in columns]
             return Block(number, os.urandom(NONCE_BYTES), made)
         except Exception as error:  # to be raised by the driver, not logged by Dask
-            located = isinstance(given, Checked) or _is_part(given)
-            return Refusal.of(error, None if located else number)
-
-    def _values(self, given: Any) -> Iterable[NDArray[Any]]:
-        if isinstance(given, Checked):
-            return given.blocks
-        if _is_part(given):
-            return checked_blocks(self.clients, iter(given.blocks()))
-        if hasattr(given, "to_numpy"):
-            given = given.to_numpy()
-        if not isinstance(given, np.ndarray):
-            given = np.array(given)
-        return checked_blocks(self.clients, given)
-
-
-def _is_part(given: Any) -> bool:
-    """Whether it is a part of a table: it is read here, and gives the file and row of a mistake."""
-    return hasattr(given, "blocks") and hasattr(given, "rows")
+            return Refusal.of(error, where)
 
 
 def described(block: Block | Refusal, *, clear: bool) -> Seen | Refusal:
@@ -344,27 +316,20 @@ def _collection(client: Any, x: Any, endpoint: BlockSharing) -> Iterator[Any]:
     yield from client.compute([work(given, number) for number, given in enumerate(partitions)])
 
 
-def columns(scheme: SharingScheme, users: int, threads: int) -> list[tuple[Partition, ...]]:
+def columns(scheme: SharingScheme, users: int) -> list[tuple[Partition, ...]]:
     """Return the pieces of all shufflers' output, in groups for which blocks are drawn again once.
 
-    A group has about as many messages as there are users; for a single shuffler, up to `LONGEST`.
+    A piece has at most `LONGEST` messages, up to chance.
     """
-    shuffled, values = scheme.shuffled, scheme.group.q
-    if not shuffled:
-        return []
+    shuffled, q = scheme.shuffled, scheme.group.q
+    size = users * (shuffled if scheme.single else 1)
     # at most as many as there are values: an empty range would be drawn for nothing
-    most = -(-shuffled * users // max(users, LONGEST))
-    groups = min(most, values) if scheme.single else shuffled
-    size = -(-shuffled * users // groups)
-    ranges = max(-(-size // LONGEST), min(-(-threads // groups), size // WORTHWHILE), 1)
-    if scheme.single:
-        ranges = min(ranges, values // groups)
-        parts = groups * ranges
-        whole = [Partition(0, range(shuffled), part, parts, False) for part in range(parts)]
-        return [tuple(whole[first : first + ranges]) for first in range(0, parts, ranges)]
-    ranges = min(ranges, values)
+    parts = max(1, min(-(-size // LONGEST), q))
+    if scheme.single and shuffled:
+        every = range(shuffled)
+        return [(Partition(0, every, part, parts, False),) for part in range(parts)]
     return [
-        tuple(Partition(row, range(row, row + 1), part, ranges, False) for part in range(ranges))
+        tuple(Partition(row, range(row, row + 1), part, parts, False) for part in range(parts))
         for row in range(shuffled)
     ]
 
@@ -412,7 +377,7 @@ class _Sum:
         check_participation("x", users, clients.min_honest, clients.n)
         sharings = digest((one.number, one.nonce) for one in seen)
         totals = [sum(clear) for clear in zip(*(one.clear for one in seen), strict=True)]
-        groups = columns(scheme, users, self.threads)
+        groups = columns(scheme, users)
         wanted = clients.dimension * sum(map(len, groups))
         count = 0
         for done, released in enumerate(self._released(groups), 1):
@@ -433,19 +398,15 @@ class _Sum:
         found = results(self.client, tasks)
         for one in found:
             if isinstance(one, Refusal):
-                one.throw()
+                raise one.kind(one.message)
         return found
 
     def _released(self, groups: list[tuple[Partition, ...]]) -> Iterator[Released]:
         """Yield the analyzer's result for each piece, with a few columns under way at once."""
-        if not groups:
-            return
         todo = deque((c, pieces) for c in range(self.clients.dimension) for pieces in groups)
-        ranges = len(groups[0])
-        ahead = -(-self.threads // ranges) * ranges
         under_way: set[Any] = set()
         while todo or under_way:
-            while todo and len(under_way) <= ahead:
+            while todo and len(under_way) <= self.threads:
                 tasks = self._mixed(*todo.popleft())
                 self.tasks.update(tasks)
                 under_way.update(tasks)
@@ -465,7 +426,6 @@ class _Sum:
 
 
 def _same(released: bytes, blocks: bytes) -> bool:
-    """Whether a shuffler's envelopes all belong to the sharings of the blocks."""
     return released == blocks
 
 

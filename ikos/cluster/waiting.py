@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import pkgutil
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator
-from concurrent.futures import CancelledError, Executor, Future
+from collections.abc import Awaitable, Collection, Coroutine, Iterable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import ikos
 
-STEP = 2.0
-"""Seconds between two looks at a cluster."""
-
-ANSWER = 15.0
-"""Seconds for a scheduler to answer."""
-
-LIMIT = 60.0
-"""Seconds that a cluster may be without a running worker while its results are awaited."""
+# seconds
+STEP = 2.0  # between two looks at a cluster
+ANSWER = 15.0  # for a scheduler to answer
+LIMIT = 60.0  # that a cluster may be without a running worker while its results are awaited
 
 _T = TypeVar("_T")
 
@@ -50,7 +45,7 @@ def connection() -> Iterator[None]:
         ) from None
 
 
-async def _workers(client: Any) -> dict[str, dict[str, Any]] | None:
+async def workers(client: Any) -> dict[str, dict[str, Any]] | None:
     """Return the scheduler's data on each worker, by address; None if it does not answer."""
     if client.scheduler is None:  # the connection is closed
         return None
@@ -59,12 +54,6 @@ async def _workers(client: Any) -> dict[str, dict[str, Any]] | None:
     except OSError:  # also if it takes too long
         return None
     found: dict[str, dict[str, Any]] = known["workers"]
-    return found
-
-
-def workers(client: Any) -> dict[str, dict[str, Any]] | None:
-    """Return `_workers`, from outside the event loop."""
-    found: dict[str, dict[str, Any]] | None = client.sync(_workers, client)
     return found
 
 
@@ -96,7 +85,7 @@ def check_versions(client: Any) -> None:
 
 def threads(client: Any) -> int:
     """Return the number of the workers' threads, or refuse a cluster that has none."""
-    found = workers(client)
+    found = client.sync(workers, client)
     if not found:
         raise ClusterError(
             "the scheduler does not answer" if found is None else "the cluster has no workers"
@@ -123,7 +112,7 @@ class Watch:
         if now > self._looked + LIMIT + ANSWER:  # there was nothing to wait for
             self._running = None
         self._looked = now
-        found = await _workers(self._client)
+        found = await workers(self._client)
         running = {where for where, one in (found or {}).items() if one["status"] == "running"}
         if self._running is None or running & self._running:
             self._since = time.monotonic()
@@ -150,14 +139,9 @@ class Watch:
             under_way.cancel()
 
 
-def _started(client: Any, work: Coroutine[Any, Any, _T]) -> Future[_T]:
-    """Start work on the client's event loop."""
-    return asyncio.run_coroutine_threadsafe(work, client.loop.asyncio_loop)
-
-
 def _finished(client: Any, work: Coroutine[Any, Any, _T]) -> _T:
     """Return the result of work on the client's event loop."""
-    under_way = _started(client, work)
+    under_way = asyncio.run_coroutine_threadsafe(work, client.loop.asyncio_loop)
     try:
         return under_way.result()
     finally:
@@ -182,62 +166,24 @@ def results(client: Any, futures: Iterable[Any]) -> list[Any]:
     Errors of tasks about their input or about workers (`ValueError`, `TypeError`,
     `distributed.KilledWorker`) are raised unchanged, others as a `ClusterError`.
     """
-    tasks = list(futures)
-    return _finished(client, _results(client, tasks, Watch(client))) if tasks else []
-
-
-async def _results(client: Any, tasks: list[Any], watch: Watch) -> list[Any]:
     from distributed import KilledWorker
     from distributed.client import wait
 
-    await watch.over(wait(tasks))
-    for task in tasks:
-        if task.status == "error":
-            error = await task.exception(timeout=LIMIT)
-            if isinstance(error, (KilledWorker, ValueError, TypeError)):
-                raise error from None
-            raise ClusterError(
-                "a task failed on a worker, and nothing was released: "
-                f"{type(error).__name__}: {error}"
-            ) from None
-    # a result that is lost before it arrives is computed again
-    found: list[Any] = await watch.over(client.gather(tasks))
-    return found
+    tasks, watch = list(futures), Watch(client)
 
+    async def gathered() -> list[Any]:
+        await watch.over(wait(tasks))
+        for task in tasks:
+            if task.status == "error":
+                error = await task.exception(timeout=LIMIT)
+                if isinstance(error, (KilledWorker, ValueError, TypeError)):
+                    raise error from None
+                raise ClusterError(
+                    "a task failed on a worker, and nothing was released: "
+                    f"{type(error).__name__}: {error}"
+                ) from None
+        # a result that is lost before it arrives is computed again
+        found: list[Any] = await watch.over(client.gather(tasks))
+        return found
 
-class Calls(Executor):
-    """Runs calls on a cluster; a call fails with a `ClusterError` if no worker is left."""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self._watch = Watch(client)
-        self._calls: set[Future[Any]] = set()
-        self._shut = False
-
-    def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
-        """Return a future of ``fn(*args, **kwargs)``."""
-        check_open(self._client)
-        if self._shut:
-            raise RuntimeError("cannot schedule new futures after shutdown")
-        task = self._client.submit(fn, *args, pure=False, **kwargs)
-        call = _started(self._client, self._result(task))
-        self._calls.add(call)
-        call.add_done_callback(self._calls.discard)
-        return call
-
-    async def _result(self, task: Any) -> Any:
-        try:
-            with self._client.as_current(), connection():
-                return (await _results(self._client, [task], self._watch))[0]
-        finally:
-            task.release()  # its worker then forgets it
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Accept no further calls; cancel those under way, or wait for them."""
-        self._shut = True
-        calls = list(self._calls)
-        if cancel_futures:
-            for call in calls:
-                call.cancel()
-        if wait:
-            concurrent.futures.wait(calls)
+    return _finished(client, gathered()) if tasks else []

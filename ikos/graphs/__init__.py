@@ -1,49 +1,48 @@
 """The random graphs behind the bounds: samples, their exact distribution, checks of the bounds.
 
-``models`` has the graphs, as arrays and for networkx, ``components`` counts their components,
-``sampling`` draws many, and ``importance_sampling`` draws rare ones. ``component_distribution`` is
-exact, ``enumeration`` counts all permutations at tiny sizes, ``bounds`` has the bounds and compares
-them with the exact distribution over ranges. ``check`` compares all of these.
+``share_graphs`` has the graphs, as arrays and for networkx, and their components, ``sampling``
+draws many, and ``importance_sampling`` draws rare ones. ``component_distribution`` is exact,
+``enumeration`` counts all permutations at tiny sizes, ``component_bounds`` has the bounds and
+compares them with the exact distribution over ranges. ``check`` compares all of these.
 """
 
 from ikos.concurrency import Interrupted
-from ikos.graphs.bounds import Slack, Sweep, component_bound, excess_bound, parts_bound, sweep
-from ikos.graphs.check import ComponentCheck, ComponentRow, check_components
+from ikos.graphs.check import ComponentCheck, check_components
+from ikos.graphs.component_bounds import (
+    Slack,
+    Sweep,
+    component_bound,
+    excess_bound,
+    parts_bound,
+    sweep,
+)
 from ikos.graphs.component_distribution import (
     Enclosure,
-    Moment,
     component_moment,
     component_pmf,
     enclosed_law,
     exact_component_law,
 )
-from ikos.graphs.components import Components, component_labels, count_components
-from ikos.graphs.enumeration import (
-    CollisionIdentity,
-    check_collision_identity,
-    collision_probability,
-    enumerated_component_law,
-    view_agreement,
-)
+from ikos.graphs.enumeration import check_collision_identity
 from ikos.graphs.importance_sampling import PlantedTally, rare_components
-from ikos.graphs.models import multigraph, sample_targets
 from ikos.graphs.sampling import Tally, component_counts, tally_components
+from ikos.graphs.share_graphs import (
+    component_labels,
+    count_components,
+    multigraph,
+    sample_targets,
+)
 
 __all__ = [
-    "CollisionIdentity",
     "ComponentCheck",
-    "ComponentRow",
-    "Components",
     "Enclosure",
     "Interrupted",
-    "Moment",
     "PlantedTally",
     "Slack",
     "Sweep",
     "Tally",
     "check_collision_identity",
     "check_components",
-    "collision_probability",
     "component_bound",
     "component_counts",
     "component_labels",
@@ -51,7 +50,6 @@ __all__ = [
     "component_pmf",
     "count_components",
     "enclosed_law",
-    "enumerated_component_law",
     "exact_component_law",
     "excess_bound",
     "multigraph",
@@ -60,5 +58,4 @@ __all__ = [
     "sample_targets",
     "sweep",
     "tally_components",
-    "view_agreement",
 ]

@@ -20,7 +20,7 @@ from ikos.confidence import clopper_pearson, p_value_bound
 from ikos.counts.largest_component import applies, largest_component
 from ikos.counts.rounding import DOWN, UP, float_down, float_up, rounding
 from ikos.counts.share_graph import ShareGraph
-from ikos.graphs.bounds import BOUNDS, excess_bound
+from ikos.graphs.component_bounds import BOUNDS, excess_bound
 from ikos.graphs.component_distribution import (
     MAX_LAW_USERS,
     Enclosure,
@@ -28,26 +28,19 @@ from ikos.graphs.component_distribution import (
     component_pmf,
     enclosed_law,
 )
-from ikos.graphs.components import BACKENDS
 from ikos.graphs.importance_sampling import PlantedTally, rare_components
-from ikos.graphs.models import Model
 from ikos.graphs.sampling import MAX_TRIALS, Tally, tally_components
+from ikos.graphs.share_graphs import BACKENDS, Model
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval, at_least, at_most, percent
 
 FALSE_ALARM = 1e-9
 """Samples contradict the exact distribution if chance takes them this far from it this rarely."""
 
-MAX_ROWS = 64
-
-_ROWS = 6
-_PLANTED = 2000
-_SLOTS_PLANTED = 20_000_000
+_ROWS, MAX_ROWS = 6, 64
+_PLANTED, _SLOTS_PLANTED = 2000, 20_000_000
 _RARE = 1e-3  # expected graphs below which a number of components has no cell of its own
 _TINY = 1e-300
-_COLUMN = 5  # slots of sampled graphs that take as long as P[C = c] for one c and pair of users
-_BEFORE = 3  # numbers c whose probabilities take as long as the preceding computations
-_SPEED = {"scipy": 1, "networkx": 130}  # relative speed of counting components
 _BEYOND = 6  # components beyond the last row that importance samples distinguish
 
 
@@ -75,19 +68,10 @@ class ComponentRow:
 class ComponentCheck:
     """The exact distribution, the bounds and samples of the number of components.
 
-    Attributes
-    ----------
-    rows : tuple of ComponentRow
-        For c = 1, 2, ...
-    tally : Tally
-        The sampled graphs.
-    planted : tuple of PlantedTally
-        The importance samples, for 2, 3, ... components and more.
-    fit, planted_fit : float or None
-        Upper bounds on the p-values of the sampled counts and of the importance samples under the
-        exact distribution; None if that is not known.
-    excess, excess_bound : float or None
-        E[q^C]/q - 1, rounded up, and Lemma C.5's bound on it, if known.
+    ``rows`` has a `ComponentRow` for c = 1, 2, ..., ``tally`` the sampled graphs, and ``planted``
+    the importance samples for 2, 3, ... components and more. If the exact distribution is known,
+    ``fit`` and ``planted_fit`` are upper bounds on the p-values of these samples under it.
+    ``excess`` is E[q^C]/q - 1, rounded up, and ``excess_bound`` Lemma C.5's bound on it, if known.
     """
 
     n: int
@@ -111,9 +95,6 @@ class ComponentCheck:
             seen = f"seen {row.seen:,} times in {self.tally.trials:,}"
             lines.append(f"c = {row.c}: {exact}{bound}{seen}")
         return "\n".join((*lines, *self.verdict))
-
-    def __repr__(self) -> str:
-        return f"<ComponentCheck: n = {self.n}, {self.graph}, holds: {self.holds}>"
 
     @property
     def bounded(self) -> bool | None:
@@ -196,13 +177,8 @@ def check_components(
     confidence : float
         Of each interval.
     progress : callable, optional
-        Called with the work done and in all, in units that take about the same time.
-
-    Raises
-    ------
-    Interrupted
-        At Ctrl-C, once the exact distribution is known; ``partial`` is the check of the graphs,
-        perhaps none, sampled by then.
+        Called with the work done and in all. At Ctrl-C, the `Interrupted` that is raised holds the
+        check of the graphs, perhaps none, sampled by then.
 
     Examples
     --------
@@ -210,8 +186,6 @@ def check_components(
     >>> check = check_components(20, 3, 20_000, q=16, rng=DeterministicRandom(1))
     >>> check.holds, check.bounded, check.agrees
     (True, True, True)
-    >>> print(check.verdict[1])
-    A sample of 20,000 graphs agrees with the exact distribution.
     >>> print(check.rows[1].exact, check.rows[1].planted)
     0.0025179 [0.0025053, 0.0025225]
     """
@@ -221,28 +195,19 @@ def check_components(
     order = None if q is None else integer("q", q, low=2)
     level = float(number("confidence", confidence, above=0, below=1))
     clopper_pearson(0, 1, level)  # refuses what is too near to 1
-    rows = min(users, _ROWS)
-    if largest is not None:
-        rows = integer("largest", largest, low=1, high=min(users, MAX_ROWS))
-    speed = _SPEED[choice("backend", backend, BACKENDS)]
-    each = max(10, min(_PLANTED, _SLOTS_PLANTED // model.slots))
-    if planted is not None:
-        each = integer("planted", planted, low=0, high=MAX_TRIALS)
-    if graph.hiding < 2:
-        if planted:
-            raise ValueError(
-                f"planted must be 0 where fewer than two messages hide, got {planted}: "
-                "many components are common there"
-            )
-        each = 0
+    choice("backend", backend, BACKENDS)
+    rows = min(users, _ROWS) if largest is None else largest
+    rows = integer("largest", rows, low=1, high=min(users, MAX_ROWS))
+    each = max(10, min(_PLANTED, _SLOTS_PLANTED // model.slots)) if planted is None else planted
+    each = integer("planted", each, low=0, high=MAX_TRIALS)
+    if graph.hiding < 2:  # many components are common
+        each = integer("planted", planted or 0, high=0)
     computed = users <= MAX_LAW_USERS
     last = 0 if not each else rows if computed else min(rows, 2)
     reach = min(users, rows + (_BEYOND if last > 1 else 0))
-    column = _COLUMN * users**2 if computed else 0
-    shown = _stages(progress, [
-        column * (reach + _BEFORE), trials * model.slots * speed,
-        *[each * model.slots + column] * max(0, last - 1),
-    ])  # fmt: skip
+    work = [users**2 * reach] if computed else []
+    work += [trials * model.slots, *[each * model.slots] * max(0, last - 1)]
+    shown = _stages(progress, work)
 
     # first, so that samples can be compared at once after an interruption
     how: dict[str, Any] = {"shuffler": graph.shuffler, "clear_share": graph.clear_share}
@@ -250,24 +215,29 @@ def check_components(
     law = enclosed_law(users, graph.m, reach, progress=next(shown), **how) if computed else ()
     pmf = component_pmf(users, graph.m, **how) if computed else None
 
-    stated = {name: bound for name, bound in BOUNDS.items() if bound.covers(users, graph)}
-    falling = [bound.falling(users, graph, rows) for bound in stated.values()]
-
-    def row(c: int, tally: Tally, rare: Sequence[PlantedTally]) -> ComponentRow:
-        exact, slack = law[c - 1] if law else None, None
-        if exact is not None and falling:
-            with rounding(DOWN):
-                slack = float_down(min(bounds[c - 1] for bounds in falling) / exact.high)
-        lemma, bound = (
-            stated[name].upper(users, graph, c) if name in stated else None
-            for name in ("lemma_c5", "parts")
-        )
-        sampled = tally.probability(c, level)
-        planted = next((found.enclosure(c, level) for found in rare if found.parts == c), None)
-        return ComponentRow(c, exact, lemma, bound, slack, tally[c], sampled, planted)
+    stated = {name: bound.values for name, bound in BOUNDS.items() if bound.covers(users, graph)}
+    upper = {name: values(users, graph, rows, UP) for name, values in stated.items()}
+    lower = [values(users, graph, rows, DOWN) for values in stated.values()]
+    slacks: list[float | None] = [None] * rows
+    if law and lower:
+        with rounding(DOWN):
+            pairs = zip(zip(*lower, strict=True), law, strict=False)
+            slacks = [float_down(min(bounds) / exact.high) for bounds, exact in pairs]
 
     def compared(tally: Tally, rare: Sequence[PlantedTally] = ()) -> ComponentCheck:
-        found = tuple(row(c, tally, rare) for c in range(1, rows + 1))
+        found = tuple(
+            ComponentRow(
+                c + 1,
+                law[c] if law else None,
+                upper["lemma_c5"][c] if "lemma_c5" in upper else None,
+                upper["parts"][c] if "parts" in upper else None,
+                slacks[c],
+                tally[c + 1],
+                tally.probability(c + 1, level),
+                rare[c - 1].enclosure(c + 1, level) if 1 <= c <= len(rare) else None,
+            )
+            for c in range(rows)
+        )
         fit = None if pmf is None or not tally.trials else _fit(tally, pmf)
         planted_fit = _planted_fit(rare, law) if rare and law else None
         return ComponentCheck(
@@ -293,15 +263,14 @@ def check_components(
 
 
 def _stages(progress: Progress | None, work: Sequence[int]) -> Iterator[Progress | None]:
-    """Yield the callback of each stage that takes any work, for the progress of that stage."""
-    before = 0
-    for amount in filter(None, work):
-        yield progress and partial(_shown, progress, before, amount, sum(work))
-        before += amount
+    """Yield the callback of each stage, for the progress of that stage."""
 
+    def told(before: int, amount: int, done: int, of: int) -> None:
+        assert progress is not None
+        progress(before + amount * done // of, sum(work))
 
-def _shown(progress: Progress, before: int, amount: int, work: int, done: int, whole: int) -> None:
-    progress(before + amount * done // whole, work)
+    for i, amount in enumerate(work):
+        yield progress and partial(told, sum(work[:i]), amount)
 
 
 def _moments(model: Model, q: int) -> tuple[float | None, float | None]:
@@ -360,42 +329,51 @@ def _verdict(check: ComponentCheck) -> Iterator[str]:
         yield "No graph was sampled."
         return
     sample = f"sample of {_graphs(trials)}"
-    yield _about_fit(
-        check.fit,
-        f"A {sample} agrees with the exact distribution.",
-        f"a {sample} is",
-        f"A {sample} was drawn; the exact distribution is not computed for this many users.",
-    )
+    if check.fit is None:
+        yield f"A {sample} was drawn; the exact distribution is not computed for this many users."
+    else:
+        yield _fits(check.fit, f"A {sample} agrees", f"a {sample} is")
     if c > check.n:
         yield f"Seen up to C = {check.n}, the most there can be."
     else:
-        text = (
-            f"Not seen: {c} components or more. The sample says P[C >= {c}] < "
-            f"{at_least(check.tally.tail(c, check.confidence).high, 2)} with "
-            f"{percent(check.confidence)} confidence, and no more."
-        )
-        row = check.rows[c - 1] if c <= len(check.rows) else None
-        if row is not None and row.exact is not None:
-            with rounding(DOWN):
-                many = 1 / row.exact.high
-                told = f"{int(many):,}" if many < 1e6 else f"{many:.2Dg}"
-            text += f" P[C = {c}] is {row.exact.high:.3Ng}: one in {told} graphs."
-        elif row is not None and row.bound is not None:
-            text += f" P[C = {c}] is proved to be at most {row.bound:.3Ug}."
-        yield text
+        yield _about_unseen(check, c)
     if check.planted:
         rare = check.planted[-1]
-        exact = check.rows[rare.parts - 1].exact
-        low, high = map(mpfr, rare.interval(check.confidence))
+        row = check.rows[rare.parts - 1]
         sample = f"mportance samples of {_graphs(rare.trials)}"
-        reach = "" if exact is None else f", down to P[C = {rare.parts}] = {exact.high:.3Ng}"
-        yield _about_fit(
-            check.planted_fit,
-            f"I{sample} for each c agree with the exact distribution{reach}.",
-            f"i{sample} are",
-            f"I{sample} say that P[C >= {rare.parts}] is about {rare.estimated:.3g}, within "
-            f"[{low:.3Dg}, {high:.3Ug}].",
-        )
+        if check.planted_fit is None or row.exact is None:
+            low, high = map(mpfr, rare.interval(check.confidence))
+            yield (
+                f"I{sample} say that P[C >= {rare.parts}] is about {rare.estimated:.3g}, within "
+                f"[{low:.3Dg}, {high:.3Ug}]."
+            )
+        else:
+            reach = f", down to P[C = {rare.parts}] = {row.exact.high:.3Ng}"
+            agrees = f"I{sample} for each c agree"
+            yield _fits(check.planted_fit, agrees, f"i{sample} are", reach)
+
+
+def _fits(fit: float, agrees: str, contradicts: str, reach: str = "") -> str:
+    if fit >= FALSE_ALARM:
+        return f"{agrees} with the exact distribution{reach}."
+    return f"CONTRADICTED: {contradicts} farther from the exact distribution than chance explains."
+
+
+def _about_unseen(check: ComponentCheck, c: int) -> str:
+    text = (
+        f"Not seen: {c} components or more. The sample says P[C >= {c}] < "
+        f"{at_least(check.tally.tail(c, check.confidence).high, 2)} with "
+        f"{percent(check.confidence)} confidence, and no more."
+    )
+    row = check.rows[c - 1] if c <= len(check.rows) else None
+    if row is not None and row.exact is not None:
+        with rounding(DOWN):
+            many = 1 / row.exact.high
+            told = f"{int(many):,}" if many < 1e6 else f"{many:.2Dg}"
+        text += f" P[C = {c}] is {row.exact.high:.3Ng}: one in {told} graphs."
+    elif row is not None and row.bound is not None:
+        text += f" P[C = {c}] is proved to be at most {row.bound:.3Ug}."
+    return text
 
 
 def _about_bounds(check: ComponentCheck) -> str:
@@ -419,15 +397,6 @@ def _about_bounds(check: ComponentCheck) -> str:
         return f"{text} Sampled graphs do not contradict the bounds, as far as these reach."
     places = ", ".join(f"c = {c}" for c in check.contradicted)
     return f"{text} CONTRADICTED: sampled graphs exceed the bounds, at {places}."
-
-
-def _about_fit(fit: float | None, agrees: str, contradicts: str, unknown: str) -> str:
-    """Return whether samples agree with the exact distribution, or what is said of unknown ones."""
-    if fit is None:
-        return unknown
-    if fit >= FALSE_ALARM:
-        return agrees
-    return f"CONTRADICTED: {contradicts} farther from the exact distribution than chance explains."
 
 
 def _graphs(many: int) -> str:

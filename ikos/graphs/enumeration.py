@@ -15,16 +15,17 @@ Slot h of user i is number i m + h.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain, islice, permutations, product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import choice, integer
 from ikos.graphs.component_distribution import exact_component_law
-from ikos.graphs.components import count_components
+from ikos.graphs.share_graphs import count_components
 from ikos.modular import blocks
 from ikos.trust import SHUFFLERS
 
@@ -33,7 +34,6 @@ MAX_TUPLES = 1 << 20  # most tuples of shares, q^(mn)
 MAX_CASES = 100_000_000
 """Most pairs of a tuple and a permutation, and of a tuple and an input: about ten seconds."""
 
-MAX_MESSAGES = 64  # largest m, which only matters for one user
 _TOGETHER = 1 << 18  # numbers handled in one call
 
 Integers = NDArray[np.int64]
@@ -43,85 +43,60 @@ def _order(n: int, m: int, shuffler: str) -> int:
     return math.factorial(n) ** m if shuffler == "parallel" else math.factorial(m * n)
 
 
-def _too_large(n: int, m: int, q: int, what: str) -> ValueError:
-    name, value = ("q", q) if q > 2 else ("n", n) if n > 1 else ("m", m)
-    return ValueError(f"{name} must be smaller for an enumeration of at most {what}, got {value}")
+def _too_large(n: int, m: int, what: str) -> ValueError:
+    name, value = ("n", n) if n > 1 else ("m", m)
+    return ValueError(f"{name} must be smaller for at most {what}, got {value}")
 
 
 def _checked(n: object, m: object, shuffler: object) -> tuple[int, int, str]:
     """Check that the shuffler's group is small enough to be listed."""
-    users = integer("n", n, low=1, high=MAX_PERMUTATIONS)
-    messages = integer("m", m, low=1, high=MAX_MESSAGES)
+    users, messages = integer("n", n, low=1, high=10), integer("m", m, low=1, high=64)
     kind = choice("shuffler", shuffler, SHUFFLERS)
-    least = max(users, messages) if kind == "single" else users
-    if least > 20 or _order(users, messages, kind) > MAX_PERMUTATIONS:
-        raise _too_large(users, messages, 2, f"{MAX_PERMUTATIONS} permutations")
+    if _order(users, messages, kind) > MAX_PERMUTATIONS:
+        raise _too_large(users, messages, f"{MAX_PERMUTATIONS:,} permutations")
     return users, messages, kind
 
 
 def _checked_group(n: object, m: object, q: object, shuffler: object) -> tuple[int, int, int, str]:
-    """Check that the tuples of shares, too, are few enough.
-
-    Cases are pairs of a tuple and a permutation, or of a tuple and an input.
-    """
+    """Check that the tuples of shares, too, are few enough."""
     users, messages, kind = _checked(n, m, shuffler)
     order = integer("q", q, low=2, high=MAX_TUPLES)
-    tuples, inputs = order ** (messages * users), order**users
-    if tuples > MAX_TUPLES or tuples * max(_order(users, messages, kind), inputs) > MAX_CASES:
-        what = f"{MAX_TUPLES} tuples of shares and {MAX_CASES} cases"
-        raise _too_large(users, messages, order, what)
+    tuples = order ** (messages * users)
+    cases = tuples * max(_order(users, messages, kind), order**users)
+    if tuples > MAX_TUPLES or cases > MAX_CASES:
+        what = f"{MAX_TUPLES:,} tuples of shares and {MAX_CASES:,} cases"
+        raise _too_large(users, messages, what)
     return users, messages, order, kind
 
 
 def case_count(n: int, m: int, q: int, *, shuffler: str = "parallel") -> int:
     """Return the number of cases of `check_collision_identity`, or refuse as it does."""
-    users, messages, order, kind = _checked_group(n, m, q, shuffler)
-    return _order(users, messages, kind) * int(order ** (messages * users))
+    n, m, q, shuffler = _checked_group(n, m, q, shuffler)
+    return _order(n, m, shuffler) * int(q ** (m * n))
 
 
 # The permutations
 
 
-def _ranked(ranks: Integers, size: int) -> Integers:
-    """Return the permutations with these lexicographic ranks."""
-    result = np.empty((len(ranks), size), dtype=np.int64)
-    for i in reversed(range(size)):
-        # the first is one of size - i; the rest is a permutation of the others, renamed
-        first = ranks // math.factorial(size - 1 - i) % (size - i)
-        result[:, i] = first
-        result[:, i + 1 :] += result[:, i + 1 :] >= first[:, None]
-    return result
-
-
 def _permutations(n: int, m: int, shuffler: str) -> Iterator[Integers]:
     """Yield the whole group of the shuffler in blocks of rows: slot j goes to slot ``row[j]``."""
-    for part in _parts(_order(n, m, shuffler), n * m):
-        ranks = np.arange(part.start, part.stop)
-        if shuffler == "single":
-            yield _ranked(ranks, m * n)
-            continue
-        block = np.empty((len(ranks), n, m), dtype=np.int64)
-        for h in range(m):
-            block[:, :, h] = m * _ranked(ranks % math.factorial(n), n) + h
-            ranks //= math.factorial(n)
-        yield block.reshape(-1, n * m)
+    each: Iterable[Iterable[int]] = permutations(range(m * n))
+    if shuffler == "parallel":  # one permutation of the users after the other
+        each = map(chain.from_iterable, product(permutations(range(n)), repeat=m))
+    numbers, size = chain.from_iterable(each), m * n * max(1, _TOGETHER // (m * n))
+    while (block := np.fromiter(islice(numbers, size), dtype=np.int64)).size:
+        if shuffler == "parallel":
+            block = m * block.reshape(-1, m, n).transpose(0, 2, 1) + np.arange(m)
+        yield block.reshape(-1, m * n)
 
 
 def enumerated_component_law(
     n: int, m: int, *, shuffler: str = "parallel", clear_share: bool = True
 ) -> tuple[Fraction, ...]:
-    """Return the distribution of the number of components, from the graph of every permutation.
+    """Return P[C = c] for c = 1..n, from the graph of every permutation.
 
-    Parameters
-    ----------
-    n, m, shuffler, clear_share
-        As for `ikos.graphs.component_counts`, such that (n!)^m or (mn)! is at most
-        `MAX_PERMUTATIONS`.
-
-    Returns
-    -------
-    tuple of Fraction
-        Entry c - 1 is P[C = c].
+    The arguments are those of `ikos.graphs.component_counts`, such that (n!)^m or (mn)! is at most
+    `MAX_PERMUTATIONS`.
 
     Examples
     --------
@@ -157,8 +132,6 @@ def collision_probability(n: int, m: int, q: int, *, shuffler: str = "parallel")
 
     Examples
     --------
-    Two users with two messages each: an average of q^(C-4), with C = 2 for one permutation of four.
-
     >>> collision_probability(2, 2, 3)
     Fraction(1, 18)
     """
@@ -187,12 +160,8 @@ def view_agreement(n: int, m: int, q: int, *, shuffler: str = "parallel") -> Fra
     """Return P[V(X) = V'(X)] for independent views of the same uniform X, by enumeration.
 
     The distribution of the view is counted for each input. By Lemma C.2 of BBGN20 the result equals
-    `collision_probability`; the two share only the listing of permutations and tuples.
-
-    Parameters
-    ----------
-    n, m, q, shuffler
-        As for `collision_probability`.
+    `collision_probability`, of the same arguments; they share only the listing of permutations and
+    tuples.
 
     Examples
     --------
@@ -224,12 +193,11 @@ def view_agreement(n: int, m: int, q: int, *, shuffler: str = "parallel") -> Fra
 
 @dataclass(frozen=True)
 class CollisionIdentity:
-    """Lemma C.4 of BBGN20 at one size.
+    """Lemma C.4 of BBGN20 at one size, with all ``permutations`` and all ``tuples`` of shares.
 
-    All ``permutations`` of the shuffler's group were enumerated, and all ``tuples`` of shares,
-    q^(mn), for each: ``matched`` is the left-hand side, P[R(X) = S(R'(X))], and ``views`` is P[V(X)
-    = V'(X)]. ``expected`` is the right-hand side, E[q^(C - mn)], from the enumerated distribution
-    of C, and ``formula`` the same from `exact_component_law`.
+    ``matched`` is the left-hand side, P[R(X) = S(R'(X))], and ``views`` is P[V(X) = V'(X)].
+    ``expected`` is the right-hand side, E[q^(C - mn)], from the enumerated distribution of C, and
+    ``formula`` the same from `exact_component_law`.
     """
 
     n: int
@@ -254,10 +222,7 @@ def check_collision_identity(
 ) -> CollisionIdentity:
     """Compute both sides of Lemma C.4 by enumeration, and by the library's distribution of C.
 
-    Parameters
-    ----------
-    n, m, q, shuffler
-        As for `collision_probability`.
+    The arguments are those of `collision_probability`.
 
     Examples
     --------

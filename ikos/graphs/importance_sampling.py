@@ -21,14 +21,14 @@ estimates are unbiased, with intervals that hold for any number of trials.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache, partial
-from operator import add, mul
+from operator import mul
+from typing import Any
 
 import gmpy2
 import numpy as np
@@ -40,22 +40,14 @@ from ikos.concurrency import Progress
 from ikos.confidence import clopper_pearson, mean_interval
 from ikos.counts.rounding import DOWN, UP, float_down, float_up, rational, rounding
 from ikos.counts.share_graph import ShareGraph
-from ikos.graphs.component_distribution import MAX_LAW_USERS, Enclosure, check_exponents
-from ikos.graphs.components import counted
-from ikos.graphs.models import Model
-from ikos.graphs.sampling import MAX_TRIALS, Streams, occurrences, run_batches
-from ikos.randomness import RandomSource, secure
+from ikos.graphs.component_distribution import MAX_LAW_MESSAGES, MAX_LAW_USERS, Enclosure
+from ikos.graphs.sampling import MAX_TRIALS, occurrences, run_batches
+from ikos.graphs.share_graphs import Model, counted
+from ikos.randomness import RandomSource
 from ikos.results import Interval
 
 MAX_PARTS = 64  # most parts planted
-_GRID = 192  # binary digits to which the distribution of sizes is rounded
-_DRAWN = 64  # binary digits drawn first; the others only if these leave the size open
-
-
-def _stirling(c: int, k: int) -> int:
-    """Return S(k, c), the number of ways to divide k things into c parts."""
-    total = sum((-1) ** i * math.comb(c, i) * pow(c - i, k) for i in range(c))
-    return int(total // math.factorial(c))
+_PRECISION = 200  # binary digits of the expected number of divisions
 
 
 @dataclass(frozen=True)
@@ -73,22 +65,16 @@ class PlantedTally:
     counts: dict[int, int] = field(hash=False)
     expected: Enclosure
 
-    def __repr__(self) -> str:
-        return (
-            f"<PlantedTally: P[C >= {self.parts}] about {self.estimated:.4g}, "
-            f"{self.trials:,} graphs, n = {self.n}, {self.graph}>"
-        )
-
-    def _total(self, power: int = 1) -> Fraction:
-        """Return the sum of powers of 1 / S(C, c) over the drawn graphs."""
-        return sum(
-            (Fraction(times, self.divisions(k) ** power) for k, times in self.counts.items()),
-            Fraction(0),
-        )
+    def _mean(self) -> Fraction:
+        """Return the mean of 1 / S(C, c) over the drawn graphs."""
+        found = (Fraction(times, self.divisions(k)) for k, times in self.counts.items())
+        return sum(found, Fraction(0)) / self.trials
 
     def divisions(self, k: int) -> int:
         """Return S(k, c): the divisions of k components into c unions."""
-        return _stirling(self.parts, k)
+        c = self.parts
+        total = sum((-1) ** i * math.comb(c, i) * pow(c - i, k) for i in range(c))
+        return int(total // math.factorial(c))
 
     @property
     def estimate(self) -> float:
@@ -99,18 +85,11 @@ class PlantedTally:
     def estimated(self) -> mpfr:
         """The same, without underflow."""
         with rounding(UP):
-            return self.expected.high * rational(self._total() / self.trials)
-
-    @property
-    def standard_error(self) -> float:
-        """Estimated standard deviation of `estimate`; 0 if all graphs had c components."""
-        mean = self._total() / self.trials
-        variance = self._total(2) / self.trials - mean**2
-        return float(self.expected.high) * math.sqrt(variance / max(1, self.trials - 1))
+            return self.expected.high * rational(self._mean())
 
     def interval(self, confidence: float = 0.95) -> Interval:
         """Return an interval that contains P[C >= c] with at least this probability."""
-        found = mean_interval(float(self._total()), self.trials, confidence)
+        found = mean_interval(float(self._mean() * self.trials), self.trials, confidence)
         return _floats(self._scaled(found, 1))
 
     def probability(self, k: int, confidence: float = 0.95) -> Interval:
@@ -138,74 +117,60 @@ def _floats(enclosure: Enclosure) -> Interval:
 # The distribution of the sizes
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    """Sizes 1, 2, ... of one part: their distribution function times 2^192, where below 1."""
+def _distribution(weights: Sequence[mpfr]) -> NDArray[np.uint64]:
+    """Return the distribution function of sizes 1, 2, ..., proportional to weights, times 2^64.
 
-    cumulative: list[int]
-
-    def draw(self, count: int, rng: RandomSource) -> NDArray[np.int64]:
-        drawn = np.empty(count, dtype=np.uint64)
-        rng.fill(drawn)
-        rest = _GRID - _DRAWN
-        coarse = np.array([value >> rest for value in self.cumulative], dtype=np.uint64)
-        sizes: NDArray[np.int64] = np.searchsorted(coarse, drawn, side="right")
-        # 64 digits decide unless they agree with those of a step
-        before = np.maximum(sizes - 1, 0)
-        for i in np.flatnonzero(coarse[before] == drawn) if coarse.size else ():
-            exact = (int(drawn[i]) << rest) | rng.integer(1 << rest)
-            sizes[i] = bisect_right(self.cumulative, exact)
-        return sizes + 1
-
-
-def _sizes(weights: Sequence[mpfr]) -> _Sizes:
-    """Return the distribution on sizes 1, 2, ... proportional to weights."""
+    Only values below 2^64.
+    """
     steps, total = [], mpfr(0)
     with rounding(DOWN):
         for weight in weights:
             total += weight
             steps.append(total)
-        scaled = [int(gmpy2.floor(step / total * (1 << _GRID))) for step in steps]
-    return _Sizes([value for value in scaled if value < 1 << _GRID])
+        scaled = [int(gmpy2.floor(step / total * (1 << 64))) for step in steps]
+    return np.array([value for value in scaled if value < 1 << 64], dtype=np.uint64)
+
+
+def _draw_sizes(distribution: NDArray[np.uint64], count: int, rng: RandomSource) -> Any:
+    drawn = np.empty(count, dtype=np.uint64)
+    rng.fill(drawn)
+    return np.searchsorted(distribution, drawn, side="right") + 1
 
 
 @lru_cache(maxsize=4 * MAX_PARTS)
-def _sums(n: int, graph: ShareGraph, parts: int, direction: int) -> list[mpfr]:
+def _sums(model: Model, parts: int, direction: int) -> list[mpfr]:
     """Return the sums of f_(s_1) ... f_(s_j) over compositions of k into j parts, for k = 0..n."""
     if parts == 1:
         weights = [mpfr(0), mpfr(1)]
-        for k in range(2, n + 1):
-            growth = graph.growth(k, direction)
+        for k in range(2, model.n + 1):
+            growth = model.graph.growth(k, direction)
             with rounding(direction):
                 weights.append(weights[-1] * growth)
         return weights
-    alone, others = _sums(n, graph, 1, direction), _sums(n, graph, parts - 1, direction)
+    alone, others = _sums(model, 1, direction), _sums(model, parts - 1, direction)
     with rounding(direction):
         return [mpfr(0)] + [
-            gmpy2.fsum(map(mul, alone[1:k], others[k - 1 : 0 : -1])) for k in range(1, n + 1)
+            gmpy2.fsum(map(mul, alone[1:k], others[k - 1 : 0 : -1])) for k in range(1, model.n + 1)
         ]
 
 
 class _SamplePlan:
     """The expected number of divisions, and how sizes of parts are drawn.
 
-    Up to `MAX_LAW_USERS` users, from tables (`_sums`). Two parts of more users need none: the
-    smaller one of s users has weight B(n, s), which falls quickly.
+    From tables (`_sums`) up to `MAX_LAW_USERS` users. Two parts need none: the smaller one, of s
+    users, has weight B(n, s), which falls quickly.
     """
 
     def __init__(self, model: Model, parts: int) -> None:
-        self.n, self.graph, self.parts = model.n, model.graph, parts
-        self._distributions: dict[tuple[int, int], _Sizes] = {}
+        self.model, self.n, self.graph, self.parts = model, model.n, model.graph, parts
+        self._distributions: dict[tuple[int, int], NDArray[np.uint64]] = {}
         if parts == 2:
             weights, self.expected = self._smaller_parts()
-            self._pair = _sizes(weights)
+            self._distributions[self.n, 2] = _distribution(weights)
             return
         ends = []
         for way, other in ((DOWN, UP), (UP, DOWN)):
-            total, alone = (
-                _sums(self.n, self.graph, parts, way),
-                _sums(self.n, self.graph, 1, other),
-            )
+            total, alone = _sums(model, parts, way), _sums(model, 1, other)
             with rounding(way):
                 ends.append(total[self.n] / alone[self.n] / gmpy2.fac(parts))
         self.expected = Enclosure(*ends)
@@ -229,7 +194,7 @@ class _SamplePlan:
                 above = above * graph.growth(s, UP) / graph.growth(n - s + 1, DOWN)
                 total += above / share
                 rest = (n // 2 - s) * above
-                if rest <= terms[0] * mpfr(2) ** -(_GRID + 8):
+                if rest <= terms[0] * mpfr(2) ** -_PRECISION:
                     break
         with rounding(DOWN):
             lower = gmpy2.fsum(terms)
@@ -241,39 +206,37 @@ class _SamplePlan:
         result = np.empty((trials, self.parts), dtype=np.int64)
         left = np.full(trials, self.n)
         for j in range(self.parts, 1, -1):
-            for k in np.unique(left):
+            for k in np.unique(left).tolist():
                 here = np.flatnonzero(left == k)
-                result[here, j - 1] = self._first_part(int(k), j).draw(here.size, rng)
+                result[here, j - 1] = _draw_sizes(self._first_part(k, j), here.size, rng)
             left = left - result[:, j - 1]
         result[:, 0] = left
         return result
 
-    def _first_part(self, k: int, j: int) -> _Sizes:
+    def _first_part(self, k: int, j: int) -> NDArray[np.uint64]:
         """Return the distribution of the size of one of j parts of k users."""
-        if self.parts == 2:
-            return self._pair
         if (k, j) not in self._distributions:
-            alone, others = (_sums(self.n, self.graph, i, DOWN) for i in (1, j - 1))
+            alone, others = (_sums(self.model, i, DOWN) for i in (1, j - 1))
             with rounding(DOWN):
                 weights = [alone[s] * others[k - s] for s in range(1, k - j + 2)]
-            self._distributions[k, j] = _sizes(weights)
+            self._distributions[k, j] = _distribution(weights)
         return self._distributions[k, j]
 
 
 _plan = lru_cache(maxsize=4)(_SamplePlan)
 
 
-def _planted(streams: Streams, model: Model, parts: int, number: int, trials: int) -> Counter[int]:
+def _planted(plan: tuple[Model, int], rng: RandomSource, trials: int) -> Counter[int]:
     """Draw one batch of graphs with parts planted, and return the components' tally."""
-    rng, graph = streams(number), model.graph
-    sizes = _plan(model, parts).sizes(trials, rng)
+    sizes = _plan(*plan).sizes(trials, rng)
+    graph = plan[0].graph
     components = np.ones_like(sizes)
-    for size in np.unique(sizes):
+    for size in np.unique(sizes).tolist():
         if size > 1:
             here = sizes == size
-            targets = Model(int(size), graph).sample(int(np.count_nonzero(here)), rng)
+            targets = Model(size, graph).sample(int(np.count_nonzero(here)), rng)
             components[here] = counted(targets, graph.clear_share, "scipy").counts
-    return Counter(occurrences(components.sum(axis=1)))
+    return occurrences(components.sum(axis=1))
 
 
 def rare_components(
@@ -292,11 +255,9 @@ def rare_components(
 
     Parameters
     ----------
-    n : int
-        Number of users, at least 2; at most 2048 for ``at_least`` above 2.
-    m : int
-        Shuffled messages per user: at least 2 with a clear share, 3 without. (With fewer, more than
-        one component is not rare: `component_counts`.)
+    n, m : int
+        At least 2 users, at most 2048 for ``at_least`` above 2. Shuffled messages per user: at
+        least 2 with a clear share, 3 without. (With fewer, more than one component is not rare.)
     at_least : int
         c, from 2 to n and to 64.
     trials, shuffler, clear_share, rng, executor, progress
@@ -305,16 +266,9 @@ def rare_components(
     Returns
     -------
     PlantedTally
-        ``.estimate`` and ``.interval()`` for P[C >= c]; ``.probability(k)`` for P[C = k].
-
-    Raises
-    ------
-    Interrupted
-        At Ctrl-C; ``partial`` is the tally of the graphs done.
-
-    Notes
-    -----
-    Unbiased except for the rounding of the distribution of the sizes to 2^-192.
+        ``.estimate`` and ``.interval()`` for P[C >= c]; ``.probability(k)`` for P[C = k]. Unbiased
+        except for the rounding of the distribution of the sizes to 2^-64. An `Interrupted` at
+        Ctrl-C holds that of the graphs done.
 
     Examples
     --------
@@ -331,16 +285,14 @@ def rare_components(
             "with fewer, graphs of many components are common"
         )
     parts = integer("at_least", at_least, low=2, high=min(users, MAX_PARTS))
-    if parts > 2 and users > MAX_LAW_USERS:
-        raise ValueError(
-            f"at_least must be 2 for more than {MAX_LAW_USERS} users, got {parts} for {users}"
-        )
+    if parts > 2:
+        integer("n", users, high=MAX_LAW_USERS)
+        integer("m", m, high=MAX_LAW_MESSAGES)
     trials = integer("trials", trials, low=1, high=MAX_TRIALS)
-    check_exponents(model)
     expected = _plan(model, parts).expected
 
     def finish(counts: Counter[int], done: int) -> PlantedTally:
         return PlantedTally(users, model.graph, parts, done, dict(sorted(counts.items())), expected)
 
-    draw = partial(_planted, secure(rng).streams(), model, parts)
-    return run_batches(draw, add, Counter[int](), finish, model, trials, executor, progress)
+    draw = partial(_planted, (model, parts))
+    return run_batches(draw, Counter[int](), finish, model, trials, rng, executor, progress)

@@ -14,8 +14,7 @@ from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from operator import add
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,19 +23,15 @@ from ikos._validation import choice, integer
 from ikos.concurrency import Interrupted, Progress, spread
 from ikos.confidence import clopper_pearson
 from ikos.counts.share_graph import ShareGraph
-from ikos.graphs.components import BACKENDS, counted
-from ikos.graphs.models import Model
+from ikos.graphs.share_graphs import BACKENDS, Model, counted
 from ikos.randomness import RandomSource, secure
 from ikos.results import Interval
 
 MAX_TRIALS = 1 << 50  # most graphs in one call of `tally_components`
-MAX_COUNTS = 1 << 30
-"""Most graphs in one call of `component_counts`, which returns a number for each."""
+MAX_COUNTS = 1 << 30  # and of `component_counts`, which returns a number for each
 
 _SLOTS_IN_BATCH = 1 << 20
 
-_Batch = TypeVar("_Batch")
-_Sum = TypeVar("_Sum")
 _T = TypeVar("_T")
 
 
@@ -63,10 +58,7 @@ class Tally:
         if not isinstance(other, Tally):
             return NotImplemented
         if (self.n, self.graph) != (other.n, other.graph):
-            raise ValueError(
-                f"other must be a tally of the same model, n = {self.n} and {self.graph}, "
-                f"got n = {other.n} and {other.graph}"
-            )
+            raise ValueError(f"other must be of n = {self.n} and {self.graph}, got {other}")
         counts = dict(sorted((Counter(self.counts) + Counter(other.counts)).items()))
         return Tally(
             self.n, self.graph, self.trials + other.trials, counts, self.alone + other.alone
@@ -89,31 +81,29 @@ class Tally:
         return clopper_pearson(seen, self.trials, confidence) if self.trials else Interval(0.0, 1.0)
 
 
-Streams = Callable[[int], RandomSource]
-
-
 def run_batches(
-    draw: Callable[[int, int], _Batch],
-    add: Callable[[_Sum, _Batch], _Sum],
-    start: _Sum,
-    finish: Callable[[_Sum, int], _T],
+    draw: Callable[[RandomSource, int], Any],
+    start: Any,
+    finish: Callable[[Any, int], _T],
     model: Model,
     trials: int,
+    rng: RandomSource | None,
     executor: Executor | None,
     progress: Progress | None,
 ) -> _T:
-    """Draw all batches, add them up, and return ``finish`` of the sum and the number of trials.
+    """Draw batches, add them to ``start``, and return ``finish`` of the sum and of its trials.
 
     At Ctrl-C the `Interrupted` that is raised holds the same for the batches done.
     """
     size = max(1, _SLOTS_IN_BATCH // model.slots)
     batches = ((k, min(size, trials - k * size)) for k in range(-(-trials // size)))
+    work = partial(_batch, draw, secure(rng).streams())
     state = start, 0
     try:
-        with closing(spread(draw, batches, executor)) as results:
+        with closing(spread(work, batches, executor)) as results:
             for batch in results:
                 # one assignment, so that Ctrl-C finds whole batches
-                state = add(state[0], batch), min(trials, state[1] + size)
+                state = state[0] + batch, min(trials, state[1] + size)
                 if progress is not None:
                     progress(state[1], trials)
     except KeyboardInterrupt:
@@ -122,24 +112,29 @@ def run_batches(
     return finish(*state)
 
 
-def _drawn(
-    streams: Streams, model: Model, backend: str, number: int, trials: int
-) -> tuple[NDArray[np.int64], int]:
-    """Draw one batch; return each graph's components, and in how many a user was alone."""
-    found = counted(model.sample(trials, streams(number)), model.graph.clear_share, backend)
-    return found.counts, int(np.count_nonzero(found.alone))
+def _batch(
+    draw: Callable[[RandomSource, int], Any],
+    streams: Callable[[int], RandomSource],
+    number: int,
+    trials: int,
+) -> Any:
+    return draw(streams(number), trials)
 
 
-def occurrences(values: NDArray[np.int64]) -> dict[int, int]:
+def occurrences(values: NDArray[np.int64]) -> Counter[int]:
     """Return how often each number occurs, in ascending order."""
     found, times = np.unique(values, return_counts=True)
-    return dict(zip(found.tolist(), times.tolist(), strict=True))
+    return Counter(dict(zip(found.tolist(), times.tolist(), strict=True)))
 
 
-def _tallied(streams: Streams, model: Model, backend: str, number: int, trials: int) -> Tally:
-    """Draw one batch, and return its tally."""
-    counts, alone = _drawn(streams, model, backend, number, trials)
-    return Tally(model.n, model.graph, trials, occurrences(counts), alone)
+def _counts(model: Model, backend: str, rng: RandomSource, trials: int) -> list[NDArray[np.int64]]:
+    return [counted(model.sample(trials, rng), model.graph.clear_share, backend).counts]
+
+
+def _tallied(model: Model, backend: str, rng: RandomSource, trials: int) -> Tally:
+    found = counted(model.sample(trials, rng), model.graph.clear_share, backend)
+    alone = int(np.count_nonzero(found.alone))
+    return Tally(model.n, model.graph, trials, dict(occurrences(found.counts)), alone)
 
 
 def component_counts(
@@ -175,17 +170,8 @@ def component_counts(
     executor : concurrent.futures.Executor, optional
         Where to draw: a process pool, Dask's or MPI's. Results do not depend on it.
     progress : callable, optional
-        Called with the numbers of graphs done and in all.
-
-    Returns
-    -------
-    (trials,) ndarray of int64
-        1 to n.
-
-    Raises
-    ------
-    Interrupted
-        At Ctrl-C; ``partial`` holds the counts of the graphs done.
+        Called with the numbers of graphs done and in all. At Ctrl-C, the `Interrupted` that is
+        raised holds the result for the graphs done.
 
     Examples
     --------
@@ -195,11 +181,12 @@ def component_counts(
     """
     trials = integer("trials", trials, low=1, high=MAX_COUNTS)
     model = Model.of(n, m, shuffler, clear_share)
-    draw = partial(_drawn, secure(rng).streams(), model, choice("backend", backend, BACKENDS))
-    return run_batches(
-        draw, lambda parts, batch: [*parts, batch[0]], list[NDArray[np.int64]](),
-        lambda parts, _: np.concatenate(parts), model, trials, executor, progress,
-    )  # fmt: skip
+    draw = partial(_counts, model, choice("backend", backend, BACKENDS))
+
+    def finish(parts: list[NDArray[np.int64]], _: int) -> NDArray[np.int64]:
+        return np.concatenate(parts)
+
+    return run_batches(draw, [], finish, model, trials, rng, executor, progress)
 
 
 def tally_components(
@@ -216,15 +203,7 @@ def tally_components(
 ) -> Tally:
     """Draw share graphs and tally their components, in memory independent of trials.
 
-    Parameters
-    ----------
-    n, m, trials, shuffler, clear_share, backend, rng, executor, progress
-        As for `component_counts`, which draws the same graphs from the same seed.
-
-    Raises
-    ------
-    Interrupted
-        At Ctrl-C; ``partial`` is the tally of the graphs done.
+    The arguments are those of `component_counts`, which draws the same graphs from the same seed.
 
     Examples
     --------
@@ -235,8 +214,10 @@ def tally_components(
     """
     trials = integer("trials", trials, low=1, high=MAX_TRIALS)
     model = Model.of(n, m, shuffler, clear_share)
-    draw = partial(_tallied, secure(rng).streams(), model, choice("backend", backend, BACKENDS))
-    return run_batches(
-        draw, add, Tally(model.n, model.graph, 0, {}, 0), lambda tally, _: tally,
-        model, trials, executor, progress,
-    )  # fmt: skip
+    draw = partial(_tallied, model, choice("backend", backend, BACKENDS))
+    start = Tally(model.n, model.graph, 0, {}, 0)
+
+    def finish(tally: Tally, _: int) -> Tally:
+        return tally
+
+    return run_batches(draw, start, finish, model, trials, rng, executor, progress)

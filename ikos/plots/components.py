@@ -24,15 +24,13 @@ if TYPE_CHECKING:
 
 # hollow markers do not hide what is below them
 _HOLLOW: dict[str, Any] = {"markerfacecolor": "none"}
-_CURVES: dict[str, dict[str, Any]] = {
+_STYLES: dict[str, dict[str, Any]] = {
     "lemma": {"color": VERMILLION, "marker": "s", "linestyle": (0, (4, 1.5)), "markersize": 7}
     | _HOLLOW,
     "bound": {"color": GREEN, "marker": "^", "linestyle": (0, (1, 1.2)), "markersize": 8} | _HOLLOW,
     "exact": {"color": BLUE, "marker": "o", "linestyle": "-", "markersize": 4.5},
-}
-_SAMPLES: dict[str, dict[str, Any]] = {
-    "sampled": {"color": BLACK, "marker": "x", "markersize": 7.5},
-    "planted": {"color": PURPLE, "marker": "D", "markersize": 8.5} | _HOLLOW,
+    "sampled": {"color": BLACK, "marker": "x", "markersize": 7.5, "linestyle": "none"},
+    "planted": {"color": PURPLE, "marker": "D", "markersize": 8.5, "linestyle": "none"} | _HOLLOW,
 }
 _ARROW = [(-0.5, 0), (0.5, 0), (0, 0), (0, -2), (-0.4, -1.4), (0, -2), (0.4, -1.4), (0, -2), (0, 0)]
 """From a bar at an upper limit downwards."""
@@ -56,19 +54,10 @@ def _log10(value: float | mpfr) -> float:
 
 
 def components_figure(check: ComponentCheck) -> Figure:
-    """Return a figure of P[C = c] against c, on a logarithmic axis without a lower end.
+    """Return a figure of a check by `ikos.graphs.check_components`: P[C = c] against c.
 
-    If the exact distribution is known, the importance samples are drawn again below, divided by it:
-    their intervals are too narrow for the large axis.
-
-    Parameters
-    ----------
-    check : ComponentCheck
-        The result of `ikos.graphs.check_components`.
-
-    Returns
-    -------
-    Figure
+    The axis is logarithmic, without a lower end. If the exact distribution is known, the importance
+    samples are drawn again below, divided by it: their intervals are too narrow for the large axis.
 
     Examples
     --------
@@ -87,8 +76,7 @@ def components_figure(check: ComponentCheck) -> Figure:
     axes = figure.add_axes((0.09, 0.37, 0.495, 0.505) if ratios else (0.09, 0.12, 0.495, 0.755))
     many = len(check.rows)
     for name, points in curves.items():
-        style = _scaled(_CURVES[name], many)
-        axes.plot(*zip(*points, strict=True), linewidth=1.3, gid=name, **style)
+        axes.plot(*zip(*points, strict=True), linewidth=1.3, gid=name, **_style(name, many))
     for name, seen in samples.items():
         _draw_samples(axes, name, seen, many)
     heights = [log for points in curves.values() for _, log in points]
@@ -108,17 +96,13 @@ def components_figure(check: ComponentCheck) -> Figure:
 
 def _curves(check: ComponentCheck) -> dict[str, Points]:
     """Return the points of each curve, c and log10; the highest curve first."""
-    rows = check.rows
-    values = {
-        "lemma": [row.lemma for row in rows],
-        "bound": [row.bound for row in rows],
-        "exact": [None if row.exact is None else row.exact.high for row in rows],
-    }
-    curves = {
-        name: [(c, _log10(value)) for c, value in enumerate(bounds, 1) if value]
-        for name, bounds in values.items()
-    }
-    return {name: points for name, points in curves.items() if points}
+    curves: dict[str, Points] = {}
+    for row in check.rows:
+        values = row.lemma, row.bound, row.exact and row.exact.high
+        for name, value in zip(("lemma", "bound", "exact"), values, strict=True):
+            if value:
+                curves.setdefault(name, []).append((row.c, _log10(value)))
+    return curves
 
 
 def _samples(check: ComponentCheck) -> dict[str, list[_Sampled]]:
@@ -141,14 +125,14 @@ def _samples(check: ComponentCheck) -> dict[str, list[_Sampled]]:
 # Drawing
 
 
-def _scaled(style: dict[str, Any], rows: int) -> dict[str, Any]:
+def _style(name: str, rows: int) -> dict[str, Any]:
     """Return a style with markers small enough for this many of them."""
+    style = _STYLES[name]
     return style | {"markersize": style["markersize"] * min(1.0, math.sqrt(14 / rows))}
 
 
 def _draw_samples(axes: Axes, name: str, seen: Sequence[_Sampled], rows: int) -> None:
-    style = _scaled(_SAMPLES[name], rows)
-    colour = style["color"]
+    colour = _STYLES[name]["color"]
     some = [one for one in seen if math.isfinite(one.low)]
     none = [(one.c, one.high) for one in seen if not math.isfinite(one.low)]
     if some:
@@ -156,7 +140,7 @@ def _draw_samples(axes: Axes, name: str, seen: Sequence[_Sampled], rows: int) ->
         axes.vlines(
             places, lows, highs, color=colour, linewidth=1.6, zorder=4, gid=f"{name}-intervals"
         )
-        axes.plot(places, middles, linestyle="none", zorder=5, gid=name, **style)
+        axes.plot(places, middles, zorder=5, gid=name, **_style(name, rows))
     if none:
         size = 15 if rows <= 20 else 10
         axes.plot(
@@ -173,18 +157,15 @@ def _draw_ratios(axes: Axes, exact: dict[int, float], seen: Sequence[_Sampled], 
     ]
     places = [point.c for point in seen]
     low, middle, high = zip(*ends, strict=True)
-    style = _scaled(_SAMPLES["planted"], rows)
+    style = _style("planted", rows)
     axes.axhline(1, color=BLUE, linewidth=1.3, gid="exact-ratio")
     axes.vlines(places, low, high, color=style["color"], linewidth=1.6, gid="ratio-intervals")
-    axes.plot(places, middle, linestyle="none", gid="ratio", zorder=5, **style)
+    axes.plot(places, middle, gid="ratio", zorder=5, **style)
     bottom, top = min(1.0, *low), max(1.0, *high)
     room = 0.15 * max(1e-9, top - bottom)
     axes.set_ylim(bottom - room, top + room)
-    ticks = MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(max(0.0, bottom), top)
-    axes.yaxis.set_major_locator(FixedLocator([float(tick) for tick in ticks]))
-    axes.set_ylim(bottom - room, top + room)
-    digits = max(0, math.ceil(-math.log10(ticks[1] - ticks[0]) - 1e-6))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:.{digits}f}"))
+    axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+    axes.ticklabel_format(axis="y", useOffset=False)
     axes.set_ylabel("÷ exact", fontsize=10)
 
 
@@ -192,9 +173,7 @@ def _components(axes: Axes, rows: int) -> None:
     """Scale the axis of the components."""
     axes.set_xlim(0.5, rows + 0.5)
     every = next(step for step in (1, 2, 5, 10) if rows <= 14 * step or step == 10)
-    axes.xaxis.set_major_locator(
-        FixedLocator([1, *range(every if every > 1 else 2, rows + 1, every)])
-    )
+    axes.xaxis.set_major_locator(FixedLocator([1, *range(max(2, every), rows + 1, every)]))
     plain(axes)
 
 
@@ -209,11 +188,6 @@ def _probabilities(axes: Axes, lowest: float) -> None:
     axes.yaxis.set_major_formatter(
         FuncFormatter(lambda k, _: f"$10^{{{k:.0f}}}$" if round(k) else "1")
     )
-    if span <= 6:
-        digits = [
-            k + math.log10(digit) for k in range(math.floor(bottom), 0) for digit in range(2, 10)
-        ]
-        axes.yaxis.set_minor_locator(FixedLocator([tick for tick in digits if tick >= bottom]))
     axes.set_ylabel("P[C = c]", fontsize=10)
 
 
@@ -224,9 +198,8 @@ def _setting(check: ComponentCheck) -> str:
     graph = check.graph
     shufflers = "parallel shufflers" if graph.shuffler == "parallel" else "a single shuffler"
     return (
-        f"n = {power_of_ten(check.n)} user{'s' * (check.n > 1)}, "
-        f"m = {graph.m:,} shuffled message{'s' * (graph.m > 1)} of each, {shufflers}, "
-        f"{'a' if graph.clear_share else 'no'} clear share"
+        f"n = {power_of_ten(check.n)} users, m = {graph.m:,} shuffled messages of each, "
+        f"{shufflers}, {'a' if graph.clear_share else 'no'} clear share"
     )
 
 
@@ -259,10 +232,8 @@ def _legend(figure: Figure, check: ComponentCheck, axes: Axes) -> None:
 
 def _notes(check: ComponentCheck) -> list[str]:
     notes = []
-    zero = [row.c for row in check.rows if row.exact is not None and not row.exact.high]
-    if zero:
-        span = f"c = {zero[0]}" if len(zero) == 1 else f"c = {zero[0]} to {zero[-1]}"
-        notes.append(f"The exact distribution is 0 for {span}.")
+    if any(row.exact is not None and not row.exact.high for row in check.rows):
+        notes.append("Where there is no point, the exact distribution is 0.")
     if check.rows[0].exact is None:
         notes.append("The exact distribution is not computed for this many users.")
     if check.rows[0].bound is None:

@@ -25,16 +25,9 @@ BOTH_WAYS: tuple[Setting, ...] = (("parallel", True), ("single", False))
 class Curve:
     """How many messages one analysis needs in one setting, as a function of the users.
 
-    Attributes
-    ----------
-    name : str
-        An analysis, or "floor" (what counting excludes) or "attack" (an estimate).
-    shuffler : str
-        "parallel" or "single".
-    clear_share : bool
-        Whether the totals include a clear share.
-    points : tuple of (int, int)
-        Users, ascending, and messages per user in all; only where covered.
+    ``name`` is an analysis, or "floor" (what counting excludes) or "attack" (an estimate).
+    ``points`` has users, ascending, and messages per user, a clear share included; only where
+    covered.
     """
 
     name: str
@@ -48,16 +41,9 @@ class Curve:
 
 
 def grid(low: int, high: int, per_decade: int, *, also: Iterable[int] = ()) -> tuple[int, ...]:
-    """Return numbers of users, evenly spaced on a logarithmic axis, ascending.
+    """Return numbers of users, ascending: about ``per_decade`` per factor of ten, and ``also``.
 
-    Parameters
-    ----------
-    low, high : int
-        The ends, 1 <= low <= high, both included.
-    per_decade : int
-        Approximate number of values per factor of ten.
-    also : iterable of int
-        Further numbers.
+    Both ends are included; 1 <= low <= high.
 
     Examples
     --------
@@ -76,10 +62,7 @@ def attack_estimate(n: int, q: int, sigma: float | Fraction) -> int:
     advantage would be ``sqrt(2/pi * q / (n^m + 2^m - 2))``. Experiments agree or come out slightly
     lower, at advantages from 1/2 down to 1/100. Better attacks may exist.
 
-    Returns
-    -------
-    int
-        The smallest m >= 1 for which this is at most ``2**-sigma``, in double precision.
+    The result is the smallest m >= 1 for which this is at most ``2**-sigma``, in double precision.
 
     Examples
     --------
@@ -88,12 +71,8 @@ def attack_estimate(n: int, q: int, sigma: float | Fraction) -> int:
     """
     integer("n", n, low=2)
     wanted = 2 * float(sigma) + math.log2(q) + math.log2(2 / math.pi)
-
-    def enough(m: int) -> bool:
-        return m * math.log2(n) + math.log2(1 + (2 / n) ** m) >= wanted
-
     m = max(1, math.ceil(wanted / math.log2(n)))
-    while m > 1 and enough(m - 1):
+    while m > 1 and (m - 1) * math.log2(n) + math.log2(1 + (2 / n) ** (m - 1)) >= wanted:
         m -= 1
     return m
 
@@ -121,19 +100,14 @@ def secure_curves(
         "second_moment" gives a curve in each setting, the others in the first that they cover (they
         need the same total in all of them).
     settings : sequence of (str, bool)
-        Shuffler and clear share.
+        Shuffler and clear share. The floor is the lowest over all settings; the attack is on
+        parallel shufflers, and left out if no setting has them.
     honest : Fraction
         Least part of the users that is honest, rounded up.
     corrupt : int
         Shufflers that may collude with the analyzer; only if all settings have parallel ones.
     progress : callable, optional
         Called with the amounts done and in all.
-
-    Returns
-    -------
-    list of Curve
-        Those with a point. For each n, the floor is the lowest over all settings; the attack is on
-        parallel shufflers, and left out if no setting has them.
 
     Examples
     --------
@@ -147,7 +121,6 @@ def secure_curves(
     ghazi2020 single 1611
     ishai2006 single 254
     """
-    _check_corrupt(corrupt, settings)
 
     def count(n: int, analysis: str, setting: Setting) -> MessageCount:
         return message_count(
@@ -191,12 +164,8 @@ def private_curves(
 
     There is no floor: the counting argument does not apply to differential privacy.
 
-    Parameters
-    ----------
-    epsilon, delta, precision, modulus, reserve
-        As for `PrivateSum`. There is no point if a given modulus is too small for the users.
-    users, analyses, settings, honest, corrupt, progress
-        As for `secure_curves`, like the result.
+    The arguments are those of `secure_curves` and of `PrivateSum`. There is no point if a given
+    modulus is too small for the users.
 
     Examples
     --------
@@ -208,7 +177,6 @@ def private_curves(
     ghazi2020 single 438
     ishai2006 single 78
     """
-    _check_corrupt(corrupt, settings)
 
     def count(n: int, analysis: str, setting: Setting) -> MessageCount | None:
         at_least = _part(n, honest)
@@ -223,11 +191,6 @@ def private_curves(
         ).messages  # fmt: skip
 
     return [c for c in _analysed(users, analyses, settings, count, progress) if c.points]
-
-
-def _check_corrupt(corrupt: int, settings: Sequence[Setting]) -> None:
-    if integer("corrupt", corrupt, low=0) and any(shuffler == "single" for shuffler, _ in settings):
-        raise ValueError(f"corrupt must be 0 with a single shuffler, got {corrupt}")
 
 
 def _part(n: int, honest: Fraction) -> int:

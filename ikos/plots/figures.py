@@ -16,10 +16,11 @@ try:
     from matplotlib.ticker import (
         FixedLocator,
         FuncFormatter,
+        LogLocator,
         MaxNLocator,
         NullFormatter,
         NullLocator,
-    )  # fmt: skip
+    )
 except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
@@ -91,55 +92,35 @@ def users_axis(axes: Axes, curves: Sequence[Curve]) -> None:
     low, high = min(users), max(users)
     axes.set_xscale("log")
     axes.set_xlim((low, high) if low < high else (low / 2, high * 2))
-    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    every = math.ceil(len(exponents) / 8)
-    axes.xaxis.set_major_locator(FixedLocator([10.0**k for k in exponents if k % every == 0]))
+    axes.xaxis.set_major_locator(LogLocator(numticks=9))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: power_of_ten(n)))
     axes.xaxis.set_minor_formatter(NullFormatter())
     plain(axes)
 
 
-_DIGITS: tuple[tuple[float, ...], ...] = (
-    (1,),
-    (1, 2, 5),
-    tuple(range(1, 10)),
-    (1, 1.2, 1.5, 2, 2.5, *range(3, 10)),
-)
-"""Leading digits of the numbers at an axis, the fewest first."""
-
-
 def log_messages(axes: Axes, low: float, high: float, *, decades: float = 3.5) -> None:
     """Scale the axis of the messages logarithmically, with readable numbers.
 
-    Over at least this many decades it shows only powers of ten, over fewer also other numbers:
-    three in all, or two powers of ten.
+    Over at least this many decades it shows only powers of ten.
     """
     bottom = max(0.8, 0.8 * low)
     top = max(2 * bottom, 1.25 * high)
     axes.set_yscale("log")
     axes.set_ylim(bottom, top)
-    ticks: list[float] = []
-    for digits in _DIGITS[0 if top >= 10**decades * bottom else 1 :]:
-        ticks = [d * 10.0**k for k in range(13) for d in digits if d * 10**k == int(d * 10**k)]
-        ticks = [tick for tick in ticks if 1.1 * bottom <= tick <= top]
-        if len(ticks) > 2 or (len(ticks) == 2 and len(digits) == 1):
-            break
-    axes.yaxis.set_major_locator(FixedLocator(ticks))
-    axes.yaxis.set_major_formatter(_messages_formatter())
+    if top < 10 * bottom:
+        ticks = list(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]).tick_values(bottom, top))
+    else:
+        digits = (1,) if top >= 10**decades * bottom else (1, 2, 5)
+        ticks = [digit * 10**k for k in range(13) for digit in digits]
+    axes.yaxis.set_major_locator(FixedLocator([y for y in ticks if 1.1 * bottom <= y <= top]))
+    axes.yaxis.set_major_formatter(FuncFormatter(_messages))
     axes.yaxis.set_minor_locator(NullLocator())
 
 
-def _totals(curves: Sequence[Curve]) -> list[int]:
-    return [total for curve in curves for _, total in curve.points]
-
-
-def _messages_formatter() -> FuncFormatter:
-    def text(value: float, _: object) -> str:
-        if value >= 10**6:
-            return f"{value / 10**6:g}M"
-        return f"{value / 1000:g}k" if value >= 10**5 else f"{value:,.0f}"
-
-    return FuncFormatter(text)
+def _messages(value: float, _: object) -> str:
+    if value >= 10**6:
+        return f"{value / 10**6:g}M"
+    return f"{value / 1000:g}k" if value >= 10**5 else f"{value:,.0f}"
 
 
 def legend_order(curves: Sequence[Curve], users: int | None = None) -> list[Curve]:
@@ -165,10 +146,6 @@ def messages_figure(
 
     Parameters
     ----------
-    curves : sequence of Curve
-        At least one.
-    title : str
-        What is counted.
     mark : int, optional
         A number of users to mark; the legend has each curve's value there.
     honest : Fraction
@@ -188,60 +165,24 @@ def messages_figure(
         raise ValueError("curves must hold at least one curve")
     figure = Figure(figsize=(10.5, 5.2), dpi=150)
     figure.text(0.015, 0.985, title, fontsize=12, fontweight="bold", va="top")
-    ordered = legend_order(curves, mark)
-    far, near = apart(ordered)
-    panels = []
-    if far:
-        upper = figure.add_axes((0.09, 0.665, 0.495, 0.24))
-        panels.append((upper, far))
-    lower = figure.add_axes((0.09, 0.12, 0.495, 0.52 if far else 0.785))
-    panels.append((lower, near))
-    for axes, drawn in panels:
-        draw_messages(axes, drawn)
-        users_axis(axes, curves)
-        if mark is not None:
-            axes.axvline(mark, color=GREY, linewidth=0.9, linestyle=":", zorder=1, gid="mark")
-        for curve in drawn:
-            if mark is not None and (total := curve.at(mark)) is not None:
+    axes = figure.add_axes((0.09, 0.12, 0.495, 0.785))
+    draw_messages(axes, curves)
+    users_axis(axes, curves)
+    totals = [total for curve in curves for _, total in curve.points]
+    log_messages(axes, min(totals), max(totals))
+    if mark is not None:
+        axes.axvline(mark, color=GREY, linewidth=0.9, linestyle=":", zorder=1, gid="mark")
+        for curve in curves:
+            if (total := curve.at(mark)) is not None:
                 colour = COLOURS.get(curve.name, GREY)
                 axes.plot(
                     [mark], [total], "o", color=colour, markersize=4.5, zorder=8, clip_on=False
                 )
-    if far:
-        log_messages(upper, min(_totals(far)), max(_totals(far)))
-        lower.set_ylim(0, 1.06 * max(_totals(near)))
-        lower.yaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=2))
-        lower.yaxis.set_major_formatter(_messages_formatter())
-        break_axis(upper, lower)
-    else:
-        log_messages(lower, min(_totals(near)), max(_totals(near)))
     assumed = "" if honest == 1 else f", at least {float(100 * honest):.3g} % of them honest"
-    lower.set_xlabel(f"users n{assumed}", fontsize=10)
-    words = "messages per user in all"
-    figure.text(0.008, 0.5, words, fontsize=10, rotation=90, va="center", ha="left")
-    _legend(figure, ordered, mark, footnote)
+    axes.set_xlabel(f"users n{assumed}", fontsize=10)
+    axes.set_ylabel("messages per user in all", fontsize=10)
+    _legend(figure, legend_order(curves, mark), mark, footnote)
     return figure
-
-
-def apart(curves: Sequence[Curve]) -> tuple[list[Curve], list[Curve]]:
-    """Return the curves that need their own panel, because they are far above, and the others."""
-    near = [curve for curve in curves if curve.name not in ("ishai2006", "ghazi2020")]
-    far = [curve for curve in curves if curve not in near]
-    if near and far and min(_totals(far)) > 1.5 * max(_totals(near)):
-        return far, near
-    return [], list(curves)
-
-
-def break_axis(upper: Axes, lower: Axes) -> None:
-    """Mark where the axis of the messages is broken, and leave the users to the lower part."""
-    upper.tick_params(axis="x", which="both", bottom=False, labelbottom=False)
-    upper.spines["bottom"].set_visible(False)
-    slash: dict[str, Any] = {
-        "marker": [(-1, -0.6), (1, 0.6)], "markersize": 8, "linestyle": "none",
-        "color": "k", "markeredgewidth": 1, "clip_on": False,
-    }  # fmt: skip
-    upper.plot([0], [0], transform=upper.transAxes, **slash)
-    lower.plot([0], [1], transform=lower.transAxes, **slash)
 
 
 def _legend(figure: Figure, curves: Sequence[Curve], mark: int | None, footnote: str) -> None:

@@ -34,10 +34,7 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
     """
     target = Path(os.path.realpath(path))
     with contextlib.suppress(FileNotFoundError):
-        mode = os.stat(target).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
-        if not stat.S_ISREG(mode):
+        if not stat.S_ISREG(os.stat(target).st_mode):
             raise OSError(errno.EINVAL, "Not a regular file", str(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))

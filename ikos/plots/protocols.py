@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import textwrap
 from collections.abc import Collection, Iterable, Mapping
 from itertools import cycle
@@ -16,7 +15,6 @@ try:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-    from matplotlib.transforms import ScaledTranslation
 except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
@@ -48,8 +46,6 @@ def protocols_figure(
     rows : iterable of ComparisonRow
         From `ikos.baselines.comparison`; those without a protocol are left out. The central model
         is a line.
-    title : str
-        What is compared.
     measured : mapping, optional
         Measured errors by key, drawn over the bounds.
 
@@ -72,8 +68,7 @@ def protocols_figure(
             ours = row.key.startswith(_OURS)
             groups["ours" if ours else row.spec.model].append(row)
     figure = Figure(figsize=(12.5, 5.6), dpi=150)
-    # keeps an epsilon and its delta on one line
-    lines = textwrap.wrap(re.sub(r", (?=\S+\)-diff)", ",\N{NO-BREAK SPACE}", title), _LINE)
+    lines = textwrap.wrap(title, _LINE)
     figure.text(0.012, 0.985, "\n".join(lines), fontsize=12, fontweight="bold", va="top")
     left, right = figure.subplots(
         1, 2, sharey=True, gridspec_kw={
@@ -101,27 +96,20 @@ def _draw(
     sent: str,
     measured: Mapping[str, Measurement],
 ) -> None:
-    places = {row.key: getattr(row, sent) for rows in groups.values() for row in rows}
+    places = [getattr(row, sent) for rows in groups.values() for row in rows]
     for kind, rows in groups.items():
         for row, marker in zip(rows, cycle(_MARKERS), strict=False):
             assert row.mse is not None
-            at = places[row.key]
-            level = [key for key, other in places.items() if other == at]
-            # side by side, as bars would cover the markers of protocols that send equally much
-            aside = 9.0 * (level.index(row.key) - (len(level) - 1) / 2) if measured else 0.0
-            assert axes.figure is not None
-            moved = axes.transData + ScaledTranslation(aside / 72, 0, axes.figure.dpi_scale_trans)
-            axes.plot(
-                [at], [row.mse], gid=row.key, transform=moved, zorder=5, **_look(kind, marker)
-            )
+            at = getattr(row, sent)
+            axes.plot([at], [row.mse], gid=row.key, zorder=6, **_look(kind, marker))
             if row.key in measured:
                 low, high = (max(end, _LEAST) ** 2 for end in measured[row.key].interval())
                 axes.plot(
-                    [at, at], [low, high], color=BLACK, linewidth=1, zorder=6, transform=moved,
+                    [at, at], [low, high], color=BLACK, linewidth=1, zorder=5,
                     gid=f"{row.key}-interval", marker="_", markersize=4,
                 )  # fmt: skip
     plain(axes)
-    axes.set(xscale="log", yscale="log", xlim=_limits(places.values()))
+    axes.set(xscale="log", yscale="log", xlim=_limits(places))
     low, high = axes.get_xlim()
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 400 * low else (1.0,)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))

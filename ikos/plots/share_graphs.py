@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import cycle
-from typing import Any
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import flag
-from ikos.graphs import component_labels, multigraph
+from ikos.graphs import multigraph
 from ikos.plots.style import BLACK, BLUE, COLOURS, GREEN, GREY, MARKERS, VERMILLION
 
 try:
@@ -32,19 +29,13 @@ MAX_DRAWN_SLOTS = 1000
 Point = NDArray[np.float64]
 
 _DARK = (BLUE, GREEN, VERMILLION)
-
-_SIZES = {"o": 14.5, "s": 13.5, "D": 13.5, "p": 17.0, "h": 16.0}
-"""Points across, so that two digits fit."""
-
+_SIZES = {"o": 14.5, "s": 13.5, "D": 13.5, "p": 17.0, "h": 16.0}  # two digits fit
 _LEGEND = 8  # most components named one by one in the legend
 _INCHES = 0.5  # of one unit; users on a circle are 1.15 apart
-
-_ROW, _ACROSS, _BETWEEN = 0.72, 4.5, 0.75
-"""Distances of copies in columns: between two, between the columns, and between components."""
+_ROW, _ACROSS = 0.72, 4.5  # distances of copies in columns: between two, and between the columns
 
 
-@dataclass(frozen=True)
-class _Look:
+class _Look(NamedTuple):
     """How a component of this many users is drawn; hollow if it is a single user."""
 
     size: int
@@ -52,34 +43,15 @@ class _Look:
     marker: str
 
     @property
-    def alone(self) -> bool:
-        return self.size == 1
-
-    @property
     def marking(self) -> dict[str, Any]:
+        alone = self.size == 1
         return {
             "marker": self.marker,
             "markersize": _SIZES[self.marker],
-            "markerfacecolor": "white" if self.alone else self.colour,
-            "markeredgecolor": BLACK if self.alone else "white",
+            "markerfacecolor": "white" if alone else self.colour,
+            "markeredgecolor": BLACK if alone else "white",
             "markeredgewidth": 1.3,
         }
-
-
-def _by_size(labels: NDArray[np.int32]) -> list[int]:
-    """Return the components, the largest first."""
-    order: list[int] = np.argsort(-np.bincount(labels), kind="stable").tolist()
-    return order
-
-
-def _looks(labels: NDArray[np.int32]) -> dict[int, _Look]:
-    """Return the look of each component, the largest first."""
-    sizes = np.bincount(labels).tolist()
-    ways = zip(_by_size(labels), cycle(COLOURS), cycle(MARKERS), strict=False)
-    return {
-        part: _Look(sizes[part], colour, marker if sizes[part] > 1 else "o")
-        for part, colour, marker in ways
-    }
 
 
 def graph_figure(
@@ -93,17 +65,11 @@ def graph_figure(
 
     Parameters
     ----------
-    targets : (n, m) array_like of int
-        One graph of `ikos.graphs.sample_targets`; up to 100 users and 1000 edges, legible up to
-        about 40 users.
-    clear_share : bool
-        Whether each user's copies are one vertex.
+    targets, clear_share
+        One graph, (n, m), as for `ikos.graphs.multigraph`; up to 100 users and 1000 edges, legible
+        up to about 40 users.
     title : str, optional
         By default, the number of components.
-
-    Returns
-    -------
-    Figure
 
     Examples
     --------
@@ -111,34 +77,31 @@ def graph_figure(
     >>> print(figure.axes[0].get_title(loc="left"))
     C = 2 components of 3 users, m = 2 shuffled messages of each
     """
-    graph = multigraph(targets, clear_share=flag("clear_share", clear_share))
-    edges = np.asarray(targets)
-    n, m = edges.shape
+    graph = multigraph(targets, clear_share=clear_share)
+    n, m = np.shape(targets)
     if n > MAX_DRAWN_USERS or n * m > MAX_DRAWN_SLOTS:
         raise ValueError(
             f"targets must have at most {MAX_DRAWN_USERS} users and {MAX_DRAWN_SLOTS} edges to be "
             f"drawn, got {n} and {n * m}"
         )
-    labels = component_labels(edges, clear_share=clear_share)[0]
-    looks = _looks(labels)
-    place, outwards = _circles(graph, labels) if clear_share else (_columns(edges, labels), {})
-    of_user = [looks[part] for part in labels.tolist()]
-    owner = {vertex: of_user[vertex] for vertex in graph} if clear_share else {
-        vertex: of_user[user]
-        for user, row in enumerate(edges.tolist())
-        for vertex in (("left", user), *(("right", to) for to in row))
-    }  # fmt: skip
-    figure, axes = _canvas(place, clear_share)
+    parts = sorted((sorted(part) for part in nx.connected_components(graph)), key=len, reverse=True)
+    sizes = [len(part) if clear_share else len(part) // 2 for part in parts]
+    looks = [
+        _Look(size, colour, marker if size > 1 else "o")
+        for size, colour, marker in zip(sizes, cycle(COLOURS), cycle(MARKERS), strict=False)
+    ]
+    owner = {vertex: look for part, look in zip(parts, looks, strict=True) for vertex in part}
+    place, outwards = _circles(graph, parts) if clear_share else (_columns(parts), {})
+    figure, axes = _canvas(place)
     _draw_edges(axes, graph, place, outwards, owner)
     _draw_users(axes, place, owner)
     if title is None:
-        parts = len(looks)
         title = (
-            f"C = {parts} component{'s' if parts > 1 else ''} of {n} "
-            f"user{'s' if n > 1 else ''}, m = {m} shuffled message{'s' if m > 1 else ''} of each"
+            f"C = {len(parts)} component{'s' * (len(parts) > 1)} of {n} user{'s' * (n > 1)}, "
+            f"m = {m} shuffled message{'s' * (m > 1)} of each"
         )
-    axes.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=24 if clear_share else 34)
-    _name_components(axes, list(looks.values()), clear_share)
+    axes.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=32)
+    _name_components(axes, looks, clear_share)
     return figure
 
 
@@ -146,24 +109,22 @@ def _user(vertex: Any) -> int:
     return int(vertex[1] if isinstance(vertex, tuple) else vertex)
 
 
-def _circles(graph: Any, labels: NDArray[np.int32]) -> tuple[dict[Any, Point], dict[Any, float]]:
-    """Place each component on a circle, the largest first in rows; also return angles away from it.
+def _circles(graph: Any, parts: list[list[Any]]) -> tuple[dict[Any, Point], dict[Any, float]]:
+    """Place each component on a circle, in rows; also return angles away from it.
 
     The order on a circle is that of a depth-first search, from an end if the component is a path:
     many edges then join neighbours on the circle.
     """
-    parts = _by_size(labels)
-    sizes = np.bincount(labels)[parts]
+    sizes = np.array([len(part) for part in parts])
     radii = np.where(sizes > 1, 0.575 / np.sin(np.pi / np.maximum(sizes, 2)), 0.0)
     line = max(2 * radii.max() + 1.4, 1.5 * math.sqrt(float(((2 * radii + 1.4) ** 2).sum())))
     place: dict[Any, Point] = {}
     outwards: dict[Any, float] = {}
     left = top = deepest = 0.0
-    for part, radius in zip(parts, radii.tolist(), strict=True):
+    for users, radius in zip(parts, radii.tolist(), strict=True):
         width = 2 * radius + 1.4
         if left + width > line + 1e-9:
             left, top, deepest = 0.0, top - deepest, 0.0
-        users = np.flatnonzero(labels == part).tolist()
         first = min(users, key=lambda user: (len(set(graph[user]) - {user}), user))
         centre = np.array([left + width / 2, top - width / 2])
         for i, user in enumerate(nx.dfs_preorder_nodes(graph, first)):
@@ -173,43 +134,28 @@ def _circles(graph: Any, labels: NDArray[np.int32]) -> tuple[dict[Any, Point], d
     return place, outwards
 
 
-def _columns(edges: NDArray[Any], labels: NDArray[np.int32]) -> dict[Any, Point]:
-    """Place left and right copies in two columns, components below each other.
-
-    Each column is sorted a few times by the mean place of the neighbours: fewer edges cross.
-    """
+def _columns(parts: list[list[Any]]) -> dict[Any, Point]:
+    """Place left and right copies in two columns, components below each other."""
     place: dict[Any, Point] = {}
     depth = 0.0
-    senders: dict[int, list[int]] = {}
-    for user, row in enumerate(edges.tolist()):
-        for to in row:
-            senders.setdefault(to, []).append(user)
-    for part in _by_size(labels):
-        left = np.flatnonzero(labels == part).tolist()
-        right = sorted({to for user in left for to in edges[user].tolist()})
-        for _ in range(24):
-            rank = {user: i for i, user in enumerate(left)}
-            right.sort(key=lambda to: (np.mean([rank[user] for user in senders[to]]), to))
-            rank = {to: i for i, to in enumerate(right)}
-            left.sort(key=lambda user: (np.mean([rank[to] for to in edges[user]]), user))
-        for sender, receiver in zip(left, right, strict=True):
-            place["left", sender] = np.array([0.0, depth])
-            place["right", receiver] = np.array([_ACROSS, depth])
+    for part in parts:
+        half = len(part) // 2  # left copies come first, and are as many
+        for left, right in zip(part[:half], part[half:], strict=True):
+            place[left], place[right] = np.array([0.0, depth]), np.array([_ACROSS, depth])
             depth -= _ROW
-        depth -= _BETWEEN
+        depth -= _ROW
     return place
 
 
-def _canvas(place: dict[Any, Point], clear_share: bool) -> tuple[Figure, Axes]:
+def _canvas(place: dict[Any, Point]) -> tuple[Figure, Axes]:
     points = np.array(list(place.values()))
     low, high = points.min(axis=0) - 1.1, points.max(axis=0) + 1.1
     width, height = (high - low) * _INCHES
     # room for the title above, and for the legend on the right
-    above, below, legend = (0.75 if clear_share else 0.95), 0.15, 3.0
-    whole = max(width + legend + 0.2, 6.6), max(height + above + below, 2.4)
+    whole = max(width + 3.2, 6.6), max(height + 1.1, 2.4)
     figure = Figure(figsize=whole, dpi=150)
     axes = figure.add_axes(
-        (0.15 / whole[0], 1 - (above + height) / whole[1], width / whole[0], height / whole[1])
+        (0.15 / whole[0], 1 - (0.95 + height) / whole[1], width / whole[0], height / whole[1])
     )
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     axes.set_axis_off()
@@ -224,22 +170,22 @@ def _draw_edges(
     owner: dict[Any, _Look],
 ) -> None:
     """Draw every edge, with a name that gives its sender, its receiver and its message."""
-    bundles: dict[frozenset[Any], list[tuple[Any, Any, int]]] = {}
+    bundles: dict[tuple[Any, Any], list[tuple[Any, Any, int]]] = {}
     for one, other, message in graph.edges(data="message"):
-        bundles.setdefault(frozenset((one, other)), []).append((one, other, message))
-    for ends, bundle in bundles.items():
-        start, end = (place[vertex] for vertex in (min(ends), max(ends)))
-        look = owner[min(ends)]
+        bundles.setdefault((min(one, other), max(one, other)), []).append((one, other, message))
+    for (first, last), bundle in bundles.items():
+        look = owner[first]
         for i, (sender, receiver, message) in enumerate(bundle):
-            if len(ends) == 1:
-                path = _loop(start, outwards[sender], i, len(bundle))
+            if first == last:
+                path = _loop(place[first], outwards[first], i, len(bundle))
             else:
-                path = _arc(start, end, i - (len(bundle) - 1) / 2)
-            name = f"edge-{_user(sender)}-{_user(receiver)}-{message}"
-            colour = GREY if look.alone else look.colour
+                path = _arc(place[first], place[last], i - (len(bundle) - 1) / 2)
             axes.add_patch(
-                PathPatch(path, facecolor="none", edgecolor=colour, linewidth=1.3, alpha=0.9,
-                          zorder=2, clip_on=False, gid=name)
+                PathPatch(
+                    path, facecolor="none", edgecolor=GREY if look.size == 1 else look.colour,
+                    linewidth=1.3, alpha=0.9, zorder=2, clip_on=False,
+                    gid=f"edge-{_user(sender)}-{_user(receiver)}-{message}",
+                )
             )  # fmt: skip
 
 
@@ -261,30 +207,28 @@ def _loop(at: Point, angle: float, rank: int, many: int) -> Path:
 
 
 def _draw_users(axes: Axes, place: dict[Any, Point], owner: dict[Any, _Look]) -> None:
-    columns = isinstance(next(iter(place)), tuple)
     for vertex, (x, y) in place.items():
         look = owner[vertex]
-        side = f"{vertex[0]}-" if columns else ""
+        side = f"{vertex[0]}-" if isinstance(vertex, tuple) else ""
         name = f"user-{side}{_user(vertex)}"
         axes.plot([x], [y], **look.marking, zorder=4, clip_on=False, gid=name)
         axes.text(
             x, y, str(_user(vertex)), fontsize=7.5, fontweight="bold", zorder=5,
-            color="white" if look.colour in _DARK and not look.alone else BLACK,
+            color="white" if look.colour in _DARK and look.size > 1 else BLACK,
             ha="center", va="center_baseline",
         )  # fmt: skip
-    for x, words in ((0.0, "left copies"), (_ACROSS, "right copies")) if columns else ():
-        axes.text(x, 0.5, words, fontsize=8.5, color=GREY, ha="center", va="bottom")
 
 
-def _name_components(axes: Axes, looks: Sequence[_Look], clear_share: bool) -> None:
+def _name_components(axes: Axes, looks: list[_Look], clear_share: bool) -> None:
     """Add the legend; the looks are of the components, the largest first."""
-    larger = [look for look in looks if not look.alone]
+    larger = [look for look in looks if look.size > 1]
     alone = looks[len(larger) :]
     if clear_share:
-        size, single = "a component of {} users", "a user alone: nothing hides it"
+        size, single, sent = "a component of {} users", "a user alone: nothing hides it", ""
     else:
         size = "a component of {0} left\nand {0} right copies"
         single = "one left and one right copy:\nnothing hides them"
+        sent = ", from its sender's left copy to a right copy"
     named = [(size.format(look.size), look.marking) for look in larger[:_LEGEND]]
     if len(larger) > _LEGEND:
         named.append((f"and {len(larger) - _LEGEND} more components", {}))
@@ -295,9 +239,7 @@ def _name_components(axes: Axes, looks: Sequence[_Look], clear_share: bool) -> N
         loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9,
         borderaxespad=0.3, labelspacing=0.8,
     )  # fmt: skip
-    sent = "" if clear_share else ", from its sender's left copy to a right copy"
     axes.annotate(
-        f"an edge for each shuffled message{sent}", (0, 1), (0, 10 if clear_share else 20),
-        xycoords="axes fraction", textcoords="offset points", fontsize=8.5, color=GREY,
-        annotation_clip=False,
+        f"an edge for each shuffled message{sent}", (0, 1), (0, 15), xycoords="axes fraction",
+        textcoords="offset points", fontsize=8.5, color=GREY, annotation_clip=False,
     )  # fmt: skip

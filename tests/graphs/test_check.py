@@ -36,8 +36,8 @@ from ikos.graphs import (
     tally_components,
 )
 from ikos.graphs import check as checking
-from ikos.graphs.bounds import BOUNDS
-from ikos.graphs.models import Model
+from ikos.graphs.component_bounds import BOUNDS
+from ikos.graphs.share_graphs import Model
 from ikos.testing import DeterministicRandom
 
 
@@ -106,10 +106,10 @@ def test_what_the_verdict_calls_unseen_holds() -> None:
 def test_a_bound_below_the_law_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     lemma = BOUNDS["lemma_c5"]
 
-    def wrong(n: int, graph: ShareGraph, most: int) -> list[mpfr]:
-        return [value / 6 ** (c - 1) for c, value in enumerate(lemma.falling(n, graph, most), 1)]
+    def wrong(*setting: Any) -> list[mpfr]:
+        return [value / 6 ** (c - 1) for c, value in enumerate(lemma.values(*setting), 1)]
 
-    monkeypatch.setitem(BOUNDS, "lemma_c5", replace(lemma, falling=wrong))
+    monkeypatch.setitem(BOUNDS, "lemma_c5", replace(lemma, values=wrong))
     found = check(trials=100)
     assert found.bounded is False
     assert not found.holds
@@ -200,11 +200,10 @@ def test_beyond_the_exact_law() -> None:
 
 
 def test_beyond_the_exact_law_intervals_can_contradict(monkeypatch: pytest.MonkeyPatch) -> None:
-    def tiny(n: int, graph: ShareGraph, c: int) -> mpfr:
-        del n, graph, c
-        return mpfr(1e-30)
+    def tiny(n: int, graph: ShareGraph, most: int, direction: int) -> list[mpfr]:
+        return [mpfr(1e-30)] * most
 
-    monkeypatch.setitem(BOUNDS, "parts", replace(BOUNDS["parts"], upper=tiny))
+    monkeypatch.setitem(BOUNDS, "parts", replace(BOUNDS["parts"], values=tiny))
     found = check(n=5000, m=4, trials=5, planted=20)
     assert found.contradicted == (1,)
     assert not found.holds
@@ -217,9 +216,6 @@ def test_it_prints_what_people_read() -> None:
     assert text[0].startswith("n = 20, ShareGraph(m=3")
     assert text[2] == "c = 2: P = 0.0025179, at most 0.00376, seen 49 times in 20,000"
     assert tuple(text[7:]) == found.verdict
-    assert len(repr(found)) < 120
-    assert repr(found.rows[1].planted) == "<Enclosure [0.0025053, 0.0025225]>"
-    assert repr(found.planted[0]).startswith("<PlantedTally: P[C >= 2] about 0.00252")
 
 
 def test_a_factor_that_is_none_is_not_named() -> None:
@@ -279,7 +275,7 @@ def test_interruption_of_importance_samples(monkeypatch: pytest.MonkeyPatch) -> 
     right = importance_sampling._planted
 
     def stop(*batch: Any) -> Any:
-        if batch[2] == 4:
+        if batch[0][1] == 4:
             raise KeyboardInterrupt
         return right(*batch)
 
@@ -424,7 +420,7 @@ def test_many_messages(m: int, shuffler: str) -> None:
 
 
 def test_so_many_messages_that_the_law_is_no_number() -> None:
-    with pytest.raises(ValueError, match=r"m must be smaller for 2048 users.*, got 100000"):
+    with pytest.raises(ValueError, match="m must be at most 10000, got 100000"):
         check(n=2048, m=100_000, trials=1)
 
 
@@ -441,7 +437,7 @@ def test_a_group_that_is_too_large_to_compute_with() -> None:
         ((20, 3, 0), {}, "trials must be .* 0"),
         ((20, 3, 10), {"q": 1}, "q must be .* 1"),
         ((20, 3, 10), {"largest": 21}, "largest must be .* 21"),
-        ((20, 1, 10), {"planted": 5}, "planted must be 0"),
+        ((20, 1, 10), {"planted": 5}, "planted must be at most 0"),
         ((20, 3, 10), {"confidence": 1 - 1e-16}, "confidence must be"),
         ((20, 3, 10), {"backend": "igraph"}, "backend must be .* 'igraph'"),
     ],

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import permutations, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -47,12 +47,6 @@ def order(n: int, m: int, shuffler: str) -> int:
 
 
 # The list of permutations
-
-
-@pytest.mark.parametrize("size", range(6))
-def test_permutations_stand_in_lexicographic_order(size: int) -> None:
-    found = enumeration._ranked(np.arange(math.factorial(size)), size)
-    assert [tuple(row) for row in found.tolist()] == list(permutations(range(size)))
 
 
 @each_shuffler
@@ -308,8 +302,8 @@ def test_each_of_the_four_numbers_counts() -> None:
     [
         ((0, 2), "n must be at least 1, got 0"),
         ((2, 0), "m must be at least 1, got 0"),
-        ((11, 1), "n must be smaller .* 4000000 permutations, got 11"),
-        ((4, 5), "n must be smaller .* 4000000 permutations, got 4"),
+        ((11, 1), "n must be at most 10, got 11"),
+        ((4, 5), "n must be smaller .* 4,000,000 permutations, got 4"),
         ((2, 10**100), "m must be at most 64, got an integer of 333 bits"),
     ],
 )
@@ -322,11 +316,11 @@ def test_laws_that_take_too_long_are_refused(arguments: tuple[int, int], message
     ("n", "m", "q", "shuffler", "message"),
     [
         (2, 2, 1, "parallel", "q must be at least 2, got 1"),
-        (3, 3, 5, "parallel", "q must be smaller .* cases, got 5"),
+        (3, 3, 5, "parallel", "n must be smaller .* cases, got 3"),
         (1, 1, 2**3000, "single", "q must be at most .*, got an integer of 3001 bits"),
         (10, 1, 2, "parallel", "n must be smaller .* cases, got 10"),
-        (1, 30, 2, "parallel", "m must be smaller .*, got 30"),
-        (1, 11, 2, "single", "m must be smaller .*, got 11"),
+        (1, 30, 2, "parallel", "m must be smaller .* got 30"),
+        (1, 11, 2, "single", "m must be smaller .* got 11"),
         (2, 2, 2, "serial", "shuffler must be one of 'parallel', 'single', got 'serial'"),
     ],
 )

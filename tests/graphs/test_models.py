@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from statistical import FALSE_ALARM, outcome_p_value
 
 from ikos.graphs import count_components, multigraph, sample_targets
-from ikos.graphs.models import MAX_SLOTS
+from ikos.graphs.share_graphs import MAX_SLOTS
 from ikos.randomness import RandomSource, SecureRandom
 from ikos.testing import DeterministicRandom
 

@@ -34,7 +34,7 @@ from ikos.graphs import (
     sampling,
     tally_components,
 )
-from ikos.graphs.models import Model
+from ikos.graphs.share_graphs import Model
 from ikos.randomness import RandomSource, SecureRandom
 from ikos.testing import DeterministicRandom
 
@@ -706,7 +706,7 @@ def test_tallies_of_independent_samples_add_up() -> None:
         tally_components(6, 3, 10, rng=DeterministicRandom(1)),
         tally_components(7, 2, 10, rng=DeterministicRandom(1)),
     ):
-        with pytest.raises(ValueError, match="other must be a tally of the same model"):
+        with pytest.raises(ValueError, match="other must be of n = 6"):
             first + other
     with pytest.raises(TypeError):
         first + 1
