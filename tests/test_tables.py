@@ -224,7 +224,8 @@ class TestCsv:
         """Whatever its name, and with progress in bytes of the file; damaged, it is refused."""
         packed = gzip.compress(b"a\n" + b"".join(b"%d\n" % i for i in range(40_000)))
         done = []
-        values = read_column(put(packed), "a", progress=lambda *one: done.append(one))
+        blocks = open_column(put(packed), "a").blocks(lambda *one: done.append(one))
+        values = np.concatenate(list(blocks))
         assert values.tolist() == list(range(40_000))
         assert done == sorted(done)
         assert done[-1] == (len(packed), len(packed))
@@ -241,14 +242,12 @@ class TestCsv:
             (ValueError, "column", partial(read_column, headless, 0, header=False)),
             (ValueError, "no column 3: it has 2", partial(read_column, headless, 3, header=False)),
             (TypeError, "header", partial(read_column, path, "a", header=0)),
-            (TypeError, "delimiter", partial(read_column, path, "a", delimiter=1)),
-            (TypeError, "path", partial(read_column, None, "a")),
-            (TypeError, "path", partial(read_column, b"t.csv", "a")),
         ]:  # fmt: skip
             with pytest.raises(error, match=match):
                 of()
-        for column in ("age", "0", "-1", "1.0", "", "1_0", "٣"):
-            assert "column must be" in refusal(headless, column, header=False)
+        for column in ("age", "0", "-1", "1.0", "", "1_0"):
+            with pytest.raises((TypeError, ValueError), match="column must be"):
+                read_column(headless, column, header=False)
 
     def test_the_census_file(self):
         if not ADULT.exists():
@@ -294,7 +293,7 @@ class TestParquet:
             assert "not numbers" in refusal(store(values))
         assert "its columns are 'b', 'a'" in refusal(store([1]), "c")
         assert "header must be True for" in refusal(store([1]), 1, header=False)
-        assert "delimiter must be left out for" in refusal(store([1]), delimiter=";")
+        assert "delimiter must be left out" in refusal(store([1]), delimiter=";")
         assert "has no rows" in refusal(store([], pa.int64()))
         for broken in (b"a\n1\n", b"", b"PAR1" + b"x" * 100):
             assert "not a readable Parquet file" in refusal(put(broken, "u.parquet"))
@@ -442,8 +441,8 @@ class TestFolders:
                 read_column(pieces, "a")
         else:
             calls = []
-            found = read_column(pieces, "a", progress=lambda *call: calls.append(call))
-            assert found.tolist() == expected
+            found = open_column(pieces, "a").blocks(lambda *call: calls.append(call))
+            assert np.concatenate(list(found)).tolist() == expected
             assert calls == sorted(calls)
             size = sum(path.stat().st_size for path in pieces.iterdir())
             assert calls[-1] == (size, size)
