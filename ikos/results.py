@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -17,7 +17,10 @@ from ikos.randomness import RandomSource, SecureRandom
 __all__ = ["Cost", "Interval", "at_least", "at_most"]
 
 ONE_REPORT = "for one report per user; every further release about the same users adds to it"
-"""A condition of every guarantee."""
+NOT = "NOT for this "  # begins a condition that is not met: the guarantee is for comparison only
+_SEEDED = f"{NOT}run: drawn from a seed, it protects no one from those who know the seed"
+_WIDE = Context(prec=700)
+_LIKELY_WRAP = 1e-6  # a wrap-around probability that default parameters never reach
 
 
 def present(least: int, n: int, *, adaptive: bool = False) -> str:
@@ -32,10 +35,9 @@ def present(least: int, n: int, *, adaptive: bool = False) -> str:
     return f"{text}, and who is missing does not depend on shares or noise"
 
 
-NOT = "NOT for this "
-"""Begins a condition that is not met: the guarantee is for comparison only."""
-
-_SEEDED = f"{NOT}run: drawn from a seed, it protects no one from those who know the seed"
+def unmet(conditions: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the conditions that do not hold."""
+    return tuple(said for said in conditions if said.startswith(NOT))
 
 
 def at_least(value: float | Fraction, digits: int) -> str:
@@ -78,16 +80,24 @@ def percent(confidence: float) -> str:
     return f"{at_most(100 * Fraction(repr(confidence)), 6)} %"
 
 
-class Printed:
-    """A class that notebooks show as ``print`` does, not as a list of fields."""
+def figures(value: float, scale: float, rounding: str = ROUND_HALF_EVEN) -> str:
+    """Return a number to three significant digits of ``scale``, its uncertainty.
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        # set in each class, because the __repr__ of a dataclass would take precedence
-        cls._repr_pretty_ = Printed._repr_pretty_  # type: ignore[method-assign]
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002
-        printer.text(str(self))
+    Digits before the point are kept unless there are many. Without a scale (0 or infinite), or if
+    it is far smaller than the number, all digits of the double are kept.
+    """
+    short = f"{value:.10g}"
+    double = short if float(short) == value else repr(float(value)).removesuffix(".0")
+    if not (math.isfinite(value) and 0 < scale < math.inf):
+        return double
+    place = math.floor(math.log10(scale)) - 2
+    step = Decimal(1).scaleb(place if place > 15 else min(place, 0))
+    rounded = Decimal(value).quantize(step, rounding, _WIDE)
+    text = f"{rounded if rounded else abs(rounded):f}"
+    if len(text) <= 18:
+        return text
+    # with an exponent, further digits are not those of the double
+    return double if len(rounded.as_tuple().digits) > 17 else f"{rounded.normalize(_WIDE):e}"
 
 
 class Interval(NamedTuple):
@@ -108,69 +118,30 @@ class Interval(NamedTuple):
     def __str__(self) -> str:
         if np.ndim(self.low):
             return f"[{self.low}, {self.high}]"
-        width = self.high - self.low
-        if not 0 < width < math.inf:
-            if self.low == self.high:
-                return f"[{_double(self.low)}, {_double(self.high)}]"
-            return f"[{at_most(self.low, 10)}, {at_least(self.high, 10)}]"
-        step = _step(width)
-        if self._whole:
-            step = max(step, Decimal(1))
-        low = Decimal(self.low).quantize(step, ROUND_FLOOR, _WIDE)
-        high = Decimal(self.high).quantize(step, ROUND_CEILING, _WIDE)
-        return f"[{_plain(low)}, {_plain(high)}]"
+        low = figures(self.low, self._scale(), ROUND_FLOOR)
+        return f"[{low}, {figures(self.high, self._scale(), ROUND_CEILING)}]"
 
-    @property
-    def _whole(self) -> bool:
-        return float(self.low).is_integer() and float(self.high).is_integer()
+    def _scale(self, *others: float) -> float:
+        """Return the width; at least 100, which shows no decimals, if all numbers are integers."""
+        whole = all(float(one).is_integer() for one in (*self, *others))
+        return max(self.high - self.low, 100.0 if whole else 0.0)
 
 
 def shown(estimate: float, interval: Interval) -> str:
     """Return an estimate and its 95 % interval, to the same number of digits."""
-    scale = interval.high - interval.low
-    if interval._whole and float(estimate).is_integer():
-        scale = max(scale, 100.0)  # no decimals
-    return f"{figures(estimate, scale)}  95 % interval {interval}"
+    return f"{figures(estimate, interval._scale(estimate))}  95 % interval {interval}"
 
 
-def figures(value: float, scale: float) -> str:
-    """Return a number to three significant digits of ``scale``, its uncertainty.
+class Printed:
+    """A class that notebooks show as ``print`` does, not as a list of fields."""
 
-    Digits before the point are kept unless there are many. Without a scale (0 or infinite), all
-    digits of the double are kept.
-    """
-    if not (math.isfinite(value) and 0 < scale < math.inf):
-        return _double(value)
-    rounded = Decimal(value).quantize(_step(scale), ROUND_HALF_EVEN, _WIDE)
-    text = _plain(rounded)
-    # with an exponent, further digits are not those of the double
-    return _double(value) if "e" in text and len(rounded.as_tuple().digits) > 17 else text
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # set in each class, because the __repr__ of a dataclass would take precedence
+        cls._repr_pretty_ = Printed._repr_pretty_  # type: ignore[method-assign]
 
-
-def _step(width: float) -> Decimal:
-    """Return a hundredth of a width as a power of ten, at most 1 unless the width is huge."""
-    place = math.floor(math.log10(width)) - 2
-    return Decimal(1).scaleb(place if place > 15 else min(place, 0))
-
-
-_WIDE = Context(prec=700)
-
-
-def _double(value: float) -> str:
-    """Return the text of a double, to ten digits if these determine it."""
-    text = f"{value:.10g}"
-    return text if float(text) == value else repr(float(value)).removesuffix(".0")
-
-
-def _plain(value: Decimal) -> str:
-    """Return a number with all of its digits, or with an exponent if there are many."""
-    text = f"{value if value else abs(value):f}"
-    return text if len(text) <= 18 else f"{value.normalize(_WIDE):e}"
-
-
-def unmet(conditions: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the conditions that do not hold."""
-    return tuple(said for said in conditions if said.startswith(NOT))
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002
+        printer.text(str(self))
 
 
 @dataclass(frozen=True)
@@ -181,13 +152,13 @@ class Guarantee(Printed):
     ----------
     epsilon, delta : float
         The guarantee; a delta of 1 means that nothing is proved.
-    adjacency : str
-        ``"replace-one"``: two inputs are neighbours if they differ in one user's value. The
-        number of users is public.
     theorem : str
         The statements that prove it, with their sources.
     conditions : tuple of str
         What must hold for the guarantee. One that begins with "NOT for this" does not hold.
+    adjacency : str
+        ``"replace-one"``: two inputs are neighbours if they differ in one user's value. The
+        number of users is public.
     """
 
     epsilon: float
@@ -217,10 +188,8 @@ class Guarantee(Printed):
         """The guarantee in words."""
         if self.vacuous:
             return "no differential privacy is proved: too few messages"
-        return (
-            f"({at_least(self.epsilon, 6)}, {at_least(self.delta, 3)})-differential privacy, "
-            f"{self.adjacency}"
-        )
+        epsilon, delta = at_least(self.epsilon, 6), at_least(self.delta, 3)
+        return f"({epsilon}, {delta})-differential privacy, {self.adjacency}"
 
     def __str__(self) -> str:
         if self.vacuous:
@@ -268,11 +237,6 @@ class Cost(Printed):
         )
 
 
-LARGE_EPSILON = 10
-
-_LIKELY_WRAP = 1e-6  # a wrap-around probability that default parameters never reach
-
-
 def budget_warnings(epsilon: float | Fraction, delta: float | Fraction, users: int) -> list[str]:
     """Return warnings for a budget that protects little.
 
@@ -285,29 +249,26 @@ def budget_warnings(epsilon: float | Fraction, delta: float | Fraction, users: i
             f"delta = {float(delta):.3g} is not below 1/users = {1 / users:.3g}: it would allow "
             "publishing a random user's value; take it far smaller"
         )
-    if epsilon > LARGE_EPSILON:
+    if epsilon > 10:
         said.append(f"epsilon = {float(epsilon):.6g} is very weak protection; 1 is customary")
     return said
 
 
 def trust_warnings(corrupt_shufflers: int, shuffled: int) -> list[str]:
     """Return a warning if most shufflers may collude."""
-    if 2 * corrupt_shufflers <= shuffled:
-        return []
-    return [
+    said = (
         f"corrupt_shufflers = {corrupt_shufflers:,}: that is most of the {shuffled:,} shufflers, "
         "and each costs a message"
-    ]
+    )
+    return [said] * (2 * corrupt_shufflers > shuffled)
 
 
 def footer(guarantee: Guarantee, cost: str, users: int) -> tuple[str, ...]:
     """Return the last lines of a printed result: guarantee, theorem, conditions and cost."""
     lines = [guarantee.budget]
     if not guarantee.vacuous:
-        lines += [
-            f"beware: {said}" for said in budget_warnings(guarantee.epsilon, guarantee.delta, users)
-        ]
-        lines += [f"by {guarantee.theorem}"]
+        said = budget_warnings(guarantee.epsilon, guarantee.delta, users)
+        lines += [*(f"beware: {one}" for one in said), f"by {guarantee.theorem}"]
     first, *rest = (*lines, *guarantee.conditions)
     return (f"guarantee {first}", *(f"          {line}" for line in rest), f"sent      {cost}")
 
@@ -340,24 +301,6 @@ class SumResult(Printed):
     guarantee: Guarantee
     cost: Cost
     error: SumError = field(repr=False)
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and all(
-            np.array_equal(getattr(self, one.name), getattr(other, one.name))
-            for one in fields(self)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
-    @property
-    def lower(self) -> float:
-        """The smallest value of a user or of one coordinate."""
-        return float(self.domain.lower)
-
-    @property
-    def upper(self) -> float:
-        """The largest value of a user or of one coordinate."""
-        return float(self.domain.upper)
 
     @property
     def standard_error(self) -> float:
@@ -414,11 +357,11 @@ class SumResult(Printed):
                 f"error     {at_least(whole, 4)} (sum, root mean square, at most)",
             ]
             return "\n".join((*lines, *end))
-        flat = self.estimate
         scale = max(each, 100.0) if self.error.integers else each  # integers have no decimals
-        some = ", ".join(figures(value, scale) for value in flat[:4])
+        some = ", ".join(figures(value, scale) for value in self.estimate[:4])
+        more = ", ..." * (self.estimate.size > 4)
         lines = [
-            f"sum       ({some}{', ...' * (flat.size > 4)}), {flat.size:,} coordinates",
+            f"sum       ({some}{more}), {self.estimate.size:,} coordinates",
             f"error     {at_least(whole, 4)} (Euclidean norm, root mean square, at most); "
             f"{at_least(each, 4)} at most for any one coordinate",
         ]

@@ -110,7 +110,7 @@ def test_objects_are_values_and_travel(case: Case) -> None:
     assert text.startswith(f"<{type(protocol).__name__} n={case.few}")
     assert "Fraction(" not in text
     result = protocol.run(inputs(protocol, case.few))
-    assert pickle.loads(pickle.dumps(result)) == result
+    assert np.array_equal(pickle.loads(pickle.dumps(result)).estimate, result.estimate)
 
 
 @of_each
