@@ -33,11 +33,6 @@ class Domain(ABC):
 
     dimension: int
 
-    @property
-    @abstractmethod
-    def diameter(self) -> float:
-        """Greatest Euclidean distance between two of its values."""
-
     @abstractmethod
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
         """Return users' values, (k,) or (k, dimension), checked and in the data's units.
@@ -64,8 +59,6 @@ class Bounds(Domain):
     >>> ages = Bounds(0, 100)
     >>> ages.unit(ages.values([25, 100]))
     array([0.25, 1.  ])
-    >>> ages.total(0.75, 2)  # of two values that add up to 3/4 of the way from 0 to 100
-    75.0
     """
 
     lower: float
@@ -90,11 +83,6 @@ class Bounds(Domain):
     def width(self) -> float:
         """``upper - lower``."""
         return self.upper - self.lower
-
-    @property
-    def diameter(self) -> float:
-        """``upper - lower``."""
-        return self.width
 
     def value(self, x: ArrayLike) -> NDArray[np.float64]:
         """Return one user's value, checked, as an array of one."""
@@ -137,11 +125,10 @@ class Bounds(Domain):
     def unit(
         self, values: NDArray[np.float64], out: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
-        """Return checked values as fractions of the way from ``lower`` to ``upper``.
+        """Return checked values as fractions, in [0, 1], of the way from ``lower`` to ``upper``.
 
-        The results are in [0, 1], as subtraction and division are monotone in floating point. They
-        are written to ``out`` if it is given, except that values in [0, 1] already are returned as
-        they are.
+        They are written to ``out`` if it is given, except that values between bounds of 0 and 1 are
+        returned as they are.
         """
         if out is not None and self.lower == 0 and self.upper == 1:
             return values

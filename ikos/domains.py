@@ -8,8 +8,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from itertools import accumulate, pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +20,6 @@ from ikos.bounds import Domain as Domain
 from ikos.modular import blocks
 
 MAX_DIMENSION = 1 << 20
-"""Most coordinates."""
 
 TOLERANCE = 1e-9
 """Relative excess of a norm that is accepted as rounding; guarantees for a ball include it."""
@@ -28,8 +27,7 @@ TOLERANCE = 1e-9
 MAX_RADIUS = 1e99
 """Largest radius of a ball: with the tolerance it is still within the largest bound."""
 
-_BLOCK = 1 << 21
-"""Entries checked at a time."""
+_BLOCK = 1 << 21  # entries checked at a time
 
 
 class Vectors(Domain):
@@ -77,8 +75,6 @@ class Box(Vectors):
 
     Examples
     --------
-    >>> Box(2, -1, 1).values([[0.5, -1.0]])
-    array([[ 0.5, -1. ]])
     >>> Box(2).values([[0.5, -1.0]])
     Traceback (most recent call last):
     ...
@@ -97,11 +93,6 @@ class Box(Vectors):
         """Of each coordinate."""
         return Bounds(self.lower, self.upper)
 
-    @property
-    def diameter(self) -> float:
-        """Distance between opposite corners."""
-        return float(self.bounds.width * np.sqrt(self.dimension))
-
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         inside = (rows >= self.lower) & (rows <= self.upper)  # False for NaN
         require(inside, first, f"be in [{self.lower:g}, {self.upper:g}]")
@@ -119,8 +110,6 @@ class Ball(Vectors):
 
     Examples
     --------
-    >>> Ball(2).values([[0.6, -0.8]])
-    array([[ 0.6, -0.8]])
     >>> Ball(2).values([[1.0, 1.0]])
     Traceback (most recent call last):
     ...
@@ -137,11 +126,6 @@ class Ball(Vectors):
     def reach(self) -> float:
         """Largest norm with the tolerance."""
         return self.radius * (1 + 2 * TOLERANCE)
-
-    @property
-    def diameter(self) -> float:
-        """Distance between two opposite vectors of the largest norm."""
-        return 2 * self.reach
 
     @property
     def lower(self) -> float:
@@ -175,8 +159,6 @@ class SparseTernary(Vectors):
 
     Examples
     --------
-    >>> SparseTernary(3, 1).values([[0, -1, 0]])
-    array([[ 0, -1,  0]])
     >>> SparseTernary(3, 1).values([[1, -1, 0]])
     Traceback (most recent call last):
     ...
@@ -185,25 +167,12 @@ class SparseTernary(Vectors):
 
     dimension: int
     sparsity: int
+    lower: ClassVar[float] = -1.0
+    upper: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         self._set()
         self._set(sparsity=integer("sparsity", self.sparsity, low=1, high=self.dimension))
-
-    @property
-    def diameter(self) -> float:
-        """Distance between two opposite vectors."""
-        return 2 * float(np.sqrt(self.sparsity))
-
-    @property
-    def lower(self) -> float:
-        """Smallest value of a coordinate."""
-        return -1.0
-
-    @property
-    def upper(self) -> float:
-        """Largest value of a coordinate."""
-        return 1.0
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         require((rows == 0) | (rows == 1) | (rows == -1), first, "be -1, 0 or 1")  # False for NaN
@@ -222,8 +191,6 @@ class Categories(Vectors):
 
     Examples
     --------
-    >>> Categories([2, 3]).values([[0, 1, 1, 0, 0]])
-    array([[0, 1, 1, 0, 0]])
     >>> Categories([2, 3]).values([[0, 1, 1, 1, 0]])
     Traceback (most recent call last):
     ...
@@ -231,6 +198,8 @@ class Categories(Vectors):
     """
 
     sizes: Sequence[int]
+    lower: ClassVar[float] = 0.0
+    upper: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         # not a set, which has no order and drops equal sizes
@@ -238,10 +207,8 @@ class Categories(Vectors):
         if isinstance(given, (str, bytes)) or not isinstance(given, (Sequence, np.ndarray)):
             kind = type(given).__name__
             raise TypeError(f"sizes must be a sequence of integers, got {kind} {quote(given)}")
-        if not len(self.sizes):
-            raise ValueError(f"sizes must hold at least one number, got {quote(self.sizes)}")
         sizes = tuple(integer("sizes", size, low=1) for size in self.sizes)
-        integer("sizes in all", sum(sizes), high=MAX_DIMENSION)
+        integer("sizes in all", sum(sizes), low=1, high=MAX_DIMENSION)
         object.__setattr__(self, "sizes", sizes)
 
     @property
@@ -250,25 +217,9 @@ class Categories(Vectors):
         return sum(self.sizes)
 
     @property
-    def diameter(self) -> float:
-        """Distance between two vectors that differ in every answer."""
-        return float(np.sqrt(2 * len(self.sizes)))
-
-    @property
-    def lower(self) -> float:
-        """Smallest value of a coordinate."""
-        return 0.0
-
-    @property
-    def upper(self) -> float:
-        """Largest value of a coordinate."""
-        return 1.0
-
-    @property
     def runs(self) -> list[slice]:
         """The coordinates of each question."""
-        edges = np.concatenate(([0], np.cumsum(self.sizes))).tolist()
-        return [slice(first, last) for first, last in pairwise(edges)]
+        return [slice(*ends) for ends in pairwise(accumulate(self.sizes, initial=0))]
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         require((rows == 0) | (rows == 1), first, "be 0 or 1")  # False for NaN

@@ -207,7 +207,7 @@ def encoding_of(
                 "integers and sensitivity must be left out for a Ball: its radius determines both; "
                 "use a Box for others"
             )
-        bounds, known = Bounds(-domain.reach, domain.reach), Sensitivity(l2=domain.diameter)
+        bounds, known = Bounds(-domain.reach, domain.reach), Sensitivity(l2=2 * domain.reach)
     elif isinstance(domain, (SparseTernary, Categories)):
         if promised:
             raise ValueError("sensitivity must be None: it follows from the domain")
