@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
@@ -26,11 +26,12 @@ def quote(value: object) -> str:
     """Return a short line that shows ``value`` in an error message."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
         return f"an integer of {value.bit_length()} bits"
-    if isinstance(value, Fraction) and max(map(int.bit_length, value.as_integer_ratio())) > 4096:
-        return "a fraction of very many digits"
     try:
-        text = _decimal(value) if isinstance(value, Fraction) else repr(value)
-    except ValueError:  # Python's limit on the digits of an integer, somewhere inside
+        if isinstance(value, Fraction) and Fraction(float(value)) == value:
+            text = repr(float(value)).removesuffix(".0")
+        else:
+            text = str(value) if isinstance(value, Fraction) else repr(value)
+    except (ValueError, OverflowError):  # more digits than Python writes or a double holds
         text = f"a {type(value).__name__}"
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -38,14 +39,6 @@ def quote(value: object) -> str:
 def printable(text: str) -> str:
     """Return foreign text without characters that control a terminal or end a line."""
     return "".join(c if c.isprintable() else "?" for c in text)
-
-
-def _decimal(value: Fraction) -> str:
-    """Return a rational as the decimal that its float prints, if they are equal."""
-    if value.denominator == 1:
-        return str(value)
-    text = repr(float(value)) if abs(value) < 1 << 1000 else "0"
-    return text if Fraction(text) == value else str(value)
 
 
 def integer(name: str, value: object, *, low: int | None = None, high: int | None = None) -> int:
@@ -126,18 +119,12 @@ def reject_masked(name: str, x: _T) -> _T:
         for row in x:
             reject_masked(name, row)
     if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
-        hint = "; give these users a public value, as in x.filled(0): they count" * (name == "x")
-        raise ValueError(f"{name} must not hold masked values{hint}")
+        raise ValueError(f"{name} must not hold masked values")
     return x
 
 
 def array(name: str, x: object) -> NDArray[Any]:
-    """Return ``x`` as an array, refusing masked values and rows of different lengths."""
-    if isinstance(x, Iterator):
-        raise TypeError(
-            f"{name} must be an array, got {type(x).__name__}: blocks of values are for run of "
-            "PrivateSum and SecureSum"
-        )
+    """Return ``x`` as an array; refuse masked values and rows of different lengths."""
     try:
         return np.asarray(reject_masked(name, x))
     except ValueError as error:

@@ -124,7 +124,7 @@ class Interval(NamedTuple):
     def _scale(self, *others: float) -> float:
         """Return the width; at least 100, which shows no decimals, if all numbers are integers."""
         whole = all(float(one).is_integer() for one in (*self, *others))
-        return max(self.high - self.low, 100.0 if whole else 0.0)
+        return max(float(self.high - self.low), 100.0 if whole else 0.0)
 
 
 def shown(estimate: float, interval: Interval) -> str:
