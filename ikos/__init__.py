@@ -47,35 +47,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Ball",
-    "Box",
-    "Guarantee",
-    "MessageCount",
-    "PrivateSum",
-    "PrivateVectorSum",
-    "SecureSum",
-    "SecureVectorSum",
-    "SumResult",
-    "View",
-    "__version__",
-    "accounting",
-    "attacks",
-    "baselines",
-    "cluster",
-    "counts",
-    "datasets",
-    "deployment",
-    "graphs",
-    "message_count",
-    "noise",
-    "plots",
-    "private_message_count",
-    "security_level",
-    "statistics",
-    "tables",
-    "testing",
-    "vectors",
-]
+    "Ball", "Box", "Guarantee", "MessageCount", "PrivateSum", "PrivateVectorSum", "SecureSum",
+    "SecureVectorSum", "SumResult", "View", "__version__", "accounting", "attacks", "baselines",
+    "cluster", "counts", "datasets", "deployment", "graphs", "message_count", "noise", "plots",
+    "private_message_count", "security_level", "statistics", "tables", "testing", "vectors",
+]  # fmt: skip
 
 
 _NAMES = {

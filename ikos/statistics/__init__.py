@@ -21,22 +21,10 @@ from ikos.statistics.columns import (
     variances,
 )
 from ikos.statistics.histograms import Histogram, Histograms, histogram, histograms
-from ikos.statistics.simplex import project_simplex, projected_frequencies
+from ikos.statistics.simplex import projected_frequencies
 
 __all__ = [
-    "ColumnSums",
-    "Histogram",
-    "Histograms",
-    "Variance",
-    "Variances",
-    "count",
-    "histogram",
-    "histograms",
-    "linear_statistics",
-    "mean",
-    "means",
-    "project_simplex",
-    "projected_frequencies",
-    "variance",
+    "ColumnSums", "Histogram", "Histograms", "Variance", "Variances", "count", "histogram",
+    "histograms", "linear_statistics", "mean", "means", "projected_frequencies", "variance",
     "variances",
-]
+]  # fmt: skip
