@@ -35,8 +35,7 @@ def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> 
     """Return t with P[abs(error) > t] <= miss, from a bound on the moment generating function.
 
     ``log_mgf`` bounds ln E exp(h error) and ln E exp(-h error), for 0 < h < ``largest``. Every h
-    gives a bound, (log_mgf(h) + ln(2 / miss)) / h. As ``log_mgf`` is convex, these bounds have a
-    single minimum, which is found on a grid and refined.
+    gives a bound on t; the smallest is found on a grid and refined.
     """
     from scipy import optimize  # the import takes a second, which a release need not spend
 
@@ -53,14 +52,13 @@ def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> 
     near, best = top, math.inf
     for step in range(1, 800):
         value = bound(top - 0.25 * step)
-        if value > best:
+        if value > best:  # the bounds have a single minimum, as log_mgf is convex
             break
         if value < math.inf:
             near, best = top - 0.25 * step, value
+    ends = (near - 0.25, min(near + 0.25, top))
     with np.errstate(invalid="ignore"):  # where the bound is infinite
-        found = optimize.minimize_scalar(
-            bound, bounds=(near - 0.25, min(near + 0.25, top)), method="bounded"
-        )
+        found = optimize.minimize_scalar(bound, bounds=ends, method="bounded")
     return min(best, float(found.fun))
 
 
@@ -84,15 +82,12 @@ class Noise(ABC):
         return round_down(self.rate) * (1 - 1e-12)
 
     def log_tail_bound(self, distance: float | Fraction) -> float:
-        """Return ln of twice Chernoff's bound on P[noise >= distance], rounded up; at most 0.
-
-        Every theta gives a bound: a good theta is found in doubles, and its bound recomputed.
-        """
+        """Return ln of twice Chernoff's bound on P[noise >= distance], rounded up; at most 0."""
         from scipy import optimize
 
         t, top = Fraction(min(distance, _FAR)), self._largest
         near = float(t)
-        found = optimize.minimize_scalar(
+        found = optimize.minimize_scalar(  # every theta gives a bound, which is recomputed below
             lambda theta: float(self.log_mgf(theta)) - theta * near,
             bounds=(0.0, top),
             method="bounded",
@@ -131,8 +126,7 @@ class NoiseLaw(Noise):
     """The difference of two independent Polya(shape, exp(-rate)) variables.
 
     ``rate`` is the inverse scale, epsilon / p. ``shape``, at least 1, is the number of users
-    present over the number whose noise makes one discrete Laplace variable; at 1, the noise is
-    discrete Laplace.
+    present over the number whose noise makes one discrete Laplace variable.
     """
 
     rate: Fraction
@@ -224,10 +218,9 @@ class NoiseLaw(Noise):
 def default_precision(epsilon: Fraction, parties: int) -> int:
     """Return the smallest precision that keeps the rounding error's share of the noise small.
 
-    Rounding n users adds a variance of at most n/4 in encoding units, and the noise adds 2 alpha /
-    (1 - alpha)^2 = 1 / (cosh s - 1) for every ``parties`` users, with s = epsilon / p. The smallest
-    p at which rounding adds at most 1 % of the noise is epsilon / arccosh(1 + 0.04 / parties),
-    about 3.5 epsilon sqrt(parties).
+    Rounding n users adds a variance of at most n/4 in encoding units, and the noise adds
+    1 / (cosh s - 1) for every ``parties`` users, with s = epsilon / p. The smallest p at which
+    rounding adds at most 1 % of the noise is epsilon / arccosh(1 + 0.04 / parties).
     """
     # arccosh(1 + x) as 2 arcsinh(sqrt(x / 2)), which loses no digits at small x
     rate = 2 * math.asinh(math.sqrt(4 * ROUNDING_SHARE / parties / 2))

@@ -23,13 +23,7 @@ ANES96_BOUNDS = {"age": (18.0, 100.0), "tv_news": (0.0, 7.0), "vote": (0.0, 1.0)
 
 
 def anes96_path() -> Path:
-    """Return the path of the CSV file.
-
-    Examples
-    --------
-    >>> anes96_path().name
-    'anes96.csv'
-    """
+    """Return the path of the CSV file."""
     return Path(str(resources.files("ikos") / "data" / "anes96.csv"))
 
 
@@ -41,11 +35,6 @@ def load_anes96(column: str) -> NDArray[np.float64]:
     column : {"age", "tv_news", "vote"}
         Age in years; days of the past week on which the respondent watched news on television;
         expected vote for president, 0 for Clinton and 1 for Dole.
-
-    Raises
-    ------
-    ValueError
-        If there is no such column.
 
     Examples
     --------

@@ -39,8 +39,8 @@ class SumError:
     mean_square : float
         Bound on the mean squared error; for vectors, of the squared Euclidean norm.
     sampling : float
-        The part of ``mean_square`` due to coordinates that users do not report; 0 if they report
-        all. Papers that estimate the sum of the sampled coordinates leave it out.
+        The part of ``mean_square`` due to coordinates that users do not report, which papers that
+        estimate the sum of the sampled coordinates leave out.
     integers : bool
         Whether sums, their errors and half widths are integers.
     wrap_probability : float
@@ -112,12 +112,9 @@ class NoisySum:
     def mean_square(self) -> float:
         """Bound on the mean squared error from noise, rounding and wrap-around."""
         error = self.width * standard_error(
-            self.noise,
-            users=self.users,
-            precision=self.precision,
-            modulus=self.modulus,
+            self.noise, users=self.users, precision=self.precision, modulus=self.modulus,
             rounded=self.rounded,
-        )
+        )  # fmt: skip
         return error**2 if error < 1e150 else math.inf
 
     def half_width(self, miss: float) -> float:
@@ -133,8 +130,7 @@ class NoisySum:
             found = self.width * floating(span)
         left = miss - self.wrap_probability
         if left > 0:
-            reach = _reach(self, left)
-            found = min(found, self.width * reach / self.precision)
+            found = min(found, self.width * _reach(self, left) / self.precision)
         if self.integers and math.isfinite(found):
             # far above the rounding errors of logarithms over the rate
             slack = 1e-9 * (found + 1 + math.sqrt(self.noise.variance))

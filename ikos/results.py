@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -301,6 +301,14 @@ class SumResult(Printed):
     guarantee: Guarantee
     cost: Cost
     error: SumError = field(repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        names = [one.name for one in fields(self)]
+        return type(other) is type(self) and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in names
+        )
+
+    __hash__ = None  # type: ignore[assignment]
 
     @property
     def standard_error(self) -> float:

@@ -14,9 +14,8 @@ class DeterministicRandom(Expanded):
     """A reproducible source with the interface of the secure one, and not private.
 
     The seed reveals every share and every noise value drawn from it: use it to reproduce a run,
-    never to protect data. The same seed and the same calls in the same order give the same draws;
-    threads that share a source share its stream, in an unpredictable order. It can be neither
-    copied nor pickled: pass on a seed, or ``streams``.
+    never to protect data. The same seed and the same calls in the same order give the same draws.
+    It can be neither copied nor pickled: pass on a seed, or ``streams``.
 
     Parameters
     ----------
