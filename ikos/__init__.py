@@ -74,10 +74,7 @@ if not TYPE_CHECKING:  # type checkers know all names from above and find misspe
                 return found
         if name in __all__:
             return importlib.import_module(f"ikos.{name}")
-        raise AttributeError(
-            f"module {__name__!r} has no attribute {name!r}; the other protocols are in "
-            "ikos.baselines and ikos.vectors, and statistics in ikos.statistics"
-        )
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -108,8 +108,7 @@ class Bounds(Domain):
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[np.float64]:
         """Return values, (k,), as doubles, checked and in the data's units.
 
-        Booleans are 0 and 1; decimals and fractions that are whole count as integers; NaN is
-        outside. A data frame may have one column.
+        Booleans are 0 and 1; NaN is outside. A data frame may have one column.
         """
         given = real("x", x, first)
         if given.ndim != 1:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import array, integer, number, quote, real
+from ikos._validation import array, integer, number, real
 from ikos.bounds import MAX_BOUND, Bounds, require
 from ikos.bounds import Domain as Domain
 from ikos.modular import blocks
@@ -202,11 +202,6 @@ class Categories(Vectors):
     upper: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        # not a set, which has no order and drops equal sizes
-        given: object = self.sizes
-        if isinstance(given, (str, bytes)) or not isinstance(given, (Sequence, np.ndarray)):
-            kind = type(given).__name__
-            raise TypeError(f"sizes must be a sequence of integers, got {kind} {quote(given)}")
         sizes = tuple(integer("sizes", size, low=1) for size in self.sizes)
         integer("sizes in all", sum(sizes), low=1, high=MAX_DIMENSION)
         object.__setattr__(self, "sizes", sizes)

@@ -265,11 +265,10 @@ def read_column(path: str | os.PathLike[str], column: str | int, **options: Any)
 
 
 def _shown(path: str | os.PathLike[str]) -> str:
-    """Return a path for messages; the beginning of a long one is cut off."""
+    """Return a path for messages."""
     if os.fspath(path) == "/dev/stdin":
         return "standard input"
-    text = repr(os.fspath(path))
-    return text if len(text) <= 200 else f"'...{text[-196:]}"
+    return repr(os.fspath(path))
 
 
 @contextmanager
@@ -320,8 +319,6 @@ def _files_in(path: str | os.PathLike[str]) -> list[str]:
     if not found:
         raise ValueError(f"{_shown(path)} is a folder without files")
     for name in found:
-        if not os.path.isfile(name):
-            raise ValueError(f"{_shown(name)} is in a folder of tables and is no file")
         if _suffix(name) != _suffix(found[0]):
             raise ValueError(
                 f"{_shown(found[0])} and {_shown(name)} do not end alike: files of one folder are "
@@ -355,16 +352,11 @@ def _position(part: Part, names: Sequence[str]) -> int:
     if len(found) == 1:
         return found[0]
     if found:
-        places = ", ".join(str(index + 1) for index in found)
-        raise ValueError(f"{part.where} has {len(found)} columns named {quote(name)}: {places}")
-    described = FORMATS[part.kind].described  # its names are never a data row
-    listed = f" among its {len(names)} columns; show_values=True lists them"
-    if part.show_values or described:
-        some = ", ".join(map(quote, names[:20])) + ", ..." * (len(names) > 20)
-        listed = f"; its columns are {some}"
-    if len(names) == 1 and not described:
-        listed += f" (with the delimiter {part.delimiter!r})"
-    raise ValueError(f"{part.where} has no column {quote(name)}{listed}")
+        raise ValueError(f"{part.where} has {len(found)} columns named {quote(name)}")
+    listed = "show_values=True lists them"
+    if part.show_values or FORMATS[part.kind].described:  # these names are never a data row
+        listed = ", ".join(map(quote, names[:20]))
+    raise ValueError(f"{part.where} has no column {quote(name)} among its {len(names)}: {listed}")
 
 
 def _changed(part: Part) -> ValueError:

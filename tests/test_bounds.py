@@ -95,7 +95,7 @@ def test_what_values_are(x: Any, expected: list[float]) -> None:
         ([1j], TypeError, r"x\[0\] must be a float, .* got complex$"),
         (
             [2**70],
-            ValueError,
+            TypeError,
             r"x\[0\] must be a float, or an integer of 64 bits at most, got int$",
         ),
         (np.ma.masked_array([0.5], [True]), ValueError, "masked"),
@@ -104,7 +104,7 @@ def test_what_values_are(x: Any, expected: list[float]) -> None:
         ([0.5, Fraction(1, 2)], TypeError, r"x\[1\] must be a float, .* got Fraction$"),
         ([Decimal("NaN")], TypeError, r"x\[0\] must be a float, .* got Decimal$"),
         ([Decimal("inf")], TypeError, r"x\[0\] must be a float, .* got Decimal$"),
-        ([1, -(2**63) - 1], ValueError, r"x\[1\] must be a float, .* got int$"),
+        ([1, -(2**63) - 1], TypeError, r"x\[1\] must be a float, .* got int$"),
         (None, TypeError, r"x must be an array, got NoneType$"),
     ],
     ids=str,
@@ -119,11 +119,9 @@ def test_what_values_are_not(x: Any, error: type[Exception], said: str) -> None:
     [
         [True, False, 1],
         np.array([True, False, True]),
-        [Decimal(1), Decimal("0E+3"), Decimal("1.0")],
-        [Fraction(1), Fraction(0), 1.0],
         np.array([1, 0.0, np.True_], dtype=object),
         pd.DataFrame({"a": [True, False, True]}),
-        pd.Series([Decimal(1), Decimal(0), Decimal(1)]),
+        pd.Series([1, 0.0, True], dtype=object),
     ],
     ids=repr,
 )

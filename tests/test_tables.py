@@ -103,7 +103,7 @@ class TestCsv:
     def test_delimiters(self, put, delimiter):
         path = put(f"a{delimiter}b\n1{delimiter}2\n3{delimiter}4\n\n")
         assert read_column(path, "b", delimiter=delimiter).tolist() == [2, 4]
-        assert "with the delimiter ','" in refusal(path, "b")
+        assert "no column 'b'" in refusal(path, "b")
 
     @pytest.mark.parametrize("delimiter", ["", ",,", "1", "e", "\n", '"'])
     def test_impossible_delimiters(self, put, delimiter):
@@ -165,8 +165,8 @@ class TestCsv:
             ("\ufeff", "is empty"),
             ("\na\n1\n", "is empty"),
             ("a,b\n\n", "has no rows"),
-            ("a,b,a\n1,2,3\n", "2 columns named 'a': 1, 3"),
-            ("b,c\n1,2\n", "no column 'a' among its 2 columns; show_values=True lists them"),
+            ("a,b,a\n1,2,3\n", "2 columns named 'a'"),
+            ("b,c\n1,2\n", "no column 'a' among its 2: show_values=True lists them"),
             (b"a\n1\n\xff\n", "is not UTF-8 text"),
             ("a\n1\n".encode("utf-16"), "is not UTF-8 text"),
             (b"\x1f\x8bxx", "damaged or incomplete"),
@@ -180,7 +180,7 @@ class TestCsv:
         """By default they are not: test_data_in_errors."""
         assert "row 1 has 'x' in column 'a'" in refusal(put("a\nx\n"), show_values=True)
         many = put(",".join(f"c{i}" for i in range(100)) + "\n")
-        assert "its columns are 'c0', 'c1'" in refusal(many, show_values=True)
+        assert "'c0', 'c1'" in refusal(many, show_values=True)
 
     @pytest.mark.parametrize("offset", [-1, 0, 1])
     @pytest.mark.parametrize("bad", ["x", "", "1,2"])
@@ -291,7 +291,7 @@ class TestParquet:
     def test_what_is_refused(self, pa, store, put):
         for values in ([True], ["x"], [date(2020, 1, 1)], [[1]], [{"x": 1}], [None]):
             assert "not numbers" in refusal(store(values))
-        assert "its columns are 'b', 'a'" in refusal(store([1]), "c")
+        assert "'b', 'a'" in refusal(store([1]), "c")
         assert "header must be True for" in refusal(store([1]), 1, header=False)
         assert "delimiter must be left out" in refusal(store([1]), delimiter=";")
         assert "has no rows" in refusal(store([], pa.int64()))
@@ -412,7 +412,7 @@ class TestFolders:
             assert "would count twice" in refusal(folder)
             (folder / link).unlink()
         (folder / "gone.csv").symlink_to(folder / "nowhere")
-        assert "gone.csv' is in a folder of tables and is no file" in refusal(folder)
+        assert "gone.csv': no such file" in refusal(folder)
 
     @pytest.mark.parametrize("name", ["_delta_log/0.json", ".hoodie/x"])
     def test_tables_that_keep_deleted_rows(self, put, tmp_path, name):
@@ -541,7 +541,6 @@ class TestParts:
 def test_files_that_cannot_be_read(tmp_path, put):
     assert "no such file" in refusal(tmp_path / "nothing.csv")
     assert refusal("a\0b")
-    assert refusal(tmp_path / ("x" * 5000))
     assert "\\n" in refusal(tmp_path / "two\nlines")
     if hasattr(os, "geteuid") and os.geteuid() != 0:
         path = put("a\n1\n")

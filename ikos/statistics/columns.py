@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._options import MeanOptions, SumOptions, VectorSumOptions
 from ikos._validation import array, doubles, flag, number, quote, real, vector
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.aggregation.private_sum import PrivateSum, PrivateVectorSum
@@ -27,6 +26,34 @@ ROUNDING = Fraction(1, 10**9)
 
 _SQUARES = Fraction(166, 100)  # weight of a squared distance next to the distance; see `variances`
 _CORNERS = 1 << 23  # most numbers computed for the corners of a box
+
+
+class SumOptions(TypedDict, total=False):
+    """Options of `ikos.PrivateSum` that apply to any values."""
+
+    precision: int | None
+    modulus: int | None
+    messages: int | None
+    analysis: str
+    shuffler: str
+    clear_share: bool
+    min_honest: int | None
+    corrupt_shufflers: int
+    reserve: float | Fraction
+
+
+class MeanOptions(SumOptions, total=False):
+    """Options of `ikos.PrivateSum` that apply to values within bounds."""
+
+    integers: bool
+
+
+class VectorSumOptions(SumOptions, total=False):
+    """Options of `ikos.vectors.PrivateVectorSum` that apply to columns."""
+
+    layout: str
+    releases: int
+
 
 Run = tuple[float | Fraction, float | Fraction, RandomSource | None, SumOptions]
 """Epsilon, delta, the randomness and the protocol's options of one release."""
@@ -472,11 +499,6 @@ def linear_statistics(
         raise ValueError(f"weights must be finite, at most 1e50 and not all 0, got {size!r}")
     values = domain.values(x)
     reach, apart = _moved(matrix, domain)
-    if not 1 / MAX_BOUND <= reach <= MAX_BOUND:
-        raise ValueError(
-            f"weights must be such that results in {domain} are at most {MAX_BOUND:g} from the "
-            f"middle, and not all within {1 / MAX_BOUND:g} of it, got {reach:.3g}"
-        )
     centre = np.full(domain.dimension, domain.lower / 2 + domain.upper / 2)
     users, k = values.shape[0], matrix.shape[0]
     results = np.empty((users, k))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,12 +13,11 @@ from typing import Any, TypeVar, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._options import SumOptions, VectorSumOptions
 from ikos._validation import array, quote, reject_masked
 from ikos.domains import Categories
 from ikos.randomness import RandomSource
 from ikos.results import SumResult, at_least
-from ikos.statistics.columns import Release, Run, private_sum_of
+from ikos.statistics.columns import Release, Run, SumOptions, VectorSumOptions, private_sum_of
 
 _T = TypeVar("_T")
 
@@ -140,7 +139,7 @@ def histograms(
     ----------
     columns : mapping
         Name to the values of all users, as for `ikos.statistics.histogram`, in the same order of
-        users: a data frame, or any object with ``keys()`` and indexing.
+        users; a data frame will do.
     categories : mapping
         Name to the categories, as for `ikos.statistics.histogram`, with the names of ``columns``.
     epsilon, delta, rng, **options
@@ -154,11 +153,11 @@ def histograms(
     >>> bool(abs(result.estimates()["vote"]["yes"] - 4000) < 200)
     True
     """
-    names = _names("columns", columns, "values")
-    given = _names("categories", categories, "categories")
-    if not names or set(names) != set(given):
+    names = list(columns)
+    if not names or set(names) != set(categories):
         raise ValueError(
-            f"categories must have the names of the columns {quote(names)}, got {quote(given)}"
+            f"categories must have the names of the columns {quote(names)}, got "
+            f"{quote(list(categories))}"
         )
     labels = {name: _labels(f"categories[{name!r}]", categories[name]) for name in names}
     cells = {name: _places(labels[name], f"columns[{name!r}]", columns[name]) for name in names}
@@ -184,24 +183,9 @@ def _counted(
     return private_sum_of(x, domain, run)
 
 
-def _names(parameter: str, given: Any, what: str) -> list[Hashable]:
-    """Return the keys of a mapping, or of a data frame."""
-    if not (callable(getattr(given, "keys", None)) and hasattr(given, "__getitem__")):
-        raise TypeError(f"{parameter} must map names to {what}, got {type(given).__name__}")
-    return list(given.keys())
-
-
-def _labels(name: str, given: object) -> tuple[Hashable, ...]:
-    """Return categories unchanged; refuse sets (no order) and text (one label)."""
-    if isinstance(given, (str, bytes, Set, Mapping)) or not isinstance(given, Iterable):
-        kind = type(given).__name__
-        raise TypeError(f"{name} must be a sequence of categories, got {kind} {quote(given)}")
+def _labels(name: str, given: Iterable[Hashable]) -> tuple[Hashable, ...]:
+    """Return distinct categories unchanged."""
     labels = tuple(given)
-    for label in labels:
-        try:
-            hash(label)
-        except TypeError:
-            raise TypeError(f"{name} must be hashable, got {quote(label)}") from None
     if not labels or len(set(labels)) != len(labels):
         raise ValueError(f"{name} must be distinct and not empty, got {quote(given)}")
     return labels
