@@ -49,10 +49,7 @@ class Domain(ABC):
 class Bounds(Domain):
     """A public interval that contains every value; it must not be taken from the data.
 
-    Parameters
-    ----------
-    lower, upper : float
-        Its ends, within 1e100, at least 1e-100 apart.
+    Its ends are within 1e100, and at least 1e-100 apart.
 
     Examples
     --------

@@ -65,13 +65,7 @@ class Vectors(Domain):
 
 @dataclass(frozen=True)
 class Box(Vectors):
-    """Vectors whose coordinates each lie between public bounds.
-
-    Parameters
-    ----------
-    dimension : int
-    lower, upper : float
-        Bounds on each coordinate, as in `ikos.bounds.Bounds`.
+    """Vectors whose coordinates each lie between the same public bounds, as `ikos.bounds.Bounds`.
 
     Examples
     --------
@@ -102,11 +96,7 @@ class Box(Vectors):
 class Ball(Vectors):
     """Vectors of bounded Euclidean norm, such as clipped gradients.
 
-    Parameters
-    ----------
-    dimension : int
-    radius : float
-        Largest norm, at most 1e99. A relative excess of 1e-9 is accepted as rounding.
+    The ``radius`` is at most 1e99. A relative excess of 1e-9 is accepted as rounding.
 
     Examples
     --------
@@ -148,14 +138,7 @@ class Ball(Vectors):
 
 @dataclass(frozen=True)
 class SparseTernary(Vectors):
-    """Vectors of -1, 0 and 1 with few nonzero entries: key-value data, ternary gradients.
-
-    Parameters
-    ----------
-    dimension : int
-        Coordinates (keys).
-    sparsity : int
-        Largest number of nonzero entries, from 1 to the dimension.
+    """Vectors of -1, 0 and 1, of which at most ``sparsity`` are not 0: key-value data, gradients.
 
     Examples
     --------
@@ -182,12 +165,9 @@ class SparseTernary(Vectors):
 
 @dataclass(frozen=True)
 class Categories(Vectors):
-    """One-hot vectors: exactly one 1 in each of some runs of coordinates, and 0 elsewhere.
+    """One-hot vectors: one 1 for each question, in a run of coordinates with one per category.
 
-    Parameters
-    ----------
-    sizes : sequence of int
-        Number of categories of each question; at least one question.
+    ``sizes`` are the numbers of categories of the questions.
 
     Examples
     --------

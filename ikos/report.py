@@ -41,19 +41,15 @@ class Field:
 
     Attributes
     ----------
-    key : str
-        Its name in JSON and CSV.
-    meaning : str
-        What it holds, for the documentation.
+    key, meaning : str
+        Its name in JSON and CSV, and what it holds, for the documentation.
     title : str or None
         Its heading for people; None for columns that only programs get.
-    show : callable
-        Returns a value as people read it.
+    show, text : callable
+        Returns what people read of a value, or of the whole row, where a value is not enough.
     value : callable, str or None
         How to find its value in a row or in the data: a function, or the path of an attribute, such
         as ``"cost.users"``; by default the attribute or key of a mapping named ``key``.
-    text : callable or None
-        Returns what people read from the whole row, where a value is not enough.
     needed : bool
         Whether rows in which it is None are hidden from people.
 
@@ -97,18 +93,10 @@ def values(fields: Sequence[Field], found: Any) -> dict[str, Any]:
 class Report:
     """What was found, ready to be rendered: a title, a table, notes and data.
 
-    Attributes
-    ----------
-    title : str
-    columns : sequence of Field
-    rows : sequence
-        Mappings, or objects from which the columns take their values.
-    notes : sequence of str
-        What people must know to read the table, one paragraph each.
-    data : mapping
-        Data beyond the table, for programs: numbers, texts, sequences, mappings and dataclasses.
-    warnings : sequence of str
-        What must be said even to those who skip the notes.
+    ``rows`` are mappings, or objects from which the ``columns`` take their values. ``notes`` are
+    paragraphs that people must know to read the table, and ``warnings`` what must be said even to
+    those who skip them. ``data`` beyond the table is for programs: numbers, texts, sequences,
+    mappings and dataclasses.
 
     Examples
     --------

@@ -83,8 +83,8 @@ def percent(confidence: float) -> str:
 def figures(value: float, scale: float, rounding: str = ROUND_HALF_EVEN) -> str:
     """Return a number to three significant digits of ``scale``, its uncertainty.
 
-    Digits before the point are kept unless there are many. Without a scale (0 or infinite), or if
-    it is far smaller than the number, all digits of the double are kept.
+    Without a scale (0 or infinite), or if it is far smaller than the number, all digits of the
+    double are kept.
     """
     short = f"{value:.10g}"
     double = short if float(short) == value else repr(float(value)).removesuffix(".0")
@@ -101,15 +101,14 @@ def figures(value: float, scale: float, rounding: str = ROUND_HALF_EVEN) -> str:
 
 
 class Interval(NamedTuple):
-    """A closed interval; printed with its ends rounded outwards, to a hundredth of its width.
+    """A closed interval; for vectors, an array of low and one of high ends.
 
-    For vectors the ends are arrays with one entry per coordinate. The printed ends, read as
-    doubles, enclose the interval. Integers have no decimals.
+    Printed with its ends rounded outwards, to a hundredth of its width, but integers as they are.
 
     Examples
     --------
-    >>> print(Interval(0.123456, 0.234567), Interval(5.0, 7.0), Interval(1e9 / 3, 1e9 / 3))
-    [0.123, 0.235] [5, 7] [333333333.3333333, 333333333.3333333]
+    >>> print(Interval(0.123456, 0.234567), Interval(5.0, 7.0))
+    [0.123, 0.235] [5, 7]
     """
 
     low: Any
@@ -146,19 +145,11 @@ class Printed:
 
 @dataclass(frozen=True)
 class Guarantee(Printed):
-    """A differential privacy guarantee and its conditions.
+    """A differential privacy guarantee, the theorem that proves it, and its conditions.
 
-    Attributes
-    ----------
-    epsilon, delta : float
-        The guarantee; a delta of 1 means that nothing is proved.
-    theorem : str
-        The statements that prove it, with their sources.
-    conditions : tuple of str
-        What must hold for the guarantee. One that begins with "NOT for this" does not hold.
-    adjacency : str
-        ``"replace-one"``: two inputs are neighbours if they differ in one user's value. The
-        number of users is public.
+    A delta of 1 means that nothing is proved, and a condition that begins with "NOT for this" does
+    not hold. Inputs are neighbours if they differ in one user's value; the number of users is
+    public.
     """
 
     epsilon: float
@@ -203,16 +194,9 @@ def _counted(number: float, what: str) -> str:
 
 @dataclass(frozen=True)
 class Cost(Printed):
-    """What the users sent.
+    """What the users sent: means where numbers of messages are random or bits differ.
 
-    Attributes
-    ----------
-    users : int
-        Users who sent a report.
-    messages_per_user : int or float
-        Messages of each user, the clear share included; the mean where the number is random.
-    bits_per_message : int or float
-        Bits of one message before any encryption, such as ceil(log2 q); the mean where they differ.
+    Messages include the clear share; bits, such as ceil(log2 q), are before any encryption.
     """
 
     users: int
@@ -280,19 +264,12 @@ class SumResult(Printed):
     Attributes
     ----------
     estimate : float or (d,) ndarray of float
-        Unbiased estimate of the sum over the users, unless the sum wrapped around modulo q
-        (``error.wrap_probability``); a float if users hold numbers. Not clipped: it may fall
-        outside the possible range.
-    users : int
-        Number of users who took part; public.
-    domain : Bounds or Domain
-        Where the users' values lie; public.
-    guarantee : Guarantee
-        For each user. Every further release about the same users weakens it.
-    cost : Cost
-        Messages and bits.
-    error : SumError
-        Bounds on the error.
+        Unbiased estimate of the sum over the users, a float if users hold numbers, unless the sum
+        wrapped around modulo q (``error.wrap_probability``). Not clipped: it may fall outside the
+        possible range.
+    users, domain, guarantee, cost, error
+        How many users took part; where their values lie; for each user, weakened by every further
+        release; what they sent; bounds on the error. All are public.
     """
 
     estimate: Any
@@ -318,18 +295,9 @@ class SumResult(Printed):
     def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Interval:
         """Return an interval for the true sum, for vectors one per coordinate.
 
-        Parameters
-        ----------
-        confidence : float
-            Between 0 and 1: each interval contains its true sum with at least this probability.
-        simultaneous : bool
-            Whether all intervals hold at once with this probability, by a union bound.
-
-        Returns
-        -------
-        Interval
-            Symmetric about the estimate. It accounts for noise, rounding and wrap-around, and is
-            valid for every number of users. Its ends are integers if values are.
+        Each contains its true sum with probability at least ``confidence``, or ``simultaneous`` all
+        do, by a union bound. They account for noise, rounding and wrap-around, are valid for every
+        number of users, and have integer ends if values are integers.
         """
         miss = float(1 - number("confidence", confidence, above=0, below=1))
         if not miss:

@@ -177,22 +177,21 @@ def open_column(
     ----------
     path : str or path-like
         A Parquet file (recognized by its first bytes or its suffix, ``.parquet`` or ``.pq``), or a
-        CSV file or pipe: UTF-8, with or without a byte order mark, quoted with ``"``, possibly
-        compressed by gzip. Or a folder of such files and folders, such as one per value of a column
-        (``year=2024``), all with the same suffix. Names that begin with ``.`` or ``_`` are ignored.
+        CSV file or pipe: UTF-8, quoted with ``"``, possibly compressed by gzip. Or a folder of such
+        files and folders, all with the same suffix. Names that begin with ``.`` or ``_`` are
+        ignored.
     column : str or int
         Its name; without a header, its number, counted from 1. Each file must have it.
     header : bool
         Whether the first line of each CSV file holds the column names.
     delimiter : str, optional
         The character between the cells of CSV files, a comma by default.
-    integers : bool
-        Read integers of any size, exactly, and refuse other numbers.
+    integers, texts : bool
+        Read integers of any size, exactly, and refuse other numbers; or take cells as they are,
+        without surrounding blanks, as objects of type str.
     show_values : bool
         Let messages quote refused values and the names in the first line of CSV files, which may be
         a data row. By default they give a value's position, never the value.
-    texts : bool
-        Take cells as they are, without surrounding blanks, as objects of type str.
 
     Raises
     ------
@@ -356,7 +355,9 @@ def _position(part: Part, names: Sequence[str]) -> int:
     listed = "show_values=True lists them"
     if part.show_values or FORMATS[part.kind].described:  # these names are never a data row
         listed = ", ".join(map(quote, names[:20]))
-    raise ValueError(f"{part.where} has no column {quote(name)} among its {len(names)}: {listed}")
+    raise ValueError(
+        f"{part.where} has no column {quote(name)} among its {len(names)} columns: {listed}"
+    )
 
 
 def _changed(part: Part) -> ValueError:

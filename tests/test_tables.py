@@ -166,7 +166,7 @@ class TestCsv:
             ("\na\n1\n", "is empty"),
             ("a,b\n\n", "has no rows"),
             ("a,b,a\n1,2,3\n", "2 columns named 'a'"),
-            ("b,c\n1,2\n", "no column 'a' among its 2: show_values=True lists them"),
+            ("b,c\n1,2\n", "no column 'a' among its 2 columns: show_values=True lists them"),
             (b"a\n1\n\xff\n", "is not UTF-8 text"),
             ("a\n1\n".encode("utf-16"), "is not UTF-8 text"),
             (b"\x1f\x8bxx", "damaged or incomplete"),
