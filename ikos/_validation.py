@@ -124,13 +124,8 @@ def reject_masked(name: str, x: _T) -> _T:
 
 
 def array(name: str, x: object) -> NDArray[Any]:
-    """Return ``x`` as an array; refuse masked values and rows of different lengths."""
-    try:
-        return np.asarray(reject_masked(name, x))
-    except ValueError as error:
-        if "inhomogeneous" not in str(error):
-            raise
-        raise ValueError(f"{name} must be an array, got rows of different lengths") from None
+    """Return ``x`` as an array; refuse masked values."""
+    return np.asarray(reject_masked(name, x))
 
 
 def doubles(name: str, x: object) -> NDArray[np.float64]:
@@ -154,24 +149,19 @@ def real(name: str, x: object, first: int = 0) -> NDArray[Any]:
     for index, value in np.ndenumerate(entries):
         short = isinstance(value, int | np.integer) and -(1 << 63) <= value < 1 << 64
         if not (short or isinstance(value, float | np.floating | np.bool_)):
-            where = (
-                f"{name}[{', '.join(map(str, (index[0] + first, *index[1:])))}]" if index else name
-            )
+            place = ", ".join(map(str, (index[0] + first, *index[1:]))) if index else ""
             what = "a float, or an integer of 64 bits at most" if index else "an array"
+            where = f"{name}[{place}]" if index else name
             raise TypeError(f"{where} must be {what}, got {type(value).__name__}")
     return np.array(entries.tolist())
 
 
 def whole_number(value: Any) -> int | None:
     """Return the integer equal to an entry of an object array, or None."""
-    if isinstance(value, np.bool_):
-        return int(value)
-    with suppress(TypeError):
+    with suppress(TypeError, ValueError, OverflowError):  # no number, or not finite
+        if isinstance(value, np.bool_ | Fraction | Decimal):
+            return int(value) if value == int(value) else None
         return operator.index(value)
-    if isinstance(value, (Fraction, Decimal)):
-        with suppress(ValueError, OverflowError):  # not finite
-            if value == (found := int(value)):
-                return found
     return None
 
 

@@ -206,8 +206,3 @@ def test_whole_values_are_returned_and_the_first_other_is_named(x: list[int], ha
 def test_what_is_no_number_in_a_block_is_named_by_its_place_among_all() -> None:
     with pytest.raises(TypeError, match=r"x\[101\] must be a float, .* got NoneType$"):
         Bounds(0, 1).values([0.5, None], first=100)
-
-
-def test_ragged_values_are_refused_by_name() -> None:
-    with pytest.raises(ValueError, match=r"^x must be an array, got rows of different lengths$"):
-        Bounds(0, 1).values([0.5, [0.5, 0.5], 0.5])

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from ikos.statistics.columns import (
     ColumnSums,
-    Variance,
     Variances,
     count,
     linear_statistics,
@@ -24,7 +23,7 @@ from ikos.statistics.histograms import Histogram, Histograms, histogram, histogr
 from ikos.statistics.simplex import projected_frequencies
 
 __all__ = [
-    "ColumnSums", "Histogram", "Histograms", "Variance", "Variances", "count", "histogram",
+    "ColumnSums", "Histogram", "Histograms", "Variances", "count", "histogram",
     "histograms", "linear_statistics", "mean", "means", "projected_frequencies", "variance",
     "variances",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from ikos._validation import array, doubles, flag, number, quote, real, vector
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.aggregation.private_sum import PrivateSum, PrivateVectorSum
 from ikos.aggregation.protocol import BLOCK
-from ikos.bounds import MAX_BOUND
+from ikos.bounds import MAX_BOUND, require
 from ikos.domains import Ball, Box, Domain
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
@@ -220,17 +220,6 @@ class ColumnSums(Release):
         return self._report(lines, self.scale.size)
 
 
-def _limits(name: str, value: ArrayLike, columns: int) -> NDArray[np.float64]:
-    """Return a bound for each column."""
-    given = doubles(name, value)
-    if given.shape not in ((), (columns,)):
-        raise ValueError(f"{name} must be a number or {columns} of them, got shape {given.shape}")
-    limits = np.broadcast_to(given, (columns,))
-    if not (np.abs(limits) <= MAX_BOUND).all():
-        raise ValueError(f"{name} must be within {MAX_BOUND:g}, got {quote(value)}")
-    return limits
-
-
 def _scaled(
     x: ArrayLike, lower: ArrayLike, upper: ArrayLike, width: int = 1
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
@@ -246,12 +235,11 @@ def _scaled(
             f"x must have shape (users, columns), a row for each user, got shape {values.shape}"
         )
     users, d = values.shape
-    low, high = _limits("lower", lower, d), _limits("upper", upper, d)
-    if not (high - low >= 1 / MAX_BOUND).all():
-        place = int(np.argmin(high - low))
+    low, high = (np.broadcast_to(doubles("bounds", given), d) for given in (lower, upper))
+    if not ((high - low >= 1 / MAX_BOUND) & (np.maximum(-low, high) <= MAX_BOUND)).all():
         raise ValueError(
-            f"upper must be greater than lower in each column, got {float(high[place])!r} and "
-            f"{float(low[place])!r} in column {place}"
+            f"upper must be greater than lower in each column, and both within {MAX_BOUND:g}, got "
+            f"{quote(upper)} and {quote(lower)}"
         )
     centre = low / 2 + high / 2
     half = np.maximum(high - centre, centre - low)
@@ -259,11 +247,7 @@ def _scaled(
     for part in blocks(users, max(1, BLOCK // d)):
         rows = values[part].astype(np.float64)
         inside = (rows >= low) & (rows <= high)  # False for NaN
-        if not inside.all():
-            row, column = np.unravel_index(int(np.argmin(inside)), inside.shape)
-            raise ValueError(
-                f"x[{part.start + row}, {column}] must be in [{low[column]:g}, {high[column]:g}]"
-            )
+        require(inside, part.start, "be between the bounds of its column")
         scaled[part, :d] = np.clip((rows - centre) / half, -1.0, 1.0)
     return scaled, centre, half
 
@@ -309,7 +293,7 @@ def means(
 
 @dataclass(frozen=True, eq=False)
 class Variances(Release):
-    """Private means and variances of several columns.
+    """Private means and variances of several columns, or of one, as floats.
 
     The ``private`` sum is of the distances u from the ``centre`` of each column's bounds, divided
     by ``half`` their width, followed by w (u^2 - 1/2).
@@ -340,6 +324,8 @@ class Variances(Release):
         """Return the estimated means."""
         return self.centre + self.half * self._moments()[0].means()
 
+    mean = means
+
     def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Interval:
         """Return an interval for each variance, as `SumResult.interval`.
 
@@ -368,15 +354,6 @@ class Variances(Release):
             for place, (value, low, high, mean, width) in enumerate(rows)
         ]
         return self._report(lines, np.size(self.half))
-
-
-@dataclass(frozen=True, eq=False)
-class Variance(Variances):
-    """A private mean and variance of one column: `Variances` with floats instead of arrays."""
-
-    def mean(self) -> float:
-        """Return the estimated mean."""
-        return float(self.means())
 
 
 def variances(
@@ -416,7 +393,7 @@ def variance(
     delta: float | Fraction,
     rng: RandomSource | None = None,
     **options: Unpack[SumOptions],
-) -> Variance:
+) -> Variances:
     """Release the mean and the variance of one column; all is as for `mean`, without ``integers``.
 
     Examples
@@ -430,7 +407,7 @@ def variance(
     column = _one_column(x)[:, np.newaxis]
     sums = _sums_of_squares(column, lower, upper, (epsilon, delta, rng, options))
     private, (centre,), (half,) = sums
-    return Variance(private, float(centre), float(half))
+    return Variances(private, float(centre), float(half))
 
 
 def _sums_of_squares(
@@ -460,23 +437,13 @@ def linear_statistics(
     rng: RandomSource | None = None,
     **options: Unpack[VectorSumOptions],
 ) -> ColumnSums:
-    """Release the sums of public linear functions of the users' vectors.
+    """Release the sums of k public linear functions W x of the users' vectors of the domain.
 
-    The sensitivity of W x is computed from W and the domain: for a ball in l2 norm, the diameter
-    times the largest singular value; for a box the largest at a corner if there are few, otherwise
-    the smallest of several norms of W.
-
-    Parameters
-    ----------
-    x : (n, d) array_like of float
-        Vectors of the domain, one row per user.
-    weights : (k, d) array_like of float
-        W: each user adds W x. All k functions get the same noise: scale down rows that may be less
-        precise, and scale up their estimates.
-    domain : Box or Ball
-        Where the vectors lie.
-    epsilon, delta, rng, **options
-        As for `means`.
+    The sensitivity of W x is computed from the (k, d) ``weights`` W and the domain: for a ball in
+    l2 norm, the diameter times the largest singular value; for a box the largest at a corner if
+    there are few, otherwise the smallest of several norms of W. All functions get the same noise:
+    scale down rows that may be less precise, and scale up their estimates. The rest is as for
+    `means`.
 
     Examples
     --------

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,73 +19,54 @@ from ikos.randomness import RandomSource
 from ikos.results import SumResult, at_least
 from ikos.statistics.columns import Release, Run, SumOptions, VectorSumOptions, private_sum_of
 
-_T = TypeVar("_T")
-
 
 @dataclass(frozen=True, eq=False)
-class Histograms(Release):
-    """Private counts of the categories of several columns.
+class Histogram(Release):
+    """Private counts of the categories of one column."""
 
-    The ``private`` sum has one coordinate per category; ``categories`` maps columns to theirs.
-    """
+    categories: Any
 
-    categories: Mapping[Hashable, tuple[Hashable, ...]]
-
-    def estimates(self) -> dict[Hashable, dict[Hashable, float]]:
-        """Map column and category to the estimated count; unclipped, so it can be negative."""
+    def estimates(self) -> dict[Hashable, Any]:
+        """Map each category to its estimated count; unclipped, so it can be negative."""
         return self._by_label(self.private.estimate.tolist())
 
     def intervals(
         self, confidence: float = 0.95, *, simultaneous: bool = False
-    ) -> dict[Hashable, dict[Hashable, tuple[float, float]]]:
-        """Map column and category to the interval, as `SumResult.interval`."""
+    ) -> dict[Hashable, Any]:
+        """Map each category to its interval, a pair, as `SumResult.interval`."""
         band = self.private.interval(confidence, simultaneous=simultaneous)
         return self._by_label(list(zip(band.low.tolist(), band.high.tolist(), strict=True)))
 
-    def _by_label(self, values: list[_T]) -> dict[Hashable, dict[Hashable, _T]]:
+    def _by_label(self, values: list[Any]) -> dict[Hashable, Any]:
+        return dict(zip(self.categories, values, strict=True))
+
+    def _lines(self) -> list[str]:
+        return [_listed(self.estimates())]
+
+    def __str__(self) -> str:
+        each = at_least(math.sqrt(self.private.error.coordinate.mean_square), 4)
+        error = f"error     {each} for each count (root mean square, at most)"
+        return self._report([*self._lines(), error])
+
+
+@dataclass(frozen=True, eq=False)
+class Histograms(Histogram):
+    """Private counts of several columns: a `Histogram` that maps columns to such mappings."""
+
+    def _by_label(self, values: list[Any]) -> dict[Hashable, Any]:
         found = iter(values)
         return {
             column: {label: next(found) for label in labels}
             for column, labels in self.categories.items()
         }
 
-    def __str__(self) -> str:
-        return _printed(self, [f"{name}: {_listed(one)}" for name, one in self.estimates().items()])
-
-
-@dataclass(frozen=True, eq=False)
-class Histogram(Release):
-    """Private counts of the categories of one column."""
-
-    categories: tuple[Hashable, ...]
-
-    def estimates(self) -> dict[Hashable, float]:
-        """Map each category to its estimated count; unclipped, so it can be negative."""
-        return self._several.estimates()[0]
-
-    def intervals(
-        self, confidence: float = 0.95, *, simultaneous: bool = False
-    ) -> dict[Hashable, tuple[float, float]]:
-        """Map each category to its interval, as `SumResult.interval`."""
-        return self._several.intervals(confidence, simultaneous=simultaneous)[0]
-
-    @property
-    def _several(self) -> Histograms:
-        return Histograms(self.private, {0: self.categories})
-
-    def __str__(self) -> str:
-        return _printed(self, [_listed(self.estimates())])
+    def _lines(self) -> list[str]:
+        return [f"{column}: {_listed(counts)}" for column, counts in self.estimates().items()]
 
 
 def _listed(counts: Mapping[Hashable, float]) -> str:
     some = ", ".join(f"{label}: {count:.0f}" for label, count in islice(counts.items(), 8))
     return some + f", ... {len(counts):,} in all" * (len(counts) > 8)
-
-
-def _printed(found: Release, lines: list[str]) -> str:
-    each = at_least(math.sqrt(found.private.error.coordinate.mean_square), 4)
-    error = f"error     {each} for each count (root mean square, at most)"
-    return found._report([*lines, error])
 
 
 def histogram(
@@ -135,15 +116,9 @@ def histograms(
     One private sum adds up vectors with a one in each column's run. Replacing one user moves it by
     at most 2 in l1 norm per column, whatever the number of categories.
 
-    Parameters
-    ----------
-    columns : mapping
-        Name to the values of all users, as for `ikos.statistics.histogram`, in the same order of
-        users; a data frame will do.
-    categories : mapping
-        Name to the categories, as for `ikos.statistics.histogram`, with the names of ``columns``.
-    epsilon, delta, rng, **options
-        As for `means`.
+    Both mappings have the columns' names as keys: ``columns`` holds the values of all users in the
+    same order (a data frame will do), ``categories`` those of each column. The rest is as for
+    `ikos.statistics.histogram` and `means`.
 
     Examples
     --------
