@@ -48,16 +48,11 @@ def encode(
     sensitivity is exactly p. The expectation is the double nearest to x p, up to 2^-53. Results are
     written to ``out``, of any type that holds p, if it is given.
 
-    Notes
-    -----
-    Privacy rests only on the range {0..p}, which floating point cannot leave. With d digits drawn
+    Privacy rests only on the range {0..p}, which floating point cannot leave: with d digits drawn
     at first, the whole part of x p 2^d is a number of at most p with d binary digits behind the
-    point, and what is added to it is below 1.
-
-    A value is rounded up when the digits F of its fraction and d random ones, H, carry: F + H >=
-    2^d. If F + H = 2^d - 1, there is a tie, which 53 - d more random bits decide: up, if they are
-    below the rest of the fraction, which doubles hold exactly. In all, as many of the 2^53 values
-    of the bits round up as when 53 random bits are compared with the fraction.
+    point, and what is added to it is below 1. A value is rounded up when the digits F of its
+    fraction and d random ones, H, carry: F + H >= 2^d. If F + H = 2^d - 1, there is a tie, which
+    53 - d more random bits decide: up, if they are below the rest of the fraction.
     """
     result = np.empty(x.size, dtype=np.int64) if out is None else out
     narrow = p.bit_length() <= _NARROW

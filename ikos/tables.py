@@ -275,11 +275,9 @@ def _readable(where: str) -> Iterator[None]:
     """Turn errors of the system into a one-line error."""
     try:
         yield
-    except (gzip.BadGzipFile, zlib.error, EOFError):
-        raise ValueError(f"{where} is compressed by gzip and damaged or incomplete") from None
-    except OSError as error:
-        reason = (error.strerror or "input error").lower()
-        raise ValueError(f"cannot read {where}: {reason}") from None
+    except (OSError, zlib.error, EOFError) as error:  # the last two of damaged compressed files
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ValueError(f"cannot read {where}: {reason.lower()}") from None
     except UnicodeDecodeError:
         raise ValueError(f"{where} is not UTF-8 text") from None
 
@@ -430,32 +428,26 @@ def _csv_numbers(
     and blanks of every script. All of these contain a character that no decimal number has, so one
     check of the characters of the whole block is as strict as the pattern.
     """
+    convert: Callable[[Sequence[str]], NDArray[Any] | None] = _doubles
+    said = "not a finite decimal number that a double holds"
+    if part.integers:
+        convert, said = _integers, f"not an integer of at most {_DIGITS:,} digits"
     if set(map(len, block)) == {width}:
         cells = [cells[place] for cells in block]
         if part.texts and all(texts := [cell.strip() for cell in cells]):
             return np.array(texts, dtype=object)
         joined = "".join(cells)
-        if not part.texts and joined.isascii() and not joined.encode().translate(None, _CHARACTERS):
-            values = _integers(cells) if part.integers else _doubles(cells)
-            if values is not None:
-                return values
+        plain = joined.isascii() and not joined.encode().translate(None, _CHARACTERS)
+        if not part.texts and plain and (values := convert(cells)) is not None:
+            return values
     for number, cells in enumerate(block, row):
-        if not cells:
-            raise part._refused(number, "is blank; only the last lines may be")
         if len(cells) != width:
-            said = f"has {len(cells)} cells, not {width} as the first line"
-            raise part._refused(number, said)
+            raise part._refused(number, f"has {len(cells)} cells, not {width} as the first line")
         cell = cells[place].strip(None if part.texts else " \t")
         if not cell:
             raise part._missing(number)
-        if part.texts:
-            continue
-        if not _NUMBER.fullmatch(cell):
-            raise part._bad(number, quote(cell), "not a finite decimal number")
-        if part.integers and _integers([cell]) is None:
-            raise part._bad(number, quote(cell), f"not an integer of at most {_DIGITS:,} digits")
-        if not part.integers and _doubles([cell]) is None:
-            raise part._bad(number, quote(cell), "beyond the largest double")
+        if not part.texts and (not _NUMBER.fullmatch(cell) or convert([cell]) is None):
+            raise part._bad(number, quote(cell), said)
     raise AssertionError("a block was refused, and none of its cells")
 
 

@@ -118,7 +118,7 @@ class TestCsv:
     )  # fmt: skip
     def test_what_is_not_a_number(self, put, cell):
         said = refusal(put(f"b,a\nx,1\ny,{cell}\nz,3\n"))
-        assert said.endswith("row 2 has a value in column 'a', not a finite decimal number")
+        assert "row 2 has a value in column 'a', not a finite decimal number" in said
 
     @given(st.text(alphabet=st.sampled_from('0123456789+-.eE \t_xnaif١\n\r",\u00a0'), max_size=8))
     def test_the_look_at_a_block_is_as_strict_as_the_pattern(self, cell):
@@ -148,12 +148,12 @@ class TestCsv:
     @pytest.mark.parametrize(
         ("text", "what"),
         [
-            ("a\n1\n1e999\n", "row 2 has a value in column 'a', beyond the largest double"),
+            ("a\n1\n1e999\n", "row 2 has a value in column 'a', not a finite"),
             ("a,b\n1,1\n,2\n", "row 2 has no value in column 'a'"),
             ("a,b\n1,1\n  ,2\n", "row 2 has no value"),
             ('a\n1\n""\n', "row 2 has no value"),
-            ("a\n1\n\n3\n", "row 2 is blank"),
-            ("a\n\n1\n", "row 1 is blank"),
+            ("a\n1\n\n3\n", "row 2 has 0 cells"),
+            ("a\n\n1\n", "row 1 has 0 cells"),
             ("a,b\n1,2\n3\n", "row 2 has 1 cells, not 2"),
             ("a,b\n1,2,\n", "row 1 has 3 cells, not 2"),
             ('a,b\n1,"x\ny\nz"\nbad,2\n', "row 2 has a value"),
@@ -169,7 +169,7 @@ class TestCsv:
             ("b,c\n1,2\n", "no column 'a' among its 2 columns: show_values=True lists them"),
             (b"a\n1\n\xff\n", "is not UTF-8 text"),
             ("a\n1\n".encode("utf-16"), "is not UTF-8 text"),
-            (b"\x1f\x8bxx", "damaged or incomplete"),
+            (b"\x1f\x8bxx", "cannot read"),
             ("a\n" + "x" * 100_000 + "\n", "not a finite decimal number"),
         ],
     )
@@ -232,7 +232,7 @@ class TestCsv:
         assert read_column(put(gzip.compress(b"a\n1\n") + gzip.compress(b"2\n")), "a").size == 2
         flipped = packed[:-8] + bytes([packed[-8] ^ 1]) + packed[-7:]  # of the checksum
         for bad in (packed[:5], packed[:2000], packed[:-4], flipped, packed + b"x"):
-            assert "damaged or incomplete" in refusal(put(bad))
+            assert "cannot read" in refusal(put(bad))
 
     def test_arguments(self, put):
         path, headless = put("a\n1\n"), put("1,2\n", "u.csv")

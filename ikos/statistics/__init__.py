@@ -19,8 +19,13 @@ from ikos.statistics.columns import (
     variance,
     variances,
 )
-from ikos.statistics.histograms import Histogram, Histograms, histogram, histograms
-from ikos.statistics.simplex import projected_frequencies
+from ikos.statistics.histograms import (
+    Histogram,
+    Histograms,
+    histogram,
+    histograms,
+    projected_frequencies,
+)
 
 __all__ = [
     "ColumnSums", "Histogram", "Histograms", "Variances", "count", "histogram",
