@@ -5,15 +5,9 @@ shufflers mix the shares of all users, and an analyzer learns the sum by adding 
 shares that add up to exactly discrete Laplace noise, the sum is differentially private, and no
 single party is trusted to add the noise.
 
-- `message_count`, `security_level`, `private_message_count`: how many messages suffice.
-- `SecureSum`, `PrivateSum`: run the protocols.
-- `ikos.counts`: numbers of messages, users and budgets.
-- `ikos.statistics`: means, variances, counts and histograms.
-- `ikos.graphs`: the random graphs behind the bounds, to sample and to verify.
-- `ikos.baselines`, `ikos.accounting`: other protocols for sums, and privacy accountants.
-- `ikos.vectors`: sums of vectors, and published protocols for them.
-- `ikos.attacks`: measures what an adversary can do.
-- `ikos.noise`: the exact samplers. `ikos.testing`: reproducible randomness, not private.
+`SecureSum` and `PrivateSum` run the protocols, `message_count` and `ikos.counts` say how many
+messages suffice, and `ikos.statistics` builds means, variances and histograms on them. Other
+protocols are in `ikos.baselines` and `ikos.vectors`; the documentation lists all modules.
 """
 
 from __future__ import annotations

@@ -50,12 +50,6 @@ class Bounds(Domain):
     """A public interval that contains every value; it must not be taken from the data.
 
     Its ends are within 1e100, and at least 1e-100 apart.
-
-    Examples
-    --------
-    >>> ages = Bounds(0, 100)
-    >>> ages.unit(ages.values([25, 100]))
-    array([0.25, 1.  ])
     """
 
     lower: float
@@ -92,9 +86,8 @@ class Bounds(Domain):
         """
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if not bound.is_integer() or abs(bound) > MAX_INTEGER:
-                raise ValueError(
-                    f"{name} must be an integer of at most 2^52 with integers=True, got {bound!r}"
-                )
+                said = "must be an integer of at most 2^52 with integers=True"
+                raise ValueError(f"{name} {said}, got {bound!r}")
         steps = int(self.upper) - int(self.lower)
         if precision is not None and precision != steps:
             raise ValueError(

@@ -138,15 +138,7 @@ class Ball(Vectors):
 
 @dataclass(frozen=True)
 class SparseTernary(Vectors):
-    """Vectors of -1, 0 and 1, of which at most ``sparsity`` are not 0: key-value data, gradients.
-
-    Examples
-    --------
-    >>> SparseTernary(3, 1).values([[1, -1, 0]])
-    Traceback (most recent call last):
-    ...
-    ValueError: x[0] must have at most 1 entries that are not 0
-    """
+    """Vectors of -1, 0 and 1, at most ``sparsity`` not 0: key-value data, ternary gradients."""
 
     dimension: int
     sparsity: int
@@ -168,13 +160,6 @@ class Categories(Vectors):
     """One-hot vectors: one 1 for each question, in a run of coordinates with one per category.
 
     ``sizes`` are the numbers of categories of the questions.
-
-    Examples
-    --------
-    >>> Categories([2, 3]).values([[0, 1, 1, 1, 0]])
-    Traceback (most recent call last):
-    ...
-    ValueError: x[0] must have exactly one 1 among its entries 2 to 4
     """
 
     sizes: Sequence[int]

@@ -135,10 +135,7 @@ class Report:
         return {key: _plain(value) for key, value in found.items()}
 
     def render(self, how: str = "text", *, styled: bool = False, width: int | None = None) -> str:
-        """Return the report in one of the ``FORMATS``; as CSV, the table alone, with all columns.
-
-        ``styled`` and ``width`` are as for `text`.
-        """
+        """Return the report in one of the ``FORMATS``; as CSV, all columns of the table alone."""
         if how == "json":
             return json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n"
         if how == "csv":

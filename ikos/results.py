@@ -24,10 +24,7 @@ _LIKELY_WRAP = 1e-6  # a wrap-around probability that default parameters never r
 
 
 def present(least: int, n: int, *, adaptive: bool = False) -> str:
-    """Return the condition that this many of n users are honest and present.
-
-    ``adaptive`` says that who is missing may depend on messages already sent.
-    """
+    """Return a condition on how many are present, if who is missing may be ``adaptive`` or not."""
     verb = "is" if least == 1 else "are"
     text = f"while at least {least:,} of {n:,} users {verb} honest and present"
     if adaptive or least == n:

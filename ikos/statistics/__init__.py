@@ -1,10 +1,9 @@
 """Means, counts, variances, histograms and linear statistics, from private sums.
 
-Each function runs the protocol on all users' values in this process, and returns estimates with a
-guarantee for the whole release. The number of users is public. Keyword arguments that a function
-does not name (``shuffler``, ``min_honest``, ...) go to its protocol: `PrivateSum` for `mean` and
-`count`, `ikos.vectors.PrivateVectorSum` for the others. Functions of several columns are also in
-`ikos.vectors`.
+Each function runs a protocol on all users' values in this process, and returns estimates with a
+guarantee for the whole release. Keyword arguments that it does not name (``shuffler``,
+``min_honest``, ...) go to its protocol: `PrivateSum` for `mean` and `count`,
+`ikos.vectors.PrivateVectorSum` for the others.
 """
 
 from __future__ import annotations

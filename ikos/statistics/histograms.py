@@ -80,15 +80,9 @@ def histogram(
 ) -> Histogram:
     """Release the number of users in each of the given categories.
 
-    Parameters
-    ----------
-    x : (n,) array_like
-        One value per user, each equal to one of the categories as a Python object: in a list, 1
-        differs from ``"1"``.
-    categories : sequence
-        Public and distinct, chosen without looking at the data.
-    epsilon, delta, rng, **options
-        As for `mean`, except ``integers``.
+    Each of the n values in ``x`` equals a category as a Python object: in a list, 1 differs from
+    ``"1"``. The ``categories`` are distinct, public, and chosen without looking at the data. The
+    rest is as for `mean`, without ``integers``.
 
     Examples
     --------
@@ -169,8 +163,8 @@ def _labels(name: str, given: Iterable[Hashable]) -> tuple[Hashable, ...]:
 def _places(labels: tuple[Hashable, ...], name: str, x: ArrayLike) -> NDArray[np.int64]:
     """Return the position of each value among the labels, compared as Python objects.
 
-    An array of mixed objects would convert them to one type, in which two labels could be equal: a
-    user counted twice would change more counts than the guarantee covers.
+    As one type, two labels could be equal: a user counted twice would change more counts than the
+    guarantee covers.
     """
     items = _items(name, x)
     places = {label: place for place, label in enumerate(labels)}
