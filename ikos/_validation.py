@@ -27,10 +27,10 @@ def quote(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
         return f"an integer of {value.bit_length()} bits"
     try:
-        if isinstance(value, Fraction) and Fraction(float(value)) == value:
+        text = repr(value)
+        if isinstance(value, Fraction):  # as a decimal, if that is exact
             text = repr(float(value)).removesuffix(".0")
-        else:
-            text = str(value) if isinstance(value, Fraction) else repr(value)
+            text = text if Fraction(text) == value else str(value)
     except (ValueError, OverflowError):  # more digits than Python writes or a double holds
         text = f"a {type(value).__name__}"
     return text if len(text) <= 80 else text[:77] + "..."

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betainc, betaincc
+from scipy.special import betainc, betaincc, rel_entr
 
 from ikos._validation import integer, number, quote
 from ikos.results import Interval
@@ -90,15 +90,12 @@ def mean_interval(
 def _above(mean: float, reach: float) -> float:
     """Return the largest mu with kl(mean, mu) <= reach, rounded up."""
     most = reach * (1 + _SLACK) + _ROUNDING
-    high = _last(lambda mu: _relative_entropy(mean, mu) > most, 1.0, mean)
+
+    def beyond(mu: float) -> bool:
+        return bool(rel_entr(mean, mu) + rel_entr(1 - mean, 1 - mu) > most)
+
+    high = _last(beyond, 1.0, mean)
     return min(1.0, high * (1 + _SLACK) + _ROUNDING)
-
-
-def _relative_entropy(p: float, q: float) -> float:
-    first = p * math.log(p / q) if p > 0 else 0.0
-    if p == 1:
-        return first
-    return first + (1 - p) * math.log((1 - p) / (1 - q)) if q < 1 else math.inf
 
 
 def tail_bound(t: float, cells: int) -> float:
