@@ -138,7 +138,10 @@ def doubles(name: str, x: object) -> NDArray[np.float64]:
 
 
 def real(name: str, x: object, first: int = 0) -> NDArray[Any]:
-    """Return ``x`` as an array of real numbers; messages count its entries from ``first``."""
+    """Return ``x`` as an array of real numbers; messages count its entries from ``first``.
+
+    Booleans are 0 and 1; decimals and fractions that are whole count as integers.
+    """
     given = array(name, x)
     if given.dtype.kind in "iuf":
         return given
@@ -146,14 +149,16 @@ def real(name: str, x: object, first: int = 0) -> NDArray[Any]:
         return given.astype(np.uint8)
     # the entries before conversion: a single text would turn all numbers of an array into texts
     entries = x if isinstance(x, np.ndarray) else np.asarray(x, dtype=object)
+    found = np.empty(entries.shape, dtype=object)
     for index, value in np.ndenumerate(entries):
-        short = isinstance(value, int | np.integer) and -(1 << 63) <= value < 1 << 64
-        if not (short or isinstance(value, float | np.floating | np.bool_)):
+        exact = value if isinstance(value, float | np.floating) else whole_number(value)
+        found[index] = exact
+        if exact is None or (isinstance(exact, int) and not -(1 << 63) <= exact < 1 << 64):
             place = ", ".join(map(str, (index[0] + first, *index[1:]))) if index else ""
             what = "a float, or an integer of 64 bits at most" if index else "an array"
             where = f"{name}[{place}]" if index else name
             raise TypeError(f"{where} must be {what}, got {type(value).__name__}")
-    return np.array(entries.tolist())
+    return np.array(found.tolist())
 
 
 def whole_number(value: Any) -> int | None:

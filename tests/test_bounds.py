@@ -118,6 +118,8 @@ def test_what_values_are_not(x: Any, error: type[Exception], said: str) -> None:
     "x",
     [
         [True, False, 1],
+        [Decimal(1), Decimal("0E+3"), Decimal("1.0")],
+        [Fraction(1), Fraction(0), 1.0],
         np.array([True, False, True]),
         np.array([1, 0.0, np.True_], dtype=object),
         pd.DataFrame({"a": [True, False, True]}),
