@@ -5,15 +5,9 @@ shufflers mix the shares of all users, and an analyzer learns the sum by adding 
 shares that add up to exactly discrete Laplace noise, the sum is differentially private, and no
 single party is trusted to add the noise.
 
-- `message_count`, `security_level`, `private_message_count`: how many messages suffice.
-- `SecureSum`, `PrivateSum`: run the protocols.
-- `ikos.counts`: numbers of messages, users and budgets.
-- `ikos.statistics`: means, variances, counts and histograms.
-- `ikos.graphs`: the random graphs behind the bounds, to sample and to verify.
-- `ikos.baselines`, `ikos.accounting`: other protocols for sums, and privacy accountants.
-- `ikos.vectors`: sums of vectors, and published protocols for them.
-- `ikos.attacks`: measures what an adversary can do.
-- `ikos.noise`: the exact samplers. `ikos.testing`: reproducible randomness, not private.
+`SecureSum` and `PrivateSum` run the protocols, `message_count` and `ikos.counts` say how many
+messages suffice, and `ikos.statistics` builds means, variances and histograms on them. Other
+protocols are in `ikos.baselines` and `ikos.vectors`; the documentation lists all modules.
 """
 
 from __future__ import annotations
@@ -47,35 +41,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Ball",
-    "Box",
-    "Guarantee",
-    "MessageCount",
-    "PrivateSum",
-    "PrivateVectorSum",
-    "SecureSum",
-    "SecureVectorSum",
-    "SumResult",
-    "View",
-    "__version__",
-    "accounting",
-    "attacks",
-    "baselines",
-    "cluster",
-    "counts",
-    "datasets",
-    "deployment",
-    "graphs",
-    "message_count",
-    "noise",
-    "plots",
-    "private_message_count",
-    "security_level",
-    "statistics",
-    "tables",
-    "testing",
-    "vectors",
-]
+    "Ball", "Box", "Guarantee", "MessageCount", "PrivateSum", "PrivateVectorSum", "SecureSum",
+    "SecureVectorSum", "SumResult", "View", "__version__", "accounting", "attacks", "baselines",
+    "cluster", "counts", "datasets", "deployment", "graphs", "message_count", "noise", "plots",
+    "private_message_count", "security_level", "statistics", "tables", "testing", "vectors",
+]  # fmt: skip
 
 
 _NAMES = {
@@ -98,10 +68,7 @@ if not TYPE_CHECKING:  # type checkers know all names from above and find misspe
                 return found
         if name in __all__:
             return importlib.import_module(f"ikos.{name}")
-        raise AttributeError(
-            f"module {__name__!r} has no attribute {name!r}; the other protocols are in "
-            "ikos.baselines and ikos.vectors, and statistics in ikos.statistics"
-        )
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
@@ -26,11 +26,12 @@ def quote(value: object) -> str:
     """Return a short line that shows ``value`` in an error message."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
         return f"an integer of {value.bit_length()} bits"
-    if isinstance(value, Fraction) and max(map(int.bit_length, value.as_integer_ratio())) > 4096:
-        return "a fraction of very many digits"
     try:
-        text = _decimal(value) if isinstance(value, Fraction) else repr(value)
-    except ValueError:  # Python's limit on the digits of an integer, somewhere inside
+        text = repr(value)
+        if isinstance(value, Fraction):  # as a decimal, if that is exact
+            text = repr(float(value)).removesuffix(".0")
+            text = text if Fraction(text) == value else str(value)
+    except (ValueError, OverflowError):  # more digits than Python writes or a double holds
         text = f"a {type(value).__name__}"
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -38,14 +39,6 @@ def quote(value: object) -> str:
 def printable(text: str) -> str:
     """Return foreign text without characters that control a terminal or end a line."""
     return "".join(c if c.isprintable() else "?" for c in text)
-
-
-def _decimal(value: Fraction) -> str:
-    """Return a rational as the decimal that its float prints, if they are equal."""
-    if value.denominator == 1:
-        return str(value)
-    text = repr(float(value)) if abs(value) < 1 << 1000 else "0"
-    return text if Fraction(text) == value else str(value)
 
 
 def integer(name: str, value: object, *, low: int | None = None, high: int | None = None) -> int:
@@ -126,24 +119,13 @@ def reject_masked(name: str, x: _T) -> _T:
         for row in x:
             reject_masked(name, row)
     if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
-        hint = "; give these users a public value, as in x.filled(0): they count" * (name == "x")
-        raise ValueError(f"{name} must not hold masked values{hint}")
+        raise ValueError(f"{name} must not hold masked values")
     return x
 
 
 def array(name: str, x: object) -> NDArray[Any]:
-    """Return ``x`` as an array, refusing masked values and rows of different lengths."""
-    if isinstance(x, Iterator):
-        raise TypeError(
-            f"{name} must be an array, got {type(x).__name__}: blocks of values are for run of "
-            "PrivateSum and SecureSum"
-        )
-    try:
-        return np.asarray(reject_masked(name, x))
-    except ValueError as error:
-        if "inhomogeneous" not in str(error):
-            raise
-        raise ValueError(f"{name} must be an array, got rows of different lengths") from None
+    """Return ``x`` as an array; refuse masked values."""
+    return np.asarray(reject_masked(name, x))
 
 
 def doubles(name: str, x: object) -> NDArray[np.float64]:
@@ -169,27 +151,22 @@ def real(name: str, x: object, first: int = 0) -> NDArray[Any]:
     entries = x if isinstance(x, np.ndarray) else np.asarray(x, dtype=object)
     found = np.empty(entries.shape, dtype=object)
     for index, value in np.ndenumerate(entries):
-        exact = value if isinstance(value, (float, np.floating)) else whole_number(value)
+        exact = value if isinstance(value, float | np.floating) else whole_number(value)
         found[index] = exact
         if exact is None or (isinstance(exact, int) and not -(1 << 63) <= exact < 1 << 64):
             place = ", ".join(map(str, (index[0] + first, *index[1:]))) if index else ""
-            which, kind = f"{name}{place and f'[{place}]'}", type(value).__name__
             what = "a float, or an integer of 64 bits at most" if index else "an array"
-            said = f"{which} must be {what}, got {kind}"
-            raise TypeError(said) if exact is None else ValueError(said)
+            where = f"{name}[{place}]" if index else name
+            raise TypeError(f"{where} must be {what}, got {type(value).__name__}")
     return np.array(found.tolist())
 
 
 def whole_number(value: Any) -> int | None:
     """Return the integer equal to an entry of an object array, or None."""
-    if isinstance(value, np.bool_):
-        return int(value)
-    with suppress(TypeError):
+    with suppress(TypeError, ValueError, OverflowError):  # no number, or not finite
+        if isinstance(value, np.bool_ | Fraction | Decimal):
+            return int(value) if value == int(value) else None
         return operator.index(value)
-    if isinstance(value, (Fraction, Decimal)):
-        with suppress(ValueError, OverflowError):  # not finite
-            if value == (found := int(value)):
-                return found
     return None
 
 

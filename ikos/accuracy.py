@@ -21,10 +21,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import round_down, round_up
 
-ROUNDING_SHARE = 0.01
 WRAP_TARGET = 2.0**-40
-WRAP_SHARE = 1e-3
-TINY = 1e-300
 _GRID = 1 << 14
 _TRUSTED = 1e-9
 _LARGEST_QUANTILE = 1e15  # above it, nothing is computed in doubles
@@ -35,8 +32,7 @@ def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> 
     """Return t with P[abs(error) > t] <= miss, from a bound on the moment generating function.
 
     ``log_mgf`` bounds ln E exp(h error) and ln E exp(-h error), for 0 < h < ``largest``. Every h
-    gives a bound, (log_mgf(h) + ln(2 / miss)) / h. As ``log_mgf`` is convex, these bounds have a
-    single minimum, which is found on a grid and refined.
+    gives a bound on t; the smallest is found on a grid and refined.
     """
     from scipy import optimize  # the import takes a second, which a release need not spend
 
@@ -53,14 +49,13 @@ def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> 
     near, best = top, math.inf
     for step in range(1, 800):
         value = bound(top - 0.25 * step)
-        if value > best:
+        if value > best:  # the bounds have a single minimum, as log_mgf is convex
             break
         if value < math.inf:
             near, best = top - 0.25 * step, value
+    ends = (near - 0.25, min(near + 0.25, top))
     with np.errstate(invalid="ignore"):  # where the bound is infinite
-        found = optimize.minimize_scalar(
-            bound, bounds=(near - 0.25, min(near + 0.25, top)), method="bounded"
-        )
+        found = optimize.minimize_scalar(bound, bounds=ends, method="bounded")
     return min(best, float(found.fun))
 
 
@@ -84,15 +79,12 @@ class Noise(ABC):
         return round_down(self.rate) * (1 - 1e-12)
 
     def log_tail_bound(self, distance: float | Fraction) -> float:
-        """Return ln of twice Chernoff's bound on P[noise >= distance], rounded up; at most 0.
-
-        Every theta gives a bound: a good theta is found in doubles, and its bound recomputed.
-        """
+        """Return ln of twice Chernoff's bound on P[noise >= distance], rounded up; at most 0."""
         from scipy import optimize
 
         t, top = Fraction(min(distance, _FAR)), self._largest
         near = float(t)
-        found = optimize.minimize_scalar(
+        found = optimize.minimize_scalar(  # every theta gives a bound, which is recomputed below
             lambda theta: float(self.log_mgf(theta)) - theta * near,
             bounds=(0.0, top),
             method="bounded",
@@ -119,9 +111,8 @@ class Noise(ABC):
     def half_width(self, miss: float, users: int) -> float:
         """Return t with P[abs(noise + rounding error) > t] <= miss, by Chernoff's bound.
 
-        The rounding errors of ``users`` are independent, centred and each within an interval of
-        length 1, so their sum R has E exp(h R) <= exp(h^2 users / 8) (Hoeffding's lemma). ``users``
-        is 0 if nothing was rounded.
+        The rounding errors of ``users``, 0 if nothing was rounded, are centred and each within an
+        interval of length 1: E exp(h sum) <= exp(h^2 users / 8), by Hoeffding's lemma.
         """
         return chernoff(lambda h: float(self.log_mgf(h)) + h * h * users / 8, miss, self._largest)
 
@@ -131,8 +122,7 @@ class NoiseLaw(Noise):
     """The difference of two independent Polya(shape, exp(-rate)) variables.
 
     ``rate`` is the inverse scale, epsilon / p. ``shape``, at least 1, is the number of users
-    present over the number whose noise makes one discrete Laplace variable; at 1, the noise is
-    discrete Laplace.
+    present over the number whose noise makes one discrete Laplace variable.
     """
 
     rate: Fraction
@@ -156,9 +146,8 @@ class NoiseLaw(Noise):
     def log_tail_bound(self, distance: float | Fraction) -> float:
         """Return ln of the bound of `tail_bound`, rounded up; at most 0.
 
-        Discrete Laplace noise is outside (-t, t] with probability alpha^t for integers t, and 2
-        alpha^(t + 1/2) / (1 + alpha) <= alpha^t halfway between two (BBGN20, Section 5.3). At any
-        other distance, the probability is at most that at the multiple of 1/2 below.
+        Discrete Laplace noise is outside (-t, t] with probability at most alpha^t at multiples t of
+        1/2 (BBGN20, Section 5.3).
         """
         if self.shape == 1:
             halves = max(0, math.floor(2 * Fraction(min(distance, _FAR))))
@@ -172,9 +161,8 @@ class NoiseLaw(Noise):
     def _tilted(self, miss: float, users: int) -> float:
         """Return a half width from the noise's survival function, or infinity if it gives none.
 
-        The survival function S is log-concave (shape >= 1), so S(t - R) is at most S(t) exp(h R)
-        with h the slope of -log S at t; hence P[noise + R > t] <= S(t) exp(h^2 users / 8), up to
-        one step of the lattice. For shape 1, S is geometric and the bound is in closed form. For
+        The survival function S is log-concave, so P[noise + R > t] <= S(t) exp(h^2 users / 8) with
+        h the slope of -log S at t, up to one step of the lattice. For shape 1, S is geometric. For
         larger shapes it is computed on a lattice of cells of width w: A - B is at most w
         (floor(A/w) - floor(B/w)) + w, and floors of log-concave variables are log-concave.
         """
@@ -224,13 +212,12 @@ class NoiseLaw(Noise):
 def default_precision(epsilon: Fraction, parties: int) -> int:
     """Return the smallest precision that keeps the rounding error's share of the noise small.
 
-    Rounding n users adds a variance of at most n/4 in encoding units, and the noise adds 2 alpha /
-    (1 - alpha)^2 = 1 / (cosh s - 1) for every ``parties`` users, with s = epsilon / p. The smallest
-    p at which rounding adds at most 1 % of the noise is epsilon / arccosh(1 + 0.04 / parties),
-    about 3.5 epsilon sqrt(parties).
+    Rounding n users adds a variance of at most n/4 in encoding units, and the noise adds
+    1 / (cosh s - 1) for every ``parties`` users, with s = epsilon / p. The smallest p at which
+    rounding adds at most 1 % of the noise is epsilon / arccosh(1 + 0.04 / parties).
     """
     # arccosh(1 + x) as 2 arcsinh(sqrt(x / 2)), which loses no digits at small x
-    rate = 2 * math.asinh(math.sqrt(4 * ROUNDING_SHARE / parties / 2))
+    rate = 2 * math.asinh(math.sqrt(0.04 / parties / 2))
     return max(1, math.ceil(float(epsilon) / rate))
 
 
@@ -241,10 +228,9 @@ def default_modulus(users: int, precision: int, law: Noise) -> int:
     to at most a thousandth of the noise's variance. It makes a result wrong and costs no privacy.
     """
     q = 1 << (users * precision).bit_length()
-    most = math.log(WRAP_SHARE * max(law.variance, TINY))
+    most = math.log(1e-3 * max(law.variance, 1e-300))
 
-    def wraps(q: int) -> bool:
-        # in logarithms: q may exceed what doubles hold
+    def wraps(q: int) -> bool:  # in logarithms: q may exceed what doubles hold
         chance = law.log_tail_bound(Fraction(q - users * precision, 2))
         return chance > math.log(WRAP_TARGET) or 2 * math.log(q) + chance > most
 
@@ -258,8 +244,8 @@ def standard_error(
 ) -> float:
     """Return a bound on the root mean squared error of a sum, in units of one user's range.
 
-    It covers noise, randomized rounding (at most 1/4 of a squared step per user) and wrap-around:
-    an estimate that wrapped is off by at most q steps. A ``modulus`` of None means no wrap-around.
+    It covers noise, randomized rounding (at most 1/4 of a squared step per user) and wrap-around
+    unless ``modulus`` is None: an estimate that wrapped is off by at most q steps.
     """
     wrap = 0.0
     if modulus is not None:

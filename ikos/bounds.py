@@ -33,11 +33,6 @@ class Domain(ABC):
 
     dimension: int
 
-    @property
-    @abstractmethod
-    def diameter(self) -> float:
-        """Greatest Euclidean distance between two of its values."""
-
     @abstractmethod
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
         """Return users' values, (k,) or (k, dimension), checked and in the data's units.
@@ -54,18 +49,7 @@ class Domain(ABC):
 class Bounds(Domain):
     """A public interval that contains every value; it must not be taken from the data.
 
-    Parameters
-    ----------
-    lower, upper : float
-        Its ends, within 1e100, at least 1e-100 apart.
-
-    Examples
-    --------
-    >>> ages = Bounds(0, 100)
-    >>> ages.unit(ages.values([25, 100]))
-    array([0.25, 1.  ])
-    >>> ages.total(0.75, 2)  # of two values that add up to 3/4 of the way from 0 to 100
-    75.0
+    Its ends are within 1e100, and at least 1e-100 apart.
     """
 
     lower: float
@@ -91,11 +75,6 @@ class Bounds(Domain):
         """``upper - lower``."""
         return self.upper - self.lower
 
-    @property
-    def diameter(self) -> float:
-        """``upper - lower``."""
-        return self.width
-
     def value(self, x: ArrayLike) -> NDArray[np.float64]:
         """Return one user's value, checked, as an array of one."""
         return self.values([x])  # type: ignore[arg-type]
@@ -107,9 +86,8 @@ class Bounds(Domain):
         """
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if not bound.is_integer() or abs(bound) > MAX_INTEGER:
-                raise ValueError(
-                    f"{name} must be an integer of at most 2^52 with integers=True, got {bound!r}"
-                )
+                said = "must be an integer of at most 2^52 with integers=True"
+                raise ValueError(f"{name} {said}, got {bound!r}")
         steps = int(self.upper) - int(self.lower)
         if precision is not None and precision != steps:
             raise ValueError(
@@ -120,8 +98,7 @@ class Bounds(Domain):
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[np.float64]:
         """Return values, (k,), as doubles, checked and in the data's units.
 
-        Booleans are 0 and 1; decimals and fractions that are whole count as integers; NaN is
-        outside. A data frame may have one column.
+        Booleans are 0 and 1; NaN is outside. A data frame may have one column.
         """
         given = real("x", x, first)
         if given.ndim != 1:
@@ -137,11 +114,10 @@ class Bounds(Domain):
     def unit(
         self, values: NDArray[np.float64], out: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
-        """Return checked values as fractions of the way from ``lower`` to ``upper``.
+        """Return checked values as fractions, in [0, 1], of the way from ``lower`` to ``upper``.
 
-        The results are in [0, 1], as subtraction and division are monotone in floating point. They
-        are written to ``out`` if it is given, except that values in [0, 1] already are returned as
-        they are.
+        They are written to ``out`` if it is given, except that values between bounds of 0 and 1 are
+        returned as they are.
         """
         if out is not None and self.lower == 0 and self.upper == 1:
             return values

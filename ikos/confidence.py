@@ -1,8 +1,7 @@
 """Confidence intervals and tests that are valid at every sample size.
 
 Each is a theorem about n independent draws, for every n. The ends of intervals are computed in
-floating point and moved outwards by more than the error: a binomial tail has a relative error below
-1e-7 up to 2^50 draws, and is required to be a millionth smaller than necessary.
+floating point and moved outwards by more than the error (a relative 1e-7 of a binomial tail).
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betainc, betaincc
+from scipy.special import betainc, betaincc, rel_entr
 
 from ikos._validation import integer, number, quote
 from ikos.results import Interval
@@ -32,9 +31,8 @@ def clopper_pearson(
     """Return an interval that contains the probability of an event with at least ``confidence``.
 
     The event happened in ``successes`` of ``trials`` independent trials. Each side errs with
-    probability at most (1 - confidence)/2, also where the interval ends at 0 or 1 (C. J. Clopper,
-    E. S. Pearson, *The use of confidence or fiducial limits illustrated in the case of the
-    binomial*, Biometrika 26, 1934).
+    probability at most (1 - confidence)/2 (C. J. Clopper, E. S. Pearson, *The use of confidence or
+    fiducial limits illustrated in the case of the binomial*, Biometrika 26, 1934).
 
     >>> print(clopper_pearson(0, 1000))
     [0.00000, 0.00369]
@@ -80,11 +78,7 @@ def mean_interval(
 
     All means mu with trials * kl(total/trials, mu) <= ln(2 / (1 - confidence)), where kl is the
     relative entropy of two Bernoulli distributions (W. Hoeffding, *Probability inequalities for
-    sums of bounded random variables*, J. Amer. Statist. Assoc. 58, 1963, Theorem 1). It is narrow
-    where the variables are nearly always 0 or nearly always 1.
-
-    >>> print(mean_interval(999.5, 1000))
-    [0.99463, 1.00000]
+    sums of bounded random variables*, J. Amer. Statist. Assoc. 58, 1963, Theorem 1).
     """
     trials = integer("trials", trials, low=1, high=MAX_DRAWS)
     mean = min(1.0, float(number("total", total, low=0, high=trials * (1 + _SLACK))) / trials)
@@ -96,15 +90,12 @@ def mean_interval(
 def _above(mean: float, reach: float) -> float:
     """Return the largest mu with kl(mean, mu) <= reach, rounded up."""
     most = reach * (1 + _SLACK) + _ROUNDING
-    high = _last(lambda mu: _relative_entropy(mean, mu) > most, 1.0, mean)
+
+    def beyond(mu: float) -> bool:
+        return bool(rel_entr(mean, mu) + rel_entr(1 - mean, 1 - mu) > most)
+
+    high = _last(beyond, 1.0, mean)
     return min(1.0, high * (1 + _SLACK) + _ROUNDING)
-
-
-def _relative_entropy(p: float, q: float) -> float:
-    first = p * math.log(p / q) if p > 0 else 0.0
-    if p == 1:
-        return first
-    return first + (1 - p) * math.log((1 - p) / (1 - q)) if q < 1 else math.inf
 
 
 def tail_bound(t: float, cells: int) -> float:
@@ -115,12 +106,10 @@ def tail_bound(t: float, cells: int) -> float:
     66, 2020).
     """
     degrees = integer("cells", cells, low=1) - 1
-    if math.isnan(t):
-        raise ValueError(f"t must be a number, got {t}")
-    if degrees == 0:
-        return 1.0 if t <= 0 else 0.0
     if t <= degrees:
         return 1.0
+    if degrees == 0:
+        return 0.0
     return math.exp(min(0.0, degrees * (1 + math.log(t / degrees)) - t))
 
 
@@ -128,18 +117,13 @@ def p_value_bound(counts: ArrayLike, probabilities: ArrayLike) -> float:
     """Bound the p-value of a likelihood-ratio test of cell counts against probabilities.
 
     By `tail_bound`, its false-alarm rate is proved for every number of draws.
-
-    >>> p_value_bound([495, 505], [0.5, 0.5]), p_value_bound([600, 400], [0.5, 0.5]) < 1e-6
-    (1.0, True)
     """
     seen = np.asarray(counts, dtype=np.float64)
     p = np.asarray(probabilities, dtype=np.float64)
-    if seen.shape != p.shape:
+    if seen.shape != p.shape or not (seen >= 0).all():
         raise ValueError(
-            f"counts and probabilities must have one shape, got {seen.shape} and {p.shape}"
+            f"counts must be at least 0, one for each probability, got {quote(counts)}"
         )
-    if not (seen >= 0).all():
-        raise ValueError("counts must not be negative")
     if not (p >= 0).all() or not abs(p.sum() - 1) <= 1e-9:
         raise ValueError(f"probabilities must be at least 0 and add up to 1, got {p.sum()}")
     p = p / p.sum()

@@ -1,8 +1,7 @@
 """A small real data set that comes with the package, one row per person.
 
-944 respondents of the 1996 American National Election Study, in the public domain, let examples
-show the truth next to a private estimate. The README in ``ikos/data`` gives the source and the
-meaning of the columns.
+944 respondents of the 1996 American National Election Study, in the public domain; its README is in
+``ikos/data``.
 """
 
 from __future__ import annotations

@@ -8,19 +8,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from itertools import accumulate, pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import array, integer, number, quote, real
+from ikos._validation import array, integer, number, real
 from ikos.bounds import MAX_BOUND, Bounds, require
 from ikos.bounds import Domain as Domain
 from ikos.modular import blocks
 
 MAX_DIMENSION = 1 << 20
-"""Most coordinates."""
 
 TOLERANCE = 1e-9
 """Relative excess of a norm that is accepted as rounding; guarantees for a ball include it."""
@@ -28,8 +27,7 @@ TOLERANCE = 1e-9
 MAX_RADIUS = 1e99
 """Largest radius of a ball: with the tolerance it is still within the largest bound."""
 
-_BLOCK = 1 << 21
-"""Entries checked at a time."""
+_BLOCK = 1 << 21  # entries checked at a time
 
 
 class Vectors(Domain):
@@ -67,18 +65,10 @@ class Vectors(Domain):
 
 @dataclass(frozen=True)
 class Box(Vectors):
-    """Vectors whose coordinates each lie between public bounds.
-
-    Parameters
-    ----------
-    dimension : int
-    lower, upper : float
-        Bounds on each coordinate, as in `ikos.bounds.Bounds`.
+    """Vectors whose coordinates each lie between the same public bounds, as `ikos.bounds.Bounds`.
 
     Examples
     --------
-    >>> Box(2, -1, 1).values([[0.5, -1.0]])
-    array([[ 0.5, -1. ]])
     >>> Box(2).values([[0.5, -1.0]])
     Traceback (most recent call last):
     ...
@@ -97,11 +87,6 @@ class Box(Vectors):
         """Of each coordinate."""
         return Bounds(self.lower, self.upper)
 
-    @property
-    def diameter(self) -> float:
-        """Distance between opposite corners."""
-        return float(self.bounds.width * np.sqrt(self.dimension))
-
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         inside = (rows >= self.lower) & (rows <= self.upper)  # False for NaN
         require(inside, first, f"be in [{self.lower:g}, {self.upper:g}]")
@@ -111,16 +96,10 @@ class Box(Vectors):
 class Ball(Vectors):
     """Vectors of bounded Euclidean norm, such as clipped gradients.
 
-    Parameters
-    ----------
-    dimension : int
-    radius : float
-        Largest norm, at most 1e99. A relative excess of 1e-9 is accepted as rounding.
+    The ``radius`` is at most 1e99. A relative excess of 1e-9 is accepted as rounding.
 
     Examples
     --------
-    >>> Ball(2).values([[0.6, -0.8]])
-    array([[ 0.6, -0.8]])
     >>> Ball(2).values([[1.0, 1.0]])
     Traceback (most recent call last):
     ...
@@ -137,11 +116,6 @@ class Ball(Vectors):
     def reach(self) -> float:
         """Largest norm with the tolerance."""
         return self.radius * (1 + 2 * TOLERANCE)
-
-    @property
-    def diameter(self) -> float:
-        """Distance between two opposite vectors of the largest norm."""
-        return 2 * self.reach
 
     @property
     def lower(self) -> float:
@@ -164,46 +138,16 @@ class Ball(Vectors):
 
 @dataclass(frozen=True)
 class SparseTernary(Vectors):
-    """Vectors of -1, 0 and 1 with few nonzero entries: key-value data, ternary gradients.
-
-    Parameters
-    ----------
-    dimension : int
-        Coordinates (keys).
-    sparsity : int
-        Largest number of nonzero entries, from 1 to the dimension.
-
-    Examples
-    --------
-    >>> SparseTernary(3, 1).values([[0, -1, 0]])
-    array([[ 0, -1,  0]])
-    >>> SparseTernary(3, 1).values([[1, -1, 0]])
-    Traceback (most recent call last):
-    ...
-    ValueError: x[0] must have at most 1 entries that are not 0
-    """
+    """Vectors of -1, 0 and 1, at most ``sparsity`` not 0: key-value data, ternary gradients."""
 
     dimension: int
     sparsity: int
+    lower: ClassVar[float] = -1.0
+    upper: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         self._set()
         self._set(sparsity=integer("sparsity", self.sparsity, low=1, high=self.dimension))
-
-    @property
-    def diameter(self) -> float:
-        """Distance between two opposite vectors."""
-        return 2 * float(np.sqrt(self.sparsity))
-
-    @property
-    def lower(self) -> float:
-        """Smallest value of a coordinate."""
-        return -1.0
-
-    @property
-    def upper(self) -> float:
-        """Largest value of a coordinate."""
-        return 1.0
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         require((rows == 0) | (rows == 1) | (rows == -1), first, "be -1, 0 or 1")  # False for NaN
@@ -213,35 +157,18 @@ class SparseTernary(Vectors):
 
 @dataclass(frozen=True)
 class Categories(Vectors):
-    """One-hot vectors: exactly one 1 in each of some runs of coordinates, and 0 elsewhere.
+    """One-hot vectors: one 1 for each question, in a run of coordinates with one per category.
 
-    Parameters
-    ----------
-    sizes : sequence of int
-        Number of categories of each question; at least one question.
-
-    Examples
-    --------
-    >>> Categories([2, 3]).values([[0, 1, 1, 0, 0]])
-    array([[0, 1, 1, 0, 0]])
-    >>> Categories([2, 3]).values([[0, 1, 1, 1, 0]])
-    Traceback (most recent call last):
-    ...
-    ValueError: x[0] must have exactly one 1 among its entries 2 to 4
+    ``sizes`` are the numbers of categories of the questions.
     """
 
     sizes: Sequence[int]
+    lower: ClassVar[float] = 0.0
+    upper: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        # not a set, which has no order and drops equal sizes
-        given: object = self.sizes
-        if isinstance(given, (str, bytes)) or not isinstance(given, (Sequence, np.ndarray)):
-            kind = type(given).__name__
-            raise TypeError(f"sizes must be a sequence of integers, got {kind} {quote(given)}")
-        if not len(self.sizes):
-            raise ValueError(f"sizes must hold at least one number, got {quote(self.sizes)}")
         sizes = tuple(integer("sizes", size, low=1) for size in self.sizes)
-        integer("sizes in all", sum(sizes), high=MAX_DIMENSION)
+        integer("sizes in all", sum(sizes), low=1, high=MAX_DIMENSION)
         object.__setattr__(self, "sizes", sizes)
 
     @property
@@ -250,25 +177,9 @@ class Categories(Vectors):
         return sum(self.sizes)
 
     @property
-    def diameter(self) -> float:
-        """Distance between two vectors that differ in every answer."""
-        return float(np.sqrt(2 * len(self.sizes)))
-
-    @property
-    def lower(self) -> float:
-        """Smallest value of a coordinate."""
-        return 0.0
-
-    @property
-    def upper(self) -> float:
-        """Largest value of a coordinate."""
-        return 1.0
-
-    @property
     def runs(self) -> list[slice]:
         """The coordinates of each question."""
-        edges = np.concatenate(([0], np.cumsum(self.sizes))).tolist()
-        return [slice(first, last) for first, last in pairwise(edges)]
+        return [slice(*ends) for ends in pairwise(accumulate(self.sizes, initial=0))]
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         require((rows == 0) | (rows == 1), first, "be 0 or 1")  # False for NaN

@@ -33,9 +33,6 @@ _SLACK = Fraction(1, 1 << 50)
 """A coordinate is scaled to {0..p} in four roundings to doubles, each with a relative error of
 2^-53: within half of this times p, which is added to the error of randomized rounding."""
 
-_TIGHT = Fraction(99, 100)
-"""Part of the best signal that rounding may cost: steps are chosen this fine."""
-
 
 def encode(
     x: NDArray[np.float64],
@@ -51,17 +48,11 @@ def encode(
     sensitivity is exactly p. The expectation is the double nearest to x p, up to 2^-53. Results are
     written to ``out``, of any type that holds p, if it is given.
 
-    Notes
-    -----
-    Privacy rests only on the range {0..p}, which floating point cannot leave. With d digits drawn
-    at first, x p 2^d <= p 2^d, a double, and its whole part is a number of at most p with d binary
-    digits behind the point. What is added to it is below 1, and p has no digits to carry from.
-
-    A value is rounded up when the digits F of its fraction and d random ones, H, carry: F + H >=
-    2^d, which F of the 2^d values of H do. If F + H = 2^d - 1, there is a tie, which 53 - d more
-    random bits decide: up, if they are below the rest of the fraction, which doubles hold exactly.
-    In all, as many of the 2^53 values of the bits round up as when 53 random bits are compared with
-    the fraction.
+    Privacy rests only on the range {0..p}, which floating point cannot leave: with d digits drawn
+    at first, the whole part of x p 2^d is a number of at most p with d binary digits behind the
+    point, and what is added to it is below 1. A value is rounded up when the digits F of its
+    fraction and d random ones, H, carry: F + H >= 2^d. If F + H = 2^d - 1, there is a tie, which
+    53 - d more random bits decide: up, if they are below the rest of the fraction.
     """
     result = np.empty(x.size, dtype=np.int64) if out is None else out
     narrow = p.bit_length() <= _NARROW
@@ -113,8 +104,8 @@ class Encoding:
     """How numbers and vectors become integers in {0..precision}.
 
     ``exact`` says that all values are whole steps, so that none is rounded. ``promise`` bounds the
-    distance between two vectors that a user may have, in the data's units; None if the domain's
-    bounds say all. It is ``promised`` if it does not follow from the domain.
+    distance between two vectors of a user, in the data's units, beyond what the domain's bounds
+    say. It is ``promised`` if it does not follow from the domain.
     """
 
     bounds: Bounds
@@ -154,10 +145,9 @@ class Encoding:
     def check(self, values: NDArray[Any], first: int = 0) -> None:
         """Refuse values that visibly break a promise; the domain was checked before.
 
-        Whether values are integers can be checked for each user. A promised sensitivity is about
-        all vectors that a user might have, and is refuted by two users whose vectors are further
-        apart. In the linf norm all pairs are compared; in other norms each vector is compared with
-        the first, so some pairs may be twice as far apart. Messages count users from ``first``.
+        A promised sensitivity is refuted by two users whose vectors are further apart. In the linf
+        norm all pairs are compared, in other norms each vector with the first. Messages count users
+        from ``first``.
         """
         if not (self.exact or self.promised):
             return
@@ -199,23 +189,20 @@ def encoding_of(
     if sensitivity is not None and not isinstance(sensitivity, Sensitivity):
         raise TypeError(f"sensitivity must be a Sensitivity, got {type(sensitivity).__name__}")
     promised, known = sensitivity is not None, sensitivity
+    if promised and not isinstance(domain, Box):
+        raise ValueError("sensitivity must be None: it follows from the domain")
     if isinstance(domain, Box):
         bounds = domain.bounds
     elif isinstance(domain, Ball):
-        if whole or promised:
-            raise ValueError(
-                "integers and sensitivity must be left out for a Ball: its radius determines both; "
-                "use a Box for others"
-            )
-        bounds, known = Bounds(-domain.reach, domain.reach), Sensitivity(l2=domain.diameter)
-    elif isinstance(domain, (SparseTernary, Categories)):
-        if promised:
-            raise ValueError("sensitivity must be None: it follows from the domain")
-        whole = True
-        if isinstance(domain, Categories):
-            bounds, known = Bounds(0, 1), Sensitivity(l1=2 * len(domain.sizes), linf=1)
-        else:
-            bounds, known = Bounds(-1, 1), Sensitivity(l1=2 * domain.sparsity, linf=2)
+        if whole:
+            raise ValueError("integers must be False for a Ball; use a Box for integers")
+        bounds, known = Bounds(-domain.reach, domain.reach), Sensitivity(l2=2 * domain.reach)
+    elif isinstance(domain, Categories):
+        whole, bounds = True, Bounds(0, 1)
+        known = Sensitivity(l1=2 * len(domain.sizes), linf=1)
+    elif isinstance(domain, SparseTernary):
+        whole, bounds = True, Bounds(-1, 1)
+        known = Sensitivity(l1=2 * domain.sparsity, linf=2)
     else:
         raise TypeError(
             f"domain must be a Box, Ball, SparseTernary or Categories, got {type(domain).__name__}"
@@ -233,15 +220,15 @@ def converge(
 ) -> Encoding:
     """Return the coarsest encoding, to a factor of two, at which rounding costs about 1 % or less.
 
-    ``signal``, the range of a coordinate over the standard deviation of the noise, grows with the
-    precision, as rounding moves sums too; it must be within 1 % of its limit. The variance of
-    rounding in the sum, ``spread^2`` in steps, must be at most 1 % of the variance of the noise.
+    ``signal``, the range of a coordinate over the standard deviation of the noise, must be within
+    1 % of its limit, and the variance of rounding in the sum, ``spread^2`` in steps, at most 1 % of
+    the variance of the noise.
     """
     limit = signal(make(1 << 45))
     p = 1
     while p < 1 << 45:
         found = signal(make(p))
-        if found >= float(_TIGHT) * limit and spread * found <= p / 10:
+        if found >= 0.99 * limit and spread * found <= p / 10:
             break
         p *= 2
     return make(p)

@@ -32,19 +32,9 @@ class ErrorBound(Protocol):
 class SumError:
     """Bounds on the error of an estimated sum, for all values of the users.
 
-    Attributes
-    ----------
-    coordinate : ErrorBound
-        Of each coordinate, or of the number if users hold numbers.
-    mean_square : float
-        Bound on the mean squared error; for vectors, of the squared Euclidean norm.
-    sampling : float
-        The part of ``mean_square`` due to coordinates that users do not report; 0 if they report
-        all. Papers that estimate the sum of the sampled coordinates leave it out.
-    integers : bool
-        Whether sums, their errors and half widths are integers.
-    wrap_probability : float
-        Bound on the probability that a coordinate wraps around, so that the estimate is wrong.
+    ``mean_square`` is that of all coordinates (the squared Euclidean norm), of which ``sampling``
+    is due to coordinates that users do not report, and ``wrap_probability`` the chance that one
+    wraps around, so that the estimate is wrong. ``integers`` says whether sums and errors are.
     """
 
     coordinate: ErrorBound
@@ -85,8 +75,7 @@ class Bounded:
 class NoisySum:
     """The error of a noisy sum of values that may be rounded at random, perhaps modulo q.
 
-    ``noise`` is the noise of the sum, in steps; the ``width`` of one user's range has ``precision``
-    steps. A ``modulus`` of None is for sums of integers.
+    The ``noise`` of the sum is in steps, of which one user's range, ``width``, has ``precision``.
     """
 
     noise: Noise
@@ -112,20 +101,16 @@ class NoisySum:
     def mean_square(self) -> float:
         """Bound on the mean squared error from noise, rounding and wrap-around."""
         error = self.width * standard_error(
-            self.noise,
-            users=self.users,
-            precision=self.precision,
-            modulus=self.modulus,
+            self.noise, users=self.users, precision=self.precision, modulus=self.modulus,
             rounded=self.rounded,
-        )
+        )  # fmt: skip
         return error**2 if error < 1e150 else math.inf
 
     def half_width(self, miss: float) -> float:
         """Return t such that the error exceeds t in absolute value with probability <= miss.
 
-        Estimates lie in a window of q points around the possible sums, so that none is off by more
-        than (q + users p) / 2 steps; this is returned if a wrap-around alone is likelier than
-        ``miss``. It is an integer if errors are.
+        It is an integer if errors are. If a wrap-around alone is likelier than ``miss``, it is what
+        no error exceeds, as estimates lie in a window of q points around the possible sums.
         """
         found = math.inf
         if self.modulus is not None:
@@ -133,8 +118,7 @@ class NoisySum:
             found = self.width * floating(span)
         left = miss - self.wrap_probability
         if left > 0:
-            reach = _reach(self, left)
-            found = min(found, self.width * reach / self.precision)
+            found = min(found, self.width * _reach(self, left) / self.precision)
         if self.integers and math.isfinite(found):
             # far above the rounding errors of logarithms over the rate
             slack = 1e-9 * (found + 1 + math.sqrt(self.noise.variance))

@@ -54,10 +54,9 @@ def debias(total: int, users: int, k: int, gamma: Fraction) -> Fraction:
 
 
 def response_variance(k: int, gamma: float) -> float:
-    """Return the largest variance of a debiased response, over the true values {0..k-1}.
+    """Return the largest variance of a debiased response, at both ends of {0..k-1}.
 
-    (gamma p (p + 2) / 12 + gamma (1 - gamma) p^2 / 4) / (1 - gamma)^2 with p = k - 1, at both ends
-    of the domain (BBGN20, Theorem 4.1, whose k counts the values of {0..p}).
+    BBGN20, Theorem 4.1, whose k counts the values of {0..p}.
     """
     p = k - 1
     return (gamma * p * (p + 2) / 12 + gamma * (1 - gamma) * p * p / 4) / (1 - gamma) ** 2

@@ -1,8 +1,4 @@
-"""One report: what a command or an analysis found, for people and for programs.
-
-Commands and analyses fill a `Report`; this module alone renders it as terminal text, JSON, CSV,
-Markdown, or HTML for a notebook.
-"""
+"""What a command or an analysis found, as text, JSON, CSV, Markdown, or HTML for a notebook."""
 
 from __future__ import annotations
 
@@ -25,8 +21,7 @@ VERSION = 1
 
 FORMATS = ("text", "json", "csv", "markdown")
 
-EXACT = 1 << 53
-"""Integers below this are JSON numbers; larger ones, which a reader may round, are strings."""
+_EXACT = 1 << 53  # larger integers are strings in JSON, as a reader may round them
 
 
 def cell(value: Any) -> str:
@@ -46,20 +41,15 @@ class Field:
 
     Attributes
     ----------
-    key : str
-        Its name in JSON and CSV.
-    meaning : str
-        What it holds, for the documentation.
+    key, meaning : str
+        Its name in JSON and CSV, and what it holds, for the documentation.
     title : str or None
         Its heading for people; None for columns that only programs get.
-    show : callable
-        Returns a value as people read it.
+    show, text : callable
+        Returns what people read of a value, or of the whole row, where a value is not enough.
     value : callable, str or None
         How to find its value in a row or in the data: a function, or the path of an attribute, such
-        as ``"cost.users"``, which gives None where a part of the path is None; by default the
-        attribute named ``key``. Mappings are looked up by key.
-    text : callable or None
-        Returns what people read from the whole row, where a value is not enough.
+        as ``"cost.users"``; by default the attribute or key of a mapping named ``key``.
     needed : bool
         Whether rows in which it is None are hidden from people.
 
@@ -67,8 +57,6 @@ class Field:
     --------
     >>> Field("half", "half of it", value=lambda number: number / 2).of(3)
     1.5
-    >>> Field("real", "its real part").of(3), Field("a", "the first").of({"a": 1})
-    (3, 1)
     """
 
     key: str
@@ -103,22 +91,12 @@ def values(fields: Sequence[Field], found: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Report:
-    """What was found, ready to be rendered.
+    """What was found, ready to be rendered: a title, a table, notes and data.
 
-    Attributes
-    ----------
-    title : str
-        One line.
-    columns : sequence of Field
-        Of the table.
-    rows : sequence
-        Of the table: mappings, or objects from which the columns take their values.
-    notes : sequence of str
-        What people must know to read the table, one paragraph each.
-    data : mapping
-        Data beyond the table, for programs: numbers, texts, sequences, mappings and dataclasses.
-    warnings : sequence of str
-        What must be said even to those who skip the notes.
+    ``rows`` are mappings, or objects from which the ``columns`` take their values. ``notes`` are
+    paragraphs that people must know to read the table, and ``warnings`` what must be said even to
+    those who skip them. ``data`` beyond the table is for programs: numbers, texts, sequences,
+    mappings and dataclasses.
 
     Examples
     --------
@@ -126,8 +104,6 @@ class Report:
     ...     "Votes",
     ...     [Field("who", "for whom", "candidate"), Field("count", "how many", "votes")],
     ...     [{"who": "Clinton", "count": 1500}, {"who": "Dole", "count": None}],
-    ...     ["Of 2000 people."],
-    ...     {"command": "votes", "bound": Fraction(1, 4)},
     ... )
     >>> print(report)
     Votes
@@ -135,14 +111,6 @@ class Report:
       candidate  votes
       Clinton    1,500
       Dole
-    <BLANKLINE>
-      Of 2000 people.
-    >>> report.as_dict()["rows"], report.as_dict()["bound"]
-    ([{'who': 'Clinton', 'count': 1500}, {'who': 'Dole', 'count': None}], 0.25)
-    >>> print(report.render("csv"), end="")
-    who,count
-    Clinton,1500
-    Dole,
     """
 
     title: str
@@ -158,11 +126,8 @@ class Report:
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object: the data beyond the table, then its rows and notes.
 
-        Returns
-        -------
-        dict
-            Integers of magnitude 2^53 or more become strings of digits, fractions the nearest
-            double, and non-finite numbers None.
+        Integers of magnitude 2^53 or more become strings of digits, fractions the nearest double,
+        and non-finite numbers None.
         """
         rows = [values(self.columns, row) for row in self.rows]
         found = {"version": VERSION, **self.data, "warnings": self.warnings}
@@ -170,15 +135,7 @@ class Report:
         return {key: _plain(value) for key, value in found.items()}
 
     def render(self, how: str = "text", *, styled: bool = False, width: int | None = None) -> str:
-        """Return the report in one of the ``FORMATS``.
-
-        Parameters
-        ----------
-        how : {"text", "json", "csv", "markdown"}
-            CSV holds the table alone, with all columns.
-        styled, width
-            As for `text`.
-        """
+        """Return the report in one of the ``FORMATS``; as CSV, all columns of the table alone."""
         if how == "json":
             return json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n"
         if how == "csv":
@@ -190,13 +147,9 @@ class Report:
     def text(self, *, styled: bool = False, width: int | None = None) -> str:
         """Return text, with paragraphs in lines of at most 80 characters.
 
-        Parameters
-        ----------
-        styled : bool
-            Whether headings are bold, for a terminal.
-        width : int, optional
-            Characters per line of the terminal. A wider table is shown in parts, one below the
-            other, each of which begins with the same columns, to tell the rows apart.
+        On a terminal, ``styled`` headings are bold, and a table wider than its ``width`` is shown
+        in parts, one below the other, each of which begins with the columns that tell the rows
+        apart.
         """
         from rich.cells import cell_len
 
@@ -236,10 +189,8 @@ class Report:
         writer = csv.DictWriter(out, [column.key for column in self.columns], lineterminator="\n")
         writer.writeheader()
         for row in self.as_dict()["rows"]:
-            nested = (list, dict)
-            writer.writerow(
-                {k: json.dumps(v) if isinstance(v, nested) else v for k, v in row.items()}
-            )
+            cells = {k: json.dumps(v) if isinstance(v, list | dict) else v for k, v in row.items()}
+            writer.writerow(cells)
         return out.getvalue()
 
     def _markdown(self) -> str:
@@ -254,15 +205,15 @@ class Report:
     def _repr_html_(self) -> str:
         _, (head, *body) = self._shown()
 
-        def row(cells: Sequence[str], kind: str) -> str:
-            return "".join(f"<{kind}>{html.escape(text)}</{kind}>" for text in cells)
+        def lines(kind: str, *rows: Sequence[str]) -> str:
+            cells = [[f"<{kind}>{html.escape(text)}</{kind}>" for text in row] for row in rows]
+            return "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
 
-        rows = "".join(f"<tr>{row(cells, 'td')}</tr>" for cells in body)
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
         return (
             f"<p><b>{html.escape(self.title)}</b></p>"
-            f"<table><thead><tr>{row(head, 'th')}</tr></thead>"
-            f"<tbody>{rows}</tbody></table><ul>{notes}</ul>"
+            f"<table><thead>{lines('th', head)}</thead><tbody>{lines('td', *body)}</tbody></table>"
+            f"<ul>{notes}</ul>"
         )
 
 
@@ -298,7 +249,7 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (str, bool)):
         return value
     if isinstance(value, int):
-        return value if abs(value) < EXACT else digits(value)
+        return value if abs(value) < _EXACT else digits(value)
     if isinstance(value, (float, Fraction)):
         return float(value) if math.isfinite(value) else None
     if isinstance(value, Path):

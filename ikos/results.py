@@ -17,14 +17,14 @@ from ikos.randomness import RandomSource, SecureRandom
 __all__ = ["Cost", "Interval", "at_least", "at_most"]
 
 ONE_REPORT = "for one report per user; every further release about the same users adds to it"
-"""A condition of every guarantee."""
+NOT = "NOT for this "  # begins a condition that is not met: the guarantee is for comparison only
+_SEEDED = f"{NOT}run: drawn from a seed, it protects no one from those who know the seed"
+_WIDE = Context(prec=700)
+_LIKELY_WRAP = 1e-6  # a wrap-around probability that default parameters never reach
 
 
 def present(least: int, n: int, *, adaptive: bool = False) -> str:
-    """Return the condition that this many of n users are honest and present.
-
-    ``adaptive`` says that who is missing may depend on messages already sent.
-    """
+    """Return a condition on how many are present, if who is missing may be ``adaptive`` or not."""
     verb = "is" if least == 1 else "are"
     text = f"while at least {least:,} of {n:,} users {verb} honest and present"
     if adaptive or least == n:
@@ -32,10 +32,9 @@ def present(least: int, n: int, *, adaptive: bool = False) -> str:
     return f"{text}, and who is missing does not depend on shares or noise"
 
 
-NOT = "NOT for this "
-"""Begins a condition that is not met: the guarantee is for comparison only."""
-
-_SEEDED = f"{NOT}run: drawn from a seed, it protects no one from those who know the seed"
+def unmet(conditions: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the conditions that do not hold."""
+    return tuple(said for said in conditions if said.startswith(NOT))
 
 
 def at_least(value: float | Fraction, digits: int) -> str:
@@ -78,6 +77,57 @@ def percent(confidence: float) -> str:
     return f"{at_most(100 * Fraction(repr(confidence)), 6)} %"
 
 
+def figures(value: float, scale: float, rounding: str = ROUND_HALF_EVEN) -> str:
+    """Return a number to three significant digits of ``scale``, its uncertainty.
+
+    Without a scale (0 or infinite), or if it is far smaller than the number, all digits of the
+    double are kept.
+    """
+    short = f"{value:.10g}"
+    double = short if float(short) == value else repr(float(value)).removesuffix(".0")
+    if not (math.isfinite(value) and 0 < scale < math.inf):
+        return double
+    place = math.floor(math.log10(scale)) - 2
+    step = Decimal(1).scaleb(place if place > 15 else min(place, 0))
+    rounded = Decimal(value).quantize(step, rounding, _WIDE)
+    text = f"{rounded if rounded else abs(rounded):f}"
+    if len(text) <= 18:
+        return text
+    # with an exponent, further digits are not those of the double
+    return double if len(rounded.as_tuple().digits) > 17 else f"{rounded.normalize(_WIDE):e}"
+
+
+class Interval(NamedTuple):
+    """A closed interval; for vectors, an array of low and one of high ends.
+
+    Printed with its ends rounded outwards, to a hundredth of its width, but integers as they are.
+
+    Examples
+    --------
+    >>> print(Interval(0.123456, 0.234567), Interval(5.0, 7.0))
+    [0.123, 0.235] [5, 7]
+    """
+
+    low: Any
+    high: Any
+
+    def __str__(self) -> str:
+        if np.ndim(self.low):
+            return f"[{self.low}, {self.high}]"
+        low = figures(self.low, self._scale(), ROUND_FLOOR)
+        return f"[{low}, {figures(self.high, self._scale(), ROUND_CEILING)}]"
+
+    def _scale(self, *others: float) -> float:
+        """Return the width; at least 100, which shows no decimals, if all numbers are integers."""
+        whole = all(float(one).is_integer() for one in (*self, *others))
+        return max(float(self.high - self.low), 100.0 if whole else 0.0)
+
+
+def shown(estimate: float, interval: Interval) -> str:
+    """Return an estimate and its 95 % interval, to the same number of digits."""
+    return f"{figures(estimate, interval._scale(estimate))}  95 % interval {interval}"
+
+
 class Printed:
     """A class that notebooks show as ``print`` does, not as a list of fields."""
 
@@ -90,104 +140,13 @@ class Printed:
         printer.text(str(self))
 
 
-class Interval(NamedTuple):
-    """A closed interval; printed with its ends rounded outwards, to a hundredth of its width.
-
-    For vectors the ends are arrays with one entry per coordinate. The printed ends, read as
-    doubles, enclose the interval. Integers have no decimals.
-
-    Examples
-    --------
-    >>> print(Interval(0.123456, 0.234567), Interval(5.0, 7.0), Interval(1e9 / 3, 1e9 / 3))
-    [0.123, 0.235] [5, 7] [333333333.3333333, 333333333.3333333]
-    """
-
-    low: Any
-    high: Any
-
-    def __str__(self) -> str:
-        if np.ndim(self.low):
-            return f"[{self.low}, {self.high}]"
-        width = self.high - self.low
-        if not 0 < width < math.inf:
-            if self.low == self.high:
-                return f"[{_double(self.low)}, {_double(self.high)}]"
-            return f"[{at_most(self.low, 10)}, {at_least(self.high, 10)}]"
-        step = _step(width)
-        if self._whole:
-            step = max(step, Decimal(1))
-        low = Decimal(self.low).quantize(step, ROUND_FLOOR, _WIDE)
-        high = Decimal(self.high).quantize(step, ROUND_CEILING, _WIDE)
-        return f"[{_plain(low)}, {_plain(high)}]"
-
-    @property
-    def _whole(self) -> bool:
-        return float(self.low).is_integer() and float(self.high).is_integer()
-
-
-def shown(estimate: float, interval: Interval) -> str:
-    """Return an estimate and its 95 % interval, to the same number of digits."""
-    scale = interval.high - interval.low
-    if interval._whole and float(estimate).is_integer():
-        scale = max(scale, 100.0)  # no decimals
-    return f"{figures(estimate, scale)}  95 % interval {interval}"
-
-
-def figures(value: float, scale: float) -> str:
-    """Return a number to three significant digits of ``scale``, its uncertainty.
-
-    Digits before the point are kept unless there are many. Without a scale (0 or infinite), all
-    digits of the double are kept.
-    """
-    if not (math.isfinite(value) and 0 < scale < math.inf):
-        return _double(value)
-    rounded = Decimal(value).quantize(_step(scale), ROUND_HALF_EVEN, _WIDE)
-    text = _plain(rounded)
-    # with an exponent, further digits are not those of the double
-    return _double(value) if "e" in text and len(rounded.as_tuple().digits) > 17 else text
-
-
-def _step(width: float) -> Decimal:
-    """Return a hundredth of a width as a power of ten, at most 1 unless the width is huge."""
-    place = math.floor(math.log10(width)) - 2
-    return Decimal(1).scaleb(place if place > 15 else min(place, 0))
-
-
-_WIDE = Context(prec=700)
-
-
-def _double(value: float) -> str:
-    """Return the text of a double, to ten digits if these determine it."""
-    text = f"{value:.10g}"
-    return text if float(text) == value else repr(float(value)).removesuffix(".0")
-
-
-def _plain(value: Decimal) -> str:
-    """Return a number with all of its digits, or with an exponent if there are many."""
-    text = f"{value if value else abs(value):f}"
-    return text if len(text) <= 18 else f"{value.normalize(_WIDE):e}"
-
-
-def unmet(conditions: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the conditions that do not hold."""
-    return tuple(said for said in conditions if said.startswith(NOT))
-
-
 @dataclass(frozen=True)
 class Guarantee(Printed):
-    """A differential privacy guarantee and its conditions.
+    """A differential privacy guarantee, the theorem that proves it, and its conditions.
 
-    Attributes
-    ----------
-    epsilon, delta : float
-        The guarantee; a delta of 1 means that nothing is proved.
-    adjacency : str
-        ``"replace-one"``: two inputs are neighbours if they differ in one user's value. The
-        number of users is public.
-    theorem : str
-        The statements that prove it, with their sources.
-    conditions : tuple of str
-        What must hold for the guarantee. One that begins with "NOT for this" does not hold.
+    A delta of 1 means that nothing is proved, and a condition that begins with "NOT for this" does
+    not hold. Inputs are neighbours if they differ in one user's value; the number of users is
+    public.
     """
 
     epsilon: float
@@ -217,10 +176,8 @@ class Guarantee(Printed):
         """The guarantee in words."""
         if self.vacuous:
             return "no differential privacy is proved: too few messages"
-        return (
-            f"({at_least(self.epsilon, 6)}, {at_least(self.delta, 3)})-differential privacy, "
-            f"{self.adjacency}"
-        )
+        epsilon, delta = at_least(self.epsilon, 6), at_least(self.delta, 3)
+        return f"({epsilon}, {delta})-differential privacy, {self.adjacency}"
 
     def __str__(self) -> str:
         if self.vacuous:
@@ -234,16 +191,9 @@ def _counted(number: float, what: str) -> str:
 
 @dataclass(frozen=True)
 class Cost(Printed):
-    """What the users sent.
+    """What the users sent: means where numbers of messages are random or bits differ.
 
-    Attributes
-    ----------
-    users : int
-        Users who sent a report.
-    messages_per_user : int or float
-        Messages of each user, the clear share included; the mean where the number is random.
-    bits_per_message : int or float
-        Bits of one message before any encryption, such as ceil(log2 q); the mean where they differ.
+    Messages include the clear share; bits, such as ceil(log2 q), are before any encryption.
     """
 
     users: int
@@ -268,11 +218,6 @@ class Cost(Printed):
         )
 
 
-LARGE_EPSILON = 10
-
-_LIKELY_WRAP = 1e-6  # a wrap-around probability that default parameters never reach
-
-
 def budget_warnings(epsilon: float | Fraction, delta: float | Fraction, users: int) -> list[str]:
     """Return warnings for a budget that protects little.
 
@@ -285,29 +230,26 @@ def budget_warnings(epsilon: float | Fraction, delta: float | Fraction, users: i
             f"delta = {float(delta):.3g} is not below 1/users = {1 / users:.3g}: it would allow "
             "publishing a random user's value; take it far smaller"
         )
-    if epsilon > LARGE_EPSILON:
+    if epsilon > 10:
         said.append(f"epsilon = {float(epsilon):.6g} is very weak protection; 1 is customary")
     return said
 
 
 def trust_warnings(corrupt_shufflers: int, shuffled: int) -> list[str]:
     """Return a warning if most shufflers may collude."""
-    if 2 * corrupt_shufflers <= shuffled:
-        return []
-    return [
+    said = (
         f"corrupt_shufflers = {corrupt_shufflers:,}: that is most of the {shuffled:,} shufflers, "
         "and each costs a message"
-    ]
+    )
+    return [said] * (2 * corrupt_shufflers > shuffled)
 
 
 def footer(guarantee: Guarantee, cost: str, users: int) -> tuple[str, ...]:
     """Return the last lines of a printed result: guarantee, theorem, conditions and cost."""
     lines = [guarantee.budget]
     if not guarantee.vacuous:
-        lines += [
-            f"beware: {said}" for said in budget_warnings(guarantee.epsilon, guarantee.delta, users)
-        ]
-        lines += [f"by {guarantee.theorem}"]
+        said = budget_warnings(guarantee.epsilon, guarantee.delta, users)
+        lines += [*(f"beware: {one}" for one in said), f"by {guarantee.theorem}"]
     first, *rest = (*lines, *guarantee.conditions)
     return (f"guarantee {first}", *(f"          {line}" for line in rest), f"sent      {cost}")
 
@@ -319,19 +261,12 @@ class SumResult(Printed):
     Attributes
     ----------
     estimate : float or (d,) ndarray of float
-        Unbiased estimate of the sum over the users, unless the sum wrapped around modulo q
-        (``error.wrap_probability``); a float if users hold numbers. Not clipped: it may fall
-        outside the possible range.
-    users : int
-        Number of users who took part; public.
-    domain : Bounds or Domain
-        Where the users' values lie; public.
-    guarantee : Guarantee
-        For each user. Every further release about the same users weakens it.
-    cost : Cost
-        Messages and bits.
-    error : SumError
-        Bounds on the error.
+        Unbiased estimate of the sum over the users, a float if users hold numbers, unless the sum
+        wrapped around modulo q (``error.wrap_probability``). Not clipped: it may fall outside the
+        possible range.
+    users, domain, guarantee, cost, error
+        How many users took part; where their values lie; for each user, weakened by every further
+        release; what they sent; bounds on the error. All are public.
     """
 
     estimate: Any
@@ -342,22 +277,12 @@ class SumResult(Printed):
     error: SumError = field(repr=False)
 
     def __eq__(self, other: object) -> bool:
+        names = [one.name for one in fields(self)]
         return type(other) is type(self) and all(
-            np.array_equal(getattr(self, one.name), getattr(other, one.name))
-            for one in fields(self)
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in names
         )
 
     __hash__ = None  # type: ignore[assignment]
-
-    @property
-    def lower(self) -> float:
-        """The smallest value of a user or of one coordinate."""
-        return float(self.domain.lower)
-
-    @property
-    def upper(self) -> float:
-        """The largest value of a user or of one coordinate."""
-        return float(self.domain.upper)
 
     @property
     def standard_error(self) -> float:
@@ -367,18 +292,9 @@ class SumResult(Printed):
     def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Interval:
         """Return an interval for the true sum, for vectors one per coordinate.
 
-        Parameters
-        ----------
-        confidence : float
-            Between 0 and 1: each interval contains its true sum with at least this probability.
-        simultaneous : bool
-            Whether all intervals hold at once with this probability, by a union bound.
-
-        Returns
-        -------
-        Interval
-            Symmetric about the estimate. It accounts for noise, rounding and wrap-around, and is
-            valid for every number of users. Its ends are integers if values are.
+        Each contains its true sum with probability at least ``confidence``, or ``simultaneous`` all
+        do, by a union bound. They account for noise, rounding and wrap-around, are valid for every
+        number of users, and have integer ends if values are integers.
         """
         miss = float(1 - number("confidence", confidence, above=0, below=1))
         if not miss:
@@ -414,11 +330,11 @@ class SumResult(Printed):
                 f"error     {at_least(whole, 4)} (sum, root mean square, at most)",
             ]
             return "\n".join((*lines, *end))
-        flat = self.estimate
         scale = max(each, 100.0) if self.error.integers else each  # integers have no decimals
-        some = ", ".join(figures(value, scale) for value in flat[:4])
+        some = ", ".join(figures(value, scale) for value in self.estimate[:4])
+        more = ", ..." * (self.estimate.size > 4)
         lines = [
-            f"sum       ({some}{', ...' * (flat.size > 4)}), {flat.size:,} coordinates",
+            f"sum       ({some}{more}), {self.estimate.size:,} coordinates",
             f"error     {at_least(whole, 4)} (Euclidean norm, root mean square, at most); "
             f"{at_least(each, 4)} at most for any one coordinate",
         ]

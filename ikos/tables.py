@@ -1,8 +1,7 @@
 """One column of a table with a row per user: from CSV or Parquet, a file or a folder of files.
 
 Skipping, guessing or coercing a cell would silently change a user's value, so a cell that is not
-plainly a number is refused, with its file and row. Opening a column checks every file's header and
-reads no values; it is then read in blocks, or in parts by several processes.
+plainly a number is refused, with its file and row. A new file format is a new entry of `FORMATS`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,96 +37,81 @@ RUN = 1 << 20
 
 _CSV_ROWS, _CELLS = 1 << 14, 1 << 20  # largest block of CSV, whose cells are Python strings
 _BUFFER = 1 << 20  # bytes of a Parquet column read at a time
-_PARQUET = (".parquet", ".pq")
 _VERSIONED = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}  # formats that keep deleted rows
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _CHARACTERS = b"0123456789+-.eE \t"  # in such numbers and the blanks around them
 _DIGITS = 1000  # largest number of digits of an integer
 
 Look = Callable[[NDArray[Any], int], NDArray[Any]]
-"""Takes a block of numbers and the number of rows before it; returns a block of the same size, or
-raises `BadRow`."""
+"""Takes a block of numbers and the number of the file's rows before it; returns a block of the same
+size, or raises `BadRow`."""
 
 
 class BadRow(ValueError):  # noqa: N818
-    """Raised by a ``Look``: a bad number's position in the block, and what is wrong with it."""
-
-    def __init__(self, place: int, why: str) -> None:
-        super().__init__(why)
-        self.place = place
-        self.why = why
+    """Raised by a ``Look`` with a number's position in the block and what is wrong with it."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One CSV file, or a run of row groups of one Parquet file.
+    """A CSV file, or the rows after the ``first`` in some row ``groups`` of a Parquet file.
 
-    It holds no open file. Unless it is a pipe, it can be pickled and read by another process that
-    sees the same path.
-
-    Attributes
-    ----------
-    path : str
-        The file, with all links resolved.
-    where : str
-        The file as messages show it.
-    weight : int
-        Its bytes of CSV or rows of Parquet, which `blocks` reports as progress.
-    column, header, delimiter, integers, show_values, texts
-        As for `open_column`.
-    stored : bool
-        Whether it is a file that any process can read, and not a pipe.
-    groups : range or None
-        The row groups of Parquet; None for CSV.
-    first : int
-        Rows of the file before this part.
-    looks : tuple of callable
-        What `Column.seen` added.
+    ``weight`` is its bytes of CSV or rows of Parquet, and ``stored`` says that it is no pipe: then
+    it can be pickled, and read by any process that sees the same path. The other attributes are as
+    for `open_column`.
     """
 
     path: str
-    where: str
+    where: str  # the path as messages show it
+    kind: str
     column: str | int
     weight: int
     header: bool
     delimiter: str
     integers: bool
     show_values: bool
+    texts: bool
     stored: bool
+    width: int | None = None  # cells in a row, without a header
     groups: range | None = None
     first: int = 0
-    texts: bool = False
     looks: tuple[Look, ...] = field(default=(), repr=False)
 
     @property
     def rows(self) -> int | None:
         """Number of rows; None for CSV, which does not say."""
-        return None if self.groups is None else self.weight
+        return self.weight if FORMATS[self.kind].described else None
 
-    def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[Any]]:
-        """Yield the numbers, at most `ROWS` at a time, as `Column.blocks` does."""
+    def blocks(self) -> Iterator[NDArray[Any]]:
+        """Yield the numbers as `Column.blocks` does."""
+        for block, _ in self._read():
+            yield block
+
+    def _read(self) -> Iterator[tuple[NDArray[Any], int]]:
+        """Yield the blocks, each with the part of ``weight`` read so far."""
         before = self.first
-        read = _csv_blocks if self.groups is None else _parquet_blocks
-        for block in read(self, progress or (lambda *_: None)):
-            seen = block
+        for block, done in FORMATS[self.kind].read(self):
             for look in self.looks:
                 try:
-                    seen = look(seen, before)
+                    block = look(block, before)
                 except BadRow as bad:
-                    value = seen[bad.place]
+                    place, why = bad.args
+                    value = block[place]
                     exact = value if isinstance(value, str) else int(value)
                     text = f"{value:.15g}" if isinstance(value, float) else quote(exact)
-                    raise self._bad(before + bad.place, text, bad.why) from None
-            yield seen
+                    raise self._bad(before + place, text, why) from None
+            yield block, done
             before += block.size
 
-    def _refuse(self, row: int, what: str) -> NoReturn:
-        raise ValueError(f"{self.where}: row {row + 1} {what}")
+    def _refused(self, row: int, what: str) -> ValueError:
+        return ValueError(f"{self.where}: row {row + 1} {what}")
+
+    def _missing(self, row: int) -> ValueError:
+        return self._refused(row, f"has no value in {self._named}")
 
     def _bad(self, row: int, value: str, why: str) -> ValueError:
         """Return the error for a value, quoted only on request: errors end up in logs."""
         what = value if self.show_values else "a value"
-        return ValueError(f"{self.where}: row {row + 1} has {what} in {self._named}, {why}")
+        return self._refused(row, f"has {what} in {self._named}, {why}")
 
     @property
     def _named(self) -> str:
@@ -141,67 +125,38 @@ class Part:
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a file, or of all files of a folder; not yet read.
-
-    Attributes
-    ----------
-    where : str
-        The path as messages show it.
-    parts : tuple of Part
-        In the order of the files' names and their rows.
-    """
+    """One column of a file, or of all files of a folder; not yet read."""
 
     where: str
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...]  # in the order of the files' names and their rows
 
     @property
     def rows(self) -> int | None:
         """Number of rows; None if a file is CSV, which does not say."""
-        counts = [part.rows for part in self.parts]
-        known = [count for count in counts if count is not None]
-        return sum(known) if len(known) == len(counts) else None
+        known = [part.rows for part in self.parts if part.rows is not None]
+        return sum(known) if len(known) == len(self.parts) else None
 
     def seen(self, look: Look) -> Column:
-        """Return the column with a function that checks each block and may change it.
-
-        It takes a block of numbers and the number of rows of the file before it, and returns a
-        block of the same size. It is called where the block is read, in any process, and raises
-        `BadRow` to refuse a row.
-        """
-        return replace(
-            self, parts=tuple(replace(part, looks=(*part.looks, look)) for part in self.parts)
-        )
+        """Return the column with a ``Look``, which is called where a block is read."""
+        parts = (replace(part, looks=(*part.looks, look)) for part in self.parts)
+        return Column(self.where, tuple(parts))
 
     def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[Any]]:
         """Yield the numbers in blocks of at most 2^17, holding only a few blocks in memory.
 
-        Parameters
-        ----------
-        progress : callable, optional
-            Called with the amounts done and in all, in bytes (CSV) or rows (Parquet).
-
-        Yields
-        ------
-        (rows,) ndarray
-            Finite numbers, each the double nearest to its text; with ``integers=True`` exact, as
-            int64, or as Python integers where one is longer.
-
-        Raises
-        ------
-        ValueError
-            As for `read_column`.
+        ``progress`` is called with the amounts done and in all, in bytes (CSV) or rows (Parquet).
+        Each number is the finite double nearest to its text; with ``integers=True`` it is exact,
+        as int64, or as Python integers where one is longer. Raises ValueError as `read_column`.
         """
         whole, before, empty = sum(part.weight for part in self.parts), 0, True
-
-        def report(done: int, _: int) -> None:
-            if progress is not None:
-                progress(before + done, whole)
-
+        report = progress if progress is not None and whole else lambda *_: None
         for part in self.parts:
-            for block in part.blocks(report):
+            for block, done in part._read():
                 empty = False
                 yield block
+                report(before + min(done, part.weight), whole)
             before += part.weight
+            report(before, whole)
         if empty:
             raise ValueError(f"{self.where} has no rows")
 
@@ -216,33 +171,27 @@ def open_column(
     show_values: bool = False,
     texts: bool = False,
 ) -> Column:
-    r"""Open one column, of numbers unless ``texts``, to be read in blocks or in parts.
+    r"""Open one column, of numbers unless ``texts``: check all headers, and read no values.
 
     Parameters
     ----------
     path : str or path-like
         A Parquet file (recognized by its first bytes or its suffix, ``.parquet`` or ``.pq``), or a
-        CSV file or pipe: UTF-8, with or without a byte order mark, quoted with ``"``, possibly
-        compressed by gzip. Or a folder of such files and folders, such as one per value of a column
-        (``year=2024``), all with the same suffix. Names that begin with ``.`` or ``_`` are ignored.
+        CSV file or pipe: UTF-8, quoted with ``"``, possibly compressed by gzip. Or a folder of such
+        files and folders, all with the same suffix. Names that begin with ``.`` or ``_`` are
+        ignored.
     column : str or int
         Its name; without a header, its number, counted from 1. Each file must have it.
     header : bool
         Whether the first line of each CSV file holds the column names.
     delimiter : str, optional
-        The character between the cells of CSV files, a comma by default; Parquet has none.
-    integers : bool
-        Read integers of any size, exactly, and refuse other numbers.
+        The character between the cells of CSV files, a comma by default.
+    integers, texts : bool
+        Read integers of any size, exactly, and refuse other numbers; or take cells as they are,
+        without surrounding blanks, as objects of type str.
     show_values : bool
         Let messages quote refused values and the names in the first line of CSV files, which may be
         a data row. By default they give a value's position, never the value.
-    texts : bool
-        Take cells as they are, without surrounding blanks, as objects of type str.
-
-    Returns
-    -------
-    Column
-        In a folder, a file with a header or a schema and no rows adds none.
 
     Raises
     ------
@@ -258,86 +207,47 @@ def open_column(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "people.csv")
     ...     _ = path.write_text("name,age\nAnn,31\nBob, 45.5\n")
-    ...     ages = open_column(path, "age")
-    ...     len(ages.parts), ages.rows, [block.tolist() for block in ages.blocks()]
-    (1, None, [[31.0, 45.5]])
+    ...     [block.tolist() for block in open_column(path, "age").blocks()]
+    [[31.0, 45.5]]
     """
-    header = flag("header", header)
-    integers, show_values = flag("integers", integers), flag("show_values", show_values)
-    if header and not isinstance(column, str):
-        raise TypeError(f"column must be a name where there is a header, got {quote(column)}")
-    if not header:
-        if isinstance(column, str) and not re.fullmatch(r"[0-9]{1,9}", column):
-            raise ValueError(f"column must be a number counted from 1, got {quote(column)}")
-        column = integer("column", int(column) if isinstance(column, str) else column, low=1)
-    if not isinstance(delimiter, str | None):
-        raise TypeError(f"delimiter must be a string, got {type(delimiter).__name__}")
-    if delimiter is not None and (
-        len(delimiter) != 1 or delimiter.isalnum() or delimiter in '"+-._\r\n\0'
-    ):
+    if flag("header", header):
+        if not isinstance(column, str):
+            raise TypeError(f"column must be a name where there is a header, got {quote(column)}")
+    else:
+        numbered = isinstance(column, str) and column.isdecimal()
+        column = integer("column", int(column) if numbered else column, low=1)
+    if delimiter is not None and not re.fullmatch(r'[^\w"+.\r\n\0-]', delimiter):
         raise ValueError(
             "delimiter must be one character that cannot be part of a number or end a line, "
             f"got {quote(delimiter)}"
         )
-    if not isinstance(os.fspath(path) if isinstance(path, os.PathLike) else path, str):
-        raise TypeError(f"path must be a string or a path, got {type(path).__name__} {quote(path)}")
-    where = _shown(path)
-    names = _files_in(path) if os.path.isdir(path) else [os.fspath(path)]
     parts: list[Part] = []
-    widths: dict[int, str] = {}
-    for name in names:
-        here = _shown(name)
-        with _readable(here):
+    for name in _files_in(path):
+        where = _shown(name)
+        with _readable(where):
             real, size = _status(name)
-        marks = delimiter or ",", integers, show_values
-        part = Part(real or name, here, column, size, header, *marks, real is not None, texts=texts)
-        if not part.stored:  # a pipe cannot be read twice
-            parts.append(part)
-        elif not _is_parquet(part):
-            parts.append(part)
-            with _csv_table(part) as (*_, width):
-                widths.setdefault(width, here)
-        elif not header:
+            kind = "csv" if real is None else _kind(real)
+        part = Part(
+            real or name, where, kind, column, size, header, delimiter or ",",
+            flag("integers", integers), flag("show_values", show_values), texts, real is not None,
+        )  # fmt: skip
+        if FORMATS[kind].described and not (header and delimiter is None):
             raise ValueError(
-                f"header must be True for {here}, a Parquet file, whose columns have names"
+                f"header must be True for {where}, which names its columns, and delimiter must be "
+                "left out"
             )
-        elif delimiter is not None:
-            raise ValueError(
-                f"delimiter must be left out for {here}, a Parquet file, got {quote(delimiter)}"
-            )
-        else:
-            parts += _parquet_parts(part)
-    if not header and len(widths) > 1:
-        (few, one), (many, other) = list(widths.items())[:2]
+        parts += FORMATS[kind].split(part) if part.stored else [part]  # a pipe is read only once
+    widths = {part.width: part.where for part in parts}
+    if len(widths) > 1:
+        (few, one), (many, other), *_ = widths.items()
         raise ValueError(f"{one} has {few} columns and {other} has {many}")
     if not parts:
-        raise ValueError(f"{where} has no rows")
-    return Column(where, tuple(parts))
+        raise ValueError(f"{_shown(path)} has no rows")
+    return Column(_shown(path), tuple(parts))
 
 
-def read_column(
-    path: str | os.PathLike[str],
-    column: str | int,
-    *,
-    header: bool = True,
-    delimiter: str | None = None,
-    integers: bool = False,
-    show_values: bool = False,
-    progress: Progress | None = None,
-) -> NDArray[Any]:
-    r"""Read one numeric column of a file or a folder of files.
-
-    Parameters
-    ----------
-    path, column, header, delimiter, integers, show_values
-        As for `open_column`.
-    progress : callable, optional
-        As for `Column.blocks`.
-
-    Returns
-    -------
-    (rows,) ndarray
-        Numbers as `Column.blocks` yields them; at least one.
+def read_column(path: str | os.PathLike[str], column: str | int, **options: Any) -> NDArray[Any]:
+    """Read one numeric column at once: all blocks of `open_column`, with its ``options``.
 
     Raises
     ------
@@ -347,21 +257,17 @@ def read_column(
         which are not rows; ``nan``, ``inf``, ``1_000``, hexadecimal and an empty line in the middle
         are refused.
     """
-    found = open_column(
-        path, column, header=header, delimiter=delimiter, integers=integers, show_values=show_values
-    )
-    return np.concatenate(list(found.blocks(progress)))
+    return np.concatenate(list(open_column(path, column, **options).blocks()))
 
 
 # Files
 
 
 def _shown(path: str | os.PathLike[str]) -> str:
-    """Return a path for messages; the beginning of a long one is cut off."""
+    """Return a path for messages."""
     if os.fspath(path) == "/dev/stdin":
         return "standard input"
-    text = repr(os.fspath(path))
-    return text if len(text) <= 200 else f"'...{text[-196:]}"
+    return repr(os.fspath(path))
 
 
 @contextmanager
@@ -369,11 +275,9 @@ def _readable(where: str) -> Iterator[None]:
     """Turn errors of the system into a one-line error."""
     try:
         yield
-    except (gzip.BadGzipFile, zlib.error, EOFError):
-        raise ValueError(f"{where} is compressed by gzip and damaged or incomplete") from None
-    except OSError as error:
-        reason = (error.strerror or "input error").lower()
-        raise ValueError(f"cannot read {where}: {reason}") from None
+    except (OSError, zlib.error, EOFError) as error:  # the last two of damaged compressed files
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ValueError(f"cannot read {where}: {reason.lower()}") from None
     except UnicodeDecodeError:
         raise ValueError(f"{where} is not UTF-8 text") from None
 
@@ -387,18 +291,34 @@ def _status(path: str) -> tuple[str | None, int]:
     return (real if os.path.exists(real) else None), found.st_size
 
 
-def _files_in(folder: str | os.PathLike[str]) -> list[str]:
-    """Return the files of a folder and its subfolders, ordered by name."""
-    with _readable(_shown(folder)):
-        found = _listed(os.fspath(folder), {os.path.realpath(folder)})
+def _kind(path: str) -> str:
+    """Return the format of a file."""
+    with open(path, "rb") as file:
+        start = file.read(8)
+    for kind, one in FORMATS.items():
+        if path.lower().endswith(one.suffixes) or (one.start and start.startswith(one.start)):
+            return kind
+    return "csv"
+
+
+def _suffix(path: str) -> str:
+    """Return a file's suffix, the same for all suffixes of a format."""
+    suffix = Path(path).suffix.lower()
+    return next((one.suffixes[0] for one in FORMATS.values() if suffix in one.suffixes), suffix)
+
+
+def _files_in(path: str | os.PathLike[str]) -> list[str]:
+    """Return a file, or the files of a folder and its subfolders, ordered by name."""
+    if not os.path.isdir(path):
+        return [os.fspath(path)]
+    with _readable(_shown(path)):
+        found = _listed(os.fspath(path), {os.path.realpath(path)})
     if not found:
-        raise ValueError(f"{_shown(folder)} is a folder without files")
-    for path in found:
-        if not os.path.isfile(path):
-            raise ValueError(f"{_shown(path)} is in a folder of tables and is no file")
-        if _suffix(path) != _suffix(found[0]):
+        raise ValueError(f"{_shown(path)} is a folder without files")
+    for name in found:
+        if _suffix(name) != _suffix(found[0]):
             raise ValueError(
-                f"{_shown(found[0])} and {_shown(path)} do not end alike: files of one folder are "
+                f"{_shown(found[0])} and {_shown(name)} do not end alike: files of one folder are "
                 "one table, and a copy would count its rows twice; move it elsewhere"
             )
     return found
@@ -422,29 +342,24 @@ def _listed(folder: str, seen: set[str]) -> list[str]:
     return found
 
 
-def _suffix(path: str) -> str:
-    suffix = Path(path).suffix.lower()
-    return _PARQUET[0] if suffix in _PARQUET else suffix
-
-
 def _position(part: Part, names: Sequence[str]) -> int:
     """Return the position of the column, or refuse it and list the others if they may be shown."""
-    parquet = part.path.lower().endswith(_PARQUET)  # its names are never a data row
     name = str(part.column)
     found = [index for index, one in enumerate(names) if one == name]
     if len(found) == 1:
         return found[0]
     if found:
-        places = ", ".join(str(index + 1) for index in found)
-        raise ValueError(f"{part.where} has {len(found)} columns named {quote(name)}: {places}")
-    listed = f" among its {len(names)} columns; show_values=True lists them"
-    if part.show_values or parquet:
-        listed = (
-            "; its columns are " + ", ".join(map(quote, names[:20])) + ", ..." * (len(names) > 20)
-        )
-    if len(names) == 1 and not parquet:
-        listed += f" (with the delimiter {part.delimiter!r})"
-    raise ValueError(f"{part.where} has no column {quote(name)}{listed}")
+        raise ValueError(f"{part.where} has {len(found)} columns named {quote(name)}")
+    listed = "show_values=True lists them"
+    if part.show_values or FORMATS[part.kind].described:  # these names are never a data row
+        listed = ", ".join(map(quote, names[:20]))
+    raise ValueError(
+        f"{part.where} has no column {quote(name)} among its {len(names)} columns: {listed}"
+    )
+
+
+def _changed(part: Part) -> ValueError:
+    return ValueError(f"{part.where} was changed while it was being read")
 
 
 # CSV
@@ -475,30 +390,33 @@ def _csv_table(part: Part) -> Iterator[tuple[BinaryIO, Iterator[list[str]], int,
             raise ValueError(f"{part.where} is not valid CSV: {error}") from None
 
 
-def _csv_blocks(part: Part, progress: Progress) -> Iterator[NDArray[Any]]:
-    """Yield the numbers of a CSV file."""
+def _csv_parts(part: Part) -> Iterator[Part]:
+    with _csv_table(part) as (*_, width):
+        yield part if part.header else replace(part, width=width)
+
+
+def _csv_blocks(part: Part) -> Iterator[tuple[NDArray[Any], int]]:
+    """Yield the numbers of a CSV file, and the bytes read so far."""
     with _csv_table(part) as (file, reader, place, width):
-        _check_size(part, file)
+
+        def check_size() -> None:
+            if part.stored and os.fstat(file.fileno()).st_size != part.weight:
+                raise _changed(part)  # it may have other rows
+
+        check_size()
         row = blank = 0
         while block := list(islice(reader, max(1, min(_CSV_ROWS, _CELLS // width)))):
             whole = len(block)
             while block and not block[-1]:  # empty lines are allowed at the end only
                 block.pop()
             if block and blank:
-                part._refuse(row, "is blank; only the last lines may be")
+                raise part._refused(row, "is blank; only the last lines may be")
             if block:
-                yield _csv_numbers(part, block, row, place, width)
+                done = file.tell() if part.stored else 0
+                yield _csv_numbers(part, block, row, place, width), done
                 row += len(block)
             blank += whole - len(block)
-            if part.weight:
-                progress(min(file.tell(), part.weight), part.weight)
-        _check_size(part, file)
-
-
-def _check_size(part: Part, file: BinaryIO) -> None:
-    """Refuse a CSV file whose length has changed since it was opened: it may have other rows."""
-    if part.stored and os.fstat(file.fileno()).st_size != part.weight:
-        raise ValueError(f"{part.where} was changed while it was being read")
+        check_size()
 
 
 def _csv_numbers(
@@ -510,31 +428,26 @@ def _csv_numbers(
     and blanks of every script. All of these contain a character that no decimal number has, so one
     check of the characters of the whole block is as strict as the pattern.
     """
+    convert: Callable[[Sequence[str]], NDArray[Any] | None] = _doubles
+    said = "not a finite decimal number that a double holds"
+    if part.integers:
+        convert, said = _integers, f"not an integer of at most {_DIGITS:,} digits"
     if set(map(len, block)) == {width}:
         cells = [cells[place] for cells in block]
         if part.texts and all(texts := [cell.strip() for cell in cells]):
             return np.array(texts, dtype=object)
         joined = "".join(cells)
-        if not part.texts and joined.isascii() and not joined.encode().translate(None, _CHARACTERS):
-            values = _integers(cells) if part.integers else _doubles(cells)
-            if values is not None:
-                return values
+        plain = joined.isascii() and not joined.encode().translate(None, _CHARACTERS)
+        if not part.texts and plain and (values := convert(cells)) is not None:
+            return values
     for number, cells in enumerate(block, row):
-        if not cells:
-            part._refuse(number, "is blank; only the last lines may be")
         if len(cells) != width:
-            part._refuse(number, f"has {len(cells)} cells, not {width} as the first line")
+            raise part._refused(number, f"has {len(cells)} cells, not {width} as the first line")
         cell = cells[place].strip(None if part.texts else " \t")
         if not cell:
-            part._refuse(number, f"has no value in {part._named}")
-        if part.texts:
-            continue
-        if not _NUMBER.fullmatch(cell):
-            raise part._bad(number, quote(cell), "not a finite decimal number")
-        if part.integers and _integers([cell]) is None:
-            raise part._bad(number, quote(cell), f"not an integer of at most {_DIGITS:,} digits")
-        if not part.integers and _doubles([cell]) is None:
-            raise part._bad(number, quote(cell), "beyond the largest double")
+            raise part._missing(number)
+        if not part.texts and (not _NUMBER.fullmatch(cell) or convert([cell]) is None):
+            raise part._bad(number, quote(cell), said)
     raise AssertionError("a block was refused, and none of its cells")
 
 
@@ -553,16 +466,12 @@ def _integers(cells: Sequence[str]) -> NDArray[Any] | None:
         return _words(list(map(int, cells)))
     except ValueError:  # 3.0, 3e2, or not a number
         pass
-    found = []
-    for cell in cells:
-        try:
-            value = Decimal(cell)
-        except InvalidOperation:
-            return None
-        if value.adjusted() >= _DIGITS or value != value.to_integral_value():
-            return None
-        found.append(int(value))
-    return _words(found)
+    try:
+        values = list(map(Decimal, cells))
+    except InvalidOperation:
+        return None
+    whole = all(one.adjusted() < _DIGITS and one == one.to_integral_value() for one in values)
+    return _words(list(map(int, values))) if whole else None
 
 
 def _words(found: Sequence[int]) -> NDArray[Any]:
@@ -574,13 +483,6 @@ def _words(found: Sequence[int]) -> NDArray[Any]:
 
 
 # Parquet
-
-
-def _is_parquet(part: Part) -> bool:
-    if part.path.lower().endswith(_PARQUET):
-        return True
-    with _readable(part.where), open(part.path, "rb") as file:
-        return file.read(4) == b"PAR1"
 
 
 @contextmanager
@@ -600,8 +502,8 @@ def _parquet_table(part: Part) -> Iterator[tuple[Any, Any]]:
             table = pq.ParquetFile(
                 file, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True
             )
-            names = table.schema_arrow.names
-            kind = table.schema_arrow.field(_position(part, names)).type
+            schema = table.schema_arrow
+            kind = schema.field(_position(part, schema.names)).type
             kind = kind.value_type if pa.types.is_dictionary(kind) else kind
             if not part.texts and not any(
                 of(kind) for of in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
@@ -614,7 +516,7 @@ def _parquet_table(part: Part) -> Iterator[tuple[Any, Any]]:
 
 
 def _parquet_parts(part: Part) -> Iterator[Part]:
-    """Yield the parts of a Parquet file: runs of row groups of at least `RUN` rows."""
+    """Yield runs of row groups of at least `RUN` rows."""
     with _parquet_table(part) as (_, table):
         metadata = table.metadata
         counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
@@ -626,19 +528,17 @@ def _parquet_parts(part: Part) -> Iterator[Part]:
             start, first, rows = number, first + rows, 0
 
 
-def _parquet_blocks(part: Part, progress: Progress) -> Iterator[NDArray[Any]]:
-    """Yield the numbers of some row groups."""
+def _parquet_blocks(part: Part) -> Iterator[tuple[NDArray[Any], int]]:
+    """Yield the numbers of some row groups, and the rows read so far."""
     assert part.groups is not None
     with _parquet_table(part) as (pa, table):
         done = 0
-        batches = table.iter_batches(ROWS, row_groups=[*part.groups], columns=[part.column])
-        for batch in batches:
+        for batch in table.iter_batches(ROWS, row_groups=[*part.groups], columns=[part.column]):
             values = _parquet_numbers(part, batch.column(0), pa, part.first + done)
             done += values.size
-            yield values
-            progress(done, part.weight)
+            yield values, done
         if done != part.weight:
-            raise ValueError(f"{part.where} was changed while it was being read")
+            raise _changed(part)
 
 
 def _parquet_numbers(part: Part, array: Any, pa: Any, row: int) -> NDArray[Any]:
@@ -647,26 +547,45 @@ def _parquet_numbers(part: Part, array: Any, pa: Any, row: int) -> NDArray[Any]:
     if part.texts:
         cells = ["" if one is None else str(one).strip() for one in array.to_pylist()]
         if "" in cells:
-            part._refuse(row + cells.index(""), f"has no value in {part._named}")
+            raise part._missing(row + cells.index(""))
         return np.array(cells, dtype=object)
     if array.null_count:
-        first = int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
-        part._refuse(row + first, f"has no value in {part._named}")
+        raise part._missing(row + int(np.argmax(array.is_null().to_numpy(zero_copy_only=False))))
     if not part.integers or pa.types.is_signed_integer(array.type):
         # unchecked, because a checked cast refuses integers that a double rounds; copied, because
         # Arrow's memory is read-only
         kind = pa.int64() if part.integers else pa.float64()
         values = np.array(array.cast(kind, safe=False).to_numpy(zero_copy_only=False))
-        finite = np.isfinite(values)
-        if not finite.all():
+        if not (finite := np.isfinite(values)).all():
             first = int(np.argmin(finite))
             raise part._bad(row + first, repr(float(values[first])), "not a finite number")
         return values
-    found = []
-    for place, value in enumerate(array.to_pylist(), row):
-        whole = isinstance(value, float) and value.is_integer()
-        exact = int(value) if whole else whole_number(value)
-        if exact is None:
-            raise part._bad(place, quote(value), "not an integer")
-        found.append(exact)
-    return _words(found)
+    cells = array.to_pylist()
+    found = [whole_number(Decimal(one) if isinstance(one, float) else one) for one in cells]
+    if None in found:
+        first = found.index(None)
+        raise part._bad(row + first, quote(cells[first]), "not an integer")
+    return _words([one for one in found if one is not None])
+
+
+@dataclass(frozen=True)
+class Format:
+    """How files of one kind are recognized, split and read.
+
+    ``split`` checks that a file has the column, and yields its parts. ``read`` yields the numbers
+    of a part in blocks of at most `ROWS`, each with how much of ``weight`` was read so far, and
+    refuses all that is not plainly a number.
+    """
+
+    suffixes: tuple[str, ...]
+    start: bytes  # of each file, if it is always the same
+    described: bool  # files give the names of their columns, and their parts the number of rows
+    split: Callable[[Part], Iterator[Part]]
+    read: Callable[[Part], Iterator[tuple[NDArray[Any], int]]]
+
+
+FORMATS = {
+    "parquet": Format((".parquet", ".pq"), b"PAR1", True, _parquet_parts, _parquet_blocks),
+    "csv": Format((), b"", False, _csv_parts, _csv_blocks),  # whatever no other format claims
+}
+"""All file formats."""

@@ -11,17 +11,11 @@ __all__ = ["DeterministicRandom"]
 
 
 class DeterministicRandom(Expanded):
-    """A reproducible source with the interface of the secure one, and not private.
+    """A reproducible source, from any non-negative integer, with the interface of the secure one.
 
     The seed reveals every share and every noise value drawn from it: use it to reproduce a run,
-    never to protect data. The same seed and the same calls in the same order give the same draws;
-    threads that share a source share its stream, in an unpredictable order. It can be neither
-    copied nor pickled: pass on a seed, or ``streams``.
-
-    Parameters
-    ----------
-    seed : int
-        Any non-negative integer.
+    never to protect data. The same seed and the same calls in the same order give the same draws.
+    It can be neither copied nor pickled: pass on a seed, or ``streams``.
 
     Examples
     --------

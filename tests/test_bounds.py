@@ -95,7 +95,7 @@ def test_what_values_are(x: Any, expected: list[float]) -> None:
         ([1j], TypeError, r"x\[0\] must be a float, .* got complex$"),
         (
             [2**70],
-            ValueError,
+            TypeError,
             r"x\[0\] must be a float, or an integer of 64 bits at most, got int$",
         ),
         (np.ma.masked_array([0.5], [True]), ValueError, "masked"),
@@ -104,7 +104,7 @@ def test_what_values_are(x: Any, expected: list[float]) -> None:
         ([0.5, Fraction(1, 2)], TypeError, r"x\[1\] must be a float, .* got Fraction$"),
         ([Decimal("NaN")], TypeError, r"x\[0\] must be a float, .* got Decimal$"),
         ([Decimal("inf")], TypeError, r"x\[0\] must be a float, .* got Decimal$"),
-        ([1, -(2**63) - 1], ValueError, r"x\[1\] must be a float, .* got int$"),
+        ([1, -(2**63) - 1], TypeError, r"x\[1\] must be a float, .* got int$"),
         (None, TypeError, r"x must be an array, got NoneType$"),
     ],
     ids=str,
@@ -118,12 +118,12 @@ def test_what_values_are_not(x: Any, error: type[Exception], said: str) -> None:
     "x",
     [
         [True, False, 1],
-        np.array([True, False, True]),
         [Decimal(1), Decimal("0E+3"), Decimal("1.0")],
         [Fraction(1), Fraction(0), 1.0],
+        np.array([True, False, True]),
         np.array([1, 0.0, np.True_], dtype=object),
         pd.DataFrame({"a": [True, False, True]}),
-        pd.Series([Decimal(1), Decimal(0), Decimal(1)]),
+        pd.Series([1, 0.0, True], dtype=object),
     ],
     ids=repr,
 )
@@ -208,8 +208,3 @@ def test_whole_values_are_returned_and_the_first_other_is_named(x: list[int], ha
 def test_what_is_no_number_in_a_block_is_named_by_its_place_among_all() -> None:
     with pytest.raises(TypeError, match=r"x\[101\] must be a float, .* got NoneType$"):
         Bounds(0, 1).values([0.5, None], first=100)
-
-
-def test_ragged_values_are_refused_by_name() -> None:
-    with pytest.raises(ValueError, match=r"^x must be an array, got rows of different lengths$"):
-        Bounds(0, 1).values([0.5, [0.5, 0.5], 0.5])

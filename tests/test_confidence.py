@@ -200,7 +200,7 @@ def test_probabilities_of_nothing_are_refused(arguments: tuple[Any, ...], messag
 
 
 def test_p_values_refuse_what_is_no_law() -> None:
-    with pytest.raises(ValueError, match=r"one shape, got \(2,\) and \(3,\)"):
+    with pytest.raises(ValueError, match="counts must be"):
         p_value_bound([1, 2], [0.2, 0.3, 0.5])
     with pytest.raises(ValueError, match=r"add up to 1, got 0\.9"):
         p_value_bound([1, 2], [0.5, 0.4])
@@ -280,8 +280,6 @@ def test_tail_bound_is_its_formula() -> None:
         formula = math.exp(-t) * (math.e * t / (cells - 1)) ** (cells - 1)
         assert tail_bound(t, cells) == pytest.approx(min(1.0, formula), rel=1e-12)
         assert tail_bound(cells - 1.0, cells) == 1.0
-    with pytest.raises(ValueError, match="t must be a number, got nan"):
-        tail_bound(math.nan, 3)
     with pytest.raises(ValueError, match="cells must be at least 1, got 0"):
         tail_bound(5.0, 0)
 
@@ -300,7 +298,7 @@ def test_p_value_takes_the_number_of_possible_cells() -> None:
     [
         ([1, 2], [math.nan, 1], "at least 0 and add up to 1, got nan"),
         ([1, 2], [-1, 2], "at least 0 and add up to 1"),
-        ([-1, 2], [0.5, 0.5], "counts must not be negative"),
+        ([-1, 2], [0.5, 0.5], "counts must be at least 0"),
     ],
 )
 def test_p_values_fail_closed(counts: list[int], chances: list[float], message: str) -> None:

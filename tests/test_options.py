@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from ikos import PrivateSum, statistics
-from ikos._options import MeanOptions, SumOptions, VectorSumOptions
+from ikos.statistics.columns import MeanOptions, SumOptions, VectorSumOptions
 from ikos.vectors import PrivateVectorSum, histograms, linear_statistics, means, variances
 
 

@@ -22,7 +22,7 @@ def test_every_name_is_there_and_shown() -> None:
 
 
 def test_a_name_that_is_elsewhere_is_not_found_here() -> None:
-    with pytest.raises(AttributeError, match=r"no attribute 'RecursiveSum'; .* ikos\.baselines"):
+    with pytest.raises(AttributeError, match="no attribute 'RecursiveSum'"):
         _ = ikos.RecursiveSum  # type: ignore[attr-defined]
 
 

@@ -60,7 +60,7 @@ def results():
 def test_notebooks_show_what_print_shows() -> None:
     pretty = pytest.importorskip("IPython.lib.pretty").pretty
     shown = list(results())
-    assert len({type(result) for result in shown}) == len(shown)
+    assert len({type(result) for result in shown}) == len(shown) - 1  # variances are of one class
     for result in shown:
         text = str(result)
         assert not text.startswith(type(result).__name__ + "(")  # the fields, one by one

@@ -1,17 +1,15 @@
 """Means, counts, variances, histograms and linear statistics, from private sums.
 
-Each function runs the protocol on all users' values in this process, and returns estimates with a
-guarantee for the whole release. The number of users is public. Keyword arguments that a function
-does not name (``shuffler``, ``min_honest``, ...) go to its protocol: `PrivateSum` for `mean` and
-`count`, `ikos.vectors.PrivateVectorSum` for the others. Functions of several columns are also in
-`ikos.vectors`.
+Each function runs a protocol on all users' values in this process, and returns estimates with a
+guarantee for the whole release. Keyword arguments that it does not name (``shuffler``,
+``min_honest``, ...) go to its protocol: `PrivateSum` for `mean` and `count`,
+`ikos.vectors.PrivateVectorSum` for the others.
 """
 
 from __future__ import annotations
 
 from ikos.statistics.columns import (
     ColumnSums,
-    Variance,
     Variances,
     count,
     linear_statistics,
@@ -20,23 +18,16 @@ from ikos.statistics.columns import (
     variance,
     variances,
 )
-from ikos.statistics.histograms import Histogram, Histograms, histogram, histograms
-from ikos.statistics.simplex import project_simplex, projected_frequencies
+from ikos.statistics.histograms import (
+    Histogram,
+    Histograms,
+    histogram,
+    histograms,
+    projected_frequencies,
+)
 
 __all__ = [
-    "ColumnSums",
-    "Histogram",
-    "Histograms",
-    "Variance",
-    "Variances",
-    "count",
-    "histogram",
-    "histograms",
-    "linear_statistics",
-    "mean",
-    "means",
-    "project_simplex",
-    "projected_frequencies",
-    "variance",
+    "ColumnSums", "Histogram", "Histograms", "Variances", "count", "histogram",
+    "histograms", "linear_statistics", "mean", "means", "projected_frequencies", "variance",
     "variances",
-]
+]  # fmt: skip

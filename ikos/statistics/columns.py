@@ -6,17 +6,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._options import MeanOptions, SumOptions, VectorSumOptions
 from ikos._validation import array, doubles, flag, number, quote, real, vector
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.aggregation.private_sum import PrivateSum, PrivateVectorSum
 from ikos.aggregation.protocol import BLOCK
-from ikos.bounds import MAX_BOUND
+from ikos.bounds import MAX_BOUND, require
 from ikos.domains import Ball, Box, Domain
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
@@ -25,11 +24,39 @@ from ikos.results import Guarantee, Interval, Printed, SumResult, figures, foote
 ROUNDING = Fraction(1, 10**9)
 """The fraction by which sensitivities of computed values are enlarged."""
 
-_SQUARES = Fraction(166, 100)
-"""Weight of a squared distance relative to the distance itself; see `variances`."""
+_SQUARES = Fraction(166, 100)  # weight of a squared distance next to the distance; see `variances`
+_CORNERS = 1 << 23  # most numbers computed for the corners of a box
 
-_CORNERS = 1 << 23
-"""Most numbers computed for the corners of a box."""
+
+class SumOptions(TypedDict, total=False):
+    """Options of `ikos.PrivateSum` that apply to any values."""
+
+    precision: int | None
+    modulus: int | None
+    messages: int | None
+    analysis: str
+    shuffler: str
+    clear_share: bool
+    min_honest: int | None
+    corrupt_shufflers: int
+    reserve: float | Fraction
+
+
+class MeanOptions(SumOptions, total=False):
+    """Options of `ikos.PrivateSum` that apply to values within bounds."""
+
+    integers: bool
+
+
+class VectorSumOptions(SumOptions, total=False):
+    """Options of `ikos.vectors.PrivateVectorSum` that apply to columns."""
+
+    layout: str
+    releases: int
+
+
+Run = tuple[float | Fraction, float | Fraction, RandomSource | None, SumOptions]
+"""Epsilon, delta, the randomness and the protocol's options of one release."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,23 +70,23 @@ class Release(Printed):
         """The guarantee for the whole release."""
         return self.private.guarantee
 
+    @property
+    def users(self) -> int:
+        """Number of users who took part; public."""
+        return self.private.users
+
     def _report(self, lines: list[str], columns: int = 0) -> str:
         """Return lines about the first eight columns, and the end of a printed result."""
         more = [f"... {columns:,} columns in all"] if columns > 8 else []
-        end = footer(self.guarantee, str(self.private.cost), self.private.users)
+        end = footer(self.guarantee, str(self.private.cost), self.users)
         return "\n".join((*lines, *more, *end))
 
 
 def private_sum_of(
-    x: NDArray[Any],
-    domain: Domain,
-    epsilon: float | Fraction,
-    delta: float | Fraction,
-    rng: RandomSource | None,
-    options: SumOptions,
-    sensitivity: Sensitivity | None = None,
+    x: NDArray[Any], domain: Domain, run: Run, sensitivity: Sensitivity | None = None
 ) -> SumResult:
     """Return the private sum of vectors whose sensitivity this module computed."""
+    epsilon, delta, rng, options = run
     # Both are named so that Python refuses them among the options: a sensitivity in the columns'
     # own units would be taken for one of scaled values, and too little noise added.
     protocol = PrivateVectorSum(
@@ -103,11 +130,6 @@ def mean(
     **options
         For `PrivateSum`.
 
-    Returns
-    -------
-    SumResult
-        ``.mean()``, ``.mean_interval()``, and the same for the sum.
-
     Examples
     --------
     >>> import numpy as np
@@ -129,19 +151,9 @@ def count(
     rng: RandomSource | None = None,
     **options: Unpack[SumOptions],
 ) -> SumResult:
-    """Release the number of users whose answer is true.
+    """Release the number of users whose answer is true, and their share as the mean.
 
-    Parameters
-    ----------
-    x : (n,) array_like of bool
-        One answer per user.
-    epsilon, delta, rng, **options
-        As for `mean`.
-
-    Returns
-    -------
-    SumResult
-        The count as ``.estimate``, the proportion as ``.mean()``.
+    Takes an ``x`` of booleans; the rest is as for `mean`.
 
     Examples
     --------
@@ -161,21 +173,11 @@ def count(
 class ColumnSums(Release):
     """Private sums of several columns, in each column's units.
 
-    Attributes
-    ----------
-    private : SumResult
-        The underlying private sum, of columns brought to one scale.
-    scale, offset : (k,) ndarray
-        A user's value is ``offset + scale`` times what was added up.
+    A user's value is ``offset + scale`` times what the ``private`` sum added up.
     """
 
     scale: Any
     offset: Any
-
-    @property
-    def users(self) -> int:
-        """Number of users who took part; public."""
-        return self.private.users
 
     @property
     def estimate(self) -> Any:
@@ -218,17 +220,6 @@ class ColumnSums(Release):
         return self._report(lines, self.scale.size)
 
 
-def _limits(name: str, value: ArrayLike, columns: int) -> NDArray[np.float64]:
-    """Return a bound for each column."""
-    given = doubles(name, value)
-    if given.shape not in ((), (columns,)):
-        raise ValueError(f"{name} must be a number or {columns} of them, got shape {given.shape}")
-    limits = np.broadcast_to(given, (columns,))
-    if not (np.abs(limits) <= MAX_BOUND).all():
-        raise ValueError(f"{name} must be within {MAX_BOUND:g}, got {quote(value)}")
-    return limits
-
-
 def _scaled(
     x: ArrayLike, lower: ArrayLike, upper: ArrayLike, width: int = 1
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
@@ -244,12 +235,11 @@ def _scaled(
             f"x must have shape (users, columns), a row for each user, got shape {values.shape}"
         )
     users, d = values.shape
-    low, high = _limits("lower", lower, d), _limits("upper", upper, d)
-    if not (high - low >= 1 / MAX_BOUND).all():
-        place = int(np.argmin(high - low))
+    low, high = (np.broadcast_to(doubles("bounds", given), d) for given in (lower, upper))
+    if not ((high - low >= 1 / MAX_BOUND) & (np.maximum(-low, high) <= MAX_BOUND)).all():
         raise ValueError(
-            f"upper must be greater than lower in each column, got {float(high[place])!r} and "
-            f"{float(low[place])!r} in column {place}"
+            f"upper must be greater than lower in each column, and both within {MAX_BOUND:g}, got "
+            f"{quote(upper)} and {quote(lower)}"
         )
     centre = low / 2 + high / 2
     half = np.maximum(high - centre, centre - low)
@@ -257,11 +247,7 @@ def _scaled(
     for part in blocks(users, max(1, BLOCK // d)):
         rows = values[part].astype(np.float64)
         inside = (rows >= low) & (rows <= high)  # False for NaN
-        if not inside.all():
-            row, column = np.unravel_index(int(np.argmin(inside)), inside.shape)
-            raise ValueError(
-                f"x[{part.start + row}, {column}] must be in [{low[column]:g}, {high[column]:g}]"
-            )
+        require(inside, part.start, "be between the bounds of its column")
         scaled[part, :d] = np.clip((rows - centre) / half, -1.0, 1.0)
     return scaled, centre, half
 
@@ -292,11 +278,6 @@ def means(
         For `PrivateVectorSum`, except ``sensitivity`` and ``integers``, which refer to its vectors:
         to give one, use it with a `Box`.
 
-    Returns
-    -------
-    ColumnSums
-        ``.means()``, ``.mean_interval()``, and the same for sums.
-
     Examples
     --------
     >>> import numpy as np
@@ -306,20 +287,16 @@ def means(
     True
     """
     scaled, centre, half = _scaled(x, lower, upper)
-    private = private_sum_of(scaled, Box(half.size, -1, 1), epsilon, delta, rng, options)
+    private = private_sum_of(scaled, Box(half.size, -1, 1), (epsilon, delta, rng, options))
     return ColumnSums(private, half, centre)
 
 
 @dataclass(frozen=True, eq=False)
 class Variances(Release):
-    """Private means and variances of several columns.
+    """Private means and variances of several columns, or of one, as floats.
 
-    Attributes
-    ----------
-    private : SumResult
-        The private sum of u, followed by w (u^2 - 1/2), for distances u from the middle in [-1, 1].
-    centre, half : (d,) ndarray
-        The middle of each column's bounds, and the largest distance of a bound from it.
+    The ``private`` sum is of the distances u from the ``centre`` of each column's bounds, divided
+    by ``half`` their width, followed by w (u^2 - 1/2).
     """
 
     centre: Any
@@ -347,6 +324,8 @@ class Variances(Release):
         """Return the estimated means."""
         return self.centre + self.half * self._moments()[0].means()
 
+    mean = means
+
     def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Interval:
         """Return an interval for each variance, as `SumResult.interval`.
 
@@ -368,23 +347,13 @@ class Variances(Release):
         widths = self.half * (first.high - first.low)
         columns = map(np.atleast_1d, (self.estimate, band.low, band.high, self.means(), widths))
         named = np.ndim(self.half) > 0
+        rows = zip(*(column[:8] for column in columns), strict=True)
         lines = [
             f"variance{f' {place:<3}' * named} {shown(value, Interval(low, high))}; "
             f"mean {figures(mean, width)}"
-            for place, (value, low, high, mean, width) in enumerate(
-                zip(*(column[:8] for column in columns), strict=True)
-            )
+            for place, (value, low, high, mean, width) in enumerate(rows)
         ]
         return self._report(lines, np.size(self.half))
-
-
-@dataclass(frozen=True, eq=False)
-class Variance(Variances):
-    """A private mean and variance of one column: `Variances` with floats instead of arrays."""
-
-    def mean(self) -> float:
-        """Return the estimated mean."""
-        return float(self.means())
 
 
 def variances(
@@ -397,24 +366,12 @@ def variances(
     rng: RandomSource | None = None,
     **options: Unpack[VectorSumOptions],
 ) -> Variances:
-    """Release the means and the variances of several columns within public bounds.
+    """Release the means and the variances of several columns; all is as for `means`.
 
     One private sum adds up the distances u in [-1, 1] from the middle of the bounds, and their
-    squares times w = 1.66.
-
-    Parameters
-    ----------
-    x, lower, upper, epsilon, delta, rng, **options
-        As for `means`.
-
-    Returns
-    -------
-    Variances
-
-    Notes
-    -----
-    Up to w = 1.66 squares are free: the pair (u, w u^2) moves by at most 2 in l2 norm, like u
-    alone, and by at most (1 + 2w)^2 / (4w) in l1 norm (documentation, Sums of vectors).
+    squares times w = 1.66. Up to there squares are free: the pair (u, w u^2) moves by at most 2 in
+    l2 norm, like u alone, and by at most (1 + 2w)^2 / (4w) in l1 norm (documentation, Sums of
+    vectors).
 
     Examples
     --------
@@ -424,7 +381,7 @@ def variances(
     >>> bool((np.abs(result.estimate - x.var(axis=0)) < [20, 0.01]).all())
     True
     """
-    return Variances(*_sums_of_squares(x, lower, upper, epsilon, delta, rng, options))
+    return Variances(*_sums_of_squares(x, lower, upper, (epsilon, delta, rng, options)))
 
 
 def variance(
@@ -436,17 +393,8 @@ def variance(
     delta: float | Fraction,
     rng: RandomSource | None = None,
     **options: Unpack[SumOptions],
-) -> Variance:
-    """Release the mean and the variance of one column within public bounds.
-
-    Parameters
-    ----------
-    x, lower, upper, epsilon, delta, rng, **options
-        As for `mean`, except ``integers``.
-
-    Returns
-    -------
-    Variance
+) -> Variances:
+    """Release the mean and the variance of one column; all is as for `mean`, without ``integers``.
 
     Examples
     --------
@@ -457,20 +405,13 @@ def variance(
     True
     """
     column = _one_column(x)[:, np.newaxis]
-    private, (centre,), (half,) = _sums_of_squares(
-        column, lower, upper, epsilon, delta, rng, options
-    )
-    return Variance(private, float(centre), float(half))
+    sums = _sums_of_squares(column, lower, upper, (epsilon, delta, rng, options))
+    private, (centre,), (half,) = sums
+    return Variances(private, float(centre), float(half))
 
 
 def _sums_of_squares(
-    x: ArrayLike,
-    lower: ArrayLike,
-    upper: ArrayLike,
-    epsilon: float | Fraction,
-    delta: float | Fraction,
-    rng: RandomSource | None,
-    options: SumOptions,
+    x: ArrayLike, lower: ArrayLike, upper: ArrayLike, run: Run
 ) -> tuple[SumResult, NDArray[np.float64], NDArray[np.float64]]:
     """Return the private sum of `variances`, the middle of the bounds, and half their widths."""
     pairs, centre, half = _scaled(x, lower, upper, 2)
@@ -483,8 +424,7 @@ def _sums_of_squares(
         l2=2 * Fraction(math.sqrt(d)) * larger,
         linf=2 * larger,
     )
-    box = Box(2 * d, -1, 1)
-    return private_sum_of(pairs, box, epsilon, delta, rng, options, apart), centre, half
+    return private_sum_of(pairs, Box(2 * d, -1, 1), run, apart), centre, half
 
 
 def linear_statistics(
@@ -497,30 +437,13 @@ def linear_statistics(
     rng: RandomSource | None = None,
     **options: Unpack[VectorSumOptions],
 ) -> ColumnSums:
-    """Release the sums of public linear functions of the users' vectors.
+    """Release the sums of k public linear functions W x of the users' vectors of the domain.
 
-    Parameters
-    ----------
-    x : (n, d) array_like of float
-        Vectors of the domain, one row per user.
-    weights : (k, d) array_like of float
-        W: each user adds W x. All k functions get the same noise: scale down rows that may be less
-        precise, and scale up their estimates.
-    domain : Box or Ball
-        Where the vectors lie.
-    epsilon, delta, rng, **options
-        As for `means`.
-
-    Returns
-    -------
-    ColumnSums
-        For W x.
-
-    Notes
-    -----
-    The sensitivity of W x is computed from W and the domain. For a ball in l2 norm it is the
-    diameter times the largest singular value. For a box it is attained at a corner: if there are
-    few corners, all are tried; otherwise the smallest of several norms of W is used.
+    The sensitivity of W x is computed from the (k, d) ``weights`` W and the domain: for a ball in
+    l2 norm, the diameter times the largest singular value; for a box the largest at a corner if
+    there are few, otherwise the smallest of several norms of W. All functions get the same noise:
+    scale down rows that may be less precise, and scale up their estimates. The rest is as for
+    `means`.
 
     Examples
     --------
@@ -543,21 +466,14 @@ def linear_statistics(
         raise ValueError(f"weights must be finite, at most 1e50 and not all 0, got {size!r}")
     values = domain.values(x)
     reach, apart = _moved(matrix, domain)
-    if not 1 / MAX_BOUND <= reach <= MAX_BOUND:
-        raise ValueError(
-            f"weights must be such that results in {domain} are at most {MAX_BOUND:g} from the "
-            f"middle, and not all within {1 / MAX_BOUND:g} of it, got {reach:.3g}"
-        )
-    centre = np.zeros(domain.dimension)
-    if isinstance(domain, Box):
-        centre += domain.lower / 2 + domain.upper / 2
+    centre = np.full(domain.dimension, domain.lower / 2 + domain.upper / 2)
     users, k = values.shape[0], matrix.shape[0]
     results = np.empty((users, k))
     for part in blocks(users, max(1, BLOCK // max(values.shape[1], k))):
         results[part] = (values[part].astype(np.float64) - centre) @ matrix.T
     np.clip(results, -reach, reach, out=results)
-    box = Box(k, -reach, reach)
-    private = private_sum_of(results, box, epsilon, delta, rng, options, apart)
+    run = (epsilon, delta, rng, options)
+    private = private_sum_of(results, Box(k, -reach, reach), run, apart)
     return ColumnSums(private, np.ones(k), matrix @ centre)
 
 
@@ -569,32 +485,27 @@ def _moved(matrix: NDArray[np.float64], domain: Box | Ball) -> tuple[float, Sens
     """
     k, d = matrix.shape
     larger = 1 + float(ROUNDING) + 8 * d * k * 2.0**-52
-    top = float(np.linalg.norm(matrix, 2)) if min(k, d) <= 2000 else float(np.linalg.norm(matrix))
+    l2 = float(np.linalg.norm(matrix, 2)) if min(k, d) <= 2000 else float(np.linalg.norm(matrix))
     absolute = np.abs(matrix)
     if isinstance(domain, Ball):
         rows = np.linalg.norm(matrix, axis=1)
-        tallest = float(rows.max())
-        l2 = top
-        l1 = min(float(rows.sum()), math.sqrt(k) * l2)
-        width = domain.diameter
+        l1 = float(rows.sum())
+        width = 2 * domain.reach
     else:
-        tallest = float(absolute.sum(axis=1).max())
-        columns = np.linalg.norm(matrix, axis=0)
-        l2 = min(
-            math.sqrt(d) * top, float(np.linalg.norm(absolute.sum(axis=1))), float(columns.sum())
-        )
-        l1 = min(float(absolute.sum()), math.sqrt(k) * l2)
-        width = float(domain.bounds.width) * (1 + 2.0**-50)
+        rows = absolute.sum(axis=1)
+        l1 = float(absolute.sum())
+        columns = float(np.linalg.norm(matrix, axis=0).sum())
+        l2 = min(math.sqrt(d) * l2, float(np.linalg.norm(rows)), columns)
+        width = domain.bounds.width * (1 + 2.0**-50)
         if d <= 20 and k << d <= _CORNERS:
             corners = matrix @ _signs(d)
             l1 = min(l1, float(np.abs(corners).sum(axis=0).max()))
             l2 = min(l2, float(np.linalg.norm(corners, axis=0).max()))
         elif k <= 20 and d << k <= _CORNERS:  # the same maximum, by duality
             l1 = min(l1, float(np.abs(matrix.T @ _signs(k)).sum(axis=0).max()))
-    apart = Sensitivity(
-        l1=l1 * width * larger, l2=l2 * width * larger, linf=tallest * width * larger
-    )
-    return tallest * width / 2 * larger, apart
+    width, tallest = width * larger, float(rows.max())
+    apart = Sensitivity(l1=min(l1, math.sqrt(k) * l2) * width, l2=l2 * width, linf=tallest * width)
+    return tallest * width / 2, apart
 
 
 def _signs(count: int) -> NDArray[np.float64]:

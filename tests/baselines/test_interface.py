@@ -73,7 +73,8 @@ def test_has_the_members_of_the_interface(case: Case) -> None:
     assert protocol.n == n
     assert 1 <= protocol.min_honest <= n
     assert 0 < protocol.mse < math.inf
-    assert protocol.influence >= protocol.domain.diameter * 0.999 / 2
+    domain = protocol.domain
+    assert protocol.influence >= (domain.upper - domain.lower) * 0.999 / 2
     error, cost = protocol.error(n), protocol.cost()
     assert 0 <= error.sampling <= error.mean_square == protocol.mse
     each = error.coordinate.mean_square
@@ -349,7 +350,7 @@ def test_bounds_are_a_change_of_units(case: Case) -> None:
     result = wide.run(16 * x - 4, DeterministicRandom(5))
     parts = unit.run(x, DeterministicRandom(5))
     assert result.estimate == pytest.approx(16 * parts.estimate - 4 * case.few)
-    assert (result.lower, result.upper) == (-4, 12)
+    assert (result.domain.lower, result.domain.upper) == (-4, 12)
     assert result.standard_error == pytest.approx(16 * parts.standard_error)
     reach = np.diff(result.interval())[0]
     assert reach == pytest.approx(16 * np.diff(parts.interval())[0])

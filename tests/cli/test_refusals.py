@@ -104,7 +104,7 @@ REFUSED = [
     (DATA[:3], ("--epsilon", "1"), "--data needs --column"),
     # tables
     (SUM, ("--column", "agee"), "has no column 'agee' among its 3 columns"),
-    (SUM, ("--column", "agee", "--show-values"), "has no column 'agee'; its columns are"),
+    (SUM, ("--column", "agee", "--show-values"), "among its 3 columns: 'name', 'age'"),
     (SUM, ("--column", "name"), "row 1 has a value in column 'name'"),
     (SUM, ("--upper", "7", "--show-values"), "row 1 has 20 in column 'age', outside"),
     (SUM, ("--no-header", "--column", "9"), "has no column 9"),

@@ -80,7 +80,7 @@ class Frame:
     def __init__(self, columns: dict[Any, Any]) -> None:
         self.columns = columns
 
-    def keys(self) -> Any:
+    def __iter__(self) -> Any:
         return iter(self.columns)
 
     def __getitem__(self, name: str) -> Any:
@@ -152,28 +152,12 @@ def test_histograms_that_are_refused(columns: Any, categories: Any, message: str
         histograms(columns, categories, **BUDGET)
 
 
-@pytest.mark.parametrize("given", [[1], "a", np.ones(2), None, {"a"}], ids=str)
-def test_what_maps_nothing_is_refused(given: Any) -> None:
-    kind = type(given).__name__
-    with pytest.raises(TypeError, match=f"columns must map names to values, got {kind}$"):
-        histograms(given, {"a": [1]}, **BUDGET)
-    with pytest.raises(TypeError, match=f"categories must map names to categories, got {kind}$"):
-        histograms({"a": [1]}, given, **BUDGET)
-
-
 @pytest.mark.parametrize(
     ("columns", "categories", "error", "message"),
     [
         ({"a": [[1], [1, 2]]}, {"a": [1, 2]}, ValueError, r"columns\['a'\]\[0\] must be one of"),
-        (
-            {"a": [1]},
-            {"a": [[1], [2]]},
-            TypeError,
-            r"categories\['a'\] must be hashable, got \[1\]",
-        ),
-        ({"a": [1]}, {"a": {1, 2}}, TypeError, r"categories\['a'\] must be a sequence"),
-        ({"a": ["x"]}, {"a": "xy"}, TypeError, r"categories\['a'\] must be a sequence"),
-        ({"a": [1]}, {"a": 5}, TypeError, r"categories\['a'\] must be a sequence"),
+        ({"a": [1]}, {"a": [[1], [2]]}, TypeError, "unhashable"),
+        ({"a": [1]}, {"a": 5}, TypeError, "not iterable"),
     ],
     ids=str,
 )
@@ -337,28 +321,14 @@ def test_variances_promise_more_than_their_numbers_are_apart() -> None:
 @pytest.mark.parametrize(
     ("x", "lower", "upper", "error", "message"),
     [
-        ([[1, 2]], 0, 1, ValueError, r"x\[0, 1\] must be in \[0, 1\]"),
-        ([[1, math.nan]], 0, 1, ValueError, r"x\[0, 1\] must be in"),
-        ([[1, 2]], [0, 0, 0], 5, ValueError, "lower must be a number or 2"),
-        (
-            [[1, 2]],
-            [0],
-            [3, 3],
-            ValueError,
-            r"lower must be a number or 2 of them, got shape \(1,\)",
-        ),
-        (
-            [[1, 2]],
-            0,
-            [[3, 3]],
-            ValueError,
-            r"upper must be a number or 2 of them, got shape \(1, 2",
-        ),
+        ([[1, 2]], 0, 1, ValueError, r"x\[0, 1\] must be between"),
+        ([[1, math.nan]], 0, 1, ValueError, r"x\[0, 1\] must be between"),
+        ([[1, 2]], [0, 0, 0], 5, ValueError, "broadcast"),
         (np.ones((0, 2)), 0, 5, ValueError, r"x must have shape \(users, columns\)"),
         (np.ones((2, 0)), 0, 5, ValueError, r"x must have shape \(users, columns\)"),
         ([[1, 2]], 5, 5, ValueError, "upper must be greater"),
-        ([[1, 2]], 0, math.inf, ValueError, "upper must be within"),
-        ([[1, 2]], "0", 1, TypeError, "lower must hold real numbers"),
+        ([[1, 2]], 0, math.inf, ValueError, "both within 1e.100"),
+        ([[1, 2]], "0", 1, TypeError, "bounds must hold real numbers"),
         ([1, 2], 0, 5, ValueError, "shape"),
         ([[None]], 0, 5, TypeError, "must be a float"),
     ],
@@ -453,7 +423,7 @@ def test_linear_statistics_are_unbiased_and_covered(domain: Any) -> None:
         ([["a", "b", "c"]], Box(3), TypeError, "real numbers"),
         ([[1, 2, 3]], 3, TypeError, "domain must be a Box or a Ball"),
         ([[1, 2, 3]], Ball(3, 0.1), ValueError, "norm of at most"),
-        ([[1e50, 0, 0]], Box(3, -1e60, 1e60), ValueError, "weights must be such that"),
+        ([[1e50, 0, 0]], Box(3, -1e60, 1e60), ValueError, "lower must be at least -1e.100"),
     ],
 )
 def test_linear_statistics_that_are_refused(
