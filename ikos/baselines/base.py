@@ -32,12 +32,11 @@ class Baseline(BaseProtocol):
         The set of the users' vectors. Protocols for numbers instead take their public bounds
         ``lower`` and ``upper``, by default 0 and 1.
     epsilon, delta : float
-        The guarantee, under replacement of one user's value. Purely private protocols take no
-        ``delta``; theirs is 0.
+        The guarantee, under replacement of one user's value. Purely private protocols have no
+        ``delta``.
     min_honest : int, optional
         How many users must be honest and present, ``n`` by default: the guarantee counts on the
-        random answers or the noise of this many, and fewer are refused. Dishonest users who add no
-        noise do not weaken the guarantee; the honest ones add more.
+        random answers or the noise of this many, and fewer reports are refused.
     """
 
     n: int
@@ -65,11 +64,6 @@ class Baseline(BaseProtocol):
         eps = checked_epsilon(epsilon)
         small = Fraction(0) if delta is None else budget(epsilon, delta)[1]
         self._set(n=users, domain=domain, epsilon=eps, delta=small, min_honest=honest)
-
-    @property
-    def _budget(self) -> tuple[Fraction, Fraction, int]:
-        """Epsilon, delta, and the number of honest users."""
-        return self.epsilon, self.delta, self.min_honest
 
     def _set(self, **values: object) -> None:
         for name, value in values.items():
@@ -106,6 +100,16 @@ class Baseline(BaseProtocol):
     _local: bool
 
     @property
+    def _budget(self) -> tuple[Fraction, Fraction, int]:
+        """Epsilon, delta, and the number of honest users."""
+        return self.epsilon, self.delta, self.min_honest
+
+    @property
+    def _answering(self) -> str:
+        """The condition that enough users answer at random."""
+        return f"while at least {self.min_honest:,} of {self.n:,} users answer at random as asked"
+
+    @property
     def _particulars(self) -> str:
         return self._settings
 
@@ -127,11 +131,7 @@ class Baseline(BaseProtocol):
     def shuffle(
         self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
     ) -> View:
-        """Return what the analyzer sees: one column of messages per shuffler.
-
-        In the local model there is no shuffler: the analyzer sees who sent what. ``order`` is
-        "sorted" or "permuted", as in `ikos.SecureSum.shuffle`.
-        """
+        """Return a column for each shuffler; in the local model, who sent what."""
         self._arrived(messages, order, rows=int(self._sent[0]))
         if not self._local:
             return super().shuffle(messages, rng, order=order)
@@ -155,11 +155,6 @@ class Baseline(BaseProtocol):
             if not are_below(column, end):
                 raise ValueError(f"view must hold {what} from 0 to {end - 1}; there are others")
         return columns
-
-    @property
-    def _answering(self) -> str:
-        """The condition that enough users answer at random."""
-        return f"while at least {self.min_honest:,} of {self.n:,} users answer at random as asked"
 
 
 @dataclass(frozen=True, init=False, repr=False)

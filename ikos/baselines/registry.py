@@ -17,23 +17,15 @@ from ikos._validation import choice, integer, number, quote
 from ikos.aggregation import PrivateSum
 from ikos.aggregation.private_sum import PrivateVectorSum
 from ikos.aggregation.protocol import MAX_USERS, SumProtocol, budget
-from ikos.baselines.added_noise import (
-    CentralDiscreteLaplace,
-    CentralGaussian,
-    CentralLaplace,
-    LocalLaplace,
-)
-from ikos.baselines.bits import (
-    BinaryRandomizedResponse,
-    LocalRandomizedResponse,
-    SampleAndThreshold,
-    UnaryEncoding,
-)
-from ikos.baselines.coefficients_afnntz24 import KashinCorrelatedNoise, KashinPrivateSum
+from ikos.baselines.binary_response_csuzz19 import BinaryRandomizedResponse, UnaryEncoding
+from ikos.baselines.central_model import CentralDiscreteLaplace, CentralGaussian, CentralLaplace
 from ikos.baselines.collision_wlqdly21 import Collision
 from ikos.baselines.correlated_noise_gkmps21 import CorrelatedNoise
-from ikos.baselines.digits import PrivacyBlanket, RecursiveSum
+from ikos.baselines.kashin_sums_afnntz24 import KashinCorrelatedNoise, KashinPrivateSum
+from ikos.baselines.local_model import LocalLaplace, LocalRandomizedResponse
 from ikos.baselines.pckv import PCKVGRR, PCKVUE, PrivKV
+from ikos.baselines.recursive_sum_bbgn20 import PrivacyBlanket, RecursiveSum
+from ikos.baselines.sample_and_threshold_cb22 import SampleAndThreshold
 from ikos.baselines.sampled_coordinates_scm22 import SampledCoordinates
 from ikos.baselines.secure_noise import DesignatedNoise, SparseNoise
 from ikos.baselines.single_message_afnntz24 import SingleMessageGrid

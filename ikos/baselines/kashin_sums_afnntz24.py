@@ -1,10 +1,8 @@
-"""Vectors of bounded norm by sums of their coefficients (AFNNTZ24, Sections 1.3.1 and 2.2).
+"""Vectors of bounded norm by sums of their Kashin coefficients (AFNNTZ24, Sections 1.3.1 and 2.2).
 
-Asi, Feldman, Nelson, Nguyen, Talwar, Zhou, *Private Vector Mean Estimation in the Shuffle Model:
-Optimal Rates Require Many Messages*, ICML 2024 (AFNNTZ24). If each sum of D coefficients has an
-error of variance v, the sum of vectors has mean squared error (d / D) D v. The guarantee is about D
-numbers in [-B, B], B = K R / sqrt(D), whatever the vector: larger coefficients are cut off.
-docs/vectors.md also explains why sampling coefficients saves messages.
+If each sum of D coefficients has an error of variance v, the sum of vectors has mean squared error
+(d / D) D v. The guarantee is about D numbers in [-B, B], B = K R / sqrt(D), whatever the vector:
+larger coefficients are cut off. docs/vectors.md explains why sampling coefficients saves messages.
 """
 
 from __future__ import annotations
@@ -12,11 +10,10 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -41,11 +38,10 @@ from ikos.baselines.correlated_noise_gkmps21 import (
     noise_sums,
 )
 from ikos.baselines.kashin import KASHIN, KashinFrame
-from ikos.counts import MessageCount, least, proved
-from ikos.counts.private import lemma_5_2
-from ikos.counts.rounding import UP, exact, float_up, rounding
-from ikos.counts.secure import BEST, smallest
-from ikos.counts.vectors import level_of_sums
+from ikos.counts import MessageCount
+from ikos.counts.analyses import checked_scheme
+from ikos.counts.rounding import float_up
+from ikos.counts.types import Budget, lemma_5_2_delta, lemma_5_2_sigma
 from ikos.domains import Ball
 from ikos.encoding import decode, encode
 from ikos.errors import SumError, bennett
@@ -121,10 +117,7 @@ def user_variance(steps: int, g: float) -> float:
 
 @dataclass(frozen=True, init=False, repr=False)
 class CoefficientSums(Baseline):
-    """Sums of the coefficients of Kashin's representation.
-
-    ``rate`` is the rate of the discrete Laplace noise in each sum, in steps.
-    """
+    """Sums of coefficients, each with discrete Laplace noise of a rate in steps."""
 
     domain: Ball
     rate: Fraction
@@ -152,7 +145,7 @@ class CoefficientSums(Baseline):
         if times * frame.rows > MAX_COPIES:
             raise ValueError(
                 f"releases must be at most {MAX_COPIES // frame.rows:,} for {frame.rows:,} "
-                f"coefficients, of which {MAX_COPIES:,} are accounted for together, got {times:,}"
+                f"coefficients, got {times:,}"
             )
         self._set(frame=frame, releases=times)
 
@@ -242,18 +235,13 @@ class CoefficientSums(Baseline):
 
 @dataclass(frozen=True)
 class Reporting:
-    """How one coefficient is reported."""
+    """How one coefficient is reported, and the approximate variance of its sum over the range."""
 
     sampling: Fraction
     epsilon: float
     delta: float
     steps: int
-
-    def variance(self, share: float, users: int) -> float:
-        """Return the approximate variance of a sum, in units of one coefficient's range."""
-        g = float(self.sampling)
-        noise = 2 / (share * self.epsilon * g) ** 2
-        return noise + users * user_variance(self.steps, g)
+    variance: float
 
 
 def _sampling(sampling: object) -> Fraction | None:
@@ -283,7 +271,9 @@ def _plan(
         added = user_variance(p, float(g)) - (1 - float(g)) / float(g)
         return users * added * float(g) ** 2 <= ROUNDING_SHARE * noise
 
-    return Reporting(g, local, each, steps or bisect_integers(rounds_little, MAX_STEPS, 0))
+    p = steps or bisect_integers(rounds_little, MAX_STEPS, 0)
+    variance = noise / float(g) ** 2 + users * user_variance(p, float(g))
+    return Reporting(g, local, each, p, variance)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -310,8 +300,7 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
     releases : int
         Number of runs about the same users that the guarantee covers together: at most 2^22 / D.
     seed, bound
-        As for `ikos.baselines.kashin.KashinFrame`. The error grows as the square of the bound; at
-        most sqrt(d) is used.
+        As for `ikos.baselines.kashin.KashinFrame`. The error grows as the square of the bound.
 
     Attributes
     ----------
@@ -325,28 +314,22 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
     Warns
     -----
     RuntimeWarning
-        From `report`, `randomize`, `sent` and `run`, if no coefficients within K are found for a
-        vector. The guarantee covers it, as its coefficients are cut off; but its part of the
-        estimate is biased, so ``mse`` and intervals do not hold.
+        If no coefficients within K are found for a vector. The guarantee covers it, as its
+        coefficients are cut off; but its part of the estimate is biased, so ``mse`` and intervals
+        do not hold.
 
     Notes
     -----
     A view holds a column of labels, each for the number of a coefficient and a message, and a
-    second column with the number of users, which is public. `run` makes all messages if at most 2
-    10^6 are expected, and otherwise omits those that cancel, whose sum is 0; the cost counts them.
+    second column with the number of users, which is public. `run` omits messages that cancel if
+    more than 2 10^6 are expected; the cost counts them.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from ikos.testing import DeterministicRandom
     >>> from ikos.vectors import Ball
     >>> protocol = KashinCorrelatedNoise(10**5, Ball(8), 1, 1e-6)
     >>> protocol.coefficients, protocol.precision
     (16, 11)
-    >>> x = np.full((10**5, 8), 0.3)
-    >>> result = protocol.run(x, DeterministicRandom(0))
-    >>> bool(np.linalg.norm(result.estimate - 30_000) < 3 * protocol.mse**0.5)
-    True
     """
 
     sampling: Fraction
@@ -381,12 +364,12 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
         wanted = _sampling(sampling)
         chosen = plan(Fraction(1))
         if wanted is None:
-            most = 2 * chosen.variance(float(share), users)
+            most = 2 * chosen.variance
             low, high = 0, _GRID  # on the grid: too few, and enough
             while high - low > max(1, high >> 8):
                 middle = (low + high) // 2
                 tried = plan(Fraction(middle, _GRID))
-                if tried.variance(float(share), users) <= most:
+                if tried.variance <= most:
                     high, chosen = middle, tried
                 else:
                     low = middle
@@ -398,10 +381,7 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
         each = float(g) * noise.delta * (1 + 1e-15)
         proved_delta = optimal_delta(round_down(eps), many, amplified, each)
         if proved_delta > allowed:
-            raise ValueError(
-                f"delta must be larger for {self.coefficients:,} coefficients: {proved_delta!r} "
-                f"is proved, got {delta!r}"
-            )
+            raise ValueError(f"delta must be larger: {proved_delta!r} is proved, got {delta!r}")
         self._set(
             precision=p,
             proved_delta=proved_delta,
@@ -431,15 +411,10 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
 
     # Labels: 1 + 2 p j and on for the coefficient j's messages -p..-1, 1..p; 0 is no message.
 
-    @property
-    def _dtype(self) -> np.dtype[Any]:
-        return np.dtype(np.min_scalar_type(2 * self.precision * self.coefficients))
-
     def _labelled(self, coefficient: NDArray[np.int64], message: NDArray[np.int64]) -> NDArray[Any]:
         p = self.precision
-        place = np.where(message < 0, message + p, message + p - 1)
-        labels: NDArray[Any] = (1 + 2 * p * coefficient + place).astype(self._dtype)
-        return labels
+        labels = 1 + 2 * p * coefficient + message + p - (message > 0)
+        return labels.astype(np.min_scalar_type(2 * p * self.coefficients))
 
     def _steps(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
         return self._encoded(self._units(values), rng).reshape(-1)
@@ -463,7 +438,7 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
     def _totals(self, view: View, users: int) -> NDArray[np.float64]:
         p = self.precision
         coefficient, place = np.divmod(view.columns[0].astype(np.int64) - 1, 2 * p)
-        message = np.where(place < p, place - p, place - p + 1)
+        message = place - p + (place >= p)
         totals = np.zeros(self.coefficients, dtype=np.int64)
         np.add.at(totals, coefficient, message)
         return self._estimate(totals, users)
@@ -487,7 +462,7 @@ class KashinPrivateSum(CoefficientSums):
     Parameters
     ----------
     n, domain, epsilon, delta, min_honest, releases, seed, bound
-        As for `KashinCorrelatedNoise`.
+        As for `KashinCorrelatedNoise`, with the same warnings.
     precision : int, optional
         Steps of the encoding. By default the smallest at which rounding adds at most a hundredth to
         the variance of the noise: only the size of messages grows with it, and slowly.
@@ -503,12 +478,6 @@ class KashinPrivateSum(CoefficientSums):
     sigma : float
         Security of all secure sums together, in bits.
 
-    Warns
-    -----
-    RuntimeWarning
-        As for `KashinCorrelatedNoise`: a vector without even coefficients is protected like any
-        other, but its part of the estimate is biased.
-
     Notes
     -----
     By BBGN20, Lemma 5.2, the views are (epsilon, delta)-private: noisy sums take 99 % of delta, and
@@ -518,15 +487,10 @@ class KashinPrivateSum(CoefficientSums):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from ikos.testing import DeterministicRandom
     >>> from ikos.vectors import Ball
     >>> protocol = KashinPrivateSum(1000, Ball(8), 1, 1e-6)
     >>> protocol.coefficients, protocol.messages.total
     (16, 10)
-    >>> result = protocol.run(np.full((1000, 8), 0.3), DeterministicRandom(0))
-    >>> bool(np.linalg.norm(result.estimate - 300) < 3 * protocol.mse**0.5)
-    True
     """
 
     modulus: int
@@ -558,21 +522,17 @@ class KashinPrivateSum(CoefficientSums):
             p = integer("precision", precision, low=1, high=1 << 20)
         rate = rate_down(Fraction(local) / p)
         q = default_modulus(self.n, p, NoiseLaw(rate, Fraction(self.n, honest)))
-        with rounding(UP):
-            spare = exact(allowed * SECRECY_SHARE / self.releases, UP)
-            wanted = float_up(gmpy2.log2((1 + gmpy2.exp(exact(eps, UP))) / spare)) * (1 + 1e-14)
-        # as for all coalitions: honest users' shares hide, whatever else is sent
-        count, sigma = _separate(honest, q, wanted, self.coefficients)
-        # Lemma 5.2 with the level of all sums; a single honest user's values are the sums
-        revealed = 0.0
-        if not math.isinf(sigma):
-            one = lemma_5_2(replace(count, sigma=sigma), eps).delta
-            assert one is not None
-            revealed = self.releases * one
+        # honest users' shares hide, whatever else is sent
+        spare = allowed * SECRECY_SHARE / self.releases
+        wanted = float_up(lemma_5_2_sigma(Budget(eps, spare, Fraction(0), 1))) * (1 + 1e-14)
+        scheme = checked_scheme(honest, q, clear_share=False)
+        count = scheme.least(Fraction(wanted), self.coefficients)
+        sigma = scheme.level(count.shuffled, self.coefficients)
+        revealed = self.releases * lemma_5_2_delta(sigma, eps)
         noisy = optimal_delta(round_down(eps), copies, round_up(rate * p))
         proved_delta = (noisy + revealed) * (1 + 1e-15)
         if proved_delta > allowed:
-            raise ValueError(f"delta: only {proved_delta!r} is proved, got {delta!r}")
+            raise ValueError(f"delta must be larger: {proved_delta!r} is proved, got {delta!r}")
         self._set(
             precision=p,
             proved_delta=proved_delta,
@@ -636,18 +596,3 @@ class KashinPrivateSum(CoefficientSums):
         p, q = self.precision, self.modulus
         found = [decode(int(total) % q, users, p, q) for total in totals]
         return self._sum(np.array(found, dtype=np.float64) / p, users)
-
-
-def _separate(honest: int, q: int, wanted: float, sums: int) -> tuple[MessageCount, float]:
-    """Return the fewest messages for this many separate sums at a level, and what is proved."""
-    users = honest, honest
-
-    def each(m: int) -> MessageCount:
-        return proved(users, q, m, analysis=BEST, shuffler="parallel", clear_share=False)
-
-    def together(m: int) -> float:
-        return level_of_sums(each(m).sigma, sums, analysis=BEST)
-
-    near = least(users, q, wanted, analysis=BEST, shuffler="parallel", clear_share=False)
-    m = smallest(lambda m: together(m) >= wanted, near.shuffled)
-    return each(m), together(m)

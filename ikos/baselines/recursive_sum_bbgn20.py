@@ -1,7 +1,7 @@
-"""Digits of a value through randomized response: BBGN19's privacy blanket, BBGN20's recursion.
+"""The recursive protocol (BBGN20, Section 4), and its case of one message, the privacy blanket.
 
-BBGN19 is Balle, Bell, Gascon, Nissim, *The Privacy Blanket of the Shuffle Model*, CRYPTO 2019.
-BBGN20 is, by the same, *Private Summation in the Multi-Message Shuffle Model*, CCS 2020.
+Balle, Bell, Gascon, Nissim, *The Privacy Blanket of the Shuffle Model*, CRYPTO 2019 (BBGN19), and
+*Private Summation in the Multi-Message Shuffle Model*, CCS 2020 (BBGN20).
 """
 
 from __future__ import annotations
@@ -46,15 +46,7 @@ PARAMETERS = ("optimized", "paper")
 
 @dataclass(frozen=True, init=False, repr=False)
 class DigitProtocol(NumberBaseline):
-    """A value's digits, each through randomized response and a shuffler (BBGN20, Section 4).
-
-    Attributes
-    ----------
-    digits : DigitParameters
-        Domains, place values and probabilities.
-    shuffler : {"parallel", "single"}
-        One shuffler per digit, or one for all; digits then carry labels (Section 2.4).
-    """
+    """A value's digits, each through randomized response and a shuffler."""
 
     digits: DigitParameters
     shuffler: str
@@ -91,15 +83,12 @@ class DigitProtocol(NumberBaseline):
 
     def error(self, users: int) -> SumError:
         """Return bounds on the error of a sum over this many users."""
-        users = validate_users(users, self.n)
-        width = self.domain.width
-        largest = 1 / self.digits.precision + sum(
+        users, digits, width = validate_users(users, self.n), self.digits, self.domain.width
+        largest = 1 / digits.precision + sum(
             gain * (k - 1) * (1 - float(gamma) / 2)
-            for gain, k, gamma in zip(
-                self._gain, self.digits.domains, self.digits.gammas, strict=True
-            )
+            for gain, k, gamma in zip(self._gain, digits.domains, digits.gammas, strict=True)
         )
-        return SumError.number(Bounded(width**2 * self.digits.mse(users), width * largest))
+        return SumError.number(Bounded(width**2 * digits.mse(users), width * largest))
 
     @property
     def _labels(self) -> list[int]:
@@ -176,19 +165,12 @@ class PrivacyBlanket(DigitProtocol):
     ----------
     digits : DigitParameters
         The domain, and the probability of a uniform answer.
-    mse : float
-        ``n/(1-g)^2 (g p(p+2)/12 + g(1-g) p^2/4) / p^2 + n/(4 p^2)`` for gamma = g.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from ikos.testing import DeterministicRandom
     >>> protocol = PrivacyBlanket(10**4, epsilon=1, delta=1e-8)
     >>> protocol.digits.domains, round(protocol.mse, 1)
     ((7,), 221.1)
-    >>> result = protocol.run(np.full(10**4, 0.3), DeterministicRandom(0))
-    >>> abs(result.estimate - 3000) < 6 * 221.1**0.5
-    True
     """
 
     def __init__(
@@ -212,25 +194,11 @@ class PrivacyBlanket(DigitProtocol):
             p = integer("precision", precision, low=1, high=MAX_PRECISION)
             gamma = grid_up(response_gamma(eps, small, honest, p + 1, accountant=name))
             if gamma == 1:
-                raise ValueError(
-                    f"precision must be smaller for {honest} honest users, epsilon = "
-                    f"{float(eps):g} and delta = {float(small):.3g}, got {p}: every answer "
-                    "would be random"
-                )
+                raise ValueError(f"precision must be smaller, got {p}: every answer is random")
             proved = response_accountant(eps, honest, p + 1, gamma, accountant=name)
             digits = DigitParameters(p, (p + 1,), (1,), (gamma,), (proved,))
         theorem = THEOREMS[digits.accountants[0]]
         self._found(theorem, digits=digits, shuffler="parallel", accountant=name)
-
-    @property
-    def precision(self) -> int:
-        """Steps of the encoding."""
-        return self.digits.precision
-
-    @property
-    def gamma(self) -> Fraction:
-        """Probability of a uniform answer."""
-        return self.digits.gammas[0]
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -249,12 +217,11 @@ class RecursiveSum(DigitProtocol):
         Digits, 1 to 8.
     parameters : {"optimized", "paper"}
         Domains and budget split from a search for the smallest error, or by BBGN20's Theorem 4.2,
-        with probabilities that count every value of the domains (the paper's formulas count one too
-        few, and are not private enough).
+        with probabilities that count every value of the domains (docs/errata.md).
     composition : {"numerical", "advanced", "basic"}, optional
-        How the messages' guarantees are composed. By default "numerical"; "basic" for the paper's
-        parameters, for which "numerical" is not available, and at small budgets where exact losses
-        would take too long. The attribute says which.
+        How the messages' guarantees are composed. By default "numerical", but "basic" for the
+        paper's parameters, which allow no other but "advanced", and where exact losses would take
+        too long. The attribute says which.
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
         As for `PrivacyBlanket`, per digit. "numerical" composition is exact.
     shuffler : {"parallel", "single"}
@@ -264,19 +231,12 @@ class RecursiveSum(DigitProtocol):
     ----------
     digits : DigitParameters
         Domains, place values, and the probability of a uniform answer for each digit.
-    mse : float
-        By BBGN20, Lemma A.1.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from ikos.testing import DeterministicRandom
     >>> protocol = RecursiveSum(10**4, epsilon=1, delta=1e-8)
     >>> protocol.digits.domains, protocol.mse < 90
     ((3, 5), True)
-    >>> result = protocol.run(np.full(10**4, 0.3), DeterministicRandom(0))
-    >>> abs(result.estimate - 3000) < 6 * 90**0.5
-    True
     """
 
     parameters: str
