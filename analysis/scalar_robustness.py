@@ -114,7 +114,7 @@ def _flooded(protocol: CorrelatedNoise, seed: int) -> Iterator[Messages]:
     An honest user may send more than ten thousand, and an array with a column for each is too
     large. The shuffler takes no notice of columns: messages are put wherever there is room.
     """
-    senders, sent = protocol.sent(_values(protocol, seed), DeterministicRandom(seed))
+    senders, sent = protocol._listed(_values(protocol, seed), DeterministicRandom(seed))
     others = sent[senders != USERS - 1]
     for value in (-protocol.precision, protocol.precision):
         messages = np.concatenate((others, np.full(FLOOD, value, dtype=sent.dtype)))

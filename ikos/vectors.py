@@ -10,7 +10,8 @@ from ikos.baselines.collision_wlqdly21 import Collision
 from ikos.baselines.kashin import KashinFrame
 from ikos.baselines.kashin_sums_afnntz24 import KashinCorrelatedNoise, KashinPrivateSum
 from ikos.baselines.key_values import KeyValueBaseline, KeyValueResult, Ternarizer
-from ikos.baselines.pckv import PCKVGRR, PCKVUE, PrivKV
+from ikos.baselines.pckv import PCKVGRR, PCKVUE
+from ikos.baselines.privkv import PrivKV
 from ikos.baselines.sampled_coordinates_scm22 import SampledCoordinates
 from ikos.baselines.single_message_afnntz24 import SingleMessageGrid
 from ikos.domains import Ball, Box, Categories, Domain, SparseTernary

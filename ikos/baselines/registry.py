@@ -23,7 +23,8 @@ from ikos.baselines.collision_wlqdly21 import Collision
 from ikos.baselines.correlated_noise_gkmps21 import CorrelatedNoise
 from ikos.baselines.kashin_sums_afnntz24 import KashinCorrelatedNoise, KashinPrivateSum
 from ikos.baselines.local_model import LocalLaplace, LocalRandomizedResponse
-from ikos.baselines.pckv import PCKVGRR, PCKVUE, PrivKV
+from ikos.baselines.pckv import PCKVGRR, PCKVUE
+from ikos.baselines.privkv import PrivKV
 from ikos.baselines.recursive_sum_bbgn20 import PrivacyBlanket, RecursiveSum
 from ikos.baselines.sample_and_threshold_cb22 import SampleAndThreshold
 from ikos.baselines.sampled_coordinates_scm22 import SampledCoordinates

@@ -72,27 +72,15 @@ def test_counts_are_near_the_truth(protocol):
 
 def test_conditional_means_are_ratios(protocol):
     result = protocol.run(movies(), DeterministicRandom(3))
-    found = result.conditional_mean(least=500)
+    found = result.conditional_mean()
     assert found.shape == (D,)
     assert found[0] == pytest.approx(0.5, abs=0.4)
     assert found[1] < -0.6
     assert found[2] > 0.6
-    assert np.isnan(found[3:]).all()
     having = result.counts.sum(axis=1)
     wanted = np.clip(result.estimate[:3] / having[:3], -1, 1)
     assert (found[:3] == wanted).all()
-    everything = result.conditional_mean(least=1e-9)
-    assert np.isfinite(everything[having > 1e-9]).all()
-    assert (np.abs(everything[having > 1e-9]) <= 1).all()
-    cautious = result.conditional_mean()
-    assert (np.isnan(cautious) == (having < 4 * result.count_error)).all()
-
-
-@pytest.mark.parametrize("least", [0, -1, math.nan])
-def test_a_floor_is_positive(least):
-    result = PROTOCOLS["privkv"].run(movies(), DeterministicRandom(3))
-    with pytest.raises(ValueError, match="least"):
-        result.conditional_mean(least)
+    assert (np.isnan(found) == (having < 4 * result.count_error)).all()
 
 
 def test_frequencies_can_be_projected(protocol):
@@ -146,30 +134,6 @@ def test_ternary_vectors_are_unbiased_with_the_exact_law(zeros):
     ternarizer.domain.values(signs)
 
 
-@pytest.mark.parametrize("zeros", [True, False])
-def test_the_error_of_ternary_vectors_is_exact(zeros):
-    """By enumeration of the subset and the signs of one vector."""
-    ternarizer = Ternarizer(3, 2, bound=1.5, zeros=zeros)
-    x = np.array([0.3, -1.5, 0.9])
-    mean, square = np.zeros(3), 0.0
-    subsets = [(0, 1), (0, 2), (1, 2)]
-    for subset in subsets:
-        for signs in product((-1, 0, 1), repeat=2):
-            chance, made = 1 / len(subsets), np.zeros(3)
-            for j, sign in zip(subset, signs, strict=True):
-                part = abs(x[j]) / 1.5
-                if zeros:
-                    chance *= 1 - part if sign == 0 else part * (np.sign(x[j]) == sign)
-                else:
-                    chance *= 0 if sign == 0 else (1 + sign * x[j] / 1.5) / 2
-                made[j] = sign * ternarizer.scale
-            mean += chance * made
-            square += chance * ((made - x) ** 2).sum()
-    np.testing.assert_allclose(mean, x, atol=1e-12)
-    assert ternarizer.mean_square(x[np.newaxis]) == pytest.approx(square)
-    assert ternarizer.mean_square(np.tile(x, (5, 1))) == pytest.approx(5 * square)
-
-
 def test_gradients_go_through_a_protocol():
     rng = np.random.default_rng(0)
     gradients = np.clip(rng.normal(0.2, 0.3, (4000, 5)), -1, 1)
@@ -181,13 +145,8 @@ def test_gradients_go_through_a_protocol():
     ):
         result = protocol.run(signs, DeterministicRandom(9))
         found = ternarizer.scale * result.estimate
-        square = ternarizer.scale**2 * protocol.mse + ternarizer.mean_square(gradients)
+        square = ternarizer.scale**2 * (protocol.mse + 4000 * 2)
         assert ((found - gradients.sum(axis=0)) ** 2).sum() < 20 * square
-
-
-def test_zeros_are_less_noisy():
-    x = np.random.default_rng(1).uniform(-1, 1, (50, 8))
-    assert Ternarizer(8, 3).mean_square(x) < Ternarizer(8, 3, zeros=False).mean_square(x)
 
 
 @pytest.mark.parametrize(
