@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,10 +45,8 @@ class ProtocolSpec:
 
     Attributes
     ----------
-    key : str
-        Its name in programs; it does not change.
-    name, source : str
-        Its name for people, and its paper.
+    key, name, source : str
+        Its name in programs, which does not change; its name for people; its paper.
     model : {"central", "shuffle", "local"}
         Whom its users trust.
     made_by : callable
@@ -118,7 +115,7 @@ class ComparisonRow(Printed):
     protocol : SumProtocol or None
         The protocol, made for these users.
     reason : str or None
-        Why it cannot be made, in one line.
+        Why it cannot be made.
     """
 
     spec: ProtocolSpec
@@ -129,8 +126,7 @@ class ComparisonRow(Printed):
         if self.protocol is None:
             return f"{self.key}: none, {self.reason}"
         return (
-            f"{self.key}: error {at_least(math.sqrt(self.protocol.mse), 4)}, "
-            f"{self.protocol.cost()}; "
+            f"{self.key}: error {at_least(math.sqrt(self.protocol.mse), 4)}, {self._cost}; "
             f"one user can move it by {at_least(self.protocol.influence, 4)}"
         )
 
@@ -175,17 +171,13 @@ class ComparisonRow(Printed):
 
     def as_dict(self) -> dict[str, str | int | float | None]:
         """Return a row of a data frame: numbers and words by name, None for missing ones."""
-        found = self.guarantee
+        names = ("messages", "bits", "mse", "rmse", "influence")
         return {
             "key": self.key,
             "model": self.spec.model,
-            "messages": self.messages,
-            "bits": self.bits,
-            "mse": self.mse,
-            "rmse": self.rmse,
-            "influence": self.influence,
-            "epsilon": None if found is None else found.epsilon,
-            "delta": None if found is None else found.delta,
+            **{name: getattr(self, name) for name in names},
+            "epsilon": None if self.guarantee is None else self.guarantee.epsilon,
+            "delta": None if self.guarantee is None else self.guarantee.delta,
             "reason": self.reason,
         }
 
@@ -333,8 +325,7 @@ def comparison(
     -------
     tuple of ComparisonRow
         The central model first, then the shuffle model, then the local one; within each, ordered by
-        the bound on the mean squared error. Protocols that cannot be made come last, and their rows
-        say why. ``print(row)`` shows a row in one line.
+        the bound on the mean squared error, and last those that cannot be made.
 
     Examples
     --------
@@ -356,18 +347,17 @@ def comparison(
         raise ValueError("lower and upper must be left out with a domain, which has its own")
     honest = None if min_honest is None else integer("min_honest", min_honest, low=1, high=users)
     wanted = _chosen(protocols, domain)
-    report = checked_progress(progress)
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress must be callable, got {quote(progress)}")
     rows = []
     for done, spec in enumerate(wanted, 1):
         try:
             made = spec.make(users, domain, eps, small, min_honest=honest)
             rows.append(ComparisonRow(spec, made))
         except ValueError as problem:
-            reason = str(problem)
-            if honest is not None and honest < users and reason.endswith(f", got {honest}"):
-                reason = re.sub(r"^n must", "min_honest must", reason)
-            rows.append(ComparisonRow(spec, None, reason))
-        report(done, len(wanted))
+            rows.append(ComparisonRow(spec, None, str(problem)))
+        if progress is not None:
+            progress(done, len(wanted))
 
     def order(row: ComparisonRow) -> tuple[int, float]:
         mse = row.mse
@@ -376,21 +366,12 @@ def comparison(
     return tuple(sorted(rows, key=order))
 
 
-def checked_progress(progress: Progress | None) -> Callable[[int, int], object]:
-    """Return the function to call with progress; TypeError if it is not callable."""
-    if progress is not None and not callable(progress):
-        kind = type(progress).__name__
-        raise TypeError(f"progress must be callable, got {kind} {quote(progress)}")
-    return progress or (lambda done, total: None)  # noqa: ARG005
-
-
 def _chosen(keys: object, domain: Domain) -> list[ProtocolSpec]:
     """Return the protocols for some keys, or all for a domain."""
     if keys is None:
         return [spec for spec in PROTOCOLS if isinstance(domain, spec.domains)]
     if isinstance(keys, str) or not isinstance(keys, Iterable):
-        kind = type(keys).__name__
-        raise TypeError(f"protocols must be a sequence of keys, got {kind} {quote(keys)}")
+        raise TypeError(f"protocols must be a sequence of keys, got {quote(keys)}")
     known = {spec.key: spec for spec in PROTOCOLS}
     return [known[key] for key in dict.fromkeys(choice("protocols", key, known) for key in keys)]
 
@@ -430,21 +411,9 @@ class Measurement:
     def interval(self, confidence: float | Fraction = Fraction(19, 20)) -> Interval:
         """Return an approximate interval for the root mean squared error of all possible runs.
 
-        Parameters
-        ----------
-        confidence : float
-            Strictly between 0 and 1.
-
-        Returns
-        -------
-        Interval
-
-        Notes
-        -----
-        If errors are normal, the sum of their squares has a chi-square distribution with one degree
-        of freedom per run. Here each run counts ``2 / (kurtosis - 1)`` degrees, with the kurtosis
-        of Laplace noise, 6, so that the mean square has the right variance. For errors nearer to
-        normal, as in most protocols, the interval is wider than necessary.
+        For normal errors, the sum of squares has a chi-square distribution with one degree of
+        freedom per run. Here each run counts ``2 / (kurtosis - 1)`` degrees, with the kurtosis of
+        Laplace noise, 6: for errors nearer to normal, the interval is wider than necessary.
         """
         from scipy.special import chdtri
 
@@ -460,8 +429,6 @@ def measure(
     values: ArrayLike,
     runs: int,
     rng: RandomSource | None = None,
-    *,
-    progress: Progress | None = None,
 ) -> Measurement:
     """Run a protocol many times on data whose sum is known.
 
@@ -475,8 +442,6 @@ def measure(
         Number of runs, at least 1.
     rng : RandomSource, optional
         Secure randomness by default.
-    progress : callable, optional
-        Called with the number of runs done and their total number.
 
     Raises
     ------
@@ -495,7 +460,6 @@ def measure(
     True
     """
     many = integer("runs", runs, low=1)
-    report = checked_progress(progress)
     protocol, counted = _measured(row)
     sent = protocol.cost().messages
     if sent > MAX_RUN and not counted:
@@ -506,10 +470,9 @@ def measure(
     truth, source = np.array(list(map(math.fsum, np.atleast_2d(checked.T)))), secure(rng)
     errors = []
     began = time.perf_counter()
-    for done in range(1, many + 1):
+    for _ in range(many):
         off = np.ravel(protocol.run(checked, source).estimate) - truth
         errors.append(float(off[0] if checked.ndim == 1 else np.linalg.norm(off)))
-        report(done, many)
     return Measurement(tuple(errors), (time.perf_counter() - began) / many)
 
 
@@ -520,7 +483,5 @@ def _measured(row: object) -> tuple[SumProtocol, bool]:
             raise ValueError(f"row must have a protocol, got none: {row.reason}")
         return row.protocol, row.spec.counted
     if isinstance(row, type) or not isinstance(row, SumProtocol):  # a class has all members, too
-        raise TypeError(
-            f"row must be a ComparisonRow or a SumProtocol, got {type(row).__name__} {quote(row)}"
-        )
+        raise TypeError(f"row must be a ComparisonRow or a SumProtocol, got {quote(row)}")
     return row, any(one.counted and type(row) is one.made_by for one in PROTOCOLS)
