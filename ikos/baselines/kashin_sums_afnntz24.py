@@ -18,13 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import choice, integer, number, quote, round_down, round_up, validate_users
+from ikos.accounting import optimal_delta, optimal_local_epsilon
 from ikos.accounting.flooding_gkmps21 import MAX_STEPS, rate_down
-from ikos.accounting.optimal_composition import (
-    MAX_COPIES,
-    MAX_LOCAL,
-    optimal_delta,
-    optimal_local_epsilon,
-)
+from ikos.accounting.optimal_composition import MAX_COPIES, MAX_LOCAL
 from ikos.accounting.solve import bisect_integers
 from ikos.accuracy import NoiseLaw, chernoff, default_modulus
 from ikos.aggregation.calibration import MAX_RELEASES, reports
@@ -121,31 +117,22 @@ class CoefficientSums(Baseline):
 
     domain: Ball
     rate: Fraction
+    sampling: Fraction
     frame: KashinFrame
     releases: int
     precision: int
+    modulus: int | None
     proved_delta: float
 
-    def _frame(
-        self,
-        n: object,
-        domain: Ball,
-        epsilon: object,
-        delta: object,
-        min_honest: object,
-        releases: object,
-        seed: int,
-        bound: float,
-    ) -> None:
+    def _frame(self, releases: object, seed: int, bound: float) -> None:
         """Check and set the common parameters of both protocols."""
-        self._ask(n, domain, epsilon, delta, min_honest, (Ball,))
-        number("epsilon", epsilon, high=MAX_LOCAL)
-        frame = KashinFrame(domain.dimension, seed, bound)
+        number("epsilon", self.epsilon, high=MAX_LOCAL)
+        frame = KashinFrame(self.dimension, seed, bound)
+        most = MAX_COPIES // frame.rows
         times = integer("releases", releases, low=1, high=MAX_RELEASES)
-        if times * frame.rows > MAX_COPIES:
+        if times > most:
             raise ValueError(
-                f"releases must be at most {MAX_COPIES // frame.rows:,} for {frame.rows:,} "
-                f"coefficients, got {times:,}"
+                f"releases must be at most {most:,} for {frame.rows:,} coefficients, got {times:,}"
             )
         self._set(frame=frame, releases=times)
 
@@ -188,25 +175,29 @@ class CoefficientSums(Baseline):
         found: NDArray[np.float64] = self.frame.vectors(centred[np.newaxis])[0]
         return found
 
-    def _error(
-        self, law: NoiseLaw, users: int, g: float, wraps: float = 0.0, wrapped: float = 0.0
-    ) -> SumError:
-        width = 2 * self.half
-        each = width / math.sqrt(self.coefficients)
+    def error(self, users: int) -> SumError:
+        """Return bounds on the error from noise, rounding, sampling and wrap-around together."""
+        users = validate_users(users, self.n)
+        law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
+        p, g, many, width = self.precision, float(self.sampling), self.coefficients, 2 * self.half
+        chance, wrapped = 0.0, 0.0
+        if self.modulus is not None:
+            chance = law.tail_bound(Fraction(self.modulus - users * p, 2))
+            # a coefficient's estimate that wrapped is off by at most q steps
+            wrapped = (self.modulus * width / p) ** 2 * chance
+        each, square = width / math.sqrt(many), users * width**2
         coordinate = SpreadError(
             law,
-            self.coefficients,
-            each / (self.precision * g),
-            users * width**2 * user_variance(self.precision, g),
+            many,
+            each / (p * g),
+            square * user_variance(p, g),
             each / g,
-            wraps,
+            min(1.0, many * chance),
             wrapped,
         )
-        sampled = user_variance(self.precision, g) - user_variance(self.precision, 1.0)
+        sampled = square * (user_variance(p, g) - user_variance(p, 1.0))
         return SumError(
-            coordinate,
-            self.dimension * coordinate.mean_square,
-            self.dimension * users * width**2 * sampled,
+            coordinate, self.dimension * coordinate.mean_square, self.dimension * sampled
         )
 
     def _play(self, values: NDArray[Any], rng: RandomSource) -> SumResult:
@@ -224,9 +215,15 @@ class CoefficientSums(Baseline):
     def _all_messages(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
         return self._messages(values.astype(np.float64), rng)
 
-    @abstractmethod
     def _encoded(self, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
-        """Return what is sent for each coefficient, (k, D), in {0..p}."""
+        """Return what is sent for each coefficient, (k, D), in {0..p}; 0 if it is not reported."""
+        flat = units.reshape(-1)
+        if self.sampling == 1:
+            return encode(flat, self.precision, rng).reshape(units.shape)
+        used = np.flatnonzero(rng.bernoullis(self.sampling, flat.size))
+        result = np.zeros(flat.size, dtype=np.int64)
+        result[used] = encode(flat[used], self.precision, rng)
+        return result.reshape(units.shape)
 
     @abstractmethod
     def _estimate(self, totals: NDArray[Any], users: int) -> NDArray[np.float64]:
@@ -246,8 +243,6 @@ class Reporting:
 
 def _sampling(sampling: object) -> Fraction | None:
     """Check and return the probability of reporting a coefficient, or None for "auto"."""
-    if sampling is None:
-        return Fraction(1)
     if isinstance(sampling, str):
         if sampling != "auto":
             raise ValueError(f"sampling must be a probability or 'auto', got {sampling!r}")
@@ -290,9 +285,9 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
         As for `Baseline`. Epsilon is at most 60.
     domain : Ball
         The set of the vectors.
-    sampling : float or "auto", optional
-        The probability g with which a user reports a coefficient at all, a multiple of 2^-20; by
-        default 1. A smaller g means fewer messages and a larger error. "auto" takes the smallest g
+    sampling : float or "auto"
+        The probability g with which a user reports a coefficient at all, a multiple of 2^-20. A
+        smaller g means fewer messages and a larger error. "auto" takes the smallest g
         whose error bound is at most twice that of 1: about n epsilon^2 messages in total if that is
         less than D.
     precision, flooding, central_share
@@ -332,7 +327,6 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
     (16, 11)
     """
 
-    sampling: Fraction
     local_epsilon: float
 
     def __init__(
@@ -342,7 +336,7 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
         epsilon: float | Fraction,
         delta: float | Fraction,
         *,
-        sampling: float | Fraction | str | None = None,
+        sampling: float | Fraction | str = 1,
         precision: int | None = None,
         flooding: str = "certified",
         min_honest: int | None = None,
@@ -351,7 +345,8 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
         seed: int = 0,
         bound: float = KASHIN,
     ) -> None:
-        self._frame(n, domain, epsilon, delta, min_honest, releases, seed, bound)
+        self._ask(n, domain, epsilon, delta, min_honest, (Ball,))
+        self._frame(releases, seed, bound)
         many = self.releases * self.coefficients
         eps, allowed, users = self.epsilon, self.delta, self.n
         choice("flooding", flooding, FLOODINGS)
@@ -384,6 +379,7 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
             raise ValueError(f"delta must be larger: {proved_delta!r} is proved, got {delta!r}")
         self._set(
             precision=p,
+            modulus=None,
             proved_delta=proved_delta,
             sampling=g,
             flooding=flooding,
@@ -403,12 +399,6 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
             reports=reports(self.releases),
         )
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error from noise, rounding and sampling together."""
-        users = validate_users(users, self.n)
-        law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
-        return self._error(law, users, float(self.sampling))
-
     # Labels: 1 + 2 p j and on for the coefficient j's messages -p..-1, 1..p; 0 is no message.
 
     def _labelled(self, coefficient: NDArray[np.int64], message: NDArray[np.int64]) -> NDArray[Any]:
@@ -418,15 +408,6 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
 
     def _steps(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
         return self._encoded(self._units(values), rng).reshape(-1)
-
-    def _encoded(self, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
-        flat = units.reshape(-1)
-        if self.sampling == 1:
-            return encode(flat, self.precision, rng).reshape(units.shape)
-        used = np.flatnonzero(rng.bernoullis(self.sampling, flat.size))
-        result = np.zeros(flat.size, dtype=np.int64)
-        result[used] = encode(flat[used], self.precision, rng)
-        return result.reshape(units.shape)
 
     def _users_of(self, view: View) -> int:
         column, users = counted_column(view, "labels")
@@ -510,7 +491,8 @@ class KashinPrivateSum(CoefficientSums):
         seed: int = 0,
         bound: float = KASHIN,
     ) -> None:
-        self._frame(n, domain, epsilon, delta, min_honest, releases, seed, bound)
+        self._ask(n, domain, epsilon, delta, min_honest, (Ball,))
+        self._frame(releases, seed, bound)
         eps, allowed, honest = self._budget
         copies = self.releases * self.coefficients
         for_noise = round_down(allowed * (1 - SECRECY_SHARE))
@@ -535,6 +517,7 @@ class KashinPrivateSum(CoefficientSums):
             raise ValueError(f"delta must be larger: {proved_delta!r} is proved, got {delta!r}")
         self._set(
             precision=p,
+            sampling=Fraction(1),
             proved_delta=proved_delta,
             modulus=q,
             rate=rate,
@@ -560,20 +543,7 @@ class KashinPrivateSum(CoefficientSums):
         """The group of each coefficient's sum."""
         return Zq(self.modulus)
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error from noise, rounding and wrap-around together."""
-        users = validate_users(users, self.n)
-        law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
-        chance = law.tail_bound(Fraction(self.modulus - users * self.precision, 2))
-        step = 2 * self.half / self.precision
-        # a coefficient's estimate that wrapped is off by at most q steps
-        wrapped = (self.modulus * step) ** 2 * chance
-        return self._error(law, users, 1.0, min(1.0, self.coefficients * chance), wrapped)
-
     # Share i of coefficient j is row i D + j.
-
-    def _encoded(self, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
-        return encode(units.reshape(-1), self.precision, rng).reshape(units.shape)
 
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         users, many, m = rows.shape[0], self.coefficients, self.messages.total

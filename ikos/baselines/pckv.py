@@ -11,12 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import choice, reject_masked
-from ikos.accounting.wlqdly21 import (
-    pckv_grr_variances,
-    pckv_ue_variances,
-    raised,
-    set_response_gamma,
-)
+from ikos.accounting import wlqdly21
 from ikos.baselines.key_values import KeyValueBaseline, SetResponse, events_of
 from ikos.domains import SparseTernary
 from ikos.modular import blocks
@@ -95,14 +90,14 @@ class PCKVGRR(SetResponse):
         s, own = self.domain.sparsity, Fraction(self._events, self.domain.sparsity)
         published = self.sampling == "published"
         k = Fraction(self._events) if published else own
-        gamma = set_response_gamma(*self._budget, k, most_local=most)
+        gamma = wlqdly21.set_response_gamma(*self._budget, k, most_local=most)
         self._set(gamma=gamma)
         response = "randomized response on the events" if published else "an answer from a set"
         self._respond(
             "an event",
             f"PCKV-GRR, {response}",
             own,
-            variances=pckv_grr_variances(self.dimension, s, gamma),
+            variances=wlqdly21.pckv_grr_variances(self.dimension, s, gamma),
             influence=2 * self._scale,  # from one sign of a key to the other
             alphabet=self._events,
             accounted=k,
@@ -165,7 +160,7 @@ class PCKVUE(KeyValueBaseline):
     q: Fraction
 
     def _calibrate(self, most: Fraction | None) -> None:
-        self._set(q=raised(*self._budget, most_local=most))
+        self._set(q=wlqdly21.raised(*self._budget, most_local=most))
         theorem = "PCKV-UE, optimized unary encoding"
         if self.delta:
             theorem += ", and clones (FMT21, Theorem 3.1)"
@@ -174,7 +169,7 @@ class PCKVUE(KeyValueBaseline):
             theorem,
             # near q = 1/2 the odds are near 1: a rational difference loses nothing there
             local_epsilon=math.log1p(float((1 - 2 * self.q) / self.q)) * (1 + 1e-12),
-            variances=pckv_ue_variances(self.domain.sparsity, self.q),
+            variances=wlqdly21.pckv_ue_variances(self.domain.sparsity, self.q),
             # from the bits of one sign of all keys to those of the other
             influence=2 * math.sqrt(self.dimension) * self._scale,
             bits=self._events,
