@@ -258,22 +258,22 @@ class RecursiveSum(DigitProtocol):
         upper: float = 1.0,
     ) -> None:
         self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
-        given = self.min_honest, self.epsilon, self.delta
         m = integer("messages", messages, low=1, high=MAX_MESSAGES)
-        whose = choice("parameters", parameters, PARAMETERS)
-        allowed = COMPOSITIONS if whose == "optimized" else COMPOSITIONS[1:]
-        default = "numerical" if whose == "optimized" else "basic"
-        adding = choice("composition", default if composition is None else composition, allowed)
+        searched = choice("parameters", parameters, PARAMETERS) == "optimized"
+        allowed = COMPOSITIONS if searched else COMPOSITIONS[1:]
+        adding = composition or ("numerical" if searched else "basic")
+        choice("composition", adding, allowed)
+        given = self.min_honest, self.epsilon, self.delta, m
         name = choice("accountant", accountant, ACCOUNTANTS)
         kind = choice("shuffler", shuffler, SHUFFLERS)
-        make = optimized_digits if whose == "optimized" else paper_digits
+        make = optimized_digits if searched else paper_digits
         try:
-            digits = make(*given, m, composition=adding, accountant=name)
+            digits = make(*given, composition=adding, accountant=name)
         except TooManyTermsError:
             if composition is not None:
                 raise
             adding = "basic"  # for which no number of users is too large
-            digits = make(*given, m, composition=adding, accountant=name)
+            digits = make(*given, composition=adding, accountant=name)
         theorem = "numerical composition of the exact losses of privacy blankets (BBGN19)"
         if digits.accountants:
             each = [THEOREMS[known] for known in ACCOUNTANTS if known in digits.accountants]
@@ -283,6 +283,6 @@ class RecursiveSum(DigitProtocol):
             digits=digits,
             shuffler=kind,
             accountant=name,
-            parameters=whose,
+            parameters=parameters,
             composition=adding,
         )
