@@ -25,9 +25,7 @@ from ikos.noise import discrete_gaussian, discrete_laplace
 from ikos.randomness import RandomSource, secure
 from ikos.shuffling import View
 
-FINE = 1 << 32
-"""Most steps of an encoding: so fine that its discrete Laplace noise is as good as continuous."""
-
+FINE = 1 << 32  # most steps: discrete Laplace noise is then as good as continuous
 _BLOCK = 1 << 21
 
 

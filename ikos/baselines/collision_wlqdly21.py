@@ -1,4 +1,4 @@
-"""The Collision mechanism: a sparse vector of signs in one short message (WLQDLY21, Definition 3)."""
+"""The Collision mechanism: a sparse vector of signs in a short message (WLQDLY21, Definition 3)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,9 @@ from ikos.domains import SparseTernary
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
 
-SEED_BITS = 48
-"""Bits of the seed of a hash function."""
-
+SEED_BITS = 48  # bits of the seed of a hash function
 _VALUE_BITS = 16
-_KEY = b"ikos.collision.1"
-"""Public: it makes one family of functions out of AES, and keeps nothing secret."""
-
+_KEY = b"ikos.collision.1"  # public: it makes one family of functions out of AES
 _CELLS = 1 << 16
 _MOST_ROWS = 255  # counts of a block fit in a byte
 

@@ -38,14 +38,9 @@ from ikos.shuffling import View, release
 
 FLOODINGS = ("certified", "paper")
 
-MAX_LISTED = 2 * 10**7
-"""Largest expected number of messages of which each is made."""
-
-MAX_ARRAY = 1 << 28
-"""Most entries of an array of messages, padded to the largest number that one user sends."""
-
-_BLOCK = 1 << 20
-"""Draws of noise added up at a time."""
+MAX_LISTED = 2 * 10**7  # largest expected number of messages of which each is made
+MAX_ARRAY = 1 << 28  # most entries of an array with as many rows as one user sends at most
+_BLOCK = 1 << 20  # draws of noise added up at a time
 
 
 def polya_sums(shape: Fraction, rate: Fraction, many: int, rng: RandomSource) -> NDArray[np.int64]:

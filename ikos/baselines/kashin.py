@@ -23,20 +23,11 @@ from ikos.domains import MAX_DIMENSION, Ball
 from ikos.modular import blocks
 from ikos.randomness import Expanded
 
-KASHIN = 2.5
-"""Default value of K."""
-
-_FACTOR = 6
-"""Hadamard matrices of 2^6 rows are applied directly; larger ones are products of these."""
-
-_BLOCK = 1 << 18
-"""Coefficients processed at a time: 2 MiB, which fit in a core's cache."""
-
-_INNER = 0.97
-"""The box used for truncation, as a part of the box that is wanted."""
-
-_STEPS = 300
-"""Most truncations."""
+KASHIN = 2.5  # default value of K
+_FACTOR = 6  # Hadamard matrices of 2^6 rows are applied directly; larger ones are products of these
+_BLOCK = 1 << 18  # coefficients processed at a time: 2 MiB, which fit in a core's cache
+_INNER = 0.97  # the box used for truncation, as a part of the box that is wanted
+_STEPS = 300  # most truncations
 
 
 @lru_cache(maxsize=8)

@@ -48,17 +48,12 @@ from ikos.results import SumResult, present
 from ikos.sharing import split
 from ikos.shuffling import View, release
 
-ROUNDING_SHARE = 0.25
-"""What rounding may add to the variance of the noise, by default."""
+ROUNDING_SHARE = 0.25  # what rounding may add to the variance of the noise, by default
 
-SECRECY_SHARE = Fraction(1, 100)
-"""The part of delta for what shares of secure sums reveal."""
+SECRECY_SHARE = Fraction(1, 100)  # the part of delta for what shares of secure sums reveal
 
-MAX_MADE = 2 * 10**6
-"""Expected total messages, cancelling ones included, above which a run simulates sums."""
-
-_GRID = 1 << 20
-"""Probabilities of reporting a coefficient are multiples of 1 / 2^20."""
+MAX_MADE = 2 * 10**6  # expected messages in all, above which a run simulates sums
+_GRID = 1 << 20  # probabilities of reporting a coefficient are multiples of 1 / 2^20
 
 
 @dataclass(frozen=True)

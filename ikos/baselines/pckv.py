@@ -20,8 +20,7 @@ from ikos.randomness import RandomSource
 
 SAMPLINGS = ("counted", "published")
 
-_BITS = 1 << 23
-"""Bits drawn at a time."""
+_BITS = 1 << 23  # bits drawn at a time
 
 
 def _one_event(

@@ -14,8 +14,7 @@ from ikos.baselines.key_values import SetResponse
 from ikos.randomized_response import respond
 from ikos.randomness import RandomSource
 
-ANSWERS = 3
-"""0 for no value, 1 for +1, 2 for -1."""
+ANSWERS = 3  # 0 for no value, 1 for +1, 2 for -1
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -40,8 +40,7 @@ from ikos.shuffling import View
 
 MAX_PRECISION = 1 << 20
 
-PARAMETERS = ("optimized", "paper")
-"""Source of the precisions and the split of the budget."""
+PARAMETERS = ("optimized", "paper")  # source of the precisions and the split of the budget
 
 
 @dataclass(frozen=True, init=False, repr=False)

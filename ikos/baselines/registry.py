@@ -35,8 +35,7 @@ from ikos.domains import Ball, Box, Categories, SparseTernary
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Guarantee, Interval, Printed, at_least
 
-MODELS = ("central", "shuffle", "local")
-"""Whom users trust: a curator; shufflers, or some of the other users; no one."""
+MODELS = ("central", "shuffle", "local")  # whom users trust: a curator, shufflers, or no one
 
 
 @dataclass(frozen=True)
@@ -376,11 +375,8 @@ def _chosen(keys: object, domain: Domain) -> list[ProtocolSpec]:
     return [known[key] for key in dict.fromkeys(choice("protocols", key, known) for key in keys)]
 
 
-MAX_RUN = 10**8
-"""Largest number of messages of one run that is measured."""
-
-KURTOSIS = 6
-"""Kurtosis of Laplace noise, whose tails are about the heaviest of all errors here."""
+MAX_RUN = 10**8  # largest number of messages of one run that is measured
+KURTOSIS = 6  # kurtosis of Laplace noise, whose tails are about the heaviest of all errors here
 
 
 @dataclass(frozen=True)

@@ -35,11 +35,8 @@ from ikos.sharing import split
 from ikos.shuffling import View
 from ikos.trust import SHUFFLERS
 
-ACCOUNTANTS = ("exact", "published")
-"""The divergence of the sum's distribution, or the probability that no one adds noise."""
-
-HIDING_SHARE = Fraction(1, 2)
-"""Largest part of delta that the choice of the number of messages spends on imperfect hiding."""
+ACCOUNTANTS = ("exact", "published")  # the sum's divergence, or the chance that no one adds noise
+HIDING_SHARE = Fraction(1, 2)  # largest part of delta that messages are chosen to spend
 
 
 @dataclass(frozen=True, init=False, repr=False)

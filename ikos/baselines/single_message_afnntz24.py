@@ -24,11 +24,8 @@ from ikos.randomized_response import debias, respond
 from ikos.randomness import RandomSource
 from ikos.shuffling import View
 
-MAX_POINTS = 1 << 40
-"""Largest number of grid points."""
-
-MAX_GRID_DIMENSION = 40
-"""Largest number of coordinates: with two levels each there are then 2^40 points."""
+MAX_POINTS = 1 << 40  # largest number of grid points
+MAX_GRID_DIMENSION = 40  # with two levels of each coordinate there are then 2^40 points
 
 
 def _worst_variance(levels: int, gamma: float) -> float:
