@@ -109,8 +109,7 @@ class BinaryRandomizedResponse(ShuffledBits):
     """Binary randomized response: one shuffled bit per user.
 
     A value is rounded at random to 0 or 1; with probability gamma a fair coin replaces it. The
-    analyzer sees only the number of ones. With lambda = gamma n the estimate is n/(n - lambda)
-    (ones - lambda/2).
+    analyzer sees only the number of ones.
 
     Parameters
     ----------
@@ -124,11 +123,8 @@ class BinaryRandomizedResponse(ShuffledBits):
     ----------
     gamma : Fraction
         Probability of a random answer, a multiple of 2^-53.
-
-    Notes
-    -----
-    ``mse`` is the exact supremum over all values, n / (4 (1 - gamma)^2): at least n/4, the price of
-    one bit. For values that are 0 or 1 it is n g (1 - g) / (1 - gamma)^2 with g = gamma/2.
+    mse : float
+        The exact supremum over all values, n / (4 (1 - gamma)^2): the price of one bit.
 
     Examples
     --------
@@ -170,8 +166,7 @@ class UnaryEncoding(ShuffledBits):
 
     With mu = ceil(x r), bits 1 to mu - 1 are 1, bit mu is 1 with probability x r - mu + 1, and the
     rest are 0. Each is flipped with probability gamma/2. One shuffler takes all users' bits: the
-    view is one column with the numbers of zeros and ones. The estimate is the debiased number of
-    ones, divided by r.
+    view is one column with the numbers of zeros and ones.
 
     Parameters
     ----------
@@ -188,11 +183,8 @@ class UnaryEncoding(ShuffledBits):
     ----------
     gamma : Fraction
         Probability of a random answer to each bit, a multiple of 2^-53.
-
-    Notes
-    -----
-    ``mse`` is the exact supremum over all values, where every x r is halfway between two integers:
-    n ((r - 1) g (1 - g) + 1/4) / (r (1 - gamma))^2 with g = gamma/2.
+    mse : float
+        The exact supremum, where every x r is halfway between two integers.
 
     Examples
     --------

@@ -31,17 +31,11 @@ def hash_values(seeds: ArrayLike, events: ArrayLike, t: int) -> NDArray[np.int64
 
     Parameters
     ----------
-    seeds : array_like of int
-        In [0, 2^48).
-    events : array_like of int
-        In [0, 2^40), of a compatible shape: event 2j is "coordinate j is +1", 2j + 1 is "-1".
+    seeds, events : array_like of int
+        In [0, 2^48) and [0, 2^40), of compatible shapes: event 2j is "coordinate j is +1", 2j + 1
+        is "-1".
     t : int
         Number of values, from 2 to 2^16.
-
-    Returns
-    -------
-    ndarray of int64
-        In {0..t-1}.
 
     Notes
     -----

@@ -39,7 +39,6 @@ from ikos.shuffling import View, release
 FLOODINGS = ("certified", "paper")
 
 MAX_LISTED = 2 * 10**7  # largest expected number of messages of which each is made
-MAX_ARRAY = 1 << 28  # most entries of an array with as many rows as one user sends at most
 _BLOCK = 1 << 20  # draws of noise added up at a time
 
 
@@ -202,11 +201,6 @@ class Flooded(Baseline):
         sender, messages = self._listed(values, rng)
         counts = np.bincount(sender, minlength=users)
         most = int(counts.max(initial=1))
-        if most * users > MAX_ARRAY:
-            raise ValueError(
-                f"x has {users:,} users of whom one sends {most:,} messages, too many for an array "
-                f"of {MAX_ARRAY:,}; use run"
-            )
         place = np.arange(sender.size) - np.repeat(np.cumsum(counts) - counts, counts)
         result = np.zeros((most, users), dtype=messages.dtype)
         result[place, sender] = messages
@@ -280,9 +274,8 @@ class CorrelatedNoise(Flooded):
 
     Notes
     -----
-    A view holds a column of all messages and a second column with the number of users, which is
-    public: a user may send nothing, so the shuffler counts users, not messages. Proof and
-    certificate are in ``ikos.accounting.flooding_gkmps21``.
+    A view holds a column of all messages and a second column with the number of users, as a user
+    may send nothing. The proof is in ``ikos.accounting.flooding_gkmps21``.
 
     Examples
     --------

@@ -296,23 +296,19 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
     ----------
     noise : Flooding
         Noise and floods of each coefficient.
-    frame : KashinFrame
-        Turns vectors into coefficients and back.
     local_epsilon : float
         Epsilon of a reported coefficient.
 
     Warns
     -----
     RuntimeWarning
-        If no coefficients within K are found for a vector. The guarantee covers it, as its
-        coefficients are cut off; but its part of the estimate is biased, so ``mse`` and intervals
-        do not hold.
+        If no coefficients within K are found for a vector. The guarantee covers it, as they are cut
+        off; but its part of the estimate is biased, so ``mse`` and intervals do not hold.
 
     Notes
     -----
-    A view holds a column of labels, each for the number of a coefficient and a message, and a
-    second column with the number of users, which is public. `run` omits messages that cancel if
-    more than 2 10^6 are expected; the cost counts them.
+    A view is as for `ikos.baselines.CorrelatedNoise`, of labels, each for the number of a
+    coefficient and a message. `run` omits messages that cancel if more than 2 10^6 are expected.
 
     Examples
     --------
@@ -445,10 +441,8 @@ class KashinPrivateSum(CoefficientSums):
 
     Attributes
     ----------
-    messages : MessageCount
-        For each coefficient's sum.
-    modulus : int
-        Order of its group.
+    messages, modulus
+        Number of messages for each coefficient's sum, and the order of its group.
     rate : Fraction
         Rate of the discrete Laplace noise in each coefficient, in steps.
     sigma : float

@@ -29,24 +29,19 @@ class LocalRandomizedResponse(BitProtocol):
     """Local randomized response (Warner 1965): each user sends one bit, and trusts no one.
 
     A value is rounded at random to 0 or 1, and the bit is flipped with probability 1/(e^eps + 1).
-    The analyzer knows who sent what; nothing is shuffled.
+    The analyzer knows who sent what.
 
     Parameters
     ----------
-    n, lower, upper
-        As for `Baseline`.
-    epsilon : float
-        The guarantee of each message by itself, purely private.
+    n, epsilon, lower, upper
+        As for `Baseline`; the guarantee is that of each message by itself.
 
     Attributes
     ----------
     gamma : Fraction
         Probability of a random answer, 2/(e^eps + 1), rounded up to a multiple of 2^-53.
-
-    Notes
-    -----
-    ``mse`` is the exact supremum over all values, n / (4 (1 - gamma)^2), attained if all are 1/2;
-    with gamma = 2/(e^eps + 1) it is n (e^eps/(e^eps - 1)^2 + 1/4).
+    mse : float
+        The exact supremum, n (e^eps/(e^eps - 1)^2 + 1/4), attained if all values are 1/2.
 
     Examples
     --------
@@ -70,7 +65,7 @@ class LocalLaplace(NumberBaseline):
     """Local Laplace: each user sends its value plus noise of scale 1 / epsilon.
 
     Like `CentralLaplace`, with exact discrete Laplace noise on a grid of 2^32 steps. The analyzer
-    knows who sent what; nothing is shuffled.
+    knows who sent what.
 
     Parameters
     ----------

@@ -143,16 +143,13 @@ class PCKVUE(KeyValueBaseline):
     Notes
     -----
     A message is all 2d bits as one item of ceil(2d/8) bytes (numpy's void type, bits in the order
-    of the events, the first one highest): each user's bits stay together in the view. The guarantee
-    after shuffling is that for any locally private messages (``ikos.accounting.clones_fmt21``).
-    Drawing a key adds nothing to a message's own privacy.
+    of the events, the first one highest). The guarantee after shuffling is that for any locally
+    private messages (``ikos.accounting.clones_fmt21``).
 
     Examples
     --------
-    >>> from ikos.testing import DeterministicRandom
     >>> from ikos.vectors import SparseTernary
-    >>> protocol = PCKVUE(1000, SparseTernary(4, 1), epsilon=2)
-    >>> protocol.report([0, -1, 0, 0], DeterministicRandom(0)).dtype
+    >>> PCKVUE(1000, SparseTernary(4, 1), epsilon=2).report([0, -1, 0, 0]).dtype
     dtype('V1')
     """
 

@@ -224,7 +224,7 @@ class RecursiveSum(DigitProtocol):
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
         As for `PrivacyBlanket`, per digit. "numerical" composition is exact.
     shuffler : {"parallel", "single"}
-        One shuffler per digit, or one for all of them, with labels (BBGN20, Section 2.4).
+        One shuffler per digit, or one for all of them, with labels (Section 2.4).
 
     Attributes
     ----------

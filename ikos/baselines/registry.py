@@ -358,11 +358,7 @@ def comparison(
         if progress is not None:
             progress(done, len(wanted))
 
-    def order(row: ComparisonRow) -> tuple[int, float]:
-        mse = row.mse
-        return MODELS.index(row.spec.model), math.inf if mse is None else mse
-
-    return tuple(sorted(rows, key=order))
+    return tuple(sorted(rows, key=lambda row: (MODELS.index(row.spec.model), row.mse or math.inf)))
 
 
 def _chosen(keys: object, domain: Domain) -> list[ProtocolSpec]:
@@ -431,7 +427,8 @@ def measure(
     Parameters
     ----------
     row : ComparisonRow or SumProtocol
-        A row of a comparison that has a protocol, or any protocol, including your own.
+        A row of a comparison that has a protocol, or any protocol, including your own. One run may
+        make 10^8 messages.
     values : (n,) or (n, d) array_like of float
         All users' values, in the protocol's domain.
     runs : int
@@ -439,16 +436,10 @@ def measure(
     rng : RandomSource, optional
         Secure randomness by default.
 
-    Raises
-    ------
-    ValueError
-        Also if one run of a protocol that makes each message would take more than 10^8.
-
     Examples
     --------
     >>> import numpy as np
     >>> from ikos.testing import DeterministicRandom
-    >>> from ikos.baselines import comparison
     >>> (row,) = comparison(1000, 1, 1e-6, protocols=["central-discrete"])
     >>> measured = measure(row, np.full(1000, 0.25), 50, DeterministicRandom(0))
     >>> low, high = measured.interval()
@@ -456,7 +447,12 @@ def measure(
     True
     """
     many = integer("runs", runs, low=1)
-    protocol, counted = _measured(row)
+    protocol = row.protocol if isinstance(row, ComparisonRow) else row
+    if isinstance(row, ComparisonRow) and protocol is None:
+        raise ValueError(f"row must have a protocol, got none: {row.reason}")
+    if isinstance(row, type) or not isinstance(protocol, SumProtocol):  # a class has all members
+        raise TypeError(f"row must be a ComparisonRow or a SumProtocol, got {quote(row)}")
+    counted = any(one.counted and type(protocol) is one.made_by for one in PROTOCOLS)
     sent = protocol.cost().messages
     if sent > MAX_RUN and not counted:
         raise ValueError(
@@ -470,14 +466,3 @@ def measure(
         off = np.ravel(protocol.run(checked, source).estimate) - truth
         errors.append(float(off[0] if checked.ndim == 1 else np.linalg.norm(off)))
     return Measurement(tuple(errors), (time.perf_counter() - began) / many)
-
-
-def _measured(row: object) -> tuple[SumProtocol, bool]:
-    """Return a protocol, and whether a run draws how often each message is sent."""
-    if isinstance(row, ComparisonRow):
-        if row.protocol is None:
-            raise ValueError(f"row must have a protocol, got none: {row.reason}")
-        return row.protocol, row.spec.counted
-    if isinstance(row, type) or not isinstance(row, SumProtocol):  # a class has all members, too
-        raise TypeError(f"row must be a ComparisonRow or a SumProtocol, got {quote(row)}")
-    return row, any(one.counted and type(row) is one.made_by for one in PROTOCOLS)

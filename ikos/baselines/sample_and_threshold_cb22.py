@@ -1,7 +1,4 @@
-"""Sample and threshold (CB22): ones are sampled and counted, and small counts suppressed.
-
-G. Cormode, A. Bharadwaj, *Sample-and-threshold differential privacy*, AISTATS 2022 (CB22).
-"""
+"""Sample and threshold (CB22): ones are sampled and counted, and small counts suppressed."""
 
 from __future__ import annotations
 
@@ -70,17 +67,14 @@ class SampleAndThreshold(NumberBaseline):
 
     Attributes
     ----------
-    sampling : Fraction
-        p.
-    threshold : int
-        Smaller counts are suppressed. Both are chosen for the smallest ``mse`` found.
+    sampling, threshold : Fraction, int
+        p, and the count below which nothing is published; chosen for the smallest ``mse`` found.
 
     Notes
     -----
     **Biased.** If the count is suppressed, the estimate is that all values are ``lower``; the bias
-    is negligible above about threshold/p users with a one. ``mse`` and the interval include the
-    error of suppression, whatever the values. The guarantee covers the published count, all that
-    the analyzer sees: the shuffler is trusted to count, not only to mix.
+    is negligible above about threshold/p users with a one. ``mse`` and the interval include it. The
+    shuffler is trusted to count, not only to mix.
 
     Examples
     --------

@@ -51,13 +51,12 @@ class SampledCoordinates(Baseline):
     precision : int, optional
         Steps k of the encoding; by default the number with the smallest error that a search finds.
     sampling : {"stratified", "uniform"}
-        "stratified" cuts the coordinates into t runs of about equal length, and a user draws one of
-        each run; each run has its own shuffler. "uniform" draws t without replacement, as in the
-        paper, for one shuffler; it takes far more random answers. They agree for one message.
+        "stratified" cuts the coordinates into t runs of about equal length, each with a shuffler,
+        and a user draws one of each. "uniform" draws t without replacement, as in the paper, for
+        one shuffler; it takes far more random answers. They agree for one message.
     parameters : {"exact", "published"}
-        "published" takes the paper's probability of a random answer (for t = 1 that of Section 4.5,
-        else of Theorem 4.1), and its k if ``precision`` is None. The guarantee is then what is
-        proved here, not what the paper states.
+        "published" takes the paper's probability of a random answer, and its k if ``precision`` is
+        None. The guarantee is then what is proved here, not what the paper states.
     centre : float, optional
         A public guess in place of values that are not reported, by default the middle of the
         bounds; the paper's is ``domain.lower``. The estimate is unbiased for any centre.

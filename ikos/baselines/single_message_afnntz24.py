@@ -158,7 +158,7 @@ class SingleMessageGrid(Baseline):
     ------
     ValueError
         Also if the error would be no smaller than that of the middle of the domain, which needs no
-        message. The number of points is exponential in d: ten to twenty coordinates are too many.
+        message: the number of points is exponential in d.
 
     Examples
     --------

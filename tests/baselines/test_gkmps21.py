@@ -152,12 +152,6 @@ def test_beyond_memory_the_sum_is_simulated(monkeypatch: pytest.MonkeyPatch) -> 
     assert protocol.run(x, rng).cost == protocol.cost()
 
 
-def test_arrays_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ikos.baselines.correlated_noise_gkmps21.MAX_ARRAY", 10)
-    with pytest.raises(ValueError, match="use run"):
-        small().randomize(np.ones(6), DeterministicRandom(9))
-
-
 @pytest.mark.parametrize(
     "columns",
     [
