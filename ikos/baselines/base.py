@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from ikos._validation import integer, round_up, validate_users
 from ikos.aggregation.protocol import MAX_USERS, BaseProtocol, budget, checked_epsilon
 from ikos.bounds import Bounds, Domain
+from ikos.errors import SumError
 from ikos.randomness import RandomSource
 from ikos.results import ONE_REPORT, Cost, Guarantee
 from ikos.shuffling import View
@@ -122,6 +124,14 @@ class Baseline(BaseProtocol):
     def influence(self) -> float:
         """Greatest distance by which one user's messages can move the estimate, in data units."""
         return self._influence
+
+    def error(self, users: int) -> SumError:
+        """Return bounds on the error of a sum over this many users."""
+        return self._error(validate_users(users, self.n))
+
+    @abstractmethod
+    def _error(self, users: int) -> SumError:
+        """Return bounds on the error for 1 to n users."""
 
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send; means if it is random."""

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, integer, validate_users
+from ikos._validation import choice, integer
 from ikos.accounting.binary_response import MAX_BITS, binary_response_gamma
 from ikos.accounting.csuzz19 import composed_gamma, published_gamma
 from ikos.baselines.base import NumberBaseline, numbers_of, published
@@ -56,15 +56,12 @@ class BitProtocol(NumberBaseline):
         """Return the number of ones in a view."""
         return int(self._below(view, "bits", 2)[0].sum(dtype=np.int64))
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error from all responses and rounding.
-
-        All of a user's bits but one are certain, and one is drawn at random, to round the value.
-        With g = gamma/2, a certain bit's response has variance g (1 - g), and a random one's at
-        most 1/4, attained at probability 1/2: the mean square is the exact supremum over all
-        values. Every response is off its mean by at most 1 - g, and a bit counts 1/(r (1 - gamma)).
-        """
-        users, bits, width = validate_users(users, self.n), self.messages, self.domain.width
+    def _error(self, users: int) -> SumError:
+        # All of a user's bits but one are certain, and one is drawn at random, to round the value.
+        # With g = gamma/2, a certain bit's response has variance g (1 - g), and a random one's at
+        # most 1/4, attained at probability 1/2: the mean square is the exact supremum over all
+        # values. A response is off its mean by at most 1 - g, and a bit counts 1/(r (1 - gamma)).
+        bits, width = self.messages, self.domain.width
         g, step = float(self.gamma / 2), bits * float(1 - self.gamma)
         each = ((bits - 1) * g * (1 - g) + 0.25) / step**2
         return SumError.number(Bounded(width**2 * users * each, width * (1 - g) / step))
@@ -175,9 +172,8 @@ class UnaryEncoding(ShuffledBits):
     messages : int, optional
         r, with n r at most 2^39; by default ceil(epsilon sqrt n), or the largest allowed.
     accountant : {"exact", "composition", "csuzz19"}
-        How gamma is chosen. "exact": from the distribution of the number of ones. "composition"
-        composes r runs of `BinaryRandomizedResponse`, and would hold for r shufflers. "csuzz19":
-        the same with the published lambda, for large n only.
+        How gamma is chosen: from the distribution of the number of ones; by composing r runs of
+        `BinaryRandomizedResponse`; or by doing so with the published lambda, for large n only.
 
     Attributes
     ----------

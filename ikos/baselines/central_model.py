@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import integer, validate_users
+from ikos._validation import integer
 from ikos.accounting.vector_noise import least_variance
 from ikos.accuracy import NoiseLaw, default_precision
 from ikos.aggregation.calibration import MAX_RELEASES, reports
@@ -126,9 +126,7 @@ class CentralDiscreteLaplace(Curator):
             random="draws of noise",
         )
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error from noise and rounding."""
-        users = validate_users(users, self.n)
+    def _error(self, users: int) -> SumError:
         noise = NoiseLaw(self.epsilon / self.precision, Fraction(1))
         return NoisySum(noise, self.precision, users, self.domain.width).error()
 
@@ -252,13 +250,9 @@ class CentralGaussian(Curator):
             reports=reports(times),
         )
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error from noise and rounding.
-
-        Discrete Gaussian noise is subgaussian with its parameter as proxy, which also bounds its
-        variance (CKS20, Section 2.2); each user's rounding is within an interval of one step.
-        """
-        users = validate_users(users, self.n)
+    def _error(self, users: int) -> SumError:
+        # Discrete Gaussian noise is subgaussian with its parameter as proxy, which also bounds its
+        # variance (CKS20, Section 2.2); each user's rounding is within an interval of one step.
         square = float(self.variance) + (0 if self.encoding.exact else users / 4)
         square *= self.encoding.step**2
         return SumError(Subgaussian(square), self.dimension * square)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, flag, integer, number, round_down, validate_users
+from ikos._validation import choice, flag, integer, number, round_down
 from ikos.accounting.flooding_gkmps21 import (
     MAX_STEPS,
     Flooding,
@@ -161,9 +161,10 @@ class Flooded(Baseline):
     def _steps(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
         """Return users' steps of each coefficient, in {0..precision}, (k * coefficients,)."""
 
-    @abstractmethod
     def _labelled(self, coefficient: NDArray[np.int64], message: NDArray[np.int64]) -> NDArray[Any]:
         """Return messages about coefficients in the form in which they are sent."""
+        del coefficient  # there is one
+        return message.astype(np.min_scalar_type(-self.precision - 1))
 
     def _listed(
         self, values: NDArray[np.float64], rng: RandomSource
@@ -318,9 +319,7 @@ class CorrelatedNoise(Flooded):
             (2 * p - 1).bit_length(),
         )
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error from noise and rounding."""
-        users = validate_users(users, self.n)
+    def _error(self, users: int) -> SumError:
         law = NoiseLaw(self.noise.central, Fraction(users, self.min_honest))
         rounded = not self.integers
         return NoisySum(law, self.precision, users, self.domain.width, rounded=rounded).error()
@@ -333,18 +332,6 @@ class CorrelatedNoise(Flooded):
         if self.integers:  # j / p p is within 2^-36 of j for p <= 2^16
             return np.rint(unit * self.precision).astype(np.int64)
         return encode(unit, self.precision, rng)
-
-    @property
-    def _dtype(self) -> np.dtype[Any]:
-        """The smallest type that holds every message."""
-        return np.dtype(np.min_scalar_type(-self.precision - 1))
-
-    def _labelled(
-        self,
-        coefficient: NDArray[np.int64],  # noqa: ARG002 - there is one
-        message: NDArray[np.int64],
-    ) -> NDArray[Any]:
-        return message.astype(self._dtype)
 
     def _users_of(self, view: View) -> int:
         column, users = counted_column(view, "messages")
@@ -372,5 +359,5 @@ class CorrelatedNoise(Flooded):
             for column in kind.columns():
                 np.add.at(copies, column + p, totals)
         copies[p] = 0
-        messages = np.repeat(np.arange(-p, p + 1, dtype=self._dtype), copies)
-        return counted_view(messages, users)
+        every = np.arange(-p, p + 1)
+        return counted_view(np.repeat(self._labelled(every, every), copies), users)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, integer, number, quote, round_down, round_up, validate_users
+from ikos._validation import choice, integer, number, quote, round_down, round_up
 from ikos.accounting import optimal_delta, optimal_local_epsilon
 from ikos.accounting.flooding_gkmps21 import MAX_STEPS, rate_down
 from ikos.accounting.optimal_composition import MAX_COPIES, MAX_LOCAL
@@ -170,9 +170,7 @@ class CoefficientSums(Baseline):
         found: NDArray[np.float64] = self.frame.vectors(centred[np.newaxis])[0]
         return found
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error from noise, rounding, sampling and wrap-around together."""
-        users = validate_users(users, self.n)
+    def _error(self, users: int) -> SumError:
         law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
         p, g, many, width = self.precision, float(self.sampling), self.coefficients, 2 * self.half
         chance, wrapped = 0.0, 0.0
@@ -225,17 +223,6 @@ class CoefficientSums(Baseline):
         """Return an estimate from the noisy sums of the encodings."""
 
 
-@dataclass(frozen=True)
-class Reporting:
-    """How one coefficient is reported, and the approximate variance of its sum over the range."""
-
-    sampling: Fraction
-    epsilon: float
-    delta: float
-    steps: int
-    variance: float
-
-
 def _sampling(sampling: object) -> Fraction | None:
     """Check and return the probability of reporting a coefficient, or None for "auto"."""
     if isinstance(sampling, str):
@@ -250,8 +237,11 @@ def _sampling(sampling: object) -> Fraction | None:
 
 def _plan(
     eps: Fraction, delta: Fraction, many: int, g: Fraction, share: float, users: int, steps: int
-) -> Reporting:
-    """Return the budget of one coefficient, and the steps if these are 0."""
+) -> tuple[float, float, int, float]:
+    """Return a coefficient's epsilon and delta, the steps, and the variance of its sum in ranges.
+
+    The steps are those given, if not 0; the variance is approximate.
+    """
     each = round_down(min(delta / 2, delta / (2 * many * g)))
     together = optimal_local_epsilon(round_down(eps), round_down(delta), many, each * float(g))
     local = math.log1p(math.expm1(together) / float(g)) * (1 - 1e-12)
@@ -263,7 +253,7 @@ def _plan(
 
     p = steps or bisect_integers(rounds_little, MAX_STEPS, 0)
     variance = noise / float(g) ** 2 + users * user_variance(p, float(g))
-    return Reporting(g, local, each, p, variance)
+    return local, each, p, variance
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -344,25 +334,19 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
         share = number("central_share", central_share, low=0.001, high=0.999)
         steps = 0 if precision is None else integer("precision", precision, low=1, high=MAX_STEPS)
 
-        def plan(g: Fraction) -> Reporting:
+        def plan(g: Fraction) -> tuple[float, float, int, float]:
             return _plan(eps, allowed, many, g, float(share), users, steps)
 
-        wanted = _sampling(sampling)
-        chosen = plan(Fraction(1))
-        if wanted is None:
-            most = 2 * chosen.variance
-            low, high = 0, _GRID  # on the grid: too few, and enough
+        g = _sampling(sampling)
+        if g is None:
+            most, low, high = 2 * plan(Fraction(1))[3], 0, _GRID  # on the grid: too few, and enough
             while high - low > max(1, high >> 8):
                 middle = (low + high) // 2
-                tried = plan(Fraction(middle, _GRID))
-                if tried.variance <= most:
-                    high, chosen = middle, tried
-                else:
-                    low = middle
-        elif wanted < 1:
-            chosen = plan(wanted)
-        p, local, g = chosen.steps, chosen.epsilon, chosen.sampling
-        noise = flooded(p, share, local, chosen.delta, flooding)
+                enough = plan(Fraction(middle, _GRID))[3] <= most
+                low, high = (low, middle) if enough else (middle, high)
+            g = Fraction(high, _GRID)
+        local, local_delta, p, _ = plan(g)
+        noise = flooded(p, share, local, local_delta, flooding)
         amplified = math.log1p(float(g) * math.expm1(local)) * (1 + 1e-13)
         each = float(g) * noise.delta * (1 + 1e-15)
         proved_delta = optimal_delta(round_down(eps), many, amplified, each)

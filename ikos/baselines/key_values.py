@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import flag, number, validate_users
+from ikos._validation import flag, number
 from ikos.accounting.blanket import local_epsilon
 from ikos.accounting.wlqdly21 import SupportVariances, set_response_theorem
 from ikos.aggregation.protocol import MAX_EPSILON, MIN_EPSILON
@@ -164,9 +164,7 @@ class KeyValueBaseline(Baseline):
             local=not self.delta,
         )
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error of a sum over this many users, by exact variances."""
-        users = validate_users(users, self.n)
+    def _error(self, users: int) -> SumError:
         each = self.variances
         d, s = self.domain.dimension, self.domain.sparsity
         return SumError(

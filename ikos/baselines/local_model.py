@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import validate_users
 from ikos.accounting.binary_response import local_gamma
 from ikos.accuracy import NoiseLaw
 from ikos.baselines.base import NumberBaseline, exact_sums
@@ -96,9 +95,7 @@ class LocalLaplace(NumberBaseline):
         """At most epsilon / FINE, lower by a part of at most 2^-25; its terms fit machine words."""
         return Fraction(1, math.ceil(FINE / self.epsilon))
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error from all users' noise and rounding."""
-        users = validate_users(users, self.n)
+    def _error(self, users: int) -> SumError:
         noise = NoiseLaw(self._rate, Fraction(users))
         return NoisySum(noise, FINE, users, self.domain.width).error()
 

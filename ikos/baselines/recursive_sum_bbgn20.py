@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, integer, validate_users
+from ikos._validation import choice, integer
 from ikos.accounting.blanket import TooManyTermsError
 from ikos.accounting.digits_bbgn20 import (
     COMPOSITIONS,
@@ -80,9 +80,8 @@ class DigitProtocol(NumberBaseline):
             for place, gamma in zip(self.digits.places, self.digits.gammas, strict=True)
         ]
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error of a sum over this many users."""
-        users, digits, width = validate_users(users, self.n), self.digits, self.domain.width
+    def _error(self, users: int) -> SumError:
+        digits, width = self.digits, self.domain.width
         largest = 1 / digits.precision + sum(
             gain * (k - 1) * (1 - float(gamma) / 2)
             for gain, k, gamma in zip(self._gain, digits.domains, digits.gammas, strict=True)

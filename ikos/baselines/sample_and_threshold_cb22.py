@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import validate_users
 from ikos.accounting.sample_threshold import best_sample_threshold, suppression
 from ikos.baselines.base import NumberBaseline, numbers_of, published
 from ikos.bounds import Bounds
@@ -111,12 +110,8 @@ class SampleAndThreshold(NumberBaseline):
             random="coins",
         )
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error of the sum, suppression included.
-
-        It also holds for fewer users than n: zeros change nothing.
-        """
-        users = validate_users(users, self.n)
+    def _error(self, users: int) -> SumError:
+        # also for fewer users than n: zeros change nothing
         return SumError.number(
             Thresholded(
                 users,

@@ -177,12 +177,8 @@ class SampledCoordinates(Baseline):
         parts = fewer * reach(size, size) ** 2 + longer * reach(size + 1, size + 1) ** 2
         return width * math.sqrt(parts)
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error of a sum over this many users, sampling included.
-
-        Both mean squares are attained, by users whose coordinates all have the worst value.
-        """
-        users = validate_users(users, self.n)
+    def _error(self, users: int) -> SumError:
+        # Both mean squares are attained, by users whose coordinates all have the worst value.
         width, c = self.domain.bounds.width, self._part
         whole = scm22.total_error(users, self.dimension, self.answers, c)
         weight = float(max(weight for weight, _ in self._weights))

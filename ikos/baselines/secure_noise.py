@@ -13,7 +13,7 @@ import numpy as np
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from ikos._validation import choice, flag, floating, integer, quote, round_up, validate_users
+from ikos._validation import choice, flag, floating, integer, quote, round_up
 from ikos.accounting.sparse_noise import divergence, least_chance, published_chance, silence
 from ikos.accuracy import Noise, NoiseLaw, default_precision
 from ikos.aggregation import SecureSum
@@ -107,9 +107,7 @@ class NoiseOverSecureSum(NumberBaseline):
         """Order of the group."""
         return self.secure_sum.q
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error from noise, rounding and wrap-around."""
-        users = validate_users(users, self.n)
+    def _error(self, users: int) -> SumError:
         noise, width = self._law(users), self.domain.width
         return NoisySum(noise, self.precision, users, width, self.modulus).error()
 

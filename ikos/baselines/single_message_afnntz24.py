@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, validate_users
+from ikos._validation import integer
 from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
 from ikos.accounting.solve import bisect_integers
 from ikos.baselines.base import Baseline, exact_sums
@@ -230,9 +230,7 @@ class SingleMessageGrid(Baseline):
         assert isinstance(self.domain, Box)
         return self.domain.bounds
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error of a sum over this many users."""
-        users = validate_users(users, self.n)
+    def _error(self, users: int) -> SumError:
         g, width = float(self.gamma), self.box.width
         each = users * width**2 * _worst_variance(self.levels, g)
         ball = isinstance(self.domain, Ball)
