@@ -49,12 +49,10 @@ class DigitProtocol(NumberBaseline):
 
     digits: DigitParameters
     shuffler: str
-    accountant: str
 
-    def _found(self, theorem: str, **found: object) -> None:
+    def _found(self, theorem: str, digits: DigitParameters, shuffler: str) -> None:
         """Set the parameters and claim what is proved for them."""
-        self._set(**found)
-        digits = self.digits
+        self._set(digits=digits, shuffler=shuffler)
         domains, gammas = digits.domains, ", ".join(f"{float(g):.4g}" for g in digits.gammas)
         bits: int | float = (sum(domains) - 1).bit_length()
         if self.shuffler == "parallel":
@@ -155,9 +153,6 @@ class PrivacyBlanket(DigitProtocol):
         As for `Baseline`.
     precision : int, optional
         Steps p of the encoding; by default the number with the smallest error that a search finds.
-    accountant : {"exact", "bennett", "hoeffding", "closed-form"}
-        For the probability of a uniform answer. "closed-form" needs epsilon at most 1. If "exact"
-        gives up, Bennett's inequality replaces it, and ``guarantee`` says so.
 
     Attributes
     ----------
@@ -178,25 +173,22 @@ class PrivacyBlanket(DigitProtocol):
         delta: float | Fraction,
         *,
         precision: int | None = None,
-        accountant: str = "exact",
         min_honest: int | None = None,
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
         self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
-        name, honest = choice("accountant", accountant, ACCOUNTANTS), self.min_honest
-        eps, small = self.epsilon, self.delta
-        if precision is None:
-            digits = optimized_digits(honest, eps, small, 1, composition="basic", accountant=name)
+        (eps, small, honest), p = self._budget, precision
+        if p is None:
+            digits = optimized_digits(honest, eps, small, 1, composition="basic")
         else:
-            p = integer("precision", precision, low=1, high=MAX_PRECISION)
-            gamma = grid_up(response_gamma(eps, small, honest, p + 1, accountant=name))
+            p = integer("precision", p, low=1, high=MAX_PRECISION)
+            gamma = grid_up(response_gamma(eps, small, honest, p + 1))
             if gamma == 1:
                 raise ValueError(f"precision must be smaller, got {p}: every answer is random")
-            proved = response_accountant(eps, honest, p + 1, gamma, accountant=name)
+            proved = response_accountant(eps, honest, p + 1, gamma)
             digits = DigitParameters(p, (p + 1,), (1,), (gamma,), (proved,))
-        theorem = THEOREMS[digits.accountants[0]]
-        self._found(theorem, digits=digits, shuffler="parallel", accountant=name)
+        self._found(THEOREMS[digits.accountants[0]], digits=digits, shuffler="parallel")
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -220,8 +212,6 @@ class RecursiveSum(DigitProtocol):
         How the messages' guarantees are composed. By default "numerical", but "basic" for the
         paper's parameters, which allow no other but "advanced", and where exact losses would take
         too long. The attribute says which.
-    accountant : {"exact", "bennett", "hoeffding", "closed-form"}
-        As for `PrivacyBlanket`, per digit. "numerical" composition is exact.
     shuffler : {"parallel", "single"}
         One shuffler per digit, or one for all of them, with labels (Section 2.4).
 
@@ -249,7 +239,6 @@ class RecursiveSum(DigitProtocol):
         messages: int = 2,
         parameters: str = "optimized",
         composition: str | None = None,
-        accountant: str = "exact",
         shuffler: str = "parallel",
         min_honest: int | None = None,
         lower: float = 0.0,
@@ -262,25 +251,18 @@ class RecursiveSum(DigitProtocol):
         adding = composition or ("numerical" if searched else "basic")
         choice("composition", adding, allowed)
         given = self.min_honest, self.epsilon, self.delta, m
-        name = choice("accountant", accountant, ACCOUNTANTS)
         kind = choice("shuffler", shuffler, SHUFFLERS)
         make = optimized_digits if searched else paper_digits
         try:
-            digits = make(*given, composition=adding, accountant=name)
+            digits = make(*given, composition=adding)
         except TooManyTermsError:
             if composition is not None:
                 raise
             adding = "basic"  # for which no number of users is too large
-            digits = make(*given, composition=adding, accountant=name)
+            digits = make(*given, composition=adding)
         theorem = "numerical composition of the exact losses of privacy blankets (BBGN19)"
         if digits.accountants:
             each = [THEOREMS[known] for known in ACCOUNTANTS if known in digits.accountants]
             theorem = "; ".join([f"{adding} composition"] * (len(digits.domains) > 1) + each)
-        self._found(
-            theorem,
-            digits=digits,
-            shuffler=kind,
-            accountant=name,
-            parameters=parameters,
-            composition=adding,
-        )
+        self._set(parameters=parameters, composition=adding)
+        self._found(theorem, digits=digits, shuffler=kind)

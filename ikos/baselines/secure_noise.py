@@ -33,7 +33,6 @@ from ikos.randomness import RandomSource, secure
 from ikos.results import at_least, present
 from ikos.sharing import split
 from ikos.shuffling import View
-from ikos.trust import SHUFFLERS
 
 ACCOUNTANTS = ("exact", "published")  # the sum's divergence, or the chance that no one adds noise
 HIDING_SHARE = Fraction(1, 2)  # largest part of delta that messages are chosen to spend
@@ -85,17 +84,14 @@ class NoiseOverSecureSum(NumberBaseline):
         attributed to the adversary. A given number of messages may prove nothing: 1.0.
         """
         users = (self.min_honest, self.min_honest)
-        how: dict[str, Any] = {
-            "shuffler": choice("shuffler", shuffler, SHUFFLERS),
-            "clear_share": flag("clear_share", clear),
-        }
+        how: dict[str, Any] = {"shuffler": shuffler, "clear_share": flag("clear_share", clear)}
         if messages is None:
             level = float_up(lemma_5_2_sigma(Budget(self.epsilon, delta, Fraction(0), 1)))
             count = least(users, q, level, **how)
             total = count.total
         else:
             total = integer("messages", messages, low=1, high=MAX_MESSAGES)
-            count = proved(users, q, max(0, total - int(clear)), **how)
+            count = proved(users, q, max(0, total - clear), **how)
         count = lemma_5_2(count, self.epsilon)
         secure_sum = SecureSum(self.n, q, messages=total, min_honest=self.min_honest, **how)
         self._set(secure_sum=secure_sum, messages=count)
