@@ -16,8 +16,7 @@ from ikos.accounting.vector_noise import least_variance
 from ikos.accuracy import NoiseLaw, default_precision
 from ikos.aggregation.calibration import MAX_RELEASES, reports
 from ikos.baselines.base import Baseline, are_below, exact_sums, numbers_of, published
-from ikos.bounds import Bounds
-from ikos.domains import Domain
+from ikos.bounds import Bounds, Domain
 from ikos.encoding import Encoding, converge, encode, encoding_of
 from ikos.errors import NoisySum, SumError
 from ikos.modular import blocks

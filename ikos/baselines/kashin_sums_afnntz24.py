@@ -34,10 +34,9 @@ from ikos.baselines.correlated_noise_gkmps21 import (
     noise_sums,
 )
 from ikos.baselines.kashin import KASHIN, KashinFrame
-from ikos.counts import MessageCount
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.rounding import float_up
-from ikos.counts.types import Budget, lemma_5_2_delta, lemma_5_2_sigma
+from ikos.counts.types import Budget, MessageCount, lemma_5_2_delta, lemma_5_2_sigma
 from ikos.domains import Ball
 from ikos.encoding import decode, encode
 from ikos.errors import SumError, bennett

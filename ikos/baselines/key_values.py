@@ -292,13 +292,19 @@ class Ternarizer:
         """The set of the results."""
         return SparseTernary(self.dimension, self.sparsity)
 
+    def mean_square(self, x: ArrayLike) -> float:
+        """Return the exact mean squared Euclidean error of the scaled sum of vectors ``x``."""
+        values = self._checked(x).astype(np.float64)
+        chance = self.sparsity / self.dimension
+        sent = np.abs(values).sum() / self.bound if self.zeros else values.size
+        return float(self.scale**2 * chance * sent - (values**2).sum())
+
     def __call__(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[np.int8]:
         """Return random vectors of signs, (k, d), for real vectors, one row per user.
 
         Probabilities are the doubles nearest to those of the class, and are drawn exactly.
         """
-        values = Box(self.dimension, -self.bound, self.bound).values(x)
-        source = secure(rng)
+        values, source = self._checked(x), secure(rng)
         result = np.zeros(values.shape, dtype=np.int8)
         for part in blocks(values.shape[0], max(1, _BLOCK // self.sparsity)):
             columns = draw_subsets(values[part].shape[0], self.dimension, self.sparsity, source)
@@ -314,3 +320,6 @@ class Ternarizer:
         else:
             signs = 2 * encode(Bounds(-self.bound, self.bound).unit(flat), 1, rng) - 1
         return signs.astype(np.int8).reshape(drawn.shape)
+
+    def _checked(self, x: ArrayLike) -> NDArray[Any]:
+        return Box(self.dimension, -self.bound, self.bound).values(x)

@@ -134,6 +134,30 @@ def test_ternary_vectors_are_unbiased_with_the_exact_law(zeros):
     ternarizer.domain.values(signs)
 
 
+@pytest.mark.parametrize("zeros", [True, False])
+def test_the_error_of_ternary_vectors_is_exact(zeros):
+    """By enumeration of the subset and the signs of one vector."""
+    ternarizer = Ternarizer(3, 2, bound=1.5, zeros=zeros)
+    x = np.array([0.3, -1.5, 0.9])
+    mean, square = np.zeros(3), 0.0
+    subsets = [(0, 1), (0, 2), (1, 2)]
+    for subset in subsets:
+        for signs in product((-1, 0, 1), repeat=2):
+            chance, made = 1 / len(subsets), np.zeros(3)
+            for j, sign in zip(subset, signs, strict=True):
+                part = abs(x[j]) / 1.5
+                if zeros:
+                    chance *= 1 - part if sign == 0 else part * (np.sign(x[j]) == sign)
+                else:
+                    chance *= 0 if sign == 0 else (1 + sign * x[j] / 1.5) / 2
+                made[j] = sign * ternarizer.scale
+            mean += chance * made
+            square += chance * ((made - x) ** 2).sum()
+    np.testing.assert_allclose(mean, x, atol=1e-12)
+    assert ternarizer.mean_square(x[np.newaxis]) == pytest.approx(square)
+    assert ternarizer.mean_square(np.tile(x, (5, 1))) == pytest.approx(5 * square)
+
+
 def test_gradients_go_through_a_protocol():
     rng = np.random.default_rng(0)
     gradients = np.clip(rng.normal(0.2, 0.3, (4000, 5)), -1, 1)
@@ -145,8 +169,13 @@ def test_gradients_go_through_a_protocol():
     ):
         result = protocol.run(signs, DeterministicRandom(9))
         found = ternarizer.scale * result.estimate
-        square = ternarizer.scale**2 * (protocol.mse + 4000 * 2)
+        square = ternarizer.scale**2 * protocol.mse + ternarizer.mean_square(gradients)
         assert ((found - gradients.sum(axis=0)) ** 2).sum() < 20 * square
+
+
+def test_zeros_are_less_noisy():
+    x = np.random.default_rng(1).uniform(-1, 1, (50, 8))
+    assert Ternarizer(8, 3).mean_square(x) < Ternarizer(8, 3, zeros=False).mean_square(x)
 
 
 @pytest.mark.parametrize(
