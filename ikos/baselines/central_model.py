@@ -144,9 +144,8 @@ class CentralDiscreteLaplace(Curator):
 class CentralLaplace(CentralDiscreteLaplace):
     """Central Laplace: the sum of reals plus noise of scale 1 / epsilon, by a trusted curator.
 
-    Laplace noise computed in floating point is not private (Mironov, *On significance of the least
-    significant bits for differential privacy*, CCS 2012). This is the discrete mechanism on a grid
-    of 2^32 steps, exactly epsilon-private, and within one step, 2^-32, of the continuous one.
+    Laplace noise computed in floating point is not private (M12). This is the discrete mechanism on
+    a grid of 2^32 steps, exactly epsilon-private, and within one step of the continuous one.
 
     Parameters
     ----------

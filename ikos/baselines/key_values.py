@@ -245,14 +245,12 @@ class Ternarizer:
     For each vector, a uniformly random set of ``sparsity`` coordinates is drawn. A drawn value v
     becomes its sign with probability abs(v)/bound, and otherwise 0 (as in TernGrad); or, without
     ``zeros``, 1 with probability (1 + v/bound)/2 and otherwise -1. The others become 0. The
-    expectation is the vector divided by ``scale``. This prepares data; no privacy rests on it.
+    expectation is the vector divided by ``scale``. No privacy rests on it.
 
     Parameters
     ----------
-    dimension : int
-        Number of coordinates of a vector.
-    sparsity : int
-        How many of them are drawn.
+    dimension, sparsity : int
+        Number of coordinates of a vector, and of those drawn.
     bound : float
         Largest absolute value of a coordinate; public. Larger values are refused, not clipped.
     zeros : bool

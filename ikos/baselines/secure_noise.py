@@ -78,10 +78,10 @@ class NoiseOverSecureSum(NumberBaseline):
     def _hide(self, q: int, delta: Fraction, messages: object, shuffler: str, clear: bool) -> float:
         """Set a secure sum that hides all but the sum, for delta; return the delta proved for it.
 
-        By BBGN20, Lemma 5.2, whatever the noise: if the sum of min_honest users is (epsilon,
-        d)-private and their views of equal sums are within total variation 2^-sigma, then the view
-        is (epsilon, d + (1 + e^epsilon) 2^-sigma)-private. What further honest users send is
-        attributed to the adversary. A given number of messages may prove nothing: 1.0.
+        By BBGN20, Lemma 5.2: if the sum of min_honest users is (epsilon, d)-private and their views
+        of equal sums are within total variation 2^-sigma, then the view is (epsilon, d +
+        (1 + e^epsilon) 2^-sigma)-private. What further honest users send is attributed to the
+        adversary. A given number of messages may prove nothing: 1.0.
         """
         users = (self.min_honest, self.min_honest)
         how: dict[str, Any] = {"shuffler": shuffler, "clear_share": flag("clear_share", clear)}
@@ -146,13 +146,11 @@ class DesignatedNoise(NoiseOverSecureSum):
     n, epsilon, delta, lower, upper
         As for `Baseline`; the first user is the designated one. All of epsilon is spent on noise,
         and all of delta on imperfect hiding.
-    precision, modulus : int, optional
+    precision, modulus, shuffler, clear_share
         As in `ikos.PrivateSum`.
     messages : int, optional
         Total messages per user, the clear share included. Used even if they prove nothing; the
         guarantee then says so. By default the smallest number that proves delta.
-    shuffler, clear_share
-        As in `ikos.SecureSum`.
 
     Examples
     --------
@@ -244,10 +242,8 @@ class SparseNoise(NoiseOverSecureSum):
     precision, modulus, messages, shuffler, clear_share
         As for `DesignatedNoise`; by default the number of messages proves its part of delta.
     accountant : {"exact", "published"}
-        How the noise's part of delta is computed: exactly, as the divergence of the sum's
-        distribution, or as in SCRCS11, as the probability that no honest user adds noise. The
-        latter needs about ln(1 / delta) noisy users, the former a few
-        (`ikos.accounting.sparse_noise`).
+        How the noise's part of delta is computed: as the exact divergence of the sum, or as in
+        SCRCS11, as the probability that no honest user adds noise, which takes more noise.
 
     Attributes
     ----------
@@ -258,12 +254,10 @@ class SparseNoise(NoiseOverSecureSum):
 
     Examples
     --------
-    >>> protocol = SparseNoise(10_000, epsilon=1, delta=1e-8)
+    >>> exact = SparseNoise(10_000, epsilon=1, delta=1e-8)
     >>> published = SparseNoise(10_000, epsilon=1, delta=1e-8, accountant="published")
-    >>> round(10_000 * published.chance), round(published.mse)  # noisy users, 2 / epsilon^2 each
-    (19, 38)
-    >>> protocol.mse < published.mse / 2
-    True
+    >>> round(10_000 * published.chance), exact.mse < published.mse / 2
+    (19, True)
     """
 
     chance: Fraction

@@ -31,9 +31,8 @@ MAX_GRID_DIMENSION = 40  # with two levels of each coordinate there are then 2^4
 def _worst_variance(levels: int, gamma: float) -> float:
     """Return the largest variance of a coordinate's debiased answer, in parts of the width.
 
-    For a coordinate m = i + f steps up, 0 <= f <= 1, the answer has variance ((1-g) f (1-f) + g r
-    (r+2) / 12 + g (1-g) (m - r/2)^2) / (1-g)^2. In each cell this is concave in f, and it is
-    largest in the last cell, at f = (1 + g (r-2)) / (2 (1-g)), or at f = 1 if it exceeds 1.
+    m = i + f steps up, 0 <= f <= 1, it is ((1-g) f (1-f) + g r (r+2) / 12 + g (1-g) (m - r/2)^2) /
+    (1-g)^2: concave in f, and largest in the last cell, at f = (1 + g (r-2)) / (2 (1-g)) or 1.
     """
     r, g = levels, gamma
     start = r / 2 - 1
