@@ -165,9 +165,7 @@ class CoefficientSums(Baseline):
 
     def _sum(self, units: NDArray[np.float64], users: int) -> NDArray[np.float64]:
         """Return the sum of vectors, (d,), from the sums of units, (D,)."""
-        centred = self.half * (2 * units - users)
-        found: NDArray[np.float64] = self.frame.vectors(centred[np.newaxis])[0]
-        return found
+        return self.frame.vectors(self.half * (2 * units[np.newaxis] - users)).reshape(-1)
 
     def _error(self, users: int) -> SumError:
         law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
@@ -351,16 +349,8 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
         proved_delta = optimal_delta(round_down(eps), many, amplified, each)
         if proved_delta > allowed:
             raise ValueError(f"delta must be larger: {proved_delta!r} is proved, got {delta!r}")
-        self._set(
-            precision=p,
-            modulus=None,
-            proved_delta=proved_delta,
-            sampling=g,
-            flooding=flooding,
-            local_epsilon=local,
-            noise=noise,
-            rate=noise.central,
-        )
+        self._set(precision=p, sampling=g, modulus=None, rate=noise.central, noise=noise)
+        self._set(proved_delta=proved_delta, flooding=flooding, local_epsilon=local)
         sampled = "BBG18, Theorem 2; " if g < 1 else ""
         self._state(
             f"{self.domain}, {self.coefficients} coefficients sampled with probability "
@@ -434,9 +424,8 @@ class KashinPrivateSum(CoefficientSums):
     Notes
     -----
     By BBGN20, Lemma 5.2, the views are (epsilon, delta)-private: noisy sums take 99 % of delta, and
-    (1 + e^epsilon) 2^-sigma for each release takes the rest. Each row of messages has its own
-    shuffler. `run` makes the shares if at most 2 10^6 are needed, and otherwise adds up the values
-    that they share.
+    (1 + e^epsilon) 2^-sigma for each release takes the rest. `run` makes the shares if at most 2
+    10^6 are needed, and otherwise adds up the values that they share.
 
     Examples
     --------
@@ -487,15 +476,8 @@ class KashinPrivateSum(CoefficientSums):
         proved_delta = (noisy + revealed) * (1 + 1e-15)
         if proved_delta > allowed:
             raise ValueError(f"delta must be larger: {proved_delta!r} is proved, got {delta!r}")
-        self._set(
-            precision=p,
-            sampling=Fraction(1),
-            proved_delta=proved_delta,
-            modulus=q,
-            rate=rate,
-            messages=count,
-            sigma=sigma,
-        )
+        self._set(precision=p, sampling=Fraction(1), modulus=q, rate=rate)
+        self._set(proved_delta=proved_delta, messages=count, sigma=sigma)
         steps = 2 * self.half * (q - 1) / p  # from one end of the group to the other
         self._claim(
             f"{self.domain}, {self.coefficients} coefficients, precision={p}, q={quote(q)}, "

@@ -48,12 +48,10 @@ class ProtocolSpec:
         Its name in programs, which does not change; its name for people; its paper.
     model : {"central", "shuffle", "local"}
         Whom its users trust.
-    made_by : callable
-        The protocol's class.
+    made_by, options : callable, mapping
+        The protocol's class, and further arguments.
     domains : tuple of type
         The domains that it supports; `ikos.bounds.Bounds` for numbers.
-    options : mapping
-        Further arguments.
     note : str or None
         A special trust assumption, or how it treats a domain that it is not made for.
     pure : bool
@@ -211,8 +209,7 @@ def _recursive(messages: int, whose: str) -> ProtocolSpec:
     )
 
 
-_CURATOR = "all users trust the curator with their values, and to add the noise"
-_CURATOR_OF_VECTORS = "all users trust the curator with their vectors, and to add the noise"
+_CURATOR = "all users trust the curator with what they hold, and to add the noise"
 _COUNTING = "all users trust the shuffler to count the ones, and to suppress small counts"
 _DESIGNATED = (
     "all users trust the first one to add the noise and to keep it to itself; "
@@ -259,7 +256,7 @@ PROTOCOLS: tuple[ProtocolSpec, ...] = (
     # of vectors
     _central("central-gaussian", "central discrete Gaussian noise",
         "Canonne, Kamath, Steinke 2020", CentralGaussian, domains=_ALL_VECTORS,
-        note=_CURATOR_OF_VECTORS),
+        note=_CURATOR),
     _shuffle("private-vector-sum", _SECURE, "BBGN20, Section 5, accounts of this library",
         PrivateVectorSum, domains=_ALL_VECTORS),
     _shuffle("kashin-private-sum",
