@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import integer
 from ikos.accounting.wlqdly21 import MAX_VALUES, collision_parameters, collision_variances
 from ikos.baselines.key_values import SetResponse, events_of
-from ikos.domains import SparseTernary
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
 
@@ -150,12 +149,12 @@ class Collision(SetResponse):
     ----------
     n, domain, epsilon, delta, local_epsilon, min_honest
         As for `KeyValueBaseline`. Shuffled messages have a much smaller error.
-    t : int, optional
-        Number of hash values, at most 2^16; by default the one with the smallest error that
-        ``ikos.accounting.wlqdly21.collision_parameters`` finds.
 
     Attributes
     ----------
+    t : int
+        Number of hash values, with the smallest error that
+        ``ikos.accounting.wlqdly21.collision_parameters`` finds.
     gamma : Fraction
         Probability of a uniform value, t / (s e^eps + t - s) for a local guarantee eps.
 
@@ -177,26 +176,10 @@ class Collision(SetResponse):
     t: int
     gamma: Fraction
 
-    def __init__(
-        self,
-        n: int,
-        domain: SparseTernary,
-        epsilon: float | Fraction,
-        delta: float | Fraction = 0,
-        *,
-        local_epsilon: float | Fraction | None = None,
-        t: int | None = None,
-        min_honest: int | None = None,
-    ) -> None:
-        self._set(t=t)
-        super().__init__(
-            n, domain, epsilon, delta, local_epsilon=local_epsilon, min_honest=min_honest
-        )
-
     def _calibrate(self, most: Fraction | None) -> None:
         d, s = self.dimension, self.domain.sparsity
         given = self.min_honest, d, s, self.epsilon, self.delta
-        found = collision_parameters(*given, most_local=most, t=self.t)
+        found = collision_parameters(*given, most_local=most)
         self._set(t=found.t, gamma=found.gamma)
         # A message's support has 2d indicators: two differ by at most 2 sqrt(d)/(p - 1/t), for
         # every hash function. A random message moves the estimate by about sqrt(2 d/t)/(p - 1/t);
