@@ -263,24 +263,18 @@ class SampledCoordinates(Baseline):
 
     def _messages(self, rows: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
         drawn, answers = self._answered(rows, rng)
-        if self.answers.sampling == "stratified":
-            drawn = drawn - self._starts[:, np.newaxis]
-        labels: NDArray[np.int64] = drawn * (self.precision + 1) + answers
-        return labels
+        within = drawn - self._starts[:, np.newaxis]
+        return np.asarray(within * (self.precision + 1) + answers)
 
-    def _users(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    def _rows(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:
         """Yield some users' vectors at a time, unconverted: few of their entries are read."""
         for part in blocks(values.shape[0], max(1, BLOCK // self.messages)):
             yield values[part]
 
-    def _all_messages(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
-        parts = [self._messages(rows, rng) for rows in self._users(values)]
-        return np.concatenate(parts, axis=1)
-
     def _play(self, values: NDArray[Any], rng: RandomSource) -> SumResult:
         # The estimate is a function of the multiset, so answers are added up in any order.
         counted = np.zeros((2, self.dimension))
-        for rows in self._users(values):
+        for rows in self._rows(values):
             counted += self._counted(*self._answered(rows, rng))
         return self._result(self._estimate(counted, values.shape[0]), values.shape[0])
 
