@@ -38,8 +38,8 @@ from ikos.baselines import (
     SumProtocol,
     UnaryEncoding,
 )
-from ikos.baselines.added_noise import FINE
-from ikos.baselines.digits import DigitProtocol
+from ikos.baselines.central_model import FINE
+from ikos.baselines.recursive_sum_bbgn20 import DigitProtocol
 from ikos.results import at_least, at_most
 from ikos.testing import DeterministicRandom
 
@@ -114,7 +114,7 @@ def _flooded(protocol: CorrelatedNoise, seed: int) -> Iterator[Messages]:
     An honest user may send more than ten thousand, and an array with a column for each is too
     large. The shuffler takes no notice of columns: messages are put wherever there is room.
     """
-    senders, sent = protocol.sent(_values(protocol, seed), DeterministicRandom(seed))
+    senders, sent = protocol._listed(_values(protocol, seed), DeterministicRandom(seed))
     others = sent[senders != USERS - 1]
     for value in (-protocol.precision, protocol.precision):
         messages = np.concatenate((others, np.full(FLOOD, value, dtype=sent.dtype)))
@@ -177,7 +177,7 @@ class Missing:
 def missing() -> Iterator[Missing]:
     """Compute what the noise for n users guarantees to fewer honest ones, and the price."""
     planned = PrivacyBlanket(USERS, EPSILON, DELTA)
-    k, gamma = planned.precision + 1, planned.gamma
+    k, gamma = planned.digits.domains[0], planned.digits.gammas[0]
     for part in HONEST:
         honest = math.floor(part * USERS)
         low = view_divergence(honest, (k,), (float(gamma),), EPSILON)

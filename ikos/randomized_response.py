@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
 
-GRID = 1 << 53
-"""Probabilities are multiples of 1 / GRID, which doubles represent exactly."""
+GRID = 1 << 53  # probabilities are multiples of 1 / GRID, which doubles represent exactly
 
 
 def grid_up(gamma: float | Fraction) -> Fraction:

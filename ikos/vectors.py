@@ -5,12 +5,13 @@ from __future__ import annotations
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.aggregation.private_sum import PrivateVectorSum
 from ikos.aggregation.secure_sum import SecureVectorSum
-from ikos.baselines.added_noise import CentralGaussian
-from ikos.baselines.coefficients_afnntz24 import KashinCorrelatedNoise, KashinPrivateSum
+from ikos.baselines.central_model import CentralGaussian
 from ikos.baselines.collision_wlqdly21 import Collision
 from ikos.baselines.kashin import KashinFrame
+from ikos.baselines.kashin_sums_afnntz24 import KashinCorrelatedNoise, KashinPrivateSum
 from ikos.baselines.key_values import KeyValueBaseline, KeyValueResult, Ternarizer
-from ikos.baselines.pckv import PCKVGRR, PCKVUE, PrivKV
+from ikos.baselines.pckv import PCKVGRR, PCKVUE
+from ikos.baselines.privkv import PrivKV
 from ikos.baselines.sampled_coordinates_scm22 import SampledCoordinates
 from ikos.baselines.single_message_afnntz24 import SingleMessageGrid
 from ikos.domains import Ball, Box, Categories, Domain, SparseTernary

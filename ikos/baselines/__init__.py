@@ -7,16 +7,12 @@ be and what one dishonest user can do; and each can be run.
 from __future__ import annotations
 
 from ikos.aggregation.protocol import BaseProtocol, SumProtocol
-from ikos.baselines.added_noise import CentralDiscreteLaplace, CentralLaplace, LocalLaplace
 from ikos.baselines.base import Baseline
-from ikos.baselines.bits import (
-    BinaryRandomizedResponse,
-    LocalRandomizedResponse,
-    SampleAndThreshold,
-    UnaryEncoding,
-)
+from ikos.baselines.binary_response_csuzz19 import BinaryRandomizedResponse, UnaryEncoding
+from ikos.baselines.central_model import CentralDiscreteLaplace, CentralLaplace
 from ikos.baselines.correlated_noise_gkmps21 import CorrelatedNoise
-from ikos.baselines.digits import PrivacyBlanket, RecursiveSum
+from ikos.baselines.local_model import LocalLaplace, LocalRandomizedResponse
+from ikos.baselines.recursive_sum_bbgn20 import PrivacyBlanket, RecursiveSum
 from ikos.baselines.registry import (
     PROTOCOLS,
     ComparisonRow,
@@ -25,6 +21,7 @@ from ikos.baselines.registry import (
     comparison,
     measure,
 )
+from ikos.baselines.sample_and_threshold_cb22 import SampleAndThreshold
 from ikos.baselines.secure_noise import DesignatedNoise, SparseNoise
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from ikos._validation import integer, round_up, validate_users
 from ikos.aggregation.protocol import MAX_USERS, BaseProtocol, budget, checked_epsilon
 from ikos.bounds import Bounds, Domain
+from ikos.errors import SumError
 from ikos.randomness import RandomSource
 from ikos.results import ONE_REPORT, Cost, Guarantee
 from ikos.shuffling import View
@@ -32,12 +34,11 @@ class Baseline(BaseProtocol):
         The set of the users' vectors. Protocols for numbers instead take their public bounds
         ``lower`` and ``upper``, by default 0 and 1.
     epsilon, delta : float
-        The guarantee, under replacement of one user's value. Purely private protocols take no
-        ``delta``; theirs is 0.
+        The guarantee, under replacement of one user's value. Purely private protocols have no
+        ``delta``.
     min_honest : int, optional
         How many users must be honest and present, ``n`` by default: the guarantee counts on the
-        random answers or the noise of this many, and fewer are refused. Dishonest users who add no
-        noise do not weaken the guarantee; the honest ones add more.
+        random answers or the noise of this many, and fewer reports are refused.
     """
 
     n: int
@@ -65,11 +66,6 @@ class Baseline(BaseProtocol):
         eps = checked_epsilon(epsilon)
         small = Fraction(0) if delta is None else budget(epsilon, delta)[1]
         self._set(n=users, domain=domain, epsilon=eps, delta=small, min_honest=honest)
-
-    @property
-    def _budget(self) -> tuple[Fraction, Fraction, int]:
-        """Epsilon, delta, and the number of honest users."""
-        return self.epsilon, self.delta, self.min_honest
 
     def _set(self, **values: object) -> None:
         for name, value in values.items():
@@ -106,6 +102,16 @@ class Baseline(BaseProtocol):
     _local: bool
 
     @property
+    def _budget(self) -> tuple[Fraction, Fraction, int]:
+        """Epsilon, delta, and the number of honest users."""
+        return self.epsilon, self.delta, self.min_honest
+
+    @property
+    def _answering(self) -> str:
+        """The condition that enough users answer at random."""
+        return f"while at least {self.min_honest:,} of {self.n:,} users answer at random as asked"
+
+    @property
     def _particulars(self) -> str:
         return self._settings
 
@@ -119,6 +125,14 @@ class Baseline(BaseProtocol):
         """Greatest distance by which one user's messages can move the estimate, in data units."""
         return self._influence
 
+    def error(self, users: int) -> SumError:
+        """Return bounds on the error of a sum over this many users."""
+        return self._error(validate_users(users, self.n))
+
+    @abstractmethod
+    def _error(self, users: int) -> SumError:
+        """Return bounds on the error for 1 to n users."""
+
     def cost(self, users: int | None = None) -> Cost:
         """Return what ``users`` (all n by default) send; means if it is random."""
         messages, bits = self._sent
@@ -127,11 +141,7 @@ class Baseline(BaseProtocol):
     def shuffle(
         self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
     ) -> View:
-        """Return what the analyzer sees: one column of messages per shuffler.
-
-        In the local model there is no shuffler: the analyzer sees who sent what. ``order`` is
-        "sorted" or "permuted", as in `ikos.SecureSum.shuffle`.
-        """
+        """Return a column for each shuffler; in the local model, who sent what."""
         self._arrived(messages, order, rows=int(self._sent[0]))
         if not self._local:
             return super().shuffle(messages, rng, order=order)
@@ -155,11 +165,6 @@ class Baseline(BaseProtocol):
             if not are_below(column, end):
                 raise ValueError(f"view must hold {what} from 0 to {end - 1}; there are others")
         return columns
-
-    @property
-    def _answering(self) -> str:
-        """The condition that enough users answer at random."""
-        return f"while at least {self.min_honest:,} of {self.n:,} users answer at random as asked"
 
 
 @dataclass(frozen=True, init=False, repr=False)

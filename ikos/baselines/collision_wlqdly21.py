@@ -1,8 +1,4 @@
-"""The Collision mechanism: a sparse vector of signs in one short message.
-
-Wang, Li, Qian, Du, Lin, Yang, *Hiding Numerical Vectors in Local Private and Shuffled Messages*,
-IJCAI 2021 (WLQDLY21), Definition 3.
-"""
+"""The Collision mechanism: a sparse vector of signs in a short message (WLQDLY21, Definition 3)."""
 
 from __future__ import annotations
 
@@ -19,19 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import integer
 from ikos.accounting.wlqdly21 import MAX_VALUES, collision_parameters, collision_variances
 from ikos.baselines.key_values import SetResponse, events_of
-from ikos.domains import SparseTernary
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
 
-__all__ = ["hash_values"]
-
-SEED_BITS = 48
-"""Bits of the seed of a hash function."""
-
+SEED_BITS = 48  # bits of the seed of a hash function
 _VALUE_BITS = 16
-_KEY = b"ikos.collision.1"
-"""Public: it makes one family of functions out of AES, and keeps nothing secret."""
-
+_KEY = b"ikos.collision.1"  # public: it makes one family of functions out of AES
 _CELLS = 1 << 16
 _MOST_ROWS = 255  # counts of a block fit in a byte
 
@@ -41,24 +30,18 @@ def hash_values(seeds: ArrayLike, events: ArrayLike, t: int) -> NDArray[np.int64
 
     Parameters
     ----------
-    seeds : array_like of int
-        In [0, 2^48).
-    events : array_like of int
-        In [0, 2^40), of a compatible shape: event 2j is "coordinate j is +1", 2j + 1 is "-1".
+    seeds, events : array_like of int
+        In [0, 2^48) and [0, 2^40), of compatible shapes: event 2j is "coordinate j is +1", 2j + 1
+        is "-1".
     t : int
         Number of values, from 2 to 2^16.
-
-    Returns
-    -------
-    ndarray of int64
-        In {0..t-1}.
 
     Notes
     -----
     AES-128 with the public key ``ikos.collision.1`` is applied to the block of two little-endian
     64-bit words ``seed, event // 2``. The upper 48 bits u of the half ``event % 2`` become floor(u
-    t / 2^48). If AES is like a random permutation, the values are independent and uniform up to a
-    part of t 2^-48, and estimates are unbiased to the same extent. Privacy does not rest on this.
+    t / 2^48): as good as independent and uniform, up to a part of t 2^-48. Estimates are unbiased
+    to the same extent. Privacy does not rest on this.
 
     Examples
     --------
@@ -166,70 +149,45 @@ class Collision(SetResponse):
     ----------
     n, domain, epsilon, delta, local_epsilon, min_honest
         As for `KeyValueBaseline`. Shuffled messages have a much smaller error.
-    t : int, optional
-        Number of hash values, at most 2^16; by default the one with the smallest error that
-        ``ikos.accounting.wlqdly21.collision_parameters`` finds.
 
     Attributes
     ----------
+    t : int
+        Number of hash values, with the smallest error that
+        ``ikos.accounting.wlqdly21.collision_parameters`` finds.
     gamma : Fraction
         Probability of a uniform value, t / (s e^eps + t - s) for a local guarantee eps.
-    mse : float
-        n max(d v_0, s v_1 + (d - s) v_0), exact: v_0 = (2/t)(1 - 1/t) / (p - 1/t)^2 and v_1 =
-        (p + 1/t - 2p/t) / (p - 1/t)^2 - 1, p = gamma/t + (1 - gamma)/s.
 
     Notes
     -----
     A message is ``seed << 16 | value``, with a seed of 48 bits. The guarantee of the shuffled
-    messages, proved in ``ikos.accounting.wlqdly21``, does not depend on the hash functions or the
-    dimension; the unbiasedness of estimates does: see `hash_values`.
+    messages does not depend on the hash functions or the dimension; the unbiasedness of estimates
+    does: see `hash_values`.
 
     Examples
     --------
-    >>> from ikos.testing import DeterministicRandom
     >>> from ikos.vectors import SparseTernary
     >>> local = Collision(10_000, SparseTernary(8, 2), epsilon=1)
     >>> shuffled = Collision(10_000, SparseTernary(8, 2), epsilon=1, delta=1e-6)
-    >>> local.t, shuffled.t
-    (8, 111)
-    >>> round(local.mse / shuffled.mse)
-    41
-    >>> x = np.tile([0, 1, 0, 0, -1, 0, 0, 0], (10_000, 1))
-    >>> (shuffled.run(x, DeterministicRandom(0)).mean()[[1, 4]] * [1, -1] > 0.9).tolist()
-    [True, True]
+    >>> local.t, shuffled.t, round(local.mse / shuffled.mse)
+    (8, 111, 41)
     """
 
     t: int
     gamma: Fraction
 
-    def __init__(
-        self,
-        n: int,
-        domain: SparseTernary,
-        epsilon: float | Fraction,
-        delta: float | Fraction = 0,
-        *,
-        local_epsilon: float | Fraction | None = None,
-        t: int | None = None,
-        min_honest: int | None = None,
-    ) -> None:
-        self._set(t=t)
-        super().__init__(
-            n, domain, epsilon, delta, local_epsilon=local_epsilon, min_honest=min_honest
-        )
-
     def _calibrate(self, most: Fraction | None) -> None:
         d, s = self.dimension, self.domain.sparsity
         given = self.min_honest, d, s, self.epsilon, self.delta
-        found = collision_parameters(*given, most_local=most, t=self.t)
+        found = collision_parameters(*given, most_local=most)
         self._set(t=found.t, gamma=found.gamma)
-        defined = "WLQDLY21, Definition 3, as answers from sets"
         # A message's support has 2d indicators: two differ by at most 2 sqrt(d)/(p - 1/t), for
         # every hash function. A random message moves the estimate by about sqrt(2 d/t)/(p - 1/t);
         # to do better one must search for seeds.
         self._respond(
             f"hashed to {self.t} values,",
-            defined if self.delta else "WLQDLY21, Proposition 1",
+            "WLQDLY21, "
+            + ("Definition 3, as answers from sets" if self.delta else "Proposition 1"),
             Fraction(self.t, s),
             variances=collision_variances(self.t, s, self.gamma),
             influence=2 * math.sqrt(d) / self._gain,
@@ -244,18 +202,13 @@ class Collision(SetResponse):
         return float((1 - self.gamma) * Fraction(t - s, s * t))
 
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        seeds = np.empty(rows.shape[0], dtype=np.uint64)
+        seeds, s = np.empty(rows.shape[0], dtype=np.uint64), self.domain.sparsity
         rng.fill(seeds)
         seeds >>= np.uint64(64 - SEED_BITS)
         owners, events = events_of(rows)
+        own = hash_values(seeds[owners], events, self.t)
         values = respond_in_sets(
-            owners,
-            hash_values(seeds[owners], events, self.t),
-            rows.shape[0],
-            size=self.domain.sparsity,
-            t=self.t,
-            gamma=self.gamma,
-            rng=rng,
+            owners, own, rows.shape[0], size=s, t=self.t, gamma=self.gamma, rng=rng
         )
         return (seeds << np.uint64(_VALUE_BITS) | values.astype(np.uint64))[np.newaxis]
 

@@ -1,8 +1,6 @@
 """Correlated noise: almost central accuracy in almost one message (GKMPS21).
 
-Ghazi, Kumar, Manurangsi, Pagh, Sinha, *Differentially Private Aggregation in the Shuffle Model:
-Almost Central Accuracy in Almost a Single Message*, ICML 2021. In addition to values, users send
-noise in single units, and floods of messages that cancel.
+In addition to values, users send noise in single units, and floods of messages that cancel.
 """
 
 from __future__ import annotations
@@ -15,9 +13,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ikos._validation import choice, flag, integer, number, round_down, validate_users
+from ikos._validation import choice, flag, integer, number, round_down
 from ikos.accounting.flooding_gkmps21 import (
     MAX_STEPS,
     Flooding,
@@ -39,16 +37,8 @@ from ikos.shuffling import View, release
 
 FLOODINGS = ("certified", "paper")
 
-MAX_LISTED = 2 * 10**7
-"""Largest expected number of messages of which each is made."""
-
-MAX_ARRAY = 1 << 28
-"""Most entries of an array of messages, padded to the largest number that one user sends."""
-
-_BLOCK = 1 << 20
-"""Draws of noise added up at a time."""
-
-_ROUNDING_SHARE = Fraction(1, 4)
+MAX_LISTED = 2 * 10**7  # largest expected number of messages of which each is made
+_BLOCK = 1 << 20  # draws of noise added up at a time
 
 
 def polya_sums(shape: Fraction, rate: Fraction, many: int, rng: RandomSource) -> NDArray[np.int64]:
@@ -83,8 +73,8 @@ class Kind:
     def columns(self) -> list[NDArray[np.int64]]:
         """Return the first, second and third message of each set; 0 if it has none."""
         width = max(map(len, self.sets))
-        padded = [(*messages, *(0,) * (width - len(messages))) for messages in self.sets]
-        return list(np.array(padded, dtype=np.int64).T)
+        filled = [(*messages, *(0,) * (width - len(messages))) for messages in self.sets]
+        return list(np.array(filled, dtype=np.int64).T)
 
     @property
     def mean(self) -> float:
@@ -94,18 +84,14 @@ class Kind:
 
     def sent(self, users: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return senders and their messages, one entry per message."""
-        padded = -(-users // self.parties) * self.parties  # whole groups of users for each set
-        index, amounts = polya_jumps(
-            padded * len(self.sets), self.rate, self.parties, rng, self.variables
-        )
-        which, user = index // padded, index % padded
-        real = user < users
-        user = np.repeat(user[real], amounts[real].astype(np.int64))
-        which = np.repeat(which[real], amounts[real].astype(np.int64))
+        whole = -(-users // self.parties) * self.parties  # whole groups of users for each set
+        draws = whole * len(self.sets)
+        index, amounts = polya_jumps(draws, self.rate, self.parties, rng, self.variables)
+        which, user = np.divmod(np.repeat(index, amounts.astype(np.int64)), whole)
+        which, user = which[user < users], user[user < users]
         messages = np.stack([column[which] for column in self.columns()])
-        sender = np.broadcast_to(user, messages.shape)
         used = messages != 0
-        return sender[used], messages[used]
+        return np.broadcast_to(user, messages.shape)[used], messages[used]
 
     def totals(self, users: int, rng: RandomSource) -> NDArray[np.int64]:
         """Return how often all users together send each set."""
@@ -142,10 +128,9 @@ class Flooded(Baseline):
     noise: Flooding
 
     def _state(self, settings: str, theorem: str, values: float, bits: int, **more: Any) -> None:
-        """Claim what is proved, and the cost.
+        """Claim what is proved, with ``{how}`` in the theorem, and the cost.
 
-        ``{how}`` in the theorem says how floods are proved; ``values`` bounds the mean number of
-        messages of each coefficient that carry a value.
+        ``values`` bounds the mean number of messages of each coefficient that carry a value.
         """
         how = "numerical certificate" if self.flooding == "certified" else "checked numerically"
         copies = sum(kind.mean for kind in self._kinds)
@@ -175,9 +160,10 @@ class Flooded(Baseline):
     def _steps(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
         """Return users' steps of each coefficient, in {0..precision}, (k * coefficients,)."""
 
-    @abstractmethod
     def _labelled(self, coefficient: NDArray[np.int64], message: NDArray[np.int64]) -> NDArray[Any]:
         """Return messages about coefficients in the form in which they are sent."""
+        del coefficient  # there is one
+        return message.astype(np.min_scalar_type(-self.precision - 1))
 
     def _listed(
         self, values: NDArray[np.float64], rng: RandomSource
@@ -195,45 +181,9 @@ class Flooded(Baseline):
         order = np.lexsort((labels, sender))
         return sender[order], labels[order]
 
-    def sent(
-        self, x: ArrayLike, rng: RandomSource | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Return all users' messages as a list.
-
-        It takes less memory than the array of ``randomize``, which has a column for each user,
-        padded with zeros, which are no messages, to the largest number that one user sends.
-
-        Parameters
-        ----------
-        x, rng
-            As for ``randomize``.
-
-        Returns
-        -------
-        senders, messages : (messages,) ndarray of int
-            User and message, ordered by user.
-
-        Raises
-        ------
-        ValueError
-            Also if more than 2 10^7 messages are expected.
-        """
-        return self._limited(self._values(x).astype(np.float64), secure(rng))
-
     def _too_many(self, users: int) -> bool:
         """Whether this many users are expected to send more messages than are listed."""
         return users * self._sent[0] > MAX_LISTED
-
-    def _limited(
-        self, values: NDArray[np.float64], rng: RandomSource
-    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        users = values.shape[0]
-        if self._too_many(users):
-            raise ValueError(
-                f"x has {users:,} users who send about {users * self._sent[0]:,.0f} messages, more "
-                f"than {MAX_LISTED:,} at a time; use run, which simulates their sum, or fewer users"
-            )
-        return self._listed(values, rng)
 
     def report(self, x: Any, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return one user's messages; possibly none."""
@@ -241,7 +191,20 @@ class Flooded(Baseline):
         return np.asarray(messages[messages != 0])
 
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        return padded(*self._limited(values, rng), values.shape[0])
+        """Return messages, one column per user, padded with 0, which is no message."""
+        users = values.shape[0]
+        if self._too_many(users):
+            raise ValueError(
+                f"x has {users:,} users who send about {users * self._sent[0]:,.0f} messages, more "
+                f"than {MAX_LISTED:,} at a time; use run, which simulates their sum, or fewer users"
+            )
+        sender, messages = self._listed(values, rng)
+        counts = np.bincount(sender, minlength=users)
+        most = int(counts.max(initial=1))
+        place = np.arange(sender.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        result = np.zeros((most, users), dtype=messages.dtype)
+        result[place, sender] = messages
+        return result
 
     def shuffle(
         self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
@@ -269,28 +232,12 @@ def counted_column(view: View, what: str) -> tuple[NDArray[Any], int]:
     return column, int(view.columns[1][0])
 
 
-def padded(sender: NDArray[np.int64], messages: NDArray[Any], users: int) -> NDArray[Any]:
-    """Return messages, ordered by sender, as one column per user, padded with 0."""
-    counts = np.bincount(sender, minlength=users)
-    most = int(counts.max(initial=1))
-    if most * users > MAX_ARRAY:
-        raise ValueError(
-            f"x has {users:,} users of whom one sends {most:,} messages, too many for an array of "
-            f"{MAX_ARRAY:,}; use run or sent"
-        )
-    place = np.arange(sender.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    result = np.zeros((most, users), dtype=messages.dtype)
-    result[place, sender] = messages
-    return result
-
-
 def default_steps(central: Fraction, users: int) -> int:
     """Return the smallest precision at which rounding adds at most a quarter to the noise.
 
-    Rounding has variance users / (4 p^2), noise about 2 / central^2. The number of messages grows
-    somewhat faster than p, so p is not larger.
+    Rounding has variance users / (4 p^2), noise about 2 / central^2.
     """
-    square = central**2 * users / (8 * _ROUNDING_SHARE)
+    square = central**2 * users / 2
     return min(MAX_STEPS, max(1, math.ceil(math.sqrt(square))))
 
 
@@ -309,19 +256,16 @@ class CorrelatedNoise(Flooded):
         As for `Baseline`.
     precision : int, optional
         Steps of the encoding, at most 2^16. By default the smallest at which rounding adds at most
-        a quarter to the variance of the noise, about 0.7 epsilon sqrt(min_honest); the number of
-        messages grows a little faster than the precision.
+        a quarter to the variance of the noise; the number of messages grows a little faster.
     flooding : {"certified", "paper"}
         How many cancelling messages are sent: a small number that is certified numerically, or the
-        paper's, often a hundred times as many, whose proof is checked numerically for these
-        parameters.
+        paper's, often a hundred times as many, whose proof is checked numerically.
     integers : bool
         Promise that the values are integers, and refuse other values. The bounds must be integers
         and the precision is ``upper - lower``: nothing is rounded.
     central_share : float
-        The part of epsilon for the noise that remains in the estimate, in (0, 1): its variance is
-        about 2 / (central_share epsilon)^2. The rest is for the cancelling messages, whose number
-        grows inversely with it.
+        The part of epsilon for the noise that remains in the estimate, in (0, 1). The rest is for
+        the cancelling messages, whose number grows inversely with it.
 
     Attributes
     ----------
@@ -330,19 +274,14 @@ class CorrelatedNoise(Flooded):
 
     Notes
     -----
-    A view holds a column of all messages and a second column with the number of users, which is
-    public: a user may send nothing, so the shuffler counts users, not messages. Proof and
-    certificate are in ``ikos.accounting.flooding_gkmps21``.
+    A view holds a column of all messages and a second column with the number of users, as a user
+    may send nothing. The proof is in ``ikos.accounting.flooding_gkmps21``.
 
     Examples
     --------
-    >>> from ikos.testing import DeterministicRandom
     >>> protocol = CorrelatedNoise(100_000, 1, 1e-10, integers=True, upper=10)
     >>> 2.45e2 < protocol.mse < 2.5e2, protocol.cost().messages_per_user < 2.5
     (True, True)
-    >>> result = protocol.run([3] * 100_000, DeterministicRandom(0))
-    >>> abs(result.estimate - 300_000) < 200
-    True
     """
 
     domain: Bounds
@@ -379,9 +318,7 @@ class CorrelatedNoise(Flooded):
             (2 * p - 1).bit_length(),
         )
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error from noise and rounding."""
-        users = validate_users(users, self.n)
+    def _error(self, users: int) -> SumError:
         law = NoiseLaw(self.noise.central, Fraction(users, self.min_honest))
         rounded = not self.integers
         return NoisySum(law, self.precision, users, self.domain.width, rounded=rounded).error()
@@ -395,25 +332,11 @@ class CorrelatedNoise(Flooded):
             return np.rint(unit * self.precision).astype(np.int64)
         return encode(unit, self.precision, rng)
 
-    @property
-    def _dtype(self) -> np.dtype[Any]:
-        """The smallest type that holds every message."""
-        return np.dtype(np.min_scalar_type(-self.precision - 1))
-
-    def _labelled(
-        self,
-        coefficient: NDArray[np.int64],  # noqa: ARG002 - there is one
-        message: NDArray[np.int64],
-    ) -> NDArray[Any]:
-        return message.astype(self._dtype)
-
     def _users_of(self, view: View) -> int:
         column, users = counted_column(view, "messages")
         least, most = int(column.min(initial=0)), int(column.max(initial=0))
         if max(-least, most) > self.precision or (column == 0).any():
-            raise ValueError(
-                f"view must hold messages from 1 to {self.precision} in absolute value"
-            )
+            raise ValueError(f"view must hold messages from -{self.precision} to {self.precision}")
         return users
 
     def _totals(self, view: View, users: int) -> float:
@@ -423,21 +346,17 @@ class CorrelatedNoise(Flooded):
     def _view(self, values: NDArray[np.float64], rng: RandomSource) -> View:
         """Return the view of all users, from the total number of copies of each message.
 
-        It has the same distribution as if users sent one by one, and takes no pass over them. If
-        more messages are expected than memory should hold, the atoms are left out: each adds up to
-        0, so the sum and the estimate are unchanged. The cost counts them.
+        If more messages are expected than memory should hold, the floods are left out, which add up
+        to 0. The cost counts them.
         """
         p, users = self.precision, values.size
-        kinds = self._kinds
-        if self._too_many(users):
-            kinds = kinds[:1]
         copies = np.zeros(2 * p + 1, dtype=np.int64)
         encoded = self._steps(values, rng)
         copies[p:] += np.bincount(encoded, minlength=p + 1)
-        for kind in kinds:
+        for kind in self._kinds[:1] if self._too_many(users) else self._kinds:
             totals = kind.totals(users, rng)
             for column in kind.columns():
                 np.add.at(copies, column + p, totals)
         copies[p] = 0
-        messages = np.repeat(np.arange(-p, p + 1, dtype=self._dtype), copies)
-        return counted_view(messages, users)
+        every = np.arange(-p, p + 1)
+        return counted_view(np.repeat(self._labelled(every, every), copies), users)

@@ -2,10 +2,8 @@
 
 A tight frame U is a matrix of D rows and d columns with U^T U = 1; here d columns of the Hadamard
 matrix of D = 2^k >= 2 d rows, over sqrt(D), chosen and signed by a public seed. Some coefficients a
-with U^T a = x are as even as abs(a_j) <= K norm(x) / sqrt(D), for a constant K (Lyubarskii,
-Vershynin, *Uncertainty Principles and Vector Quantization*, IEEE Transactions on Information Theory
-56, 2010), so that noise for one coefficient each hides a vector at little loss. A search finds them
-for most vectors: see docs/vectors.md.
+with U^T a = x are as even as abs(a_j) <= K norm(x) / sqrt(D), for a constant K (LV10). A search
+finds them for most vectors: see docs/vectors.md.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -26,22 +23,11 @@ from ikos.domains import MAX_DIMENSION, Ball
 from ikos.modular import blocks
 from ikos.randomness import Expanded
 
-__all__ = ["KashinFrame"]
-
-KASHIN = 2.5
-"""Default value of K."""
-
-_FACTOR = 6
-"""Hadamard matrices of 2^6 rows are applied directly; larger ones are products of these."""
-
-_BLOCK = 1 << 18
-"""Coefficients processed at a time: 2 MiB, which fit in a core's cache."""
-
-_INNER = 0.97
-"""The box used for truncation, as a part of the box that is wanted."""
-
-_STEPS = 300
-"""Most truncations."""
+KASHIN = 2.5  # default value of K
+_FACTOR = 6  # Hadamard matrices of 2^6 rows are applied directly; larger ones are products of these
+_BLOCK = 1 << 18  # coefficients processed at a time: 2 MiB, which fit in a core's cache
+_INNER = 0.97  # the box used for truncation, as a part of the box that is wanted
+_STEPS = 300  # most truncations
 
 
 @lru_cache(maxsize=8)
@@ -144,33 +130,22 @@ class KashinFrame:
         found: NDArray[np.float64] = work[:, columns] * signs
         return found
 
-    def coefficients(self, x: ArrayLike, radius: float | Fraction = 1.0) -> NDArray[np.float64]:
-        """Return even coefficients of vectors of bounded norm.
+    def coefficients(self, x: ArrayLike) -> NDArray[np.float64]:
+        """Return even coefficients, (k, D), of vectors of norm at most 1, (k, d).
 
-        Parameters
-        ----------
-        x : (k, d) array_like of float
-            Vectors of norm at most ``radius``.
-        radius : float
-            From 1e-100 to 1e100.
-
-        Returns
-        -------
-        (k, D) ndarray of float
-            ``vectors`` maps them to x up to about 1e-15 of the radius, and none is larger than
-            ``radius * largest`` in absolute value. ValueError for a vector without any.
+        ``vectors`` maps them to x up to about 1e-15, and none is above ``largest`` in absolute
+        value. ValueError for a vector for which none are found.
         """
-        ball = Ball(self.dimension, radius)  # type: ignore[arg-type]
-        given = ball.values(x)
+        given = Ball(self.dimension).values(x)
         result = np.empty((given.shape[0], self.rows))
-        for part, found, failed in self._searched(given, ball.radius):
+        for part, found, failed in self._searched(given, 1.0):
             if failed.size:
                 raise ValueError(
                     f"x[{part.start + int(failed[0])}] has no coefficients within "
                     f"{self.bound:g}/sqrt({self.rows}) that were found; use another "
                     "public seed, or a larger bound"
                 )
-            np.multiply(found, ball.radius, out=result[part])
+            result[part] = found
         return result
 
     def _searched(

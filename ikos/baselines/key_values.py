@@ -1,8 +1,4 @@
-"""Key-value data: vectors of -1, 0 and 1, where 0 means that a user does not have a key.
-
-After WLQDLY21 (Wang, Li, Qian, Du, Lin, Yang, *Hiding Numerical Vectors in Local Private and
-Shuffled Messages*, IJCAI 2021), Sections 1.1 and 1.2.
-"""
+"""Key-value data (WLQDLY21): vectors of -1, 0 and 1, where 0 stands for a key that is not there."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import flag, number, validate_users
+from ikos._validation import flag, number
 from ikos.accounting.blanket import local_epsilon
 from ikos.accounting.wlqdly21 import SupportVariances, set_response_theorem
 from ikos.aggregation.protocol import MAX_EPSILON, MIN_EPSILON
@@ -54,27 +50,16 @@ class KeyValueResult(SumResult):
         """Return the estimated share of users who have 1, and -1, at each coordinate, (d, 2)."""
         return self.counts / self.users
 
-    def conditional_mean(self, least: float | None = None) -> NDArray[np.float64]:
-        """Return the mean value at each coordinate over the users who have it.
+    def conditional_mean(self) -> NDArray[np.float64]:
+        """Return the mean value at each coordinate over the users who have it, (d,).
 
-        A ratio of two estimates, and so biased, more so if few users have the key; clipped to [-1,
-        1].
-
-        Parameters
-        ----------
-        least : float, optional
-            If fewer users than this are estimated to have the key, the result is NaN. By default
-            twice the bound on the root mean squared error of their number.
-
-        Returns
-        -------
-        (d,) ndarray of float
+        A ratio of two estimates, and so biased, more so if few users have the key; clipped to
+        [-1, 1]. NaN if fewer users than twice the bound on the root mean squared error of their
+        number are estimated to have the key.
         """
-        # the root mean square of a sum of two is at most the sum of theirs
-        chosen = 4 * self.count_error if least is None else least
-        floor = float(number("least", chosen, above=0))
         having = self.counts.sum(axis=1)
-        many = having >= floor
+        # the root mean square of a sum of two is at most the sum of theirs
+        many = having >= 4 * self.count_error
         ratio = np.full(having.size, np.nan)
         ratio[many] = np.clip(self.estimate[many] / having[many], -1, 1)
         return ratio
@@ -100,8 +85,6 @@ class KeyValueBaseline(Baseline):
 
     Attributes
     ----------
-    variances : ikos.accounting.wlqdly21.SupportVariances
-        Variances of one user's part of the estimates.
     local_epsilon : float
         The guarantee of each message by itself, with delta 0, rounded up.
     """
@@ -126,12 +109,9 @@ class KeyValueBaseline(Baseline):
         small = delta if shuffled else None
         self._ask(n, domain, epsilon, small, min_honest, (SparseTernary,))
         most = None
-        if local_epsilon is not None and not shuffled:
-            raise ValueError(
-                "local_epsilon is for a shuffled guarantee, with delta > 0; without a shuffler "
-                "epsilon is the local one"
-            )
         if local_epsilon is not None:
+            if not shuffled:
+                raise ValueError("local_epsilon is for a shuffled guarantee, with delta > 0")
             most = number("local_epsilon", local_epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
         self._calibrate(most)
 
@@ -167,21 +147,24 @@ class KeyValueBaseline(Baseline):
     ) -> None:
         """Claim the guarantee of each message by itself, or of all of them shuffled."""
         self._set(variances=variances, local_epsilon=local_epsilon)
-        local = not self.delta
         conditions = ["of each message by itself: no one is trusted"]
-        if not local:
-            alone = f"({at_least(self.local_epsilon, 4)}, 0)-private by itself"
+        if self.delta:
             conditions = [
                 self._answering,
                 "while the shuffler does not collude with the analyzer",
-                f"each message is {alone}, also without the shuffler",
+                f"each message is ({at_least(local_epsilon, 4)}, 0)-private by itself, "
+                "also without the shuffler",
             ]
-        text = f"{self.domain}, {settings}"
-        self._claim(text, theorem, *conditions, influence=influence, sent=(1, bits), local=local)
+        self._claim(
+            f"{self.domain}, {settings}",
+            theorem,
+            *conditions,
+            influence=influence,
+            sent=(1, bits),
+            local=not self.delta,
+        )
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error of a sum over this many users, by exact variances."""
-        users = validate_users(users, self.n)
+    def _error(self, users: int) -> SumError:
         each = self.variances
         d, s = self.domain.dimension, self.domain.sparsity
         return SumError(
@@ -189,11 +172,6 @@ class KeyValueBaseline(Baseline):
             users * each.mean_square(d, s, exactly=self._exactly),
             users * each.sampling,
         )
-
-    def count_error(self, users: int) -> float:
-        """Return a bound on the root mean squared error of each count."""
-        users = validate_users(users, self.n)
-        return math.sqrt(users * max(self.variances.present, self.variances.absent))
 
     def _column(self, view: View) -> NDArray[Any]:
         (column,) = self._columns(view, "one message of each user")
@@ -212,7 +190,8 @@ class KeyValueBaseline(Baseline):
         total.setflags(write=False)
         found = super()._result(total[:, 0] - total[:, 1], users)
         known = {one.name: getattr(found, one.name) for one in fields(found)}
-        return KeyValueResult(**known, counts=total, count_error=self.count_error(users))
+        square = users * max(self.variances.present, self.variances.absent)
+        return KeyValueResult(**known, counts=total, count_error=math.sqrt(square))
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -239,14 +218,15 @@ class SetResponse(KeyValueBaseline):
         the accountant counts ``accounted`` if it is given.
         """
         self._set(_alphabet=alphabet)
-        theorem = response
         if self.delta:
-            given = self.epsilon, self.delta, self.min_honest, accounted or answers
-            theorem += f": {set_response_theorem(*given, self.gamma)}"
-        settings += f" answered at random with probability {float(self.gamma):.4g}"
-        bits = seed_bits + (alphabet - 1).bit_length()
-        alone = local_epsilon(answers, self.gamma)
-        self._state(settings, theorem, local_epsilon=alone, bits=bits, **more)
+            response += f": {set_response_theorem(*self._budget, accounted or answers, self.gamma)}"
+        self._state(
+            f"{settings} answered at random with probability {float(self.gamma):.4g}",
+            response,
+            local_epsilon=local_epsilon(answers, self.gamma),
+            bits=seed_bits + (alphabet - 1).bit_length(),
+            **more,
+        )
 
     def _valid(self, column: NDArray[Any]) -> bool:
         return are_below(column, self._alphabet)
@@ -258,9 +238,6 @@ def events_of(rows: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.
     return user, 2 * coordinate + (rows[user, coordinate] < 0)
 
 
-# Real vectors
-
-
 @dataclass(frozen=True)
 class Ternarizer:
     """Turns real vectors, such as gradients, into random vectors of -1, 0 and 1.
@@ -268,14 +245,12 @@ class Ternarizer:
     For each vector, a uniformly random set of ``sparsity`` coordinates is drawn. A drawn value v
     becomes its sign with probability abs(v)/bound, and otherwise 0 (as in TernGrad); or, without
     ``zeros``, 1 with probability (1 + v/bound)/2 and otherwise -1. The others become 0. The
-    expectation is the vector divided by ``scale``. This prepares data; no privacy rests on it.
+    expectation is the vector divided by ``scale``. No privacy rests on it.
 
     Parameters
     ----------
-    dimension : int
-        Number of coordinates of a vector.
-    sparsity : int
-        How many of them are drawn.
+    dimension, sparsity : int
+        Number of coordinates of a vector, and of those drawn.
     bound : float
         Largest absolute value of a coordinate; public. Larger values are refused, not clipped.
     zeros : bool
@@ -286,8 +261,6 @@ class Ternarizer:
     --------
     >>> from ikos.testing import DeterministicRandom
     >>> ternarizer = Ternarizer(4, 2, bound=0.5)
-    >>> ternarizer.scale
-    1.0
     >>> x = np.full((1000, 4), [0.25, -0.25, 0.5, 0.0])
     >>> signs = ternarizer(x, DeterministicRandom(0))
     >>> bool((np.abs(ternarizer.scale * signs.mean(axis=0) - x[0]) < 0.05).all())
@@ -325,16 +298,9 @@ class Ternarizer:
         return float(self.scale**2 * chance * sent - (values**2).sum())
 
     def __call__(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[np.int8]:
-        """Return random vectors of signs, (k, d).
+        """Return random vectors of signs, (k, d), for real vectors, one row per user.
 
         Probabilities are the doubles nearest to those of the class, and are drawn exactly.
-
-        Parameters
-        ----------
-        x : (k, d) array_like of float
-            Real vectors, one row per user, with absolute values up to ``bound``.
-        rng : RandomSource, optional
-            Secure randomness by default.
         """
         values, source = self._checked(x), secure(rng)
         result = np.zeros(values.shape, dtype=np.int8)

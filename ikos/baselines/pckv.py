@@ -1,10 +1,4 @@
-"""PrivKV and PCKV as in WLQDLY21, Section 4: one key per user, by randomized response.
-
-PrivKV reports a random key: Ye, Hu, Meng, Zheng, *PrivKV: Key-Value Data Collection with Local
-Differential Privacy*, IEEE S&P 2019. PCKV reports one of the user's own keys, as one of 2d
-categories: Gu, Li, Cheng, Xiong, Cao, *PCKV: Locally Differentially Private Correlated Key-Value
-Data Collection with Optimized Utility*, USENIX Security 2020.
-"""
+"""PCKV as in WLQDLY21, Section 4: one of a user's own keys, as one of 2d categories."""
 
 from __future__ import annotations
 
@@ -16,28 +10,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import check_participation, choice, reject_masked
-from ikos.accounting.wlqdly21 import (
-    pckv_grr_variances,
-    pckv_ue_variances,
-    privkv_variances,
-    raised,
-    set_response_gamma,
-)
+from ikos._validation import choice, reject_masked
+from ikos.accounting import wlqdly21
 from ikos.baselines.key_values import KeyValueBaseline, SetResponse, events_of
 from ikos.domains import SparseTernary
 from ikos.modular import blocks
 from ikos.randomized_response import respond
 from ikos.randomness import RandomSource
-from ikos.shuffling import ORDERS
 
 SAMPLINGS = ("counted", "published")
 
-ANSWERS = 3
-"""Answers of PrivKV: 0 for no value, 1 for +1, 2 for -1."""
-
-_BITS = 1 << 23
-"""Bits drawn at a time."""
+_BITS = 1 << 23  # bits drawn at a time
 
 
 def _one_event(
@@ -54,69 +37,6 @@ def _one_event(
     number = rng.below(np.full(rows.shape[0], sparsity, dtype=np.int64))
     drawn = np.flatnonzero(number < counts)
     return drawn, events[starts[drawn] + number[drawn]]
-
-
-@dataclass(frozen=True, init=False, repr=False)
-class PrivKV(SetResponse):
-    """PrivKV: a user's value at one random key, by randomized response on three answers.
-
-    Parameters
-    ----------
-    n, domain, epsilon, delta, local_epsilon, min_honest
-        As for `KeyValueBaseline`. The sparsity does not change the messages.
-
-    Attributes
-    ----------
-    gamma : Fraction
-        Probability of a random answer, 3/(e^eps + 2) for a local guarantee eps.
-    mse : float
-        n (s v_1 + (d - s) v_0), exact: v_0 = d (2 gamma/3) / (1 - gamma)^2 and
-        v_1 = d (1 - gamma/3) / (1 - gamma)^2 - 1.
-
-    Notes
-    -----
-    A message is 3 key + answer. Shuffled, it is as private as randomized response on three values,
-    whatever the dimension: keys are drawn independently of the data, and may be seen (see
-    ``ikos.accounting.blanket``).
-
-    Examples
-    --------
-    >>> from ikos.testing import DeterministicRandom
-    >>> from ikos.vectors import SparseTernary
-    >>> protocol = PrivKV(10_000, SparseTernary(4, 1), epsilon=2)
-    >>> protocol.report([0, -1, 0, 0], DeterministicRandom(0)).shape
-    (1,)
-    """
-
-    gamma: Fraction
-
-    def _calibrate(self, most: Fraction | None) -> None:
-        gamma = set_response_gamma(*self._budget, ANSWERS, most_local=most)
-        self._set(gamma=gamma)
-        self._respond(
-            "a coordinate",
-            "randomized response on three values of a random key",
-            ANSWERS,
-            variances=privkv_variances(self.dimension, self.domain.sparsity, gamma),
-            influence=2 * self._scale,  # from one sign of a key to the other
-            alphabet=ANSWERS * self.dimension,
-        )
-
-    @property
-    def _scale(self) -> float:
-        return self.domain.dimension / float(1 - self.gamma)
-
-    def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        users = rows.shape[0]
-        keys = rng.below(np.full(users, self.domain.dimension, dtype=np.int64))
-        true = rows[np.arange(users), keys].astype(np.int64) % ANSWERS  # -1 becomes 2
-        return (ANSWERS * keys + respond(true, ANSWERS, self.gamma, rng))[np.newaxis]
-
-    def _counts(self, column: NDArray[Any]) -> NDArray[np.float64]:
-        d = self.domain.dimension
-        seen = np.bincount(column.astype(np.int64), minlength=ANSWERS * d).reshape(d, ANSWERS)
-        expected = seen.sum(axis=1, keepdims=True) * (float(self.gamma) / ANSWERS)
-        return np.asarray((seen[:, 1:] - expected) * self._scale, dtype=np.float64)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -137,9 +57,6 @@ class PCKVGRR(SetResponse):
     ----------
     gamma : Fraction
         Probability of a uniform answer.
-    mse : float
-        n (s v_1 + (d - s) v_0), exact: v_0 = s^2 (gamma/d) / (1 - gamma)^2 and
-        v_1 = s^2 (gamma/d + (1 - gamma)/s) / (1 - gamma)^2 - 1.
 
     Examples
     --------
@@ -147,10 +64,6 @@ class PCKVGRR(SetResponse):
     >>> plain = PCKVGRR(1000, SparseTernary(256, 16), epsilon=1, sampling="published")
     >>> PCKVGRR(1000, SparseTernary(256, 16), epsilon=1).mse < plain.mse / 10
     True
-    >>> plain.run(np.zeros((1000, 256)))
-    Traceback (most recent call last):
-    ...
-    ValueError: x[0] must have exactly 16 entries that are not 0
     """
 
     sampling: str
@@ -176,14 +89,14 @@ class PCKVGRR(SetResponse):
         s, own = self.domain.sparsity, Fraction(self._events, self.domain.sparsity)
         published = self.sampling == "published"
         k = Fraction(self._events) if published else own
-        gamma = set_response_gamma(*self._budget, k, most_local=most)
+        gamma = wlqdly21.set_response_gamma(*self._budget, k, most_local=most)
         self._set(gamma=gamma)
-        plain = "PCKV-GRR, randomized response on the events"
+        response = "randomized response on the events" if published else "an answer from a set"
         self._respond(
             "an event",
-            plain if published else "PCKV-GRR, an answer from a set",
+            f"PCKV-GRR, {response}",
             own,
-            variances=pckv_grr_variances(self.dimension, s, gamma),
+            variances=wlqdly21.pckv_grr_variances(self.dimension, s, gamma),
             influence=2 * self._scale,  # from one sign of a key to the other
             alphabet=self._events,
             accounted=k,
@@ -196,10 +109,8 @@ class PCKVGRR(SetResponse):
     def _taken(self, values: NDArray[Any]) -> NDArray[Any]:
         counts = np.count_nonzero(values, axis=1)
         if (wrong := counts != self.domain.sparsity).any():
-            raise ValueError(
-                f"x[{int(np.argmax(wrong))}] must have exactly {self.domain.sparsity} entries that "
-                "are not 0"
-            )
+            first, s = int(np.argmax(wrong)), self.domain.sparsity
+            raise ValueError(f"x[{first}] must have exactly {s} entries that are not 0")
         return values
 
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
@@ -228,30 +139,24 @@ class PCKVUE(KeyValueBaseline):
     ----------
     q : Fraction
         1/(e^eps + 1) for a local guarantee eps, rounded up to a multiple of 2^-53.
-    mse : float
-        n max(d v_0, s v_1 + (d - s) v_0), exact: v_0 = 2 s^2 q (1 - q) / (1/2 - q)^2 and v_1 =
-        s^2 (1/(2s) + (1 - 1/s) 2q (1 - q)) / (1/2 - q)^2 - 1.
 
     Notes
     -----
     A message is all 2d bits as one item of ceil(2d/8) bytes (numpy's void type, bits in the order
-    of the events, the first one highest): each user's bits stay together in the view. The guarantee
-    after shuffling is that for any locally private messages (``ikos.accounting.clones_fmt21``).
-    Drawing a key adds nothing to a message's own privacy.
+    of the events, the first one highest). The guarantee after shuffling is that for any locally
+    private messages (``ikos.accounting.clones_fmt21``).
 
     Examples
     --------
-    >>> from ikos.testing import DeterministicRandom
     >>> from ikos.vectors import SparseTernary
-    >>> protocol = PCKVUE(1000, SparseTernary(4, 1), epsilon=2)
-    >>> protocol.report([0, -1, 0, 0], DeterministicRandom(0)).dtype
+    >>> PCKVUE(1000, SparseTernary(4, 1), epsilon=2).report([0, -1, 0, 0]).dtype
     dtype('V1')
     """
 
     q: Fraction
 
     def _calibrate(self, most: Fraction | None) -> None:
-        self._set(q=raised(*self._budget, most_local=most))
+        self._set(q=wlqdly21.raised(*self._budget, most_local=most))
         theorem = "PCKV-UE, optimized unary encoding"
         if self.delta:
             theorem += ", and clones (FMT21, Theorem 3.1)"
@@ -260,7 +165,7 @@ class PCKVUE(KeyValueBaseline):
             theorem,
             # near q = 1/2 the odds are near 1: a rational difference loses nothing there
             local_epsilon=math.log1p(float((1 - 2 * self.q) / self.q)) * (1 + 1e-12),
-            variances=pckv_ue_variances(self.domain.sparsity, self.q),
+            variances=wlqdly21.pckv_ue_variances(self.domain.sparsity, self.q),
             # from the bits of one sign of all keys to those of the other
             influence=2 * math.sqrt(self.dimension) * self._scale,
             bits=self._events,
@@ -275,35 +180,24 @@ class PCKVUE(KeyValueBaseline):
         return -(-self._events // 8)
 
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        users, owners_events = rows.shape[0], _one_event(rows, self.domain.sparsity, rng)
+        users, (owners, events) = rows.shape[0], _one_event(rows, self.domain.sparsity, rng)
         packed = np.empty((users, self._bytes), dtype=np.uint8)
-        kept = rng.bernoullis(Fraction(1, 2), owners_events[0].size)
+        kept = rng.bernoullis(Fraction(1, 2), owners.size)
         for part in blocks(users, max(1, _BITS // self._events)):
             count = packed[part].shape[0]
             bits = rng.bernoullis(self.q, count * self._events).reshape(count, self._events)
-            here = slice(*np.searchsorted(owners_events[0], (part.start, part.start + count)))
-            bits[owners_events[0][here] - part.start, owners_events[1][here]] = kept[here]
+            here = slice(*np.searchsorted(owners, (part.start, part.start + count)))
+            bits[owners[here] - part.start, events[here]] = kept[here]
             packed[part] = np.packbits(bits, axis=1)
         return packed.view(f"V{self._bytes}").reshape(1, users)
 
-    def _arrived(
-        self,
-        messages: NDArray[Any],
-        order: str,
-        *,
-        rows: int | None = None,  # noqa: ARG002 - one, always
-        most: int | None = None,  # noqa: ARG002 - not numbers
-    ) -> None:
-        choice("order", order, ORDERS)
-        if not isinstance(messages, np.ndarray):
-            raise TypeError(f"messages must be a numpy array, got {type(messages).__name__}")
-        shape = reject_masked("messages", messages).shape
-        if len(shape) != 2 or shape[0] != 1 or messages.dtype != f"V{self._bytes}":
-            raise ValueError(
-                f"messages must be items of {self._bytes} bytes, of shape (1, users), got "
-                f"{messages.dtype} of shape {messages.shape}"
-            )
-        check_participation("messages", messages.shape[1], self.min_honest, self.n)
+    def _arrived(self, messages: NDArray[Any], order: str, **limits: Any) -> None:
+        """Check items like integers of the same shape."""
+        if isinstance(messages, np.ndarray):
+            if reject_masked("messages", messages).dtype != f"V{self._bytes}":
+                raise ValueError(f"messages must be items of {self._bytes} bytes")
+            messages = np.zeros(messages.shape, dtype=np.uint8)
+        super()._arrived(messages, order, **limits)
 
     def _valid(self, column: NDArray[Any]) -> bool:
         if column.dtype != f"V{self._bytes}":
@@ -316,8 +210,7 @@ class PCKVUE(KeyValueBaseline):
         packed = np.ascontiguousarray(column).view(np.uint8).reshape(-1, self._bytes)
         seen = np.zeros(self._events, dtype=np.int64)
         for part in blocks(packed.shape[0], max(1, _BITS // self._events)):
-            seen += np.unpackbits(packed[part], axis=1, count=self._events).sum(
-                axis=0, dtype=np.int64
-            )
+            bits = np.unpackbits(packed[part], axis=1, count=self._events)
+            seen += bits.sum(axis=0, dtype=np.int64)
         counts = (seen - column.size * float(self.q)) * self._scale
         return np.asarray(counts, dtype=np.float64).reshape(-1, 2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,23 +16,16 @@ from ikos._validation import choice, integer, number, quote
 from ikos.aggregation import PrivateSum
 from ikos.aggregation.private_sum import PrivateVectorSum
 from ikos.aggregation.protocol import MAX_USERS, SumProtocol, budget
-from ikos.baselines.added_noise import (
-    CentralDiscreteLaplace,
-    CentralGaussian,
-    CentralLaplace,
-    LocalLaplace,
-)
-from ikos.baselines.bits import (
-    BinaryRandomizedResponse,
-    LocalRandomizedResponse,
-    SampleAndThreshold,
-    UnaryEncoding,
-)
-from ikos.baselines.coefficients_afnntz24 import KashinCorrelatedNoise, KashinPrivateSum
+from ikos.baselines.binary_response_csuzz19 import BinaryRandomizedResponse, UnaryEncoding
+from ikos.baselines.central_model import CentralDiscreteLaplace, CentralGaussian, CentralLaplace
 from ikos.baselines.collision_wlqdly21 import Collision
 from ikos.baselines.correlated_noise_gkmps21 import CorrelatedNoise
-from ikos.baselines.digits import PrivacyBlanket, RecursiveSum
-from ikos.baselines.pckv import PCKVGRR, PCKVUE, PrivKV
+from ikos.baselines.kashin_sums_afnntz24 import KashinCorrelatedNoise, KashinPrivateSum
+from ikos.baselines.local_model import LocalLaplace, LocalRandomizedResponse
+from ikos.baselines.pckv import PCKVGRR, PCKVUE
+from ikos.baselines.privkv import PrivKV
+from ikos.baselines.recursive_sum_bbgn20 import PrivacyBlanket, RecursiveSum
+from ikos.baselines.sample_and_threshold_cb22 import SampleAndThreshold
 from ikos.baselines.sampled_coordinates_scm22 import SampledCoordinates
 from ikos.baselines.secure_noise import DesignatedNoise, SparseNoise
 from ikos.baselines.single_message_afnntz24 import SingleMessageGrid
@@ -43,8 +35,7 @@ from ikos.domains import Ball, Box, Categories, SparseTernary
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Guarantee, Interval, Printed, at_least
 
-MODELS = ("central", "shuffle", "local")
-"""Whom users trust: a curator; shufflers, or some of the other users; no one."""
+MODELS = ("central", "shuffle", "local")  # whom users trust: a curator, shufflers, or no one
 
 
 @dataclass(frozen=True)
@@ -53,18 +44,14 @@ class ProtocolSpec:
 
     Attributes
     ----------
-    key : str
-        Its name in programs; it does not change.
-    name, source : str
-        Its name for people, and its paper.
+    key, name, source : str
+        Its name in programs, which does not change; its name for people; its paper.
     model : {"central", "shuffle", "local"}
         Whom its users trust.
-    made_by : callable
-        The protocol's class.
+    made_by, options : callable, mapping
+        The protocol's class, and further arguments.
     domains : tuple of type
         The domains that it supports; `ikos.bounds.Bounds` for numbers.
-    options : mapping
-        Further arguments.
     note : str or None
         A special trust assumption, or how it treats a domain that it is not made for.
     pure : bool
@@ -125,7 +112,7 @@ class ComparisonRow(Printed):
     protocol : SumProtocol or None
         The protocol, made for these users.
     reason : str or None
-        Why it cannot be made, in one line.
+        Why it cannot be made.
     """
 
     spec: ProtocolSpec
@@ -136,8 +123,7 @@ class ComparisonRow(Printed):
         if self.protocol is None:
             return f"{self.key}: none, {self.reason}"
         return (
-            f"{self.key}: error {at_least(math.sqrt(self.protocol.mse), 4)}, "
-            f"{self.protocol.cost()}; "
+            f"{self.key}: error {at_least(math.sqrt(self.protocol.mse), 4)}, {self._cost}; "
             f"one user can move it by {at_least(self.protocol.influence, 4)}"
         )
 
@@ -182,17 +168,13 @@ class ComparisonRow(Printed):
 
     def as_dict(self) -> dict[str, str | int | float | None]:
         """Return a row of a data frame: numbers and words by name, None for missing ones."""
-        found = self.guarantee
+        names = ("messages", "bits", "mse", "rmse", "influence")
         return {
             "key": self.key,
             "model": self.spec.model,
-            "messages": self.messages,
-            "bits": self.bits,
-            "mse": self.mse,
-            "rmse": self.rmse,
-            "influence": self.influence,
-            "epsilon": None if found is None else found.epsilon,
-            "delta": None if found is None else found.delta,
+            **{name: getattr(self, name) for name in names},
+            "epsilon": None if self.guarantee is None else self.guarantee.epsilon,
+            "delta": None if self.guarantee is None else self.guarantee.delta,
             "reason": self.reason,
         }
 
@@ -227,8 +209,7 @@ def _recursive(messages: int, whose: str) -> ProtocolSpec:
     )
 
 
-_CURATOR = "all users trust the curator with their values, and to add the noise"
-_CURATOR_OF_VECTORS = "all users trust the curator with their vectors, and to add the noise"
+_CURATOR = "all users trust the curator with what they hold, and to add the noise"
 _COUNTING = "all users trust the shuffler to count the ones, and to suppress small counts"
 _DESIGNATED = (
     "all users trust the first one to add the noise and to keep it to itself; "
@@ -275,7 +256,7 @@ PROTOCOLS: tuple[ProtocolSpec, ...] = (
     # of vectors
     _central("central-gaussian", "central discrete Gaussian noise",
         "Canonne, Kamath, Steinke 2020", CentralGaussian, domains=_ALL_VECTORS,
-        note=_CURATOR_OF_VECTORS),
+        note=_CURATOR),
     _shuffle("private-vector-sum", _SECURE, "BBGN20, Section 5, accounts of this library",
         PrivateVectorSum, domains=_ALL_VECTORS),
     _shuffle("kashin-private-sum",
@@ -340,8 +321,7 @@ def comparison(
     -------
     tuple of ComparisonRow
         The central model first, then the shuffle model, then the local one; within each, ordered by
-        the bound on the mean squared error. Protocols that cannot be made come last, and their rows
-        say why. ``print(row)`` shows a row in one line.
+        the bound on the mean squared error, and last those that cannot be made.
 
     Examples
     --------
@@ -363,32 +343,19 @@ def comparison(
         raise ValueError("lower and upper must be left out with a domain, which has its own")
     honest = None if min_honest is None else integer("min_honest", min_honest, low=1, high=users)
     wanted = _chosen(protocols, domain)
-    report = checked_progress(progress)
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress must be callable, got {quote(progress)}")
     rows = []
     for done, spec in enumerate(wanted, 1):
         try:
             made = spec.make(users, domain, eps, small, min_honest=honest)
             rows.append(ComparisonRow(spec, made))
         except ValueError as problem:
-            reason = str(problem)
-            if honest is not None and honest < users and reason.endswith(f", got {honest}"):
-                reason = re.sub(r"^n must", "min_honest must", reason)
-            rows.append(ComparisonRow(spec, None, reason))
-        report(done, len(wanted))
+            rows.append(ComparisonRow(spec, None, str(problem)))
+        if progress is not None:
+            progress(done, len(wanted))
 
-    def order(row: ComparisonRow) -> tuple[int, float]:
-        mse = row.mse
-        return MODELS.index(row.spec.model), math.inf if mse is None else mse
-
-    return tuple(sorted(rows, key=order))
-
-
-def checked_progress(progress: Progress | None) -> Callable[[int, int], object]:
-    """Return the function to call with progress; TypeError if it is not callable."""
-    if progress is not None and not callable(progress):
-        kind = type(progress).__name__
-        raise TypeError(f"progress must be callable, got {kind} {quote(progress)}")
-    return progress or (lambda done, total: None)  # noqa: ARG005
+    return tuple(sorted(rows, key=lambda row: (MODELS.index(row.spec.model), row.mse or math.inf)))
 
 
 def _chosen(keys: object, domain: Domain) -> list[ProtocolSpec]:
@@ -396,17 +363,13 @@ def _chosen(keys: object, domain: Domain) -> list[ProtocolSpec]:
     if keys is None:
         return [spec for spec in PROTOCOLS if isinstance(domain, spec.domains)]
     if isinstance(keys, str) or not isinstance(keys, Iterable):
-        kind = type(keys).__name__
-        raise TypeError(f"protocols must be a sequence of keys, got {kind} {quote(keys)}")
+        raise TypeError(f"protocols must be a sequence of keys, got {quote(keys)}")
     known = {spec.key: spec for spec in PROTOCOLS}
     return [known[key] for key in dict.fromkeys(choice("protocols", key, known) for key in keys)]
 
 
-MAX_RUN = 10**8
-"""Largest number of messages of one run that is measured."""
-
-KURTOSIS = 6
-"""Kurtosis of Laplace noise, whose tails are about the heaviest of all errors here."""
+MAX_RUN = 10**8  # largest number of messages of one run that is measured
+KURTOSIS = 6  # kurtosis of Laplace noise, whose tails are about the heaviest of all errors here
 
 
 @dataclass(frozen=True)
@@ -437,21 +400,9 @@ class Measurement:
     def interval(self, confidence: float | Fraction = Fraction(19, 20)) -> Interval:
         """Return an approximate interval for the root mean squared error of all possible runs.
 
-        Parameters
-        ----------
-        confidence : float
-            Strictly between 0 and 1.
-
-        Returns
-        -------
-        Interval
-
-        Notes
-        -----
-        If errors are normal, the sum of their squares has a chi-square distribution with one degree
-        of freedom per run. Here each run counts ``2 / (kurtosis - 1)`` degrees, with the kurtosis
-        of Laplace noise, 6, so that the mean square has the right variance. For errors nearer to
-        normal, as in most protocols, the interval is wider than necessary.
+        For normal errors, the sum of squares has a chi-square distribution with one degree of
+        freedom per run. Here each run counts ``2 / (kurtosis - 1)`` degrees, with the kurtosis of
+        Laplace noise, 6: for errors nearer to normal, the interval is wider than necessary.
         """
         from scipy.special import chdtri
 
@@ -467,34 +418,25 @@ def measure(
     values: ArrayLike,
     runs: int,
     rng: RandomSource | None = None,
-    *,
-    progress: Progress | None = None,
 ) -> Measurement:
     """Run a protocol many times on data whose sum is known.
 
     Parameters
     ----------
     row : ComparisonRow or SumProtocol
-        A row of a comparison that has a protocol, or any protocol, including your own.
+        A row of a comparison that has a protocol, or any protocol, including your own. One run may
+        make 10^8 messages.
     values : (n,) or (n, d) array_like of float
         All users' values, in the protocol's domain.
     runs : int
         Number of runs, at least 1.
     rng : RandomSource, optional
         Secure randomness by default.
-    progress : callable, optional
-        Called with the number of runs done and their total number.
-
-    Raises
-    ------
-    ValueError
-        Also if one run of a protocol that makes each message would take more than 10^8.
 
     Examples
     --------
     >>> import numpy as np
     >>> from ikos.testing import DeterministicRandom
-    >>> from ikos.baselines import comparison
     >>> (row,) = comparison(1000, 1, 1e-6, protocols=["central-discrete"])
     >>> measured = measure(row, np.full(1000, 0.25), 50, DeterministicRandom(0))
     >>> low, high = measured.interval()
@@ -502,8 +444,12 @@ def measure(
     True
     """
     many = integer("runs", runs, low=1)
-    report = checked_progress(progress)
-    protocol, counted = _measured(row)
+    protocol = row.protocol if isinstance(row, ComparisonRow) else row
+    if isinstance(row, ComparisonRow) and protocol is None:
+        raise ValueError(f"row must have a protocol, got none: {row.reason}")
+    if isinstance(row, type) or not isinstance(protocol, SumProtocol):  # a class has all members
+        raise TypeError(f"row must be a ComparisonRow or a SumProtocol, got {quote(row)}")
+    counted = any(one.counted and type(protocol) is one.made_by for one in PROTOCOLS)
     sent = protocol.cost().messages
     if sent > MAX_RUN and not counted:
         raise ValueError(
@@ -513,21 +459,7 @@ def measure(
     truth, source = np.array(list(map(math.fsum, np.atleast_2d(checked.T)))), secure(rng)
     errors = []
     began = time.perf_counter()
-    for done in range(1, many + 1):
+    for _ in range(many):
         off = np.ravel(protocol.run(checked, source).estimate) - truth
         errors.append(float(off[0] if checked.ndim == 1 else np.linalg.norm(off)))
-        report(done, many)
     return Measurement(tuple(errors), (time.perf_counter() - began) / many)
-
-
-def _measured(row: object) -> tuple[SumProtocol, bool]:
-    """Return a protocol, and whether a run draws how often each message is sent."""
-    if isinstance(row, ComparisonRow):
-        if row.protocol is None:
-            raise ValueError(f"row must have a protocol, got none: {row.reason}")
-        return row.protocol, row.spec.counted
-    if isinstance(row, type) or not isinstance(row, SumProtocol):  # a class has all members, too
-        raise TypeError(
-            f"row must be a ComparisonRow or a SumProtocol, got {type(row).__name__} {quote(row)}"
-        )
-    return row, any(one.counted and type(row) is one.made_by for one in PROTOCOLS)

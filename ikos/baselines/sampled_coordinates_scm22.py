@@ -1,4 +1,4 @@
-"""A few randomly drawn coordinates of each user, through randomized response (SCM22)."""
+"""A few randomly drawn coordinates of each user, by randomized response (SCM22)."""
 
 from __future__ import annotations
 
@@ -12,22 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import choice, integer, number, round_up, validate_users
-from ikos.accounting.scm22 import (
-    COMPOSITIONS,
-    MAX_VALUES,
-    SAMPLINGS,
-    SampledAnswers,
-    coordinate_error,
-    optimized_answers,
-    published_gamma,
-    published_precision,
-    published_single_gamma,
-    sampled_answers,
-    sampled_delta,
-    stratum_sizes,
-    total_error,
-    weights,
-)
+from ikos.accounting import scm22
+from ikos.accounting.scm22 import SAMPLINGS, SampledAnswers
 from ikos.accounting.shuffled_response import THEOREMS
 from ikos.aggregation.protocol import BLOCK
 from ikos.baselines.base import Baseline, draw_subsets
@@ -51,7 +37,7 @@ class SampledCoordinates(Baseline):
     response on these ``precision + 1`` values, and is sent with the number of the coordinate as one
     integer. For one message the probability of a random answer is that of a *scalar* protocol with
     all n users, whatever the dimension. The dimension adds the error of the sampling, which falls
-    with the number of messages, and is 0 if all users report every coordinate.
+    with the number of messages. The guarantees are those of `ikos.accounting.scm22`.
 
     Parameters
     ----------
@@ -65,13 +51,12 @@ class SampledCoordinates(Baseline):
     precision : int, optional
         Steps k of the encoding; by default the number with the smallest error that a search finds.
     sampling : {"stratified", "uniform"}
-        "stratified" cuts the coordinates into t runs of about equal length, and a user draws one of
-        each run; each run has its own shuffler. "uniform" draws t without replacement, as in the
-        paper, for one shuffler; it takes far more random answers. They agree for one message.
+        "stratified" cuts the coordinates into t runs of about equal length, each with a shuffler,
+        and a user draws one of each. "uniform" draws t without replacement, as in the paper, for
+        one shuffler; it takes far more random answers. They agree for one message.
     parameters : {"exact", "published"}
-        "published" takes the paper's probability of a random answer (for t = 1 that of Section 4.5,
-        else of Theorem 4.1), and its k if ``precision`` is None. The guarantee is then what is
-        proved here, not what the paper states.
+        "published" takes the paper's probability of a random answer, and its k if ``precision`` is
+        None. The guarantee is then what is proved here, not what the paper states.
     centre : float, optional
         A public guess in place of values that are not reported, by default the middle of the
         bounds; the paper's is ``domain.lower``. The estimate is unbiased for any centre.
@@ -79,24 +64,14 @@ class SampledCoordinates(Baseline):
     Attributes
     ----------
     answers : SampledAnswers
-        How coordinates are drawn and answered; it holds ``messages``, the number of coordinates
-        that each user reports, ``precision`` and ``gamma``, the probability of a random answer.
+        How coordinates are drawn and answered, with ``messages``, ``precision`` and ``gamma``, the
+        probability of a random answer.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from ikos.testing import DeterministicRandom
     >>> protocol = SampledCoordinates(50_000, Box(100), 0.95, 1e-6, precision=3)
-    >>> round(float(protocol.answers.gamma), 4)  # the paper: 1.35
+    >>> round(float(protocol.gamma), 4)  # the paper: 1.35
     0.0037
-    >>> result = protocol.run(np.full((50_000, 100), 0.25), DeterministicRandom(0))
-    >>> bool(np.linalg.norm(result.estimate - 12_500) < 1.2 * protocol.mse**0.5)
-    True
-
-    References
-    ----------
-    M. Scott, G. Cormode, C. Maple, *Applying the Shuffle Model of Differential Privacy to Vector
-    Aggregation*, 2021, Algorithms 2 and 3. The guarantees are those of `ikos.accounting.scm22`.
     """
 
     domain: Box
@@ -123,26 +98,33 @@ class SampledCoordinates(Baseline):
         centre: float | None = None,
     ) -> None:
         self._ask(n, domain, epsilon, delta, min_honest, (Box,))
-        eps, small, honest = self._budget
+        (eps, small, honest), d = self._budget, domain.dimension
         draw = choice("sampling", sampling, SAMPLINGS)
         kind = choice("parameters", parameters, PARAMETERS)
         middle = (domain.lower + domain.upper) / 2
         if centre is not None:
             middle = float(number("centre", centre, low=domain.lower, high=domain.upper))
-        d = domain.dimension
-        given = eps, small, honest, d
         t = None if messages is None else integer("messages", messages, low=1, high=d)
         k = precision
         if k is not None:
-            k = integer("precision", precision, low=1, high=MAX_VALUES - 1)
+            k = integer("precision", precision, low=1, high=scm22.MAX_VALUES - 1)
         self._set(centre=middle, parameters=kind)
+        given = eps, small, honest, d
+        proved = round_up(small)
         if kind == "published":
-            answers = _published(given, t, k, draw)
-            proved, method, name = sampled_delta(answers, eps, honest, d, float(small))
+            answers = _published(given, 1 if t is None else t, k, draw)
+            proved, method, name = scm22.sampled_delta(answers, eps, honest, d, float(small))
             answers = replace(answers, composition=method, accountant=name)
+        elif t is None or k is None:
+            how: dict[str, Any] = {"messages": t, "precision": k, "centre": self._part}
+            answers = scm22.optimized_answers(*given, sampling=draw, **how)
         else:
-            answers = _exact(given, t, k, draw, self._part)
-            proved = round_up(small)
+            answers = scm22.sampled_answers(*given, k, t, sampling=draw)
+            if answers.gamma == 1:
+                raise ValueError(
+                    f"precision and messages must be smaller, got {k} and {t}: every answer would "
+                    "be random"
+                )
         self._set(answers=answers, messages=answers.messages, precision=answers.precision)
         self._set(gamma=answers.gamma, proved_delta=proved)
         many = "one coordinate" if self.messages == 1 else f"{self.messages} coordinates"
@@ -168,9 +150,9 @@ class SampledCoordinates(Baseline):
             # the guarantee allows the adversary to know who drew what
             proof.append("among those who drew the same coordinates, binomial tail included")
         elif t < self.dimension:
-            proof.append(COMPOSITIONS["single"])
+            proof.append(scm22.COMPOSITIONS["single"])
         if t > 1:
-            proof.append(COMPOSITIONS[self.answers.composition].format(t=t))
+            proof.append(scm22.COMPOSITIONS[self.answers.composition].format(t=t))
         if self.parameters == "published":
             proof.append("for the probability of SCM22")
         return "; ".join(proof)
@@ -181,8 +163,7 @@ class SampledCoordinates(Baseline):
         With one shuffler, a user may send all messages about one coordinate; the shuffler of a run
         takes one message per user.
         """
-        gamma, c = float(self.gamma), float(self._part)
-        most = max((1 - gamma / 2) / (1 - gamma) - c, c + gamma / 2 / (1 - gamma))
+        gamma, most = float(self.gamma), max(self._extremes)
 
         def reach(weight: float, size: int) -> float:
             other = math.sqrt(2) * most if size > 1 else 0.0
@@ -192,23 +173,18 @@ class SampledCoordinates(Baseline):
         t, d = self.messages, self.dimension
         if self.answers.sampling == "uniform":
             return width * t * reach(d / t, d)
-        fewer, size, longer = stratum_sizes(d, t)
+        fewer, size, longer = scm22.stratum_sizes(d, t)
         parts = fewer * reach(size, size) ** 2 + longer * reach(size + 1, size + 1) ** 2
         return width * math.sqrt(parts)
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error of a sum over this many users, sampling included.
-
-        Both mean squares are attained, by users whose coordinates all have the worst value.
-        """
-        users = validate_users(users, self.n)
+    def _error(self, users: int) -> SumError:
+        # Both mean squares are attained, by users whose coordinates all have the worst value.
         width, c = self.domain.bounds.width, self._part
-        whole = total_error(users, self.dimension, self.answers, c)
+        whole = scm22.total_error(users, self.dimension, self.answers, c)
         weight = float(max(weight for weight, _ in self._weights))
-        one = coordinate_error(self.precision, self.gamma, weight, c)
-        gamma, k = float(self.gamma), float(c)
-        ends = ((1 - gamma / 2) / (1 - gamma) - k, k + gamma / 2 / (1 - gamma))
-        largest = max(weight * ends[0] + k, weight * ends[1] + 1 - k)
+        one = scm22.coordinate_error(self.precision, self.gamma, weight, c)
+        above, below = self._extremes
+        largest = max(weight * above + float(c), weight * below + 1 - float(c))
         return SumError(
             Bounded(width**2 * users * one.mean_square, width * largest * (1 + 1e-12)),
             width**2 * whole.mean_square,
@@ -219,29 +195,38 @@ class SampledCoordinates(Baseline):
         """Return a bound on the error as in the paper, without the error of the sampling.
 
         It is the mean squared distance of the debiased sums from the sums of the values drawn, over
-        (n / d)^2. For one message that is an error of the mean; for t messages the error of the
-        mean would be this divided by t^2. Exact for the worst values, unlike the paper's bound.
+        (n / d)^2. For t messages the error of the mean would be this divided by t^2.
         """
         n = validate_users(users, self.n)
-        one = coordinate_error(self.precision, self.gamma, 1).mean_square
+        one = scm22.coordinate_error(self.precision, self.gamma, 1).mean_square
         d = self.dimension
         return self.domain.bounds.width**2 * self.messages * d * d / n * one
 
     @property
+    def _width(self) -> Fraction:
+        return Fraction(self.domain.upper) - Fraction(self.domain.lower)
+
+    @property
     def _part(self) -> Fraction:
         """The centre as a fraction of the way from ``lower`` to ``upper``."""
-        return (Fraction(self.centre) - Fraction(self.domain.lower)) / _width(self.domain)
+        return (Fraction(self.centre) - Fraction(self.domain.lower)) / self._width
+
+    @property
+    def _extremes(self) -> tuple[float, float]:
+        """How far a debiased answer can be above and below the centre, in widths."""
+        gamma, c = float(self.gamma), float(self._part)
+        return (1 - gamma / 2) / (1 - gamma) - c, c + gamma / 2 / (1 - gamma)
 
     @property
     def _weights(self) -> list[tuple[Fraction, int]]:
-        return weights(self.dimension, self.messages, self.answers.sampling)
+        return scm22.weights(self.dimension, self.messages, self.answers.sampling)
 
     @property
     def _sizes(self) -> NDArray[np.int64]:
         """Number of coordinates that each shuffler's messages are about."""
         if self.answers.sampling == "uniform":
             return np.array([self.dimension], dtype=np.int64)
-        fewer, size, longer = stratum_sizes(self.dimension, self.messages)
+        fewer, size, longer = scm22.stratum_sizes(self.dimension, self.messages)
         return np.repeat(np.array([size, size + 1], dtype=np.int64), (fewer, longer))
 
     @property
@@ -278,24 +263,18 @@ class SampledCoordinates(Baseline):
 
     def _messages(self, rows: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
         drawn, answers = self._answered(rows, rng)
-        if self.answers.sampling == "stratified":
-            drawn = drawn - self._starts[:, np.newaxis]
-        labels: NDArray[np.int64] = drawn * (self.precision + 1) + answers
-        return labels
+        within = drawn - self._starts[:, np.newaxis]
+        return np.asarray(within * (self.precision + 1) + answers)
 
-    def _users(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    def _rows(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:
         """Yield some users' vectors at a time, unconverted: few of their entries are read."""
         for part in blocks(values.shape[0], max(1, BLOCK // self.messages)):
             yield values[part]
 
-    def _all_messages(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
-        parts = [self._messages(rows, rng) for rows in self._users(values)]
-        return np.concatenate(parts, axis=1)
-
     def _play(self, values: NDArray[Any], rng: RandomSource) -> SumResult:
         # The estimate is a function of the multiset, so answers are added up in any order.
         counted = np.zeros((2, self.dimension))
-        for rows in self._users(values):
+        for rows in self._rows(values):
             counted += self._counted(*self._answered(rows, rng))
         return self._result(self._estimate(counted, values.shape[0]), values.shape[0])
 
@@ -333,7 +312,7 @@ class SampledCoordinates(Baseline):
         From N answers y of sum T, each drawn with probability 1 / w, a coordinate is estimated as
         users c + w sum (v - c), v = lower + width (y / k - gamma / 2) / (1 - gamma).
         """
-        width, lower = _width(self.domain), Fraction(self.domain.lower)
+        width, lower = self._width, Fraction(self.domain.lower)
         gamma, centre = self.gamma, Fraction(self.centre)
         estimate: list[float] = []
         for weight, count in self._weights:
@@ -347,48 +326,24 @@ class SampledCoordinates(Baseline):
         return np.array(estimate)
 
 
-def _width(domain: Box) -> Fraction:
-    return Fraction(domain.upper) - Fraction(domain.lower)
-
-
-_Given = tuple[Fraction, Fraction, int, int]
-"""Epsilon, delta, and the numbers of honest users and coordinates."""
-
-
-def _exact(
-    given: _Given, t: int | None, k: int | None, sampling: str, centre: Fraction
+def _published(
+    given: tuple[Fraction, Fraction, int, int], t: int, k: int | None, sampling: str
 ) -> SampledAnswers:
-    if t is None or k is None:
-        return optimized_answers(*given, messages=t, precision=k, sampling=sampling, centre=centre)
-    answers = sampled_answers(*given, k, t, sampling=sampling)
-    if answers.gamma == 1:
-        hint = "; 'stratified' sampling needs fewer" if sampling == "uniform" and t > 1 else ""
-        raise ValueError(
-            f"precision and messages must be smaller for {given[2]} honest users, epsilon = "
-            f"{float(given[0]):g} and delta = {float(given[1]):.3g}, got {k} and {t}: every answer "
-            f"would be random{hint}"
-        )
-    return answers
-
-
-def _published(given: _Given, t: int | None, k: int | None, sampling: str) -> SampledAnswers:
     """Return SCM22's parameters; refused if a probability would exceed 1.
 
     The composition of the messages is not the paper's, and gives the proved delta.
     """
     eps, small, honest, d = given
-    t = 1 if t is None else t
     users = integer("n", honest, low=2)
     if k is None:
-        k = max(1, round(published_precision(eps, small, users, d, t)))
+        k = max(1, round(scm22.published_precision(eps, small, users, d, t)))
     if t == 1:
-        gamma = published_single_gamma(eps, small, users, d, k)
+        gamma = scm22.published_single_gamma(eps, small, users, d, k)
     else:
-        gamma = published_gamma(eps, small, users, d, k, t)
+        gamma = scm22.published_gamma(eps, small, users, d, k, t)
     if gamma >= 1:
         raise ValueError(
-            f"n must be larger for parameters='published': SCM22's probability of a random answer "
-            f"is {gamma:.3g} for {users} honest users, {d} coordinates, {t} of them reported, and "
-            f"precision = {k}; parameters='exact' needs less"
+            "n must be larger for parameters='published': SCM22's probability of a random answer "
+            f"is {gamma:.3g}"
         )
     return SampledAnswers(t, k, grid_up(gamma), sampling, "published")

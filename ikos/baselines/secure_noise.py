@@ -1,9 +1,4 @@
-"""Noise of one user or of a few, over secure summation (BBGN20, Section 5.2; SCRCS11; GPV19).
-
-SCRCS11 is Shi, Chan, Rieffel, Chow, Song, *Privacy-preserving aggregation of time-series data*,
-NDSS 2011. GPV19 is Ghazi, Pagh, Velingker, *Scalable and differentially private distributed
-aggregation in the shuffled model*, 2019, who sum securely by shuffling.
-"""
+"""Noise of one user or of a few, over secure summation (BBGN20, Section 5.2; SCRCS11; GPV19)."""
 
 from __future__ import annotations
 
@@ -18,18 +13,19 @@ import numpy as np
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from ikos._validation import choice, flag, floating, integer, quote, round_up, validate_users
+from ikos._validation import choice, flag, floating, integer, quote, round_up
 from ikos.accounting.sparse_noise import divergence, least_chance, published_chance, silence
 from ikos.accuracy import Noise, NoiseLaw, default_precision
 from ikos.aggregation import SecureSum
 from ikos.aggregation.private_sum import checked_modulus, checked_precision
-from ikos.aggregation.shuffled_sum import alone, unproved_conditions
+from ikos.aggregation.shuffled_sum import alone
 from ikos.baselines.base import NumberBaseline
 from ikos.bounds import Bounds
 from ikos.counts import MessageCount, least, proved
 from ikos.counts.private import lemma_5_2
-from ikos.counts.rounding import DOWN, UP, exact, float_up, rational, rounding
-from ikos.counts.secure import MAX_MESSAGES, checked_analysis
+from ikos.counts.rounding import float_up, rational
+from ikos.counts.secure import BEST, MAX_MESSAGES
+from ikos.counts.types import Budget, lemma_5_2_sigma
 from ikos.encoding import decode, encode
 from ikos.errors import NoisySum, SumError
 from ikos.noise import discrete_laplace
@@ -37,13 +33,9 @@ from ikos.randomness import RandomSource, secure
 from ikos.results import at_least, present
 from ikos.sharing import split
 from ikos.shuffling import View
-from ikos.trust import SHUFFLERS
 
-ACCOUNTANTS = ("exact", "published")
-"""The divergence of the sum's distribution, or the probability that no one adds noise."""
-
-HIDING_SHARE = Fraction(1, 2)
-"""Largest part of delta that the choice of the number of messages spends on imperfect hiding."""
+ACCOUNTANTS = ("exact", "published")  # the sum's divergence, or the chance that no one adds noise
+HIDING_SHARE = Fraction(1, 2)  # largest part of delta that messages are chosen to spend
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -65,7 +57,6 @@ class NoiseOverSecureSum(NumberBaseline):
             "messages of each user",
             f"{theorem}; {self.messages.theorem}",
             *conditions,
-            *unproved_conditions(self.messages.analysis, q),
             shufflers,
             # any of the q points of the window that sums are decoded to, as for `ikos.PrivateSum`
             influence=self.domain.width * steps,
@@ -84,58 +75,43 @@ class NoiseOverSecureSum(NumberBaseline):
     def _law(self, users: int) -> Noise:
         """Return the distribution of the sum of this many users' noise, in steps."""
 
-    def _hide(
-        self, q: int, delta: Fraction, messages: object, analysis: str, shuffler: str, clear: bool
-    ) -> MessageCount:
-        """Set a secure sum that hides all but the sum, for delta; return what is proved for it.
+    def _hide(self, q: int, delta: Fraction, messages: object, shuffler: str, clear: bool) -> float:
+        """Set a secure sum that hides all but the sum, for delta; return the delta proved for it.
 
-        By BBGN20, Lemma 5.2, whatever the noise: if the sum of min_honest users is (epsilon,
-        d)-private and their views of equal sums are within total variation 2^-sigma, then the view
-        is (epsilon, d + (1 + e^epsilon) 2^-sigma)-private. What further honest users send is
-        attributed to the adversary. ``messages.delta`` is (1 + e^epsilon) 2^-sigma, rounded up; 1.0
-        if a given number of messages proves nothing. One honest value is the sum: noise hides it.
+        By BBGN20, Lemma 5.2: if the sum of min_honest users is (epsilon, d)-private and their views
+        of equal sums are within total variation 2^-sigma, then the view is (epsilon, d +
+        (1 + e^epsilon) 2^-sigma)-private. What further honest users send is attributed to the
+        adversary. A given number of messages may prove nothing: 1.0.
         """
         users = (self.min_honest, self.min_honest)
-        how: dict[str, Any] = {
-            "analysis": checked_analysis(analysis),
-            "shuffler": choice("shuffler", shuffler, SHUFFLERS),
-            "clear_share": flag("clear_share", clear),
-        }
+        how: dict[str, Any] = {"shuffler": shuffler, "clear_share": flag("clear_share", clear)}
         if messages is None:
-            with rounding(UP):
-                odds = 1 + gmpy2.exp(exact(self.epsilon, UP))
-                level = float_up(gmpy2.log2(odds / exact(delta, DOWN)))
+            level = float_up(lemma_5_2_sigma(Budget(self.epsilon, delta, Fraction(0), 1)))
             count = least(users, q, level, **how)
             total = count.total
         else:
             total = integer("messages", messages, low=1, high=MAX_MESSAGES)
-            count = proved(users, q, max(0, total - int(clear)), **how)
+            count = proved(users, q, max(0, total - clear), **how)
+        count = lemma_5_2(count, self.epsilon)
         secure_sum = SecureSum(self.n, q, messages=total, min_honest=self.min_honest, **how)
-        if math.isinf(count.sigma):
-            count = replace(count, delta=0.0, theorem=f"BBGN20, Lemma 5.2, with {count.theorem}")
-        else:
-            count = lemma_5_2(count, self.epsilon)
         self._set(secure_sum=secure_sum, messages=count)
-        return count
+        assert count.delta is not None
+        return count.delta
 
     @property
     def modulus(self) -> int:
         """Order of the group."""
         return self.secure_sum.q
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error from noise, rounding and wrap-around."""
-        users = validate_users(users, self.n)
+    def _error(self, users: int) -> SumError:
         noise, width = self._law(users), self.domain.width
         return NoisySum(noise, self.precision, users, width, self.modulus).error()
 
-    def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        return self._shares(values, self._noise(values.size, rng), rng)
-
-    def _shares(
-        self, values: NDArray[np.float64], noise: NDArray[Any], rng: RandomSource
+    def _messages(
+        self, values: NDArray[np.float64], rng: RandomSource, *, noisy: bool = True
     ) -> NDArray[Any]:
-        """Return the shares of rounded values with noise."""
+        """Return the shares of rounded values, with noise."""
+        noise = self._noise(values.size, rng) if noisy else np.zeros(1, dtype=np.int64)
         group = self.secure_sum.group
         elements = encode(self.domain.unit(values), self.precision, rng).astype(group.dtype)
         group.subtract(elements, group.reduce(-noise))
@@ -170,22 +146,17 @@ class DesignatedNoise(NoiseOverSecureSum):
     n, epsilon, delta, lower, upper
         As for `Baseline`; the first user is the designated one. All of epsilon is spent on noise,
         and all of delta on imperfect hiding.
-    precision, modulus : int, optional
+    precision, modulus, shuffler, clear_share
         As in `ikos.PrivateSum`.
     messages : int, optional
         Total messages per user, the clear share included. Used even if they prove nothing; the
         guarantee then says so. By default the smallest number that proves delta.
-    analysis, shuffler, clear_share
-        As in `ikos.SecureSum`.
 
     Examples
     --------
-    >>> from ikos.testing import DeterministicRandom
     >>> protocol = DesignatedNoise(1000, epsilon=1, delta=1e-6)
     >>> 2.0 < protocol.mse < 2.05, protocol.guarantee.delta <= 1e-6
     (True, True)
-    >>> abs(protocol.run([0.25] * 1000, DeterministicRandom(0)).estimate - 250) < 20
-    True
     """
 
     def __init__(
@@ -197,7 +168,6 @@ class DesignatedNoise(NoiseOverSecureSum):
         precision: int | None = None,
         modulus: int | None = None,
         messages: int | None = None,
-        analysis: str = "best",
         shuffler: str = "parallel",
         clear_share: bool = True,
         lower: float = 0.0,
@@ -207,13 +177,11 @@ class DesignatedNoise(NoiseOverSecureSum):
         if precision is None:
             precision = default_precision(self.epsilon, self.n)
         p = checked_precision(precision)
-        q = checked_modulus(modulus, self.n, p, NoiseLaw(self.epsilon / p, Fraction(1)), analysis)
-        count = self._hide(q, self.delta, messages, analysis, shuffler, clear_share)
+        q = checked_modulus(modulus, self.n, p, NoiseLaw(self.epsilon / p, Fraction(1)), BEST)
         self._set(precision=p)
-        assert count.delta is not None
         self._state(
             "discrete Laplace mechanism",
-            count.delta,
+            self._hide(q, self.delta, messages, shuffler, clear_share),
             "ONLY while the designated user, the first, is honest and present and does not collude "
             "with the analyzer: without its noise, or knowing it, anyone has the exact sum",
             "NOT from the designated user, who knows the noise",
@@ -223,15 +191,9 @@ class DesignatedNoise(NoiseOverSecureSum):
     def report(
         self, x: float, rng: RandomSource | None = None, *, designated: bool = False
     ) -> NDArray[Any]:
-        """Return one user's shares.
-
-        ``designated`` says whether this user adds the noise. Exactly one user must, or no one is
-        protected.
-        """
-        source, value = secure(rng), self.domain.value(x)
-        if flag("designated", designated):
-            return self._messages(value, source)[:, 0].copy()
-        return self._shares(value, np.zeros(1, dtype=np.int64), source)[:, 0].copy()
+        """Return one user's shares; exactly one must be ``designated``, or no one is protected."""
+        noisy = flag("designated", designated)
+        return self._messages(self.domain.value(x), secure(rng), noisy=noisy)[:, 0].copy()
 
     def _noise(self, users: int, rng: RandomSource) -> NDArray[Any]:
         noise = discrete_laplace(self.epsilon / self.precision, 1, rng)
@@ -277,13 +239,11 @@ class SparseNoise(NoiseOverSecureSum):
     n, epsilon, delta, min_honest, lower, upper
         As for `Baseline`. delta pays for both the chance of too little noise and imperfect hiding:
         messages are chosen to spend at most half of it, and noise gets all that they leave.
-    precision, modulus, messages, analysis, shuffler, clear_share
+    precision, modulus, messages, shuffler, clear_share
         As for `DesignatedNoise`; by default the number of messages proves its part of delta.
     accountant : {"exact", "published"}
-        How the noise's part of delta is computed: exactly, as the divergence of the sum's
-        distribution, or as in SCRCS11, as the probability that no honest user adds noise. The
-        latter needs about ln(1 / delta) noisy users, the former a few
-        (`ikos.accounting.sparse_noise`).
+        How the noise's part of delta is computed: as the exact divergence of the sum, or as in
+        SCRCS11, as the probability that no honest user adds noise, which takes more noise.
 
     Attributes
     ----------
@@ -294,12 +254,10 @@ class SparseNoise(NoiseOverSecureSum):
 
     Examples
     --------
-    >>> protocol = SparseNoise(10_000, epsilon=1, delta=1e-8)
+    >>> exact = SparseNoise(10_000, epsilon=1, delta=1e-8)
     >>> published = SparseNoise(10_000, epsilon=1, delta=1e-8, accountant="published")
-    >>> round(10_000 * published.chance), round(published.mse)  # noisy users, 2 / epsilon^2 each
-    (19, 38)
-    >>> protocol.mse < published.mse / 2
-    True
+    >>> round(10_000 * published.chance), exact.mse < published.mse / 2
+    (19, True)
     """
 
     chance: Fraction
@@ -315,7 +273,6 @@ class SparseNoise(NoiseOverSecureSum):
         precision: int | None = None,
         modulus: int | None = None,
         messages: int | None = None,
-        analysis: str = "best",
         shuffler: str = "parallel",
         clear_share: bool = True,
         accountant: str = "exact",
@@ -338,17 +295,15 @@ class SparseNoise(NoiseOverSecureSum):
             precision = default_precision(eps, math.ceil(1 / needed(spare, first)))
         p = checked_precision(precision)
         most = SparseLaw(eps / p, needed(spare, p), self.n)
-        q = checked_modulus(modulus, self.n, p, most, analysis)
-        hiding = allowed * HIDING_SHARE
-        count = self._hide(q, hiding, messages, analysis, shuffler, clear_share)
-        assert count.delta is not None
+        q = checked_modulus(modulus, self.n, p, most, BEST)
+        hidden = Fraction(self._hide(q, allowed * HIDING_SHARE, messages, shuffler, clear_share))
         # a larger delta for the noise takes less noise, for which the modulus also suffices
-        chance = needed(max(spare, allowed - Fraction(count.delta)), p)
+        chance = needed(max(spare, allowed - hidden), p)
         spent = divergence(honest, chance, eps / p, p) if by_law else silence(honest, chance)
         self._set(precision=p, chance=chance, noise_delta=spent)
         self._state(
             f"SCRCS11, noise of random users, delta {at_least(spent, 3)}",
-            min(1.0, round_up(Fraction(spent) + Fraction(count.delta))),
+            min(1.0, round_up(Fraction(spent) + hidden)),
             present(honest, self.n),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, validate_users
+from ikos._validation import integer
 from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
 from ikos.accounting.solve import bisect_integers
 from ikos.baselines.base import Baseline, exact_sums
@@ -24,25 +24,15 @@ from ikos.randomized_response import debias, respond
 from ikos.randomness import RandomSource
 from ikos.shuffling import View
 
-MAX_POINTS = 1 << 40
-"""Largest number of grid points."""
-
-MAX_GRID_DIMENSION = 40
-"""Largest number of coordinates: with two levels each there are then 2^40 points."""
-
-
-def _points(levels: int, d: int) -> int:
-    """Return the number of grid points."""
-    count: int = (levels + 1) ** d
-    return count
+MAX_POINTS = 1 << 40  # largest number of grid points
+MAX_GRID_DIMENSION = 40  # with two levels of each coordinate there are then 2^40 points
 
 
 def _worst_variance(levels: int, gamma: float) -> float:
     """Return the largest variance of a coordinate's debiased answer, in parts of the width.
 
-    For a coordinate m = i + f steps up, 0 <= f <= 1, the answer has variance ((1-g) f (1-f) + g r
-    (r+2) / 12 + g (1-g) (m - r/2)^2) / (1-g)^2. In each cell this is concave in f, and it is
-    largest in the last cell, at f = (1 + g (r-2)) / (2 (1-g)), or at f = 1 if it exceeds 1.
+    m = i + f steps up, 0 <= f <= 1, it is ((1-g) f (1-f) + g r (r+2) / 12 + g (1-g) (m - r/2)^2) /
+    (1-g)^2: concave in f, and largest in the last cell, at f = (1 + g (r-2)) / (2 (1-g)) or 1.
     """
     r, g = levels, gamma
     start = r / 2 - 1
@@ -64,23 +54,63 @@ def _worst_total(levels: int, gamma: float, d: int, *, ball: bool) -> float:
     return min(each, bound / (1 - g) ** 2 / r**2)
 
 
-def _uninformed(n: int, d: int, *, ball: bool) -> float:
-    """Return the squared error of the middle of the domain as an estimate, in parts of the width.
+@dataclass(frozen=True)
+class Grids:
+    """Grids for one message of each user: the search for the number of steps of a coordinate.
 
-    This estimate needs no messages.
+    Errors are mean squared ones of the sum, in parts of the squared width.
     """
-    return n * n / 4 * (1 if ball else d)
+
+    users: int
+    honest: int
+    epsilon: Fraction
+    delta: Fraction
+    dimension: int
+    ball: bool
+
+    def error(self, levels: int) -> float:
+        """Return the error of a grid; infinite if none is private."""
+        return _grid_error(self, levels)
+
+    @property
+    def uninformed(self) -> float:
+        """The error of the middle of the domain as an estimate, which needs no messages."""
+        return self.users**2 / 4 * (1 if self.ball else self.dimension)
+
+    def best(self) -> int:
+        """Return the number of steps with the smallest error found by a search."""
+        d, most = self.dimension, 1
+        if d < MAX_GRID_DIMENSION:
+            most = math.floor(MAX_POINTS ** (1 / d) * (1 - 1e-12)) - 1
+        return _smallest(self.error, max(1, min(most, 1 << 20)))
+
+    def refusal(self) -> ValueError:
+        """Return the error for a domain with too many coordinates."""
+
+        def works(d: int) -> bool:
+            smaller = replace(self, dimension=d)
+            return smaller.error(1) < smaller.uninformed
+
+        most = bisect_integers(works, 0, MAX_GRID_DIMENSION + 1)
+        given = (
+            f"{self.honest:,} honest users, epsilon = {float(self.epsilon):g} and delta = "
+            f"{float(self.delta):.3g}"
+        )
+        if not most:
+            return ValueError(f"n must be larger: with {given} one message tells nothing")
+        return ValueError(
+            f"domain must have at most {most} coordinates for {given}, got {self.dimension}: a "
+            "larger grid hides the sum as well (use several messages per user)"
+        )
 
 
 @lru_cache(maxsize=1024)
-def _total_error(
-    levels: int, d: int, n: int, honest: int, eps: Fraction, delta: Fraction, ball: bool
-) -> float:
-    """Return the mean squared error of the sum over n users; infinite if none is private."""
-    gamma = response_gamma(eps, delta, honest, _points(levels, d))
+def _grid_error(grids: Grids, levels: int) -> float:
+    points = (levels + 1) ** grids.dimension
+    gamma = response_gamma(grids.epsilon, grids.delta, grids.honest, points)
     if gamma == 1:
         return math.inf
-    return n * _worst_total(levels, float(gamma), d, ball=ball)
+    return grids.users * _worst_total(levels, float(gamma), grids.dimension, ball=grids.ball)
 
 
 def _smallest(error: Callable[[int], float], most: int) -> int:
@@ -97,32 +127,6 @@ def _smallest(error: Callable[[int], float], most: int) -> int:
         else:
             low = a
     return min(range(low, high + 1), key=error)
-
-
-def optimal_levels(
-    n: int, d: int, honest: int, eps: Fraction, delta: Fraction, *, ball: bool
-) -> int:
-    """Return the number of steps r of each coordinate with the smallest error found by a search.
-
-    Examples
-    --------
-    >>> budget = Fraction(1), Fraction(1, 10**10)
-    >>> [optimal_levels(10**5, d, 10**5, *budget, ball=False) for d in (1, 2, 4, 8)]
-    [12, 5, 2, 1]
-    """
-    most = math.floor(MAX_POINTS ** (1 / d) * (1 - 1e-12)) - 1 if d < MAX_GRID_DIMENSION else 1
-    return _smallest(
-        lambda r: _total_error(r, d, n, honest, eps, delta, ball), max(1, min(most, 1 << 20))
-    )
-
-
-def _largest_dimension(n: int, honest: int, eps: Fraction, small: Fraction, *, ball: bool) -> int:
-    """Return the most coordinates for which two levels of each beat sending nothing; or 0."""
-
-    def works(d: int) -> bool:
-        return _total_error(1, d, n, honest, eps, small, ball) < _uninformed(n, d, ball=ball)
-
-    return bisect_integers(works, 0, MAX_GRID_DIMENSION + 1)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -148,26 +152,19 @@ class SingleMessageGrid(Baseline):
     gamma : Fraction
         Probability of a random point: the smallest that the exact accountant finds for
         (r + 1)^d values.
-    mse : float
-        Bound on the mean squared error of the sum, rounding included; attained for a box.
 
     Raises
     ------
     ValueError
         Also if the error would be no smaller than that of the middle of the domain, which needs no
-        message. The number of points is exponential in d: ten to twenty coordinates are too many.
+        message: the number of points is exponential in d.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from ikos.testing import DeterministicRandom
     >>> from ikos.vectors import Box
     >>> protocol = SingleMessageGrid(10**4, Box(3, -1, 1), epsilon=1, delta=1e-8)
     >>> protocol.levels, protocol.points, round(protocol.mse)
     (2, 27, 13056)
-    >>> result = protocol.run(np.full((10**4, 3), 0.3), DeterministicRandom(0))
-    >>> bool((abs(result.estimate - 3000) < 6 * (13056 / 3) ** 0.5).all())
-    True
     """
 
     levels: int
@@ -184,31 +181,28 @@ class SingleMessageGrid(Baseline):
         min_honest: int | None = None,
     ) -> None:
         self._ask(n, domain, epsilon, delta, min_honest, (Box, Ball))
-        users, honest, eps, small = self.n, self.min_honest, self.epsilon, self.delta
-        d, ball = domain.dimension, isinstance(domain, Ball)
+        d = domain.dimension
+        grids = Grids(
+            self.n, self.min_honest, self.epsilon, self.delta, d, isinstance(domain, Ball)
+        )
         if d > MAX_GRID_DIMENSION:
-            raise _too_large(d, users, honest, eps, small, ball=ball)
-        if levels is None:
-            r = optimal_levels(users, d, honest, eps, small, ball=ball)
-        else:
-            r = integer("levels", levels, low=1)
-            if _points(min(r, MAX_POINTS), d) > MAX_POINTS:
-                raise ValueError(
-                    f"levels must leave at most 2^40 points of a grid in {d} dimensions, got {r}"
-                )
-        error = _total_error(r, d, users, honest, eps, small, ball)
-        if error >= _uninformed(users, d, ball=ball):
-            if r == 1 or levels is None:
-                raise _too_large(d, users, honest, eps, small, ball=ball)
+            raise grids.refusal()
+        r = grids.best() if levels is None else integer("levels", levels, low=1)
+        points = (min(r, MAX_POINTS) + 1) ** d
+        if points > MAX_POINTS:
             raise ValueError(
-                f"levels must be smaller for {honest:,} honest users, {d} coordinates, epsilon = "
-                f"{float(eps):g} and delta = {float(small):.3g}, got {r}: the error would be that "
-                "of the middle of the domain or larger"
+                f"levels must leave at most 2^40 points of a grid in {d} dimensions, got {r}"
             )
-        points = _points(r, d)
-        gamma = response_gamma(eps, small, honest, points)
+        if grids.error(r) >= grids.uninformed:
+            if r == 1 or levels is None:
+                raise grids.refusal()
+            raise ValueError(
+                f"levels must be smaller, got {r}: the error would be that of the middle of the "
+                "domain or larger"
+            )
+        gamma = response_gamma(self.epsilon, self.delta, self.min_honest, points)
         self._set(levels=r, gamma=gamma)
-        proof = response_accountant(eps, honest, points, gamma)
+        proof = response_accountant(self.epsilon, self.min_honest, points, gamma)
         self._claim(
             f"{domain}, {r} steps of each coordinate, a random point with probability "
             f"{float(gamma):.4g}",
@@ -224,19 +218,18 @@ class SingleMessageGrid(Baseline):
     @property
     def points(self) -> int:
         """Number of grid points, which are the possible messages, (levels + 1)^d."""
-        return _points(self.levels, self.dimension)
+        count: int = (self.levels + 1) ** self.dimension
+        return count
 
     @property
     def box(self) -> Bounds:
-        """Bounds on each coordinate; a ball is put into the smallest box, with its tolerance."""
+        """Bounds on each coordinate."""
         if isinstance(self.domain, Ball):
             return Bounds(-self.domain.reach, self.domain.reach)
         assert isinstance(self.domain, Box)
         return self.domain.bounds
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error of a sum over this many users."""
-        users = validate_users(users, self.n)
+    def _error(self, users: int) -> SumError:
         g, width = float(self.gamma), self.box.width
         each = users * width**2 * _worst_variance(self.levels, g)
         ball = isinstance(self.domain, Ball)
@@ -248,18 +241,7 @@ class SingleMessageGrid(Baseline):
     def expected_square(self, x: ArrayLike) -> float:
         """Return the exact mean squared error of a sum of given vectors, up to rounding of doubles.
 
-        Parameters
-        ----------
-        x : (k, d) array_like of float
-            Vectors of the domain, ``min_honest <= k <= n``; nothing is sent.
-
-        Examples
-        --------
-        >>> from ikos.vectors import Box
-        >>> protocol = SingleMessageGrid(1000, Box(2), epsilon=1, delta=1e-6)
-        >>> middle, corner = (protocol.expected_square([[v, v]] * 1000) for v in (0.5, 1.0))
-        >>> middle < corner <= protocol.mse * 1.000001
-        True
+        ``x`` holds vectors of the domain, (k, d), ``min_honest <= k <= n``; nothing is sent.
         """
         r, g = self.levels, float(self.gamma)
         total = 0.0
@@ -291,16 +273,3 @@ class SingleMessageGrid(Baseline):
             steps = debias(int(exact_sums(digit)), users, base, self.gamma)
             totals.append(self.box.total(steps / self.levels, users))
         return np.array(totals)
-
-
-def _too_large(
-    d: int, n: int, honest: int, eps: Fraction, small: Fraction, *, ball: bool
-) -> ValueError:
-    largest = _largest_dimension(n, honest, eps, small, ball=ball)
-    setting = f"{honest:,} honest users, epsilon = {float(eps):g} and delta = {float(small):.3g}"
-    if not largest:
-        return ValueError(f"n must be larger: with {setting} one message tells nothing, got {n}")
-    return ValueError(
-        f"domain must have at most {largest} coordinates for {setting}, got {d}: a grid of 2^{d} "
-        "points hides the sum as well (use several messages per user)"
-    )

@@ -191,11 +191,6 @@ NUMBERS: dict[str, Case] = {
     "privacy-blanket": Case(
         lambda n, **options: PrivacyBlanket(n, 2, 1e-2, **options), digits, tight=0.7
     ),
-    "privacy-blanket-hoeffding": Case(
-        lambda n, **options: PrivacyBlanket(n, 4, 1e-2, accountant="hoeffding", **options),
-        digits,
-        tight=0.7,
-    ),
     "recursive-two": Case(
         lambda n, **options: RecursiveSum(n, 4, 1e-2, **options), digits, tight=0.5
     ),

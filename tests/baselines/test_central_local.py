@@ -14,8 +14,8 @@ from scipy import stats
 from statistical import FALSE_ALARM, discrete_laplace_law, p_value_bound
 
 from ikos.baselines import CentralDiscreteLaplace, CentralLaplace, LocalLaplace
-from ikos.baselines.added_noise import FINE
 from ikos.baselines.base import exact_sums
+from ikos.baselines.central_model import FINE
 from ikos.testing import DeterministicRandom
 
 CELLS = 24

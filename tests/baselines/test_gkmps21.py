@@ -48,7 +48,7 @@ def test_sums_have_discrete_laplace_noise() -> None:
     rng, x = DeterministicRandom(2), np.ones(10)
     runs = 1200
     law = discrete_laplace_law(float(protocol.noise.central))
-    apart = [protocol.sent(x, rng)[1].sum(dtype=np.int64) - 30 for _ in range(runs)]
+    apart = [protocol._listed(x, rng)[1].sum(dtype=np.int64) - 30 for _ in range(runs)]
     together = [protocol._view(x, rng).columns[0].sum(dtype=np.int64) - 30 for _ in range(runs)]
     for noise in (apart, together):
         assert law.p_value(np.array(noise)) > FALSE_ALARM
@@ -83,7 +83,7 @@ def test_estimate_is_unbiased_and_as_far_off_as_predicted() -> None:
 def test_number_of_messages_is_the_cost() -> None:
     protocol = CorrelatedNoise(1000, 1, 1e-6, precision=5, min_honest=700)
     rng = DeterministicRandom(5)
-    sent = [protocol.sent(np.ones(1000), rng)[0].size / 1000 for _ in range(30)]
+    sent = [protocol._listed(np.ones(1000), rng)[0].size / 1000 for _ in range(30)]
     together = [protocol._view(np.ones(1000), rng).columns[0].size / 1000 for _ in range(300)]
     expected = protocol.cost().messages_per_user  # one run's standard error is 8.2 %
     assert np.mean(sent) == pytest.approx(expected, rel=0.12)  # 8 standard errors
@@ -150,12 +150,6 @@ def test_beyond_memory_the_sum_is_simulated(monkeypatch: pytest.MonkeyPatch) -> 
     law = discrete_laplace_law(float(protocol.noise.central))
     assert law.p_value(np.array(noise)) > FALSE_ALARM
     assert protocol.run(x, rng).cost == protocol.cost()
-
-
-def test_arrays_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ikos.baselines.correlated_noise_gkmps21.MAX_ARRAY", 10)
-    with pytest.raises(ValueError, match="use run or sent"):
-        small().randomize(np.ones(6), DeterministicRandom(9))
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,9 @@ from vectors.test_kashin import structured
 from ikos.accounting import optimal_delta
 from ikos.accounting.flooding_gkmps21 import Flooding, rate_down
 from ikos.aggregation import protocol as interface
-from ikos.baselines import coefficients_afnntz24, correlated_noise_gkmps21
-from ikos.baselines.coefficients_afnntz24 import user_variance
+from ikos.baselines import correlated_noise_gkmps21, kashin_sums_afnntz24
 from ikos.baselines.correlated_noise_gkmps21 import noise_sums
+from ikos.baselines.kashin_sums_afnntz24 import user_variance
 from ikos.counts import proved
 from ikos.counts.vectors import level_of_sums
 from ikos.randomness import RandomSource
@@ -202,7 +202,7 @@ def test_unbiased_and_as_far_off_as_predicted(
 ) -> None:
     """With all messages, and with sums of all noise in their place."""
     if simulated:
-        monkeypatch.setattr(coefficients_afnntz24, "MAX_MADE", 0)
+        monkeypatch.setattr(kashin_sums_afnntz24, "MAX_MADE", 0)
     runs, rng, x = 700, DeterministicRandom(1), unit_vectors(40, 3)
     truth = x.sum(axis=0)
     errors = np.array([protocol.run(x, rng).estimate - truth for _ in range(runs)])
@@ -354,7 +354,7 @@ def test_the_noise_of_secure_sums_is_that_of_the_honest(
 
 def copies(protocol: KashinCorrelatedNoise, present: int, rng: RandomSource) -> NDArray[np.int64]:
     """Return how often each message is sent for each coefficient: -p, ..., -1, 1, ..., p."""
-    labels = protocol.sent(np.zeros((present, protocol.dimension)), rng)[1].astype(np.int64) - 1
+    labels = protocol._listed(np.zeros((present, protocol.dimension)), rng)[1].astype(np.int64) - 1
     kinds = 2 * protocol.precision
     size = kinds * protocol.coefficients
     return np.bincount(labels, minlength=size).reshape(protocol.coefficients, kinds)
@@ -411,11 +411,11 @@ def test_number_of_messages_is_the_cost() -> None:
         2000, Ball(4), 2, 1e-3, precision=1, sampling=Fraction(1, 2), min_honest=1500
     )
     rng, x = DeterministicRandom(6), np.zeros((2000, 4))
-    sent = [protocol.sent(x, rng)[0].size / 2000 for _ in range(20)]
+    sent = [protocol._listed(x, rng)[0].size / 2000 for _ in range(20)]
     half = 0.25 * protocol.coefficients  # of values 1/2, half are rounded to 0
     expected = protocol.cost().messages_per_user - half
     assert np.mean(sent) == pytest.approx(expected, rel=0.15)
-    senders, labels = protocol.sent(x, rng)
+    senders, labels = protocol._listed(x, rng)
     assert (np.diff(senders) >= 0).all()
     assert 1 <= labels.min() <= labels.max() <= 2 * protocol.coefficients
 
@@ -520,7 +520,7 @@ def test_bad_arguments() -> None:
                 make(40, Ball(3), epsilon, 1e-3)
         with pytest.raises(ValueError, match="epsilon must be at least 1e-06"):
             make(40, Ball(3), 0, 1e-3)
-        many = "releases must be at most 2,048 for 2,048 coefficients, of which .*, got 2,049$"
+        many = "releases must be at most 2,048 for 2,048 coefficients, got 2,049$"
         with pytest.raises(ValueError, match=many):
             make(1000, Ball(1024), 1, 1e-6, releases=2049)
         with pytest.raises(ValueError, match="releases must be at most 1000000"):
@@ -602,7 +602,7 @@ def test_vectors_without_even_coefficients_are_protected_as_well(
     with pytest.warns(RuntimeWarning, match=r"x\[4\] and 1 more"):
         result = protocol.run(x, rng)
     with monkeypatch.context() as patch:
-        patch.setattr(coefficients_afnntz24, "MAX_MADE", 0)
+        patch.setattr(kashin_sums_afnntz24, "MAX_MADE", 0)
         with pytest.warns(RuntimeWarning, match=r"x\[4\] and 1 more"):
             protocol.run(x, rng)
     assert len(seen) == 4
@@ -630,7 +630,7 @@ def test_warnings_number_users_across_blocks(monkeypatch: pytest.MonkeyPatch) ->
         x = np.zeros((5, 64))
         x[3] = uneven(protocol.frame)
         for few in (True, False):
-            monkeypatch.setattr(coefficients_afnntz24, "MAX_MADE", 10**9 * few)
+            monkeypatch.setattr(kashin_sums_afnntz24, "MAX_MADE", 10**9 * few)
             with pytest.warns(RuntimeWarning, match=r"x\[3\]: no coefficients"):
                 protocol.run(x, DeterministicRandom(9))
 
@@ -638,7 +638,7 @@ def test_warnings_number_users_across_blocks(monkeypatch: pytest.MonkeyPatch) ->
 def test_too_many_messages_are_refused() -> None:
     too_many = KashinCorrelatedNoise(10**5, Ball(64), 1, 1e-6)
     with pytest.raises(ValueError, match="use run"):
-        too_many.sent(np.zeros((10**5, 64), dtype=np.float32))
+        too_many.randomize(np.zeros((10**5, 64), dtype=np.float32))
 
 
 def test_rates_are_rounded_towards_more_noise() -> None:

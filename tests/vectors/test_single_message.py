@@ -17,11 +17,10 @@ from statistical import FALSE_ALARM, outcome_p_value
 from ikos import View
 from ikos.accounting import response_gamma
 from ikos.baselines.single_message_afnntz24 import (
+    Grids,
     _smallest,
-    _total_error,
     _worst_total,
     _worst_variance,
-    optimal_levels,
 )
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Ball, Box, SingleMessageGrid, SparseTernary
@@ -212,8 +211,9 @@ def test_the_search_finds_the_best_levels():
         (10**5, 3, 1, False),
     ):
         eps, delta = Fraction(epsilon), Fraction(1, 10**8)
-        errors = [_total_error(r, d, n, n, eps, delta, ball) for r in range(1, 9)]
-        found = optimal_levels(n, d, n, eps, delta, ball=ball)
+        grids = Grids(n, n, eps, delta, d, ball)
+        errors = [grids.error(r) for r in range(1, 9)]
+        found = grids.best()
         assert found == 1 + int(np.argmin(errors))
     for least in range(1, 60):
         assert _smallest(lambda r, least=least: abs(r - least), 50) == min(least, 50)

@@ -1,4 +1,4 @@
-"""Noise that a trusted curator adds to the sum, or each user to its own value."""
+"""The central model: a trusted curator adds noise to the sum."""
 
 from __future__ import annotations
 
@@ -11,20 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import integer, validate_users
-from ikos.accounting.vector_noise import Sensitivity, least_variance
+from ikos._validation import integer
+from ikos.accounting.vector_noise import least_variance
 from ikos.accuracy import NoiseLaw, default_precision
 from ikos.aggregation.calibration import MAX_RELEASES, reports
-from ikos.baselines.base import (
-    Baseline,
-    NumberBaseline,
-    are_below,
-    exact_sums,
-    numbers_of,
-    published,
-)
-from ikos.bounds import Bounds
-from ikos.domains import Domain
+from ikos.baselines.base import Baseline, are_below, exact_sums, numbers_of, published
+from ikos.bounds import Bounds, Domain
 from ikos.encoding import Encoding, converge, encode, encoding_of
 from ikos.errors import NoisySum, SumError
 from ikos.modular import blocks
@@ -32,11 +24,7 @@ from ikos.noise import discrete_gaussian, discrete_laplace
 from ikos.randomness import RandomSource, secure
 from ikos.shuffling import View
 
-FINE = 1 << 32
-"""Steps of an encoding so fine that its discrete Laplace noise is as good as continuous."""
-
-MAX_PRECISION = 1 << 32
-
+FINE = 1 << 32  # most steps: discrete Laplace noise is then as good as continuous
 _BLOCK = 1 << 21
 
 
@@ -61,10 +49,7 @@ class Curator(Baseline):
     ) -> View:
         """Return what the curator publishes: the number of users and the noisy sums.
 
-        Raises
-        ------
-        ValueError
-            If a message is not an encoding, as the noise is calibrated for sums of encodings.
+        Messages that are no encodings are refused, as noise is calibrated for sums of encodings.
         """
         if not isinstance(messages, np.ndarray):
             raise TypeError(f"messages must be a numpy array, got {type(messages).__name__}")
@@ -111,13 +96,9 @@ class CentralDiscreteLaplace(Curator):
 
     Examples
     --------
-    >>> from ikos.testing import DeterministicRandom
     >>> protocol = CentralDiscreteLaplace(1000, epsilon=1)
     >>> protocol.guarantee.delta, 2.0 < protocol.mse < 2.05
     (0.0, True)
-    >>> result = protocol.run([0.25] * 1000, DeterministicRandom(0))
-    >>> abs(result.estimate - 250) < 20
-    True
     """
 
     domain: Bounds
@@ -134,7 +115,7 @@ class CentralDiscreteLaplace(Curator):
     ) -> None:
         self._ask(n, Bounds(lower, upper), epsilon, min_honest=1)
         chosen = default_precision(self.epsilon, self.n) if precision is None else precision
-        self._set(precision=integer("precision", chosen, low=1, high=MAX_PRECISION))
+        self._set(precision=integer("precision", chosen, low=1, high=FINE))
         self._claim(
             f"{self.domain}, precision={self.precision}",
             "discrete Laplace mechanism; sensitivity is the precision",
@@ -144,9 +125,7 @@ class CentralDiscreteLaplace(Curator):
             random="draws of noise",
         )
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error from noise and rounding."""
-        users = validate_users(users, self.n)
+    def _error(self, users: int) -> SumError:
         noise = NoiseLaw(self.epsilon / self.precision, Fraction(1))
         return NoisySum(noise, self.precision, users, self.domain.width).error()
 
@@ -165,9 +144,8 @@ class CentralDiscreteLaplace(Curator):
 class CentralLaplace(CentralDiscreteLaplace):
     """Central Laplace: the sum of reals plus noise of scale 1 / epsilon, by a trusted curator.
 
-    Laplace noise computed in floating point is not private (Mironov, *On significance of the least
-    significant bits for differential privacy*, CCS 2012). This is the discrete mechanism on a grid
-    of 2^32 steps, exactly epsilon-private, and within one step, 2^-32, of the continuous one.
+    Laplace noise computed in floating point is not private (M12). This is the discrete mechanism on
+    a grid of 2^32 steps, exactly epsilon-private, and within one step of the continuous one.
 
     Parameters
     ----------
@@ -209,10 +187,7 @@ class CentralGaussian(Curator):
     n, epsilon, delta
         As for `Baseline`.
     domain : Box, Ball, SparseTernary or Categories
-    precision : int, optional
-        Steps between the smallest and the largest value of a coordinate; by default as in
-        `PrivateVectorSum`.
-    sensitivity, integers, releases
+    precision, integers, releases
         As in `PrivateVectorSum`.
 
     Attributes
@@ -223,16 +198,10 @@ class CentralGaussian(Curator):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from ikos.testing import DeterministicRandom
     >>> from ikos.vectors import Ball
     >>> protocol = CentralGaussian(1000, Ball(64), epsilon=1, delta=1e-8)
     >>> round(protocol.error(1000).coordinate.mean_square ** 0.5, 1)
     10.9
-    >>> x = np.full((1000, 64), 0.125)
-    >>> result = protocol.run(x, DeterministicRandom(0))
-    >>> bool(np.linalg.norm(result.estimate - 125) < 1.5 * result.standard_error)
-    True
     """
 
     encoding: Encoding
@@ -247,12 +216,11 @@ class CentralGaussian(Curator):
         delta: float | Fraction,
         *,
         precision: int | None = None,
-        sensitivity: Sensitivity | None = None,
         integers: bool = False,
         releases: int = 1,
     ) -> None:
         self._ask(n, domain, epsilon, delta, 1)
-        made = encoding_of(domain, precision, integers, sensitivity)
+        made = encoding_of(domain, precision, integers, None)
         times = integer("releases", releases, low=1, high=MAX_RELEASES)
         # Concentrated privacy is additive over releases, as squares are.
         unit = times * least_variance(self.epsilon, self.delta, Fraction(1))
@@ -268,12 +236,10 @@ class CentralGaussian(Curator):
                 math.sqrt(self.n) / 2,
             )
         self._set(encoding=made, variance=variance(made), releases=times)
-        promise = "while any two vectors that a user may have are within the promised sensitivity"
         self._claim(
             f"{self.domain}, precision={made.precision}, noise of variance "
             f"{float(self.variance):.4g} in steps",
             "discrete Gaussian mechanism, by concentrated differential privacy (CKS20)",
-            *([promise] if made.promised else []),
             "the curator is trusted with every vector, and to add the noise",
             # one user can report any vector of steps within the bounds, and no other
             influence=made.bounds.width * math.sqrt(self.dimension),
@@ -282,13 +248,9 @@ class CentralGaussian(Curator):
             reports=reports(times),
         )
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error from noise and rounding.
-
-        Discrete Gaussian noise is subgaussian with its parameter as proxy, which also bounds its
-        variance (CKS20, Section 2.2); each user's rounding is within an interval of one step.
-        """
-        users = validate_users(users, self.n)
+    def _error(self, users: int) -> SumError:
+        # Discrete Gaussian noise is subgaussian with its parameter as proxy, which also bounds its
+        # variance (CKS20, Section 2.2); each user's rounding is within an interval of one step.
         square = float(self.variance) + (0 if self.encoding.exact else users / 4)
         square *= self.encoding.step**2
         return SumError(Subgaussian(square), self.dimension * square)
@@ -315,59 +277,3 @@ class CentralGaussian(Curator):
         for part in blocks(values.shape[0], max(1, _BLOCK // self.dimension)):
             totals += exact_sums(self._messages(values[part], rng)[0])
         return self._published(totals, values.shape[0], rng)
-
-
-@dataclass(frozen=True, init=False, repr=False)
-class LocalLaplace(NumberBaseline):
-    """Local Laplace: each user sends its value plus noise of scale 1 / epsilon.
-
-    Like `CentralLaplace`, with exact discrete Laplace noise on a grid of 2^32 steps. The analyzer
-    knows who sent what; nothing is shuffled.
-
-    Parameters
-    ----------
-    n, lower, upper
-        As for `Baseline`.
-    epsilon : float
-        The guarantee of each message by itself, purely private.
-
-    Examples
-    --------
-    >>> round(LocalLaplace(1000, epsilon=1).mse, 3)  # 2 n / epsilon^2
-    2000.0
-    """
-
-    def __init__(
-        self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
-    ) -> None:
-        self._ask(n, Bounds(lower, upper), epsilon, min_honest=1)
-        self._claim(
-            str(self.domain),
-            "discrete Laplace mechanism on each value",
-            influence=math.inf,  # noise, and so a message, can have any size
-            sent=(1, 64),
-            random="draws of noise",
-            local=True,
-        )
-
-    @property
-    def _rate(self) -> Fraction:
-        """At most epsilon / FINE, lower by a part of at most 2^-25; its terms fit machine words."""
-        return Fraction(1, math.ceil(FINE / self.epsilon))
-
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error from all users' noise and rounding."""
-        users = validate_users(users, self.n)
-        noise = NoiseLaw(self._rate, Fraction(users))
-        return NoisySum(noise, FINE, users, self.domain.width).error()
-
-    def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        noise = discrete_laplace(self._rate, values.size, rng)
-        return np.asarray(encode(self.domain.unit(values), FINE, rng) + noise)[np.newaxis]
-
-    def _totals(self, view: View, users: int) -> float:
-        total = int(exact_sums(self._columns(view, "numbers")[0]))
-        return self.domain.total(Fraction(total, FINE), users)
-
-    def _users_of(self, view: View) -> int:
-        return int(self._columns(view, "numbers")[0].size)

@@ -1,7 +1,7 @@
-"""Digits of a value through randomized response: BBGN19's privacy blanket, BBGN20's recursion.
+"""The recursive protocol (BBGN20, Section 4), and its case of one message, the privacy blanket.
 
-BBGN19 is Balle, Bell, Gascon, Nissim, *The Privacy Blanket of the Shuffle Model*, CRYPTO 2019.
-BBGN20 is, by the same, *Private Summation in the Multi-Message Shuffle Model*, CCS 2020.
+Balle, Bell, Gascon, Nissim, *The Privacy Blanket of the Shuffle Model*, CRYPTO 2019 (BBGN19), and
+*Private Summation in the Multi-Message Shuffle Model*, CCS 2020 (BBGN20).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, integer, validate_users
+from ikos._validation import choice, integer
 from ikos.accounting.blanket import TooManyTermsError
 from ikos.accounting.digits_bbgn20 import (
     COMPOSITIONS,
@@ -40,30 +40,19 @@ from ikos.shuffling import View
 
 MAX_PRECISION = 1 << 20
 
-PARAMETERS = ("optimized", "paper")
-"""Source of the precisions and the split of the budget."""
+PARAMETERS = ("optimized", "paper")  # source of the precisions and the split of the budget
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class DigitProtocol(NumberBaseline):
-    """A value's digits, each through randomized response and a shuffler (BBGN20, Section 4).
-
-    Attributes
-    ----------
-    digits : DigitParameters
-        Domains, place values and probabilities.
-    shuffler : {"parallel", "single"}
-        One shuffler per digit, or one for all; digits then carry labels (Section 2.4).
-    """
+    """A value's digits, each through randomized response and a shuffler."""
 
     digits: DigitParameters
     shuffler: str
-    accountant: str
 
-    def _found(self, theorem: str, **found: object) -> None:
+    def _found(self, theorem: str, digits: DigitParameters, shuffler: str) -> None:
         """Set the parameters and claim what is proved for them."""
-        self._set(**found)
-        digits = self.digits
+        self._set(digits=digits, shuffler=shuffler)
         domains, gammas = digits.domains, ", ".join(f"{float(g):.4g}" for g in digits.gammas)
         bits: int | float = (sum(domains) - 1).bit_length()
         if self.shuffler == "parallel":
@@ -89,17 +78,13 @@ class DigitProtocol(NumberBaseline):
             for place, gamma in zip(self.digits.places, self.digits.gammas, strict=True)
         ]
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error of a sum over this many users."""
-        users = validate_users(users, self.n)
-        width = self.domain.width
-        largest = 1 / self.digits.precision + sum(
+    def _error(self, users: int) -> SumError:
+        digits, width = self.digits, self.domain.width
+        largest = 1 / digits.precision + sum(
             gain * (k - 1) * (1 - float(gamma) / 2)
-            for gain, k, gamma in zip(
-                self._gain, self.digits.domains, self.digits.gammas, strict=True
-            )
+            for gain, k, gamma in zip(self._gain, digits.domains, digits.gammas, strict=True)
         )
-        return SumError.number(Bounded(width**2 * self.digits.mse(users), width * largest))
+        return SumError.number(Bounded(width**2 * digits.mse(users), width * largest))
 
     @property
     def _labels(self) -> list[int]:
@@ -168,27 +153,17 @@ class PrivacyBlanket(DigitProtocol):
         As for `Baseline`.
     precision : int, optional
         Steps p of the encoding; by default the number with the smallest error that a search finds.
-    accountant : {"exact", "bennett", "hoeffding", "closed-form"}
-        For the probability of a uniform answer. "closed-form" needs epsilon at most 1. If "exact"
-        gives up, Bennett's inequality replaces it, and ``guarantee`` says so.
 
     Attributes
     ----------
     digits : DigitParameters
         The domain, and the probability of a uniform answer.
-    mse : float
-        ``n/(1-g)^2 (g p(p+2)/12 + g(1-g) p^2/4) / p^2 + n/(4 p^2)`` for gamma = g.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from ikos.testing import DeterministicRandom
     >>> protocol = PrivacyBlanket(10**4, epsilon=1, delta=1e-8)
     >>> protocol.digits.domains, round(protocol.mse, 1)
     ((7,), 221.1)
-    >>> result = protocol.run(np.full(10**4, 0.3), DeterministicRandom(0))
-    >>> abs(result.estimate - 3000) < 6 * 221.1**0.5
-    True
     """
 
     def __init__(
@@ -198,39 +173,22 @@ class PrivacyBlanket(DigitProtocol):
         delta: float | Fraction,
         *,
         precision: int | None = None,
-        accountant: str = "exact",
         min_honest: int | None = None,
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
         self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
-        name, honest = choice("accountant", accountant, ACCOUNTANTS), self.min_honest
-        eps, small = self.epsilon, self.delta
-        if precision is None:
-            digits = optimized_digits(honest, eps, small, 1, composition="basic", accountant=name)
+        (eps, small, honest), p = self._budget, precision
+        if p is None:
+            digits = optimized_digits(honest, eps, small, 1, composition="basic")
         else:
-            p = integer("precision", precision, low=1, high=MAX_PRECISION)
-            gamma = grid_up(response_gamma(eps, small, honest, p + 1, accountant=name))
+            p = integer("precision", p, low=1, high=MAX_PRECISION)
+            gamma = grid_up(response_gamma(eps, small, honest, p + 1))
             if gamma == 1:
-                raise ValueError(
-                    f"precision must be smaller for {honest} honest users, epsilon = "
-                    f"{float(eps):g} and delta = {float(small):.3g}, got {p}: every answer "
-                    "would be random"
-                )
-            proved = response_accountant(eps, honest, p + 1, gamma, accountant=name)
+                raise ValueError(f"precision must be smaller, got {p}: every answer is random")
+            proved = response_accountant(eps, honest, p + 1, gamma)
             digits = DigitParameters(p, (p + 1,), (1,), (gamma,), (proved,))
-        theorem = THEOREMS[digits.accountants[0]]
-        self._found(theorem, digits=digits, shuffler="parallel", accountant=name)
-
-    @property
-    def precision(self) -> int:
-        """Steps of the encoding."""
-        return self.digits.precision
-
-    @property
-    def gamma(self) -> Fraction:
-        """Probability of a uniform answer."""
-        return self.digits.gammas[0]
+        self._found(THEOREMS[digits.accountants[0]], digits=digits, shuffler="parallel")
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -249,34 +207,24 @@ class RecursiveSum(DigitProtocol):
         Digits, 1 to 8.
     parameters : {"optimized", "paper"}
         Domains and budget split from a search for the smallest error, or by BBGN20's Theorem 4.2,
-        with probabilities that count every value of the domains (the paper's formulas count one too
-        few, and are not private enough).
+        with probabilities that count every value of the domains (docs/errata.md).
     composition : {"numerical", "advanced", "basic"}, optional
-        How the messages' guarantees are composed. By default "numerical"; "basic" for the paper's
-        parameters, for which "numerical" is not available, and at small budgets where exact losses
-        would take too long. The attribute says which.
-    accountant : {"exact", "bennett", "hoeffding", "closed-form"}
-        As for `PrivacyBlanket`, per digit. "numerical" composition is exact.
+        How the messages' guarantees are composed. By default "numerical", but "basic" for the
+        paper's parameters, which allow no other but "advanced", and where exact losses would take
+        too long. The attribute says which.
     shuffler : {"parallel", "single"}
-        One shuffler per digit, or one for all of them, with labels (BBGN20, Section 2.4).
+        One shuffler per digit, or one for all of them, with labels (Section 2.4).
 
     Attributes
     ----------
     digits : DigitParameters
         Domains, place values, and the probability of a uniform answer for each digit.
-    mse : float
-        By BBGN20, Lemma A.1.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from ikos.testing import DeterministicRandom
     >>> protocol = RecursiveSum(10**4, epsilon=1, delta=1e-8)
     >>> protocol.digits.domains, protocol.mse < 90
     ((3, 5), True)
-    >>> result = protocol.run(np.full(10**4, 0.3), DeterministicRandom(0))
-    >>> abs(result.estimate - 3000) < 6 * 90**0.5
-    True
     """
 
     parameters: str
@@ -291,38 +239,30 @@ class RecursiveSum(DigitProtocol):
         messages: int = 2,
         parameters: str = "optimized",
         composition: str | None = None,
-        accountant: str = "exact",
         shuffler: str = "parallel",
         min_honest: int | None = None,
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
         self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
-        given = self.min_honest, self.epsilon, self.delta
         m = integer("messages", messages, low=1, high=MAX_MESSAGES)
-        whose = choice("parameters", parameters, PARAMETERS)
-        allowed = COMPOSITIONS if whose == "optimized" else COMPOSITIONS[1:]
-        default = "numerical" if whose == "optimized" else "basic"
-        adding = choice("composition", default if composition is None else composition, allowed)
-        name = choice("accountant", accountant, ACCOUNTANTS)
+        searched = choice("parameters", parameters, PARAMETERS) == "optimized"
+        allowed = COMPOSITIONS if searched else COMPOSITIONS[1:]
+        adding = composition or ("numerical" if searched else "basic")
+        choice("composition", adding, allowed)
+        given = self.min_honest, self.epsilon, self.delta, m
         kind = choice("shuffler", shuffler, SHUFFLERS)
-        make = optimized_digits if whose == "optimized" else paper_digits
+        make = optimized_digits if searched else paper_digits
         try:
-            digits = make(*given, m, composition=adding, accountant=name)
+            digits = make(*given, composition=adding)
         except TooManyTermsError:
             if composition is not None:
                 raise
             adding = "basic"  # for which no number of users is too large
-            digits = make(*given, m, composition=adding, accountant=name)
+            digits = make(*given, composition=adding)
         theorem = "numerical composition of the exact losses of privacy blankets (BBGN19)"
         if digits.accountants:
             each = [THEOREMS[known] for known in ACCOUNTANTS if known in digits.accountants]
             theorem = "; ".join([f"{adding} composition"] * (len(digits.domains) > 1) + each)
-        self._found(
-            theorem,
-            digits=digits,
-            shuffler=kind,
-            accountant=name,
-            parameters=whose,
-            composition=adding,
-        )
+        self._set(parameters=parameters, composition=adding)
+        self._found(theorem, digits=digits, shuffler=kind)

@@ -1,10 +1,8 @@
-"""Vectors of bounded norm by sums of their coefficients (AFNNTZ24, Sections 1.3.1 and 2.2).
+"""Vectors of bounded norm by sums of their Kashin coefficients (AFNNTZ24, Sections 1.3.1 and 2.2).
 
-Asi, Feldman, Nelson, Nguyen, Talwar, Zhou, *Private Vector Mean Estimation in the Shuffle Model:
-Optimal Rates Require Many Messages*, ICML 2024 (AFNNTZ24). If each sum of D coefficients has an
-error of variance v, the sum of vectors has mean squared error (d / D) D v. The guarantee is about D
-numbers in [-B, B], B = K R / sqrt(D), whatever the vector: larger coefficients are cut off.
-docs/vectors.md also explains why sampling coefficients saves messages.
+If each sum of D coefficients has an error of variance v, the sum of vectors has mean squared error
+(d / D) D v. The guarantee is about D numbers in [-B, B], B = K R / sqrt(D), whatever the vector:
+larger coefficients are cut off. docs/vectors.md explains why sampling coefficients saves messages.
 """
 
 from __future__ import annotations
@@ -12,15 +10,14 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, integer, number, quote, round_down, round_up, validate_users
+from ikos._validation import choice, integer, number, quote, round_down, round_up
 from ikos.accounting.composition import (
     MAX_COPIES,
     MAX_LOCAL,
@@ -41,11 +38,9 @@ from ikos.baselines.correlated_noise_gkmps21 import (
     noise_sums,
 )
 from ikos.baselines.kashin import KASHIN, KashinFrame
-from ikos.counts import MessageCount, least, proved
-from ikos.counts.private import lemma_5_2
-from ikos.counts.rounding import UP, exact, float_up, rounding
-from ikos.counts.secure import BEST, smallest
-from ikos.counts.vectors import level_of_sums
+from ikos.counts.analyses import checked_scheme
+from ikos.counts.rounding import float_up
+from ikos.counts.types import Budget, MessageCount, lemma_5_2_delta, lemma_5_2_sigma
 from ikos.domains import Ball
 from ikos.encoding import decode, encode
 from ikos.errors import SumError, bennett
@@ -56,17 +51,12 @@ from ikos.results import SumResult, present
 from ikos.sharing import split
 from ikos.shuffling import View, release
 
-ROUNDING_SHARE = 0.25
-"""What rounding may add to the variance of the noise, by default."""
+ROUNDING_SHARE = 0.25  # what rounding may add to the variance of the noise, by default
 
-SECRECY_SHARE = Fraction(1, 100)
-"""The part of delta for what shares of secure sums reveal."""
+SECRECY_SHARE = Fraction(1, 100)  # the part of delta for what shares of secure sums reveal
 
-MAX_MADE = 2 * 10**6
-"""Expected total messages, cancelling ones included, above which a run simulates sums."""
-
-_GRID = 1 << 20
-"""Probabilities of reporting a coefficient are multiples of 1 / 2^20."""
+MAX_MADE = 2 * 10**6  # expected messages in all, above which a run simulates sums
+_GRID = 1 << 20  # probabilities of reporting a coefficient are multiples of 1 / 2^20
 
 
 @dataclass(frozen=True)
@@ -121,38 +111,26 @@ def user_variance(steps: int, g: float) -> float:
 
 @dataclass(frozen=True, init=False, repr=False)
 class CoefficientSums(Baseline):
-    """Sums of the coefficients of Kashin's representation.
-
-    ``rate`` is the rate of the discrete Laplace noise in each sum, in steps.
-    """
+    """Sums of coefficients, each with discrete Laplace noise of a rate in steps."""
 
     domain: Ball
     rate: Fraction
+    sampling: Fraction
     frame: KashinFrame
     releases: int
     precision: int
+    modulus: int | None
     proved_delta: float
 
-    def _frame(
-        self,
-        n: object,
-        domain: Ball,
-        epsilon: object,
-        delta: object,
-        min_honest: object,
-        releases: object,
-        seed: int,
-        bound: float,
-    ) -> None:
+    def _frame(self, releases: object, seed: int, bound: float) -> None:
         """Check and set the common parameters of both protocols."""
-        self._ask(n, domain, epsilon, delta, min_honest, (Ball,))
-        number("epsilon", epsilon, high=MAX_LOCAL)
-        frame = KashinFrame(domain.dimension, seed, bound)
+        number("epsilon", self.epsilon, high=MAX_LOCAL)
+        frame = KashinFrame(self.dimension, seed, bound)
+        most = MAX_COPIES // frame.rows
         times = integer("releases", releases, low=1, high=MAX_RELEASES)
-        if times * frame.rows > MAX_COPIES:
+        if times > most:
             raise ValueError(
-                f"releases must be at most {MAX_COPIES // frame.rows:,} for {frame.rows:,} "
-                f"coefficients, of which {MAX_COPIES:,} are accounted for together, got {times:,}"
+                f"releases must be at most {most:,} for {frame.rows:,} coefficients, got {times:,}"
             )
         self._set(frame=frame, releases=times)
 
@@ -191,29 +169,29 @@ class CoefficientSums(Baseline):
 
     def _sum(self, units: NDArray[np.float64], users: int) -> NDArray[np.float64]:
         """Return the sum of vectors, (d,), from the sums of units, (D,)."""
-        centred = self.half * (2 * units - users)
-        found: NDArray[np.float64] = self.frame.vectors(centred[np.newaxis])[0]
-        return found
+        return self.frame.vectors(self.half * (2 * units[np.newaxis] - users)).reshape(-1)
 
-    def _error(
-        self, law: NoiseLaw, users: int, g: float, wraps: float = 0.0, wrapped: float = 0.0
-    ) -> SumError:
-        width = 2 * self.half
-        each = width / math.sqrt(self.coefficients)
+    def _error(self, users: int) -> SumError:
+        law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
+        p, g, many, width = self.precision, float(self.sampling), self.coefficients, 2 * self.half
+        chance, wrapped = 0.0, 0.0
+        if self.modulus is not None:
+            chance = law.tail_bound(Fraction(self.modulus - users * p, 2))
+            # a coefficient's estimate that wrapped is off by at most q steps
+            wrapped = (self.modulus * width / p) ** 2 * chance
+        each, square = width / math.sqrt(many), users * width**2
         coordinate = SpreadError(
             law,
-            self.coefficients,
-            each / (self.precision * g),
-            users * width**2 * user_variance(self.precision, g),
+            many,
+            each / (p * g),
+            square * user_variance(p, g),
             each / g,
-            wraps,
+            min(1.0, many * chance),
             wrapped,
         )
-        sampled = user_variance(self.precision, g) - user_variance(self.precision, 1.0)
+        sampled = square * (user_variance(p, g) - user_variance(p, 1.0))
         return SumError(
-            coordinate,
-            self.dimension * coordinate.mean_square,
-            self.dimension * users * width**2 * sampled,
+            coordinate, self.dimension * coordinate.mean_square, self.dimension * sampled
         )
 
     def _play(self, values: NDArray[Any], rng: RandomSource) -> SumResult:
@@ -231,35 +209,23 @@ class CoefficientSums(Baseline):
     def _all_messages(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
         return self._messages(values.astype(np.float64), rng)
 
-    @abstractmethod
     def _encoded(self, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
-        """Return what is sent for each coefficient, (k, D), in {0..p}."""
+        """Return what is sent for each coefficient, (k, D), in {0..p}; 0 if it is not reported."""
+        flat = units.reshape(-1)
+        if self.sampling == 1:
+            return encode(flat, self.precision, rng).reshape(units.shape)
+        used = np.flatnonzero(rng.bernoullis(self.sampling, flat.size))
+        result = np.zeros(flat.size, dtype=np.int64)
+        result[used] = encode(flat[used], self.precision, rng)
+        return result.reshape(units.shape)
 
     @abstractmethod
     def _estimate(self, totals: NDArray[Any], users: int) -> NDArray[np.float64]:
         """Return an estimate from the noisy sums of the encodings."""
 
 
-@dataclass(frozen=True)
-class Reporting:
-    """How one coefficient is reported."""
-
-    sampling: Fraction
-    epsilon: float
-    delta: float
-    steps: int
-
-    def variance(self, share: float, users: int) -> float:
-        """Return the approximate variance of a sum, in units of one coefficient's range."""
-        g = float(self.sampling)
-        noise = 2 / (share * self.epsilon * g) ** 2
-        return noise + users * user_variance(self.steps, g)
-
-
 def _sampling(sampling: object) -> Fraction | None:
     """Check and return the probability of reporting a coefficient, or None for "auto"."""
-    if sampling is None:
-        return Fraction(1)
     if isinstance(sampling, str):
         if sampling != "auto":
             raise ValueError(f"sampling must be a probability or 'auto', got {sampling!r}")
@@ -272,8 +238,11 @@ def _sampling(sampling: object) -> Fraction | None:
 
 def _plan(
     eps: Fraction, delta: Fraction, many: int, g: Fraction, share: float, users: int, steps: int
-) -> Reporting:
-    """Return the budget of one coefficient, and the steps if these are 0."""
+) -> tuple[float, float, int, float]:
+    """Return a coefficient's epsilon and delta, the steps, and the variance of its sum in ranges.
+
+    The steps are those given, if not 0; the variance is approximate.
+    """
     each = round_down(min(delta / 2, delta / (2 * many * g)))
     together = optimal_local_epsilon(round_down(eps), round_down(delta), many, each * float(g))
     local = math.log1p(math.expm1(together) / float(g)) * (1 - 1e-12)
@@ -283,7 +252,9 @@ def _plan(
         added = user_variance(p, float(g)) - (1 - float(g)) / float(g)
         return users * added * float(g) ** 2 <= ROUNDING_SHARE * noise
 
-    return Reporting(g, local, each, steps or bisect_integers(rounds_little, MAX_STEPS, 0))
+    p = steps or bisect_integers(rounds_little, MAX_STEPS, 0)
+    variance = noise / float(g) ** 2 + users * user_variance(p, float(g))
+    return local, each, p, variance
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -300,9 +271,9 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
         As for `Baseline`. Epsilon is at most 60.
     domain : Ball
         The set of the vectors.
-    sampling : float or "auto", optional
-        The probability g with which a user reports a coefficient at all, a multiple of 2^-20; by
-        default 1. A smaller g means fewer messages and a larger error. "auto" takes the smallest g
+    sampling : float or "auto"
+        The probability g with which a user reports a coefficient at all, a multiple of 2^-20. A
+        smaller g means fewer messages and a larger error. "auto" takes the smallest g
         whose error bound is at most twice that of 1: about n epsilon^2 messages in total if that is
         less than D.
     precision, flooding, central_share
@@ -310,46 +281,34 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
     releases : int
         Number of runs about the same users that the guarantee covers together: at most 2^22 / D.
     seed, bound
-        As for `ikos.baselines.kashin.KashinFrame`. The error grows as the square of the bound; at
-        most sqrt(d) is used.
+        As for `ikos.baselines.kashin.KashinFrame`. The error grows as the square of the bound.
 
     Attributes
     ----------
     noise : Flooding
         Noise and floods of each coefficient.
-    frame : KashinFrame
-        Turns vectors into coefficients and back.
     local_epsilon : float
         Epsilon of a reported coefficient.
 
     Warns
     -----
     RuntimeWarning
-        From `report`, `randomize`, `sent` and `run`, if no coefficients within K are found for a
-        vector. The guarantee covers it, as its coefficients are cut off; but its part of the
-        estimate is biased, so ``mse`` and intervals do not hold.
+        If no coefficients within K are found for a vector. The guarantee covers it, as they are cut
+        off; but its part of the estimate is biased, so ``mse`` and intervals do not hold.
 
     Notes
     -----
-    A view holds a column of labels, each for the number of a coefficient and a message, and a
-    second column with the number of users, which is public. `run` makes all messages if at most 2
-    10^6 are expected, and otherwise omits those that cancel, whose sum is 0; the cost counts them.
+    A view is as for `ikos.baselines.CorrelatedNoise`, of labels, each for the number of a
+    coefficient and a message. `run` omits messages that cancel if more than 2 10^6 are expected.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from ikos.testing import DeterministicRandom
     >>> from ikos.vectors import Ball
     >>> protocol = KashinCorrelatedNoise(10**5, Ball(8), 1, 1e-6)
     >>> protocol.coefficients, protocol.precision
     (16, 11)
-    >>> x = np.full((10**5, 8), 0.3)
-    >>> result = protocol.run(x, DeterministicRandom(0))
-    >>> bool(np.linalg.norm(result.estimate - 30_000) < 3 * protocol.mse**0.5)
-    True
     """
 
-    sampling: Fraction
     local_epsilon: float
 
     def __init__(
@@ -359,7 +318,7 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
         epsilon: float | Fraction,
         delta: float | Fraction,
         *,
-        sampling: float | Fraction | str | None = None,
+        sampling: float | Fraction | str = 1,
         precision: int | None = None,
         flooding: str = "certified",
         min_honest: int | None = None,
@@ -368,49 +327,34 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
         seed: int = 0,
         bound: float = KASHIN,
     ) -> None:
-        self._frame(n, domain, epsilon, delta, min_honest, releases, seed, bound)
+        self._ask(n, domain, epsilon, delta, min_honest, (Ball,))
+        self._frame(releases, seed, bound)
         many = self.releases * self.coefficients
         eps, allowed, users = self.epsilon, self.delta, self.n
         choice("flooding", flooding, FLOODINGS)
         share = number("central_share", central_share, low=0.001, high=0.999)
         steps = 0 if precision is None else integer("precision", precision, low=1, high=MAX_STEPS)
 
-        def plan(g: Fraction) -> Reporting:
+        def plan(g: Fraction) -> tuple[float, float, int, float]:
             return _plan(eps, allowed, many, g, float(share), users, steps)
 
-        wanted = _sampling(sampling)
-        chosen = plan(Fraction(1))
-        if wanted is None:
-            most = 2 * chosen.variance(float(share), users)
-            low, high = 0, _GRID  # on the grid: too few, and enough
+        g = _sampling(sampling)
+        if g is None:
+            most, low, high = 2 * plan(Fraction(1))[3], 0, _GRID  # on the grid: too few, and enough
             while high - low > max(1, high >> 8):
                 middle = (low + high) // 2
-                tried = plan(Fraction(middle, _GRID))
-                if tried.variance(float(share), users) <= most:
-                    high, chosen = middle, tried
-                else:
-                    low = middle
-        elif wanted < 1:
-            chosen = plan(wanted)
-        p, local, g = chosen.steps, chosen.epsilon, chosen.sampling
-        noise = flooded(p, share, local, chosen.delta, flooding)
+                enough = plan(Fraction(middle, _GRID))[3] <= most
+                low, high = (low, middle) if enough else (middle, high)
+            g = Fraction(high, _GRID)
+        local, local_delta, p, _ = plan(g)
+        noise = flooded(p, share, local, local_delta, flooding)
         amplified = math.log1p(float(g) * math.expm1(local)) * (1 + 1e-13)
         each = float(g) * noise.delta * (1 + 1e-15)
         proved_delta = optimal_delta(round_down(eps), many, amplified, each)
         if proved_delta > allowed:
-            raise ValueError(
-                f"delta must be larger for {self.coefficients:,} coefficients: {proved_delta!r} "
-                f"is proved, got {delta!r}"
-            )
-        self._set(
-            precision=p,
-            proved_delta=proved_delta,
-            sampling=g,
-            flooding=flooding,
-            local_epsilon=local,
-            noise=noise,
-            rate=noise.central,
-        )
+            raise ValueError(f"delta must be larger: {proved_delta!r} is proved, got {delta!r}")
+        self._set(precision=p, sampling=g, modulus=None, rate=noise.central, noise=noise)
+        self._set(proved_delta=proved_delta, flooding=flooding, local_epsilon=local)
         sampled = "BBG18, Theorem 2; " if g < 1 else ""
         self._state(
             f"{self.domain}, {self.coefficients} coefficients sampled with probability "
@@ -423,35 +367,15 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
             reports=reports(self.releases),
         )
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error from noise, rounding and sampling together."""
-        users = validate_users(users, self.n)
-        law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
-        return self._error(law, users, float(self.sampling))
-
     # Labels: 1 + 2 p j and on for the coefficient j's messages -p..-1, 1..p; 0 is no message.
-
-    @property
-    def _dtype(self) -> np.dtype[Any]:
-        return np.dtype(np.min_scalar_type(2 * self.precision * self.coefficients))
 
     def _labelled(self, coefficient: NDArray[np.int64], message: NDArray[np.int64]) -> NDArray[Any]:
         p = self.precision
-        place = np.where(message < 0, message + p, message + p - 1)
-        labels: NDArray[Any] = (1 + 2 * p * coefficient + place).astype(self._dtype)
-        return labels
+        labels = 1 + 2 * p * coefficient + message + p - (message > 0)
+        return labels.astype(np.min_scalar_type(2 * p * self.coefficients))
 
     def _steps(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
         return self._encoded(self._units(values), rng).reshape(-1)
-
-    def _encoded(self, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
-        flat = units.reshape(-1)
-        if self.sampling == 1:
-            return encode(flat, self.precision, rng).reshape(units.shape)
-        used = np.flatnonzero(rng.bernoullis(self.sampling, flat.size))
-        result = np.zeros(flat.size, dtype=np.int64)
-        result[used] = encode(flat[used], self.precision, rng)
-        return result.reshape(units.shape)
 
     def _users_of(self, view: View) -> int:
         column, users = counted_column(view, "labels")
@@ -463,7 +387,7 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
     def _totals(self, view: View, users: int) -> NDArray[np.float64]:
         p = self.precision
         coefficient, place = np.divmod(view.columns[0].astype(np.int64) - 1, 2 * p)
-        message = np.where(place < p, place - p, place - p + 1)
+        message = place - p + (place >= p)
         totals = np.zeros(self.coefficients, dtype=np.int64)
         np.add.at(totals, coefficient, message)
         return self._estimate(totals, users)
@@ -487,46 +411,32 @@ class KashinPrivateSum(CoefficientSums):
     Parameters
     ----------
     n, domain, epsilon, delta, min_honest, releases, seed, bound
-        As for `KashinCorrelatedNoise`.
+        As for `KashinCorrelatedNoise`, with the same warnings.
     precision : int, optional
         Steps of the encoding. By default the smallest at which rounding adds at most a hundredth to
         the variance of the noise: only the size of messages grows with it, and slowly.
 
     Attributes
     ----------
-    messages : MessageCount
-        For each coefficient's sum.
-    modulus : int
-        Order of its group.
+    messages, modulus
+        Number of messages for each coefficient's sum, and the order of its group.
     rate : Fraction
         Rate of the discrete Laplace noise in each coefficient, in steps.
     sigma : float
         Security of all secure sums together, in bits.
 
-    Warns
-    -----
-    RuntimeWarning
-        As for `KashinCorrelatedNoise`: a vector without even coefficients is protected like any
-        other, but its part of the estimate is biased.
-
     Notes
     -----
     By BBGN20, Lemma 5.2, the views are (epsilon, delta)-private: noisy sums take 99 % of delta, and
-    (1 + e^epsilon) 2^-sigma for each release takes the rest. Each row of messages has its own
-    shuffler. `run` makes the shares if at most 2 10^6 are needed, and otherwise adds up the values
-    that they share.
+    (1 + e^epsilon) 2^-sigma for each release takes the rest. `run` makes the shares if at most 2
+    10^6 are needed, and otherwise adds up the values that they share.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from ikos.testing import DeterministicRandom
     >>> from ikos.vectors import Ball
     >>> protocol = KashinPrivateSum(1000, Ball(8), 1, 1e-6)
     >>> protocol.coefficients, protocol.messages.total
     (16, 10)
-    >>> result = protocol.run(np.full((1000, 8), 0.3), DeterministicRandom(0))
-    >>> bool(np.linalg.norm(result.estimate - 300) < 3 * protocol.mse**0.5)
-    True
     """
 
     modulus: int
@@ -546,7 +456,8 @@ class KashinPrivateSum(CoefficientSums):
         seed: int = 0,
         bound: float = KASHIN,
     ) -> None:
-        self._frame(n, domain, epsilon, delta, min_honest, releases, seed, bound)
+        self._ask(n, domain, epsilon, delta, min_honest, (Ball,))
+        self._frame(releases, seed, bound)
         eps, allowed, honest = self._budget
         copies = self.releases * self.coefficients
         for_noise = round_down(allowed * (1 - SECRECY_SHARE))
@@ -558,29 +469,19 @@ class KashinPrivateSum(CoefficientSums):
             p = integer("precision", precision, low=1, high=1 << 20)
         rate = rate_down(Fraction(local) / p)
         q = default_modulus(self.n, p, NoiseLaw(rate, Fraction(self.n, honest)))
-        with rounding(UP):
-            spare = exact(allowed * SECRECY_SHARE / self.releases, UP)
-            wanted = float_up(gmpy2.log2((1 + gmpy2.exp(exact(eps, UP))) / spare)) * (1 + 1e-14)
-        # as for all coalitions: honest users' shares hide, whatever else is sent
-        count, sigma = _separate(honest, q, wanted, self.coefficients)
-        # Lemma 5.2 with the level of all sums; a single honest user's values are the sums
-        revealed = 0.0
-        if not math.isinf(sigma):
-            one = lemma_5_2(replace(count, sigma=sigma), eps).delta
-            assert one is not None
-            revealed = self.releases * one
+        # honest users' shares hide, whatever else is sent
+        spare = allowed * SECRECY_SHARE / self.releases
+        wanted = float_up(lemma_5_2_sigma(Budget(eps, spare, Fraction(0), 1))) * (1 + 1e-14)
+        scheme = checked_scheme(honest, q, clear_share=False)
+        count = scheme.least(Fraction(wanted), self.coefficients)
+        sigma = scheme.level(count.shuffled, self.coefficients)
+        revealed = self.releases * lemma_5_2_delta(sigma, eps)
         noisy = optimal_delta(round_down(eps), copies, round_up(rate * p))
         proved_delta = (noisy + revealed) * (1 + 1e-15)
         if proved_delta > allowed:
-            raise ValueError(f"delta: only {proved_delta!r} is proved, got {delta!r}")
-        self._set(
-            precision=p,
-            proved_delta=proved_delta,
-            modulus=q,
-            rate=rate,
-            messages=count,
-            sigma=sigma,
-        )
+            raise ValueError(f"delta must be larger: {proved_delta!r} is proved, got {delta!r}")
+        self._set(precision=p, sampling=Fraction(1), modulus=q, rate=rate)
+        self._set(proved_delta=proved_delta, messages=count, sigma=sigma)
         steps = 2 * self.half * (q - 1) / p  # from one end of the group to the other
         self._claim(
             f"{self.domain}, {self.coefficients} coefficients, precision={p}, q={quote(q)}, "
@@ -600,20 +501,7 @@ class KashinPrivateSum(CoefficientSums):
         """The group of each coefficient's sum."""
         return Zq(self.modulus)
 
-    def error(self, users: int) -> SumError:
-        """Return bounds on the error from noise, rounding and wrap-around together."""
-        users = validate_users(users, self.n)
-        law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
-        chance = law.tail_bound(Fraction(self.modulus - users * self.precision, 2))
-        step = 2 * self.half / self.precision
-        # a coefficient's estimate that wrapped is off by at most q steps
-        wrapped = (self.modulus * step) ** 2 * chance
-        return self._error(law, users, 1.0, min(1.0, self.coefficients * chance), wrapped)
-
     # Share i of coefficient j is row i D + j.
-
-    def _encoded(self, units: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
-        return encode(units.reshape(-1), self.precision, rng).reshape(units.shape)
 
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         users, many, m = rows.shape[0], self.coefficients, self.messages.total
@@ -636,18 +524,3 @@ class KashinPrivateSum(CoefficientSums):
         p, q = self.precision, self.modulus
         found = [decode(int(total) % q, users, p, q) for total in totals]
         return self._sum(np.array(found, dtype=np.float64) / p, users)
-
-
-def _separate(honest: int, q: int, wanted: float, sums: int) -> tuple[MessageCount, float]:
-    """Return the fewest messages for this many separate sums at a level, and what is proved."""
-    users = honest, honest
-
-    def each(m: int) -> MessageCount:
-        return proved(users, q, m, analysis=BEST, shuffler="parallel", clear_share=False)
-
-    def together(m: int) -> float:
-        return level_of_sums(each(m).sigma, sums, analysis=BEST)
-
-    near = least(users, q, wanted, analysis=BEST, shuffler="parallel", clear_share=False)
-    m = smallest(lambda m: together(m) >= wanted, near.shuffled)
-    return each(m), together(m)

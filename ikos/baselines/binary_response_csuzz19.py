@@ -1,0 +1,249 @@
+"""Shuffled randomized response on bits: one of each user, or many in unary encoding.
+
+A. Cheu, A. Smith, J. Ullman, D. Zeber, M. Zhilyaev, *Distributed differential privacy via
+shuffling*, EUROCRYPT 2019 (CSUZZ19).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos._validation import choice, integer
+from ikos.accounting.binary_response import (
+    MAX_BITS,
+    binary_response_gamma,
+    composed_gamma,
+    published_gamma,
+)
+from ikos.baselines.base import NumberBaseline, numbers_of, published
+from ikos.bounds import Bounds
+from ikos.encoding import encode
+from ikos.errors import Bounded, SumError
+from ikos.modular import blocks
+from ikos.randomized_response import debias
+from ikos.randomness import RandomSource
+from ikos.shuffling import View
+
+_BLOCK = 1 << 20
+
+_THEOREMS = {  # of each accountant's guarantee
+    "exact": "randomized response, shuffled; exact law of the number of ones",
+    "composition": "randomized response, exact for each bit; advanced composition",
+    "csuzz19": "CSUZZ19: shuffled randomized response, with the published lambda for each bit",
+}
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class BitProtocol(NumberBaseline):
+    """Users send x as r bits in unary; each is replaced by a fair coin with probability gamma."""
+
+    gamma: Fraction
+    messages: int
+
+    def _state(self, theorem: str, *conditions: str, local: bool = False) -> None:
+        # A user's r bits change the debiased sum by at most r/(1 - gamma) steps of 1/r.
+        self._claim(
+            f"{self.domain}, bits ({self.messages} of each user) answered at random with "
+            f"probability {float(self.gamma):.4g}",
+            theorem,
+            *conditions,
+            influence=self.domain.width / float(1 - self.gamma),
+            sent=(self.messages, 1),
+            local=local,
+        )
+
+    def _users_of(self, view: View) -> int:
+        return int(self._below(view, "bits", 2)[0].size)
+
+    def _ones(self, view: View) -> int:
+        """Return the number of ones in a view."""
+        return int(self._below(view, "bits", 2)[0].sum(dtype=np.int64))
+
+    def _error(self, users: int) -> SumError:
+        # All of a user's bits but one are certain, and one is drawn at random, to round the value.
+        # With g = gamma/2, a certain bit's response has variance g (1 - g), and a random one's at
+        # most 1/4, attained at probability 1/2: the mean square is the exact supremum over all
+        # values. A response is off its mean by at most 1 - g, and a bit counts 1/(r (1 - gamma)).
+        bits, width = self.messages, self.domain.width
+        g, step = float(self.gamma / 2), bits * float(1 - self.gamma)
+        each = ((bits - 1) * g * (1 - g) + 0.25) / step**2
+        return SumError.number(Bounded(width**2 * users * each, width * (1 - g) / step))
+
+    def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        """Return the bits, (r, k) of uint8: r bytes per user, all held at once."""
+        ones = encode(self.domain.unit(values), self.messages, rng)
+        result = np.empty((self.messages, ones.size), dtype=np.uint8)
+        for bit, row in enumerate(result):
+            np.less(bit, ones, out=row.view(np.bool_))
+            for part in blocks(row.size, 1 << 18):
+                block = row[part]
+                block ^= rng.bernoullis(self.gamma / 2, block.size).view(np.uint8)
+        return result
+
+    def _totals(self, view: View, users: int) -> float:
+        total = debias(self._ones(view), users * self.messages, 2, self.gamma)
+        return self.domain.total(total / self.messages, users)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class ShuffledBits(BitProtocol):
+    """All users' bits are shuffled, and the analyzer sees the number of ones."""
+
+    accountant: str
+
+    def _found(self, accountant: str, messages: int, gamma: Fraction) -> None:
+        """Set the parameters and claim what an accountant proves for them."""
+        if gamma == 1:
+            raise ValueError(
+                f"epsilon is too small for {self.min_honest} users: every answer would be random"
+            )
+        self._set(accountant=accountant, messages=messages, gamma=gamma)
+        self._state(_THEOREMS[accountant], "the shuffler is honest", self._answering)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class BinaryRandomizedResponse(ShuffledBits):
+    """Binary randomized response: one shuffled bit per user.
+
+    A value is rounded at random to 0 or 1; with probability gamma a fair coin replaces it. The
+    analyzer sees only the number of ones.
+
+    Parameters
+    ----------
+    n, epsilon, delta, min_honest, lower, upper
+        As for `Baseline`.
+    accountant : {"exact", "csuzz19"}
+        How gamma is chosen: exactly, or by the published lambda, a dozen times as large, which
+        requires epsilon <= 1 (`ikos.accounting.binary_response`).
+
+    Attributes
+    ----------
+    gamma : Fraction
+        Probability of a random answer, a multiple of 2^-53.
+    mse : float
+        The exact supremum over all values, n / (4 (1 - gamma)^2): the price of one bit.
+
+    Examples
+    --------
+    >>> protocol = BinaryRandomizedResponse(10**4, epsilon=1, delta=1e-8)
+    >>> 97 < protocol.gamma * protocol.n < 98
+    True
+    """
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        accountant: str = "exact",
+        min_honest: int | None = None,
+        lower: float = 0.0,
+        upper: float = 1.0,
+    ) -> None:
+        self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        how = choice("accountant", accountant, ("exact", "csuzz19"))
+        chosen = binary_response_gamma if how == "exact" else published_gamma
+        self._found(how, 1, chosen(*self._budget))
+
+
+def default_messages(epsilon: Fraction, n: int) -> int:
+    """Return ceil(eps sqrt n), as in CSUZZ19, but at most the accountant's limit."""
+    return min(math.ceil(float(epsilon) * math.sqrt(n)), MAX_BITS // n)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class UnaryEncoding(ShuffledBits):
+    """Unary encoding: each user sends x in [0, 1] as about x r ones among r shuffled bits.
+
+    With mu = ceil(x r), bits 1 to mu - 1 are 1, bit mu is 1 with probability x r - mu + 1, and the
+    rest are 0. Each is flipped with probability gamma/2. One shuffler takes all users' bits: the
+    view is one column with the numbers of zeros and ones.
+
+    Parameters
+    ----------
+    n, epsilon, delta, min_honest, lower, upper
+        As for `Baseline`.
+    messages : int, optional
+        r, with n r at most 2^39; by default ceil(epsilon sqrt n), or the largest allowed.
+    accountant : {"exact", "composition", "csuzz19"}
+        How gamma is chosen: from the distribution of the number of ones; by composing r runs of
+        `BinaryRandomizedResponse`; or by doing so with the published lambda, for large n only.
+
+    Attributes
+    ----------
+    gamma : Fraction
+        Probability of a random answer to each bit, a multiple of 2^-53.
+    mse : float
+        The exact supremum, where every x r is halfway between two integers.
+
+    Examples
+    --------
+    >>> protocol = UnaryEncoding(10**4, epsilon=1, delta=1e-8, messages=20)
+    >>> 33 < protocol.mse < 34
+    True
+    """
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        messages: int | None = None,
+        accountant: str = "exact",
+        min_honest: int | None = None,
+        lower: float = 0.0,
+        upper: float = 1.0,
+    ) -> None:
+        self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        how = choice("accountant", accountant, tuple(_THEOREMS))
+        chosen = default_messages(self.epsilon, self.n) if messages is None else messages
+        bits = integer("messages", chosen, low=1, high=MAX_BITS // self.n)
+        if how == "exact":
+            gamma = binary_response_gamma(*self._budget, bits=bits)
+        else:
+            single = "exact" if how == "composition" else "csuzz19"
+            gamma = composed_gamma(*self._budget, bits, accountant=single)
+        self._found(how, bits, gamma)
+
+    def shuffle(
+        self,
+        messages: NDArray[Any],
+        rng: RandomSource | None = None,  # noqa: ARG002
+        *,
+        order: str = "sorted",
+    ) -> View:
+        """Return the numbers of zeros and ones; ``order`` and ``rng`` make no difference."""
+        self._arrived(messages, order, rows=self.messages, most=1)
+        ones = int(messages.sum(dtype=np.int64))
+        return published(messages.size - ones, ones)
+
+    def _view(self, values: NDArray[np.float64], rng: RandomSource) -> View:
+        """Return the view without holding all bits: flips are drawn and added up in blocks."""
+        ones = int(encode(self.domain.unit(values), self.messages, rng).sum())
+        zeros = values.size * self.messages - ones
+        raised, lowered = (self._flips(count, rng) for count in (zeros, ones))
+        return published(zeros - raised + lowered, ones + raised - lowered)
+
+    def _flips(self, bits: int, rng: RandomSource) -> int:
+        return sum(
+            int(np.count_nonzero(rng.bernoullis(self.gamma / 2, part.stop - part.start)))
+            for part in blocks(bits, _BLOCK)
+        )
+
+    def _users_of(self, view: View) -> int:
+        wanted = "one column, the number of zeros and the number of ones"
+        zeros, ones = map(int, numbers_of(view, wanted, 2))
+        if min(zeros, ones) < 0 or (zeros + ones) % self.messages:
+            raise ValueError(f"view must hold {wanted}, {self.messages} for each user")
+        return (zeros + ones) // self.messages
+
+    def _ones(self, view: View) -> int:
+        return int(view.columns[0][1])

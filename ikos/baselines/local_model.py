@@ -1,0 +1,111 @@
+"""The local model: each user's message is private by itself, and no one is trusted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos.accounting.blanket import local_gamma
+from ikos.accuracy import NoiseLaw
+from ikos.baselines.base import NumberBaseline, exact_sums
+from ikos.baselines.binary_response_csuzz19 import BitProtocol
+from ikos.baselines.central_model import FINE
+from ikos.bounds import Bounds
+from ikos.encoding import encode
+from ikos.errors import NoisySum, SumError
+from ikos.noise import discrete_laplace
+from ikos.randomness import RandomSource
+from ikos.shuffling import View
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class LocalRandomizedResponse(BitProtocol):
+    """Local randomized response (Warner 1965): each user sends one bit, and trusts no one.
+
+    A value is rounded at random to 0 or 1, and the bit is flipped with probability 1/(e^eps + 1).
+    The analyzer knows who sent what.
+
+    Parameters
+    ----------
+    n, epsilon, lower, upper
+        As for `Baseline`; the guarantee is that of each message by itself.
+
+    Attributes
+    ----------
+    gamma : Fraction
+        Probability of a random answer, 2/(e^eps + 1), rounded up to a multiple of 2^-53.
+    mse : float
+        The exact supremum, n (e^eps/(e^eps - 1)^2 + 1/4), attained if all values are 1/2.
+
+    Examples
+    --------
+    >>> round(LocalRandomizedResponse(1000, epsilon=1).mse, 2)
+    1170.67
+    """
+
+    def __init__(
+        self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
+    ) -> None:
+        self._ask(n, Bounds(lower, upper), epsilon, min_honest=1)
+        self._set(gamma=local_gamma(self.epsilon, 2), messages=1)
+        self._state(
+            "randomized response; the two probabilities of each bit have a ratio of at most e^eps",
+            local=True,
+        )
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class LocalLaplace(NumberBaseline):
+    """Local Laplace: each user sends its value plus noise of scale 1 / epsilon.
+
+    Like `CentralLaplace`, with exact discrete Laplace noise on a grid of 2^32 steps. The analyzer
+    knows who sent what.
+
+    Parameters
+    ----------
+    n, epsilon, lower, upper
+        As for `LocalRandomizedResponse`.
+
+    Examples
+    --------
+    >>> round(LocalLaplace(1000, epsilon=1).mse, 3)  # 2 n / epsilon^2
+    2000.0
+    """
+
+    def __init__(
+        self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
+    ) -> None:
+        self._ask(n, Bounds(lower, upper), epsilon, min_honest=1)
+        self._claim(
+            str(self.domain),
+            "discrete Laplace mechanism on each value",
+            influence=math.inf,  # noise, and so a message, can have any size
+            sent=(1, 64),
+            random="draws of noise",
+            local=True,
+        )
+
+    @property
+    def _rate(self) -> Fraction:
+        """At most epsilon / FINE, lower by a part of at most 2^-25; its terms fit machine words."""
+        return Fraction(1, math.ceil(FINE / self.epsilon))
+
+    def _error(self, users: int) -> SumError:
+        noise = NoiseLaw(self._rate, Fraction(users))
+        return NoisySum(noise, FINE, users, self.domain.width).error()
+
+    def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
+        noise = discrete_laplace(self._rate, values.size, rng)
+        return np.asarray(encode(self.domain.unit(values), FINE, rng) + noise)[np.newaxis]
+
+    def _totals(self, view: View, users: int) -> float:
+        total = int(exact_sums(self._columns(view, "numbers")[0]))
+        return self.domain.total(Fraction(total, FINE), users)
+
+    def _users_of(self, view: View) -> int:
+        return int(self._columns(view, "numbers")[0].size)
