@@ -15,12 +15,12 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 import numpy as np
 
-from ikos.cli.errors import Command, leave_interrupts
+from ikos.cli.errors import Command
 from ikos.cli.options import format_options
 from ikos.cli.output import at_least, say
 from ikos.cli.program import execute
@@ -29,8 +29,6 @@ from ikos.report import Field, Report
 
 if TYPE_CHECKING:
     import httpx
-
-    from ikos.deployment.task import Task
 
 NAME = "python -m ikos.cli.demo_deployment"
 CLIENTS = 2000
@@ -43,8 +41,6 @@ REACHED = (0, 1, 2)
 COLUMNS = [
     Field("party", "which", ""),
     Field("reports", "reports that it accepted", "reports"),
-    Field("before", "bytes that it keeps on disk before the release", "bytes on disk"),
-    Field("after", "bytes that it keeps after it", "after release"),
 ]
 
 _READY_SECONDS = 60.0
@@ -63,13 +59,17 @@ def command() -> Report:
     """
     signal.signal(signal.SIGTERM, _ended)
     with tempfile.TemporaryDirectory(prefix="ikos-parties-") as folder, ExitStack() as stack:
-        # another Ctrl-C during the end would leave things behind
-        stack.callback(leave_interrupts)
+        stack.callback(_leave_interrupts)
         return _run(Path(folder) / "task", stack)
 
 
 def _ended(*_: object) -> NoReturn:
     raise KeyboardInterrupt
+
+
+def _leave_interrupts() -> None:
+    """Ignore Ctrl-C from now on: at the end it would leave things behind."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _run(folder: Path, stack: ExitStack) -> Report:
@@ -97,22 +97,24 @@ def _run(folder: Path, stack: ExitStack) -> Report:
     votes = np.resize(answers, CLIENTS)  # repeated from the first
     http = stack.enter_context(connect())
     say(f"{NAME}: starting {task.messages} programs")
-    folders = [folder / folder_of(party) for party in range(task.messages)]
-    for party, program in enumerate([_start(one, stack) for one in folders]):
-        _wait(task.address(party), folders[party], program, http)
+    names = [folder_of(party) for party in range(task.messages)]
+    programs = [_start(folder / name, stack) for name in names]
+    for party, program in enumerate(programs):
+        _wait(task.address(party), folder / names[party], program, http)
     say(f"{NAME}: {CLIENTS:,} clients report")
     submit_many(task, secrets[:CLIENTS], votes)
     unlucky = ClientReport.make(task, 1)
     for party in REACHED:
         send_part(http, task, secrets[CLIENTS], unlucky, party)
-    rows = [_held(task, folder, party, http) for party in range(task.messages)]
+    rows = []
+    for party, name in enumerate(names):
+        answer = http.get(f"{task.address(party)}/tasks/{task.name}").raise_for_status()
+        rows.append({"party": name.replace("-", " "), "reports": int(answer.json()["reports"])})
     say(f"{NAME}: closing the task, and releasing its result")
     operated = RemoteAnalyzer(http, task, Operator.read(folder / "operator").control)
     operated.close()
     result = operated.finish().result
     assert result is not None
-    for party, row in enumerate(rows):
-        row["after"] = _held(task, folder, party, http)["before"]
     say(f"{NAME}: stopping all programs, and removing their files")
     truth, error = int(votes.sum()), at_least(result.standard_error, 4)
     reached = " and ".join(map(str, REACHED[1:]))
@@ -135,13 +137,8 @@ def _run(folder: Path, stack: ExitStack) -> Report:
         f"It took {time.monotonic() - began:.1f} seconds.",
     ]
     title = f"How many of {CLIENTS:,} answers are for Bob Dole (1) rather than Bill Clinton (0)?"
-    return Report(
-        title,
-        COLUMNS,
-        rows,
-        notes,
-        {"command": NAME, "result": result.model_dump(), "truth": truth},
-    )
+    data = {"command": NAME, "result": result.model_dump(), "truth": truth}
+    return Report(title, COLUMNS, rows, notes, data)
 
 
 def _free_ports(count: int) -> list[int]:
@@ -151,19 +148,6 @@ def _free_ports(count: int) -> list[int]:
         for one in sockets:
             one.bind(("127.0.0.1", 0))
         return [one.getsockname()[1] for one in sockets]
-
-
-def _held(task: Task, folder: Path, party: int, http: httpx.Client) -> dict[str, Any]:
-    """Return what a party says that it has, and the bytes that it keeps on disk."""
-    from ikos.deployment.party_files import folder_of
-
-    answer = http.get(f"{task.address(party)}/tasks/{task.name}").raise_for_status()
-    stores = (folder / folder_of(party)).glob("store.sqlite3*")
-    return {
-        "party": folder_of(party).replace("-", " "),
-        "reports": int(answer.json()["reports"]),
-        "before": sum(path.stat().st_size for path in stores),
-    }
 
 
 def _start(folder: Path, stack: ExitStack) -> subprocess.Popen[bytes]:
@@ -179,7 +163,7 @@ def _start(folder: Path, stack: ExitStack) -> subprocess.Popen[bytes]:
 
 
 def _stop(program: subprocess.Popen[bytes]) -> None:
-    leave_interrupts()
+    _leave_interrupts()
     program.terminate()
     try:
         program.wait(_STOP_SECONDS)

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.cluster import connected
 from ikos.cli.errors import Command
-from ikos.cli.options import check_plot, format_options, option, options, save_plot
+from ikos.cli.options import check_plot, connected, format_options, option, options
 from ikos.cli.output import at_least, at_most, complain, power_text, print_report, progress
 from ikos.cli.types import Whole
 from ikos.report import Field, Report, digits, values
@@ -25,14 +24,6 @@ if TYPE_CHECKING:
     from gmpy2 import mpfr
 
     from ikos.graphs import ComponentCheck
-
-
-def _above(value: float) -> str:
-    return at_least(value, 3)
-
-
-def _below(value: float) -> str:
-    return at_most(value, 3)
 
 
 def _down(value: mpfr | None) -> float | None:
@@ -55,12 +46,11 @@ def _log10(value: mpfr | None) -> float | None:
 
 def _importance(check: ComponentCheck) -> list[dict[str, Any]]:
     """Return the results of the importance samples, for JSON."""
-    listed = []
-    for tally in check.planted:
-        low, high = tally.interval(check.confidence)
-        listed.append({"at_least": tally.parts, "trials": tally.trials, "estimate": tally.estimate,
-                       "low": low, "high": high})  # fmt: skip
-    return listed
+    return [
+        {"at_least": tally.parts, "trials": tally.trials, "estimate": tally.estimate,
+         **tally.interval(check.confidence)._asdict()}
+        for tally in check.planted
+    ]  # fmt: skip
 
 
 ASKED_KEYS = [
@@ -103,23 +93,23 @@ COLUMNS = [
     Field("c", "components", "c"),
     Field("exact_low", "lower end of P[C = c]; null where it is not computed",
           value=lambda row: _down(row.exact and row.exact.low)),
-    Field("exact_high", "upper end of it", "exact", _above,
+    Field("exact_high", "upper end of it", "exact", at_least,
           lambda row: _up(row.exact and row.exact.high)),
     Field("exact_log10", "decimal logarithm of it, for what doubles do not hold",
           value=lambda row: _log10(row.exact and row.exact.high)),
-    Field("lemma_c5", "upper bound by Lemma C.5 of BBGN20, or null", "Lemma C.5", _above,
+    Field("lemma_c5", "upper bound by Lemma C.5 of BBGN20, or null", "Lemma C.5", at_least,
           lambda row: _up(row.lemma)),
-    Field("bound", "upper bound of this library, or null", "our bound", _above,
+    Field("bound", "upper bound of this library, or null", "our bound", at_least,
           lambda row: _up(row.bound)),
     Field("bound_log10", "decimal logarithm of it", value=lambda row: _log10(row.bound)),
     Field("slack", "by what factor the exact value is below the smaller bound, at least",
-          "slack", _below),
+          "slack", at_most),
     Field("seen", "how many sampled graphs had c components", "graphs"),
-    Field("low", "lower end of an interval for P[C = c]", "at least", _below, "sampled.low"),
-    Field("high", "upper end", "at most", _above, "sampled.high"),
+    Field("low", "lower end of an interval for P[C = c]", "at least", at_most, "sampled.low"),
+    Field("high", "upper end", "at most", at_least, "sampled.high"),
     Field("importance_low", "the same by importance sampling, or null", "rare: at least",
-          _below, lambda row: _down(row.planted and row.planted.low)),
-    Field("importance_high", "upper end", "at most", _above,
+          at_most, lambda row: _down(row.planted and row.planted.low)),
+    Field("importance_high", "upper end", "at most", at_least,
           lambda row: _up(row.planted and row.planted.high)),
 ]  # fmt: skip
 
@@ -146,44 +136,29 @@ SECTIONS = {
 }
 
 MOST = 1 << 50
-FAILED, INTERRUPTED = 1, 130
 
 
 @click.command(
-    "graphs",
-    cls=Command,
-    epilog=EXAMPLES,
-    sections=SECTIONS,
+    "graphs", cls=Command, epilog=EXAMPLES, sections=SECTIONS, columns=COLUMNS,
     keys=[*ASKED_KEYS, *CHECK_KEYS],
-    columns=COLUMNS,
-)
+)  # fmt: skip
 @option("--users", required=True, type=Whole(1))
 @option("--messages", required=True, type=Whole(1), shown=None, help="Shuffled messages of each.")
 @options("--shuffler", "--clear-share/--no-clear-share")
 @option("--trials", required=True, type=Whole(1, MOST), help="Graphs to sample, e.g. 10^6.")
 @option("--seed", help="Sample the same graphs each time; any number.")
-@option(
-    "--backend",
-    type=click.Choice(["scipy", "networkx"]),
-    default="scipy",
-    help="What counts the components; networkx is the slower reference.",
-)
-@option(
-    "--largest", type=click.IntRange(1, 64), shown="6",
-    help="Largest number of components to compare.",
-)  # fmt: skip
-@option(
-    "--planted",
-    type=Whole(high=MOST),
-    shown="2000, of large graphs fewer",
-    help="Importance samples, with components planted, for each number of components from 2 on.",
-)
+@option("--backend", type=click.Choice(["scipy", "networkx"]), default="scipy",
+        help="What counts the components; networkx is the slower reference.")  # fmt: skip
+@option("--largest", type=click.IntRange(1, 64), shown="6",
+        help="Largest number of components to compare.")  # fmt: skip
+@option("--planted", type=Whole(high=MOST), shown="2000, of large graphs fewer",
+        help="Importance samples, with components planted, for each number of components from 2 "
+        "on.")  # fmt: skip
 @option("--modulus", shown=None, help="Compare E[q^C] too, for this order q of the group.")
 @options("--confidence")
-@option(
-    "--workers", shown="1",
-    help="Number of sampling processes, without Dask; the results do not depend on it.",
-)  # fmt: skip
+@option("--workers", shown="1",
+        help="Number of sampling processes, without Dask; the results do not depend on "
+        "it.")  # fmt: skip
 @options("--scheduler")
 @option("--plot", help="Plot the probabilities, to a .png, .svg or .pdf.")
 @format_options
@@ -221,25 +196,21 @@ def command(plot: Path | None, **given: Any) -> None:
     except CancelledError:
         raise click.UsageError("the connection to the scheduler was lost") from None
     if plot is not None and stopped is None:
+        from ikos.plots import save
         from ikos.plots.components import components_figure
 
-        save_plot(components_figure(check), plot)
+        save(components_figure(check), plot)
     asked = {
         "backend": given["backend"], "seed": seed, "trials": trials,
         "plot": None if stopped else plot, "interrupted": stopped is not None,
     }  # fmt: skip
     print_report(_report(check, asked))
-    if stopped is not None:
-        _end(stopped, INTERRUPTED)
-    if not check.holds:
-        why = "the samples contradict the exact distribution or a bound"
-        _end(f"the check failed: {'a bound' if check.bounded is False else why}", FAILED)
-
-
-def _end(message: str, status: int) -> None:
-    context = click.get_current_context()
-    complain(context.command_path, "error", message)
-    context.exit(status)
+    why = "the samples contradict the exact distribution or a bound"
+    failed = f"the check failed: {'a bound' if check.bounded is False else why}"
+    if stopped is not None or not check.holds:
+        context = click.get_current_context()
+        complain(context.command_path, "error", failed if stopped is None else stopped)
+        context.exit(1 if stopped is None else 130)
 
 
 def _report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
@@ -260,9 +231,11 @@ def _report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
             f"{percent(check.confidence)} confidence; rare: the same by importance sampling."
         )
     if check.q is not None:
-        known = "is not computed" if check.excess is None else f"is at most {_above(check.excess)}"
+        known = (
+            "is not computed" if check.excess is None else f"is at most {at_least(check.excess)}"
+        )
         if check.excess_bound is not None:
-            known += f" (by Lemma C.5: {_above(check.excess_bound)})"
+            known += f" (by Lemma C.5: {at_least(check.excess_bound)})"
         notes.append(f"E[q^C]/q - 1 {known} for q = {power_text(check.q)}.")
     return Report(title, COLUMNS, check.rows, notes, asked | values(CHECK_KEYS, check))
 
@@ -280,19 +253,16 @@ def _executor(workers: int | None, scheduler: str | None) -> Iterator[Executor |
     if workers is None or workers == 1:
         yield None
         return
-    before = set(multiprocessing.active_children())
     # spawn, because threads of numerical libraries do not survive a fork
-    executor = ProcessPoolExecutor(
-        workers, mp_context=multiprocessing.get_context("spawn"), initializer=_leave_interrupts
-    )
-    try:
-        yield executor
-    except BaseException:
-        executor.shutdown(wait=False, cancel_futures=True)
-        for process in set(multiprocessing.active_children()) - before:
-            process.terminate()  # its results are no longer wanted
-        raise
-    executor.shutdown()
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, spawn, initializer=_leave_interrupts) as executor:
+        try:
+            yield executor
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()  # its results are no longer wanted
+            raise
 
 
 def _leave_interrupts() -> None:

@@ -1,11 +1,12 @@
-"""``ikos task``: a private sum between parties: its folders, state, end and result."""
+"""``ikos task`` and ``ikos serve``: the folders, programs and result of a sum between parties."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,9 @@ import click
 
 from ikos.cli.errors import Command, Group
 from ikos.cli.options import check_bounds, format_options, option, options
-from ikos.cli.output import at_least, print_report, printable, say, warn
+from ikos.cli.output import at_least, complain, print_report, say
 from ikos.cli.release import COLUMNS, Estimate, guarantee_notes
-from ikos.cli.types import CORRUPT, FOLDER, Honest, Whole
+from ikos.cli.types import CORRUPT, FILE, FOLDER, Honest, Whole
 from ikos.report import Field, Report
 
 if TYPE_CHECKING:
@@ -118,11 +119,9 @@ SECTIONS = {
     "epsilon": "Privacy",
     "precision": "Protocol",
     "shufflers": "The parties",
-    "opens": "When",
+    "hours": "When",
     "output": "Output",
 }
-
-MOMENT = click.DateTime(["%Y-%m-%dT%H:%M:%S%z"])
 
 SECRECY = (
     "Give each folder to a different person, over a channel that no one else can read, and keep no "
@@ -147,58 +146,26 @@ def command() -> None:
     "--users", "--lower", "--upper", "--integers", "--epsilon", "--delta",
     required=("--users", "--lower", "--upper", "--epsilon", "--delta"),
 )  # fmt: skip
-@option(
-    "--min-honest",
-    required=True,
-    shown=None,
-    help="Honest clients that a release must contain: a number, or a share such as 90%. With "
-    "all, one that is missing stops the release.",
-)
-@option(
-    "--corrupt-clients",
-    type=CORRUPT,
-    default=0,
-    help="Dishonest clients that may be among them: nothing is released for fewer complete "
-    "reports than both together.",
-)
+@option("--min-honest", required=True, shown=None,
+        help="Honest clients that a release must contain: a number, or a share such as 90%. With "
+        "all, one that is missing stops the release.")  # fmt: skip
+@option("--corrupt-clients", type=CORRUPT, default=0,
+        help="Dishonest clients that may be among them: nothing is released for fewer complete "
+        "reports than both together.")  # fmt: skip
 @options("--corrupt-shufflers", "--precision")
-@option("--modulus", type=Whole(low=2, high=1 << 4096))
-@click.option(
-    "--shuffler",
-    "shufflers",
-    multiple=True,
-    metavar="URL",
-    help="Address of a shuffler, given once for each; https, or http on this machine.",
-)
-@click.option("--analyzer", metavar="URL", help="Address of the analyzer.")
-@option(
-    "--opens",
-    type=MOMENT,
-    metavar="TIME",
-    shown="now",
-    help="When reports begin to be accepted, such as 2026-01-31T12:00:00Z.",
-)
-@click.option("--closes", type=MOMENT, metavar="TIME", help="When reports cease to be accepted.")
-@option(
-    "--hours",
-    type=click.FloatRange(0, 1e6, min_open=True),
-    shown="24",
-    help="How long reports are accepted, instead of --closes.",
-)
-@click.option("--output", type=FOLDER, metavar="FOLDER", help="The folder to be made.")
-@click.option(
-    "--dry-run",
-    is_flag=True,
-    help="Show what is needed, and write nothing; addresses are optional.",
-)
+@option("--modulus", type=Whole(2, 1 << 4096))
+@click.option("--shuffler", "shufflers", multiple=True, metavar="URL",
+        help="Address of a shuffler, given once for each; https, or http on this "
+        "machine.")  # fmt: skip
+@option("--analyzer", metavar="URL", help="Address of the analyzer.")
+@option("--hours", type=click.FloatRange(0, 1e6, min_open=True), default=24,
+        help="How long reports are accepted, from now.")  # fmt: skip
+@option("--output", type=FOLDER, metavar="FOLDER", help="The folder to be made.")
+@option("--dry-run", is_flag=True,
+        help="Show what is needed, and write nothing; addresses are optional.")  # fmt: skip
 @format_options
 def new(
-    output: Path | None,
-    dry_run: bool,
-    shufflers: tuple[str, ...],
-    closes: datetime | None,
-    hours: float | None,
-    **given: Any,
+    output: Path | None, dry_run: bool, shufflers: tuple[str, ...], hours: float, **given: Any
 ) -> Report:
     """Make a task and a folder for each party.
 
@@ -212,8 +179,6 @@ def new(
 
     check_bounds(given["lower"], given["upper"])
     given["min_honest"] = Honest.of(given["min_honest"], given["users"])
-    if closes is not None and hours is not None:
-        raise click.UsageError("give either --closes or --hours")
     if dry_run and output is not None:
         raise click.UsageError("--dry-run writes nothing: omit --output")
     if not dry_run and None in (output, given["analyzer"]):
@@ -222,7 +187,7 @@ def new(
     task = Task.new(
         shufflers=shufflers or (None if dry_run else ()),
         public_key=None if key is None else key.public_bytes,
-        closes=closes or timedelta(hours=hours or 24),
+        closes=timedelta(hours=hours),
         **given,
     )
     report, folders = task.summary(), {}
@@ -279,6 +244,8 @@ def close(folder: Path, ca: Path | None) -> Report:
 
     FOLDER is the operator's. Without this, a task closes at its time.
     """
+    from ikos._validation import printable
+
     with _operated(folder, ca) as (task, analyzer):
         found = analyzer.close()
     if found.missing:
@@ -286,18 +253,14 @@ def close(folder: Path, ca: Path | None) -> Report:
             f"the analyzer closed the task, but {printable(found.missing)}; it goes on to tell them"
         )
     if found.state == "released":
-        warn("the task was released already: nothing was left to close")
+        path = click.get_current_context().command_path
+        complain(path, "warning", "the task was released already: nothing was left to close")
     return status_report(task, found, "close")
 
 
 @_asks("release", RELEASE_EXAMPLES)
-@option(
-    "--wait",
-    type=click.FloatRange(0, 1e6),
-    default=600,
-    metavar="SECONDS",
-    help="How long to follow it; it continues at the analyzer.",
-)
+@option("--wait", type=click.FloatRange(0, 1e6), default=600, metavar="SECONDS",
+        help="How long to follow it; it continues at the analyzer.")  # fmt: skip
 def release(folder: Path, wait: float, ca: Path | None) -> Report:
     """Release the sum of the complete reports, once, and print it.
 
@@ -331,11 +294,11 @@ def _operated(folder: Path, ca: Path | None) -> Iterator[tuple[Task, RemoteAnaly
 
 def status_report(task: Task, found: AnalyzerStatus, command: str) -> Report:
     """Return the analyzer's status of a task, with the result if there is one."""
+    from ikos._validation import printable
     from ikos.results import Guarantee, Interval, budget_warnings
 
-    early = found.state == "collecting" and datetime.now(UTC) < task.opens
     complete = "" if found.complete is None else f", {found.complete:,} of them complete"
-    title = f"{'not open yet' if early else found.state}: {found.reports:,} reports{complete}"
+    title = f"{found.state}: {found.reports:,} reports{complete}"
     notes = [
         f"At least {task.min_reports:,} of {task.users:,} reports must be complete.",
         f"Open from {task.opens:%Y-%m-%d %H:%M:%S} to {task.closes:%Y-%m-%d %H:%M:%S} UTC.",
@@ -361,3 +324,77 @@ def status_report(task: Task, found: AnalyzerStatus, command: str) -> Report:
         ]
     data = {"command": f"task {command}", **found.model_dump(exclude={"missing"})}
     return Report(title.capitalize(), COLUMNS, rows, [*map(printable, notes)], data)
+
+
+# The parties' programs
+
+_SHUFFLERS = """\
+  ikos serve shuffler visits/shuffler-1
+  ikos serve shuffler visits/shuffler-1 votes/shuffler-3 \\
+      --host 127.0.0.1 --port 8443
+  ikos serve shuffler visits/shuffler-2 \\
+      --config shuffler.toml
+"""
+_ANALYZER = """\
+  ikos serve analyzer visits/analyzer
+  ikos serve analyzer visits/analyzer --host 0.0.0.0 \\
+      --certificate chain.pem --private-key key.pem
+"""
+_EXAMPLES = "\b\nExamples\n"
+
+
+@click.group("serve", cls=Group, epilog=_EXAMPLES + _SHUFFLERS + _ANALYZER)
+def command_serve() -> None:
+    """Run a party of one task or several, until Ctrl-C or SIGTERM.
+
+    The folders are made by 'ikos task new', and keep what the party collects: a party that was
+    killed resumes when it is restarted. It logs to standard error; there is no --json.
+    """
+
+
+def _party(role: str, examples: str, about: str) -> None:
+    """Add the command of a role."""
+
+    @command_serve.command(role, cls=Command, epilog=_EXAMPLES + examples, help=about)
+    @click.argument("folders", nargs=-1, required=True, metavar="FOLDER...", type=FOLDER)
+    @option("--host", metavar="HOST", shown="from the task's address, if on this machine alone",
+            help="Name or number to listen at; without a certificate on loopback "
+            "only.")  # fmt: skip
+    @option("--port", type=Whole(high=65535), shown="from the task's address",
+            help="Port to listen at; 0 for any.")  # fmt: skip
+    @option("--certificate", type=FILE, help="PEM file with the certificate and its chain.")
+    @option("--private-key", type=FILE, help="PEM file with the key of the certificate.")
+    @option("--ca")
+    @option("--rate", type=click.FloatRange(0, 1e6, min_open=True), shown="5000",
+            help="Most reports per second.")  # fmt: skip
+    @option("--config", type=FILE, help="TOML file with these settings; options given here win.")
+    def run(folders: tuple[Path, ...], config: Path | None, **given: Any) -> None:
+        # Until the server takes it, Ctrl-C ends the program at once, like SIGTERM: nothing has
+        # begun by then. If it is ignored, in the background of a shell, it stays ignored.
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        from ikos.deployment import serve
+
+        options = {name: value for name, value in given.items() if value is not None}
+        start: Callable[..., None] = getattr(serve, f"serve_{role}")
+        start(folders, serve.Listening.read(config, options))
+
+
+_party(
+    "shuffler",
+    _SHUFFLERS,
+    """Run the shuffler of the tasks in each FOLDER.
+
+    It collects the envelopes of one column of each task, which it cannot open, and releases those
+    of complete reports once, in an order that reveals nothing.
+    """,
+)
+_party(
+    "analyzer",
+    _ANALYZER,
+    """Run the analyzer of the tasks in each FOLDER.
+
+    It collects the clear shares, and releases the sum on its operator's command. Its address shows
+    the state of all tasks to a browser.
+    """,
+)

@@ -59,8 +59,8 @@ def test_the_account(tmp_path):
     assert all(line.startswith(demo.NAME) for line in done.stderr.splitlines())
     text, flat = done.stdout, " ".join(done.stdout.split())
     assert max(map(len, text.splitlines())) <= 80
-    rows = re.findall(r"^  (analyzer|shuffler \d) +(\d+) +([\d,]+) +([\d,]+)$", text, re.MULTILINE)
-    assert [int(reports) for _, reports, *_ in rows] == [101, 101, 101, 100, 100, 100]
+    rows = re.findall(r"^  (analyzer|shuffler \d) +(\d+)$", text, re.MULTILINE)
+    assert [int(reports) for _, reports in rows] == [101, 101, 101, 100, 100, 100]
     assert flat.startswith("How many of 100 answers are for Bob Dole (1) rather than Bill ")
     assert "those of the 944 people of the American National Election Study of 1996" in flat
     assert "100 of 101 reports are complete" in flat
