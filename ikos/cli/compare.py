@@ -20,7 +20,6 @@ from ikos.cli.options import (
     DOMAIN_OPTIONS,
     check_plot,
     domain_of,
-    format_options,
     option,
     options,
 )
@@ -104,12 +103,7 @@ Examples
       --dimension 64 --plot compare.png
 """
 
-SECTIONS = {
-    "users": "What to compare",
-    "domain": "Vectors",
-    "file": "On data",
-    "plot": "Output",
-}
+SECTIONS = {"users": "Compared", "domain": "Vectors", "file": "On data", "plot": "Output"}
 
 RUNS = 20
 OF_DATA = ("column", "no_header", "delimiter", "show_values", "on_out_of_range", "runs", "seed")
@@ -175,7 +169,6 @@ class Row:
 @option("--runs", type=Whole(1, 10**6), shown=str(RUNS), help="Runs of each protocol on the data.")
 @option("--seed")
 @option("--plot", help="Plot the errors against messages and bits, to a .png, .svg or .pdf.")
-@format_options
 def command(
     users: int | None,
     epsilon: Fraction,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ikos.cli.output import print_report, print_text
+from ikos.report import FORMATS
 
 if TYPE_CHECKING:
     from ikos.report import Field
@@ -63,7 +64,8 @@ class Command(_Mistakes):
     """A command that turns mistakes into usage errors and prints the report that it returns.
 
     ``sections`` maps the first option of each section of the help to its heading; ``keys`` and
-    ``columns`` describe the JSON object and its rows, for the documentation.
+    ``columns`` describe the JSON object and its rows, for the documentation. With columns it takes
+    ``--format``, and ``--json`` as its short form.
     """
 
     def __init__(
@@ -78,6 +80,12 @@ class Command(_Mistakes):
         self.sections = dict(sections or {})
         self.keys = {**(KEYS if columns else {}), **{key.key: key.meaning for key in keys}}
         self.columns = {column.key: column.meaning for column in columns}
+        how: dict[str, Any] = {"expose_value": False, "callback": _choose}
+        said = "How to print the result; csv has only the table."
+        form: dict[str, Any] = {"type": click.Choice(FORMATS), "default": "text", "is_eager": True}
+        added = click.Option(["--format", "how"], help=said, **form, **how)
+        short = click.Option(["--json"], is_flag=True, help="The same as --format json.", **how)
+        self.params += [added, short] if columns else []
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, turning refusals of the library into usage errors."""
@@ -100,6 +108,11 @@ class Command(_Mistakes):
         for heading, rows in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(rows)
+
+
+def _choose(ctx: click.Context, _param: click.Parameter, wanted: str | bool) -> None:
+    if wanted:
+        ctx.meta["ikos.format"] = "json" if wanted is True else wanted
 
 
 class Group(_Mistakes, click.Group):

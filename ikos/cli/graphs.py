@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import threading
-from collections.abc import Iterator
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, ProcessPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ikos.cli.errors import Command
-from ikos.cli.options import check_plot, connected, format_options, option, options
+from ikos.cli.options import check_plot, connected, option, options
 from ikos.cli.output import at_least, at_most, complain, power_text, print_report, progress
 from ikos.cli.types import Whole
 from ikos.report import Field, Report, digits, values
@@ -36,21 +30,6 @@ def _up(value: mpfr | None) -> float | None:
     from ikos.counts.rounding import float_up
 
     return None if value is None else float_up(value)
-
-
-def _log10(value: mpfr | None) -> float | None:
-    import gmpy2
-
-    return float(gmpy2.log10(value)) if value else None
-
-
-def _importance(check: ComponentCheck) -> list[dict[str, Any]]:
-    """Return the results of the importance samples, for JSON."""
-    return [
-        {"at_least": tally.parts, "trials": tally.trials, "estimate": tally.estimate,
-         **tally.interval(check.confidence)._asdict()}
-        for tally in check.planted
-    ]  # fmt: skip
 
 
 ASKED_KEYS = [
@@ -80,11 +59,6 @@ CHECK_KEYS = [
     Field("importance_fit", "the same of the importance samples", value="planted_fit"),
     Field("tally", "pairs: a number of components, and the number of sampled graphs with it",
           value=lambda check: list(check.tally.counts.items())),
-    Field("alone", "number of graphs in which a user was a component alone", value="tally.alone"),
-    Field("unseen", "the smallest c that no sampled graph reached, or null",
-          value=lambda check: check.unseen if check.unseen <= check.n else None),
-    Field("importance", "a list of at_least, trials, estimate, low and high: importance samples of "
-          "P[C >= at_least]", value=_importance),
     Field("excess", "with a modulus q, upper bound of E[q^C]/q - 1; null where none is known"),
     Field("excess_bound", "the same by Lemma C.5 of BBGN20"),
 ]  # fmt: skip
@@ -95,13 +69,10 @@ COLUMNS = [
           value=lambda row: _down(row.exact and row.exact.low)),
     Field("exact_high", "upper end of it", "exact", at_least,
           lambda row: _up(row.exact and row.exact.high)),
-    Field("exact_log10", "decimal logarithm of it, for what doubles do not hold",
-          value=lambda row: _log10(row.exact and row.exact.high)),
     Field("lemma_c5", "upper bound by Lemma C.5 of BBGN20, or null", "Lemma C.5", at_least,
           lambda row: _up(row.lemma)),
     Field("bound", "upper bound of this library, or null", "our bound", at_least,
           lambda row: _up(row.bound)),
-    Field("bound_log10", "decimal logarithm of it", value=lambda row: _log10(row.bound)),
     Field("slack", "by what factor the exact value is below the smaller bound, at least",
           "slack", at_most),
     Field("seen", "how many sampled graphs had c components", "graphs"),
@@ -120,20 +91,10 @@ Examples
       --shuffler single --no-clear-share --seed 1 --json
   ikos graphs --users 100 --messages 4 --trials 10^5 \\
       --modulus 2^8 --workers 2 --plot components.png
-
-\b
-Exit status
-  1    the check failed: a bound does not hold, or samples
-       contradict the exact distribution or a bound
-  130  interrupted: the table is of what was done
 """
 
-SECTIONS = {
-    "users": "The graphs",
-    "largest": "The check",
-    "workers": "Where to run",
-    "plot": "Output",
-}
+SECTIONS = {"users": "The graphs", "largest": "The check", "workers": "Where to run",
+            "plot": "Output"}  # fmt: skip
 
 MOST = 1 << 50
 
@@ -156,12 +117,8 @@ MOST = 1 << 50
         "on.")  # fmt: skip
 @option("--modulus", shown=None, help="Compare E[q^C] too, for this order q of the group.")
 @options("--confidence")
-@option("--workers", shown="1",
-        help="Number of sampling processes, without Dask; the results do not depend on "
-        "it.")  # fmt: skip
-@options("--scheduler")
+@options("--workers", "--scheduler")
 @option("--plot", help="Plot the probabilities, to a .png, .svg or .pdf.")
-@format_options
 def command(plot: Path | None, **given: Any) -> None:
     """Sample share graphs and check the bounds of their components.
 
@@ -177,22 +134,18 @@ def command(plot: Path | None, **given: Any) -> None:
 
     check_plot(plot)
     trials, seed, stopped = given.pop("trials"), given.pop("seed"), None
-    running = _executor(given.pop("workers"), given.pop("scheduler"))
+    running = connected(given.pop("workers"), given.pop("scheduler"))
     try:
-        with running as executor, progress("checking bounds") as shown:
+        with running as cluster, progress("checking bounds") as shown:
             check = graphs.check_components(
                 given.pop("users"), given.pop("messages"), trials, q=given.pop("modulus"),
                 rng=None if seed is None else DeterministicRandom(seed),
-                executor=executor, progress=shown, **given,
+                executor=cluster and cluster.executor, progress=shown, **given,
             )  # fmt: skip
     except KeyboardInterrupt as stop:
         if getattr(stop, "partial", None) is None:
             raise
         check, stopped = stop.partial, str(stop)  # type: ignore[attr-defined]
-    except BrokenExecutor:
-        raise click.UsageError(
-            "a worker process has ended; where memory is short, use fewer --workers"
-        ) from None
     except CancelledError:
         raise click.UsageError("the connection to the scheduler was lost") from None
     if plot is not None and stopped is None:
@@ -238,41 +191,3 @@ def _report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
             known += f" (by Lemma C.5: {at_least(check.excess_bound)})"
         notes.append(f"E[q^C]/q - 1 {known} for q = {power_text(check.q)}.")
     return Report(title, COLUMNS, check.rows, notes, asked | values(CHECK_KEYS, check))
-
-
-# Processes
-
-
-@contextmanager
-def _executor(workers: int | None, scheduler: str | None) -> Iterator[Executor | None]:
-    """Yield an executor of processes here or on a cluster, or None."""
-    if scheduler is not None:
-        with connected(workers, scheduler) as cluster:
-            yield None if cluster is None else cluster.executor
-        return
-    if workers is None or workers == 1:
-        yield None
-        return
-    # spawn, because threads of numerical libraries do not survive a fork
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, spawn, initializer=_leave_interrupts) as executor:
-        try:
-            yield executor
-        except BaseException:
-            executor.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
-                process.terminate()  # its results are no longer wanted
-            raise
-
-
-def _leave_interrupts() -> None:
-    """Leave Ctrl-C, which a terminal sends to all processes, to the parent; end with the parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_the_parent, daemon=True).start()
-
-
-def _end_with_the_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

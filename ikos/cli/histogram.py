@@ -12,7 +12,7 @@ import click
 
 from ikos.cli import release
 from ikos.cli.errors import Command, clipped
-from ikos.cli.options import format_options, option, options
+from ikos.cli.options import option, options
 from ikos.cli.types import Honest, parsed
 from ikos.report import Field, Report, values
 
@@ -36,12 +36,8 @@ Examples
       --bins 0,18,65,120 --epsilon 1 --delta 1e-9 --json
 """
 
-SECTIONS = {
-    "column": "Values",
-    "epsilon": "Privacy",
-    "shuffler": "Protocol",
-    "confidence": "Output",
-}
+SECTIONS = {"column": "Values", "epsilon": "Privacy", "shuffler": "Protocol",
+            "confidence": "Output"}  # fmt: skip
 
 
 @click.command(
@@ -61,7 +57,6 @@ SECTIONS = {
     "--shuffler", "--clear-share/--no-clear-share", "--confidence",
     required=("--epsilon", "--delta"),
 )  # fmt: skip
-@format_options
 @release.nothing_released()
 def command(
     categories: str | None,

@@ -19,7 +19,6 @@ from ikos.cli.options import (
     DOMAIN_OPTIONS,
     check_plot,
     domain_of,
-    format_options,
     option,
     options,
 )
@@ -91,14 +90,9 @@ Examples
       --domain ball --dimension 1024
 """
 
-SECTIONS = {
-    "users": "Users",
-    "modulus": "A secure sum",
-    "epsilon": "A private sum",
-    "domain": "Vectors (a secure sum takes --dimension alone)",
-    "analysis": "What to list",
-    "plot": "Output",
-}
+SECTIONS = {"users": "Users", "modulus": "A secure sum", "epsilon": "A private sum",
+            "domain": "Vectors (a secure sum takes --dimension alone)", "analysis": "What to list",
+            "plot": "Output"}  # fmt: skip
 
 PRIVATE = ("epsilon", "delta", "lower", "upper", "integers", "precision", "reserve", "releases",
            "domain", "radius", "sparsity", "sizes")  # fmt: skip
@@ -123,7 +117,6 @@ PRIVATE = ("epsilon", "delta", "lower", "upper", "integers", "precision", "reser
 @option("--shuffler", default=None, shown="both")
 @option("--clear-share/--no-clear-share", default=None, shown="both")
 @option("--plot", help="Plot the messages against the users, of numbers, to a .png, .svg or .pdf.")
-@format_options
 def command(
     analysis: str | None,
     shuffler: str | None,

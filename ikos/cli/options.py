@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.output import FORMAT
 from ikos.cli.types import (
     BOUND,
     CORRUPT,
@@ -24,7 +23,7 @@ from ikos.cli.types import (
     Number,
     Whole,
 )
-from ikos.report import FORMATS, Field
+from ikos.report import Field
 
 if TYPE_CHECKING:
     from ikos.bounds import Bounds
@@ -102,7 +101,10 @@ _SHARED: dict[str, dict[str, Any]] = {
         click.IntRange(1, 1024), "Threads to run on; the result does not depend on it.",
         "all cores",
     ),
-    "--workers": {"type": click.IntRange(1, 1024)},
+    "--workers": _known(
+        click.IntRange(1, 1024),
+        "Run in this many Dask processes on this machine. Needs the extra 'cluster'.",
+    ),
     "--scheduler": _known(
         None, "Run on the cluster of a Dask scheduler, e.g. tcp://10.0.0.1:8786. Needs the extra "
         "'cluster'.", metavar="ADDRESS",
@@ -151,23 +153,6 @@ def options(*names: str, required: tuple[str, ...] = ()) -> Callable[[Any], Any]
         return command
 
     return add
-
-
-def format_options(command: Any) -> Any:
-    """Add ``--format``, and ``--json`` as its short form, for `print_report`."""
-
-    def choose(ctx: click.Context, _param: click.Parameter, wanted: str | bool) -> None:
-        if wanted:
-            ctx.meta[FORMAT] = "json" if wanted is True else wanted
-
-    how: dict[str, Any] = {"expose_value": False, "callback": choose}
-    said = "How to print the result; csv has only the table."
-    formats = click.Choice(FORMATS)
-    add = click.option(
-        "--format", "how", type=formats, default="text", is_eager=True, help=said, **how
-    )
-    json = click.option("--json", is_flag=True, help="The same as --format json.", **how)
-    return add(json(command))
 
 
 def check_bounds(lower: float | Fraction, upper: float | Fraction) -> None:

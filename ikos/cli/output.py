@@ -16,9 +16,6 @@ import click
 if TYPE_CHECKING:
     from ikos.report import Report
 
-FORMAT = "ikos.format"
-"""Key of ``--format`` in a context."""
-
 SIGPIPE_STATUS = 141  # a shell's status for a program ended by a closed pipe
 
 
@@ -37,7 +34,7 @@ def print_report(report: Report) -> None:
         notes.append(f"Plotted in {click.format_filename(plot)}")
     data = {"command": context.info_name, **report.data}
     width = shutil.get_terminal_size().columns if on_terminal(sys.stdout) else None
-    how = context.meta.get(FORMAT, "text")
+    how = context.meta.get("ikos.format", "text")
     shown = replace(report, notes=notes, data=data)
     _write(shown.render(how, styled=styled(sys.stdout), width=width))
 

@@ -27,20 +27,6 @@ SETTINGS: dict[str, Any] = {
     "show_default": True,
 }
 
-ENDING = """\b
-Begin with
-  ikos demo
-
-\b
-Exit status
-  0    done
-  1    the command failed: a failed check, a stopped release
-  2    a mistake or an error: one line says what
-  130  interrupted
-
-The page 'Command line' of the documentation has the details.
-"""
-
 
 class Commands(Group):
     """The commands, each imported on demand."""
@@ -59,7 +45,7 @@ class Commands(Group):
         return command
 
 
-@click.group(cls=Commands, context_settings=SETTINGS, epilog=ENDING)
+@click.group(cls=Commands, context_settings=SETTINGS, epilog="Begin with: ikos demo")
 @click.version_option(__version__, message="ikos %(version)s")
 def commands() -> None:
     """Sum private numbers in the shuffle model of differential privacy.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ikos.cli.errors import Command, problem
-from ikos.cli.options import format_options, option
+from ikos.cli.options import option
 from ikos.cli.output import on_terminal, progress, say
 from ikos.cli.task import TASK_COLUMNS, TASK_KEYS
 from ikos.cli.types import DELTA, EPSILON, FILE, FOLDER, TABLE
@@ -43,12 +43,8 @@ Examples
       --column visits
 """
 
-SECTIONS = {
-    "value": "One client",
-    "values": "Many clients",
-    "max_epsilon": "What is sent",
-    "how": "Output",
-}
+SECTIONS = {"value": "One client", "values": "Many clients", "max_epsilon": "What is sent",
+            "how": "Output"}  # fmt: skip
 
 
 @click.command(
@@ -73,7 +69,6 @@ SECTIONS = {
         help="How long to retry parties that do not answer; each gets at least five "
         "seconds.")  # fmt: skip
 @option("--ca")
-@format_options
 def command(
     folder: Path,
     value: str | None,

@@ -12,7 +12,7 @@ import click
 
 from ikos.cli import release
 from ikos.cli.errors import Command
-from ikos.cli.options import check_bounds, connected, format_options, option, options
+from ikos.cli.options import check_bounds, connected, option, options
 from ikos.cli.types import INTEGER, SIGMA, Honest
 from ikos.report import Field, Report, digits, values
 
@@ -41,13 +41,8 @@ KEYS = [
           "clamped_values, true_sum_before_clamping; else null"),
 ]  # fmt: skip
 
-SECTIONS = {
-    "column": "Values",
-    "epsilon": "Privacy",
-    "precision": "Protocol",
-    "threads": "Where to run",
-    "confidence": "Output",
-}
+SECTIONS = {"column": "Values", "epsilon": "Privacy", "precision": "Protocol",
+            "threads": "Where to run", "confidence": "Output"}  # fmt: skip
 
 EXAMPLES = """\b
 Examples
@@ -80,13 +75,8 @@ def _command(name: str, names: str) -> click.Command:
         "--unproved", "--analysis", "--shuffler", "--clear-share/--no-clear-share", "--threads",
         required=("--lower", "--upper", "--epsilon", "--delta"),
     )  # fmt: skip
-    @option(
-        "--workers",
-        help="Run in this many Dask processes on this machine instead. Needs the extra 'cluster'.",
-    )
-    @options("--scheduler", "--confidence")
+    @options("--workers", "--scheduler", "--confidence")
     @option("--show-true", is_flag=True, help="Also print the truth, which is NOT private.")
-    @format_options
     @release.nothing_released()
     def command(
         lower: float,
@@ -176,7 +166,6 @@ Examples
     "demo", cls=Command, epilog=DEMO_EXAMPLES, columns=release.COLUMNS,
     keys=[*KEYS, Field("equivalent", "the equivalent command line")],
 )  # fmt: skip
-@format_options
 def command_demo() -> Report:
     """Run a private sum on real data that comes with the package.
 
@@ -248,7 +237,6 @@ EXPOSED = (
 @options("--min-honest", "--corrupt-shufflers")
 @option("--modulus", shown="holds every sum")
 @options("--analysis", "--shuffler", "--clear-share/--no-clear-share", "--unproved", "--threads")
-@format_options
 @release.nothing_released()
 def command_secure_sum(
     lower: int,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ikos.cli.errors import Command, Group
-from ikos.cli.options import check_bounds, format_options, option, options
+from ikos.cli.options import check_bounds, option, options
 from ikos.cli.output import at_least, complain, print_report, say
 from ikos.cli.release import COLUMNS, Estimate, guarantee_notes
 from ikos.cli.types import CORRUPT, FILE, FOLDER, Honest, Whole
@@ -81,47 +81,16 @@ EXAMPLES = """\b
 Examples
   ikos task new --dry-run --users 10^4 --min-honest 9000 \\
       --lower 0 --upper 100 --epsilon 1 --delta 1e-9
-  ikos task status visits/operator --json
-  ikos task close visits/operator
-  ikos task release visits/operator
-"""
-
-NEW_EXAMPLES = """\b
-Example
   ikos task new --output visits --users 2000 --integers \\
       --lower 0 --upper 7 --epsilon 1 --delta 1e-8 \\
-      --min-honest 95% --hours 72 \\
-      --analyzer https://analyzer.example:8443 \\
-      --shuffler https://a.example:8443 \\
-      --shuffler https://b.example:8443 \\
-      --shuffler https://c.example:8443 \\
-      --shuffler https://d.example:8443 \\
-      --shuffler https://e.example:8443 \\
-      --shuffler https://f.example:8443
+      --min-honest 95% --analyzer https://analyzer.example \\
+      --shuffler https://a.example --shuffler https://b.example \\
+      --shuffler https://c.example --shuffler https://d.example \\
+      --shuffler https://e.example --shuffler https://f.example
 """
 
-RELEASE_EXAMPLES = """\b
-Examples
-  ikos task release visits/operator
-  ikos task release visits/operator --wait 0 --json
-
-\b
-Exit status
-  1    it stopped for good: too few reports were complete,
-       or a party sent what it should not
-  2    a mistake; or a party does not answer, or refuses;
-       or too few reports are there yet
-  130  interrupted: the release goes on at the analyzer
-"""
-
-SECTIONS = {
-    "users": "Clients and their values",
-    "epsilon": "Privacy",
-    "precision": "Protocol",
-    "shufflers": "The parties",
-    "hours": "When",
-    "output": "Output",
-}
+SECTIONS = {"users": "Clients and their values", "epsilon": "Privacy", "precision": "Protocol",
+            "shufflers": "The parties", "hours": "When", "output": "Output"}  # fmt: skip
 
 SECRECY = (
     "Give each folder to a different person, over a channel that no one else can read, and keep no "
@@ -140,7 +109,7 @@ def command() -> None:
 
 
 @command.command(
-    "new", cls=Command, epilog=NEW_EXAMPLES, sections=SECTIONS, keys=NEW_KEYS, columns=TASK_COLUMNS
+    "new", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=NEW_KEYS, columns=TASK_COLUMNS
 )
 @options(
     "--users", "--lower", "--upper", "--integers", "--epsilon", "--delta",
@@ -163,7 +132,6 @@ def command() -> None:
 @option("--output", type=FOLDER, metavar="FOLDER", help="The folder to be made.")
 @option("--dry-run", is_flag=True,
         help="Show what is needed, and write nothing; addresses are optional.")  # fmt: skip
-@format_options
 def new(
     output: Path | None, dry_run: bool, shufflers: tuple[str, ...], hours: float, **given: Any
 ) -> Report:
@@ -217,7 +185,7 @@ def _asks(name: str, epilog: str) -> Callable[[Any], Any]:
     """Add a command that asks the analyzer, with the common options."""
 
     def add(function: Any) -> Any:
-        made = click.argument("folder", type=FOLDER)(option("--ca")(format_options(function)))
+        made = click.argument("folder", type=FOLDER)(option("--ca")(function))
         of = {"keys": STATUS_KEYS, "columns": COLUMNS}
         return command.command(name, cls=Command, epilog=epilog, **of)(made)
 
@@ -258,7 +226,7 @@ def close(folder: Path, ca: Path | None) -> Report:
     return status_report(task, found, "close")
 
 
-@_asks("release", RELEASE_EXAMPLES)
+@_asks("release", "\b\nExample\n  ikos task release visits/operator --wait 0 --json")
 @option("--wait", type=click.FloatRange(0, 1e6), default=600, metavar="SECONDS",
         help="How long to follow it; it continues at the analyzer.")  # fmt: skip
 def release(folder: Path, wait: float, ca: Path | None) -> Report:
