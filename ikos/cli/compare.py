@@ -15,14 +15,7 @@ from click.shell_completion import CompletionItem
 
 from ikos.cli import release
 from ikos.cli.errors import Command, in_options, problem
-from ikos.cli.options import (
-    DOMAIN_KEYS,
-    DOMAIN_OPTIONS,
-    check_plot,
-    domain_of,
-    option,
-    options,
-)
+from ikos.cli.options import DOMAIN_KEYS, DOMAIN_OPTIONS, check_plot, domain_of, option, options
 from ikos.cli.output import at_least, power_text, progress
 from ikos.cli.types import TABLE, Honest, Whole
 from ikos.report import Field, Report, values

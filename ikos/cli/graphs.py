@@ -87,8 +87,6 @@ COLUMNS = [
 EXAMPLES = """\b
 Examples
   ikos graphs --users 100 --messages 3 --trials 100000
-  ikos graphs --users 30 --messages 2 --trials 10000 \\
-      --shuffler single --no-clear-share --seed 1 --json
   ikos graphs --users 100 --messages 4 --trials 10^5 \\
       --modulus 2^8 --workers 2 --plot components.png
 """

@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,10 +15,6 @@ from ikos.cli.errors import Command, clipped
 from ikos.cli.options import option, options
 from ikos.cli.types import Honest, parsed
 from ikos.report import Field, Report, values
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 KEYS = [
     *release.TABLE_KEYS,
@@ -113,9 +109,7 @@ def command(
     return Report(title, release.COLUMNS, rows, notes, values(KEYS, found), warnings)
 
 
-def _binned(
-    source: release.Source, bins: str, clamp: bool
-) -> tuple[list[str], NDArray[np.object_]]:
+def _binned(source: release.Source, bins: str, clamp: bool) -> tuple[list[str], Any]:
     """Return the bins, and each user's bin."""
     import numpy as np
 
@@ -131,9 +125,7 @@ def _binned(
     return labels, np.array(labels, dtype=object)[np.digitize(values, edges[1:-1])]
 
 
-def _labelled(
-    source: release.Source, categories: str, other: str | None
-) -> tuple[list[str], NDArray[np.object_]]:
+def _labelled(source: release.Source, categories: str, other: str | None) -> tuple[list[str], Any]:
     """Return the categories, and each user's category."""
     import numpy as np
 
@@ -147,7 +139,7 @@ def _labelled(
             f"--categories and --other must be distinct and not empty, got {clipped(categories)}"
         )
 
-    def look(cells: NDArray[np.object_], _: int) -> NDArray[np.object_]:
+    def look(cells: Any, _: int) -> Any:
         known = np.isin(cells, labels)
         if other is None and not known.all():
             raise BadRow(

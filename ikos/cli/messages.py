@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ikos.cli.errors import Command, in_options
-from ikos.cli.options import (
-    DOMAIN_KEYS,
-    DOMAIN_OPTIONS,
-    check_plot,
-    domain_of,
-    option,
-    options,
-)
+from ikos.cli.options import DOMAIN_KEYS, DOMAIN_OPTIONS, check_plot, domain_of, option, options
 from ikos.cli.output import at_least, at_most, power_text, progress
 from ikos.cli.types import SIGMA, Honest
 from ikos.report import Field, Report, digits, values
@@ -142,7 +135,7 @@ def command(
     from ikos.results import budget_warnings, trust_warnings
 
     check_plot(plot)
-    check_together(given, plot)
+    _check_together(given, plot)
     asked = _asked(given)
     analyses = [checked_analysis(analysis)] if analysis else list(ANALYSES)
     settings = [
@@ -190,36 +183,22 @@ def command(
     who += f", {asked.min_honest:,} of them honest" * (asked.min_honest < asked.users)
     who += f", {asked.corrupt_shufflers} shufflers corrupt" * bool(asked.corrupt_shufflers)
     what = f"vectors of {asked.dimension:,} coordinates" if asked.vectors else "numbers"
-    title = f"{_title(asked)}: {what} of {who}, modulo {power_text(asked.q)}"
+    title = f"{asked.title}: {what} of {who}, modulo {power_text(asked.q)}"
     data = values(KEYS, asked) | {"plot": plot}
     return Report(title, COLUMNS, rows, list(dict.fromkeys(notes)), data, warnings)
 
 
-def _title(asked: Any) -> str:
-    if asked.sigma is None:
-        kind = f"({float(asked.epsilon):g}, {float(asked.delta):g})-private sum"
-    else:
-        kind = f"secure sum with {float(asked.sigma):g} bits of security"
-    return f"Messages of each user for a {kind}"
-
-
-def check_together(given: Mapping[str, Any], plot: Path | None) -> None:
+def _check_together(given: Mapping[str, Any], plot: Path | None) -> None:
     """Refuse options that do not go together."""
-    sigma, epsilon, delta = given["sigma"], given["epsilon"], given["delta"]
-    if sigma is None and epsilon is None and delta is None:
+    secure = given["sigma"] is not None
+    if None in [given[name] for name in (("modulus",) if secure else ("epsilon", "delta"))]:
         raise click.UsageError(
             "give --modulus and --sigma for a secure sum, --epsilon and --delta for a private one"
         )
-    if sigma is not None:
-        for name in PRIVATE:
-            if given[name] not in (None, False):
-                raise click.UsageError(f"--{name} is for a private sum, --sigma for a secure one")
-        if given["modulus"] is None:
-            raise click.UsageError("--sigma needs --modulus, e.g. --modulus 2^64")
-    elif epsilon is None or delta is None:
-        known, missing = ("delta", "epsilon") if epsilon is None else ("epsilon", "delta")
-        raise click.UsageError(f"--{known} needs --{missing}")
-    elif given["releases"] is not None and given["domain"] is None:
+    for name in PRIVATE:
+        if secure and given[name] not in (None, False):
+            raise click.UsageError(f"--{name} is for a private sum, --sigma for a secure one")
+    if given["releases"] is not None and given["domain"] is None:
         raise click.UsageError("--releases needs --domain")
     if plot is not None and (given["domain"] or given["dimension"]):
         raise click.UsageError("--plot is for sums of numbers, without --domain and --dimension")
@@ -265,10 +244,13 @@ def _asked(given: Mapping[str, Any]) -> Any:
     asked = SimpleNamespace(**given)
     asked.min_honest = Honest.of(asked.min_honest, asked.users)
     asked.vectors = asked.domain is not None or asked.dimension is not None
+    asked.title = "Messages of each user for a "
     if asked.sigma is not None:
+        asked.title += f"secure sum with {float(asked.sigma):g} bits of security"
         asked.q, asked.dimension = asked.modulus, asked.dimension or 1
         checked_dimension(asked.dimension, asked.q)
         return asked
+    asked.title += f"({float(asked.epsilon):g}, {float(asked.delta):g})-private sum"
     domain: Any = domain_of(asked.domain, given)
     asked.domain, asked.dimension, asked.releases = domain, domain.dimension, asked.releases or 1
     asked.reserve = Fraction(1, 100) if asked.reserve is None else asked.reserve
@@ -343,28 +325,23 @@ def _plot(path: Path, asked: Any, analyses: list[str], settings: Any) -> None:
 
     low, high = max(2, asked.users // 1000), min(1 << 53, 1000 * max(2, asked.users))
     users = grid(low, high, 12 if asked.sigma is None else 30, also=[asked.users])
-    chosen = list(BOTH_WAYS) if len(settings) == 4 else settings
     corrupt, honest = asked.corrupt_shufflers, Fraction(asked.min_honest, asked.users)
-    title, notes = _title(asked), ["Totals count the clear share where there is one."]
+    chosen = list(BOTH_WAYS) if len(settings) == 4 else settings
+    how: dict[str, Any] = {"analyses": analyses, "honest": honest, "corrupt": corrupt}
+    how["settings"] = [way for way in chosen if way[0] == "parallel" or not corrupt]
+    title, notes = asked.title, ["Totals count the clear share where there is one."]
     with progress("plotting") as shown:
-        how: dict[str, Any] = {
-            "analyses": analyses,
-            "settings": [way for way in chosen if way[0] == "parallel" or not corrupt],
-            "honest": honest,
-            "corrupt": corrupt,
-            "progress": shown,
-        }
         if asked.sigma is not None:
             title += f", modulo {power_text(asked.q)}"
-            curves = secure_curves(users, asked.q, asked.sigma, **how)
+            curves = secure_curves(users, asked.q, asked.sigma, progress=shown, **how)
         else:
-            how |= {"reserve": asked.reserve, "modulus": asked.modulus}
             how["precision"] = asked.precision if asked.integers else asked.wanted_precision
+            how |= {"reserve": asked.reserve, "modulus": asked.modulus, "progress": shown}
             curves = private_curves(users, asked.epsilon, asked.delta, **how)
-    if any(curve.name == "attack" for curve in curves):
-        notes.append("The attack is on parallel shufflers; an estimate, not a proof.")
     reasons = {curve.name: unproved(curve.name, asked.q) for curve in curves}
     notes += [f"{name}: {why}." for name, why in reasons.items() if why]
+    if "attack" in reasons:
+        notes.append("The attack is on parallel shufflers; an estimate, not a proof.")
     if corrupt:
         notes.append(f"Shufflers that may collude with the analyzer: {corrupt:,}.")
     footnote = "\n".join(notes)

@@ -10,19 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.types import (
-    BOUND,
-    CORRUPT,
-    DELTA,
-    EPSILON,
-    FILE,
-    HONEST,
-    MODULUS,
-    NAME,
-    WHOLE,
-    Number,
-    Whole,
-)
+from ikos.cli import types
 from ikos.report import Field
 
 if TYPE_CHECKING:
@@ -48,9 +36,9 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> An
 
 
 _SHARED: dict[str, dict[str, Any]] = {
-    "--users": _known(WHOLE, "Number of users, e.g. 1000 or 10^6."),
+    "--users": _known(types.WHOLE, "Number of users, e.g. 1000 or 10^6."),
     "--column": _known(None, "Column of the values: its name, or its number with --no-header.",
-                       metavar="NAME"),
+                       metavar="types.NAME"),
     "--no-header": _flag("The table has no header line."),
     "--delimiter": _known(
         None, r"Delimiter of the cells of CSV; \t for tabs.", ",", metavar="CHARACTER",
@@ -61,32 +49,32 @@ _SHARED: dict[str, dict[str, Any]] = {
         click.Choice(["reject", "clamp"]),
         "Refuse values outside the bounds, or move them to the nearest bound.", "reject",
     ),
-    "--lower": _known(BOUND, "Public lower bound of the values."),
-    "--upper": _known(BOUND, "Public upper bound of the values."),
+    "--lower": _known(types.BOUND, "Public lower bound of the values."),
+    "--upper": _known(types.BOUND, "Public upper bound of the values."),
     "--integers": _flag("The values are integers: nothing is rounded."),
-    "--epsilon": _known(EPSILON, "Privacy budget, e.g. 1; smaller is more private."),
-    "--delta": _known(DELTA, "Delta of the guarantee, e.g. 1e-9; far below 1/users."),
+    "--epsilon": _known(types.EPSILON, "Privacy budget, e.g. 1; smaller is more private."),
+    "--delta": _known(types.DELTA, "Delta of the guarantee, e.g. 1e-9; far below 1/users."),
     "--min-honest": _known(
-        HONEST, "Least number of honest users: a number, or a share such as 80%.", "all"
+        types.HONEST, "Least number of honest users: a number, or a share such as 80%.", "all"
     ),
     "--corrupt-shufflers": _known(
-        CORRUPT, "How many parallel shufflers may collude with the analyzer.", default=0
+        types.CORRUPT, "How many parallel shufflers may collude with the analyzer.", default=0
     ),
-    "--precision": _known(WHOLE, "Steps between the bounds.", "chosen"),
-    "--modulus": _known(MODULUS, "Order of the group of the shares, e.g. 2^32.", "chosen"),
-    "--messages": _known(WHOLE, "Messages of each user.", "chosen"),
+    "--precision": _known(types.WHOLE, "Steps between the bounds.", "chosen"),
+    "--modulus": _known(types.MODULUS, "Order of the group of the shares, e.g. 2^32.", "chosen"),
+    "--messages": _known(types.WHOLE, "Messages of each user.", "chosen"),
     "--reserve": _known(
-        Number(),
+        types.Number(),
         "Part of epsilon, up to 0.5, spent on hiding by shuffling instead of noise.", "0.01",
     ),
     "--analysis": _known(
-        NAME["analysis"],
+        types.NAME["analysis"],
         "Bound on what shuffling hides: best, second_moment, balle2020, ghazi2020 or ishai2006; "
-        "see 'ikos messages'.", default="best", metavar="NAME",
+        "see 'ikos messages'.", default="best", metavar="types.NAME",
     ),
     "--unproved": _flag("Run even if nothing is proved about what is hidden."),
     "--shuffler": _known(
-        NAME["shuffler"], "One shuffler per message, or a single one for all.",
+        types.NAME["shuffler"], "One shuffler per message, or a single one for all.",
         default="parallel",
     ),
     "--clear-share/--no-clear-share": _known(
@@ -96,7 +84,7 @@ _SHARED: dict[str, dict[str, Any]] = {
         click.FloatRange(0, 1, min_open=True, max_open=True), "Confidence of each interval.",
         default=0.95,
     ),
-    "--seed": _known(Whole(), "Make draws reproducible; any number.", "secure randomness"),
+    "--seed": _known(types.Whole(), "Make draws reproducible; any number.", "secure randomness"),
     "--threads": _known(
         click.IntRange(1, 1024), "Threads to run on; the result does not depend on it.",
         "all cores",
@@ -115,19 +103,19 @@ _SHARED: dict[str, dict[str, Any]] = {
         "ternary: a few entries of -1 or 1, else 0; categories: an answer to each of several "
         "questions.",
     ),
-    "--dimension": _known(Whole(1), "Coordinates of each vector."),
+    "--dimension": _known(types.Whole(1), "Coordinates of each vector."),
     "--radius": _known(
-        Number(above=0, high=10**100, kind=float), "For a ball: the largest norm.", "1"
+        types.Number(above=0, high=10**100, kind=float), "For a ball: the largest norm.", "1"
     ),
-    "--sparsity": _known(Whole(1), "For ternary vectors: most entries that are not 0."),
+    "--sparsity": _known(types.Whole(1), "For ternary vectors: most entries that are not 0."),
     "--sizes": _known(
         None, "For categories: number of answers to each question, e.g. 2,5,12.",
         metavar="LIST", callback=_sizes,
     ),
-    "--plot": {"type": FILE},
+    "--plot": {"type": types.FILE},
     "--ca": _known(
-        FILE, "PEM file of authorities to trust in certificates, instead of the system's.",
-        metavar="FILE",
+        types.FILE, "PEM file of authorities to trust in certificates, instead of the system's.",
+        metavar="types.FILE",
     ),
 }  # fmt: skip
 

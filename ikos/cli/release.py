@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -106,6 +106,7 @@ class Source:
     def taken(cls, given: dict[str, Any]) -> Source:
         """Remove the options of `of_table` from those given, and return what they say."""
         source = cls(**{name: given.pop(name) for name in cls.__match_args__})
+        source = replace(source, file="/dev/stdin" if source.file == "-" else source.file)
         if source.no_header and not source.column.isdigit():
             raise click.UsageError(
                 "with --no-header, --column is a number counted from 1, got "
@@ -174,7 +175,6 @@ class Truth:
 
     total: float = 0.0
     clamped: int = 0
-    before_clamping: float = 0.0
 
     def seen(self, column: Column, rule: Rule) -> Column:
         """Return a column as the rule gives it, adding up its truth as it is read."""
@@ -182,7 +182,6 @@ class Truth:
         def look(values: NDArray[Any], before: int) -> NDArray[Any]:
             inside = rule(values, before)
             self.total += float(inside.sum())
-            self.before_clamping += float(values.sum())
             self.clamped += int((inside != values).sum())
             return inside
 

@@ -29,7 +29,6 @@ KEYS = [
     Field("store", "the folder where reports are kept"),
 ]  # fmt: skip
 
-STDIN = "-"
 STANDS = "made by an earlier call: its value stands, and this one was not used"
 _LONGEST = 1000
 
@@ -55,7 +54,7 @@ SECTIONS = {"value": "One client", "values": "Many clients", "max_epsilon": "Wha
         help="This client's value, or - to read it from standard input: other users of this "
         "machine can see command lines.")  # fmt: skip
 @option("--token", type=FILE, metavar="FILE", shown="'token', next to the task",
-        help="The client's secret, or - for standard input.")  # fmt: skip
+        help="File with the client's secret.")  # fmt: skip
 @option("--values", type=TABLE,
         help="Values of many clients, one per row, for trials: FOLDER is the "
         "clients'.")  # fmt: skip
@@ -147,12 +146,10 @@ def _one(task: Task, home: Path, value: str, token: Path | None, options: dict[s
     from ikos._validation import printable
     from ikos.deployment.client import Client, Unsent, check_value
 
-    if value == STDIN and str(token) == STDIN:
-        raise click.UsageError("--value and --token cannot both be read from standard input")
     secret = _secret(home, token)
     number = math.nan
     with suppress(ValueError):
-        number = float(_read("--value") if value == STDIN else value)
+        number = float(sys.stdin.read(1000) if value == "-" else value)
     check_value(task, number)  # checked also if an earlier report is sent
     patience = options.pop("patience")
     client = Client(task, secret, **options)
@@ -170,26 +167,11 @@ def _one(task: Task, home: Path, value: str, token: Path | None, options: dict[s
         ) from None
 
 
-def _read(name: str) -> str:
-    """Return one line of standard input."""
-    text = ""
-    with suppress(OSError, ValueError):  # closed, or not text
-        text = sys.stdin.read(1000).strip()
-    if not text:
-        raise click.UsageError(f"{name} must be a line of standard input")
-    return text
-
-
 def _secret(home: Path, token: Path | None) -> bytes:
     """Return the client's secret; errors quote nothing of it."""
     from ikos.deployment import tokens
     from ikos.deployment.party_files import read_secret
 
-    if str(token) == STDIN:
-        try:
-            return tokens.from_text(_read("--token"))
-        except ValueError:
-            raise click.UsageError("--token must be a client's secret") from None
     with suppress(ValueError):
         tokens.from_text(str(token))
         raise click.UsageError(

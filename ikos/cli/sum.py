@@ -38,7 +38,7 @@ KEYS = [
     Field("wrap_probability", "bound on the probability that the estimate wrapped around",
           value="result.error.wrap_probability"),
     Field("not_private", "with --show-true the truth: true_sum, true_mean, sum_error, "
-          "clamped_values, true_sum_before_clamping; else null"),
+          "clamped_values; else null"),
 ]  # fmt: skip
 
 SECTIONS = {"column": "Values", "epsilon": "Privacy", "precision": "Protocol",
@@ -48,8 +48,6 @@ EXAMPLES = """\b
 Examples
   ikos {0} people.csv --column age \\
       --lower 0 --upper 100 --epsilon 1 --delta 1e-9
-  ikos {0} adult.data --no-header --column 1 --integers \\
-      --lower 0 --upper 99 --epsilon 1 --delta 1e-9 --json
   grep -v '^#' people.csv | ikos {0} - --column age \\
       --lower 0 --upper 100 --epsilon 1 --delta 1e-9
 """
@@ -133,7 +131,6 @@ def _command(name: str, names: str) -> click.Command:
                 "true_mean": truth.total / users,
                 "sum_error": error,
                 "clamped_values": truth.clamped,
-                "true_sum_before_clamping": truth.before_clamping,
             }
         warnings = release.warnings_of(protocol)
         if not guarantee.vacuous:
@@ -155,15 +152,9 @@ command_mean = _command("mean", "mean")
 
 # The demo
 
-DEMO_EXAMPLES = """\b
-Examples
-  ikos demo
-  ikos demo --json
-"""
-
 
 @click.command(
-    "demo", cls=Command, epilog=DEMO_EXAMPLES, columns=release.COLUMNS,
+    "demo", cls=Command, epilog="\b\nExample\n  ikos demo --json", columns=release.COLUMNS,
     keys=[*KEYS, Field("equivalent", "the equivalent command line")],
 )  # fmt: skip
 def command_demo() -> Report:
@@ -212,8 +203,6 @@ EXACT_COLUMNS = [
 EXACT_EXAMPLES = """\b
 Examples
   ikos secure-sum people.csv --column age --upper 100
-  ikos secure-sum adult.data --no-header --column 1 \\
-      --upper 99 --min-honest 80% --json
   ikos secure-sum people/ --column age \\
       --lower -1 --upper 100 --sigma 40 --shuffler single
 """

@@ -1,4 +1,4 @@
-"""Command-line values without a click type: exact numbers, shares of the users, and tables."""
+"""Command-line values without a click type: exact numbers, and shares of the users."""
 
 from __future__ import annotations
 
@@ -125,16 +125,6 @@ class Honest(click.ParamType):  # type: ignore[type-arg]
         return found
 
 
-class Table(click.Path):
-    """A CSV or Parquet file, a folder of such files, or ``-`` for CSV from standard input."""
-
-    name = "table"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the name of a file or folder."""
-        return "/dev/stdin" if value == "-" else super().convert(value, param, ctx)
-
-
 BOUND = Number(-(10**100), 10**100, kind=float)
 CORRUPT = Whole(high=10**6)
 DELTA = Number("1e-300", below=1)
@@ -146,5 +136,5 @@ INTEGER = Number(kind=int)
 MODULUS = Whole(2)
 NAME = {"analysis": click.Choice(ANALYSES), "shuffler": click.Choice(SHUFFLERS)}
 SIGMA = Number(above=0, high=10**6)
-TABLE = Table()
+TABLE = click.Path()
 WHOLE = Whole(1, 1 << 53)
