@@ -30,7 +30,6 @@ KEYS = [
 ]  # fmt: skip
 
 STANDS = "made by an earlier call: its value stands, and this one was not used"
-_LONGEST = 1000
 
 EXAMPLES = """\b
 Examples

@@ -94,8 +94,6 @@ def _command(name: str, names: str) -> click.Command:
         from ikos import PrivateSum
         from ikos.results import budget_warnings, percent
 
-        if threads is not None and (workers is not None or scheduler is not None):
-            raise click.UsageError("--threads goes without --workers and --scheduler")
         check_bounds(lower, upper)
         source = release.Source.taken(given)
         rule = release.Rule(lower, upper, on_out_of_range == "clamp", given["integers"])

@@ -14,8 +14,8 @@ import click
 
 from ikos.cli.errors import Command, Group
 from ikos.cli.options import check_bounds, option, options
-from ikos.cli.output import at_least, complain, print_report, say
-from ikos.cli.release import COLUMNS, Estimate, guarantee_notes
+from ikos.cli.output import complain, print_report, say
+from ikos.cli.release import COLUMNS, Estimate
 from ikos.cli.types import CORRUPT, FILE, FOLDER, Honest, Whole
 from ikos.report import Field, Report
 
@@ -65,15 +65,11 @@ STATUS_KEYS = [
     Field("complete", "complete reports; null before it is known"),
     Field("opens", "when reports begin to be accepted"),
     Field("closes", "when reports cease to be accepted"),
-    Field(
-        "release", "running, step, message, and again: the seconds until the next attempt, or null"
-    ),
-    Field(
-        "result",
-        "null before it is released; estimate, sum_low, sum_high, mean, standard_error, "
-        "users, epsilon, delta, theorem, conditions, text",
-    ),
-]
+    Field("release", "running, step, message, and again: the seconds until the next attempt, or "
+          "null"),
+    Field("result", "null before it is released; estimate, sum_low, sum_high, mean, "
+          "standard_error, users, epsilon, delta, theorem, conditions, text"),
+]  # fmt: skip
 
 TASK_COLUMNS = [Field("name", "one of the keys"), Field("value", "that of the key")]
 
@@ -263,7 +259,7 @@ def _operated(folder: Path, ca: Path | None) -> Iterator[tuple[Task, RemoteAnaly
 def status_report(task: Task, found: AnalyzerStatus, command: str) -> Report:
     """Return the analyzer's status of a task, with the result if there is one."""
     from ikos._validation import printable
-    from ikos.results import Guarantee, Interval, budget_warnings
+    from ikos.results import Interval
 
     complete = "" if found.complete is None else f", {found.complete:,} of them complete"
     title = f"{found.state}: {found.reports:,} reports{complete}"
@@ -280,16 +276,7 @@ def status_report(task: Task, found: AnalyzerStatus, command: str) -> Report:
             Estimate("sum", result.estimate, Interval(low, high)),
             Estimate("mean", result.mean, Interval(low / result.users, high / result.users)),
         ]
-        guarantee = Guarantee(
-            result.epsilon, result.delta, result.theorem, tuple(result.conditions)
-        )
-        error = at_least(result.standard_error, 4)
-        notes += [
-            "Each interval holds the true value with 95% confidence.",
-            f"The standard error of the sum is at most {error}.",
-            *guarantee_notes(guarantee),
-            *budget_warnings(result.epsilon, result.delta, result.users),
-        ]
+        notes += [" ".join(line.split()) for line in result.text.splitlines()]
     data = {"command": f"task {command}", **found.model_dump(exclude={"missing"})}
     return Report(title.capitalize(), COLUMNS, rows, [*map(printable, notes)], data)
 

@@ -116,13 +116,10 @@ class Honest(click.ParamType):  # type: ignore[type-arg]
 
     @staticmethod
     def of(honest: int | Fraction | None, users: int) -> int:
-        """Return a number of users, with a share rounded up; refuse more than all."""
+        """Return a number of users, with a share rounded up."""
         if honest is None:
             return users
-        found = honest if isinstance(honest, int) else math.ceil(honest * users)
-        if found > users:
-            raise click.UsageError(f"--min-honest must be at most {users}, got {found}")
-        return found
+        return honest if isinstance(honest, int) else math.ceil(honest * users)
 
 
 BOUND = Number(-(10**100), 10**100, kind=float)

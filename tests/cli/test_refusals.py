@@ -67,7 +67,7 @@ REFUSED = [
     (COMPARE, ("--protocol", "bogus"), "--protocol must be one of "),
     # what does not go together
     (SUM, ("--corrupt-shufflers", "1", "--shuffler", "single"), "--corrupt-shufflers must be 0"),
-    (SUM, ("--threads", "2", "--workers", "2"), "--threads goes without --workers"),
+    (SUM, ("--threads", "2", "--workers", "2"), "--threads must be None with cluster="),
     (SUM, ("--workers", "2", "--scheduler", "x"), "give one of them"),
     (SUM, ("--no-header",), "--column is a number counted from 1, got 'age'"),
     (COUNTS, (), "give either --categories or --bins"),
