@@ -144,22 +144,23 @@ class Row:
 )
 @option("--users", type=Whole(1, 10**9), help="Number of users; or give --data.")
 @options("--min-honest", "--epsilon", required=("--epsilon",))
-@option("--delta", shown="1/users^2")
-@option("--lower", shown="0 without --data")
-@option("--upper", shown="1 without --data")
-@option("--protocol", "protocols", multiple=True, metavar="NAME", shown="all",
+@option("--delta", show_default="1/users^2")
+@option("--lower", show_default="0 without --data")
+@option("--upper", show_default="1 without --data")
+@option("--protocol", "protocols", multiple=True, metavar="NAME", show_default="all",
         shell_complete=_complete,
         help="Only this protocol, as the table calls it; can be given many times.")  # fmt: skip
 @options(*DOMAIN_OPTIONS)
-@option(
-    "--data",
-    "file",
-    type=TABLE,
-    help="Also run every protocol on a column of a table, one row per user, and print its error, "
-    "which is NOT private.",
-)
+@option("--data", "file", type=TABLE, metavar="TABLE",
+        help="Also run every protocol on a column of a table, one row per user, and print its "
+        "error, which is NOT private.")  # fmt: skip
 @options("--column", "--no-header", "--delimiter", "--show-values", "--on-out-of-range")
-@option("--runs", type=Whole(1, 10**6), shown=str(RUNS), help="Runs of each protocol on the data.")
+@option(
+    "--runs",
+    type=Whole(1, 10**6),
+    show_default=str(RUNS),
+    help="Runs of each protocol on the data.",
+)
 @option("--seed")
 @option("--plot", help="Plot the errors against messages and bits, to a .png, .svg or .pdf.")
 def command(

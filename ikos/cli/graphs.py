@@ -102,18 +102,20 @@ MOST = 1 << 50
     keys=[*ASKED_KEYS, *CHECK_KEYS],
 )  # fmt: skip
 @option("--users", required=True, type=Whole(1))
-@option("--messages", required=True, type=Whole(1), shown=None, help="Shuffled messages of each.")
+@option(
+    "--messages", required=True, type=Whole(1), show_default=None, help="Shuffled messages of each."
+)
 @options("--shuffler", "--clear-share/--no-clear-share")
 @option("--trials", required=True, type=Whole(1, MOST), help="Graphs to sample, e.g. 10^6.")
 @option("--seed", help="Sample the same graphs each time; any number.")
 @option("--backend", type=click.Choice(["scipy", "networkx"]), default="scipy",
         help="What counts the components; networkx is the slower reference.")  # fmt: skip
-@option("--largest", type=click.IntRange(1, 64), shown="6",
+@option("--largest", type=click.IntRange(1, 64), show_default="6",
         help="Largest number of components to compare.")  # fmt: skip
-@option("--planted", type=Whole(high=MOST), shown="2000, of large graphs fewer",
+@option("--planted", type=Whole(high=MOST), show_default="2000, of large graphs fewer",
         help="Importance samples, with components planted, for each number of components from 2 "
         "on.")  # fmt: skip
-@option("--modulus", shown=None, help="Compare E[q^C] too, for this order q of the group.")
+@option("--modulus", show_default=None, help="Compare E[q^C] too, for this order q of the group.")
 @options("--confidence")
 @options("--workers", "--scheduler")
 @option("--plot", help="Plot the probabilities, to a .png, .svg or .pdf.")

@@ -97,18 +97,18 @@ PRIVATE = ("epsilon", "delta", "lower", "upper", "integers", "precision", "reser
     keys=[*KEYS, Field("plot", "the file that was written, or null")],
 )  # fmt: skip
 @options("--users", "--min-honest", "--corrupt-shufflers", required=("--users",))
-@option("--modulus", shown="chosen for a private sum")
+@option("--modulus", show_default="chosen for a private sum")
 @option("--sigma", type=SIGMA, help="Security in bits, e.g. 80.")
 @options("--epsilon", "--delta")
-@option("--lower", shown="0")
-@option("--upper", shown="1")
+@option("--lower", show_default="0")
+@option("--upper", show_default="1")
 @options("--integers", "--precision", "--reserve")
-@option("--releases", type=click.IntRange(1, 10**6), shown="1",
+@option("--releases", type=click.IntRange(1, 10**6), show_default="1",
         help="Of vectors: how many sums about the same users share the budget.")  # fmt: skip
 @options(*DOMAIN_OPTIONS)
-@option("--analysis", default=None, shown="all")
-@option("--shuffler", default=None, shown="both")
-@option("--clear-share/--no-clear-share", default=None, shown="both")
+@option("--analysis", default=None, show_default="all")
+@option("--shuffler", default=None, show_default="both")
+@option("--clear-share/--no-clear-share", default=None, show_default="both")
 @option("--plot", help="Plot the messages against the users, of numbers, to a .png, .svg or .pdf.")
 def command(
     analysis: str | None,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def _known(kind: Any, said: str, shown: str | None = None, **more: Any) -> dict[str, Any]:
     """Return what is the same for an option wherever it is taken."""
-    return {"type": kind, "help": said, "shown": shown, **more}
+    return {"type": kind, "help": said, "show_default": shown, **more}
 
 
 def _flag(said: str) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def _sizes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> An
 _SHARED: dict[str, dict[str, Any]] = {
     "--users": _known(types.WHOLE, "Number of users, e.g. 1000 or 10^6."),
     "--column": _known(None, "Column of the values: its name, or its number with --no-header.",
-                       metavar="types.NAME"),
+                       metavar="NAME"),
     "--no-header": _flag("The table has no header line."),
     "--delimiter": _known(
         None, r"Delimiter of the cells of CSV; \t for tabs.", ",", metavar="CHARACTER",
@@ -70,7 +70,7 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--analysis": _known(
         types.NAME["analysis"],
         "Bound on what shuffling hides: best, second_moment, balle2020, ghazi2020 or ishai2006; "
-        "see 'ikos messages'.", default="best", metavar="types.NAME",
+        "see 'ikos messages'.", default="best", metavar="NAME",
     ),
     "--unproved": _flag("Run even if nothing is proved about what is hidden."),
     "--shuffler": _known(
@@ -121,15 +121,8 @@ _SHARED: dict[str, dict[str, Any]] = {
 
 
 def option(name: str, *names: str, **changes: Any) -> Callable[..., Any]:
-    """Add an option as `click.option` does; for common options, most is known.
-
-    ``shown`` is the help's description of a default that is None.
-    """
-    known = {**_SHARED.get(name, {}), **changes}
-    shown = known.pop("shown", None)
-    if shown is not None and known.get("default") is None:
-        known["show_default"] = shown
-    return click.option(name, *names, **known)
+    """Add an option as `click.option` does; for common options, most is known."""
+    return click.option(name, *names, **{**_SHARED.get(name, {}), **changes})
 
 
 def options(*names: str, required: tuple[str, ...] = ()) -> Callable[[Any], Any]:

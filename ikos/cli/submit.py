@@ -52,16 +52,16 @@ SECTIONS = {"value": "One client", "values": "Many clients", "max_epsilon": "Wha
 @option("--value", metavar="NUMBER",
         help="This client's value, or - to read it from standard input: other users of this "
         "machine can see command lines.")  # fmt: skip
-@option("--token", type=FILE, metavar="FILE", shown="'token', next to the task",
+@option("--token", type=FILE, metavar="FILE", show_default="'token', next to the task",
         help="File with the client's secret.")  # fmt: skip
-@option("--values", type=TABLE,
+@option("--values", type=TABLE, metavar="TABLE",
         help="Values of many clients, one per row, for trials: FOLDER is the "
         "clients'.")  # fmt: skip
 @click.option("--column", metavar="NAME", help="Name of the column of values.")
 @option("--show-values")
 @option("--max-epsilon", type=EPSILON, help="Send nothing to a task that promises less privacy.")
 @option("--max-delta", type=DELTA, help="The same for its delta.")
-@option("--store", type=FOLDER, metavar="FOLDER", shown="'reports', next to the task",
+@option("--store", type=FOLDER, metavar="FOLDER", show_default="'reports', next to the task",
         help="Folder that keeps reports before they are sent.")  # fmt: skip
 @option("--wait", type=click.FloatRange(0, 1e6), default=60, metavar="SECONDS",
         help="How long to retry parties that do not answer; each gets at least five "

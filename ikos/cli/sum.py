@@ -222,7 +222,7 @@ EXPOSED = (
 @option("--on-out-of-range")
 @option("--sigma", type=SIGMA, default="80", help="Security in bits, e.g. 80.")
 @options("--min-honest", "--corrupt-shufflers")
-@option("--modulus", shown="holds every sum")
+@option("--modulus", show_default="holds every sum")
 @options("--analysis", "--shuffler", "--clear-share/--no-clear-share", "--unproved", "--threads")
 @release.nothing_released()
 def command_secure_sum(

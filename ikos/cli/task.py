@@ -111,7 +111,7 @@ def command() -> None:
     "--users", "--lower", "--upper", "--integers", "--epsilon", "--delta",
     required=("--users", "--lower", "--upper", "--epsilon", "--delta"),
 )  # fmt: skip
-@option("--min-honest", required=True, shown=None,
+@option("--min-honest", required=True, show_default=None,
         help="Honest clients that a release must contain: a number, or a share such as 90%. With "
         "all, one that is missing stops the release.")  # fmt: skip
 @option("--corrupt-clients", type=CORRUPT, default=0,
@@ -284,14 +284,10 @@ def status_report(task: Task, found: AnalyzerStatus, command: str) -> Report:
 # The parties' programs
 
 _SHUFFLERS = """\
-  ikos serve shuffler visits/shuffler-1
   ikos serve shuffler visits/shuffler-1 votes/shuffler-3 \\
       --host 127.0.0.1 --port 8443
-  ikos serve shuffler visits/shuffler-2 \\
-      --config shuffler.toml
 """
 _ANALYZER = """\
-  ikos serve analyzer visits/analyzer
   ikos serve analyzer visits/analyzer --host 0.0.0.0 \\
       --certificate chain.pem --private-key key.pem
 """
@@ -312,15 +308,15 @@ def _party(role: str, examples: str, about: str) -> None:
 
     @command_serve.command(role, cls=Command, epilog=_EXAMPLES + examples, help=about)
     @click.argument("folders", nargs=-1, required=True, metavar="FOLDER...", type=FOLDER)
-    @option("--host", metavar="HOST", shown="from the task's address, if on this machine alone",
+    @option("--host", metavar="HOST", show_default="the task's, if on this machine alone",
             help="Name or number to listen at; without a certificate on loopback "
             "only.")  # fmt: skip
-    @option("--port", type=Whole(high=65535), shown="from the task's address",
+    @option("--port", type=Whole(high=65535), show_default="the task's",
             help="Port to listen at; 0 for any.")  # fmt: skip
     @option("--certificate", type=FILE, help="PEM file with the certificate and its chain.")
     @option("--private-key", type=FILE, help="PEM file with the key of the certificate.")
     @option("--ca")
-    @option("--rate", type=click.FloatRange(0, 1e6, min_open=True), shown="5000",
+    @option("--rate", type=click.FloatRange(0, 1e6, min_open=True), show_default="5000",
             help="Most reports per second.")  # fmt: skip
     @option("--config", type=FILE, help="TOML file with these settings; options given here win.")
     def run(folders: tuple[Path, ...], config: Path | None, **given: Any) -> None:
