@@ -140,7 +140,7 @@ def command(plot: Path | None, **given: Any) -> None:
             check = graphs.check_components(
                 given.pop("users"), given.pop("messages"), trials, q=given.pop("modulus"),
                 rng=None if seed is None else DeterministicRandom(seed),
-                executor=cluster and cluster.executor, progress=shown, **given,
+                executor=None if cluster is None else cluster.executor, progress=shown, **given,
             )  # fmt: skip
     except KeyboardInterrupt as stop:
         if getattr(stop, "partial", None) is None:
