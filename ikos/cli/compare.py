@@ -251,9 +251,10 @@ def _read(given: dict[str, Any]) -> tuple[NDArray[np.float64], dict[str, Any], i
 
     source, truth = release.Source.taken(given), release.Truth()
     rule = release.Rule(given["lower"], given["upper"], given["on_out_of_range"] == "clamp")
-    blocks = release.blocks(truth.seen(source.open(), rule))
+    blocks = release.blocks(truth.seen(source.values, rule))
     data = {
-        "file": source.file, "column": source.column, "out_of_range": rule.out_of_range,
+        "file": source.file, "column": source.column,
+        "out_of_range": given["on_out_of_range"] or "reject",
         "runs": given["runs"], "seed": given["seed"], "confidence": CONFIDENCE,
     }  # fmt: skip
     return np.concatenate(blocks), data, truth.clamped

@@ -75,7 +75,7 @@ def command(
 
     if (categories is None) == (bins is None):
         raise click.UsageError("give either --categories or --bins")
-    source = release.Source.taken(given)
+    source = release.Source.taken(given, texts=categories is not None)
     if categories is not None:
         if on_out_of_range:
             raise click.UsageError("--on-out-of-range goes with --bins")
@@ -119,7 +119,7 @@ def _binned(source: release.Source, bins: str, clamp: bool) -> tuple[list[str], 
     if len(edges) != len(found) or len(edges) < 2 or sorted(set(edges)) != edges:
         raise click.UsageError(f"--bins must be two or more growing numbers, got {clipped(bins)}")
     rule = release.Rule(edges[0], edges[-1], clamp)
-    values = np.concatenate(release.blocks(source.open().seen(rule)))
+    values = np.concatenate(release.blocks(source.values.seen(rule)))
     labels = [f"[{low}, {high})" for low, high in pairwise(texts)]
     labels[-1] = labels[-1][:-1] + "]"
     return labels, np.array(labels, dtype=object)[np.digitize(values, edges[1:-1])]
@@ -147,4 +147,4 @@ def _labelled(source: release.Source, categories: str, other: str | None) -> tup
             )
         return np.where(known, cells, np.array(other, dtype=object))
 
-    return labels, np.concatenate(release.blocks(source.open(texts=True).seen(look)))
+    return labels, np.concatenate(release.blocks(source.values.seen(look)))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.errors import clipped
 from ikos.cli.options import options
 from ikos.cli.output import power_text, progress
 from ikos.cli.types import TABLE
@@ -37,7 +36,8 @@ SUM_KEYS = [
     *TABLE_KEYS,
     Field("lower", "public lower bound of the values", value="rule.lower"),
     Field("upper", "public upper bound of the values", value="rule.upper"),
-    Field("out_of_range", "reject or clamp", value="rule.out_of_range"),
+    Field("out_of_range", "reject or clamp",
+          value=lambda found: "clamp" if found.rule.clamp else "reject"),
     Field("messages", "of each user: shuffled, clear, and what they prove",
           value="protocol.messages"),
     Field("shuffler", "parallel or single", value="secure.shuffler"),
@@ -94,34 +94,21 @@ def of_table(command: Any) -> Any:
 
 @dataclass(frozen=True)
 class Source:
-    """The table, the column, and how to read it."""
+    """The table, and its column, which is not read yet."""
 
     file: str
     column: str
-    no_header: bool
-    delimiter: str | None
-    show_values: bool
+    values: Column
 
     @classmethod
-    def taken(cls, given: dict[str, Any]) -> Source:
-        """Remove the options of `of_table` from those given, and return what they say."""
-        source = cls(**{name: given.pop(name) for name in cls.__match_args__})
-        source = replace(source, file="/dev/stdin" if source.file == "-" else source.file)
-        if source.no_header and not source.column.isdigit():
-            raise click.UsageError(
-                "with --no-header, --column is a number counted from 1, got "
-                f"{clipped(source.column)}"
-            )
-        return source
-
-    def open(self, *, integers: bool = False, texts: bool = False) -> Column:
-        """Return the column, whose values are not read yet."""
+    def taken(cls, given: dict[str, Any], **how: Any) -> Source:
+        """Remove the options of `of_table` from those given, and open what they name."""
         from ikos.tables import open_column
 
-        return open_column(
-            self.file, self.column, header=not self.no_header, delimiter=self.delimiter,
-            integers=integers, show_values=self.show_values, texts=texts,
-        )  # fmt: skip
+        file, column = given.pop("file"), given.pop("column")
+        how |= {name: given.pop(name) for name in ("delimiter", "show_values")}
+        header, path = not given.pop("no_header"), "/dev/stdin" if file == "-" else file
+        return cls(file, column, open_column(path, column, header=header, **how))
 
     @property
     def which(self) -> str:
@@ -141,11 +128,6 @@ class Rule:
     clamp: bool = False
     integers: bool = False
     exact: bool = False
-
-    @property
-    def out_of_range(self) -> str:
-        """What happens to values outside the bounds."""
-        return "clamp" if self.clamp else "reject"
 
     def __call__(self, values: NDArray[Any], _before: int) -> NDArray[Any]:
         """Return a block of values within the bounds, or refuse one of them."""

@@ -99,7 +99,7 @@ def _command(name: str, names: str) -> click.Command:
         rule = release.Rule(lower, upper, on_out_of_range == "clamp", given["integers"])
         truth = release.Truth() if show_true else None
         with connected(workers, scheduler) as cluster:
-            users, column = release.read(source.open(), rule, truth)
+            users, column = release.read(source.values, rule, truth)
             protocol = PrivateSum(
                 users, epsilon, delta, lower=lower, upper=upper,
                 min_honest=Honest.of(min_honest, users), **given,
@@ -250,9 +250,9 @@ def command_secure_sum(
     from ikos.counts.published import covered
 
     check_bounds(lower, upper)
-    source = release.Source.taken(given)
+    source = release.Source.taken(given, integers=True)
     rule = release.Rule(lower, upper, on_out_of_range == "clamp", exact=True)
-    users, column = release.read(source.open(integers=True), rule)
+    users, column = release.read(source.values, rule)
     least = users * (upper - lower) + 1
     if modulus is not None and modulus < least:
         raise click.UsageError(
