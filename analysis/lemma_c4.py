@@ -17,14 +17,15 @@ if all four are equal everywhere, and 1 if not.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
 
-from analysis.output import main
+from analysis.output import aligned, main
 from ikos.cli.errors import Command
-from ikos.cli.output import aligned, bold, print_json, print_text, progress
+from ikos.cli.output import print_text, progress
 from ikos.cli.types import MODULUS, NAME, WHOLE
 from ikos.graphs.enumeration import CollisionIdentity, case_count, check_collision_identity
 from ikos.trust import SHUFFLERS
@@ -90,7 +91,7 @@ def _text(found: Sequence[CollisionIdentity]) -> list[str]:
         for check in found
     ]
     return [
-        bold("Lemma C.4 of BBGN20, and for one shuffler: P[R(X) = S(R'(X))] = E[q^(C - mn)]"),
+        "Lemma C.4 of BBGN20, and for one shuffler: P[R(X) = S(R'(X))] = E[q^(C - mn)]",
         "",
         *aligned([header, *rows]),
         "",
@@ -156,9 +157,13 @@ def _json(found: Sequence[CollisionIdentity]) -> dict[str, Any]:
 @click.option("--messages", type=WHOLE, help="Of each user, all of them shuffled, e.g. 2.")
 @click.option("--modulus", type=MODULUS, help="Order of the group, e.g. 4; need not be prime.")
 @click.option("--shuffler", type=NAME["shuffler"], help="Only parallel shufflers, or a single one.")
-@click.option("--json", "json", is_flag=True, help="Print one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
-    users: int | None, messages: int | None, modulus: int | None, shuffler: str | None, json: bool
+    users: int | None,
+    messages: int | None,
+    modulus: int | None,
+    shuffler: str | None,
+    as_json: bool,
 ) -> None:
     """Check Lemma C.4 of BBGN20 by listing every permutation.
 
@@ -179,8 +184,8 @@ def command(
     else:
         sizes = [(users, messages, modulus, kind) for kind in shufflers]
     found = check_all(sizes)
-    if json:
-        print_json(_json(found))
+    if as_json:
+        print_text([json.dumps(_json(found), indent=2, allow_nan=False)])
     else:
         print_text(_text(found))
     if not all(check.holds for check in found):

@@ -21,15 +21,16 @@ models. The exit status is 0 if the bound holds everywhere, and 1 if not.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from analysis.output import main
+from analysis.output import aligned, main
 from ikos.cli.errors import Command
-from ikos.cli.output import aligned, bold, print_json, print_text, progress
+from ikos.cli.output import print_text, progress
 from ikos.cli.types import NAME
 from ikos.graphs import Slack, Sweep, sweep
 from ikos.graphs.component_bounds import BOUNDS
@@ -98,7 +99,7 @@ def _text(found: Sweep) -> list[str]:
         for slack in found.smallest
     ]
     return [
-        bold(f"{NAMES[found.bound]} and the exact law of C: {shuffler}, {clear}"),
+        f"{NAMES[found.bound]} and the exact law of C: {shuffler}, {clear}",
         "",
         "The smallest factor between the two, over c >= 2, for each m:",
         "",
@@ -173,14 +174,14 @@ def _json(found: Sweep) -> dict[str, Any]:
 @click.option(
     "--clear-share/--no-clear-share", default=True, help="Whether a message is not shuffled."
 )
-@click.option("--json", "json", is_flag=True, help="Print one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     users: tuple[int, int],
     messages: tuple[int, int],
     bound: str,
     shuffler: str,
     clear_share: bool,
-    json: bool,
+    as_json: bool,
 ) -> None:
     """Compare Lemma C.5 of BBGN20 with the exact law of the components.
 
@@ -201,8 +202,8 @@ def command(
             )
     except ValueError as error:
         raise ValueError(str(error).replace("parts_bound holds", "--bound parts holds")) from None
-    if json:
-        print_json(_json(found))
+    if as_json:
+        print_text([json.dumps(_json(found), indent=2, allow_nan=False)])
     else:
         print_text(_text(found))
     if not found.holds:

@@ -40,6 +40,16 @@ class Folder(click.Path):
         return super().convert(value, param, ctx)
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table's lines: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        lines.append("  " + "  ".join([first.ljust(widths[0]), *cells]).rstrip())
+    return lines
+
+
 @dataclass(frozen=True)
 class Files:
     """The folder that a program writes into; without one, nothing is written."""

@@ -379,7 +379,7 @@ def test_a_cluster_that_was_closed(here):
 @pytest.mark.slow
 def test_ikos_needs_no_dask():
     code = (
-        "import sys, ikos, ikos.cluster, ikos.cli.cluster\n"
+        "import sys, ikos, ikos.cluster, ikos.cli.options\n"
         "assert not {'dask', 'distributed', 'pandas'} & set(sys.modules)\n"
         "sys.modules['distributed'] = None\n"
         "try:\n    ikos.cluster.Cluster()\n"

@@ -1,10 +1,8 @@
 """The command line, ``ikos``: one module per command, or for several similar ones.
 
 A command returns an `ikos.report.Report`, which is written to standard output at the end, as a
-whole; warnings, errors and progress go to standard error. A mistake is reported in one line, ``ikos
-COMMAND: error: ...``, with exit status 2, Ctrl-C in a line with status 130, a failed check with
-status 1. Each key of the JSON object of ``--json`` is stated once, by a `Field` in its module's
-``KEYS`` or ``COLUMNS``: name, meaning, and where its value is.
+whole; all else goes to standard error. Each key of the JSON object of ``--json`` is stated once, by
+a `Field` in its module's ``KEYS`` or ``COLUMNS``.
 """
 
 from __future__ import annotations

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from ikos.cli import release
-from ikos.cli.domains import KEYS as DOMAIN_KEYS
-from ikos.cli.domains import OPTIONS, domain_of, in_words
-from ikos.cli.errors import Command, first_given, problem
-from ikos.cli.names import PROTOCOLS, VECTOR_PROTOCOLS
-from ikos.cli.options import check_plot, format_options, option, options, save_plot
+from ikos.cli.errors import Command, in_options, problem
+from ikos.cli.options import DOMAIN_KEYS, DOMAIN_OPTIONS, check_plot, domain_of, option, options
 from ikos.cli.output import at_least, power_text, progress
 from ikos.cli.types import TABLE, Honest, Whole
 from ikos.report import Field, Report, values
@@ -69,7 +67,8 @@ COLUMNS = [
     Field("bits_per_user", "bits of each user; the mean if they vary", "bits", count, "made.bits"),
     Field("mse", "bound on the mean squared error of the sum, in squared units", "MSE", bound,
           "made.mse"),
-    Field("standard_error", "its root", None, bound, "made.rmse"),
+    Field("standard_error", "its root", "RMSE", value="made.rmse",
+          text=lambda row: bound(row.made.rmse) if row.runs else ""),
     Field("mean_error", "the same, of the mean", "RMSE of mean", bound,
           lambda row: None if row.made.rmse is None else row.made.rmse / row.users),
     Field("influence", "greatest change of the sum by one dishonest user; null if unlimited",
@@ -88,13 +87,6 @@ COLUMNS = [
     Field("reason", "why the protocol is not possible, or did not run; or null"),
 ]  # fmt: skip
 
-MEASURED_COLUMNS = [
-    replace(one, title={"mse": None, "standard_error": "RMSE", "mean_error": None}[one.key])
-    if one.key in ("mse", "standard_error", "mean_error") else one
-    for one in COLUMNS
-]  # fmt: skip
-"""With data, bounds of the kind that is measured."""
-
 EXAMPLES = """\b
 Examples
   ikos compare --users 10^4 --epsilon 1 --delta 1e-8
@@ -104,29 +96,28 @@ Examples
       --dimension 64 --plot compare.png
 """
 
-SECTIONS = {
-    "users": "What to compare",
-    "domain": "Vectors",
-    "file": "On data",
-    "plot": "Output",
-}
+SECTIONS = {"users": "Compared", "domain": "Vectors", "file": "On data", "plot": "Output"}
 
-MOST_USERS = 10**9
 RUNS = 20
-OF_DATA = (
-    "column", "no_header", "delimiter", "show_values", "on_out_of_range", "runs", "seed",
-)  # fmt: skip
+OF_DATA = ("column", "no_header", "delimiter", "show_values", "on_out_of_range", "runs", "seed")
 """Parameters that concern data alone."""
 
 LEGEND = (
-    "{}, whatever the values (of vectors, of its Euclidean distance). One user: how much the "
-    "messages of one dishonest user can change the sum. All in the data's units."
+    "MSE and RMSE: bounds on the mean squared error of the sum, whatever the values (of vectors, "
+    "of its Euclidean distance), and on its root. One user: how much the messages of one dishonest "
+    "user can change the sum. All in the data's units."
 )
 NOT_PRIVATE = "measured errors are differences from the true sum, and NOT private"
 GAUSSIAN = (
     "A curator is not bound to Gaussian noise: where private-vector-sum has less error, a curator "
     "can add the same."
 )
+
+
+def _complete(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+    from ikos.baselines import PROTOCOLS
+
+    return [CompletionItem(one.key) for one in PROTOCOLS if one.key.startswith(begun)]
 
 
 @dataclass
@@ -151,30 +142,33 @@ class Row:
 @click.command(
     "compare", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=COLUMNS
 )
-@option("--users", type=Whole(1, MOST_USERS), help="Number of users; or give --data.")
+@option("--users", type=Whole(1, 10**9), help="Number of users; or give --data.")
 @options("--min-honest", "--epsilon", required=("--epsilon",))
-@option("--delta", shown="1/users^2")
-@option("--lower", shown="0 without --data")
-@option("--upper", shown="1 without --data")
-@option("--protocol", "protocols", type=click.Choice([*PROTOCOLS, *VECTOR_PROTOCOLS]))
-@options("--domain", *OPTIONS)
-@option(
-    "--data",
-    "file",
-    type=TABLE,
-    help="Also run every protocol on a column of a table, one row per user, and print its error, "
-    "which is NOT private.",
-)
+@option("--delta", show_default="1/users^2")
+@option("--lower", show_default="0 without --data")
+@option("--upper", show_default="1 without --data")
+@option("--protocol", "protocols", multiple=True, metavar="NAME", show_default="all",
+        shell_complete=_complete,
+        help="Only this protocol, as the table calls it; can be given many times.")  # fmt: skip
+@options(*DOMAIN_OPTIONS)
+@option("--data", "file", type=TABLE, metavar="TABLE",
+        help="Also run every protocol on a column of a table, one row per user, and print its "
+        "error, which is NOT private.")  # fmt: skip
 @options("--column", "--no-header", "--delimiter", "--show-values", "--on-out-of-range")
-@option("--runs", type=Whole(1, 10**6), shown=str(RUNS), help="Runs of each protocol on the data.")
+@option(
+    "--runs",
+    type=Whole(1, 10**6),
+    show_default=str(RUNS),
+    help="Runs of each protocol on the data.",
+)
 @option("--seed")
 @option("--plot", help="Plot the errors against messages and bits, to a .png, .svg or .pdf.")
-@format_options
 def command(
     users: int | None,
     epsilon: Fraction,
     delta: Fraction | None,
     domain: str | None,
+    protocols: tuple[str, ...],
     plot: Path | None,
     **given: Any,
 ) -> Report:
@@ -185,37 +179,28 @@ def command(
     With --data every protocol also runs on a column of values, and measured errors are shown next
     to predicted ones.
     """
-    import numpy as np
-
     from ikos.baselines import comparison
     from ikos.results import budget_warnings
 
     check_plot(plot)
     space = domain_of(domain, given)
     column, data, warnings = None, None, []
-    lower, upper, runs, seed = (given[name] for name in ("lower", "upper", "runs", "seed"))
     if given["file"] is None:
-        if option := first_given(*OF_DATA):
-            raise click.UsageError(f"{option} needs --data")
+        for name in OF_DATA:
+            if given[name] not in (None, False):
+                raise click.UsageError(f"--{name.replace('_', '-')} needs --data")
         if users is None:
             raise click.UsageError("give --users, or --data, a table with a row for each")
     else:
-        if domain is not None or given["column"] is None or lower is None or upper is None:
+        if domain is not None or None in (given["column"], given["lower"], given["upper"]):
             raise click.UsageError("--data needs --column, --lower and --upper, and no --domain")
-        source, out_of_range = release.Source.taken(given), given["on_out_of_range"]
-        rule, truth = release.Rule(lower, upper, out_of_range == "clamp"), release.Truth()
-        rows_found, blocks = release.read(source.open(), rule, truth)
-        if users not in (None, rows_found):
-            raise click.UsageError(f"--users must be the {rows_found:,} rows, got {users:,}")
-        users, column = rows_found, np.concatenate(list(blocks))
-        data = {
-            "file": source.file, "column": source.column,
-            "out_of_range": out_of_range, "runs": runs or RUNS, "seed": seed,
-            "confidence": CONFIDENCE,
-        }  # fmt: skip
-        warnings = [NOT_PRIVATE]
-        if truth.clamped:
-            warnings.append(f"{truth.clamped:,} values were moved to the bounds")
+        given["runs"] = given["runs"] or RUNS
+        column, data, clamped = _read(given)
+        if users not in (None, column.size):
+            raise click.UsageError(f"--users must be the {column.size:,} rows, got {users:,}")
+        users, warnings = column.size, [NOT_PRIVATE]
+        if clamped:
+            warnings.append(f"{clamped:,} values were moved to the bounds")
     if delta is None and users == 1:
         raise click.UsageError("give --delta: for a single user there is no default")
     asked = SimpleNamespace(
@@ -223,32 +208,29 @@ def command(
         delta=Fraction(1, users**2) if delta is None else delta, domain=space,
         dimension=space.dimension, data=data, plot=plot,
     )  # fmt: skip
-    keys = tuple(dict.fromkeys(given["protocols"])) or None
-    with progress("choosing parameters", keys or (VECTOR_PROTOCOLS if domain else PROTOCOLS)) as on:
+    with progress("choosing parameters") as shown:
         made = comparison(
             users, epsilon, asked.delta, domain=space, min_honest=asked.min_honest,
-            protocols=keys, progress=on,
+            protocols=protocols or None, progress=shown,
         )  # fmt: skip
-    rows = [Row(one, users, None if one.reason is None else in_words(one.reason)) for one in made]
+    rows = [Row(one, users, one.reason and in_options(one.reason)) for one in made]
     if not any(one.protocol for one in made):
         reasons = "; ".join(f"{row.made.key}: {row.reason}" for row in rows)
         raise click.UsageError(f"no protocol is possible here: {reasons}")
     if column is not None:
-        _measure(rows, column, runs or RUNS, seed)
+        _measure(rows, column, given["runs"], given["seed"])
     title = (
         f"Protocols for the sum of {power_text(users)} {'vectors' if domain else 'values'} with "
-        f"({float(epsilon):.6g}, {at_least(float(asked.delta), 3)})-differential privacy"
+        f"({float(epsilon):.6g}, {at_least(float(asked.delta))})-differential privacy"
     )
     if plot is not None:
+        from ikos.plots import save
         from ikos.plots.protocols import protocols_figure
 
         measured = {row.made.key: row.runs for row in rows if row.runs is not None}
-        save_plot(protocols_figure(made, title, measured=measured or None), plot)
+        save(protocols_figure(made, title, measured=measured or None), plot)
 
-    what = "RMSE: bound on the root mean squared error of the sum"
-    if column is None:
-        what = "MSE: bound on the mean squared error of the sum"
-    notes = [LEGEND.format(what)]
+    notes = [LEGEND]
     if delta is None:
         notes.append("delta is 1/users^2, as --delta was not given.")
     if asked.min_honest < users:
@@ -259,9 +241,23 @@ def command(
             f"{CONFIDENCE * 100:g} % interval."
         )
     notes += [str(row) for row in rows] + [GAUSSIAN] * (domain is not None)
-    columns = COLUMNS if column is None else MEASURED_COLUMNS
     warnings = budget_warnings(epsilon, asked.delta, users) + warnings
-    return Report(title, columns, rows, notes, values(KEYS, asked), warnings)
+    return Report(title, COLUMNS, rows, notes, values(KEYS, asked), warnings)
+
+
+def _read(given: dict[str, Any]) -> tuple[NDArray[np.float64], dict[str, Any], int]:
+    """Return the values, what is said of them, and how many were moved to the bounds."""
+    import numpy as np
+
+    source, truth = release.Source.taken(given), release.Truth()
+    rule = release.Rule(given["lower"], given["upper"], given["on_out_of_range"] == "clamp")
+    blocks = release.blocks(truth.seen(source.values, rule))
+    data = {
+        "file": source.file, "column": source.column,
+        "out_of_range": given["on_out_of_range"] or "reject",
+        "runs": given["runs"], "seed": given["seed"], "confidence": CONFIDENCE,
+    }  # fmt: skip
+    return np.concatenate(blocks), data, truth.clamped
 
 
 def _measure(rows: Sequence[Row], column: NDArray[np.float64], runs: int, seed: int | None) -> None:
@@ -269,7 +265,7 @@ def _measure(rows: Sequence[Row], column: NDArray[np.float64], runs: int, seed: 
     from ikos.baselines import measure
     from ikos.testing import DeterministicRandom
 
-    with progress("running", [row.made.key for row in rows]) as shown:
+    with progress("running") as shown:
         for done, row in enumerate(rows, 1):
             if row.made.protocol is not None:
                 rng = None if seed is None else DeterministicRandom(seed)

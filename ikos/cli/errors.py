@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping, Sequence
-from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from ikos.cli.output import print_report, print_text
+from ikos.report import FORMATS
 
 if TYPE_CHECKING:
     from ikos.report import Field
@@ -37,36 +35,23 @@ WORDS = {
 }
 """Arguments in messages of the library, as options."""
 
-_DEPLOYMENT = (
-    "httpx", "starlette", "uvicorn", "pydantic", "prometheus_client",
-    "cryptography.hazmat.primitives.hpke",
-)  # fmt: skip
-"""Modules of that extra, which may be missing."""
-
-_WIDEST = 28
-"""Longest option names with room for help next to them."""
-
 
 class _Mistakes(click.Command):
-    """What commands and groups have in common: usage errors, and help."""
+    """What commands and groups have in common: usage errors, and whole summaries."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse arguments, and refuse an option given twice: neither value is dropped silently."""
         given = list(args)
         try:
             rest = super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            name = error.option_name
-            close = [one for one in error.possibilities or () if _alike(name, one)]
-            raise click.NoSuchOption(name, possibilities=close, ctx=ctx) from None
         except click.UsageError as error:
             error.ctx = error.ctx or ctx  # the parser does not say whose mistake it is
             raise
         if not ctx.resilient_parsing:
             found = self.make_parser(ctx).parse_args(given)[2]
-            single = [one for one in found if isinstance(one, click.Option) and not one.multiple]
-            for option in single:
-                if single.count(option) > 1:
+            for option in found:
+                single = isinstance(option, click.Option) and not option.multiple
+                if single and found.count(option) > 1:
                     raise click.UsageError(f"{option.opts[0]} can be given only once", ctx)
         return rest
 
@@ -74,30 +59,13 @@ class _Mistakes(click.Command):
         """Return what the command does, unabridged."""
         return super().get_short_help_str(1000)
 
-    def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """Return the option, which prints like results: whole, or one line."""
-        option = super().get_help_option(ctx)
-        if option is not None:
-            option.callback = _print_help
-        return option
-
-
-def _alike(given: str, option: str) -> bool:
-    """Whether one word may be a mistyped form of the other: click also compares their dashes."""
-    return SequenceMatcher(None, given.lstrip("-"), option.lstrip("-")).ratio() >= 0.75
-
-
-def _print_help(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
-        print_text([ctx.get_help()])
-        ctx.exit()
-
 
 class Command(_Mistakes):
     """A command that turns mistakes into usage errors and prints the report that it returns.
 
     ``sections`` maps the first option of each section of the help to its heading; ``keys`` and
-    ``columns`` describe the JSON object and its rows, for the documentation.
+    ``columns`` describe the JSON object and its rows, for the documentation. With columns it takes
+    ``--format``, and ``--json`` as its short form.
     """
 
     def __init__(
@@ -112,6 +80,12 @@ class Command(_Mistakes):
         self.sections = dict(sections or {})
         self.keys = {**(KEYS if columns else {}), **{key.key: key.meaning for key in keys}}
         self.columns = {column.key: column.meaning for column in columns}
+        how: dict[str, Any] = {"expose_value": False, "callback": _choose}
+        said = "How to print the result; csv has only the table."
+        form: dict[str, Any] = {"type": click.Choice(FORMATS), "default": "text", "is_eager": True}
+        added = click.Option(["--format", "how"], help=said, **form, **how)
+        short = click.Option(["--json"], is_flag=True, help="The same as --format json.", **how)
+        self.params += [added, short] if columns else []
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, turning refusals of the library into usage errors."""
@@ -124,19 +98,21 @@ class Command(_Mistakes):
             raise click.UsageError(problem(error), ctx) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options under the headings, all aligned."""
+        """Write the options under the headings."""
         sections: dict[str, list[tuple[str, str]]] = {}
         heading = "Options"
         for param in self.get_params(ctx):
             heading = self.sections.get(str(param.name), heading)
-            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
-            if record is not None:
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
                 sections.setdefault(heading, []).append(record)
-        names = [name for rows in sections.values() for name, _ in rows]
-        width = min(_WIDEST, max(map(len, names), default=0))
         for heading, rows in sections.items():
             with formatter.section(heading):
-                formatter.write_dl([(name.ljust(width), text) for name, text in rows], _WIDEST)
+                formatter.write_dl(rows)
+
+
+def _choose(ctx: click.Context, _param: click.Parameter, wanted: str | bool) -> None:
+    if wanted:
+        ctx.meta["ikos.format"] = "json" if wanted is True else wanted
 
 
 class Group(_Mistakes, click.Group):
@@ -156,18 +132,6 @@ class Group(_Mistakes, click.Group):
         """Name all commands."""
         return list(self.commands)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command, or list the commands."""
-        known = args[0].startswith("-") or self.get_command(ctx, args[0]) is not None
-        if not known and not ctx.resilient_parsing:
-            names = ", ".join(self.list_commands(ctx))
-            raise click.UsageError(
-                f"there is no command {clipped(args[0])}; the commands are {names}", ctx
-            )
-        return super().resolve_command(ctx, args)
-
 
 def clipped(text: str, most: int = 60) -> str:
     """Return a text as messages quote it, by default no longer than a short line."""
@@ -175,26 +139,11 @@ def clipped(text: str, most: int = 60) -> str:
     return shown if len(shown) <= most else shown[: most - 4] + "...'"
 
 
-def first_given(*names: str) -> str | None:
-    """Return the first option on the command line among those with these parameters."""
-    context = click.get_current_context()
-    given = (param for param in context.command.params if param.name in names)
-    for param in given:
-        if context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE:
-            return param.opts[0]
-    return None
-
-
-def leave_interrupts() -> None:
-    """Ignore interrupts from now on: the program is about to end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
 def problem(error: BaseException) -> str:
     """Return the message of a library exception, in the words of the command line."""
     if isinstance(error, MemoryError):
         return "not enough memory for this"
-    if isinstance(error, ImportError) and error.name in _DEPLOYMENT:
+    if isinstance(error, ModuleNotFoundError) and error.name:  # the other extras say it themselves
         return "this needs the extra 'deployment': pip install 'ikos[deployment]'"
     if isinstance(error, OSError) and error.strerror:
         # not what failed, which an error does not say: reading, writing, or finding it
@@ -211,11 +160,8 @@ def in_options(message: str) -> str:
         message = message.replace(word, option)
     names, must, rest = message.partition(" must ")
     context = click.get_current_context(silent=True)
-    known = {
-        str(param.name): param.opts[0]
-        for param in (context.command.params if context else ())
-        if isinstance(param, click.Option)
-    }
+    params = context.command.params if context else ()
+    known = {str(one.name): one.opts[0] for one in params if isinstance(one, click.Option)}
     given = [PARAMETERS.get(name, name).partition("[")[0] for name in names.split(" and ")]
     if not must or not all(name in known for name in given):
         return message

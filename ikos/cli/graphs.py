@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import threading
-from collections.abc import Iterator
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, ProcessPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.cluster import connected
 from ikos.cli.errors import Command
-from ikos.cli.options import check_plot, format_options, option, options, save_plot
+from ikos.cli.options import check_plot, connected, option, options
 from ikos.cli.output import at_least, at_most, complain, power_text, print_report, progress
 from ikos.cli.types import Whole
 from ikos.report import Field, Report, digits, values
@@ -25,14 +18,6 @@ if TYPE_CHECKING:
     from gmpy2 import mpfr
 
     from ikos.graphs import ComponentCheck
-
-
-def _above(value: float) -> str:
-    return at_least(value, 3)
-
-
-def _below(value: float) -> str:
-    return at_most(value, 3)
 
 
 def _down(value: mpfr | None) -> float | None:
@@ -45,22 +30,6 @@ def _up(value: mpfr | None) -> float | None:
     from ikos.counts.rounding import float_up
 
     return None if value is None else float_up(value)
-
-
-def _log10(value: mpfr | None) -> float | None:
-    import gmpy2
-
-    return float(gmpy2.log10(value)) if value else None
-
-
-def _importance(check: ComponentCheck) -> list[dict[str, Any]]:
-    """Return the results of the importance samples, for JSON."""
-    listed = []
-    for tally in check.planted:
-        low, high = tally.interval(check.confidence)
-        listed.append({"at_least": tally.parts, "trials": tally.trials, "estimate": tally.estimate,
-                       "low": low, "high": high})  # fmt: skip
-    return listed
 
 
 ASKED_KEYS = [
@@ -90,11 +59,6 @@ CHECK_KEYS = [
     Field("importance_fit", "the same of the importance samples", value="planted_fit"),
     Field("tally", "pairs: a number of components, and the number of sampled graphs with it",
           value=lambda check: list(check.tally.counts.items())),
-    Field("alone", "number of graphs in which a user was a component alone", value="tally.alone"),
-    Field("unseen", "the smallest c that no sampled graph reached, or null",
-          value=lambda check: check.unseen if check.unseen <= check.n else None),
-    Field("importance", "a list of at_least, trials, estimate, low and high: importance samples of "
-          "P[C >= at_least]", value=_importance),
     Field("excess", "with a modulus q, upper bound of E[q^C]/q - 1; null where none is known"),
     Field("excess_bound", "the same by Lemma C.5 of BBGN20"),
 ]  # fmt: skip
@@ -103,90 +67,58 @@ COLUMNS = [
     Field("c", "components", "c"),
     Field("exact_low", "lower end of P[C = c]; null where it is not computed",
           value=lambda row: _down(row.exact and row.exact.low)),
-    Field("exact_high", "upper end of it", "exact", _above,
+    Field("exact_high", "upper end of it", "exact", at_least,
           lambda row: _up(row.exact and row.exact.high)),
-    Field("exact_log10", "decimal logarithm of it, for what doubles do not hold",
-          value=lambda row: _log10(row.exact and row.exact.high)),
-    Field("lemma_c5", "upper bound by Lemma C.5 of BBGN20, or null", "Lemma C.5", _above,
+    Field("lemma_c5", "upper bound by Lemma C.5 of BBGN20, or null", "Lemma C.5", at_least,
           lambda row: _up(row.lemma)),
-    Field("bound", "upper bound of this library, or null", "our bound", _above,
+    Field("bound", "upper bound of this library, or null", "our bound", at_least,
           lambda row: _up(row.bound)),
-    Field("bound_log10", "decimal logarithm of it", value=lambda row: _log10(row.bound)),
     Field("slack", "by what factor the exact value is below the smaller bound, at least",
-          "slack", _below),
+          "slack", at_most),
     Field("seen", "how many sampled graphs had c components", "graphs"),
-    Field("low", "lower end of an interval for P[C = c]", "at least", _below, "sampled.low"),
-    Field("high", "upper end", "at most", _above, "sampled.high"),
+    Field("low", "lower end of an interval for P[C = c]", "at least", at_most, "sampled.low"),
+    Field("high", "upper end", "at most", at_least, "sampled.high"),
     Field("importance_low", "the same by importance sampling, or null", "rare: at least",
-          _below, lambda row: _down(row.planted and row.planted.low)),
-    Field("importance_high", "upper end", "at most", _above,
+          at_most, lambda row: _down(row.planted and row.planted.low)),
+    Field("importance_high", "upper end", "at most", at_least,
           lambda row: _up(row.planted and row.planted.high)),
 ]  # fmt: skip
 
 EXAMPLES = """\b
 Examples
   ikos graphs --users 100 --messages 3 --trials 100000
-  ikos graphs --users 30 --messages 2 --trials 10000 \\
-      --shuffler single --no-clear-share --seed 1 --json
   ikos graphs --users 100 --messages 4 --trials 10^5 \\
       --modulus 2^8 --workers 2 --plot components.png
-
-\b
-Exit status
-  1    the check failed: a bound does not hold, or samples
-       contradict the exact distribution or a bound
-  130  interrupted: the table is of what was done
 """
 
-SECTIONS = {
-    "users": "The graphs",
-    "largest": "The check",
-    "workers": "Where to run",
-    "plot": "Output",
-}
+SECTIONS = {"users": "The graphs", "largest": "The check", "workers": "Where to run",
+            "plot": "Output"}  # fmt: skip
 
 MOST = 1 << 50
-FAILED, INTERRUPTED = 1, 130
 
 
 @click.command(
-    "graphs",
-    cls=Command,
-    epilog=EXAMPLES,
-    sections=SECTIONS,
+    "graphs", cls=Command, epilog=EXAMPLES, sections=SECTIONS, columns=COLUMNS,
     keys=[*ASKED_KEYS, *CHECK_KEYS],
-    columns=COLUMNS,
-)
+)  # fmt: skip
 @option("--users", required=True, type=Whole(1))
-@option("--messages", required=True, type=Whole(1), shown=None, help="Shuffled messages of each.")
+@option(
+    "--messages", required=True, type=Whole(1), show_default=None, help="Shuffled messages of each."
+)
 @options("--shuffler", "--clear-share/--no-clear-share")
 @option("--trials", required=True, type=Whole(1, MOST), help="Graphs to sample, e.g. 10^6.")
 @option("--seed", help="Sample the same graphs each time; any number.")
-@option(
-    "--backend",
-    type=click.Choice(["scipy", "networkx"]),
-    default="scipy",
-    help="What counts the components; networkx is the slower reference.",
-)
-@option(
-    "--largest", type=click.IntRange(1, 64), shown="6",
-    help="Largest number of components to compare.",
-)  # fmt: skip
-@option(
-    "--planted",
-    type=Whole(high=MOST),
-    shown="2000, of large graphs fewer",
-    help="Importance samples, with components planted, for each number of components from 2 on.",
-)
-@option("--modulus", shown=None, help="Compare E[q^C] too, for this order q of the group.")
+@option("--backend", type=click.Choice(["scipy", "networkx"]), default="scipy",
+        help="What counts the components; networkx is the slower reference.")  # fmt: skip
+@option("--largest", type=click.IntRange(1, 64), show_default="6",
+        help="Largest number of components to compare.")  # fmt: skip
+@option("--planted", type=Whole(high=MOST), show_default="2000, of large graphs fewer",
+        help="Importance samples, with components planted, for each number of components from 2 "
+        "on.")  # fmt: skip
+@option("--modulus", show_default=None, help="Compare E[q^C] too, for this order q of the group.")
 @options("--confidence")
-@option(
-    "--workers", shown="1",
-    help="Number of sampling processes, without Dask; the results do not depend on it.",
-)  # fmt: skip
-@options("--scheduler")
+@options("--workers", "--scheduler")
 @option("--plot", help="Plot the probabilities, to a .png, .svg or .pdf.")
-@format_options
 def command(plot: Path | None, **given: Any) -> None:
     """Sample share graphs and check the bounds of their components.
 
@@ -202,44 +134,36 @@ def command(plot: Path | None, **given: Any) -> None:
 
     check_plot(plot)
     trials, seed, stopped = given.pop("trials"), given.pop("seed"), None
-    running = _executor(given.pop("workers"), given.pop("scheduler"))
+    running = connected(given.pop("workers"), given.pop("scheduler"))
     try:
-        with running as executor, progress("checking bounds") as shown:
+        with running as cluster, progress("checking bounds") as shown:
             check = graphs.check_components(
                 given.pop("users"), given.pop("messages"), trials, q=given.pop("modulus"),
                 rng=None if seed is None else DeterministicRandom(seed),
-                executor=executor, progress=shown, **given,
+                executor=None if cluster is None else cluster.executor, progress=shown, **given,
             )  # fmt: skip
     except KeyboardInterrupt as stop:
         if getattr(stop, "partial", None) is None:
             raise
         check, stopped = stop.partial, str(stop)  # type: ignore[attr-defined]
-    except BrokenExecutor:
-        raise click.UsageError(
-            "a worker process has ended; where memory is short, use fewer --workers"
-        ) from None
     except CancelledError:
         raise click.UsageError("the connection to the scheduler was lost") from None
     if plot is not None and stopped is None:
+        from ikos.plots import save
         from ikos.plots.components import components_figure
 
-        save_plot(components_figure(check), plot)
+        save(components_figure(check), plot)
     asked = {
         "backend": given["backend"], "seed": seed, "trials": trials,
         "plot": None if stopped else plot, "interrupted": stopped is not None,
     }  # fmt: skip
     print_report(_report(check, asked))
-    if stopped is not None:
-        _end(stopped, INTERRUPTED)
-    if not check.holds:
-        why = "the samples contradict the exact distribution or a bound"
-        _end(f"the check failed: {'a bound' if check.bounded is False else why}", FAILED)
-
-
-def _end(message: str, status: int) -> None:
-    context = click.get_current_context()
-    complain(context.command_path, "error", message)
-    context.exit(status)
+    why = "the samples contradict the exact distribution or a bound"
+    failed = f"the check failed: {'a bound' if check.bounded is False else why}"
+    if stopped is not None or not check.holds:
+        context = click.get_current_context()
+        complain(context.command_path, "error", failed if stopped is None else stopped)
+        context.exit(1 if stopped is None else 130)
 
 
 def _report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
@@ -260,49 +184,10 @@ def _report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
             f"{percent(check.confidence)} confidence; rare: the same by importance sampling."
         )
     if check.q is not None:
-        known = "is not computed" if check.excess is None else f"is at most {_above(check.excess)}"
+        known = (
+            "is not computed" if check.excess is None else f"is at most {at_least(check.excess)}"
+        )
         if check.excess_bound is not None:
-            known += f" (by Lemma C.5: {_above(check.excess_bound)})"
+            known += f" (by Lemma C.5: {at_least(check.excess_bound)})"
         notes.append(f"E[q^C]/q - 1 {known} for q = {power_text(check.q)}.")
     return Report(title, COLUMNS, check.rows, notes, asked | values(CHECK_KEYS, check))
-
-
-# Processes
-
-
-@contextmanager
-def _executor(workers: int | None, scheduler: str | None) -> Iterator[Executor | None]:
-    """Yield an executor of processes here or on a cluster, or None."""
-    if scheduler is not None:
-        with connected(workers, scheduler) as cluster:
-            yield None if cluster is None else cluster.executor
-        return
-    if workers is None or workers == 1:
-        yield None
-        return
-    before = set(multiprocessing.active_children())
-    # spawn, because threads of numerical libraries do not survive a fork
-    executor = ProcessPoolExecutor(
-        workers, mp_context=multiprocessing.get_context("spawn"), initializer=_leave_interrupts
-    )
-    try:
-        yield executor
-    except BaseException:
-        executor.shutdown(wait=False, cancel_futures=True)
-        for process in set(multiprocessing.active_children()) - before:
-            process.terminate()  # its results are no longer wanted
-        raise
-    executor.shutdown()
-
-
-def _leave_interrupts() -> None:
-    """Leave Ctrl-C, which a terminal sends to all processes, to the parent; end with the parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_the_parent, daemon=True).start()
-
-
-def _end_with_the_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

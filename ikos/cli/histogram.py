@@ -6,19 +6,15 @@ import math
 from fractions import Fraction
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ikos.cli import release
-from ikos.cli.errors import Command, clipped, first_given
-from ikos.cli.options import format_options, option, options
+from ikos.cli.errors import Command, clipped
+from ikos.cli.options import option, options
 from ikos.cli.types import Honest, parsed
 from ikos.report import Field, Report, values
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 KEYS = [
     *release.TABLE_KEYS,
@@ -36,12 +32,8 @@ Examples
       --bins 0,18,65,120 --epsilon 1 --delta 1e-9 --json
 """
 
-SECTIONS = {
-    "column": "Values",
-    "epsilon": "Privacy",
-    "shuffler": "Protocol",
-    "confidence": "Output",
-}
+SECTIONS = {"column": "Values", "epsilon": "Privacy", "shuffler": "Protocol",
+            "confidence": "Output"}  # fmt: skip
 
 
 @click.command(
@@ -61,12 +53,12 @@ SECTIONS = {
     "--shuffler", "--clear-share/--no-clear-share", "--confidence",
     required=("--epsilon", "--delta"),
 )  # fmt: skip
-@format_options
+@release.nothing_released()
 def command(
     categories: str | None,
     other: str | None,
     bins: str | None,
-    on_out_of_range: str,
+    on_out_of_range: str | None,
     epsilon: Fraction,
     delta: Fraction,
     confidence: float,
@@ -83,29 +75,27 @@ def command(
 
     if (categories is None) == (bins is None):
         raise click.UsageError("give either --categories or --bins")
-    if other is not None and bins is not None:
+    source = release.Source.taken(given, texts=categories is not None)
+    if categories is not None:
+        if on_out_of_range:
+            raise click.UsageError("--on-out-of-range goes with --bins")
+        labels, cells = _labelled(source, categories, other)
+    elif other is not None:
         raise click.UsageError("--other goes with --categories")
-    if categories is not None and first_given("on_out_of_range"):
-        raise click.UsageError("--on-out-of-range goes with --bins")
-    source, clamp = release.Source.taken(given), on_out_of_range == "clamp"
-    with release.nothing_released():
-        if bins is not None:
-            labels, cells = _binned(source, bins, clamp)
-        else:
-            labels, cells = _labelled(source, str(categories), other)
-        users = len(cells)
-        given["min_honest"] = Honest.of(given["min_honest"], users)
-        released = histogram(cells, labels, epsilon=epsilon, delta=delta, **given)
+    else:
+        labels, cells = _binned(source, str(bins), on_out_of_range == "clamp")
+    users = len(cells)
+    given["min_honest"] = Honest.of(given["min_honest"], users)
+    result = histogram(cells, labels, epsilon=epsilon, delta=delta, **given).private
 
-    result = released.private
     ends = zip(*(end.tolist() for end in result.interval(confidence)), strict=True)
     counts = zip(labels, result.estimate.tolist(), map(Interval._make, ends), strict=True)
-    found = {
-        "source": source, "users": users, "guarantee": result.guarantee, "cost": result.cost,
-        "categories": labels, "confidence": confidence, "proved": result.guarantee.proved,
-        "out_of_range": None if bins is None else on_out_of_range,
-        "standard_error": math.sqrt(result.error.coordinate.mean_square),
-    }  # fmt: skip
+    found = SimpleNamespace(
+        source=source, users=users, guarantee=result.guarantee, cost=result.cost,
+        categories=labels, confidence=confidence, proved=result.guarantee.proved,
+        out_of_range=None if bins is None else on_out_of_range or "reject",
+        standard_error=math.sqrt(result.error.coordinate.mean_square),
+    )  # fmt: skip
     notes = [
         f"Each interval holds the true count with {percent(confidence)} confidence. Nothing is "
         "clipped: small counts can come out negative.",
@@ -113,54 +103,43 @@ def command(
         f"The number of users, {users:,}, and the categories are public and not protected.",
         f"Sent, in a simulation of all parties: {result.cost}.",
     ]
-    return Report(
-        f"Private counts of {source.which}, {users:,} user{'s' * (users != 1)}",
-        release.COLUMNS,
-        [release.Estimate(*one) for one in counts],
-        notes,
-        values(KEYS, SimpleNamespace(**found)),
-        budget_warnings(epsilon, delta, users),
-    )
+    title = f"Private counts of {source.which}, {users:,} user{'s' * (users != 1)}"
+    rows = [release.Estimate(*one) for one in counts]
+    warnings = budget_warnings(epsilon, delta, users)
+    return Report(title, release.COLUMNS, rows, notes, values(KEYS, found), warnings)
 
 
-def _binned(
-    source: release.Source, bins: str, clamp: bool
-) -> tuple[list[str], NDArray[np.object_]]:
+def _binned(source: release.Source, bins: str, clamp: bool) -> tuple[list[str], Any]:
     """Return the bins, and each user's bin."""
     import numpy as np
 
-    found = [parsed(text.strip()) for text in bins.split(",")]
+    texts = [text.strip() for text in bins.split(",")]
+    found = [parsed(text) for text in texts]
     edges = [float(edge) for edge in found if edge is not None]
     if len(edges) != len(found) or len(edges) < 2 or sorted(set(edges)) != edges:
         raise click.UsageError(f"--bins must be two or more growing numbers, got {clipped(bins)}")
-    values = release.all_of(source.open(), release.Rule(edges[0], edges[-1], clamp))
-    texts = [text.strip() for text in bins.split(",")]
+    rule = release.Rule(edges[0], edges[-1], clamp)
+    values = np.concatenate(release.blocks(source.values.seen(rule)))
     labels = [f"[{low}, {high})" for low, high in pairwise(texts)]
     labels[-1] = labels[-1][:-1] + "]"
     return labels, np.array(labels, dtype=object)[np.digitize(values, edges[1:-1])]
 
 
-def _labelled(
-    source: release.Source, categories: str, other: str | None
-) -> tuple[list[str], NDArray[np.object_]]:
+def _labelled(source: release.Source, categories: str, other: str | None) -> tuple[list[str], Any]:
     """Return the categories, and each user's category."""
     import numpy as np
 
     from ikos.tables import BadRow
 
     labels = [text.strip() for text in categories.split(",")]
+    if other is not None:
+        labels.append(other)
     if len(set(labels)) != len(labels) or "" in labels:
         raise click.UsageError(
-            f"--categories must be distinct and not empty, got {clipped(categories)}"
+            f"--categories and --other must be distinct and not empty, got {clipped(categories)}"
         )
-    if other is not None:
-        if other in (*labels, ""):
-            raise click.UsageError(
-                f"--other must be none of the --categories and not empty, got {clipped(other)}"
-            )
-        labels.append(other)
 
-    def look(cells: NDArray[np.object_], _: int) -> NDArray[np.object_]:
+    def look(cells: Any, _: int) -> Any:
         known = np.isin(cells, labels)
         if other is None and not known.all():
             raise BadRow(
@@ -168,4 +147,4 @@ def _labelled(
             )
         return np.where(known, cells, np.array(other, dtype=object))
 
-    return labels, release.all_of(source.open(texts=True), look)
+    return labels, np.concatenate(release.blocks(source.values.seen(look)))

@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.domains import KEYS as DOMAIN_KEYS
-from ikos.cli.domains import OPTIONS, domain_of
 from ikos.cli.errors import Command, in_options
-from ikos.cli.options import check_plot, format_options, option, options, save_plot
+from ikos.cli.options import DOMAIN_KEYS, DOMAIN_OPTIONS, check_plot, domain_of, option, options
 from ikos.cli.output import at_least, at_most, power_text, progress
-from ikos.cli.release import unproved_for
 from ikos.cli.types import SIGMA, Honest
 from ikos.report import Field, Report, digits, values
 
@@ -85,14 +83,9 @@ Examples
       --domain ball --dimension 1024
 """
 
-SECTIONS = {
-    "users": "Users",
-    "modulus": "A secure sum",
-    "epsilon": "A private sum",
-    "domain": "Vectors (a secure sum takes --dimension alone)",
-    "analysis": "What to list",
-    "plot": "Output",
-}
+SECTIONS = {"users": "Users", "modulus": "A secure sum", "epsilon": "A private sum",
+            "domain": "Vectors (a secure sum takes --dimension alone)", "analysis": "What to list",
+            "plot": "Output"}  # fmt: skip
 
 PRIVATE = ("epsilon", "delta", "lower", "upper", "integers", "precision", "reserve", "releases",
            "domain", "radius", "sparsity", "sizes")  # fmt: skip
@@ -104,20 +97,19 @@ PRIVATE = ("epsilon", "delta", "lower", "upper", "integers", "precision", "reser
     keys=[*KEYS, Field("plot", "the file that was written, or null")],
 )  # fmt: skip
 @options("--users", "--min-honest", "--corrupt-shufflers", required=("--users",))
-@option("--modulus", shown="chosen for a private sum")
+@option("--modulus", show_default="chosen for a private sum")
 @option("--sigma", type=SIGMA, help="Security in bits, e.g. 80.")
 @options("--epsilon", "--delta")
-@option("--lower", shown="0")
-@option("--upper", shown="1")
+@option("--lower", show_default="0")
+@option("--upper", show_default="1")
 @options("--integers", "--precision", "--reserve")
-@option("--releases", type=click.IntRange(1, 10**6), shown="1",
+@option("--releases", type=click.IntRange(1, 10**6), show_default="1",
         help="Of vectors: how many sums about the same users share the budget.")  # fmt: skip
-@options("--domain", *OPTIONS)
-@option("--analysis", default=None, shown="all")
-@option("--shuffler", default=None, shown="both")
-@option("--clear-share/--no-clear-share", default=None, shown="both")
+@options(*DOMAIN_OPTIONS)
+@option("--analysis", default=None, show_default="all")
+@option("--shuffler", default=None, show_default="both")
+@option("--clear-share/--no-clear-share", default=None, show_default="both")
 @option("--plot", help="Plot the messages against the users, of numbers, to a .png, .svg or .pdf.")
-@format_options
 def command(
     analysis: str | None,
     shuffler: str | None,
@@ -143,9 +135,8 @@ def command(
     from ikos.results import budget_warnings, trust_warnings
 
     check_plot(plot)
-    given["integers"] = given["integers"] or None
-    check_together(given, plot)
-    asked = Request(given)
+    _check_together(given, plot)
+    asked = _asked(given)
     analyses = [checked_analysis(analysis)] if analysis else list(ANALYSES)
     settings = [
         (kind, clear)
@@ -153,9 +144,9 @@ def command(
         for clear in ((True, False) if clear_share is None else (clear_share,))
     ]
     rows: list[CountRow] = []
-    with progress("counting messages", parts=analyses) as shown:
+    with progress("counting messages") as shown:
         for done, one in enumerate(analyses, 1):
-            found = [row for setting in settings for row in asked.rows(one, *setting)]
+            found = [row for setting in settings for row in _rows(asked, one, *setting)]
             rows += sorted(found, key=lambda row: row.cost("messages_per_user"))
             if shown is not None:
                 shown(done, len(analyses))
@@ -188,27 +179,26 @@ def command(
     notes.append(
         "Each proved row is enough by itself; * marks the fewest messages, + the fewest bits."
     )
+    who = f"{power_text(asked.users)} user{'s' * (asked.users != 1)}"
+    who += f", {asked.min_honest:,} of them honest" * (asked.min_honest < asked.users)
+    who += f", {asked.corrupt_shufflers} shufflers corrupt" * bool(asked.corrupt_shufflers)
+    what = f"vectors of {asked.dimension:,} coordinates" if asked.vectors else "numbers"
+    title = f"{asked.title}: {what} of {who}, modulo {power_text(asked.q)}"
     data = values(KEYS, asked) | {"plot": plot}
-    return Report(asked.title, COLUMNS, rows, list(dict.fromkeys(notes)), data, warnings)
+    return Report(title, COLUMNS, rows, list(dict.fromkeys(notes)), data, warnings)
 
 
-def check_together(given: Mapping[str, Any], plot: Path | None) -> None:
+def _check_together(given: Mapping[str, Any], plot: Path | None) -> None:
     """Refuse options that do not go together."""
-    sigma, epsilon, delta = given["sigma"], given["epsilon"], given["delta"]
-    if sigma is None and epsilon is None and delta is None:
+    secure = given["sigma"] is not None
+    if None in [given[name] for name in (("modulus",) if secure else ("epsilon", "delta"))]:
         raise click.UsageError(
             "give --modulus and --sigma for a secure sum, --epsilon and --delta for a private one"
         )
-    if sigma is not None:
-        for name in PRIVATE:
-            if given[name] is not None:
-                raise click.UsageError(f"--{name} is for a private sum, --sigma for a secure one")
-        if given["modulus"] is None:
-            raise click.UsageError("--sigma needs --modulus, e.g. --modulus 2^64")
-    elif epsilon is None or delta is None:
-        known, missing = ("delta", "epsilon") if epsilon is None else ("epsilon", "delta")
-        raise click.UsageError(f"--{known} needs --{missing}")
-    elif given["releases"] is not None and given["domain"] is None:
+    for name in PRIVATE:
+        if secure and given[name] not in (None, False):
+            raise click.UsageError(f"--{name} is for a private sum, --sigma for a secure one")
+    if given["releases"] is not None and given["domain"] is None:
         raise click.UsageError("--releases needs --domain")
     if plot is not None and (given["domain"] or given["dimension"]):
         raise click.UsageError("--plot is for sums of numbers, without --domain and --dimension")
@@ -245,148 +235,115 @@ class CountRow:
         return math.inf if self.counts is None else float(getattr(self.counts, key))
 
 
-class Request:
-    """What is asked, with what a private sum chooses; ``make`` returns such a sum."""
+def _asked(given: Mapping[str, Any]) -> Any:
+    """Return what is asked, with what a private sum chooses; ``make`` returns such a sum."""
+    from ikos import PrivateSum
+    from ikos.counts.vectors import checked_dimension
+    from ikos.vectors import PrivateVectorSum
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        from ikos import PrivateSum
-        from ikos.counts.vectors import checked_dimension
-        from ikos.vectors import PrivateVectorSum
-
-        self.given, self.users = given, given["users"]
-        self.min_honest = Honest.of(given["min_honest"], self.users)
-        self.corrupt_shufflers = given["corrupt_shufflers"]
-        self.sigma, self.epsilon, self.delta = (given[key] for key in ("sigma", "epsilon", "delta"))
-        self.vectors = given["domain"] is not None or given["dimension"] is not None
-        self.domain = self.releases = self.precision = None
-        self.reserve: Any = None
-        self.integers = bool(given["integers"])
-        if self.sigma is not None:
-            self.q, self.dimension = given["modulus"], given["dimension"] or 1
-            checked_dimension(self.dimension, self.q)
-            return
-        domain: Any = domain_of(given["domain"], given)
-        self.domain, self.dimension, self.releases = (
-            domain,
-            domain.dimension,
-            given["releases"] or 1,
-        )
-        self.reserve = Fraction(1, 100) if given["reserve"] is None else given["reserve"]
-        how: dict[str, Any] = {"reserve": self.reserve, "integers": self.integers}
-        budget = self.epsilon, self.delta
-        if self.vectors:
-            how["releases"] = self.releases
-            make: Any = partial(PrivateVectorSum, self.users, domain, *budget, **how)
-        else:
-            how |= {"lower": domain.lower, "upper": domain.upper}
-            make = partial(PrivateSum, self.users, *budget, **how)
-        # what a private sum chooses does not depend on the number of messages
-        asked = {"precision": given["precision"], "modulus": given["modulus"]}
-        made = make(messages=5, min_honest=self.min_honest, **asked)
-        self.precision, self.q = made.precision, made.modulus
-        self.make = partial(make, precision=self.precision, modulus=self.q)
-
-    @property
-    def title(self) -> str:
-        """What is counted."""
-        what = f"vectors of {self.dimension:,} coordinates" if self.vectors else "numbers"
-        if self.sigma is None:
-            kind = f"({float(self.epsilon):g}, {float(self.delta):g})-private sum"
-        else:
-            kind = f"secure sum with {float(self.sigma):g} bits of security"
-        who = f"{power_text(self.users)} user{'s' * (self.users != 1)}"
-        who += f", {self.min_honest:,} of them honest" * (self.min_honest < self.users)
-        who += f", {self.corrupt_shufflers} shufflers corrupt" * bool(self.corrupt_shufflers)
-        of = f"{what} of {who}, modulo {power_text(self.q)}"
-        return f"Messages of each user for a {kind}: {of}"
-
-    def rows(self, analysis: str, shuffler: str, clear_share: bool) -> Iterator[CountRow]:
-        """Yield for each layout what an analysis proves, or why it covers nothing."""
-        for layout in ("separate sums", "one group"):
-            sums = self.dimension if layout == "separate sums" else 1
-            row = CountRow(analysis, shuffler, clear_share, layout if self.vectors else None, sums)
-            if layout == "separate sums" and self.dimension == 1:
-                continue  # the same as one group
-            try:
-                self._count(row, layout)
-            except ValueError as problem:
-                said = in_options(str(problem))
-                if said.startswith("analysis ") and ": " in said:  # the setting is in the row
-                    said = said.partition(": ")[2].partition("; ")[0]
-                row.reason = said.removeprefix(f"{analysis} ")
-            yield row
-
-    def _count(self, row: CountRow, layout: str) -> None:
-        from ikos.counts import vector_layouts
-
-        if self.corrupt_shufflers and row.shuffler == "single":
-            raise ValueError("a single shuffler must be honest: it sees everything")
-        how: dict[str, Any] = {
-            "analysis": row.analysis,
-            "shuffler": row.shuffler,
-            "clear_share": row.clear_share,
-            "min_honest": self.min_honest,
-            "corrupt_shufflers": self.corrupt_shufflers,
-        }
-        if self.sigma is None:
-            protocol = self.make(**how, **({"layout": layout} if self.dimension > 1 else {}))
-            row.counts, row.standard_error = protocol.layout, math.sqrt(protocol.mse)
-        else:
-            made = vector_layouts(self.users, self.q, self.sigma, self.dimension, **how)
-            (row.counts,) = (one for one in made if one.name == layout)
-            row.floor = self._floor(row)
-        row.reason = unproved_for(row.analysis, self.q, self.dimension // row.sums)
-
-    def _floor(self, row: CountRow) -> Any:
-        """Return the highest floor of some numbers of honest users: the level is for all of them.
-
-        What corrupt shufflers pass on is as good as clear, and clear messages do not count. Where
-        a vector is hidden, so is each coordinate.
-        """
-        from ikos.counts.floor import counting_floor
-
-        if self.users == 1:
-            return None
-        q = self.q ** (self.dimension // row.sums)
-        how: dict[str, Any] = {"shuffler": row.shuffler, "clear_share": row.clear_share}
-        sizes = {max(2, self.min_honest), self.users}
-        return self.corrupt_shufflers + max(counting_floor(n, q, self.sigma, **how) for n in sizes)
+    asked = SimpleNamespace(**given)
+    asked.min_honest = Honest.of(asked.min_honest, asked.users)
+    asked.vectors = asked.domain is not None or asked.dimension is not None
+    asked.title = "Messages of each user for a "
+    if asked.sigma is not None:
+        asked.title += f"secure sum with {float(asked.sigma):g} bits of security"
+        asked.q, asked.dimension = asked.modulus, asked.dimension or 1
+        checked_dimension(asked.dimension, asked.q)
+        return asked
+    asked.title += f"({float(asked.epsilon):g}, {float(asked.delta):g})-private sum"
+    domain: Any = domain_of(asked.domain, given)
+    asked.domain, asked.dimension, asked.releases = domain, domain.dimension, asked.releases or 1
+    asked.reserve = Fraction(1, 100) if asked.reserve is None else asked.reserve
+    how: dict[str, Any] = {"reserve": asked.reserve, "integers": asked.integers}
+    budget = asked.epsilon, asked.delta
+    if asked.vectors:
+        how["releases"] = asked.releases
+        make: Any = partial(PrivateVectorSum, asked.users, domain, *budget, **how)
+    else:
+        how |= {"lower": domain.lower, "upper": domain.upper}
+        make = partial(PrivateSum, asked.users, *budget, **how)
+    # what a private sum chooses does not depend on the number of messages
+    chosen = {"precision": asked.precision, "modulus": asked.modulus}
+    made = make(messages=5, min_honest=asked.min_honest, **chosen)
+    asked.wanted_precision = asked.precision
+    asked.precision, asked.q = made.precision, made.modulus
+    asked.make = partial(make, precision=asked.precision, modulus=asked.q)
+    return asked
 
 
-def _plot(path: Path, asked: Request, analyses: list[str], settings: Any) -> None:
+def _rows(asked: Any, analysis: str, shuffler: str, clear_share: bool) -> Iterator[CountRow]:
+    """Yield for each layout what an analysis proves, or why it covers nothing."""
+    for layout in ("separate sums", "one group"):
+        sums = asked.dimension if layout == "separate sums" else 1
+        row = CountRow(analysis, shuffler, clear_share, layout if asked.vectors else None, sums)
+        if layout == "separate sums" and asked.dimension == 1:
+            continue  # the same as one group
+        try:
+            _count(asked, row, layout)
+        except ValueError as problem:
+            said = in_options(str(problem))
+            if said.startswith("analysis ") and ": " in said:  # the setting is in the row
+                said = said.partition(": ")[2].partition("; ")[0]
+            row.reason = said.removeprefix(f"{analysis} ")
+        yield row
+
+
+def _count(asked: Any, row: CountRow, layout: str) -> None:
+    """Find what is proved for a row, and the highest floor of some numbers of honest users.
+
+    The level is for all of them. What corrupt shufflers pass on is as good as clear, and clear
+    messages do not count. Where a vector is hidden, so is each coordinate.
+    """
+    from ikos.counts import vector_layouts
+    from ikos.counts.floor import counting_floor
+    from ikos.counts.published import unproved
+
+    if asked.corrupt_shufflers and row.shuffler == "single":
+        raise ValueError("a single shuffler must be honest: it sees everything")
+    way: dict[str, Any] = {"shuffler": row.shuffler, "clear_share": row.clear_share}
+    how = {"analysis": row.analysis, "min_honest": asked.min_honest, **way}
+    how["corrupt_shufflers"] = asked.corrupt_shufflers
+    together = asked.dimension // row.sums
+    if asked.sigma is None:
+        protocol = asked.make(**how, **({"layout": layout} if asked.dimension > 1 else {}))
+        row.counts, row.standard_error = protocol.layout, math.sqrt(protocol.mse)
+    else:
+        made = vector_layouts(asked.users, asked.q, asked.sigma, asked.dimension, **how)
+        (row.counts,) = (one for one in made if one.name == layout)
+        q, sizes = asked.q**together, {max(2, asked.min_honest), asked.users}
+        if asked.users > 1:
+            floors = (counting_floor(n, q, asked.sigma, **way) for n in sizes)
+            row.floor = asked.corrupt_shufflers + max(floors)
+    row.reason = unproved(row.analysis, asked.q, together)
+
+
+def _plot(path: Path, asked: Any, analyses: list[str], settings: Any) -> None:
     """Write the figure: as asked at the asked users, and as much to both sides."""
-    from ikos.plots import BOTH_WAYS, grid, private_curves, secure_curves
+    from ikos.counts.published import unproved
+    from ikos.plots import BOTH_WAYS, grid, private_curves, save, secure_curves
     from ikos.plots.figures import messages_figure
 
     low, high = max(2, asked.users // 1000), min(1 << 53, 1000 * max(2, asked.users))
-    chosen = list(BOTH_WAYS) if len(settings) == 4 else settings
+    users = grid(low, high, 12 if asked.sigma is None else 30, also=[asked.users])
     corrupt, honest = asked.corrupt_shufflers, Fraction(asked.min_honest, asked.users)
-    how: dict[str, Any] = {
-        "analyses": analyses,
-        "settings": [way for way in chosen if way[0] == "parallel" or not corrupt],
-        "honest": honest,
-        "corrupt": corrupt,
-    }
-    notes = ["Totals count the clear share where there is one."]
-    title = asked.title.partition(": ")[0]
-    with progress("plotting", parts=()) as shown:
+    chosen = list(BOTH_WAYS) if len(settings) == 4 else settings
+    how: dict[str, Any] = {"analyses": analyses, "honest": honest, "corrupt": corrupt}
+    how["settings"] = [way for way in chosen if way[0] == "parallel" or not corrupt]
+    title, notes = asked.title, ["Totals count the clear share where there is one."]
+    with progress("plotting") as shown:
         if asked.sigma is not None:
             title += f", modulo {power_text(asked.q)}"
-            users = grid(low, high, 30, also=[asked.users])
             curves = secure_curves(users, asked.q, asked.sigma, progress=shown, **how)
         else:
-            precision = asked.precision if asked.integers else asked.given["precision"]
-            how |= {"precision": precision, "modulus": asked.given["modulus"]}
-            users = grid(low, high, 12, also=[asked.users])
-            curves = private_curves(
-                users, asked.epsilon, asked.delta, reserve=asked.reserve, progress=shown, **how
-            )
-    if any(curve.name == "attack" for curve in curves):
-        notes.append("The attack is on parallel shufflers; an estimate, not a proof.")
-    reasons = {curve.name: unproved_for(curve.name, asked.q) for curve in curves}
+            how["precision"] = asked.precision if asked.integers else asked.wanted_precision
+            how |= {"reserve": asked.reserve, "modulus": asked.modulus, "progress": shown}
+            curves = private_curves(users, asked.epsilon, asked.delta, **how)
+    reasons = {curve.name: unproved(curve.name, asked.q) for curve in curves}
     notes += [f"{name}: {why}." for name, why in reasons.items() if why]
+    if "attack" in reasons:
+        notes.append("The attack is on parallel shufflers; an estimate, not a proof.")
     if corrupt:
         notes.append(f"Shufflers that may collude with the analyzer: {corrupt:,}.")
     footnote = "\n".join(notes)
     figure = messages_figure(curves, title, mark=asked.users, honest=honest, footnote=footnote)
-    save_plot(figure, path)
+    save(figure, path)

@@ -1,89 +1,80 @@
-"""Options that several commands take: the type, default and help of each."""
+"""Options that several commands take: the type, default and help of each, and what they choose."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.names import MAX_WORKERS
-from ikos.cli.output import FORMAT
-from ikos.cli.types import (
-    BOUND,
-    CORRUPT,
-    DELTA,
-    EPSILON,
-    FILE,
-    HONEST,
-    MODULUS,
-    NAME,
-    WHOLE,
-    Number,
-    Whole,
-)
-from ikos.report import FORMATS
+from ikos.cli import types
+from ikos.report import Field
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from ikos.bounds import Bounds
+    from ikos.cluster import Cluster
+    from ikos.vectors import Domain
 
-JSON = ("--json", "as_json")
 
-
-def _known(kind: Any, said: str, **more: Any) -> dict[str, Any]:
+def _known(kind: Any, said: str, shown: str | None = None, **more: Any) -> dict[str, Any]:
     """Return what is the same for an option wherever it is taken."""
-    return {"type": kind, "help": said, **more}
+    return {"type": kind, "help": said, "show_default": shown, **more}
 
 
 def _flag(said: str) -> dict[str, Any]:
     return {"is_flag": True, "help": said}
 
 
+def _sizes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> Any:
+    parts = [] if text is None else [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        raise click.UsageError(f"--sizes must be numbers such as 2,5,12, got {str(text)[:60]!r}")
+    return tuple(map(int, parts)) or None
+
+
 _SHARED: dict[str, dict[str, Any]] = {
-    "--users": _known(WHOLE, "Number of users, e.g. 1000 or 10^6."),
-    "--protocol": _known(None, "Only this protocol, as the table calls it; can be given many "
-                         "times.", multiple=True, metavar="NAME", shown="all"),
+    "--users": _known(types.WHOLE, "Number of users, e.g. 1000 or 10^6."),
     "--column": _known(None, "Column of the values: its name, or its number with --no-header.",
                        metavar="NAME"),
     "--no-header": _flag("The table has no header line."),
     "--delimiter": _known(
-        None, r"Delimiter of the cells of CSV; \t for tabs.", metavar="CHARACTER", shown=",",
-        callback=lambda _ctx, _param, given: {"\\t": "\t", "tab": "\t"}.get(given, given),
+        None, r"Delimiter of the cells of CSV; \t for tabs.", ",", metavar="CHARACTER",
+        callback=lambda _ctx, _param, given: "\t" if given == r"\t" else given,
     ),
     "--show-values": _flag("Let messages quote the table's content: for your own data."),
     "--on-out-of-range": _known(
-        click.Choice(["reject", "clamp"]), default="reject",
-        said="Refuse values outside the bounds, or move them to the nearest bound.",
+        click.Choice(["reject", "clamp"]),
+        "Refuse values outside the bounds, or move them to the nearest bound.", "reject",
     ),
-    "--lower": _known(BOUND, "Public lower bound of the values."),
-    "--upper": _known(BOUND, "Public upper bound of the values."),
+    "--lower": _known(types.BOUND, "Public lower bound of the values."),
+    "--upper": _known(types.BOUND, "Public upper bound of the values."),
     "--integers": _flag("The values are integers: nothing is rounded."),
-    "--epsilon": _known(EPSILON, "Privacy budget, e.g. 1; smaller is more private."),
-    "--delta": _known(DELTA, "Delta of the guarantee, e.g. 1e-9; far below 1/users."),
+    "--epsilon": _known(types.EPSILON, "Privacy budget, e.g. 1; smaller is more private."),
+    "--delta": _known(types.DELTA, "Delta of the guarantee, e.g. 1e-9; far below 1/users."),
     "--min-honest": _known(
-        HONEST, "Least number of honest users: a number, or a share such as 80%.",
-        shown="all",
+        types.HONEST, "Least number of honest users: a number, or a share such as 80%.", "all"
     ),
     "--corrupt-shufflers": _known(
-        CORRUPT, "How many parallel shufflers may collude with the analyzer.", default=0
+        types.CORRUPT, "How many parallel shufflers may collude with the analyzer.", default=0
     ),
-    "--precision": _known(WHOLE, "Steps between the bounds.", shown="chosen"),
-    "--modulus": _known(MODULUS, "Order of the group of the shares, e.g. 2^32.", shown="chosen"),
-    "--messages": _known(WHOLE, "Messages of each user.", shown="chosen"),
+    "--precision": _known(types.WHOLE, "Steps between the bounds.", "chosen"),
+    "--modulus": _known(types.MODULUS, "Order of the group of the shares, e.g. 2^32.", "chosen"),
+    "--messages": _known(types.WHOLE, "Messages of each user.", "chosen"),
     "--reserve": _known(
-        Number(), shown="0.01",
-        said="Part of epsilon, up to 0.5, spent on hiding by shuffling instead of noise.",
+        types.Number(),
+        "Part of epsilon, up to 0.5, spent on hiding by shuffling instead of noise.", "0.01",
     ),
     "--analysis": _known(
-        NAME["analysis"], default="best", metavar="NAME",
-        said="Bound on what shuffling hides: best, second_moment, balle2020, ghazi2020 or "
-        "ishai2006; see 'ikos messages'.",
+        types.NAME["analysis"],
+        "Bound on what shuffling hides: best, second_moment, balle2020, ghazi2020 or ishai2006; "
+        "see 'ikos messages'.", default="best", metavar="NAME",
     ),
     "--unproved": _flag("Run even if nothing is proved about what is hidden."),
     "--shuffler": _known(
-        NAME["shuffler"], "One shuffler per message, or a single one for all.",
+        types.NAME["shuffler"], "One shuffler per message, or a single one for all.",
         default="parallel",
     ),
     "--clear-share/--no-clear-share": _known(
@@ -93,12 +84,15 @@ _SHARED: dict[str, dict[str, Any]] = {
         click.FloatRange(0, 1, min_open=True, max_open=True), "Confidence of each interval.",
         default=0.95,
     ),
-    "--seed": _known(Whole(), "Make draws reproducible; any number.", shown="secure randomness"),
+    "--seed": _known(types.Whole(), "Make draws reproducible; any number.", "secure randomness"),
     "--threads": _known(
         click.IntRange(1, 1024), "Threads to run on; the result does not depend on it.",
-        shown="all cores",
+        "all cores",
     ),
-    "--workers": {"type": click.IntRange(1, MAX_WORKERS)},
+    "--workers": _known(
+        click.IntRange(1, 1024),
+        "Run in this many Dask processes on this machine. Needs the extra 'cluster'.",
+    ),
     "--scheduler": _known(
         None, "Run on the cluster of a Dask scheduler, e.g. tcp://10.0.0.1:8786. Needs the extra "
         "'cluster'.", metavar="ADDRESS",
@@ -109,34 +103,26 @@ _SHARED: dict[str, dict[str, Any]] = {
         "ternary: a few entries of -1 or 1, else 0; categories: an answer to each of several "
         "questions.",
     ),
-    "--dimension": _known(Whole(1), "Coordinates of each vector."),
+    "--dimension": _known(types.Whole(1), "Coordinates of each vector."),
     "--radius": _known(
-        Number(above=0, high=10**100, kind=float), "For a ball: the largest norm.", shown="1"
+        types.Number(above=0, high=10**100, kind=float), "For a ball: the largest norm.", "1"
     ),
-    "--sparsity": _known(Whole(1), "For ternary vectors: most entries that are not 0."),
+    "--sparsity": _known(types.Whole(1), "For ternary vectors: most entries that are not 0."),
     "--sizes": _known(
-        None, "For categories: number of answers to each question, e.g. 2,5,12.", metavar="LIST",
-        callback=lambda _ctx, _param, text: _sizes(text),
+        None, "For categories: number of answers to each question, e.g. 2,5,12.",
+        metavar="LIST", callback=_sizes,
     ),
-    "--plot": {"type": FILE},
+    "--plot": {"type": types.FILE},
     "--ca": _known(
-        FILE, "PEM file of authorities to trust in certificates, instead of the system's.",
-        metavar="FILE",
+        types.FILE, "PEM file of authorities to trust in certificates, instead of the system's.",
+        metavar="types.FILE",
     ),
-    "--json": _flag("Print one JSON object."),
 }  # fmt: skip
 
 
 def option(name: str, *names: str, **changes: Any) -> Callable[..., Any]:
-    """Add an option as `click.option` does; for common options, most is known.
-
-    ``shown`` is the help's description of a default that is None.
-    """
-    known = {**_SHARED.get(name, {}), **changes}
-    shown = known.pop("shown", None)
-    if shown is not None and known.get("default") is None:
-        known["show_default"] = shown
-    return click.option(name, *names, **known)
+    """Add an option as `click.option` does; for common options, most is known."""
+    return click.option(name, *names, **{**_SHARED.get(name, {}), **changes})
 
 
 def options(*names: str, required: tuple[str, ...] = ()) -> Callable[[Any], Any]:
@@ -148,38 +134,6 @@ def options(*names: str, required: tuple[str, ...] = ()) -> Callable[[Any], Any]
         return command
 
     return add
-
-
-def format_options(command: Any) -> Any:
-    """Add ``--format``, and ``--json`` as its short form, for `print_report`."""
-
-    def choose(ctx: click.Context, _param: click.Parameter, wanted: str) -> None:
-        ctx.meta[FORMAT] = wanted
-
-    def json(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
-        if wanted and ctx.meta[FORMAT] not in ("text", "json"):
-            raise click.UsageError(f"--json contradicts --format {ctx.meta[FORMAT]}", ctx)
-        if wanted:
-            ctx.meta[FORMAT] = "json"
-
-    add_json = click.option(
-        "--json", is_flag=True, expose_value=False, callback=json, help="The same as --format json."
-    )
-    add_format = click.option(
-        "--format", "how", type=click.Choice(FORMATS), default="text", is_eager=True,
-        expose_value=False, callback=choose,
-        help="How to print the result; csv has only the table.",
-    )  # fmt: skip
-    return add_format(add_json(command))
-
-
-def _sizes(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
-        raise click.UsageError(f"--sizes must be numbers such as 2,5,12, got {text[:60]!r}")
-    return tuple(map(int, parts))
 
 
 def check_bounds(lower: float | Fraction, upper: float | Fraction) -> None:
@@ -201,12 +155,78 @@ def check_plot(path: Path | None) -> None:
         raise click.UsageError(f"--plot must be in a folder that exists, got {str(path)!r}")
 
 
-def save_plot(figure: Figure, path: Path) -> None:
-    """Write a figure, whole or not at all."""
-    from ikos.plots import save
+@contextmanager
+def connected(workers: int | None, scheduler: str | None) -> Iterator[Cluster | None]:
+    """Yield a cluster of processes started here, or of a scheduler's address, or None."""
+    if workers is not None and scheduler is not None:
+        raise click.UsageError("--workers are started here, without --scheduler: give one of them")
+    if workers is None and scheduler is None:
+        yield None
+        return
+    from ikos.cluster import Cluster, ClusterError
+    from ikos.cluster.waiting import connection
 
     try:
-        save(figure, path)
-    except OSError as error:
-        reason = (error.strerror or "output error").lower()
-        raise click.UsageError(f"cannot write {str(path)!r}: {reason}") from None
+        with Cluster(workers, scheduler=scheduler) as cluster, connection():
+            yield cluster
+    except ClusterError as error:
+        option = "--workers" if scheduler is None else "--scheduler"
+        raise click.UsageError(f"{option}: {error}") from None
+
+
+# Domains of numbers and vectors
+
+DOMAINS = {
+    "box": ("Box", ("dimension",), ("lower", "upper")),
+    "ball": ("Ball", ("dimension",), ("radius",)),
+    "ternary": ("SparseTernary", ("dimension", "sparsity"), ()),
+    "categories": ("Categories", ("sizes",), ()),
+}
+"""For each domain its class, the options that it needs, and those that it also takes."""
+
+DOMAIN_OPTIONS = ("--domain", "--dimension", "--radius", "--sparsity", "--sizes")
+"""Options for vectors alone."""
+
+
+def _its(key: str, meaning: str) -> Field:
+    return Field(key, meaning, value=lambda found: getattr(found.domain, key, None))
+
+
+def _name(found: Any) -> str | None:
+    kind = type(found.domain).__name__
+    return next((name for name, (one, _, _) in DOMAINS.items() if one == kind), None)
+
+
+DOMAIN_KEYS = [
+    Field("domain", "where vectors lie: box, ball, ternary or categories; null for numbers",
+          value=_name),
+    Field("dimension", "coordinates of a vector; 1 for numbers"),
+    _its("lower", "public lower bound of the values or coordinates, or null"),
+    _its("upper", "public upper bound, or null"),
+    _its("radius", "of a ball, or null"),
+    _its("sparsity", "of ternary vectors, or null"),
+    _its("sizes", "of categories: how many answers each question has, or null"),
+]  # fmt: skip
+
+
+def domain_of(name: str | None, given: Mapping[str, Any]) -> Domain | Bounds:
+    """Return the domain, numbers without a name; refuse options for another domain.
+
+    ``given`` holds the values of all options of domains, None if not given.
+    """
+    from ikos import vectors
+    from ikos.bounds import Bounds
+
+    keys = [key.key for key in DOMAIN_KEYS[1:]]
+    chosen = {key: given[key] for key in keys if given.get(key) is not None}
+    kind, needed, taken = DOMAINS[name] if name is not None else ("", (), ("lower", "upper"))
+    for key in needed:
+        if key not in chosen:
+            raise click.UsageError(f"--domain {name} needs --{key}")
+    for key in chosen:
+        if key not in needed + taken:
+            said = f"is not for --domain {name}" if name else "needs --domain"
+            raise click.UsageError(f"--{key} {said}")
+    lower, upper = chosen.get("lower", 0.0), chosen.get("upper", 1.0)
+    check_bounds(lower, upper)
+    return getattr(vectors, kind)(**chosen) if name is not None else Bounds(lower, upper)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import sys
-import textwrap
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -19,20 +16,12 @@ import click
 if TYPE_CHECKING:
     from ikos.report import Report
 
-FORMAT = "ikos.format"
-"""Key of ``--format`` in a context."""
-
 SIGPIPE_STATUS = 141  # a shell's status for a program ended by a closed pipe
 
 
-def print_text(lines: list[str]) -> None:
+def print_text(lines: Sequence[str]) -> None:
     """Print a command's whole result."""
     _write("\n".join(lines) + "\n")
-
-
-def print_json(result: dict[str, Any]) -> None:
-    """Print a command's whole result as one JSON object, ASCII, without NaN or infinities."""
-    _write(json.dumps(result, indent=2, allow_nan=False) + "\n")
 
 
 def print_report(report: Report) -> None:
@@ -45,7 +34,7 @@ def print_report(report: Report) -> None:
         notes.append(f"Plotted in {click.format_filename(plot)}")
     data = {"command": context.info_name, **report.data}
     width = shutil.get_terminal_size().columns if on_terminal(sys.stdout) else None
-    how = context.meta.get(FORMAT, "text")
+    how = context.meta.get("ikos.format", "text")
     shown = replace(report, notes=notes, data=data)
     _write(shown.render(how, styled=styled(sys.stdout), width=width))
 
@@ -55,7 +44,7 @@ def _write(text: str) -> None:
     try:
         if stream is None:
             raise OSError(errno.EBADF, "standard output is closed")
-        encoding = getattr(stream, "encoding", None) or "utf-8"
+        encoding = stream.encoding or "utf-8"
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
     except OSError as error:
@@ -78,11 +67,6 @@ def say(text: str) -> None:
         click.echo(text, err=True)
 
 
-def warn(message: str) -> None:
-    """Print a warning of the running command."""
-    complain(click.get_current_context().command_path, "warning", message)
-
-
 def complain(path: str, kind: str, message: str) -> None:
     """Print ``path: kind: message``, an error in red and a warning in yellow on a terminal."""
     if styled(sys.stderr):
@@ -101,62 +85,18 @@ def styled(stream: Any) -> bool:
     return on_terminal(stream) and not plain
 
 
-def bold(text: str) -> str:
-    """Return a heading, bold on a terminal where styles are wanted."""
-    return click.style(text, bold=True) if styled(sys.stdout) else text
-
-
-def printable(text: str) -> str:
-    """Return foreign words without characters that control a terminal or end a line."""
-    from ikos import _validation
-
-    return _validation.printable(text)
-
-
-def at_least(value: float, digits: int) -> str:
+def at_least(value: float, digits: int = 3) -> str:
     """Return a number with this many significant digits, rounded up."""
     from ikos import results  # slower to import than the help
 
     return results.at_least(value, digits)
 
 
-def at_most(value: float, digits: int) -> str:
+def at_most(value: float, digits: int = 3) -> str:
     """Return a number with this many significant digits, rounded down."""
     from ikos import results
 
     return results.at_most(value, digits)
-
-
-def figures(value: float, scale: float) -> str:
-    """Return a number to three significant digits of ``scale``, its uncertainty."""
-    from ikos import results
-
-    return grouped(results.figures(value, scale))
-
-
-def grouped(text: str) -> str:
-    """Return a number with commas between groups of digits, unless it has an exponent."""
-    if "e" in text or "inf" in text:
-        return text
-    whole, point, rest = text.removeprefix("-").partition(".")
-    return f"{'-' * text.startswith('-')}{int(whole):,}{point}{rest}"
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a table's lines: the first column to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for first, *others in rows:
-        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-        lines.append("  " + "  ".join([first.ljust(widths[0]), *cells]).rstrip())
-    return lines
-
-
-def wrapped(text: str, first: str = "  ", rest: str = "  ") -> list[str]:
-    """Return a paragraph in lines of at most 80 columns."""
-    return textwrap.wrap(
-        text, 80, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
-    )
 
 
 def power_text(value: int) -> str:
@@ -171,41 +111,15 @@ def power_text(value: int) -> str:
 
 
 @contextmanager
-def progress(
-    label: str, parts: Sequence[str] | None = None
-) -> Iterator[Callable[[int, int], None] | None]:
-    """Yield a callback for the amounts done and in all, which a terminal shows on standard error.
-
-    ``parts`` name steps of unequal duration: the current one is shown, and no time left.
-    """
+def progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Yield a callback for the amounts done and in all, shown on a terminal's standard error."""
     if not on_terminal(sys.stderr) or os.environ.get("TERM") == "dumb":
         yield None
         return
-    from rich import progress as rich
     from rich.console import Console
+    from rich.progress import Progress
 
-    columns: list[str | rich.ProgressColumn] = [rich.SpinnerColumn(), "{task.description}"]
-    if parts is None:
-        columns += [rich.BarColumn(24), rich.TaskProgressColumn(), rich.TimeRemainingColumn()]
-    else:
-        columns += [rich.MofNCompleteColumn(), rich.TimeElapsedColumn()]
-    shown = rich.Progress(
-        *columns, console=Console(stderr=True), transient=True, redirect_stdout=False
-    )
-
-    def described(done: int, whole: int) -> str:
-        under_way = parts[done * len(parts) // whole :] if parts else ()
-        return f"{label}: {under_way[0]}" if under_way else label
-
-    task = shown.add_task(described(0, 1), total=len(parts or ()) or None)
-    start = threading.Timer(0.5, shown.start)  # what is done at once is not shown
-    start.daemon = True
-    start.start()
-    try:
-        yield lambda done, whole: shown.update(
-            task, description=described(done, whole), completed=done, total=whole
-        )
-    finally:
-        start.cancel()
-        start.join()
-        shown.stop()
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, redirect_stdout=False) as shown:
+        task = shown.add_task(label, total=None)
+        yield lambda done, whole: shown.update(task, completed=done, total=whole)

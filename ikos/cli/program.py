@@ -7,11 +7,10 @@ import sys
 from typing import Any, NoReturn
 
 import click
-from click.shell_completion import CompletionItem
 
 from ikos import __version__
 from ikos.cli.errors import Command, Group, one_line, problem
-from ikos.cli.output import complain, discard_output, print_text, say
+from ikos.cli.output import complain, discard_output, say
 
 COMMANDS = (
     "sum", "mean", "histogram", "secure-sum", "messages", "compare", "graphs", "demo", "task",
@@ -19,7 +18,7 @@ COMMANDS = (
 )  # fmt: skip
 """Each ``command_NAME`` of a module, or ``command`` of the module of its name."""
 
-MODULES = {"mean": "sum", "secure-sum": "sum"}
+MODULES = {"mean": "sum", "secure-sum": "sum", "demo": "sum", "serve": "task"}
 """The modules of commands that share a module."""
 
 SETTINGS: dict[str, Any] = {
@@ -27,20 +26,6 @@ SETTINGS: dict[str, Any] = {
     "max_content_width": 80,
     "show_default": True,
 }
-
-ENDING = """\b
-Begin with
-  ikos demo
-
-\b
-Exit status
-  0    done
-  1    the command failed: a failed check, a stopped release
-  2    a mistake or an error: one line says what
-  130  interrupted
-
-The page 'Command line' of the documentation has the details.
-"""
 
 
 class Commands(Group):
@@ -60,21 +45,8 @@ class Commands(Group):
         return command
 
 
-def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
-        print_text([f"ikos {__version__}"])
-        ctx.exit()
-
-
-@click.group(cls=Commands, context_settings=SETTINGS, epilog=ENDING)
-@click.option(
-    "--version",
-    is_flag=True,
-    expose_value=False,
-    is_eager=True,
-    callback=_print_version,
-    help="Show the version and exit.",
-)
+@click.group(cls=Commands, context_settings=SETTINGS, epilog="Begin with: ikos demo")
+@click.version_option(__version__, message="ikos %(version)s")
 def commands() -> None:
     """Sum private numbers in the shuffle model of differential privacy.
 
@@ -83,37 +55,11 @@ def commands() -> None:
     """
 
 
-def _complete_words(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    try:
-        found, context = _of_words(ctx, ctx.params.get(str(param.name)) or ())
-    except click.UsageError:
-        return []
-    return found.shell_complete(context, incomplete) if isinstance(found, click.Group) else []
-
-
-def _of_words(
-    ctx: click.Context, words: tuple[str, ...] | list[str]
-) -> tuple[click.Command, click.Context]:
-    """Return the command named by words, and a context for its help."""
-    found: click.Command = commands
-    context = ctx.find_root()
-    for word in words:
-        inner = found.get_command(context, word) if isinstance(found, click.Group) else None
-        if inner is None:
-            raise click.UsageError(f"there is no command {' '.join(words)!r}", ctx)
-        found, context = inner, click.Context(inner, context, info_name=word)
-    return found, context
-
-
 @commands.command("help", cls=Command, epilog="\b\nExample\n  ikos help task new")
-@click.argument("words", nargs=-1, metavar="[COMMAND]...", shell_complete=_complete_words)
-@click.pass_context
-def help_command(ctx: click.Context, words: tuple[str, ...]) -> None:
+@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+def help_command(words: tuple[str, ...]) -> None:
     """Show the help of a command, as its option --help does."""
-    found, context = _of_words(ctx, words)
-    print_text([found.get_help(context)])
+    commands.main([*words, "--help"], "ikos", standalone_mode=False)
 
 
 def execute(command: click.Command, name: str) -> NoReturn:

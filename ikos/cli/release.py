@@ -10,22 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.errors import clipped
 from ikos.cli.options import options
-from ikos.cli.output import figures, grouped, power_text, progress
+from ikos.cli.output import power_text, progress
 from ikos.cli.types import TABLE
 from ikos.report import Field
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from ikos import PrivateSum, SecureSum
     from ikos.results import Interval
-    from ikos.tables import Column, Look
-
-MAX_MESSAGES = 10**11
-"""About a quarter of an hour on one core."""
+    from ikos.tables import Column
 
 TABLE_KEYS = [
     Field("file", "the table", value="source.file"),
@@ -67,6 +62,8 @@ class Estimate:
 
     def __str__(self) -> str:
         """Return the number to three digits of its uncertainty."""
+        from ikos.results import figures
+
         scale = (self.interval.high - self.interval.low) / 2
         if all(float(one).is_integer() for one in (self.value, *self.interval)):
             scale = max(scale, 100.0)  # no decimals
@@ -74,7 +71,7 @@ class Estimate:
 
     def end(self, which: int) -> str:
         """Return an end of the interval, rounded outwards."""
-        return grouped(str(self.interval).strip("[]").split(", ")[which])
+        return str(self.interval).strip("[]").split(", ")[which]
 
 
 COLUMNS = [
@@ -97,34 +94,21 @@ def of_table(command: Any) -> Any:
 
 @dataclass(frozen=True)
 class Source:
-    """The table, the column, and how to read it."""
+    """The table, and its column, which is not read yet."""
 
     file: str
     column: str
-    no_header: bool = False
-    delimiter: str | None = None
-    show_values: bool = False
+    values: Column
 
     @classmethod
-    def taken(cls, given: dict[str, Any]) -> Source:
-        """Remove the options of `of_table` from those given, and return what they say."""
-        names = ("file", "column", "no_header", "delimiter", "show_values")
-        source = cls(**{name: given.pop(name) for name in names})
-        if source.no_header and not source.column.isdigit():
-            raise click.UsageError(
-                "with --no-header, --column is a number counted from 1, got "
-                f"{clipped(source.column)}"
-            )
-        return source
-
-    def open(self, *, integers: bool = False, texts: bool = False) -> Column:
-        """Return the column, whose values are not read yet."""
+    def taken(cls, given: dict[str, Any], **how: Any) -> Source:
+        """Remove the options of `of_table` from those given, and open what they name."""
         from ikos.tables import open_column
 
-        return open_column(
-            self.file, self.column, header=not self.no_header, delimiter=self.delimiter,
-            integers=integers, show_values=self.show_values, texts=texts,
-        )  # fmt: skip
+        file, column = given.pop("file"), given.pop("column")
+        how |= {name: given.pop(name) for name in ("delimiter", "show_values")}
+        header, path = not given.pop("no_header"), "/dev/stdin" if file == "-" else file
+        return cls(file, column, open_column(path, column, header=header, **how))
 
     @property
     def which(self) -> str:
@@ -145,13 +129,12 @@ class Rule:
     integers: bool = False
     exact: bool = False
 
-    def __call__(self, values: NDArray[Any], before: int) -> NDArray[Any]:
+    def __call__(self, values: NDArray[Any], _before: int) -> NDArray[Any]:
         """Return a block of values within the bounds, or refuse one of them."""
         import numpy as np
 
         from ikos.tables import BadRow
 
-        del before
         if self.exact and max(-self.lower, self.upper) >= 1 << 62:  # differences may not fit
             values = values.astype(object)
         outside = (values < self.lower) | (values > self.upper)
@@ -174,78 +157,57 @@ class Truth:
 
     total: float = 0.0
     clamped: int = 0
-    before_clamping: float = 0.0
 
-    def add(self, given: NDArray[np.float64], inside: NDArray[np.float64]) -> None:
-        """Add the truth of a block, as given and as used by the protocol."""
-        self.total += float(inside.sum())
-        self.before_clamping += float(given.sum())
-        self.clamped += int((inside != given).sum())
+    def seen(self, column: Column, rule: Rule) -> Column:
+        """Return a column as the rule gives it, adding up its truth as it is read."""
+
+        def look(values: NDArray[Any], before: int) -> NDArray[Any]:
+            inside = rule(values, before)
+            self.total += float(inside.sum())
+            self.clamped += int((inside != values).sum())
+            return inside
+
+        return column.seen(look)
 
 
-def read(table: Column, rule: Rule, truth: Truth | None = None) -> tuple[int, Any]:
+def read(column: Column, rule: Rule, truth: Truth | None = None) -> tuple[int, Any]:
     """Return the number of users, and their values as protocols take them.
 
     If the table says how many rows it has, and the truth is not wanted, rows are read as they are
     added up; otherwise they are read now, 8 bytes each.
     """
-    if table.rows is not None and truth is None:
-        return table.rows, table.seen(rule)
+    seen = column.seen(rule) if truth is None else truth.seen(column, rule)
+    if column.rows is not None and truth is None:
+        return column.rows, seen
+    held = blocks(seen)
+    return sum(block.size for block in held), (held.popleft() for _ in range(len(held)))
 
-    def look(values: NDArray[Any], before: int) -> NDArray[Any]:
-        inside = rule(values, before)
-        if truth is not None:
-            truth.add(values, inside)
-        return inside
 
+def blocks(column: Column) -> deque[NDArray[Any]]:
+    """Read a column."""
     with progress("reading") as shown:
-        held = deque(table.seen(look).blocks(shown))
-    return sum(block.size for block in held), _drained(held)
-
-
-def all_of(table: Column, look: Look) -> NDArray[Any]:
-    """Return all values of a column, as returned by a look."""
-    import numpy as np
-
-    with progress("reading") as shown:
-        return np.concatenate(list(table.seen(look).blocks(shown)))
-
-
-def _drained(held: deque[NDArray[Any]]) -> Iterator[NDArray[Any]]:
-    while held:
-        yield held.popleft()
+        return deque(column.blocks(shown))
 
 
 def run(protocol: PrivateSum | SecureSum, values: Any, *, unproved: bool, **how: Any) -> Any:
-    """Run a protocol, unless it proves nothing or takes too long."""
-    count, users = protocol.messages, protocol.n
+    """Run a protocol, unless it proves nothing."""
     if not (unproved or protocol.guarantee.proved):
-        why = unproved_for(count.analysis, secure_of(protocol).q)
-        said = f"{count.analysis} is {why}" if why else f"{_many(count.total)} nothing"
-        raise click.UsageError(f"{said}; --unproved runs it anyway")
-    if users * count.total > MAX_MESSAGES:
-        raise click.UsageError(
-            f"{users:,} users with {count.total:,} messages each are more than the "
-            f"{MAX_MESSAGES:,} messages that can be run here"
-        )
+        raise click.UsageError(f"{_why_unproved(protocol)}; --unproved runs it anyway")
     with progress("adding up shares") as shown:
         return protocol.run(values, progress=shown, **how)
+
+
+def _why_unproved(protocol: PrivateSum | SecureSum) -> str:
+    from ikos.counts.published import unproved
+
+    count = protocol.messages
+    why = unproved(count.analysis, secure_of(protocol).q)
+    return f"{count.analysis} is {why}" if why else f"--messages {count.total} proves nothing"
 
 
 def secure_of(protocol: PrivateSum | SecureSum) -> Any:
     """Return the secure sum that carries a protocol's messages, perhaps the protocol itself."""
     return getattr(protocol, "secure_sum", protocol)
-
-
-def unproved_for(analysis: str | None, q: int, dimension: int = 1) -> str | None:
-    """Return why an analysis proves nothing for a group, although its formula gives a value."""
-    from ikos.counts.published import unproved
-
-    return unproved(analysis, q, dimension)
-
-
-def _many(total: int) -> str:
-    return "1 message per user proves" if total == 1 else f"{total:,} messages per user prove"
 
 
 @contextmanager
@@ -254,21 +216,17 @@ def nothing_released() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as stop:
-        path = click.get_current_context().command_path
         said = str(stop) or "interrupted"
-        raise click.Abort(f"{path}: {said}; nothing was released") from None
+        raise KeyboardInterrupt(f"{said}; nothing was released") from None
 
 
 def warnings_of(protocol: PrivateSum | SecureSum) -> list[str]:
     """Return warnings on the guarantee and on who is trusted."""
     from ikos.results import trust_warnings
 
-    count, secure = protocol.messages, secure_of(protocol)
-    why = unproved_for(count.analysis, secure.q)
-    said = [f"{count.analysis}: {why}"] if why else []
-    if not (protocol.guarantee.proved or why):
-        said.append(f"{_many(count.total)} nothing: what is released may give all values away")
-    return said + trust_warnings(secure.trust.corrupt_shufflers, count.shuffled)
+    said = f"{_why_unproved(protocol)}: what is released may give all values away"
+    trusted = trust_warnings(secure_of(protocol).trust.corrupt_shufflers, protocol.messages.shuffled)
+    return [said] * (not protocol.guarantee.proved) + trusted
 
 
 def guarantee_notes(guarantee: Any) -> list[str]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ikos.cli.errors import Command, problem
-from ikos.cli.options import format_options, option
-from ikos.cli.output import on_terminal, printable, progress, say
+from ikos.cli.options import option
+from ikos.cli.output import on_terminal, progress, say
 from ikos.cli.task import TASK_COLUMNS, TASK_KEYS
 from ikos.cli.types import DELTA, EPSILON, FILE, FOLDER, TABLE
 from ikos.report import Field, Report
@@ -24,20 +24,12 @@ KEYS = [
     *TASK_KEYS,
     Field("clients", "clients whose reports all parties have"),
     Field("parties", "number of parties"),
-    Field(
-        "again",
-        "whether an earlier call made the report, whose value stands; of many, whether it may "
-        "have made some of them, as the store was there",
-    ),
+    Field("again", "whether an earlier call made the report, whose value stands; of many, whether "
+          "it may have made some of them, as the store was there"),
     Field("store", "the folder where reports are kept"),
-]
+]  # fmt: skip
 
-STDIN = "-"
-TOKEN = "token"
-REPORTS = "reports"
-CLIENTS = "clients"
 STANDS = "made by an earlier call: its value stands, and this one was not used"
-_LONGEST = 1000
 
 EXAMPLES = """\b
 Examples
@@ -49,58 +41,32 @@ Examples
       --column visits
 """
 
-SECTIONS = {
-    "value": "One client",
-    "values": "Many clients",
-    "max_epsilon": "What is sent",
-    "how": "Output",
-}
+SECTIONS = {"value": "One client", "values": "Many clients", "max_epsilon": "What is sent",
+            "how": "Output"}  # fmt: skip
 
 
 @click.command(
     "submit", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=TASK_COLUMNS
 )
 @click.argument("folder", type=FOLDER)
-@click.option(
-    "--value",
-    metavar="NUMBER",
-    help="This client's value, or - to read it from standard input: other users of this machine "
-    "can see command lines.",
-)
-@option(
-    "--token",
-    type=FILE,
-    metavar="FILE",
-    shown="'token', next to the task",
-    help="The client's secret, or - for standard input.",
-)
-@click.option(
-    "--values",
-    type=TABLE,
-    help="Values of many clients, one per row, for trials: FOLDER is the clients'.",
-)
+@option("--value", metavar="NUMBER",
+        help="This client's value, or - to read it from standard input: other users of this "
+        "machine can see command lines.")  # fmt: skip
+@option("--token", type=FILE, metavar="FILE", show_default="'token', next to the task",
+        help="File with the client's secret.")  # fmt: skip
+@option("--values", type=TABLE, metavar="TABLE",
+        help="Values of many clients, one per row, for trials: FOLDER is the "
+        "clients'.")  # fmt: skip
 @click.option("--column", metavar="NAME", help="Name of the column of values.")
 @option("--show-values")
-@click.option(
-    "--max-epsilon", type=EPSILON, help="Send nothing to a task that promises less privacy."
-)
-@click.option("--max-delta", type=DELTA, help="The same for its delta.")
-@option(
-    "--store",
-    type=FOLDER,
-    metavar="FOLDER",
-    shown="'reports', next to the task",
-    help="Folder that keeps reports before they are sent.",
-)
-@option(
-    "--wait",
-    type=click.FloatRange(0, 1e6),
-    default=60,
-    metavar="SECONDS",
-    help="How long to retry parties that do not answer; each gets at least five seconds.",
-)
+@option("--max-epsilon", type=EPSILON, help="Send nothing to a task that promises less privacy.")
+@option("--max-delta", type=DELTA, help="The same for its delta.")
+@option("--store", type=FOLDER, metavar="FOLDER", show_default="'reports', next to the task",
+        help="Folder that keeps reports before they are sent.")  # fmt: skip
+@option("--wait", type=click.FloatRange(0, 1e6), default=60, metavar="SECONDS",
+        help="How long to retry parties that do not answer; each gets at least five "
+        "seconds.")  # fmt: skip
 @option("--ca")
-@format_options
 def command(
     folder: Path,
     value: str | None,
@@ -124,6 +90,7 @@ def command(
     With --values one program sees the values of all clients: that is for demonstrations and tests
     only. Repeating the command resumes with those that not all parties have.
     """
+    from ikos._validation import printable
     from ikos.deployment.party_files import read_task
 
     if (value is None) == (values is None):
@@ -167,30 +134,28 @@ def _place(home: Path, task: Task) -> Path:
     """
     from ikos.deployment.party_files import TASK, read_task
 
-    inner = home / CLIENTS
+    inner = home / "clients"
     if (inner / TASK).is_file() and read_task(inner).id == task.id:
-        return inner / REPORTS
-    return home / REPORTS
+        home = inner
+    return home / "reports"
 
 
 def _one(task: Task, home: Path, value: str, token: Path | None, options: dict[str, Any]) -> bool:
     """Send one client's report; return whether it was made before."""
+    from ikos._validation import printable
     from ikos.deployment.client import Client, Unsent, check_value
 
-    if value == STDIN and str(token) == STDIN:
-        raise click.UsageError("--value and --token cannot both be read from standard input")
     secret = _secret(home, token)
     number = math.nan
     with suppress(ValueError):
-        number = float(_read("--value") if value == STDIN else value)
+        number = float(sys.stdin.read(1000) if value == "-" else value)
     check_value(task, number)  # checked also if an earlier report is sent
     patience = options.pop("patience")
     client = Client(task, secret, **options)
-    kept = client.begun
+    also = f"; it was {STANDS}" * client.begun
     try:
         return client.submit(number, patience=patience).again
     except Unsent as unsent:
-        also = f"; it was {STANDS}" if kept else ""
         raise click.UsageError(printable(str(unsent)) + also) from None
     except KeyboardInterrupt:
         if not client.begun:
@@ -201,33 +166,18 @@ def _one(task: Task, home: Path, value: str, token: Path | None, options: dict[s
         ) from None
 
 
-def _read(name: str) -> str:
-    """Return one line of standard input."""
-    text = ""
-    with suppress(OSError, ValueError):  # closed, or not text
-        text = sys.stdin.read(_LONGEST + 1)
-    if len(text) > _LONGEST or not text.strip():
-        raise click.UsageError(f"{name} must be a line of standard input")
-    return text
-
-
 def _secret(home: Path, token: Path | None) -> bytes:
     """Return the client's secret; errors quote nothing of it."""
     from ikos.deployment import tokens
     from ikos.deployment.party_files import read_secret
 
-    if str(token) == STDIN:
-        try:
-            return tokens.from_text(_read("--token").strip())
-        except ValueError:
-            raise click.UsageError("--token must be a client's secret") from None
     with suppress(ValueError):
         tokens.from_text(str(token))
         raise click.UsageError(
             "--token must be a file with the client's secret, not the secret itself: other users "
             "of this machine can see command lines"
         )
-    return read_secret(home / TOKEN if token is None else token)
+    return read_secret(home / "token" if token is None else token)
 
 
 def _many(
@@ -236,6 +186,7 @@ def _many(
     """Send the reports of many clients; return their number."""
     import numpy as np
 
+    from ikos._validation import printable
     from ikos.aggregation.shuffled_sum import with_location
     from ikos.deployment.client import Rejected, Unsent, submit_many
     from ikos.deployment.party_files import read_secrets
@@ -249,10 +200,6 @@ def _many(
             f"{values!r} has {found.size:,} rows, and there are {len(secrets):,} clients"
         )
     done = 0
-
-    def so_far() -> str:
-        return f"all parties have the reports of {done:,} of {found.size:,} clients"
-
     with progress("reports sent") as show:
 
         def report(sent: int, whole: int) -> None:
@@ -261,12 +208,13 @@ def _many(
             if show is not None:
                 show(sent, whole)
 
-        go_on = "and the same command resumes with the others"
         try:
             return submit_many(task, secrets[: found.size], found, progress=report, **options)
-        except (Rejected, Unsent) as error:
+        except (Rejected, Unsent, KeyboardInterrupt) as error:
+            said = f"all parties have the reports of {done:,} of {found.size:,} clients"
+            if not isinstance(error, Rejected):
+                said += ", and the same command resumes with the others"
+            if isinstance(error, KeyboardInterrupt):
+                raise KeyboardInterrupt(f"interrupted; {said}") from None
             row = "" if error.row is None else f" Of row {error.row + 1:,}:"
-            then = f", {go_on}" if isinstance(error, Unsent) else ""
-            raise click.UsageError(f"{so_far()}{then}.{row} {printable(str(error))}") from None
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"interrupted; {so_far()}, {go_on}") from None
+            raise click.UsageError(f"{said}.{row} {printable(str(error))}") from None

@@ -1,7 +1,9 @@
-"""``ikos sum``, ``ikos mean`` and ``ikos secure-sum``: the sum of a column, private or exact."""
+"""``ikos sum``, ``mean``, ``secure-sum`` and ``demo``: the sum of a column, private or exact."""
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
@@ -9,9 +11,8 @@ from typing import Any
 import click
 
 from ikos.cli import release
-from ikos.cli.cluster import connected
 from ikos.cli.errors import Command
-from ikos.cli.options import check_bounds, format_options, option, options
+from ikos.cli.options import check_bounds, connected, option, options
 from ikos.cli.types import INTEGER, SIGMA, Honest
 from ikos.report import Field, Report, digits, values
 
@@ -37,92 +38,19 @@ KEYS = [
     Field("wrap_probability", "bound on the probability that the estimate wrapped around",
           value="result.error.wrap_probability"),
     Field("not_private", "with --show-true the truth: true_sum, true_mean, sum_error, "
-          "clamped_values, true_sum_before_clamping; else null"),
+          "clamped_values; else null"),
 ]  # fmt: skip
 
-SECTIONS = {
-    "column": "Values",
-    "epsilon": "Privacy",
-    "precision": "Protocol",
-    "threads": "Where to run",
-    "confidence": "Output",
-}
+SECTIONS = {"column": "Values", "epsilon": "Privacy", "precision": "Protocol",
+            "threads": "Where to run", "confidence": "Output"}  # fmt: skip
 
 EXAMPLES = """\b
 Examples
   ikos {0} people.csv --column age \\
       --lower 0 --upper 100 --epsilon 1 --delta 1e-9
-  ikos {0} adult.data --no-header --column 1 --integers \\
-      --lower 0 --upper 99 --epsilon 1 --delta 1e-9 --json
   grep -v '^#' people.csv | ikos {0} - --column age \\
       --lower 0 --upper 100 --epsilon 1 --delta 1e-9
 """
-
-
-def release_sum(
-    source: release.Source,
-    names: str,
-    *,
-    lower: float,
-    upper: float,
-    epsilon: Fraction,
-    delta: Fraction,
-    confidence: float = 0.95,
-    on_out_of_range: str = "reject",
-    show_true: bool = False,
-    unproved: bool = False,
-    threads: int | None = None,
-    cluster: Any = None,
-    **parameters: Any,
-) -> Report:
-    """Run the private sum of a column and report it; ``parameters`` are for `PrivateSum`."""
-    from ikos import PrivateSum
-    from ikos.results import budget_warnings, percent
-
-    check_bounds(lower, upper)
-    clamp, integers = on_out_of_range == "clamp", bool(parameters.get("integers", False))
-    rule = release.Rule(lower, upper, clamp, integers)
-    truth = release.Truth() if show_true else None
-    users, column = release.read(source.open(), rule, truth)
-    parameters["min_honest"] = Honest.of(parameters.get("min_honest"), users)
-    protocol = PrivateSum(users, epsilon, delta, lower=lower, upper=upper, **parameters)
-    result = release.run(protocol, column, unproved=unproved, threads=threads, cluster=cluster)
-
-    guarantee = result.guarantee
-    found = SimpleNamespace(
-        source=source, rule=rule, users=users, protocol=protocol, secure=protocol.secure_sum,
-        result=result, guarantee=guarantee, cost=result.cost, confidence=confidence,
-        requested_delta=delta, not_private=None, proved=protocol.guarantee.proved,
-        sum=release.Estimate("sum", result.estimate, result.interval(confidence)),
-        mean=release.Estimate("mean", result.mean(), result.mean_interval(confidence)),
-    )  # fmt: skip
-    notes = [f"Each interval holds the true value with {percent(confidence)} confidence."]
-    if not users * lower <= result.estimate <= users * upper:
-        notes.append("The noise is large: the estimate is outside the possible range.")
-    if truth is not None:
-        error = result.estimate - truth.total
-        notes.append(
-            f"The truth, NOT private, do not publish: sum {truth.total:,.15g}, mean "
-            f"{truth.total / users:,.10g}; the estimated sum is off by {error:,.6g}."
-        )
-        found.not_private = {
-            "true_sum": truth.total,
-            "true_mean": truth.total / users,
-            "sum_error": error,
-            "clamped_values": truth.clamped,
-            "true_sum_before_clamping": truth.before_clamping,
-        }
-    warnings = release.warnings_of(protocol)
-    if not guarantee.vacuous:
-        warnings += budget_warnings(epsilon, delta, users)
-        if Fraction(guarantee.delta) > delta:
-            got, wanted = f"{guarantee.delta:.3g}", f"{float(delta):.3g}"
-            warnings.append(f"the delta proved is {got}, not the {wanted} asked for")
-    title = f"{names} of {source.which}"
-    title = f"Private {title}" if guarantee.proved else f"NOT PRIVATE, nothing is proved: {title}"
-    rows = [getattr(found, name) for name in names.split(" and ")]
-    notes += release.notes_of(found)
-    return Report(title, release.COLUMNS, rows, notes, values(KEYS, found), warnings)
 
 
 def _command(name: str, names: str) -> click.Command:
@@ -145,26 +73,111 @@ def _command(name: str, names: str) -> click.Command:
         "--unproved", "--analysis", "--shuffler", "--clear-share/--no-clear-share", "--threads",
         required=("--lower", "--upper", "--epsilon", "--delta"),
     )  # fmt: skip
-    @option(
-        "--workers",
-        help="Run in this many Dask processes on this machine instead. Needs the extra 'cluster'.",
-    )
-    @options("--scheduler", "--confidence")
+    @options("--workers", "--scheduler", "--confidence")
     @option("--show-true", is_flag=True, help="Also print the truth, which is NOT private.")
-    @format_options
-    def command(workers: int | None, scheduler: str | None, **given: Any) -> Report:
-        if given["threads"] is not None and (workers is not None or scheduler is not None):
-            raise click.UsageError("--threads goes without --workers and --scheduler")
+    @release.nothing_released()
+    def command(
+        lower: float,
+        upper: float,
+        on_out_of_range: str | None,
+        epsilon: Fraction,
+        delta: Fraction,
+        min_honest: int | Fraction | None,
+        unproved: bool,
+        threads: int | None,
+        workers: int | None,
+        scheduler: str | None,
+        confidence: float,
+        show_true: bool,
+        **given: Any,
+    ) -> Report:
+        from ikos import PrivateSum
+        from ikos.results import budget_warnings, percent
+
+        check_bounds(lower, upper)
         source = release.Source.taken(given)
-        with release.nothing_released(), connected(workers, scheduler) as cluster:
-            chosen = {key: value for key, value in given.items() if value is not None}
-            return release_sum(source, names, cluster=cluster, **chosen)
+        rule = release.Rule(lower, upper, on_out_of_range == "clamp", given["integers"])
+        truth = release.Truth() if show_true else None
+        with connected(workers, scheduler) as cluster:
+            users, column = release.read(source.values, rule, truth)
+            protocol = PrivateSum(
+                users, epsilon, delta, lower=lower, upper=upper,
+                min_honest=Honest.of(min_honest, users), **given,
+            )  # fmt: skip
+            how: dict[str, Any] = {"threads": threads, "cluster": cluster}
+            result = release.run(protocol, column, unproved=unproved, **how)
+
+        guarantee = result.guarantee
+        found = SimpleNamespace(
+            source=source, rule=rule, users=users, protocol=protocol, secure=protocol.secure_sum,
+            result=result, guarantee=guarantee, cost=result.cost, confidence=confidence,
+            requested_delta=delta, not_private=None, proved=protocol.guarantee.proved,
+            sum=release.Estimate("sum", result.estimate, result.interval(confidence)),
+            mean=release.Estimate("mean", result.mean(), result.mean_interval(confidence)),
+        )  # fmt: skip
+        notes = [f"Each interval holds the true value with {percent(confidence)} confidence."]
+        if not users * lower <= result.estimate <= users * upper:
+            notes.append("The noise is large: the estimate is outside the possible range.")
+        if truth is not None:
+            error = result.estimate - truth.total
+            notes.append(
+                f"The truth, NOT private, do not publish: sum {truth.total:,.15g}, mean "
+                f"{truth.total / users:,.10g}; the estimated sum is off by {error:,.6g}."
+            )
+            found.not_private = {
+                "true_sum": truth.total,
+                "true_mean": truth.total / users,
+                "sum_error": error,
+                "clamped_values": truth.clamped,
+            }
+        warnings = release.warnings_of(protocol)
+        if not guarantee.vacuous:
+            warnings += budget_warnings(epsilon, delta, users)
+            if Fraction(guarantee.delta) > delta:
+                got, wanted = f"{guarantee.delta:.3g}", f"{float(delta):.3g}"
+                warnings.append(f"the delta proved is {got}, not the {wanted} asked for")
+        proved = "Private" if guarantee.proved else "NOT PRIVATE, nothing is proved:"
+        title = f"{proved} {names} of {source.which}"
+        rows = [getattr(found, name) for name in names.split(" and ")]
+        notes += release.notes_of(found)
+        return Report(title, release.COLUMNS, rows, notes, values(KEYS, found), warnings)
 
     return command
 
 
 command = _command("sum", "sum and mean")
 command_mean = _command("mean", "mean")
+
+# The demo
+
+
+@click.command(
+    "demo", cls=Command, epilog="\b\nExample\n  ikos demo --json", columns=release.COLUMNS,
+    keys=[*KEYS, Field("equivalent", "the equivalent command line")],
+)  # fmt: skip
+def command_demo() -> Report:
+    """Run a private sum on real data that comes with the package.
+
+    944 respondents of the American National Election Study of 1996 said for
+    whom they would vote. How many for Bob Dole (1) rather than Bill Clinton
+    (0)? The answers are public, so the truth is shown next to the
+    estimate.
+    """
+    from ikos.datasets import anes96_path
+
+    words = [str(anes96_path()), "--column", "vote", "--lower", "0", "--upper", "1", "--integers",
+             "--epsilon", "1", "--delta", "1e-6", "--show-true"]  # fmt: skip
+    equivalent = shlex.join(["ikos", "sum", *words])
+    run: Any = command.callback
+    report: Report = run(**command.make_context("sum", words).params)
+    notes = [
+        "944 people said whom they would vote for in 1996: 1 for Bob Dole, 0 for Bill Clinton. "
+        "The sum is how many chose Dole, the mean is their share. These answers are public.",
+        f"The same as: {equivalent}",
+    ]
+    data = {**report.data, "equivalent": equivalent}
+    return replace(report, notes=[*notes, *report.notes], data=data)
+
 
 # The exact sum
 
@@ -188,8 +201,6 @@ EXACT_COLUMNS = [
 EXACT_EXAMPLES = """\b
 Examples
   ikos secure-sum people.csv --column age --upper 100
-  ikos secure-sum adult.data --no-header --column 1 \\
-      --upper 99 --min-honest 80% --json
   ikos secure-sum people/ --column age \\
       --lower -1 --upper 100 --sigma 40 --shuffler single
 """
@@ -211,13 +222,13 @@ EXPOSED = (
 @option("--on-out-of-range")
 @option("--sigma", type=SIGMA, default="80", help="Security in bits, e.g. 80.")
 @options("--min-honest", "--corrupt-shufflers")
-@option("--modulus", shown="holds every sum")
+@option("--modulus", show_default="holds every sum")
 @options("--analysis", "--shuffler", "--clear-share/--no-clear-share", "--unproved", "--threads")
-@format_options
+@release.nothing_released()
 def command_secure_sum(
     lower: int,
     upper: int,
-    on_out_of_range: str,
+    on_out_of_range: str | None,
     sigma: Fraction,
     modulus: int | None,
     unproved: bool,
@@ -239,22 +250,21 @@ def command_secure_sum(
     from ikos.counts.published import covered
 
     check_bounds(lower, upper)
-    source = release.Source.taken(given)
+    source = release.Source.taken(given, integers=True)
     rule = release.Rule(lower, upper, on_out_of_range == "clamp", exact=True)
-    with release.nothing_released():
-        users, column = release.read(source.open(integers=True), rule)
-        least = users * (upper - lower) + 1
-        if modulus is not None and modulus < least:
-            raise click.UsageError(
-                f"--modulus must be at least {digits(least)}, or a sum of {users:,} values in "
-                f"[{lower}, {upper}] could wrap around, got {digits(modulus)}"
-            )
-        q = 1 << (least - 1).bit_length() if modulus is None else modulus
-        if modulus is None and given["analysis"] == "ghazi2020":  # proved for primes only
-            q = covered("ghazi2020", least)
-        given["min_honest"] = Honest.of(given["min_honest"], users)
-        protocol = SecureSum(users, q, upper=upper - lower, sigma=sigma, **given)
-        total = release.run(protocol, column, unproved=unproved, threads=threads) + users * lower
+    users, column = release.read(source.values, rule)
+    least = users * (upper - lower) + 1
+    if modulus is not None and modulus < least:
+        raise click.UsageError(
+            f"--modulus must be at least {digits(least)}, or a sum of {users:,} values in "
+            f"[{lower}, {upper}] could wrap around, got {digits(modulus)}"
+        )
+    q = 1 << (least - 1).bit_length() if modulus is None else modulus
+    if modulus is None and given["analysis"] == "ghazi2020":  # proved for primes only
+        q = covered("ghazi2020", least)
+    given["min_honest"] = Honest.of(given["min_honest"], users)
+    protocol = SecureSum(users, q, upper=upper - lower, sigma=sigma, **given)
+    total = release.run(protocol, column, unproved=unproved, threads=threads) + users * lower
 
     mean = Fraction(total, users)
     found = SimpleNamespace(
@@ -262,11 +272,10 @@ def command_secure_sum(
         guarantee=protocol.guarantee, cost=protocol.cost(), sum=total, mean=mean,
         requested_sigma=sigma, proved=protocol.guarantee.proved,
     )  # fmt: skip
-    title = f"Exact sum and mean of {source.which}"
-    if not found.proved:
-        title = f"NOT SECURE, nothing is proved: {title.lower()}"
+    proved = "Exact" if found.proved else "NOT SECURE, nothing is proved: exact"
     shown = mean.numerator if mean.denominator == 1 else float(mean)
     rows = [{"name": "sum", "value": total}, {"name": "mean", "value": shown}]
     notes = [EXPOSED, *release.notes_of(found)]
     data, warnings = values(EXACT_KEYS, found), release.warnings_of(protocol)
+    title = f"{proved} sum and mean of {source.which}"
     return Report(title, EXACT_COLUMNS, rows, notes, data, warnings)

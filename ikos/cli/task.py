@@ -1,21 +1,22 @@
-"""``ikos task``: a private sum between parties: its folders, state, end and result."""
+"""``ikos task`` and ``ikos serve``: the folders, programs and result of a sum between parties."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ikos.cli.errors import Command, Group
-from ikos.cli.options import check_bounds, format_options, option, options
-from ikos.cli.output import at_least, print_report, printable, say, warn
-from ikos.cli.release import COLUMNS, Estimate, guarantee_notes
-from ikos.cli.types import CORRUPT, FOLDER, Honest, Whole
+from ikos.cli.options import check_bounds, option, options
+from ikos.cli.output import complain, print_report, say
+from ikos.cli.release import COLUMNS, Estimate
+from ikos.cli.types import CORRUPT, FILE, FOLDER, Honest, Whole
 from ikos.report import Field, Report
 
 if TYPE_CHECKING:
@@ -64,15 +65,11 @@ STATUS_KEYS = [
     Field("complete", "complete reports; null before it is known"),
     Field("opens", "when reports begin to be accepted"),
     Field("closes", "when reports cease to be accepted"),
-    Field(
-        "release", "running, step, message, and again: the seconds until the next attempt, or null"
-    ),
-    Field(
-        "result",
-        "null before it is released; estimate, sum_low, sum_high, mean, standard_error, "
-        "users, epsilon, delta, theorem, conditions, text",
-    ),
-]
+    Field("release", "running, step, message, and again: the seconds until the next attempt, or "
+          "null"),
+    Field("result", "null before it is released; estimate, sum_low, sum_high, mean, "
+          "standard_error, users, epsilon, delta, theorem, conditions, text"),
+]  # fmt: skip
 
 TASK_COLUMNS = [Field("name", "one of the keys"), Field("value", "that of the key")]
 
@@ -80,49 +77,16 @@ EXAMPLES = """\b
 Examples
   ikos task new --dry-run --users 10^4 --min-honest 9000 \\
       --lower 0 --upper 100 --epsilon 1 --delta 1e-9
-  ikos task status visits/operator --json
-  ikos task close visits/operator
-  ikos task release visits/operator
-"""
-
-NEW_EXAMPLES = """\b
-Example
   ikos task new --output visits --users 2000 --integers \\
       --lower 0 --upper 7 --epsilon 1 --delta 1e-8 \\
-      --min-honest 95% --hours 72 \\
-      --analyzer https://analyzer.example:8443 \\
-      --shuffler https://a.example:8443 \\
-      --shuffler https://b.example:8443 \\
-      --shuffler https://c.example:8443 \\
-      --shuffler https://d.example:8443 \\
-      --shuffler https://e.example:8443 \\
-      --shuffler https://f.example:8443
+      --min-honest 95% --analyzer https://analyzer.example \\
+      --shuffler https://a.example --shuffler https://b.example \\
+      --shuffler https://c.example --shuffler https://d.example \\
+      --shuffler https://e.example --shuffler https://f.example
 """
 
-RELEASE_EXAMPLES = """\b
-Examples
-  ikos task release visits/operator
-  ikos task release visits/operator --wait 0 --json
-
-\b
-Exit status
-  1    it stopped for good: too few reports were complete,
-       or a party sent what it should not
-  2    a mistake; or a party does not answer, or refuses;
-       or too few reports are there yet
-  130  interrupted: the release goes on at the analyzer
-"""
-
-SECTIONS = {
-    "users": "Clients and their values",
-    "epsilon": "Privacy",
-    "precision": "Protocol",
-    "shufflers": "The parties",
-    "opens": "When",
-    "output": "Output",
-}
-
-MOMENT = click.DateTime(["%Y-%m-%dT%H:%M:%S%z"])
+SECTIONS = {"users": "Clients and their values", "epsilon": "Privacy", "precision": "Protocol",
+            "shufflers": "The parties", "hours": "When", "output": "Output"}  # fmt: skip
 
 SECRECY = (
     "Give each folder to a different person, over a channel that no one else can read, and keep no "
@@ -141,64 +105,31 @@ def command() -> None:
 
 
 @command.command(
-    "new", cls=Command, epilog=NEW_EXAMPLES, sections=SECTIONS, keys=NEW_KEYS, columns=TASK_COLUMNS
+    "new", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=NEW_KEYS, columns=TASK_COLUMNS
 )
 @options(
     "--users", "--lower", "--upper", "--integers", "--epsilon", "--delta",
     required=("--users", "--lower", "--upper", "--epsilon", "--delta"),
 )  # fmt: skip
-@option(
-    "--min-honest",
-    required=True,
-    shown=None,
-    help="Honest clients that a release must contain: a number, or a share such as 90%. With "
-    "all, one that is missing stops the release.",
-)
-@option(
-    "--corrupt-clients",
-    type=CORRUPT,
-    default=0,
-    help="Dishonest clients that may be among them: nothing is released for fewer complete "
-    "reports than both together.",
-)
+@option("--min-honest", required=True, show_default=None,
+        help="Honest clients that a release must contain: a number, or a share such as 90%. With "
+        "all, one that is missing stops the release.")  # fmt: skip
+@option("--corrupt-clients", type=CORRUPT, default=0,
+        help="Dishonest clients that may be among them: nothing is released for fewer complete "
+        "reports than both together.")  # fmt: skip
 @options("--corrupt-shufflers", "--precision")
-@option("--modulus", type=Whole(low=2, high=1 << 4096))
-@click.option(
-    "--shuffler",
-    "shufflers",
-    multiple=True,
-    metavar="URL",
-    help="Address of a shuffler, given once for each; https, or http on this machine.",
-)
-@click.option("--analyzer", metavar="URL", help="Address of the analyzer.")
-@option(
-    "--opens",
-    type=MOMENT,
-    metavar="TIME",
-    shown="now",
-    help="When reports begin to be accepted, such as 2026-01-31T12:00:00Z.",
-)
-@click.option("--closes", type=MOMENT, metavar="TIME", help="When reports cease to be accepted.")
-@option(
-    "--hours",
-    type=click.FloatRange(0, 1e6, min_open=True),
-    shown="24",
-    help="How long reports are accepted, instead of --closes.",
-)
-@click.option("--output", type=FOLDER, metavar="FOLDER", help="The folder to be made.")
-@click.option(
-    "--dry-run",
-    is_flag=True,
-    help="Show what is needed, and write nothing; addresses are optional.",
-)
-@format_options
+@option("--modulus", type=Whole(2, 1 << 4096))
+@click.option("--shuffler", "shufflers", multiple=True, metavar="URL",
+        help="Address of a shuffler, given once for each; https, or http on this "
+        "machine.")  # fmt: skip
+@option("--analyzer", metavar="URL", help="Address of the analyzer.")
+@option("--hours", type=click.FloatRange(0, 1e6, min_open=True), default=24,
+        help="How long reports are accepted, from now.")  # fmt: skip
+@option("--output", type=FOLDER, metavar="FOLDER", help="The folder to be made.")
+@option("--dry-run", is_flag=True,
+        help="Show what is needed, and write nothing; addresses are optional.")  # fmt: skip
 def new(
-    output: Path | None,
-    dry_run: bool,
-    shufflers: tuple[str, ...],
-    closes: datetime | None,
-    hours: float | None,
-    **given: Any,
+    output: Path | None, dry_run: bool, shufflers: tuple[str, ...], hours: float, **given: Any
 ) -> Report:
     """Make a task and a folder for each party.
 
@@ -212,8 +143,6 @@ def new(
 
     check_bounds(given["lower"], given["upper"])
     given["min_honest"] = Honest.of(given["min_honest"], given["users"])
-    if closes is not None and hours is not None:
-        raise click.UsageError("give either --closes or --hours")
     if dry_run and output is not None:
         raise click.UsageError("--dry-run writes nothing: omit --output")
     if not dry_run and None in (output, given["analyzer"]):
@@ -222,7 +151,7 @@ def new(
     task = Task.new(
         shufflers=shufflers or (None if dry_run else ()),
         public_key=None if key is None else key.public_bytes,
-        closes=closes or timedelta(hours=hours or 24),
+        closes=timedelta(hours=hours),
         **given,
     )
     report, folders = task.summary(), {}
@@ -252,7 +181,7 @@ def _asks(name: str, epilog: str) -> Callable[[Any], Any]:
     """Add a command that asks the analyzer, with the common options."""
 
     def add(function: Any) -> Any:
-        made = click.argument("folder", type=FOLDER)(option("--ca")(format_options(function)))
+        made = click.argument("folder", type=FOLDER)(option("--ca")(function))
         of = {"keys": STATUS_KEYS, "columns": COLUMNS}
         return command.command(name, cls=Command, epilog=epilog, **of)(made)
 
@@ -279,6 +208,8 @@ def close(folder: Path, ca: Path | None) -> Report:
 
     FOLDER is the operator's. Without this, a task closes at its time.
     """
+    from ikos._validation import printable
+
     with _operated(folder, ca) as (task, analyzer):
         found = analyzer.close()
     if found.missing:
@@ -286,18 +217,14 @@ def close(folder: Path, ca: Path | None) -> Report:
             f"the analyzer closed the task, but {printable(found.missing)}; it goes on to tell them"
         )
     if found.state == "released":
-        warn("the task was released already: nothing was left to close")
+        path = click.get_current_context().command_path
+        complain(path, "warning", "the task was released already: nothing was left to close")
     return status_report(task, found, "close")
 
 
-@_asks("release", RELEASE_EXAMPLES)
-@option(
-    "--wait",
-    type=click.FloatRange(0, 1e6),
-    default=600,
-    metavar="SECONDS",
-    help="How long to follow it; it continues at the analyzer.",
-)
+@_asks("release", "\b\nExample\n  ikos task release visits/operator --wait 0 --json")
+@option("--wait", type=click.FloatRange(0, 1e6), default=600, metavar="SECONDS",
+        help="How long to follow it; it continues at the analyzer.")  # fmt: skip
 def release(folder: Path, wait: float, ca: Path | None) -> Report:
     """Release the sum of the complete reports, once, and print it.
 
@@ -331,11 +258,11 @@ def _operated(folder: Path, ca: Path | None) -> Iterator[tuple[Task, RemoteAnaly
 
 def status_report(task: Task, found: AnalyzerStatus, command: str) -> Report:
     """Return the analyzer's status of a task, with the result if there is one."""
-    from ikos.results import Guarantee, Interval, budget_warnings
+    from ikos._validation import printable
+    from ikos.results import Interval
 
-    early = found.state == "collecting" and datetime.now(UTC) < task.opens
     complete = "" if found.complete is None else f", {found.complete:,} of them complete"
-    title = f"{'not open yet' if early else found.state}: {found.reports:,} reports{complete}"
+    title = f"{found.state}: {found.reports:,} reports{complete}"
     notes = [
         f"At least {task.min_reports:,} of {task.users:,} reports must be complete.",
         f"Open from {task.opens:%Y-%m-%d %H:%M:%S} to {task.closes:%Y-%m-%d %H:%M:%S} UTC.",
@@ -349,15 +276,76 @@ def status_report(task: Task, found: AnalyzerStatus, command: str) -> Report:
             Estimate("sum", result.estimate, Interval(low, high)),
             Estimate("mean", result.mean, Interval(low / result.users, high / result.users)),
         ]
-        guarantee = Guarantee(
-            result.epsilon, result.delta, result.theorem, tuple(result.conditions)
-        )
-        error = at_least(result.standard_error, 4)
-        notes += [
-            "Each interval holds the true value with 95% confidence.",
-            f"The standard error of the sum is at most {error}.",
-            *guarantee_notes(guarantee),
-            *budget_warnings(result.epsilon, result.delta, result.users),
-        ]
+        notes += [" ".join(line.split()) for line in result.text.splitlines()]
     data = {"command": f"task {command}", **found.model_dump(exclude={"missing"})}
     return Report(title.capitalize(), COLUMNS, rows, [*map(printable, notes)], data)
+
+
+# The parties' programs
+
+_SHUFFLERS = """\
+  ikos serve shuffler visits/shuffler-1 votes/shuffler-3 \\
+      --host 127.0.0.1 --port 8443
+"""
+_ANALYZER = """\
+  ikos serve analyzer visits/analyzer --host 0.0.0.0 \\
+      --certificate chain.pem --private-key key.pem
+"""
+_EXAMPLES = "\b\nExamples\n"
+
+
+@click.group("serve", cls=Group, epilog=_EXAMPLES + _SHUFFLERS + _ANALYZER)
+def command_serve() -> None:
+    """Run a party of one task or several, until Ctrl-C or SIGTERM.
+
+    The folders are made by 'ikos task new', and keep what the party collects: a party that was
+    killed resumes when it is restarted. It logs to standard error; there is no --json.
+    """
+
+
+def _party(role: str, examples: str, about: str) -> None:
+    """Add the command of a role."""
+
+    @command_serve.command(role, cls=Command, epilog=_EXAMPLES + examples, help=about)
+    @click.argument("folders", nargs=-1, required=True, metavar="FOLDER...", type=FOLDER)
+    @option("--host", metavar="HOST", show_default="the task's, if on this machine alone",
+            help="Name or number to listen at; without a certificate on loopback "
+            "only.")  # fmt: skip
+    @option("--port", type=Whole(high=65535), show_default="the task's",
+            help="Port to listen at; 0 for any.")  # fmt: skip
+    @option("--certificate", type=FILE, help="PEM file with the certificate and its chain.")
+    @option("--private-key", type=FILE, help="PEM file with the key of the certificate.")
+    @option("--ca")
+    @option("--rate", type=click.FloatRange(0, 1e6, min_open=True), show_default="5000",
+            help="Most reports per second.")  # fmt: skip
+    @option("--config", type=FILE, help="TOML file with these settings; options given here win.")
+    def run(folders: tuple[Path, ...], config: Path | None, **given: Any) -> None:
+        # Until the server takes it, Ctrl-C ends the program at once, like SIGTERM: nothing has
+        # begun by then. If it is ignored, in the background of a shell, it stays ignored.
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        from ikos.deployment import serve
+
+        options = {name: value for name, value in given.items() if value is not None}
+        start: Callable[..., None] = getattr(serve, f"serve_{role}")
+        start(folders, serve.Listening.read(config, options))
+
+
+_party(
+    "shuffler",
+    _SHUFFLERS,
+    """Run the shuffler of the tasks in each FOLDER.
+
+    It collects the envelopes of one column of each task, which it cannot open, and releases those
+    of complete reports once, in an order that reveals nothing.
+    """,
+)
+_party(
+    "analyzer",
+    _ANALYZER,
+    """Run the analyzer of the tasks in each FOLDER.
+
+    It collects the clear shares, and releases the sum on its operator's command. Its address shows
+    the state of all tasks to a browser.
+    """,
+)

@@ -1,4 +1,4 @@
-"""Command-line values without a click type: exact numbers, shares, and names."""
+"""Command-line values without a click type: exact numbers, and shares of the users."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ikos.cli.errors import clipped
-from ikos.cli.names import ANALYSES, SHUFFLERS
 from ikos.cli.output import power_text
 
-if TYPE_CHECKING:
-    Base = click.ParamType[Any]
-else:
-    Base = click.ParamType  # not subscriptable in older versions
+ANALYSES = ("best", "second_moment", "balle2020", "ghazi2020", "ishai2006", "exact")
+"""The names in `ikos.counts`, which is slow to import, with "best" and its older name."""
+
+SHUFFLERS = ("parallel", "single")
 
 _PLAIN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]{1,9}))?")
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+")
@@ -28,7 +27,7 @@ _MAX_BITS = 1 << 22
 _MAX_EXPONENT = 4000
 
 
-class Number(Base):
+class Number(click.ParamType):  # type: ignore[type-arg]  # not subscriptable in older versions
     """An exact number within bounds, the last two excluded: 1000, 10^6, 1e6, 2^61-1, 0.1 or 1e-9.
 
     It becomes an ``int`` (whole numbers only), a ``Fraction`` or a ``float``.
@@ -39,27 +38,24 @@ class Number(Base):
         low: int | str | None = None,
         high: int | str | None = None,
         *,
-        above: int | str | None = None,
-        below: int | str | None = None,
+        above: int | None = None,
+        below: int | None = None,
         kind: Callable[[Fraction], Any] = Fraction,
     ) -> None:
         self.name = "integer" if kind is int else "number"
         self.kind = kind
-        bounds = (
+        self.rules = (
             ("at least", low, operator.ge),
             ("at most", high, operator.le),
             ("greater than", above, operator.gt),
             ("less than", below, operator.lt),
         )
-        self.rules = [
-            (word, Fraction(bound), holds) for word, bound, holds in bounds if bound is not None
-        ]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number."""
-        if isinstance(value, (int, float, Fraction)):
+        if not isinstance(value, str):
             return value
-        text = str(value).strip()
+        text = value.strip()
         if self.kind is int and _GROUPED.fullmatch(text):  # elsewhere it might be a decimal comma
             text = text.replace(",", "")
         try:
@@ -71,10 +67,9 @@ class Number(Base):
             such = whole if self.kind is int else "number such as 0.1, 1e-9"
             self.fail(f"{clipped(text)} is not a {such} or 2^61-1", param, ctx)
         for word, bound, holds in self.rules:
-            if not holds(found, bound):
+            if bound is not None and not holds(found, Fraction(bound)):
                 name = max(param.opts, key=len) if param is not None else "the value"
-                exact = bound.denominator == 1
-                shown = power_text(int(bound)) if exact else f"{float(bound):g}"
+                shown = bound if isinstance(bound, str) else power_text(bound)
                 said = f"{name} must be {word} {shown}, got {clipped(text)[1:-1]}"
                 raise click.UsageError(said, ctx)
         return self.kind(found)
@@ -83,13 +78,9 @@ class Number(Base):
 def parsed(text: str) -> Fraction | None:
     """Return the number that a text stands for, or None; OverflowError if it is out of range."""
     if match := _PLAIN.fullmatch(text):
-        if abs(int(match[1] or 0)) > _MAX_EXPONENT:
+        if max(abs(int(match[1] or 0)), len(text)) > _MAX_EXPONENT:
             raise OverflowError
-        if len(text) <= _MAX_EXPONENT:
-            return Fraction(text)
-        import gmpy2
-
-        return Fraction(int(gmpy2.mpz(text))) if text.isdigit() else None
+        return Fraction(text)
     if match := _POWER.fullmatch(text):
         base, exponent = int(match[2]), int(match[3])
         if base.bit_length() * exponent > _MAX_BITS:
@@ -106,17 +97,13 @@ class Whole(Number):
         super().__init__(low, high, kind=int)
 
 
-class Honest(Base):
+class Honest(click.ParamType):  # type: ignore[type-arg]
     """How many users are honest: a whole number, or their share as 80% or 0.8."""
 
     name = "integer|share"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int | Fraction:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number, or the share of all users."""
-        if isinstance(value, (int, Fraction)):
-            return value
         text = str(value).strip()
         if text.endswith("%"):
             share = parsed(text[:-1].rstrip())
@@ -124,41 +111,15 @@ class Honest(Base):
                 self.fail(f"{clipped(text)} is not between 0% and 100%", param, ctx)
             return share / 100
         if text.lstrip("+").startswith(("0.", ".")):
-            share = Number(above=0, below=1).convert(text, param, ctx)
-            return Fraction(share)
-        return int(Whole(1, 1 << 53).convert(text, param, ctx))
+            return Number(above=0, below=1).convert(text, param, ctx)
+        return WHOLE.convert(text, param, ctx)
 
     @staticmethod
     def of(honest: int | Fraction | None, users: int) -> int:
-        """Return a number of users, with a share rounded up; refuse more than all."""
+        """Return a number of users, with a share rounded up."""
         if honest is None:
             return users
-        found = honest if isinstance(honest, int) else math.ceil(honest * users)
-        if found > users:
-            raise click.UsageError(f"--min-honest must be at most {users}, got {found}")
-        return found
-
-
-class Table(click.Path):
-    """A CSV or Parquet file, a folder of such files, or ``-`` for CSV from standard input."""
-
-    name = "table"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the name of a file or folder."""
-        return "/dev/stdin" if value == "-" else super().convert(value, param, ctx)
-
-
-class Named(click.Path):
-    """A file or folder; an empty name would be the current folder."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path."""
-        if value == "" and param is not None:
-            kind = "folder" if self.dir_okay else "file"
-            name = param.opts[0] if isinstance(param, click.Option) else kind.upper()
-            raise click.UsageError(f"{name} must be the name of a {kind}, got ''", ctx)
-        return super().convert(value, param, ctx)
+        return honest if isinstance(honest, int) else math.ceil(honest * users)
 
 
 BOUND = Number(-(10**100), 10**100, kind=float)
@@ -166,12 +127,11 @@ CORRUPT = Whole(high=10**6)
 DELTA = Number("1e-300", below=1)
 EPSILON = Number("1e-100", 10**6)
 HONEST = Honest()
-FILE = Named(dir_okay=False, path_type=Path)
-FOLDER = Named(path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(path_type=Path)
 INTEGER = Number(kind=int)
 MODULUS = Whole(2)
 NAME = {"analysis": click.Choice(ANALYSES), "shuffler": click.Choice(SHUFFLERS)}
-SECONDS = Number(0, 10**6)
 SIGMA = Number(above=0, high=10**6)
-TABLE = Table()
+TABLE = click.Path()
 WHOLE = Whole(1, 1 << 53)

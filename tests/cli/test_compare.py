@@ -99,7 +99,7 @@ def test_measured_errors_are_those_of_runs(run, people):
     assert row["measured"] == found.rmse
     assert (row["low"], row["high"]) == found.interval(0.95)
     shown = run("compare", "--data", people, *given[:-1], warning=WARNING).out
-    assert shown.splitlines()[2].split()[4:7] == ["RMSE", "one", "user"]  # as is measured
+    assert shown.splitlines()[2].split()[4:7] == ["MSE", "RMSE", "RMSE"]  # as is measured
 
 
 def test_data_out_of_range(run, refused, people):

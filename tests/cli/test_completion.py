@@ -12,7 +12,7 @@ import pytest
 from click.shell_completion import BashComplete, get_completion_class
 from command_lines import POSIX, PROGRAM, program
 
-from ikos.cli.names import PROTOCOLS, VECTOR_PROTOCOLS
+from ikos.baselines import PROTOCOLS
 from ikos.cli.program import COMMANDS, commands
 
 SLOW = (
@@ -38,17 +38,13 @@ class TestWords:
             ("ikos --v", ["--version"]),
             ("ikos task ", ["new", "status", "close", "release"]),
             ("ikos serve a", ["analyzer"]),
-            ("ikos help ", [*COMMANDS, "help"]),
-            ("ikos help task r", ["release"]),
-            ("ikos help sum ", []),
-            ("ikos help bogus ", []),
             ("ikos sum --sh", ["--show-values", "--shuffler", "--show-true"]),
             ("ikos sum --no-", ["--no-header", "--no-clear-share"]),
             ("ikos sum --on-out-of-range ", ["reject", "clamp"]),
             ("ikos sum t.csv --shuffler s", ["single"]),
             ("ikos messages --analysis b", ["best", "balle2020"]),
             ("ikos graphs --backend=n", ["networkx"]),
-            ("ikos compare --protocol ", [*PROTOCOLS, *VECTOR_PROTOCOLS]),
+            ("ikos compare --protocol ", [one.key for one in PROTOCOLS]),
             ("ikos compare --protocol private-sum --protocol local-la", ["local-laplace"]),
             ("ikos compare --domain b", ["box", "ball"]),
             (
@@ -64,7 +60,7 @@ class TestWords:
         assert got == words
 
     def test_in_silence_beside_mistakes(self, capsys):
-        for line in ("ikos bogus ", "ikos task bogus ", "ikos help sum bogus ", "ikos sum --bo 1 "):
+        for line in ("ikos bogus ", "ikos task bogus ", "ikos sum --bo 1 "):
             completed(line)
             captured = capsys.readouterr()
             assert (captured.out, captured.err) == ("", "")
@@ -92,8 +88,8 @@ class TestWords:
 
 def test_nothing_slow_is_imported():
     lines = [
-        "ikos ", "ikos --", "ikos su", "ikos help ta", "ikos sum t.csv --delimiter ; --sh",
-        "ikos sum --analysis ", "ikos compare --protocol p", "ikos task new --", "ikos graphs --",
+        "ikos ", "ikos --", "ikos su", "ikos sum t.csv --delimiter ; --sh",
+        "ikos sum --analysis ", "ikos task new --", "ikos graphs --",
         "ikos compare --protocol private-sum --plot x.png --mi", "ikos messages --plot ",
         "ikos serve analyzer x --", "ikos histogram --",
     ]  # fmt: skip
@@ -135,8 +131,7 @@ class TestShells:
     @pytest.mark.points(2)
     @pytest.mark.parametrize(
         ("words", "expected"),
-        [(["su"], "sum submit"), (["sum", "--on-out-of-range", ""], "reject clamp"),
-         (["help", "task", "n"], "new"), (["help", "bogus", ""], "")],
+        [(["su"], "sum submit"), (["sum", "--on-out-of-range", ""], "reject clamp")],
         ids=str,
     )  # fmt: skip
     def test_bash(self, words, expected):

@@ -23,7 +23,7 @@ TASK = ("task", "new", "--users", "100", "--min-honest", "90", "--lower", "0", "
 
 PRINTED = pytest.mark.parametrize(
     "words",
-    [COUNT, pytest.param(("demo", "--json"), marks=pytest.mark.slow), ("--version",)],
+    [COUNT, ("demo", "--json")],
     ids=" ".join,
 )  # fmt: skip
 """Ways in which something is printed."""
@@ -210,7 +210,7 @@ class TestTerminal:
         ("words", "status", "style"),
         [
             (COUNT, 0, "\x1b[1mMessages of each"),
-            (("bogus",), 2, "ikos: \x1b[31m\x1b[1merror\x1b[0m: there is no command"),
+            (("bogus",), 2, "ikos: \x1b[31m\x1b[1merror\x1b[0m: no such command"),
             (("messages", "--users", "9", "--epsilon", "20", "--delta", "1e-3"), 0,
              "ikos messages: \x1b[33m\x1b[1mwarning\x1b[0m: epsilon = 20"),
         ],
@@ -230,11 +230,6 @@ class TestTerminal:
 
     @pytest.mark.slow
     def test_progress(self, on_terminal):
-        """From beginning to end; where parts are unequal, the one under way."""
         shown = on_terminal("graphs", "--users", "1500", "--messages", "4", "--trials", "10")
         shares = re.findall(r"(\d+)%", re.sub(r"\x1b\[[\d;]*m", "", shown))
         assert len(set(shares)) > 5
-        shown = on_terminal(
-            "compare", "--users", "10^6", "--epsilon", "1", "--protocol", "correlated-noise"
-        )
-        assert "choosing parameters: correlated-noise" in shown

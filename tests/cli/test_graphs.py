@@ -65,9 +65,6 @@ def test_numbers_are_the_checks(run, arguments, options):
     assert (result["fit"], result["importance_fit"]) == (found.fit, found.planted_fit)
     assert (result["excess"], result["excess_bound"]) == (found.excess, found.excess_bound)
     assert result["tally"] == [list(pair) for pair in found.tally.counts.items()]
-    assert [one["estimate"] for one in result["importance"]] == [
-        tally.estimate for tally in found.planted
-    ]
     assert result["notes"][: len(found.verdict)] == list(found.verdict)
     for row, known in zip(result["rows"], found.rows, strict=True):
         assert (row["c"], row["seen"], row["low"], row["high"]) == (
@@ -107,7 +104,6 @@ def test_the_table_is_rounded_outwards(run):
 def test_numbers_below_the_smallest_float(run):
     given = ("--users", "200", "--messages", "60", "--trials", "1", "--planted", "0", "--json")
     row = run("graphs", *given).json["rows"][-1]
-    assert row["exact_log10"] < -308
     assert row["exact_low"] == 0 < row["exact_high"] < 1e-307
 
 
@@ -115,7 +111,7 @@ def test_without_a_seed_graphs_differ(run):
     given = (*SMALL[:-2], "--json")
     one, other = run(*given).json, run(*given).json
     assert one["seed"] is None
-    assert one["tally"] != other["tally"] or one["importance"] != other["importance"]
+    assert one["tally"] != other["tally"] or one["rows"] != other["rows"]
 
 
 @pytest.mark.parametrize(
@@ -184,36 +180,11 @@ def interrupted_program(*arguments, after):
 
 @POSIX
 @pytest.mark.slow
-@pytest.mark.parametrize(("workers", "after"), [("1", 3), ("2", 2), ("2", 6)])
-def test_a_program_is_interrupted(workers, after):
-    endless = ("--users", "200", "--messages", "3", "--trials", "10^9", "--workers", workers)
-    status, _, err = interrupted_program(*endless, after=after)
+def test_a_program_is_interrupted():
+    endless = ("--users", "200", "--messages", "3", "--trials", "10^9")
+    status, _, err = interrupted_program(*endless, after=3)
     assert status == 130
     assert "error: interrupted" in err
-
-
-@pytest.mark.slow
-@POSIX
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_workers_end_with_a_program_that_is_killed(number):
-    """They hold its output open: its reader gets to the end as soon as the last is gone."""
-    process = subprocess.Popen(
-        [*PROGRAM, "--users", "200", "--messages", "3", "--trials", "10^9", "--workers", "2"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    try:
-        time.sleep(4)
-        process.send_signal(number)
-        process.communicate(timeout=30)
-        assert process.returncode == -number
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-
-
-@pytest.mark.slow
-def test_the_results_do_not_depend_on_the_workers(run):
-    assert run(*SMALL, "--json", "--workers", "2").json == run(*SMALL, "--json").json
 
 
 @pytest.mark.slow

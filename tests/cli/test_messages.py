@@ -202,7 +202,7 @@ class TestPlot:
         path.write_text("before")
         line = ("messages", "--users", "100", "--modulus", "2^16", "--sigma", "20")
         said = refused(*line, "--analysis", "best", "--shuffler", "parallel", "--plot", path)
-        assert said == f"cannot write '{path}': no space left on device"
+        assert said == "no space left on device"
         assert path.read_text() == "before"
         assert list(tmp_path.iterdir()) == [path]
 

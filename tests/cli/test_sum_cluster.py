@@ -94,7 +94,7 @@ def test_an_address_where_nobody_is(refused, folder, monkeypatch):
 def test_without_dask(refused, folder, monkeypatch, option):
     monkeypatch.setitem(sys.modules, "distributed", None)
     said = refused("sum", folder, *AGE, *option)
-    assert said == f"{option[0]} needs Dask, which is not installed: pip install 'ikos[cluster]'"
+    assert said == "a cluster needs Dask, which is not installed: pip install 'ikos[cluster]'"
 
 
 def test_another_version_there(refused, address, folder, monkeypatch):
