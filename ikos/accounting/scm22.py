@@ -25,7 +25,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from scipy.stats import binom
+import scipy
 
 from ikos._validation import choice, integer, number, round_down
 from ikos.accounting.blanket import MAX_USERS, ResponseBlanket, TooManyTermsError
@@ -194,7 +194,7 @@ def _missing(m: int, n: int, d: int, t: int) -> float:
     """Return a bound on t P[N + 1 < m] for N ~ Bin(n - 1, t / d), rounded up."""
     if t == d:
         return 0.0 if m <= n else 1.0
-    return min(1.0, t * float(binom.cdf(m - 2, n - 1, t / d)) * (1 + 1e-6))
+    return min(1.0, t * float(scipy.stats.binom.cdf(m - 2, n - 1, t / d)) * (1 + 1e-6))
 
 
 def _least_users(n: int, d: int, t: int, tail: float) -> int:

@@ -21,8 +21,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.interpolate import PchipInterpolator
 
 from ikos._validation import integer, number, quote
 from ikos.accounting.blanket import exp_down, local_gamma
@@ -184,7 +184,7 @@ def _parameters(
         known |= {values: gamma(values) for values in ahead}
         at = np.array(sorted(known))
         odds = [float(known[v] / max(1 - known[v], _LEAST)) for v in at.tolist()]
-        through = PchipInterpolator(np.log(at), np.log(odds))
+        through = scipy.interpolate.PchipInterpolator(np.log(at), np.log(odds))
         likely = 1 / (1 + np.exp(-through(np.log(every))))
         ahead = {int(every[np.argmin(_mean_squares(d, s, every, likely))])}
     exact = _mean_squares(
