@@ -66,15 +66,15 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture
-def basic_digits(monkeypatch):
-    """Let digits be composed one by one but for 10^4 users: otherwise each size takes seconds."""
+def coarse_digits(monkeypatch):
+    """Let digits be bounded coarsely but for 10^4 users: otherwise each size takes seconds."""
     from ikos.baselines import digits
 
     exact = digits.optimized_digits
 
     def composed(users, *rest, **options):
         if users != 10**4:
-            options["composition"] = "basic"
+            options |= {"composition": "basic", "accountant": "hoeffding"}
         return exact(users, *rest, **options)
 
     monkeypatch.setattr(digits, "optimized_digits", composed)

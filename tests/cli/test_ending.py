@@ -231,7 +231,7 @@ class TestTerminal:
     @pytest.mark.slow
     def test_progress(self, on_terminal):
         """From beginning to end; where parts are unequal, the one under way."""
-        shown = on_terminal("graphs", "--users", "800", "--messages", "4", "--trials", "10")
+        shown = on_terminal("graphs", "--users", "500", "--messages", "4", "--trials", "10")
         shares = re.findall(r"(\d+)%", re.sub(r"\x1b\[[\d;]*m", "", shown))
         assert len(set(shares)) > 5
         shown = on_terminal(
