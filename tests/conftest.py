@@ -65,6 +65,21 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.slow)
 
 
+@pytest.fixture
+def coarse_digits(monkeypatch):
+    """Let digits be bounded coarsely but for 10^4 users: otherwise each size takes seconds."""
+    from ikos.baselines import digits
+
+    exact = digits.optimized_digits
+
+    def composed(users, *rest, **options):
+        if users != 10**4:
+            options |= {"composition": "basic", "accountant": "hoeffding"}
+        return exact(users, *rest, **options)
+
+    monkeypatch.setattr(digits, "optimized_digits", composed)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol():
     """Let each test find Ctrl-C as the first did: a program that ends leaves it ignored."""

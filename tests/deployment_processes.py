@@ -250,7 +250,8 @@ class Fleet:
     def answers(self, party: int) -> bool:
         assert self.processes[party].poll() is None, self.log(party).read_text()
         try:
-            return self.http.get(f"{self.address(party)}/health", timeout=5).text == "ok\n"
+            # not the health, for which each task's store is written
+            return self.http.get(f"{self.address(party)}/metrics", timeout=5).is_success
         except httpx.HTTPError:
             return False
 

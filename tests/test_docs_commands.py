@@ -94,6 +94,7 @@ def fixture_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("coarse_digits")
 @pytest.mark.parametrize("command", commands())
 def test_it_runs(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cli = pytest.importorskip("ikos.cli.program")

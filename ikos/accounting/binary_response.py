@@ -22,9 +22,9 @@ from functools import lru_cache, partial
 
 import gmpy2
 import numpy as np
+import scipy
 from gmpy2 import mpfr
 from numpy.typing import NDArray
-from scipy import fft
 
 from ikos._validation import integer, number, quote, round_down
 from ikos.accounting.blanket import local_gamma, reach_up
@@ -157,13 +157,13 @@ class _ResponseDivergences:
             both = np.convolve(p, q)
             return np.convolve(both, d), relative * np.convolve(both, self._sum)
         step = 1 << max(0, length.bit_length() - 4)  # few sizes, so that one transform is reused
-        size = fft.next_fast_len(-(-length // step) * step, real=True)
+        size = scipy.fft.next_fast_len(-(-length // step) * step, real=True)
         if size not in self._transforms:
-            self._transforms[size] = fft.rfft(d, size)
-        transform = fft.rfft(p, size)
-        transform *= fft.rfft(q, size)
+            self._transforms[size] = scipy.fft.rfft(d, size)
+        transform = scipy.fft.rfft(p, size)
+        transform *= scipy.fft.rfft(q, size)
         transform *= self._transforms[size]
-        difference = fft.irfft(transform, size)[:length]
+        difference = scipy.fft.irfft(transform, size)[:length]
         # No probability of a sum exceeds the largest of a summand.
         peak = 2 * min(float(p.max()), float(q.max()), 1.0)
         norms = float(np.linalg.norm(p)) * float(np.linalg.norm(q)) * 2

@@ -25,10 +25,10 @@ from typing import Any
 
 import gmpy2
 import numpy as np
+import scipy
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 from scipy.special import betainc
-from scipy.stats import binom
 
 from ikos._validation import floating, integer, number
 from ikos.counts.rounding import DOWN, rational, rounding
@@ -147,7 +147,7 @@ class ResponseBlanket:
         # S or C beyond its window adds at most 2 P[S* or C outside] to each mass, S* size-biased.
         outside = 4 * tail
         s = np.arange(max(low, 1), high + 1, dtype=np.float64)  # S = 0 has no A
-        weight = binom.pmf(s, n, 2 * gamma / k)
+        weight = scipy.stats.binom.pmf(s, n, 2 * gamma / k)
         # The event is B < edge = kappa S - slope C. The difference of edge and an integer may be
         # small compared with the rounding of these two. So e^eps is lowered by a part of 1e-13,
         # which enlarges the divergence and moves kappa by more than its rounding (proof-blanket).
@@ -227,7 +227,7 @@ def _lower_sums(s: NDArray[np.float64], most: int) -> Callable[[NDArray[np.float
     below = np.zeros((most + 2, s.size))  # row b + 1: P[B <= b]
     seen = np.zeros((most + 2, s.size))
     values = np.arange(most + 1.0)[:, np.newaxis]
-    here = binom.pmf(values, s, 0.5)
+    here = scipy.stats.binom.pmf(values, s, 0.5)
     np.cumsum(here, axis=0, out=below[1:])
     np.cumsum(values * here, axis=0, out=seen[1:])
     short = np.zeros((most + 2, s.size))
@@ -247,7 +247,7 @@ def _centred_sums(s: NDArray[np.float64]) -> Callable[[NDArray[np.float64]], Par
     def at(b: NDArray[np.float64]) -> Partial:
         inside = np.clip(b, 0, s - 1)
         below = np.where(b < 0, 0.0, betainc(s - inside, inside + 1, 0.5))
-        short = np.where(b < 0, 0.0, (inside + 1) / 2 * binom.pmf(inside + 1, s, 0.5))
+        short = np.where(b < 0, 0.0, (inside + 1) / 2 * scipy.stats.binom.pmf(inside + 1, s, 0.5))
         return below, short, s / 2 * below - short
 
     return at
@@ -260,7 +260,7 @@ def _below(
     c = np.clip(c, -1, n)
     inside = np.clip(c, 0, np.maximum(n - 1, 0))
     cdf = np.where(c < 0, 0.0, np.where(c >= n, 1.0, betainc(n - inside, inside + 1, 1 - pi)))
-    mean = -(c + 1) * (1 - pi) * binom.pmf(c + 1, n, pi)
+    mean = -(c + 1) * (1 - pi) * scipy.stats.binom.pmf(c + 1, n, pi)
     return cdf, np.where((c < 0) | (c >= n), 0.0, mean)
 
 

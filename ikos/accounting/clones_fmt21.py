@@ -14,8 +14,8 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import scipy
 from scipy.special import betainc
-from scipy.stats import binom
 
 from ikos._validation import integer, number
 from ikos.accounting.blanket import MAX_USERS, SLACK, reach_down, reach_up
@@ -75,9 +75,10 @@ def _divergence(eps: float, n: int, local: float, tail: float) -> float:
     r = np.floor(edge) + 1
     inside = np.minimum(r, t)
     upper = np.where(r > t, 0.0, betainc(inside, t - inside + 1, 0.5))
-    at = np.where(r > t, 0.0, binom.pmf(inside, t, 0.5))
+    at = np.where(r > t, 0.0, scipy.stats.binom.pmf(inside, t, 0.5))
     beyond = r / 2 * at - (edge - t / 2) * upper  # E[(A - edge)_+], centred at t / 2
-    return float(np.dot(binom.pmf(c, n - 1, chance), (gain + loss) * 2 / t * np.maximum(beyond, 0)))
+    weights = scipy.stats.binom.pmf(c, n - 1, chance)
+    return float(np.dot(weights, (gain + loss) * 2 / t * np.maximum(beyond, 0)))
 
 
 def clones_local_epsilon(epsilon: float | Fraction, delta: float | Fraction, n: int) -> float:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache, partial
 
-from scipy import optimize
+import scipy
 
 from ikos._validation import choice, integer, number
 from ikos.accounting.blanket import MAX_USERS, ResponseBlanket, TooManyTermsError
@@ -144,7 +144,7 @@ def _split_gammas(
 
         # the smaller of both: below 1 + 1e-6 basic composition is as good
         if together(1.0 + 1e-6) < 0:
-            scale = Fraction(float(optimize.brentq(together, 1.0, 1e3)) * (1 - 1e-9))
+            scale = Fraction(float(scipy.optimize.brentq(together, 1.0, 1e3)) * (1 - 1e-9))
             slack = half
     if scale * eps * Fraction(min(shares)) < 2 * Fraction(MIN_EPSILON):
         raise ValueError(f"epsilon must be larger for {m} messages, got {float(eps):g}")

@@ -14,8 +14,8 @@ from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from ikos._validation import number, round_down
 from ikos.accounting.solve import bisect_integers
@@ -30,7 +30,7 @@ _SOME = 128
 
 def _divergences(eps: float, t: NDArray[np.float64], p: float, tau: int) -> NDArray[np.float64]:
     """Return the larger of both directions for each t, rounded up."""
-    count = stats.binom(t - 1, p)
+    count = scipy.stats.binom(t - 1, p)
     growth, factor = math.expm1(eps), math.exp(eps)
     best = np.zeros(t.size)
     above = np.floor(t * (1 - (1 - p) / factor)) + 1
@@ -88,7 +88,7 @@ def smallest_threshold(eps: float, delta: float, n: int, p: float, *, every: boo
 def suppression(s: NDArray[np.float64], n: int, sampling: float, threshold: int) -> NDArray[Any]:
     """Bound the probability that a sum s of n values, each rounded to a bit, is suppressed."""
     mean = np.minimum(sampling * s / n, 1.0)
-    bound = stats.binom.cdf(threshold - 1, n, mean) * (1 + _SLACK)
+    bound = scipy.stats.binom.cdf(threshold - 1, n, mean) * (1 + _SLACK)
     return np.where(threshold <= sampling * s * (1 - 1e-12), np.minimum(bound, 1.0), 1.0)
 
 

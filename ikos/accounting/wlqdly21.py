@@ -22,8 +22,8 @@ from fractions import Fraction
 from functools import cache, lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.interpolate import PchipInterpolator
 
 from ikos._validation import integer, number, quote
 from ikos.accounting.blanket import exp_down, local_gamma
@@ -148,7 +148,7 @@ def _searched_values(d: int, s: int, first: int, gamma: Callable[[int], Fraction
         known = np.array(sorted(at))
         gammas = [gamma(values) for values in known.tolist()]
         odds = [float(chance / max(1 - chance, _LEAST)) for chance in gammas]
-        through = PchipInterpolator(np.log(known), np.log(odds))
+        through = scipy.interpolate.PchipInterpolator(np.log(known), np.log(odds))
         likely = 1 / (1 + np.exp(-through(np.log(every))))
         at.add(int(every[np.argmin(_mean_squares(d, s, every, likely))]))
     exact = _mean_squares(d, s, known.astype(np.float64), np.array(gammas, dtype=np.float64))

@@ -225,7 +225,8 @@ def warnings_of(protocol: PrivateSum | SecureSum) -> list[str]:
     from ikos.results import trust_warnings
 
     said = f"{_why_unproved(protocol)}: what is released may give all values away"
-    trusted = trust_warnings(secure_of(protocol).trust.corrupt_shufflers, protocol.messages.shuffled)
+    corrupt = secure_of(protocol).trust.corrupt_shufflers
+    trusted = trust_warnings(corrupt, protocol.messages.shuffled)
     return [said] * (not protocol.guarantee.proved) + trusted
 
 

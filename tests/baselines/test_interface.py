@@ -39,7 +39,7 @@ from ikos.baselines import BaseProtocol, SumProtocol
 from ikos.results import Guarantee, SumResult
 from ikos.testing import DeterministicRandom
 
-RUNS = 1000
+RUNS = 600
 
 of_each = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 of_numbers = pytest.mark.parametrize("case", NUMBERS.values(), ids=NUMBERS.keys())

@@ -230,6 +230,6 @@ class TestTerminal:
 
     @pytest.mark.slow
     def test_progress(self, on_terminal):
-        shown = on_terminal("graphs", "--users", "1500", "--messages", "4", "--trials", "10")
+        shown = on_terminal("graphs", "--users", "500", "--messages", "4", "--trials", "10")
         shares = re.findall(r"(\d+)%", re.sub(r"\x1b\[[\d;]*m", "", shown))
         assert len(set(shares)) > 5

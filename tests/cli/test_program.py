@@ -166,6 +166,7 @@ EXAMPLES = [
 
 
 @pytest.mark.points(1)
+@pytest.mark.usefixtures("coarse_digits")
 @pytest.mark.parametrize(("line", "runs"), EXAMPLES)
 def test_examples(line, runs, people, tmp_path, monkeypatch, capsys):
     """What the help shows runs as it stands."""

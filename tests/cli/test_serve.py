@@ -387,7 +387,7 @@ def test_silent_connections(small, pair, tmp_path):
     """They take no memory, and an honest client comes through, whenever it comes."""
     import resource
 
-    count = 18_000
+    count = 6_000
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limits[1] < count + 500:
         pytest.skip("this process may not open so many")

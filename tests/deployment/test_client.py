@@ -695,3 +695,30 @@ def test_a_value_is_not_rounded():
     assert module.check_value(protocol, Fraction(1)) == 1.0
     with pytest.raises(TypeError, match=r"^value must be .* got Fraction"):
         module.check_value(protocol, Fraction(1, 3))
+
+
+@pytest.mark.parametrize("number", [errno.ENOTSUP, errno.EPERM])
+def test_a_file_system_without_hard_links(tmp_path, parties, monkeypatch, number):
+    """Nothing is sent or left: renaming could replace the report of another program."""
+
+    def cannot(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("ikos.deployment.reports.os.link", cannot)
+    with pytest.raises(ValueError, match="store must be a folder"):
+        Client(TASK, SECRET, store=tmp_path / "reports").submit(1)
+    assert not parties.asked
+    assert not list((tmp_path / "reports").iterdir())
+
+
+def test_a_file_system_without_syncs_of_folders(tmp_path, parties, quiet, monkeypatch):
+    usual = os.fsync
+
+    def of_files(number):
+        if stat.S_ISDIR(os.fstat(number).st_mode):
+            raise OSError(errno.ENOTSUP, "Operation not supported")
+        usual(number)
+
+    monkeypatch.setattr("ikos.deployment.reports.os.fsync", of_files)
+    assert not Client(TASK, SECRET, store=tmp_path / "reports").submit(1).again
+    assert is_one_report(parties, 1)

@@ -364,3 +364,20 @@ def test_a_head_that_drips(hurried):
             return ended.done() and await ended
 
     assert asyncio.run(check()) == b""
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16"])
+def test_handshakes_that_do_not_come_make_room(contexts, sent):
+    """All places are taken by stalled handshakes: clients are served, and the oldest are ended."""
+
+    async def check():
+        async with opened(most=4, tls=contexts[0]) as connection:
+            stalled = [await connection() for _ in range(6)]
+            for _, writer in stalled:
+                writer.write(sent)
+            answers = [await asyncio.wait_for(asked(connection, contexts[1]), 5) for _ in range(3)]
+            return answers, [await ends(reader, 5) for reader, _ in stalled[:3]]
+
+    answers, ended = asyncio.run(check())
+    assert all(answer.startswith(b"HTTP/1.1 200") for answer in answers)
+    assert ended == [b""] * 3

@@ -63,7 +63,7 @@ POINTS += [(0, point) for point in ANALYZER_POINTS]
 
 @pytest.fixture(scope="module")
 def whole_fleet(tmp_path_factory):
-    fleet = Fleet(tmp_path_factory.mktemp("fleet"), tasks=len(POINTS) + 24)
+    fleet = Fleet(tmp_path_factory.mktemp("fleet"), tasks=len(POINTS) + 11)
     yield fleet
     fleet.end()
 
@@ -152,7 +152,7 @@ def test_sigterm_in_the_middle_of_requests(fleet):
     pending = [ClientReport.make(running.task, 1) for _ in range(24)]
     for client, report in enumerate(pending[:12]):
         running.put(client, report)
-    for party in range(fleet.columns + 1):
+    for party in (0, 1):
         # one whose content does not come yet
         half = opened(running, party)
         half.sendall(head(running, party, 30, pending[0], length=fleet_size(running, party)))
@@ -274,8 +274,9 @@ def submit_with(running, client, report, patience):
     outbox.send(running.fleet.http, running.secrets[client], report, until_)
 
 
-def test_a_slow_shuffler(fleet):
+def test_a_slow_shuffler(fleet, monkeypatch):
     """One that stands still for a while, when reports come and in the middle of a release."""
+    monkeypatch.setattr("ikos.deployment.client.CONNECT_SECONDS", 1.0)  # for any answer
     running = fleet.fresh()
     slow = fleet.processes[3]
     slow.send_signal(signal.SIGSTOP)
@@ -425,21 +426,21 @@ def test_no_party_holds_a_value_an_encoded_one_or_a_share(tmp_path):
     """Searched for in all forms, where each is of so many digits that none is there by chance."""
     lower, upper = 10**14 + 7, 10**15
     fleet = Fleet(
-        tmp_path, columns=14, users=100, min_honest=90, delta=0.9, lower=lower, upper=upper,
+        tmp_path, columns=16, users=60, min_honest=50, delta=0.9, lower=lower, upper=upper,
         modulus=2**64,
     )  # fmt: skip
     try:
         (running,) = fleet.tasks
         task = running.task
         group, source = Zq(task.modulus), secure(None)
-        values = [lower + int.from_bytes(os.urandom(8), "big") % (upper - lower) for _ in range(92)]
+        values = [lower + int.from_bytes(os.urandom(8), "big") % (upper - lower) for _ in range(52)]
         elements = task.protocol.encoded(task.protocol.checked(values), source.streams()(0))
         shares = split(elements, group, task.messages, source).T.tolist()
         steps = [value - lower for value in values]
         for client, own in enumerate(shares):
             assert sum(own) % task.modulus == int(elements[client])  # with its noise
             running.put(client, ClientReport._of(task, np.array(own, dtype=group.dtype)))
-        some = slice(6)  # of them are enough to be looked for
+        some = slice(2)  # of them are enough to be looked for
         columns = list(zip(*shares[some], strict=True))
         secret = [*values[some], *steps[some], *map(int, elements[some])]
         secret += [share for column in columns[:-1] for share in column]
@@ -469,9 +470,9 @@ def test_no_party_holds_a_value_an_encoded_one_or_a_share(tmp_path):
 # Many
 
 
-def test_thousands_of_clients(tmp_path, quiet):
-    users = 2_000
-    fleet = Fleet(tmp_path, columns=4, users=users, min_honest=1800, delta=1e-4)
+def test_a_thousand_clients(tmp_path, quiet):
+    users = 1_000
+    fleet = Fleet(tmp_path, columns=4, users=users, min_honest=900, delta=1e-3)
     try:
         (running,) = fleet.tasks
         values = [int(client % 3 == 0) for client in range(users)]
@@ -481,3 +482,21 @@ def test_thousands_of_clients(tmp_path, quiet):
         assert os.path.getsize(fleet.home(running, 1) / "store.sqlite3") < 1 << 24
     finally:
         fleet.end()
+
+
+# All parties at once
+
+
+def test_all_parties_are_killed_at_once_and_a_disk_is_full(fleet):
+    running = fleet.fresh()
+    total = running.submit(VALUES[:12])
+    fleet.limit_files(2, 4096)  # enough for the count of changes
+    report = ClientReport.make(running.task, 1)
+    assert not put_part(fleet.http, running.task, running.secrets[30], report, 2)
+    for party in range(fleet.columns + 1):
+        fleet.kill(party)
+    fleet.ready()
+    assert running.reports() == [12] * running.task.messages
+    running.put(30, report)  # nothing of it was spent
+    total += 1 + running.submit(VALUES[12:], first=12)
+    is_released(running, total, len(VALUES) + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import socket
 import ssl
 
@@ -168,3 +169,22 @@ def test_what_is_not_the_analyzer(found):
         pytest.raises(RemoteError, match=r"the analyzer at .* sent an unexpected answer"),
     ):
         RemoteAnalyzer(http, TASK).status()
+
+
+def test_compressed_answers_stay_compressed():
+    """A kilobyte could become a megabyte: none is asked for, and what comes keeps its size."""
+    packed = gzip.compress(bytes(1 << 20))
+
+    def answer(request):
+        asked.append(request.headers["Accept-Encoding"])
+        headers = {"Content-Encoding": "gzip", **BYTES}
+        return httpx.Response(200, headers=headers, stream=httpx.ByteStream(packed))
+
+    asked = []
+    with client(answer) as http, remote.connect() as usual:
+        http.headers = usual.headers
+        shuffler = RemoteShuffler(http, TASK, 2, CONTROL)
+        assert shuffler.batch(1 << 21) == packed
+        with pytest.raises(RemoteError, match="unexpected answer"):
+            shuffler.status()
+    assert asked == ["identity"] * 2

@@ -342,8 +342,8 @@ def test_a_byte_anywhere_is_found_or_does_no_harm(tmp_path, quiet):
 
 @pytest.mark.slow
 def test_any_byte_anywhere_is_found_or_does_no_harm(tmp_path, quiet):
-    found = damaged(tmp_path, 200)
-    assert found[False] > 30  # of about 56, with a standard deviation of 6
+    found = damaged(tmp_path, 100)
+    assert found[False] > 5  # of about 28; fewer have a chance of 1e-9
 
 
 @pytest.mark.parametrize("table", ["report", "complete"])

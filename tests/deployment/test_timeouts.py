@@ -105,3 +105,9 @@ def test_what_the_environment_names_is_not_gone_through(monkeypatch, tmp_path):
         assert client.get(address).text == "hello"
     assert heard[0].startswith(b"GET / ")
     assert b"authorization" not in heard[0].lower()
+
+
+def test_no_party_sends_others_elsewhere():
+    moved = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n"
+    with party(iter([moved]), 0.0) as address, connect() as client:
+        assert client.get(address).status_code == 302

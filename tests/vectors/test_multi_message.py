@@ -203,7 +203,7 @@ def test_unbiased_and_as_far_off_as_predicted(
     """With all messages, and with sums of all noise in their place."""
     if simulated:
         monkeypatch.setattr(kashin_sums_afnntz24, "MAX_MADE", 0)
-    runs, rng, x = 700, DeterministicRandom(1), unit_vectors(40, 3)
+    runs, rng, x = 450, DeterministicRandom(1), unit_vectors(40, 3)
     truth = x.sum(axis=0)
     errors = np.array([protocol.run(x, rng).estimate - truth for _ in range(runs)])
     each = protocol.error(40).coordinate.mean_square
