@@ -27,10 +27,10 @@ from ikos.deployment import tokens
 from ikos.deployment.analyzer import Analyzer
 from ikos.deployment.hpke import PrivateKey, seal, size, unseal
 from ikos.deployment.party_files import AnalyzerConfig, PartyConfig, read_secrets, write_party_files
-from ikos.deployment.reports import ID_BYTES, ClientReport
+from ikos.deployment.reports import ClientReport
 from ikos.deployment.shuffler import Shuffler
 from ikos.deployment.task import Task
-from ikos.deployment.wire import encoded
+from ikos.deployment.wire import ID_BYTES, encoded
 
 AT_ONCE = 64
 COLUMNS = 5

@@ -11,9 +11,9 @@ from deployment_tasks import KEY
 
 from ikos.deployment import tokens
 from ikos.deployment.analyzer import Analyzer
-from ikos.deployment.endpoint import Refused
 from ikos.deployment.party_files import AnalyzerConfig, PartyConfig, write_party_files
 from ikos.deployment.reports import ClientReport
+from ikos.deployment.service import Refused
 from ikos.deployment.shuffler import Shuffler
 
 

@@ -24,17 +24,18 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ikos.deployment import hpke
-from ikos.deployment.endpoint import Endpoint, now, split_ids
 from ikos.deployment.party_files import AnalyzerConfig
-from ikos.deployment.remote import RemoteShuffler, UnexpectedAnswer
-from ikos.deployment.retry import Retrier, in_parallel
-from ikos.deployment.service import Service
+from ikos.deployment.remote import RemoteShuffler, in_parallel
+from ikos.deployment.service import Endpoint, Service, now, split_ids
 from ikos.deployment.status_page import task_page, tasks_page
-from ikos.deployment.store import StoreError, Writing
-from ikos.deployment.wire import AnalyzerStatus, Result, ShufflerStatus
+from ikos.deployment.store import StoreError, Writing, log
+from ikos.deployment.wire import AnalyzerStatus, ReleaseState, Result, ShufflerStatus
 from ikos.modular import Zq
 from ikos.results import SumResult
 from ikos.shuffling import View
+
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 60.0
 
 _ORDERED = "ordered"
 _AGREED = "agreed"
@@ -52,6 +53,81 @@ class Stopped(Exception):  # noqa: N818
     """Nothing of this task will ever be released, and why; all its shares are deleted."""
 
 
+class Retrier:
+    """Work done in its own thread.
+
+    ``work`` does what is left to do, and may be called again at any time. It gets a function to
+    call with each step. After an OSError it is retried; any other exception ends it.
+    """
+
+    def __init__(self, name: str, work: Callable[[Callable[[str], None]], None]) -> None:
+        self._name = name
+        self._work = work
+        self._changed = threading.Condition()
+        self._wanted = self._ended = self._started = False
+        # progress and next attempt in one object, as it is read without the lock
+        self._state: tuple[ReleaseState, float | None] = (ReleaseState(), None)
+        self._logged: str | None = None
+
+    @property
+    def now(self) -> ReleaseState:
+        """Its progress."""
+        now, until = self._state
+        again = None if until is None else max(0, round(until - time.monotonic()))
+        return now.model_copy(update={"again": again})
+
+    def begin(self) -> None:
+        """Begin, or retry at once; work under way is repeated after it."""
+        with self._changed:
+            self._wanted = True
+            self._changed.notify()
+            if not self._state[0].running:
+                self._step(None)
+            if not self._started and not self._ended:
+                self._started = True
+                # a daemon: the work can be left at any point and repeated
+                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+
+    def end(self) -> None:
+        """Start no more attempts; work under way is not waited for."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
+
+    def _run(self) -> None:
+        pause: float | None = None
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._wanted or self._ended, pause)
+                if self._ended:
+                    return
+                self._wanted = False
+                self._step(None)
+            message, again = self._try()
+            pause = min(2 * pause if pause else FIRST_PAUSE, LONGEST_PAUSE) if again else None
+            with self._changed:
+                if not self._wanted:  # otherwise it was begun again meanwhile
+                    until = None if pause is None else time.monotonic() + pause
+                    self._state = ReleaseState(message=message), until
+
+    def _step(self, step: str | None) -> None:
+        self._state = ReleaseState(running=True, step=step), None
+
+    def _try(self) -> tuple[str | None, bool]:
+        """Return what hindered the work, if anything, and whether to retry."""
+        message, again = None, False
+        try:
+            self._work(self._step)
+        except OSError as error:
+            message, again = str(error), True
+        except Exception:
+            message = "an error of the program"  # without its text, which might hold secrets
+        if message not in (None, self._logged) and not self._ended:
+            log.log(logging.WARNING if again else logging.ERROR, "%s: %s", self._name, message)
+        self._logged = message
+        return message, again
+
+
 class Analyzer(Endpoint):
     """The analyzer of one task, with its shufflers in order."""
 
@@ -61,8 +137,8 @@ class Analyzer(Endpoint):
         self._parties = range(1, len(self.columns) + 1)
         self._key = config.key
         self._releasing, self._asking = threading.Lock(), threading.Lock()
-        self._work = Retrier(f"task {self.task.name}: release", self._go_on)
-        self._states: list[ShufflerStatus | str] = ["does not answer"] * self.task.columns
+        self._work = Retrier(f"task {self.task.name}: release hindered", self._go_on)
+        self._states: list[ShufflerStatus | str] = ["gives no valid answer"] * self.task.columns
         self._asked = -math.inf
 
     @property
@@ -105,7 +181,10 @@ class Analyzer(Endpoint):
             try:
                 if time.monotonic() - self._asked > _FRESH:
                     found = dict(in_parallel(lambda j: self.columns[j - 1].status(), self._parties))
-                    self._states = [_told(found[party]) for party in self._parties]
+                    self._states = [
+                        "gives no valid answer" if isinstance(answer, OSError) else answer
+                        for _, answer in sorted(found.items())
+                    ]
                     self._asked = time.monotonic()
             finally:
                 self._asking.release()
@@ -297,13 +376,6 @@ class Analyzer(Endpoint):
         """End: start no new attempts, and finish pending writes."""
         self._work.end()
         super().end()
-
-
-def _told(answer: ShufflerStatus | OSError) -> ShufflerStatus | str:
-    if isinstance(answer, OSError):
-        unexpected = isinstance(answer, UnexpectedAnswer)
-        return "sent an unexpected answer" if unexpected else "does not answer"
-    return answer
 
 
 def _insert(party: int, data: bytes) -> Callable[[Writing], None]:

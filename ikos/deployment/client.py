@@ -54,12 +54,8 @@ _AGAIN = {408, 429, 500, 502, 503, 504, 507}
 class Rejected(ValueError):  # noqa: N818
     """A party refuses the report for good.
 
-    Attributes
-    ----------
-    party, name : str
-        Which party, and the name of the problem: ``taskClosed``, ``reportRejected``, ...
-    row : int or None
-        From `submit_many`: the index of the report's secret.
+    ``party`` is that party, ``name`` that of the problem, such as ``taskClosed``; from
+    `submit_many`, ``row`` is the index of the report's secret.
     """
 
     row: int | None = None
@@ -71,92 +67,82 @@ class Rejected(ValueError):  # noqa: N818
 
 
 class Unsent(OSError):  # noqa: N818
-    """Some parties do not have the report yet: submit again to send the same one.
-
-    ``row`` is as in `Rejected`.
-    """
+    """Some parties do not have the report yet: submit again to send it. ``row``: see `Rejected`."""
 
     row: int | None = None
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """All parties have the report.
-
-    Attributes
-    ----------
-    parties : int
-        How many parties there are.
-    again : bool
-        Whether an earlier call made the report, so that this call's value was not used.
-    """
+    """All parties have the report; ``again``: an earlier call made it, this value was not used."""
 
     parties: int
     again: bool
 
 
-class _Outbox:
-    """Clients' reports: each is made once, kept on disk or in this process, and then sent."""
+class _Held:
+    """A `ReportStore` in the memory of this process."""
 
-    def __init__(self, task: Task, store: Path | str | None) -> None:
-        self.task = task
-        self._store = None if store is None else ReportStore(store, task)
+    def __init__(self) -> None:
         self._held: dict[bytes, ClientReport] = {}
+        self._sent: set[bytes] = set()
         self._process = os.getpid()
 
     def has(self, secret: bytes) -> bool:
-        return secret in self._held if self._store is None else self._store.has(secret)
+        return secret in self._held
 
-    def find(self, secret: bytes) -> ClientReport | None:
-        """Return the report of a client that has one."""
-        if self._store is not None:
-            return self._store.of(secret)
+    def is_sent(self, secret: bytes) -> bool:
+        return secret in self._sent
+
+    def mark_sent(self, secret: bytes) -> None:
+        self._sent.add(secret)
+
+    def of(self, secret: bytes) -> ClientReport | None:
         if os.getpid() != self._process:
             raise RuntimeError("a Client without a store cannot be used in a forked process")
         return self._held.get(secret)
 
-    def keep(self, secret: bytes, made: ClientReport) -> ClientReport:
-        """Keep a report before it is sent; return the one to send, the first that was kept."""
-        if self._store is None:
-            return self._held.setdefault(secret, made)
-        return self._store.add(secret, made) or made
+    def add(self, secret: bytes, made: ClientReport) -> ClientReport:
+        return self._held.setdefault(secret, made)
 
-    def is_sent(self, secret: bytes) -> bool:
-        return self._store is not None and self._store.is_sent(secret)
 
-    def send(
-        self,
-        http: httpx.Client,
-        secret: bytes,
-        report: ClientReport,
-        until: float,
-        given_up: threading.Event = _NEVER,
-    ) -> None:
-        """Send all parts, in a random order; parties count a repeated part once."""
-        parties = self.task.messages
-        waiting, pause = random.SystemRandom().sample(range(parties), parties), _PAUSE
-        while waiting:
-            behind, why = [], ""
-            for party in waiting:
-                seconds = min(ANSWER_SECONDS, max(CONNECT_SECONDS, until - time.monotonic()))
-                try:
-                    send_part(http, self.task, secret, report, party, seconds)
-                except Untrusted as error:
-                    raise Unsent(str(error)) from None
-                except RemoteError as error:
-                    behind.append(party)
-                    why = str(error)
-            waiting, left = behind, until - time.monotonic()
-            if waiting and (left <= 0 or given_up.is_set()):
-                raise Unsent(
-                    f"{parties - len(waiting)} of {parties} parties have the report; submit again "
-                    f"to go on with it: {why}"
-                )
-            if waiting:  # many clients waiting for one party do not return at once
-                given_up.wait(min(left, pause * (0.5 + random.random())))
-                pause = min(2 * pause, _LONGEST_PAUSE)
-        if self._store is not None:
-            self._store.mark_sent(secret)
+def _send(
+    http: httpx.Client,
+    task: Task,
+    store: _Held | ReportStore,
+    secret: bytes,
+    report: ClientReport,
+    until: float,
+    given_up: threading.Event = _NEVER,
+) -> None:
+    """Send all parts, in a random order; parties count a repeated part once."""
+    parties = task.messages
+    waiting, pause = random.SystemRandom().sample(range(parties), parties), _PAUSE
+    while waiting:
+        behind, why = [], ""
+        for party in waiting:
+            seconds = min(ANSWER_SECONDS, max(CONNECT_SECONDS, until - time.monotonic()))
+            try:
+                send_part(http, task, secret, report, party, seconds)
+            except Untrusted as error:
+                raise Unsent(str(error)) from None
+            except RemoteError as error:
+                behind.append(party)
+                why = str(error)
+        waiting, left = behind, until - time.monotonic()
+        if waiting and (left <= 0 or given_up.is_set()):
+            raise Unsent(
+                f"{parties - len(waiting)} of {parties} parties have the report; submit again "
+                f"to go on with it: {why}"
+            )
+        if waiting:  # many clients waiting for one party do not return at once
+            given_up.wait(min(left, pause * (0.5 + random.random())))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+    store.mark_sent(secret)
+
+
+def _store(path: Path | str | None, task: Task) -> _Held | ReportStore:
+    return _Held() if path is None else ReportStore(path, task)
 
 
 class Client:
@@ -206,14 +192,14 @@ class Client:
         _check_secret("secret", secret)
         self.task = task
         self._secret = secret
-        self._outbox = _Outbox(task, store)
+        self._store = _store(store, task)
         self._ca = ca
         self._making = threading.Lock()  # if threads submit at once, one makes the report
 
     @property
     def begun(self) -> bool:
         """Whether this client's report was made, by this object or with its store."""
-        return self._outbox.has(self._secret)
+        return self._store.has(self._secret)
 
     def submit(self, value: float, *, patience: float = 60.0) -> Receipt:
         """Send this client's report of a value; blocks until all parties have it.
@@ -225,10 +211,6 @@ class Client:
         patience : float
             Seconds to keep trying while parties do not answer. Each party is tried at least once,
             for at least five seconds.
-
-        Returns
-        -------
-        Receipt
 
         Raises
         ------
@@ -243,22 +225,17 @@ class Client:
         with closing(connect(self._ca)) as http:
             begin = time.monotonic()
             with self._making:
-                report = self._outbox.find(self._secret)
+                report = self._store.of(self._secret)
                 again = report is not None
                 if report is None:
                     made = ClientReport.make(self.task, check_value(self.task, value))
-                    report = self._outbox.keep(self._secret, made)
+                    report = self._store.add(self._secret, made)
                     again = report is not made
             # the time of the first message reveals nothing about the time of sampling
             time.sleep(max(0.0, begin + SETTLE_SECONDS - time.monotonic()))
-            self._outbox.send(http, self._secret, report, begin + SETTLE_SECONDS + seconds)
+            until = begin + SETTLE_SECONDS + seconds
+            _send(http, self.task, self._store, self._secret, report, until)
         return Receipt(self.task.messages, again)
-
-    def __repr__(self) -> str:
-        return f"<Client of task {self.task.name}>"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a Client cannot be copied: its copy might make a second report")
 
 
 def _check_secret(name: str, secret: object) -> None:
@@ -340,31 +317,23 @@ def submit_many(
     max_epsilon: float | Fraction | None = None,
     max_delta: float | Fraction | None = None,
 ) -> int:
-    """Send the reports of many clients from one machine.
+    """Send the reports of many clients from one machine, and return their number.
 
     For testing only: the caller sees all values.
 
     Parameters
     ----------
-    task : Task
+    task, store, ca, patience, max_epsilon, max_delta
+        As for `Client`. With a store, repeating the call resumes it: it sends reports that were
+        begun, unchanged, and nothing that all parties have.
     secrets : sequence of bytes
         One per value, all different.
     values : (k,) array_like of float
         Within the task's bounds. Not used for clients whose report was made before.
-    store : Path, optional
-        As for `Client`. Repeating the call resumes it: it sends reports that were begun, unchanged,
-        and nothing that all parties have. Without it, reports begun are lost if a call ends early.
     connections : int
         How many clients send at once.
-    ca, patience, max_epsilon, max_delta
-        As for `Client`.
     progress : callable, optional
         Called with the number of clients done, earlier calls included, and their total number.
-
-    Returns
-    -------
-    int
-        The number of clients whose report all parties have: all of them.
 
     Raises
     ------
@@ -381,9 +350,9 @@ def submit_many(
         _check_secret(f"secrets[{row}]", secret)
     if len(set(secrets)) < len(secrets):
         raise ValueError("secrets must be different: one client sends one report")
-    outbox = _Outbox(task, store)
-    rows = [row for row, secret in enumerate(secrets) if not outbox.is_sent(secret)]
-    reports = {row: outbox.find(secrets[row]) for row in rows}  # before anything is sent
+    kept = _store(store, task)
+    rows = [row for row, secret in enumerate(secrets) if not kept.is_sent(secret)]
+    reports = {row: kept.of(secrets[row]) for row in rows}  # before anything is sent
     new = [row for row in rows if reports[row] is None]
     if new:
         reports |= dict(zip(new, ClientReport.make_many(task, checked[new]), strict=True))
@@ -396,8 +365,8 @@ def submit_many(
             if made is None or failed.is_set():  # the error of an earlier client is raised
                 return
             try:
-                report = outbox.keep(secrets[row], made)
-                outbox.send(http, secrets[row], report, time.monotonic() + patience, given_up)
+                report, until = kept.add(secrets[row], made), time.monotonic() + patience
+                _send(http, task, kept, secrets[row], report, until, given_up)
             except BaseException as error:
                 failed.set()
                 if isinstance(error, Rejected | Unsent):

@@ -17,7 +17,7 @@ from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from ikos.deployment.timeouts import SLOWEST
+from ikos.deployment.wire import SLOWEST
 
 HANDSHAKE_SECONDS = 10.0
 """For the first bytes of TLS, and again for the rest of its handshake."""

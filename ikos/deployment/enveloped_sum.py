@@ -1,14 +1,8 @@
 """The private sum of a task, whose analyzer sees one share of each client before any other.
 
-The analyzer chooses which of the complete reports are summed after it has seen its own shares of
-them. So its shares hide nothing, unlike those of a sum whose users are fixed beforehand
-(`ikos.PrivateSum` with a clear share): the analyzer counts as one more colluding shuffler.
-
-This suffices. A choice can depend only on the columns of the analyzer and of the colluding
-shufflers. These are fewer than all columns, so they are uniform, and independent of the values, the
-noise and the honest shufflers' columns. Given them, the choice is fixed, and the honest columns
-share fixed differences from the noisy values: the bound without a clear share holds for any choice.
-The honest shufflers release nothing before all of them agree to one choice
+The analyzer chooses among the complete reports after it has seen its own shares of them. So these
+hide nothing: it counts as one more colluding shuffler. docs/deployment.md proves that this
+suffices, as the honest shufflers release nothing before all of them agree to one choice
 (`ikos.deployment.shuffler`).
 """
 
@@ -30,22 +24,9 @@ _ENCRYPTED = (
 
 
 class EnvelopedSum(PrivateSum):
-    """A private sum whose analyzer may choose among the reports after seeing its own shares.
+    """`ikos.PrivateSum` whose analyzer may choose among the reports after seeing its own shares.
 
-    Parameters
-    ----------
-    n, epsilon, delta, options
-        As for `ikos.PrivateSum`, without ``shuffler`` and ``clear_share``.
-    corrupt_shufflers : int
-        How many shufflers may collude with the analyzer, not counting the analyzer.
-
-    Examples
-    --------
-    >>> found = EnvelopedSum(2000, 1, 1e-8, min_honest=1900, upper=10, integers=True)
-    >>> found.messages.total  # one of them for the analyzer itself
-    7
-    >>> found.guarantee.conditions[0]
-    'while at least 1,900 of 2,000 users are honest and present'
+    It takes no ``shuffler`` or ``clear_share``; ``corrupt_shufflers`` does not count the analyzer.
     """
 
     def __init__(

@@ -80,13 +80,7 @@ def _read(path: Path, what: str, most: int | None = LONGEST + 1) -> str:
 
 
 def read_task(folder: Path) -> Task:
-    """Return the task of a folder, or of a file.
-
-    Raises
-    ------
-    ValueError
-        If the file does not exist, or holds no task of this version.
-    """
+    """Return the task of a folder, or of a file; ValueError if it holds none of this version."""
     path = folder / TASK if folder.is_dir() else folder
     text = _read(path, "a task")
     try:
@@ -115,13 +109,7 @@ def _secret(path: Path, what: str) -> bytes:
 
 
 def read_secret(path: Path) -> bytes:
-    """Return the secret in a file.
-
-    Raises
-    ------
-    ValueError
-        If it holds anything else, which is not quoted; or if others may read the file.
-    """
+    """Return the secret in a file; ValueError, which quotes none of it, if others may read it."""
     return _secret(path, "a client's secret")
 
 
@@ -140,10 +128,7 @@ class _ConfigFile(BaseModel):
 
 @dataclass(frozen=True, repr=False)
 class PartyConfig:
-    """What a party knows; the analyzer is party 0, shuffler j is party j.
-
-    ``control`` is the SHA-256 of the secret that may command it.
-    """
+    """What a party knows: shuffler j, or the analyzer as 0; ``control`` is of who commands it."""
 
     folder: Path
     task: Task
@@ -178,9 +163,6 @@ class PartyConfig:
     def commanded_by(self, secret: bytes) -> bool:
         """Whether a secret may command this party, in constant time."""
         return hmac.compare_digest(tokens.digest(secret), self.control)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.party} of task {self.task.name}>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -247,13 +229,17 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
+def folder_of(party: int) -> str:
+    """Return the name of a party's folder."""
+    return f"shuffler-{party}" if party else "analyzer"
+
+
 def write_party_files(task: Task, key: PrivateKey, output: Path) -> dict[str, str]:
-    """Write a folder for each party of a new task, all of them or none.
+    """Write a folder for each party of a new task, and a secret for each client: all or nothing.
 
     Parameters
     ----------
     task : Task
-        A secret is made for each of its clients.
     key : PrivateKey
         The analyzer's.
     output : Path
@@ -289,11 +275,6 @@ def write_party_files(task: Task, key: PrivateKey, output: Path) -> dict[str, st
         TASK: "all of them",
     }
     return {str(output / name): one for name, one in whom.items()}
-
-
-def folder_of(party: int) -> str:
-    """Return the name of a party's folder."""
-    return f"shuffler-{party}" if party else "analyzer"
 
 
 def _write_party_files(task: Task, key: PrivateKey, made: Path) -> None:

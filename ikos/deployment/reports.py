@@ -18,14 +18,12 @@ from pydantic import BaseModel
 from ikos.deployment.hpke import clear_part, seal, size
 from ikos.deployment.party_files import reason, write_new
 from ikos.deployment.task import Task
-from ikos.deployment.wire import decoded, encoded
+from ikos.deployment.wire import ID_BYTES, decoded, encoded
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, secure
 from ikos.sharing import split
 
 __all__ = ["ClientReport"]
-
-ID_BYTES = 16
 
 _LABEL = b"ikos-parties 1 kept"
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS}
@@ -43,14 +41,9 @@ class _ReportFile(BaseModel):
 
 @dataclass(frozen=True, repr=False)
 class ClientReport:
-    """What one client sends. Its ``repr`` shows none of it.
+    """What one client sends: the clear share for the analyzer, an envelope for each shuffler.
 
-    Attributes
-    ----------
-    id : bytes
-        Random, and the same at all parties, to find the complete reports.
-    parts : tuple of bytes
-        The clear share for the analyzer, then the envelope for each shuffler.
+    The id is random, and the same at all parties, to find the complete reports.
     """
 
     id: bytes
@@ -60,18 +53,8 @@ class ClientReport:
     def make(cls, task: Task, value: float, rng: RandomSource | None = None) -> ClientReport:
         """Return a report of a value: rounded, with noise, split, encrypted.
 
-        Parameters
-        ----------
-        task : Task
-        value : float
-            Within the task's bounds.
-        rng : RandomSource, optional
-            Secure randomness by default. Ids and envelopes are always random.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the task does not allow the value.
+        TypeError or ValueError if the task does not allow the value. Ids and envelopes are random
+        whatever the ``rng``.
         """
         return cls._of(task, task.protocol.report(value, rng))
 
@@ -79,10 +62,7 @@ class ClientReport:
     def make_many(
         cls, task: Task, values: ArrayLike, rng: RandomSource | None = None
     ) -> Iterator[ClientReport]:
-        """Yield the reports of many clients, for trials on one machine.
-
-        Like `make` for each value; all shares are drawn together, which is faster.
-        """
+        """Yield what `make` returns for each value; all shares are drawn together, for speed."""
         source, protocol = secure(rng), task.protocol
         elements = protocol.encoded(protocol.checked(values), source.streams()(0))
         group = Zq(task.modulus)
@@ -120,9 +100,6 @@ class ClientReport:
         except ValueError:
             raise ValueError("what is kept for this task is no report of it") from None
         return report
-
-    def __repr__(self) -> str:
-        return f"<ClientReport of {len(self.parts)} parts>"
 
 
 class ReportStore:
@@ -182,7 +159,7 @@ class ReportStore:
         except ValueError as error:
             raise ValueError(f"store must hold reports, got {str(place)!r}: {error}") from None
 
-    def add(self, secret: bytes, made: ClientReport) -> ClientReport | None:
+    def add(self, secret: bytes, made: ClientReport) -> ClientReport:
         """Keep a client's report before any of it is sent; it is on disk on return.
 
         If another program was faster, its report is returned, and is the one to be sent.
@@ -192,7 +169,7 @@ class ReportStore:
             self._path.mkdir(mode=0o700, exist_ok=True)
             if not self.is_sent(secret) and _write(place, made.to_json(self._task)):
                 self._sync()
-                return None
+                return made
         found = self.of(secret)
         if found is None:  # a dangling link, or deleted: a new report would be a second one
             raise ValueError(f"store must have files that stay, got {str(place)!r}")
@@ -218,7 +195,7 @@ class ReportStore:
 
 
 def _write(path: Path, text: str) -> bool:
-    """Write a whole new file, with its content to disk; False if it existed."""
+    """Write a whole new file to disk; False if it existed."""
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         write_new(part, text.encode())

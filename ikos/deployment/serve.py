@@ -6,18 +6,16 @@ import asyncio
 import contextlib
 import errno
 import logging
-import os
+import resource
 import signal
 import socket
 import ssl
 import sys
-import threading
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -27,15 +25,10 @@ from starlette.applications import Starlette
 
 from ikos.deployment import analyzer, shuffler
 from ikos.deployment.connections import HEADER_BYTES, Door, TimedProtocol
-from ikos.deployment.endpoint import Endpoint, log
-from ikos.deployment.party_files import (
-    AnalyzerConfig,
-    PartyConfig,
-    locked,
-    owner_alone,
-    reason,
-)
+from ikos.deployment.party_files import AnalyzerConfig, PartyConfig, locked, owner_alone, reason
 from ikos.deployment.remote import connect
+from ikos.deployment.service import Endpoint
+from ikos.deployment.store import log
 from ikos.deployment.task import on_loopback
 from ikos.deployment.wire import in_one_line
 
@@ -184,25 +177,18 @@ def _shown(host: str, port: int) -> str:
 
 
 class _Lines(logging.Formatter):
-    """One line per record, with priorities if systemd's journal listens."""
-
-    priorities: ClassVar = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3}
-
-    def __init__(self, *, journal: bool) -> None:
-        super().__init__("%(levelname)s %(name)s %(message)s")
-        self._journal = journal
+    """One line per record."""
 
     def format(self, record: logging.LogRecord) -> str:
         record.exc_info = None  # a traceback would show the content of a request
         record.exc_text = None
-        line = " ".join(super().format(record).split())
-        return f"<{self.priorities.get(record.levelno, 5)}>{line}" if self._journal else line
+        return " ".join(super().format(record).split())
 
 
 def log_lines() -> None:
     """Log to standard error; for other libraries only errors, as strangers can cause warnings."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Lines(journal="JOURNAL_STREAM" in os.environ))
+    handler.setFormatter(_Lines("%(levelname)s %(name)s %(message)s"))
     for name in ("ikos.deployment", "uvicorn", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
@@ -213,10 +199,7 @@ def log_lines() -> None:
 def serve_shuffler(folders: Sequence[Path], listening: Listening) -> None:
     """Run a shuffler for the tasks of some folders until it is told to stop.
 
-    Raises
-    ------
-    ValueError
-        If a folder is not a shuffler's, two are for one task, or it cannot listen there.
+    ValueError if a folder is not a shuffler's, two are for one task, or it cannot listen there.
     """
     configs = [PartyConfig.read(folder) for folder in folders]
     for config in configs:
@@ -304,25 +287,19 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
+        """Handle signals; uvicorn would raise them again at the end, and exit with their status."""
         loop = asyncio.get_running_loop()
-        handlers: dict[signal.Signals, Callable[[int, FrameType | None], object]]
-        handlers = {signal.SIGINT: self.handle_exit, signal.SIGTERM: self.handle_exit}
-        with contextlib.suppress(AttributeError):  # Windows has none
-            handlers[signal.SIGHUP] = lambda *_: loop.call_soon_threadsafe(self._reload)
-        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        stopping = (signal.SIGINT, signal.SIGTERM)
+        for number in stopping:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
         try:
             yield
-        finally:  # uvicorn would raise the signal again, and exit with its status
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        finally:
+            for number in (*stopping, signal.SIGHUP):
+                loop.remove_signal_handler(number)
 
 
 def leave_no_dump() -> None:
     """Keep crashes from dumping this process's memory, which has keys and shares, to disk."""
-    with contextlib.suppress(ImportError):  # if the system has no such limits
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

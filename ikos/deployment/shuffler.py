@@ -17,11 +17,9 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from ikos.deployment.endpoint import Endpoint, Refused, split_ids
 from ikos.deployment.party_files import PartyConfig
-from ikos.deployment.remote import RemoteShuffler
-from ikos.deployment.retry import in_parallel
-from ikos.deployment.service import BYTES, Service
+from ikos.deployment.remote import RemoteShuffler, in_parallel
+from ikos.deployment.service import BYTES, Endpoint, Refused, Service, split_ids
 from ikos.deployment.store import Writing, damaged
 from ikos.deployment.wire import Agreement, ShufflerStatus
 
@@ -85,10 +83,8 @@ class Shuffler(Endpoint):
                 return writing.facts[_AGREED]
             for number in ids:
                 writing.insert("complete", number)
-            found = writing.connection.execute(
-                "SELECT count(*) FROM complete JOIN report USING (id)"
-            )
-            if found.fetchone()[0] != len(ids):
+            here = "SELECT count(*) FROM complete JOIN report USING (id)"
+            if writing.connection.execute(here).fetchone()[0] != len(ids):
                 raise Refused("batchRejected", "some reports of the batch are not here")
             return writing.note(_AGREED, digest)
 

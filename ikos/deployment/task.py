@@ -13,11 +13,11 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
     ConfigDict,
-    HttpUrl,
     PlainSerializer,
     PlainValidator,
     Strict,
@@ -59,29 +59,29 @@ def on_loopback(host: str) -> bool:
     return host == "localhost"
 
 
+def _place(address: str) -> tuple[str, int]:
+    """Return the host and port of an address, however it is written."""
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    if ":" in host or host.rpartition(".")[2].isdecimal():
+        host = str(ipaddress.ip_address(host))
+    host = "localhost" if host in ("127.0.0.1", "::1") else host  # a server there listens at both
+    return host, (443 if parts.scheme == "https" else 80) if parts.port is None else parts.port
+
+
 def _address(value: str) -> str:
     """Return the address of a party, without a trailing slash: https, or http on loopback."""
-    found, url = _ADDRESS.fullmatch(value), None
-    with contextlib.suppress(ValueError):
-        url = HttpUrl(value)
-    host = found[1].lower() if found else ""
-    # the host must be the one that is looked up: 127.1, for instance, is rewritten
-    same = url is not None and (host.startswith("[") or host == url.host)
-    if url is None or not same or not url.port or len(host) > _LONGEST_HOST:
+    host, port = "", 0
+    if _ADDRESS.fullmatch(value):
+        with contextlib.suppress(ValueError):
+            host, port = _place(value)
+    if not port or len(host) > _LONGEST_HOST:
         raise ValueError(f"must be an address such as https://host:8443, got {quote(value)}")
-    if url.scheme == "http" and not on_loopback(host.strip("[]")):
+    if value.startswith("http:") and not on_loopback(host):
         raise ValueError(
             f"must begin with https:// (http:// on this machine alone), got {quote(value)}"
         )
     return value.removesuffix("/")
-
-
-def _socket(address: str) -> tuple[str, int]:
-    """Return where a party listens, independent of how the address is written."""
-    url = HttpUrl(address)
-    # a server at localhost listens at both
-    host = "localhost" if url.host in ("127.0.0.1", "[::1]") else str(url.host)
-    return host, url.port or 0
 
 
 def _ratio(text: str) -> Fraction:
@@ -146,20 +146,17 @@ class Task:
     """What the parties of one private sum agree on.
 
     Everything in it is public. Its hash is bound into every envelope, token and request, so that
-    parties with different descriptions cannot communicate. `Task.new` chooses the numbers.
+    parties with different descriptions cannot communicate. `Task.new` chooses the numbers. It is a
+    ValueError if a part is not valid, or the guarantee is not proved for the numbers.
 
     Attributes
     ----------
-    users : int
-        Number of clients that may take part.
-    min_honest : int
-        Number of honest clients that the guarantee needs in a release.
+    users, min_honest : int
+        Clients that may take part, and honest ones that the guarantee needs in a release.
     epsilon, delta : Fraction
         The guarantee of each client, under replacement of its value.
-    lower, upper : float
-        Public bounds on the values.
-    integers : bool
-        Whether values are integers.
+    lower, upper, integers : float, float, bool
+        Public bounds on the values, and whether they are integers.
     corrupt_clients : int
         Number of dishonest clients that the guarantee allows: nothing is released for fewer
         complete reports than `min_reports`, which includes these.
@@ -167,10 +164,8 @@ class Task:
         Number of shufflers that may collude with the analyzer.
     precision, modulus, messages : int
         As in `ikos.PrivateSum`; one message goes to the analyzer itself, in the clear.
-    shufflers : tuple of str
-        Their addresses, one per shuffled message.
-    analyzer : str
-        Its address.
+    shufflers, analyzer : tuple of str, str
+        Their addresses, a shuffler per shuffled message.
     public_key : bytes
         The analyzer's X25519 key, to which shares are encrypted.
     opens, closes : datetime
@@ -179,11 +174,6 @@ class Task:
         Random: no two tasks are the same.
     parameters : str
         The protocol's ``parameter_hash``: a party whose library computes another one refuses.
-
-    Raises
-    ------
-    ValueError
-        If a part is not valid, or the guarantee is not proved for the numbers.
     """
 
     users: Integer
@@ -210,7 +200,7 @@ class Task:
         seen: dict[tuple[str, int], str] = {}
         for number, address in enumerate((self.analyzer, *self.shufflers)):
             name = f"shufflers[{number - 1}]" if number else "analyzer"
-            other = seen.setdefault(_socket(address), name)
+            other = seen.setdefault(_place(address), name)
             if other != name:
                 raise ValueError(
                     "shufflers must have different addresses, none of them the analyzer's, "
@@ -266,22 +256,14 @@ class Task:
         ----------
         users, epsilon, delta, lower, upper, integers, corrupt_clients, corrupt_shufflers
             As for a task.
-        shufflers, analyzer : sequence of str, str
-            The addresses. More shufflers than the guarantee needs are all used.
-        public_key : bytes
-            The analyzer's. Without a key the task is a draft, which needs no addresses and cannot
-            run: it gives the number of shufflers needed, ``columns``, and what they prove.
-        opens : datetime, optional
-            Now by default.
-        closes : datetime or timedelta
-            When, or how long after it opens.
+        shufflers, analyzer, public_key
+            More shufflers than the guarantee needs are all used. Without a key the task is a draft,
+            which needs no addresses and cannot run: it gives the number of shufflers needed,
+            ``columns``, and what they prove.
+        opens, closes : datetime, datetime or timedelta
+            Now by default; when, or how long after it opens.
         min_honest, precision, modulus : int, optional
             As in `ikos.PrivateSum`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is not valid, or there are too few shufflers.
 
         Examples
         --------
@@ -378,17 +360,7 @@ class Task:
 
     @classmethod
     def from_json(cls, text: str) -> Task:
-        """Return the task of a description, with every part checked.
-
-        Raises
-        ------
-        TypeError
-            If it is not a text.
-        ValueError
-            If it is not what `to_json` returns for some task.
-        """
-        if not isinstance(text, str):
-            raise TypeError(f"text must be a string, got {type(text).__name__}")
+        """Return the task of a description; ValueError if it is not what `to_json` returns."""
         if len(text) > LONGEST:
             raise ValueError(f"a task must be at most {LONGEST} characters, got {len(text)}")
         try:

@@ -28,7 +28,7 @@ import httpx
 from deployment_tasks import KEY, small_task
 from deployment_world import flip
 
-from ikos.deployment import analyzer, retry, service, shuffler, store, tokens
+from ikos.deployment import analyzer, service, shuffler, store, tokens
 from ikos.deployment.hpke import size, unseal
 from ikos.deployment.party_files import (
     AnalyzerConfig,
@@ -376,7 +376,7 @@ def test_a_corrupt_store(net, caplog, party):
 
 def test_a_damaged_row_is_named_by_its_place(net, monkeypatch, caplog):
     """At a shuffler: the analyzer says which, and goes on when it is mended."""
-    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(analyzer, "FIRST_PAUSE", 0.01)
     total = net.fill()
     net.endpoints[2].store.shrink()
     path = net.endpoints[2].store.path
@@ -619,8 +619,8 @@ def told_when(net, check):
 
 def test_a_release_goes_on_by_itself(net, monkeypatch):
     """Asked for once, with a shuffler that comes up later."""
-    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(retry, "LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr(analyzer, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(analyzer, "LONGEST_PAUSE", 0.05)
     total = net.fill()
     net.silent = {2, 3}
     assert net.ask(0, "POST", "/release", control=net.operator).status_code == 202
@@ -638,7 +638,7 @@ def test_a_release_goes_on_by_itself(net, monkeypatch):
 
 def test_an_order_outlives_the_analyzer(net, monkeypatch):
     """It was told to release, nobody answered it, and it was started again."""
-    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(analyzer, "FIRST_PAUSE", 0.01)
     total = net.fill()
     net.silent = {1, 2, 3}
     net.release()
@@ -723,7 +723,7 @@ def test_a_slow_shuffler_holds_up_no_other(net, monkeypatch):
 
 
 def test_closing_goes_on_by_itself(net, monkeypatch):
-    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(analyzer, "FIRST_PAUSE", 0.01)
     net.silent = {2}
     assert net.ask(0, "POST", "/close", control=net.operator).json()["missing"]
     net.silent = set()

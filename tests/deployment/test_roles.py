@@ -25,12 +25,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ikos.deployment import endpoint, store, tokens
+from ikos.deployment import service, store, tokens
 from ikos.deployment.analyzer import Stopped
-from ikos.deployment.endpoint import Refused, split_ids
 from ikos.deployment.hpke import PrivateKey
 from ikos.deployment.party_files import AnalyzerConfig, PartyConfig
 from ikos.deployment.reports import ClientReport
+from ikos.deployment.service import Refused, split_ids
 from ikos.deployment.shuffler import agreed_digest
 from ikos.deployment.task import Task
 
@@ -145,7 +145,7 @@ def test_dishonest_clients_need_more_reports(tmp_path, quiet):
 
 def test_the_clock(world, monkeypatch):
     times = {"now": world.task.opens - timedelta(seconds=1)}
-    monkeypatch.setattr(endpoint, "now", lambda: times["now"])
+    monkeypatch.setattr(service, "now", lambda: times["now"])
     report = world.report(1)
     assert world.send(0, report) == all_of(world, "reportTooEarly")
     times["now"] = world.task.opens
