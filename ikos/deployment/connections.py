@@ -7,7 +7,7 @@ import contextlib
 import re
 import socket
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,23 +17,15 @@ from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from ikos.deployment.party_files import reason
+from ikos.deployment.store import log
 from ikos.deployment.wire import SLOWEST
 
-HANDSHAKE_SECONDS = 10.0
-"""For the first bytes of TLS, and again for the rest of its handshake."""
-
-WAIT_SECONDS = 30.0
-"""For the head of a request, and for an answer to be read: longer in proportion to its length."""
-
-REQUESTS = 1000
-"""In one connection at most."""
-
-HEADER_BYTES = 1 << 14
-"""Of a request's head at most."""
-
-SPARE = 100
-"""Connections beyond the limit that are answered 503; more are closed at once."""
-
+HANDSHAKE_SECONDS = 10.0  # for the first bytes of TLS, and again for the rest of its handshake
+WAIT_SECONDS = 30.0  # for a head, and for an answer to be read: longer in proportion to its length
+REQUESTS = 1000  # in one connection at most
+HEADER_BYTES = 1 << 14  # of a request's head at most
+SPARE = 100  # connections beyond the limit that are answered 503; more are closed at once
 _BATCH = 32  # connections that are accepted before others have their turn
 _ODD_LINES = re.compile(rb"(?<!\r)\n|\n[ \t]")
 
@@ -58,6 +50,17 @@ class _Strict(h11.Connection):
         return event
 
 
+def _then_wait(name: str) -> Any:
+    """Return a method of uvicorn's protocol, after which the other end may be waited for."""
+    usual = getattr(H11Protocol, name)
+
+    def method(self: TimedProtocol, *arguments: Any) -> None:
+        usual(self, *arguments)
+        self.wait()
+
+    return method
+
+
 class TimedProtocol(H11Protocol):
     """A uvicorn connection with deadlines and a limit on requests.
 
@@ -72,16 +75,6 @@ class TimedProtocol(H11Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._requests = 0
 
-    def connection_made(self, transport: Any) -> None:
-        """Begin to wait for the first request."""
-        super().connection_made(transport)
-        self._wait()
-
-    def data_received(self, data: bytes) -> None:
-        """Keep waiting while the head is incomplete."""
-        super().data_received(data)
-        self._wait()
-
     def handle_events(self) -> None:
         """Count requests; the last is answered as if the client had asked to close."""
         before = self.cycle
@@ -91,27 +84,18 @@ class TimedProtocol(H11Protocol):
             if self._requests >= REQUESTS:
                 self.headers.append(CLOSE_HEADER)
 
-    def on_response_complete(self) -> None:
-        """Wait for the next request, or until the answer was read."""
-        super().on_response_complete()
-        self._wait()
-
-    def pause_writing(self) -> None:
-        """Wait until some of the answer was read."""
-        super().pause_writing()
-        self._wait()
-
-    def resume_writing(self) -> None:
-        """Go on with the answer."""
-        super().resume_writing()
-        self._wait()
+    connection_made = _then_wait("connection_made")
+    data_received = _then_wait("data_received")  # its head may be incomplete
+    on_response_complete = _then_wait("on_response_complete")
+    pause_writing = _then_wait("pause_writing")
+    resume_writing = _then_wait("resume_writing")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
         self._stop_waiting()
         super().connection_lost(exc)
 
-    def _wait(self) -> None:
+    def wait(self) -> None:
         """Set a deadline while waiting for the other end."""
         # before the first request the cycle is None, whatever uvicorn's types say
         ours = not getattr(self.cycle, "response_complete", True)
@@ -143,24 +127,22 @@ class Door:
         self,
         config: uvicorn.Config,
         state: ServerState,
-        sockets: Sequence[socket.socket],
+        listener: socket.socket,
         most: int,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.tls = tls
-        self._state, self._most, self._sockets = state, most, sockets
+        self._state, self._most, self._listener = state, most, listener
         self._loop = asyncio.get_running_loop()
         self._waiting: Waiting = {}
         self._arriving: set[asyncio.Task[None]] = set()
         self._protocol = partial(TimedProtocol, self._waiting, config, state, {}, self._loop)
-        for one in sockets:
-            one.setblocking(False)
-            self._listen(one)
+        listener.setblocking(False)
+        self._listen()
 
     def close(self) -> None:
         """Accept no more."""
-        for one in self._sockets:
-            self._loop.remove_reader(one)
+        self._loop.remove_reader(self._listener)
         for task in self._arriving:
             task.cancel()
 
@@ -168,23 +150,21 @@ class Door:
         """Return when no more connections are accepted, as uvicorn expects."""
         await asyncio.gather(*self._arriving, return_exceptions=True)
 
-    def _listen(self, listener: socket.socket) -> None:
-        if listener.fileno() >= 0:
-            self._loop.add_reader(listener, self._accept, listener)
+    def _listen(self) -> None:
+        if self._listener.fileno() >= 0:
+            self._loop.add_reader(self._listener, self._accept)
 
-    def _accept(self, listener: socket.socket) -> None:
+    def _accept(self) -> None:
         for _ in range(_BATCH):
             try:
-                wire, _address = listener.accept()
+                wire, _address = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:  # no descriptors, mostly
                 if not self._make_room():
-                    self._loop.remove_reader(listener)
-                    self._loop.call_later(1, self._listen, listener)
-                    self._loop.call_exception_handler(
-                        {"message": "connections cannot be accepted", "exception": error}
-                    )
+                    self._loop.remove_reader(self._listener)
+                    self._loop.call_later(1, self._listen)
+                    log.error("connections cannot be accepted: %s", reason(error))
                 return
             there = len(self._arriving) + len(self._state.connections)
             if there >= self._most and not self._make_room() and there >= self._most + SPARE:

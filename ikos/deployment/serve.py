@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import resource
 import signal
@@ -34,14 +33,7 @@ from ikos.deployment.wire import in_one_line
 
 __all__ = ["serve_analyzer", "serve_shuffler"]
 
-RATE = 5000.0
-"""Default limit on reports per second."""
-
 CONNECTIONS = 800  # with the store's files, below the 1,024 that many systems allow
-IDLE_SECONDS = 20
-STOP_SECONDS = 20
-BACKLOG = 1024
-_ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -59,7 +51,7 @@ class Listening:
     certificate: Path | None = None
     private_key: Path | None = None
     ca: Path | None = None
-    rate: Annotated[float, Strict(), Field(gt=0, lt=1e9)] = RATE
+    rate: Annotated[float, Strict(), Field(gt=0, lt=1e9)] = 5000.0
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.private_key is None):
@@ -126,33 +118,25 @@ class Listening:
         port = parts.port or (443 if tls else 80)
         return replace(self, host=host, port=port if self.port is None else self.port)
 
-    @contextlib.contextmanager
-    def sockets(self) -> Iterator[list[socket.socket]]:
-        """Listen at each address of a host; ValueError if one is in use, or of another machine."""
+    @property
+    def place(self) -> str:
+        """The host and port, as in an address."""
+        return f"[{self.host}]:{self.port}" if ":" in str(self.host) else f"{self.host}:{self.port}"
+
+    def socket(self) -> socket.socket:
+        """Listen; ValueError if the place is in use, or of another machine."""
         host, port = self.host or "", self.port or 0
-        found: list[socket.socket] = []
-        with contextlib.ExitStack() as opened:
-            try:
-                places = socket.getaddrinfo(
-                    host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-                )
-                for number, (family, *_, where) in enumerate(places, 1):
-                    # the free port found for the first address is requested at the others
-                    place = (where[0], found[0].getsockname()[1] if found else port, *where[2:])
-                    try:
-                        one = socket.create_server(place, family=family, backlog=BACKLOG)
-                    except OSError as error:
-                        # localhost has an IPv6 address even without IPv6
-                        if error.errno not in _ABSENT or (number == len(places) and not found):
-                            raise
-                    else:
-                        found.append(opened.enter_context(one))
-            except OSError as error:
-                why = reason(error).partition(" (while")[0]
-                raise ValueError(
-                    f"host and port must be free to listen at, got {_shown(host, port)}: {why}"
-                ) from None
-            yield found
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        both = host == "::" and socket.has_dualstack_ipv6()
+        try:
+            return socket.create_server(
+                (host, port), family=family, backlog=1024, dualstack_ipv6=both
+            )
+        except OSError as error:
+            why = reason(error).partition(" (while")[0]
+            raise ValueError(
+                f"host and port must be free to listen at, got {self.place}: {why}"
+            ) from None
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -170,10 +154,6 @@ def _toml(path: Path) -> dict[str, Any]:
         if isinstance(found[name], str):
             found[name] = path.parent / found[name]
     return found
-
-
-def _shown(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class _Lines(logging.Formatter):
@@ -225,7 +205,7 @@ def _serve(
     if not names or len(names) < len(configs):
         raise ValueError("folders must be of different tasks: one party sees one column")
     known = listening.of(configs)
-    with known.sockets() as sockets, contextlib.ExitStack() as opened:
+    with known.socket() as listener, contextlib.ExitStack() as opened:
         client = opened.enter_context(connect(listening.ca))
         endpoints: dict[str, Endpoint] = {}
         for config in configs:
@@ -235,7 +215,7 @@ def _serve(
             endpoints[config.task.name] = endpoint
         log_lines()
         leave_no_dump()
-        _Server(uvicorn_config(application(endpoints, rate=known.rate)), known).run(sockets)
+        _Server(uvicorn_config(application(endpoints, rate=known.rate)), known).run([listener])
         log.info("stopped")
 
 
@@ -251,8 +231,8 @@ def uvicorn_config(application: Starlette) -> uvicorn.Config:
         server_header=False,
         date_header=False,
         limit_concurrency=CONNECTIONS + 1,  # beyond it, all connections are busy
-        timeout_keep_alive=IDLE_SECONDS,
-        timeout_graceful_shutdown=STOP_SECONDS,
+        timeout_keep_alive=20,
+        timeout_graceful_shutdown=20,
         h11_max_incomplete_event_size=HEADER_BYTES,
         lifespan="off",
     )
@@ -269,11 +249,11 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         assert sockets
-        tls = self._listening.tls()
-        self._door = Door(self.config, self.server_state, sockets, CONNECTIONS, tls)
+        (listener,), tls = sockets, self._listening.tls()
+        self._door = Door(self.config, self.server_state, listener, CONNECTIONS, tls)
         self.servers = [self._door]  # type: ignore[list-item]  # which uvicorn closes
         self.started = True
-        place = _shown(self._listening.host or "", sockets[0].getsockname()[1])
+        place = replace(self._listening, port=listener.getsockname()[1]).place
         log.info("listening on %s://%s", "https" if tls else "http", place)
 
     def _reload(self) -> None:

@@ -11,13 +11,9 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from html import escape
-from urllib.parse import urlsplit
 
-from ikos.deployment.task import Task, on_loopback
+from ikos.deployment.task import Task
 from ikos.deployment.wire import AnalyzerStatus, ShufflerStatus
-
-_BUSY_SECONDS = 2
-_IDLE_SECONDS = 10
 
 _ENDED = ("released", "stopped")
 _WORDS = {
@@ -39,11 +35,11 @@ th, td { text-align: left; padding: 0.3rem 0.8rem 0.3rem 0; border-bottom: 1px s
 code, td, pre { overflow-wrap: anywhere; white-space: pre-wrap; }
 """
 _HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+_AGAIN = '<meta http-equiv="refresh" content="5">\n'
 
 
-def _document(title: str, body: Iterable[str], refresh: int | None) -> str:
+def _document(title: str, body: Iterable[str], *, over: bool) -> str:
     content = "\n".join(body)
-    again = "" if refresh is None else f'<meta http-equiv="refresh" content="{refresh}">\n'
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -52,7 +48,7 @@ def _document(title: str, body: Iterable[str], refresh: int | None) -> str:
 content="default-src 'none'; style-src 'sha256-{_HASH}'; base-uri 'none'; form-action 'none'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
-{again}<title>{escape(title)}</title>
+{"" if over else _AGAIN}<title>{escape(title)}</title>
 <style>{_STYLE}</style>
 </head>
 <body>
@@ -89,23 +85,20 @@ def _early(task: Task, state: str, now: datetime) -> bool:
 
 def tasks_page(tasks: Iterable[tuple[Task, str, int]], now: datetime) -> str:
     """Return the page of all tasks, each with the analyzer's state and reports, soonest first."""
-    found = sorted(tasks, key=lambda one: (one[0].closes, one[0].name))
-    rows = [
-        (
+    found, rows = sorted(tasks, key=lambda one: (one[0].closes, one[0].name)), []
+    for task, state, reports in found:
+        words = escape(_WORDS.get(state, state))
+        rows.append((
             f'<a href="/tasks/{task.name}/page"><code>{task.name}</code></a>',
             f"{'integers' if task.integers else 'numbers'} from {task.lower:g} to {task.upper:g}",
             _time(task.closes),
             f"{reports:,} of {task.users:,}",
-            f"not open until {_time(task.opens)}"
-            if _early(task, state, now)
-            else escape(_WORDS.get(state, state)),
-        )
-        for task, state, reports in found
-    ]
+            f"not open until {_time(task.opens)}" if _early(task, state, now) else words,
+        ))  # fmt: skip
     table = _table(("Task", "Values", "Closes", "Reports", "State"), rows)
     over = {state for _, state, _ in found} <= set(_ENDED)
     body = ["<h1>Tasks</h1>", table if rows else "<p>There is no task here.</p>"]
-    return _document("Tasks", body, None if over else _IDLE_SECONDS)
+    return _document("Tasks", body, over=over)
 
 
 def task_page(
@@ -140,11 +133,8 @@ def task_page(
         f"<pre>{escape(task.explain())}</pre>",
         f"<p>As of {_time(now)}.</p>",
     ]
-    if any(on_loopback(urlsplit(one).hostname or "") for one in (task.analyzer, *task.shufflers)):
-        body.append("<p>Some addresses are on one machine alone: its operator sees it all.</p>")
     over = state in _ENDED and not release.running and release.again is None
-    refresh = None if over else _BUSY_SECONDS if release.running else _IDLE_SECONDS
-    return _document(f"{own}: private sum", body, refresh)
+    return _document(f"{own}: private sum", body, over=over)
 
 
 def _state(task: Task, status: AnalyzerStatus, now: datetime) -> Iterable[str]:

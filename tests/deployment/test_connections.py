@@ -49,7 +49,7 @@ async def opened(most=100, tls=None):
     state, writers = ServerState(), []
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    door = Door(config, state, [listener], most, tls)
+    door = Door(config, state, listener, most, tls)
 
     async def connection(path=None):
         wire = socket.socket()
