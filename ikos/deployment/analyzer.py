@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from operator import methodcaller
 from typing import Any, TypeVar
 
 import httpx
@@ -45,6 +46,7 @@ _OVER = "over"
 _SHARES = ("report", "batch", "complete")
 _LISTS = 4  # of ids received at the same time
 _FRESH = 1.0  # seconds for which shufflers' states are cached
+_NO_ANSWER = "gives no valid answer"
 
 _T = TypeVar("_T")
 
@@ -64,10 +66,12 @@ class Retrier:
         self._name = name
         self._work = work
         self._changed = threading.Condition()
-        self._wanted = self._ended = self._started = False
+        self._wanted = self._ended = False
         # progress and next attempt in one object, as it is read without the lock
         self._state: tuple[ReleaseState, float | None] = (ReleaseState(), None)
         self._logged: str | None = None
+        # a daemon: the work can be left at any point and repeated
+        threading.Thread(target=self._run, name=name, daemon=True).start()
 
     @property
     def now(self) -> ReleaseState:
@@ -83,10 +87,6 @@ class Retrier:
             self._changed.notify()
             if not self._state[0].running:
                 self._step(None)
-            if not self._started and not self._ended:
-                self._started = True
-                # a daemon: the work can be left at any point and repeated
-                threading.Thread(target=self._run, name=self._name, daemon=True).start()
 
     def end(self) -> None:
         """Start no more attempts; work under way is not waited for."""
@@ -138,7 +138,7 @@ class Analyzer(Endpoint):
         self._key = config.key
         self._releasing, self._asking = threading.Lock(), threading.Lock()
         self._work = Retrier(f"task {self.task.name}: release hindered", self._go_on)
-        self._states: list[ShufflerStatus | str] = ["gives no valid answer"] * self.task.columns
+        self._states: list[ShufflerStatus | str] = [_NO_ANSWER] * self.task.columns
         self._asked = -math.inf
 
     @property
@@ -161,17 +161,12 @@ class Analyzer(Endpoint):
 
     def status(self) -> AnalyzerStatus:
         """Return the public status of the analyzer."""
-        release = self._work.now
+        release, complete = self._work.now, self.fact("complete")
         messages = filter(None, (self.fact(_STOPPED), release.message))
-        changed = {
-            "step": None if self.state == "released" else release.step,  # the rest is quick
-            "message": "; ".join(messages) or None,
-        }
-        complete = self.fact("complete")
         return AnalyzerStatus(
             **self._public(),
             complete=None if complete is None else int(complete),
-            release=release.model_copy(update=changed),
+            release=release.model_copy(update={"message": "; ".join(messages) or None}),
             result=self.result(),
         )
 
@@ -180,17 +175,15 @@ class Analyzer(Endpoint):
         if self._asking.acquire(blocking=False):  # one thread asks for all requests
             try:
                 if time.monotonic() - self._asked > _FRESH:
-                    found = dict(in_parallel(lambda j: self.columns[j - 1].status(), self._parties))
+                    found = in_parallel(lambda j: self.columns[j - 1].status(), self._parties)
                     self._states = [
-                        "gives no valid answer" if isinstance(answer, OSError) else answer
-                        for _, answer in sorted(found.items())
+                        _NO_ANSWER if isinstance(answer, OSError) else answer
+                        for _, answer in sorted(found)
                     ]
                     self._asked = time.monotonic()
             finally:
                 self._asking.release()
         return self._states
-
-    # Orders, carried out in a thread; repeated until done, also after a restart
 
     def resume(self) -> None:
         """Resume what was ordered before the process ended."""
@@ -209,11 +202,12 @@ class Analyzer(Endpoint):
             missing = str(error)
         return self.status().model_copy(update={"missing": missing})
 
-    def order_release(self) -> None:
-        """Begin or resume a release; `status` tells its progress."""
+    def order_release(self) -> Response:
+        """Begin or resume a release; the status tells its progress."""
         if not self.over:
             self.note(_ORDERED, "yes").result()
             self._work.begin()
+        return JSONResponse(self.status().model_dump(), 202)
 
     def _go_on(self, step: Callable[[str], None]) -> None:
         """Do what was ordered, or what is left of it."""
@@ -228,8 +222,6 @@ class Analyzer(Endpoint):
             self.log("result released")
         except Stopped as stopped:
             self.log(f"release stopped: {stopped}", logging.WARNING)
-
-    # The release
 
     def _ask(self, ask: Callable[[RemoteShuffler], _T], most: int = 32) -> Iterator[tuple[int, _T]]:
         """Ask all shufflers in parallel; OSError at the end if one did not answer."""
@@ -259,10 +251,10 @@ class Analyzer(Endpoint):
             if not self.over:
                 progress("deleting all shares")
                 self._delete()
-            found = self.result()
-            if found is None:
-                raise Stopped(self.fact(_STOPPED))
-            return found
+        found = self.result()
+        if found is None:
+            raise Stopped(self.fact(_STOPPED))
+        return found
 
     def _release(self, progress: Callable[[str], None]) -> None:
         progress("closing")
@@ -324,7 +316,7 @@ class Analyzer(Endpoint):
                 raise OSError(
                     f"shuffler {party} released {len(data):,} bytes instead of {length:,}"
                 )
-            self.store.write(_insert(party, data)).result()
+            self.store.write(methodcaller("insert", "batch", party, data)).result()
         progress("telling the shufflers that their batches are stored")
         list(self._ask(lambda column: column.forget()))
 
@@ -373,13 +365,9 @@ class Analyzer(Endpoint):
         self.note(_OVER, "yes").result()
 
     def end(self) -> None:
-        """End: start no new attempts, and finish pending writes."""
+        """Start no new attempts, finish pending writes, and end."""
         self._work.end()
         super().end()
-
-
-def _insert(party: int, data: bytes) -> Callable[[Writing], None]:
-    return lambda writing: writing.insert("batch", party, data)
 
 
 def analyzer(config: AnalyzerConfig, client: httpx.Client) -> Analyzer:
@@ -402,15 +390,10 @@ def application(analyzers: Mapping[str, Analyzer], *, rate: float) -> Starlette:
         service.route("GET", "/", tasks),
         service.task_route("GET", "/page", _page),
         service.command("POST", "/close", Analyzer.order_close),
-        service.command("POST", "/release", _release),
+        service.command("POST", "/release", Analyzer.order_release),
     )
 
 
 async def _page(one: Analyzer, _: Request) -> Response:
     states = await run_in_threadpool(one.states)
     return HTMLResponse(task_page(one.task, one.status(), states, now()))
-
-
-def _release(one: Analyzer) -> Response:
-    one.order_release()
-    return JSONResponse(one.status().model_dump(), 202)

@@ -15,11 +15,14 @@ from functools import cached_property
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
+from annotated_types import Len
 from pydantic import (
     AfterValidator,
-    ConfigDict,
+    AwareDatetime,
+    BeforeValidator,
+    FiniteFloat,
+    InstanceOf,
     PlainSerializer,
-    PlainValidator,
     Strict,
     TypeAdapter,
     ValidationError,
@@ -91,57 +94,32 @@ def _ratio(text: str) -> Fraction:
     return Fraction(text)
 
 
-def _moment(text: str) -> datetime:
-    return datetime.strptime(text, MOMENT).replace(tzinfo=UTC)
+def _text(read: Callable[[str], Any]) -> BeforeValidator:
+    """Let a field also be given as in JSON, as a text."""
+    return BeforeValidator(lambda value: read(value) if isinstance(value, str) else value)
 
 
-def _utc(moment: datetime) -> datetime:
-    if moment.tzinfo is None:
-        raise ValueError(f"must have a time zone, got {quote(moment)}")
-    return moment.astimezone(UTC).replace(microsecond=0)
-
-
-def _of(kind: type, read: Callable[[str], Any], what: str) -> PlainValidator:
-    """Accept a value of a type, or its JSON text, which ``read`` understands."""
-
-    def check(value: Any) -> Any:
-        with contextlib.suppress(ValueError, OverflowError, ZeroDivisionError):
-            value = read(value) if isinstance(value, str) else value
-        if type(value) is not kind:
-            raise ValueError(f"must be {what}, got {quote(value)}")
-        return value
-
-    return PlainValidator(check)
-
-
-def _long(length: int) -> PlainValidator:
-    """Accept this many bytes, in JSON in base64url."""
-
-    def check(value: Any) -> bytes:
-        found = decoded(value, length) if isinstance(value, str) else value
-        if not isinstance(found, bytes) or len(found) != length:
-            raise ValueError(f"must be {length} bytes, got {quote(value)}")
-        return found
-
-    return PlainValidator(check)
+def _bytes(length: int) -> tuple[Any, ...]:
+    read = _text(lambda text: decoded(text, length))
+    return Strict(), Len(length, length), read, PlainSerializer(encoded)
 
 
 Integer = Annotated[int, Strict()]
 Address = Annotated[str, Strict(), AfterValidator(_address)]
-Ratio = Annotated[Fraction, _of(Fraction, _ratio, "a ratio of integers"), PlainSerializer(str)]
-Bound = Annotated[float, _of(float, float.fromhex, "a hexadecimal double"),
-                  PlainSerializer(float.hex)]  # fmt: skip
+Ratio = Annotated[InstanceOf[Fraction], _text(_ratio), PlainSerializer(str)]
+Bound = Annotated[FiniteFloat, Strict(), _text(float.fromhex), PlainSerializer(float.hex)]
 Moment = Annotated[
-    datetime,
-    _of(datetime, _moment, "a time such as 2026-01-31T12:00:00Z"),
-    AfterValidator(_utc),
+    AwareDatetime,
+    AfterValidator(lambda moment: moment.astimezone(UTC).replace(microsecond=0)),
     PlainSerializer(lambda moment: f"{moment:{MOMENT}}"),
 ]
 # JSON's numbers are doubles in many languages
-Modulus = Annotated[int, _of(int, int, "an integer as a text"), PlainSerializer(str)]
+Modulus = Annotated[int, Strict(), _text(int), PlainSerializer(str)]
+Key = Annotated[bytes, *_bytes(KEY_BYTES)]
+Nonce = Annotated[bytes, *_bytes(NONCE_BYTES)]
 
 
-@dataclass(frozen=True, config=ConfigDict(arbitrary_types_allowed=True))
+@dataclass(frozen=True)
 class Task:
     """What the parties of one private sum agree on.
 
@@ -190,10 +168,10 @@ class Task:
     messages: Integer
     shufflers: tuple[Address, ...]
     analyzer: Address
-    public_key: Annotated[bytes, _long(KEY_BYTES), PlainSerializer(encoded)]
+    public_key: Key
     opens: Moment
     closes: Moment
-    nonce: Annotated[bytes, _long(NONCE_BYTES), PlainSerializer(encoded)]
+    nonce: Nonce
     parameters: Annotated[str, Strict()]
 
     def __post_init__(self) -> None:
@@ -241,20 +219,14 @@ class Task:
         public_key: bytes | None = None,
         opens: datetime | None = None,
         closes: datetime | timedelta = timedelta(days=1),
-        lower: float = 0.0,
-        upper: float = 1.0,
-        integers: bool = False,
-        min_honest: int | None = None,
         corrupt_clients: int = 0,
-        corrupt_shufflers: int = 0,
-        precision: int | None = None,
-        modulus: int | None = None,
+        **options: Any,
     ) -> Task:
         """Return a new task, with precision, modulus and messages chosen for it.
 
         Parameters
         ----------
-        users, epsilon, delta, lower, upper, integers, corrupt_clients, corrupt_shufflers
+        users, epsilon, delta, corrupt_clients
             As for a task.
         shufflers, analyzer, public_key
             More shufflers than the guarantee needs are all used. Without a key the task is a draft,
@@ -262,8 +234,9 @@ class Task:
             ``columns``, and what they prove.
         opens, closes : datetime, datetime or timedelta
             Now by default; when, or how long after it opens.
-        min_honest, precision, modulus : int, optional
-            As in `ikos.PrivateSum`.
+        options
+            ``lower``, ``upper``, ``integers``, ``min_honest``, ``corrupt_shufflers``, ``precision``
+            and ``modulus``, as in `ikos.PrivateSum`.
 
         Examples
         --------
@@ -275,10 +248,6 @@ class Task:
             raise TypeError(f"shufflers must be addresses, got {quote(shufflers)}")
         if public_key is not None and (shufflers is None or analyzer is None):
             raise ValueError("shufflers and analyzer must be given with public_key")
-        options: dict[str, Any] = {
-            "lower": lower, "upper": upper, "integers": integers, "min_honest": min_honest,
-            "corrupt_shufflers": corrupt_shufflers, "precision": precision, "modulus": modulus,
-        }  # fmt: skip
         needed = EnvelopedSum(users, epsilon, delta, **options)
         columns = needed.messages.total - 1
         if shufflers is None:
@@ -286,9 +255,8 @@ class Task:
         if len(shufflers) < columns:
             raise ValueError(
                 f"shufflers must be at least {columns} addresses for epsilon = {quote(epsilon)}, "
-                f"delta = {quote(delta)} and {needed.min_honest:,} honest users"
-                f"{f', {corrupt_shufflers} shufflers colluding' if corrupt_shufflers else ''}, "
-                f"got {len(shufflers)}"
+                f"delta = {quote(delta)}, {needed.min_honest:,} honest users and "
+                f"{needed.corrupt_shufflers} colluding shufflers, got {len(shufflers)}"
             )
         numbers = {name: getattr(needed, name) for name in _NUMBERS}
         messages = len(shufflers) + 1
@@ -374,7 +342,7 @@ class Task:
             task = cls(**values)
         except ValidationError as error:
             raise ValueError(f"a task is refused: {in_one_line(error)}") from None
-        except (TypeError, OverflowError) as error:
+        except (TypeError, ArithmeticError) as error:
             raise ValueError(f"a task has a part of the wrong kind: {error}") from None
         if task.to_json() != text.strip():
             raise ValueError("a task must be written as it was made, got another form of it")

@@ -664,7 +664,7 @@ def test_pauses_grow_and_are_bounded(net, monkeypatch):
     monkeypatch.setattr(threading.Condition, "wait_for", wait_for)
     net.ask(0, "POST", "/release", control=net.operator)
     assert enough.wait(60)
-    assert pauses == [None, 1, 2, 4, 8, 16, 32, 60, 60]
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
     assert net.ask(0, "GET", "").json()["release"]["again"] in range(50, 61)
 
 
