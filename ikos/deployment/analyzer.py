@@ -46,7 +46,6 @@ _OVER = "over"
 _SHARES = ("report", "batch", "complete")
 _LISTS = 4  # of ids received at the same time
 _FRESH = 1.0  # seconds for which shufflers' states are cached
-_NO_ANSWER = "gives no valid answer"
 
 _T = TypeVar("_T")
 
@@ -138,7 +137,7 @@ class Analyzer(Endpoint):
         self._key = config.key
         self._releasing, self._asking = threading.Lock(), threading.Lock()
         self._work = Retrier(f"task {self.task.name}: release hindered", self._go_on)
-        self._states: list[ShufflerStatus | str] = [_NO_ANSWER] * self.task.columns
+        self._states: list[ShufflerStatus | str] = ["is being asked"] * self.task.columns
         self._asked = -math.inf
 
     @property
@@ -177,7 +176,7 @@ class Analyzer(Endpoint):
                 if time.monotonic() - self._asked > _FRESH:
                     found = in_parallel(lambda j: self.columns[j - 1].status(), self._parties)
                     self._states = [
-                        _NO_ANSWER if isinstance(answer, OSError) else answer
+                        "gives no valid answer" if isinstance(answer, OSError) else answer
                         for _, answer in sorted(found)
                     ]
                     self._asked = time.monotonic()

@@ -1,13 +1,7 @@
-"""A party's folder: the task, and this party's secrets.
+"""A party's folder: the task, and this party's secrets, readable by their owner alone.
 
-``task.json`` is the same everywhere and public. Next to it, readable by their owner alone, are
-
-- at a shuffler: ``seat.json`` (which party it is, and the digest of the secret that may command it)
-  and ``tokens`` (digests of the tokens that it accepts);
-- at the analyzer: the same, ``private-key``, and ``controls.json``, the secrets that command the
-  shufflers;
-- at the operator: ``control``, the secret that commands the analyzer;
-- at the clients: ``tokens.txt``, one secret per line, to be handed out one by one.
+docs/deployment.md says what each folder has. ``seat.json`` says which party it is, with the digest
+of the secret that may command it; ``tokens`` has digests, ``tokens.txt`` the clients' secrets.
 """
 
 from __future__ import annotations
@@ -24,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import BaseModel, Field
 
 from ikos.deployment import tokens
 from ikos.deployment.hpke import PrivateKey, size
@@ -72,8 +66,8 @@ def reason(error: OSError, otherwise: str = "an error") -> str:
 
 def _read(path: Path, what: str, most: int | None = LONGEST + 1) -> str:
     try:
-        with path.open("rb") as file:
-            return file.read(most).decode("utf-8", "replace")
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(most)
     except OSError as error:
         why = reason(error, "it cannot be opened")
         raise ValueError(f"cannot read {str(path)!r} as {what}: {why}") from None
@@ -186,9 +180,8 @@ class AnalyzerConfig(PartyConfig):
         path, columns = folder / CONTROLS, config.task.columns
         owner_alone(path)
         try:
-            texts = TypeAdapter(list[str]).validate_json(_read(path, "secrets", 64 * columns))
-            controls = tuple(map(tokens.from_text, texts))
-        except ValueError:
+            controls = tuple(map(tokens.from_text, json.loads(_read(path, "secrets", None))))
+        except (ValueError, TypeError):
             controls = ()
         if len(controls) != columns:
             raise ValueError(f"{str(path)!r} must hold a secret for each shuffler")

@@ -85,7 +85,7 @@ def _left(timeout: float | None, late: type[Exception] = httpcore.ConnectTimeout
     return left if timeout is None else min(timeout, left)
 
 
-class _Stream(httpcore.NetworkStream):
+class _TimedStream(httpcore.NetworkStream):
     def __init__(self, stream: httpcore.NetworkStream) -> None:
         self._stream = stream
         self.close = stream.close  # type: ignore[method-assign]
@@ -99,13 +99,13 @@ class _Stream(httpcore.NetworkStream):
 
     def start_tls(self, *arguments: Any, **options: Any) -> httpcore.NetworkStream:
         options["timeout"] = _left(options.get("timeout"))
-        return _Stream(self._stream.start_tls(*arguments, **options))
+        return _TimedStream(self._stream.start_tls(*arguments, **options))
 
 
 class _Backend(httpcore.SyncBackend):
     def connect_tcp(self, *arguments: Any, **options: Any) -> httpcore.NetworkStream:
         options["timeout"] = _left(options.get("timeout"))
-        return _Stream(super().connect_tcp(*arguments, **options))
+        return _TimedStream(super().connect_tcp(*arguments, **options))
 
 
 def connect(ca: Path | None = None) -> httpx.Client:
@@ -239,9 +239,7 @@ class _RemoteParty:
     def __init__(
         self, client: httpx.Client, task: Task, party: int, control: bytes | None = None
     ) -> None:
-        self._client = client
-        self._task = task
-        self._party = party
+        self._client, self._task, self._party = client, task, party
         self._place = f"{task.address(party)}/tasks/{task.name}"
         self._who = f"shuffler {party}" if party else f"the analyzer at {task.analyzer}"
         self._headers = {}

@@ -20,7 +20,7 @@ from ikos.deployment.party_files import reason, write_new
 from ikos.deployment.task import Task
 from ikos.deployment.wire import ID_BYTES, decoded, encoded
 from ikos.modular import Zq
-from ikos.randomness import RandomSource, secure
+from ikos.randomness import secure
 from ikos.sharing import split
 
 __all__ = ["ClientReport"]
@@ -50,20 +50,17 @@ class ClientReport:
     parts: tuple[bytes, ...]
 
     @classmethod
-    def make(cls, task: Task, value: float, rng: RandomSource | None = None) -> ClientReport:
+    def make(cls, task: Task, value: float) -> ClientReport:
         """Return a report of a value: rounded, with noise, split, encrypted.
 
-        TypeError or ValueError if the task does not allow the value. Ids and envelopes are random
-        whatever the ``rng``.
+        TypeError or ValueError if the task does not allow the value.
         """
-        return cls._of(task, task.protocol.report(value, rng))
+        return cls._of(task, task.protocol.report(value))
 
     @classmethod
-    def make_many(
-        cls, task: Task, values: ArrayLike, rng: RandomSource | None = None
-    ) -> Iterator[ClientReport]:
+    def make_many(cls, task: Task, values: ArrayLike) -> Iterator[ClientReport]:
         """Yield what `make` returns for each value; all shares are drawn together, for speed."""
-        source, protocol = secure(rng), task.protocol
+        source, protocol = secure(None), task.protocol
         elements = protocol.encoded(protocol.checked(values), source.streams()(0))
         group = Zq(task.modulus)
         for shares in split(elements, group, task.messages, source).T:
@@ -117,10 +114,6 @@ class ReportStore:
             raise ValueError("store must name a folder, got ''")
         self._path = Path(path).absolute()
         self._task = task
-        self._named = False
-        with self._refused():
-            if self._path.exists() and not self._path.is_dir():
-                raise NotADirectoryError(None, "it is a file")
 
     def _place(self, secret: bytes, kind: str) -> Path:
         name = hmac.digest(secret, _LABEL + self._task.id, "sha256")[:16].hex()
@@ -176,11 +169,9 @@ class ReportStore:
         return found
 
     def _sync(self) -> None:
-        """Put the names on disk: of the files, and once of the folder."""
+        """Put the names on disk: of the files, and of the folder."""
         _sync(self._path)
-        if not self._named:
-            _sync(self._path.parent)
-            self._named = True
+        _sync(self._path.parent)
 
     @contextmanager
     def _refused(self) -> Iterator[None]:

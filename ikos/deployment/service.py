@@ -37,32 +37,21 @@ _CLOSED = "closed"
 BODY_SECONDS = 10.0
 PROBLEM = "urn:ikos:parties:"
 BYTES = "application/octet-stream"
-_STATUS = {
-    "invalidMessage": 400,
-    "unauthorized": 401,
-    "reportTooEarly": 403,
-    "unrecognizedTask": 404,
-    "notFound": 404,
-    "tooSlow": 408,
-    "reportRejected": 409,
-    "taskOpen": 409,
-    "batchRejected": 409,
-    "notAgreed": 409,
-    "batchGone": 410,
-    "taskClosed": 410,
-    "tooManyRequests": 429,
-    "peerUnreachable": 503,
-    "storeBusy": 503,
-    "storeDamaged": 503,
-    "storeFailed": 503,
-    "storeReadOnly": 503,
-    "storeFull": 507,
+_NAMES = {
+    400: ("invalidMessage",),
+    401: ("unauthorized",),
+    403: ("reportTooEarly",),
+    404: ("unrecognizedTask", "notFound"),
+    408: ("tooSlow",),
+    409: ("reportRejected", "taskOpen", "batchRejected", "notAgreed"),
+    410: ("batchGone", "taskClosed"),
+    429: ("tooManyRequests",),
+    503: ("peerUnreachable", "storeBusy", "storeDamaged", "storeFailed", "storeReadOnly"),
+    507: ("storeFull",),
 }
-_HEADERS = {
-    "tooManyRequests": {"Retry-After": "1"},
-    "storeFull": {"Retry-After": "1"},
-    "unauthorized": {"WWW-Authenticate": "Bearer"},
-}
+_STATUS = {name: status for status, names in _NAMES.items() for name in names}
+_AGAIN = {"Retry-After": "1"}
+_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: _AGAIN, 507: _AGAIN}
 
 
 class Refused(Exception):  # noqa: N818
@@ -187,30 +176,13 @@ class Endpoint(ABC):
         self.store.close()
 
 
-class _Rate:
-    """A token bucket: a number of requests per second, with bursts of one second."""
-
-    def __init__(self, most: float) -> None:
-        self.most = self.left = most
-        self.then = time.monotonic()
-
-    def allows(self) -> bool:
-        """Whether one more is allowed; to be called from one thread."""
-        now = time.monotonic()
-        self.left = min(self.most, self.left + (now - self.then) * self.most)
-        self.then = now
-        if self.left < 1:
-            return False
-        self.left -= 1
-        return True
-
-
 class Service:
     """The routes of a server for some tasks, whose endpoints are given by name."""
 
     def __init__(self, endpoints: Mapping[str, Endpoint], rate: float) -> None:
         self.endpoints = endpoints
-        self._rate = _Rate(rate)
+        self._most = self._left = rate
+        self._then = time.monotonic()
         self._registry = registry = CollectorRegistry()
         self._answers = Counter("ikos_answers", "Requests answered.", ["answer"], registry=registry)
         self._seconds = Histogram("ikos_answer_seconds", "Seconds of an answer.", registry=registry)
@@ -284,24 +256,31 @@ class Service:
             raise Refused("unrecognizedTask", "there is no such task here") from None
 
     async def _health(self, _: Request) -> Response:
-        def troubles() -> str:
-            """Return a line for each store that fails."""
-            found = ((name, one.store.check()) for name, one in self.endpoints.items())
-            return "".join(f"task {name}: {one.name}: {one}\n" for name, one in found if one)
-
-        found = await run_in_threadpool(troubles)
-        return PlainTextResponse(found or "ok\n", status_code=503 if found else 200)
+        lines = []
+        for name, endpoint in self.endpoints.items():
+            if trouble := await run_in_threadpool(endpoint.store.check):
+                lines.append(f"task {name}: {trouble.name}: {trouble}\n")
+        return PlainTextResponse("".join(lines) or "ok\n", status_code=503 if lines else 200)
 
     async def _metrics(self, _: Request) -> Response:
         text = generate_latest(self._registry)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    def _allowed(self) -> bool:
+        """Whether one more report is allowed: as many a second as the rate, also in one burst."""
+        now = time.monotonic()
+        self._left = min(self._most, self._left + (now - self._then) * self._most)
+        self._then = now
+        allowed = self._left >= 1
+        self._left -= allowed
+        return allowed
 
     async def _report(self, endpoint: Endpoint, request: Request) -> Response:
         config = endpoint.config
         token = tokens.digest(_bearer(request))
         if token not in config.tokens:
             raise Refused("unauthorized", "this token is not one of the task's")
-        if not self._rate.allows():  # only clients use it up: tokens are looked up first
+        if not self._allowed():  # only clients use it up: tokens are looked up first
             raise Refused("tooManyRequests", "too many reports at once; try again")
         try:
             number = decoded(request.path_params["report"], ID_BYTES, "the report's id")
@@ -329,7 +308,7 @@ def _problem(name: str, detail: str) -> Response:
     return JSONResponse(
         Problem(type=PROBLEM + name, detail=detail).model_dump(),
         status_code=_STATUS[name],
-        headers=_HEADERS.get(name),
+        headers=_HEADERS.get(_STATUS[name]),
         media_type="application/problem+json",
     )
 

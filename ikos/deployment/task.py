@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import cached_property
@@ -30,11 +31,12 @@ from pydantic import (
 from pydantic.dataclasses import dataclass
 
 from ikos._validation import integer, quote
-from ikos.deployment.enveloped_sum import EnvelopedSum
+from ikos.aggregation.private_sum import PrivateSum
+from ikos.aggregation.shuffled_sum import collusion
 from ikos.deployment.wire import decoded, encoded, in_one_line
 from ikos.modular import Zq
 from ikos.report import Field, Report
-from ikos.results import at_least
+from ikos.results import Guarantee, at_least, present
 
 VERSION = "ikos-parties-1"
 NONCE_BYTES = 16
@@ -52,7 +54,50 @@ _NUMBERS = (
 
 _PROMISED = ("min_honest", "corrupt_clients", "corrupt_shufflers")
 _GUARANTEED = ("epsilon", "delta", "theorem", "conditions")
+_ENCRYPTED = (
+    "the encryption of the envelopes holds (HPKE with X25519, HKDF-SHA256 and AES-128-GCM) against "
+    "all but the analyzer"
+)
 COLUMNS = [Field("name", "one of the keys", ""), Field("value", "that of the key", "value")]
+
+
+class EnvelopedSum(PrivateSum):
+    """`ikos.PrivateSum` whose analyzer may choose among the reports after seeing its own shares.
+
+    So these hide nothing: the analyzer counts as one more colluding shuffler, beyond
+    ``corrupt_shufflers``. docs/deployment.md proves that this suffices, as the honest shufflers
+    release nothing before all of them agree to one choice (`ikos.deployment.shuffler`).
+    """
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        corrupt_shufflers: int = 0,
+        **options: Any,
+    ) -> None:
+        corrupt = integer("corrupt_shufflers", corrupt_shufflers, low=0)
+        super().__init__(
+            n, epsilon, delta, corrupt_shufflers=corrupt + 1, clear_share=False, **options
+        )
+
+    @property
+    def corrupt_shufflers(self) -> int:
+        """How many shufflers may collude with the analyzer, not counting the analyzer."""
+        return self.trust.corrupt_shufflers - 1
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What a proof assumes: who is honest and present."""
+        return present(self.min_honest, self.n, adaptive=True), collusion(self.corrupt_shufflers)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee of each client."""
+        found = super().guarantee
+        return replace(found, conditions=(*found.conditions, _ENCRYPTED) if found.proved else ())
 
 
 def on_loopback(host: str) -> bool:
