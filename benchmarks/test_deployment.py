@@ -26,7 +26,7 @@ from ikos.deployment import shuffler as shufflers
 from ikos.deployment import tokens
 from ikos.deployment.analyzer import Analyzer
 from ikos.deployment.hpke import PrivateKey, seal, size, unseal
-from ikos.deployment.party_files import AnalyzerConfig, PartyConfig, read_secrets, write_party_files
+from ikos.deployment.party_files import PartyConfig, read_secrets, write_party_files
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.shuffler import Shuffler
 from ikos.deployment.task import Task
@@ -188,7 +188,7 @@ class Releasing:
                 lambda other: self.shufflers[other].agreement(),
             )
         columns = [Direct(shuffler) for shuffler in self.shufflers.values()]
-        self.analyzer = Analyzer(AnalyzerConfig.read(folder / "analyzer"), columns)
+        self.analyzer = Analyzer(PartyConfig.read(folder / "analyzer"), columns)
 
     def begin(self) -> None:
         self.end()

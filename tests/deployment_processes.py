@@ -175,8 +175,8 @@ class Fleet:
         from deployment_tasks import KEY
 
         from ikos.deployment.party_files import (
-            AnalyzerConfig,
             Operator,
+            PartyConfig,
             read_secrets,
             write_party_files,
         )
@@ -207,7 +207,7 @@ class Fleet:
                 Running(
                     self, task, home, read_secrets(home / "clients"),
                     Operator.read(home / "operator").control,
-                    AnalyzerConfig.read(home / "analyzer").controls,
+                    PartyConfig.read(home / "analyzer").controls,
                 )
             )  # fmt: skip
         self._fresh = iter(self.tasks)

@@ -1,8 +1,6 @@
 """The analyzer: collects clear shares, asks the shufflers for the rest, and releases one sum, once.
 
-Each step of a release is on disk before the next begins, and can be repeated, so a killed analyzer
-resumes where it stopped. It uses only complete reports; with fewer than the guarantee needs, it
-stops for good.
+Each step of a release is on disk before the next begins, and can be repeated.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ikos.deployment import hpke
-from ikos.deployment.party_files import AnalyzerConfig
+from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import RemoteShuffler, in_parallel
 from ikos.deployment.service import Endpoint, Service, now, split_ids
 from ikos.deployment.status_page import task_page, tasks_page
@@ -55,11 +53,7 @@ class Stopped(Exception):  # noqa: N818
 
 
 class Retrier:
-    """Work done in its own thread.
-
-    ``work`` does what is left to do, and may be called again at any time. It gets a function to
-    call with each step. After an OSError it is retried; any other exception ends it.
-    """
+    """Does what is left to do in a thread, again after an OSError; ``work`` tells its steps."""
 
     def __init__(self, name: str, work: Callable[[Callable[[str], None]], None]) -> None:
         self._name = name
@@ -68,7 +62,6 @@ class Retrier:
         self._wanted = self._ended = False
         # progress and next attempt in one object, as it is read without the lock
         self._state: tuple[ReleaseState, float | None] = (ReleaseState(), None)
-        self._logged: str | None = None
         # a daemon: the work can be left at any point and repeated
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
@@ -102,8 +95,7 @@ class Retrier:
                     return
                 self._wanted = False
                 self._step(None)
-            message, again = self._try()
-            pause = min(2 * pause if pause else FIRST_PAUSE, LONGEST_PAUSE) if again else None
+            message, pause = self._try(pause)
             with self._changed:
                 if not self._wanted:  # otherwise it was begun again meanwhile
                     until = None if pause is None else time.monotonic() + pause
@@ -112,31 +104,31 @@ class Retrier:
     def _step(self, step: str | None) -> None:
         self._state = ReleaseState(running=True, step=step), None
 
-    def _try(self) -> tuple[str | None, bool]:
-        """Return what hindered the work, if anything, and whether to retry."""
-        message, again = None, False
+    def _try(self, pause: float | None) -> tuple[str | None, float | None]:
+        """Return what hindered the work, if anything, and how long to pause, if it is retried."""
         try:
             self._work(self._step)
         except OSError as error:
-            message, again = str(error), True
+            if not self._ended:
+                log.warning("%s hindered: %s", self._name, error)
+            return str(error), min(2 * pause if pause else FIRST_PAUSE, LONGEST_PAUSE)
         except Exception:
-            message = "an error of the program"  # without its text, which might hold secrets
-        if message not in (None, self._logged) and not self._ended:
-            log.log(logging.WARNING if again else logging.ERROR, "%s: %s", self._name, message)
-        self._logged = message
-        return message, again
+            log.error("%s failed", self._name)  # without its text, which might hold secrets
+            return "an error of the program", None
+        return None, None
 
 
 class Analyzer(Endpoint):
     """The analyzer of one task, with its shufflers in order."""
 
-    def __init__(self, config: AnalyzerConfig, columns: Sequence[RemoteShuffler]) -> None:
+    def __init__(self, config: PartyConfig, columns: Sequence[RemoteShuffler]) -> None:
         super().__init__(config)
         self.columns = tuple(columns)
         self._parties = range(1, len(self.columns) + 1)
+        assert config.key is not None
         self._key = config.key
         self._releasing, self._asking = threading.Lock(), threading.Lock()
-        self._work = Retrier(f"task {self.task.name}: release hindered", self._go_on)
+        self._work = Retrier(f"task {self.task.name}: release", self._go_on)
         self._states: list[ShufflerStatus | str] = ["is being asked"] * self.task.columns
         self._asked = -math.inf
 
@@ -239,10 +231,7 @@ class Analyzer(Endpoint):
         list(self._ask(lambda column: column.close()))
 
     def release(self, progress: Callable[[str], None] = lambda _: None) -> Result:
-        """Return the result: the sum of complete reports, with its guarantee.
-
-        Stopped if nothing will ever be released; OSError if it must be called again.
-        """
+        """Return the result; Stopped if there will be none, OSError if it must be called again."""
         with self._releasing:
             if self.fact(_RESULT) is None and self.fact(_STOPPED) is None:
                 with suppress(Stopped):
@@ -369,7 +358,7 @@ class Analyzer(Endpoint):
         super().end()
 
 
-def analyzer(config: AnalyzerConfig, client: httpx.Client) -> Analyzer:
+def analyzer(config: PartyConfig, client: httpx.Client) -> Analyzer:
     """Return an analyzer that asks the shufflers over a connection, and resumes its work."""
     pairs = enumerate(config.controls, 1)
     made = Analyzer(config, [RemoteShuffler(client, config.task, *pair) for pair in pairs])

@@ -52,11 +52,7 @@ _AGAIN = {408, 429, 500, 502, 503, 504, 507}
 
 
 class Rejected(ValueError):  # noqa: N818
-    """A party refuses the report for good.
-
-    ``party`` is that party, ``name`` that of the problem, such as ``taskClosed``; from
-    `submit_many`, ``row`` is the index of the report's secret.
-    """
+    """``party`` refuses the report for good; ``row`` is its secret's index in `submit_many`."""
 
     row: int | None = None
 
@@ -154,10 +150,9 @@ class Client:
     secret : bytes
         This client's 32 bytes.
     store : Path, optional
-        A folder for the report, made if it does not exist; the report is on disk before any of it
-        is sent. A program that was interrupted sends the same report when restarted. Other clients,
-        other tasks and `submit_many` may use the same folder: reports are found by secret and task.
-        Without it, only the object remembers: never make a second one for the same client.
+        A folder for reports, also of other clients and tasks: the report is on disk before any of
+        it is sent, and a program that was interrupted sends the same one when restarted. Without
+        it, only the object remembers: never make a second one for the same client.
     ca : Path, optional
         Authorities to trust in the parties' certificates, instead of the system's.
     max_epsilon, max_delta : float, optional
@@ -171,10 +166,7 @@ class Client:
 
     Examples
     --------
-    >>> client = Client(
-    ...     task, secret, store="reports", max_epsilon=1, max_delta=1e-8
-    ... )  # doctest: +SKIP
-    >>> client.submit(42)  # doctest: +SKIP
+    >>> Client(task, secret, store="reports", max_epsilon=1).submit(42)  # doctest: +SKIP
     Receipt(parties=6, again=False)
     """
 
@@ -209,17 +201,14 @@ class Client:
         value : float
             Within the task's bounds. Not used if a report was made before.
         patience : float
-            Seconds to keep trying while parties do not answer. Each party is tried at least once,
-            for at least five seconds.
+            Seconds to keep trying while parties do not answer; each gets at least five.
 
         Raises
         ------
         TypeError, ValueError
             If the task does not allow the value; nothing was sent.
-        Rejected
-            If a party refuses the report. A report that some party lacks is never released.
-        Unsent
-            If parties did not answer in time. Submit again.
+        Rejected, Unsent
+            If a party refuses the report, which then never counts; if one did not answer in time.
         """
         seconds = number("patience", patience, low=0, high=1e6)
         with closing(connect(self._ca)) as http:
@@ -337,10 +326,8 @@ def submit_many(
 
     Raises
     ------
-    TypeError, ValueError
-        If the task does not allow the values; nothing was sent.
-    Rejected, Unsent
-        As for `Client.submit`, for the first client affected; ``row`` says which.
+    TypeError, ValueError, Rejected, Unsent
+        As for `Client.submit`, for the first client affected, whose ``row`` the last two have.
     """
     _check_promise(task, max_epsilon, max_delta)
     checked = task.protocol.checked(values)

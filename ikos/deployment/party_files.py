@@ -112,6 +112,22 @@ def read_secrets(folder: Path) -> list[bytes]:
     return _secrets(folder / SECRETS, "the clients' secrets, one in each line", None)
 
 
+def _analyzer_secrets(folder: Path, task: Task) -> tuple[PrivateKey, tuple[bytes, ...]]:
+    """Return the key and the controls in the analyzer's folder."""
+    key = PrivateKey(_secret(folder / KEY, "a private key"))
+    if key.public_bytes != task.public_key:
+        raise ValueError(f"the private key in {str(folder)!r} must be that of the task")
+    path = folder / CONTROLS
+    owner_alone(path)
+    try:
+        controls = tuple(map(tokens.from_text, json.loads(_read(path, "secrets", None))))
+    except (ValueError, TypeError):
+        controls = ()
+    if len(controls) != task.columns:
+        raise ValueError(f"{str(path)!r} must hold a secret for each shuffler")
+    return key, controls
+
+
 class _ConfigFile(BaseModel):
     """What ``seat.json`` holds."""
 
@@ -122,13 +138,18 @@ class _ConfigFile(BaseModel):
 
 @dataclass(frozen=True, repr=False)
 class PartyConfig:
-    """What a party knows: shuffler j, or the analyzer as 0; ``control`` is of who commands it."""
+    """What a party knows: shuffler j, or as 0 the analyzer, which alone has a key and controls.
+
+    ``control`` is the digest of the secret that may command it; the shufflers' are ``controls``.
+    """
 
     folder: Path
     task: Task
     party: int
     control: bytes
     tokens: tokens.TokenList
+    key: PrivateKey | None = None
+    controls: tuple[bytes, ...] = ()
 
     @classmethod
     def read(cls, folder: Path) -> PartyConfig:
@@ -142,7 +163,8 @@ class PartyConfig:
             raise refused from None
         if found.task != task.name or found.party > task.columns:
             raise refused
-        return cls(folder, task, found.party, bytes.fromhex(found.control), accepted)
+        more = () if found.party else _analyzer_secrets(folder, task)
+        return cls(folder, task, found.party, bytes.fromhex(found.control), accepted, *more)
 
     @property
     def store(self) -> Path:
@@ -160,35 +182,6 @@ class PartyConfig:
 
 
 @dataclass(frozen=True, repr=False)
-class AnalyzerConfig(PartyConfig):
-    """What the analyzer knows: also its key, and the secrets that command the shufflers."""
-
-    key: PrivateKey
-    controls: tuple[bytes, ...]
-
-    @classmethod
-    def read(cls, folder: Path) -> AnalyzerConfig:
-        """Return the configuration in the analyzer's folder; ValueError if it is another's."""
-        config = PartyConfig.read(folder)
-        if config.party != 0:
-            raise ValueError(
-                f"{str(folder)!r} must be the analyzer's, got shuffler {config.party}'s"
-            )
-        key = PrivateKey(_secret(folder / KEY, "a private key"))
-        if key.public_bytes != config.task.public_key:
-            raise ValueError(f"the private key in {str(folder)!r} must be that of the task")
-        path, columns = folder / CONTROLS, config.task.columns
-        owner_alone(path)
-        try:
-            controls = tuple(map(tokens.from_text, json.loads(_read(path, "secrets", None))))
-        except (ValueError, TypeError):
-            controls = ()
-        if len(controls) != columns:
-            raise ValueError(f"{str(path)!r} must hold a secret for each shuffler")
-        return cls(**vars(config), key=key, controls=controls)
-
-
-@dataclass(frozen=True, repr=False)
 class Operator:
     """The person who may close a task and release its result."""
 
@@ -203,10 +196,9 @@ class Operator:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Lock a party's folder for this process until it ends: its store has one writer.
+    """Lock a party's folder for this process, as its store has one writer; ValueError if held.
 
-    The lock is SQLite's, on its own empty database: it works wherever the store does. ValueError if
-    another process holds it, or it cannot be acquired.
+    The lock is SQLite's, on its own empty database: it works wherever the store does.
     """
     path = folder / LOCK
     with contextlib.ExitStack() as held:
@@ -230,23 +222,8 @@ def folder_of(party: int) -> str:
 def write_party_files(task: Task, key: PrivateKey, output: Path) -> dict[str, str]:
     """Write a folder for each party of a new task, and a secret for each client: all or nothing.
 
-    Parameters
-    ----------
-    task : Task
-    key : PrivateKey
-        The analyzer's.
-    output : Path
-        A folder that does not exist yet.
-
-    Returns
-    -------
-    dict of str to str
-        The recipient of each folder or file.
-
-    Raises
-    ------
-    ValueError
-        If the folder exists, or cannot be written.
+    Returns the recipient of each folder or file in ``output``, a new folder; ValueError if it
+    exists, or cannot be written. ``key`` is the analyzer's.
     """
     if key.public_bytes != task.public_key:
         raise ValueError("key must be the private key of the task's public key")

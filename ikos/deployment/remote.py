@@ -109,10 +109,7 @@ class _Backend(httpcore.SyncBackend):
 
 
 def connect(ca: Path | None = None) -> httpx.Client:
-    """Return a client that trusts the system's authorities or those in a PEM file.
-
-    ValueError if the file does not hold authorities.
-    """
+    """Return a client that trusts the system's authorities or those in a PEM file."""
     try:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))
     except OSError as error:  # including errors of ssl
@@ -308,10 +305,7 @@ class RemoteShuffler(_RemoteParty):
 
 
 class RemoteAnalyzer(_RemoteParty):
-    """The analyzer of a task, over a connection from `connect`.
-
-    ``control`` is the secret that commands it; the status needs none.
-    """
+    """The analyzer of a task, over a connection from `connect`; the status needs no control."""
 
     def __init__(self, client: httpx.Client, task: Task, control: bytes | None = None) -> None:
         super().__init__(client, task, 0, control)
@@ -333,18 +327,9 @@ class RemoteAnalyzer(_RemoteParty):
     ) -> AnalyzerStatus:
         """Order the release, and follow it until the task is ``released``, or ``stopped`` for good.
 
-        Parameters
-        ----------
-        seconds : float
-            How long to follow it; it continues at the analyzer.
-        say : callable, optional
-            Called with each step, and with any obstacle, in words for people.
-
-        Raises
-        ------
-        RemoteError
-            If the analyzer does not answer, refuses, or is not done in time; or if the task is
-            still collecting and has too few reports, so that a release would stop it for good.
+        ``say`` is called with each step and obstacle, in words for people. RemoteError if the
+        analyzer does not answer, refuses, or is not done in time, when it continues by itself; or
+        if a task that is still collecting has too few reports, and would be stopped for good.
         """
         found, task, until = self.status(), self._task, time.monotonic() + seconds
         # at most as many reports can be complete as the analyzer has

@@ -51,10 +51,7 @@ class ClientReport:
 
     @classmethod
     def make(cls, task: Task, value: float) -> ClientReport:
-        """Return a report of a value: rounded, with noise, split, encrypted.
-
-        TypeError or ValueError if the task does not allow the value.
-        """
+        """Return a report of a value that the task allows."""
         return cls._of(task, task.protocol.report(value))
 
     @classmethod
@@ -103,10 +100,9 @@ class ReportStore:
     """A folder with the reports of a task's clients, one file each.
 
     So that no client ever makes a second report, a program that sends for a client looks here
-    first. A file stays after its report was sent: otherwise another program could make a second
-    one. Its name is derived from the client's secret and the task, and reveals nothing of the
-    secret. The folder is made with the first report, and may hold reports of other tasks. All
-    methods raise ValueError if it cannot be read or written, or holds something else.
+    first, and a file stays after its report was sent. Its name is derived from the client's secret
+    and the task, and reveals nothing of the secret. All methods raise ValueError if the folder
+    cannot be read or written, or holds something else.
     """
 
     def __init__(self, path: Path | str, task: Task) -> None:

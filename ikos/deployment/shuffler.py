@@ -1,9 +1,8 @@
 """A shuffler: collects the envelopes of one column, and releases those of complete reports once.
 
-It cannot open an envelope. It releases envelopes in the order of their bytes, which are random: the
-order depends on the set of envelopes, not on who sent them or when. It releases one set, and only
-after all other shufflers of the task have confirmed that they agreed to the same one: from
-different sets an analyzer could learn more than one sum.
+It cannot open an envelope. It releases one set of them, in the order of their bytes, which does not
+depend on who sent them or when, and only after all other shufflers of the task have confirmed that
+they agreed to the same set: from different sets an analyzer could learn more than one sum.
 """
 
 from __future__ import annotations

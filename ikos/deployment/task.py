@@ -169,34 +169,27 @@ class Task:
     """What the parties of one private sum agree on.
 
     Everything in it is public. Its hash is bound into every envelope, token and request, so that
-    parties with different descriptions cannot communicate. `Task.new` chooses the numbers. It is a
-    ValueError if a part is not valid, or the guarantee is not proved for the numbers.
+    parties with different descriptions cannot communicate. `Task.new` chooses the numbers.
 
     Attributes
     ----------
-    users, min_honest : int
-        Clients that may take part, and honest ones that the guarantee needs in a release.
+    users, min_honest, corrupt_clients : int
+        Clients that may take part; honest ones that the guarantee needs in a release; dishonest
+        ones that it allows besides: nothing is released for fewer reports than both together.
     epsilon, delta : Fraction
         The guarantee of each client, under replacement of its value.
     lower, upper, integers : float, float, bool
         Public bounds on the values, and whether they are integers.
-    corrupt_clients : int
-        Number of dishonest clients that the guarantee allows: nothing is released for fewer
-        complete reports than `min_reports`, which includes these.
     corrupt_shufflers : int
         Number of shufflers that may collude with the analyzer.
     precision, modulus, messages : int
         As in `ikos.PrivateSum`; one message goes to the analyzer itself, in the clear.
-    shufflers, analyzer : tuple of str, str
-        Their addresses, a shuffler per shuffled message.
-    public_key : bytes
-        The analyzer's X25519 key, to which shares are encrypted.
+    shufflers, analyzer, public_key : tuple of str, str, bytes
+        Their addresses, a shuffler per shuffled message, and the analyzer's X25519 key.
     opens, closes : datetime
         When reports are accepted, in UTC to the second.
-    nonce : bytes
-        Random: no two tasks are the same.
-    parameters : str
-        The protocol's ``parameter_hash``: a party whose library computes another one refuses.
+    nonce, parameters : bytes, str
+        Random bytes; the protocol's ``parameter_hash``, which every party computes again.
     """
 
     users: Integer

@@ -104,11 +104,7 @@ class ReleaseState(Message):
 
 
 class Result(Message):
-    """A result as published: of the sum the estimate, its 95 % interval and its standard error.
-
-    ``mean`` is its estimate divided by ``users``, the clients in the sum; then the guarantee of
-    each client, and ``text``, all of it for people.
-    """
+    """A result as published, with its 95 % interval and guarantee; ``text`` is for people."""
 
     estimate: float
     sum_low: float

@@ -31,7 +31,6 @@ from deployment_world import flip
 from ikos.deployment import analyzer, service, shuffler, store, tokens
 from ikos.deployment.hpke import size, unseal
 from ikos.deployment.party_files import (
-    AnalyzerConfig,
     Operator,
     PartyConfig,
     read_secrets,
@@ -84,7 +83,7 @@ class Net(httpx.BaseTransport):
         self.answers: list[httpx.Response] = []
         self.secrets = read_secrets(folder / "clients")
         self.operator = Operator.read(folder / "operator").control
-        self.controls = AnalyzerConfig.read(folder / "analyzer").controls
+        self.controls = PartyConfig.read(folder / "analyzer").controls
         self.wire = httpx.Client(transport=self)
         self.endpoints = {}
         self.clients = {}
@@ -106,7 +105,7 @@ class Net(httpx.BaseTransport):
         self.start()
 
     def start_analyzer(self):
-        config = AnalyzerConfig.read(self.folder / "analyzer")
+        config = PartyConfig.read(self.folder / "analyzer")
         self.endpoints[0] = one = analyzer.analyzer(config, self.wire)
         self.clients[0] = Front(analyzer.application({self.task.name: one}, rate=self.rate))
 

@@ -28,7 +28,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ikos.deployment import service, store, tokens
 from ikos.deployment.analyzer import Stopped
 from ikos.deployment.hpke import PrivateKey
-from ikos.deployment.party_files import AnalyzerConfig, PartyConfig
+from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.service import Refused, split_ids
 from ikos.deployment.shuffler import agreed_digest
@@ -370,9 +370,9 @@ def test_a_folder_with_a_part_of_another_task_is_refused(world):
     right = key.read_bytes()
     key.write_text(tokens.to_text(PrivateKey.generate().raw))
     with pytest.raises(ValueError, match="must be that of the task"):
-        AnalyzerConfig.read(analyzer)
+        PartyConfig.read(analyzer)
     key.write_bytes(right)
-    assert AnalyzerConfig.read(analyzer).key.raw == tokens.from_text(right.decode().strip())
+    assert PartyConfig.read(analyzer).key.raw == tokens.from_text(right.decode().strip())
     values = json.loads(config.read_text())
     config.write_text(json.dumps({**values, "task": small_task(users=7).name}))
     with pytest.raises(ValueError, match="must be a party's folder for its task"):
