@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from annotated_types import Len
@@ -38,7 +38,7 @@ from ikos.modular import Zq
 from ikos.report import Field, Report
 from ikos.results import Guarantee, at_least, present
 
-VERSION = "ikos-parties-1"
+VERSION: Final = "ikos-parties-1"
 NONCE_BYTES = 16
 KEY_BYTES = 32
 LONGEST = 1 << 16
@@ -211,6 +211,7 @@ class Task:
     closes: Moment
     nonce: Nonce
     parameters: Annotated[str, Strict()]
+    version: Literal["ikos-parties-1"] = VERSION
 
     def __post_init__(self) -> None:
         seen: dict[tuple[str, int], str] = {}
@@ -361,7 +362,7 @@ class Task:
 
     def to_json(self) -> str:
         """Return the description as canonical JSON: one line, keys in order, one text per task."""
-        values = {"version": VERSION, **_ADAPTER.dump_python(self, mode="json")}
+        values = _ADAPTER.dump_python(self, mode="json")
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -370,18 +371,11 @@ class Task:
         if len(text) > LONGEST:
             raise ValueError(f"a task must be at most {LONGEST} characters, got {len(text)}")
         try:
-            values = json.loads(text)
-            known = values.pop("version") == VERSION
-        except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-            known = False  # too many brackets, or no object
-        if not known:
-            raise ValueError(f"a task must be a JSON object of version {VERSION!r}")
-        try:
-            task = cls(**values)
+            task = cls(**{"version": None, **json.loads(text)})
         except ValidationError as error:
             raise ValueError(f"a task is refused: {in_one_line(error)}") from None
-        except (TypeError, ArithmeticError) as error:
-            raise ValueError(f"a task has a part of the wrong kind: {error}") from None
+        except (ValueError, TypeError, ArithmeticError, RecursionError):
+            raise ValueError(f"a task must be a JSON object of version {VERSION!r}") from None
         if task.to_json() != text.strip():
             raise ValueError("a task must be written as it was made, got another form of it")
         return task
