@@ -76,36 +76,9 @@ class Receipt:
     again: bool
 
 
-class _Held:
-    """A `ReportStore` in the memory of this process."""
-
-    def __init__(self) -> None:
-        self._held: dict[bytes, ClientReport] = {}
-        self._sent: set[bytes] = set()
-        self._process = os.getpid()
-
-    def has(self, secret: bytes) -> bool:
-        return secret in self._held
-
-    def is_sent(self, secret: bytes) -> bool:
-        return secret in self._sent
-
-    def mark_sent(self, secret: bytes) -> None:
-        self._sent.add(secret)
-
-    def of(self, secret: bytes) -> ClientReport | None:
-        if os.getpid() != self._process:
-            raise RuntimeError("a Client without a store cannot be used in a forked process")
-        return self._held.get(secret)
-
-    def add(self, secret: bytes, made: ClientReport) -> ClientReport:
-        return self._held.setdefault(secret, made)
-
-
 def _send(
     http: httpx.Client,
     task: Task,
-    store: _Held | ReportStore,
     secret: bytes,
     report: ClientReport,
     until: float,
@@ -134,11 +107,6 @@ def _send(
         if waiting:  # many clients waiting for one party do not return at once
             given_up.wait(min(left, pause * (0.5 + random.random())))
             pause = min(2 * pause, _LONGEST_PAUSE)
-    store.mark_sent(secret)
-
-
-def _store(path: Path | str | None, task: Task) -> _Held | ReportStore:
-    return _Held() if path is None else ReportStore(path, task)
 
 
 class Client:
@@ -184,14 +152,15 @@ class Client:
         _check_secret("secret", secret)
         self.task = task
         self._secret = secret
-        self._store = _store(store, task)
-        self._ca = ca
+        self._store = None if store is None else ReportStore(store, task)
+        self._report: ClientReport | None = None
+        self._ca, self._process = ca, os.getpid()
         self._making = threading.Lock()  # if threads submit at once, one makes the report
 
     @property
     def begun(self) -> bool:
         """Whether this client's report was made, by this object or with its store."""
-        return self._store.has(self._secret)
+        return self._report is not None if self._store is None else self._store.has(self._secret)
 
     def submit(self, value: float, *, patience: float = 60.0) -> Receipt:
         """Send this client's report of a value; blocks until all parties have it.
@@ -214,17 +183,28 @@ class Client:
         with closing(connect(self._ca)) as http:
             begin = time.monotonic()
             with self._making:
-                report = self._store.of(self._secret)
-                again = report is not None
-                if report is None:
-                    made = ClientReport.make(self.task, check_value(self.task, value))
-                    report = self._store.add(self._secret, made)
-                    again = report is not made
+                report, again = self._made(value)
             # the time of the first message reveals nothing about the time of sampling
             time.sleep(max(0.0, begin + SETTLE_SECONDS - time.monotonic()))
             until = begin + SETTLE_SECONDS + seconds
-            _send(http, self.task, self._store, self._secret, report, until)
+            _send(http, self.task, self._secret, report, until)
+        if self._store is not None:
+            self._store.mark_sent(self._secret)
         return Receipt(self.task.messages, again)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("a Client cannot be copied: its copy might make a second report")
+
+    def _made(self, value: float) -> tuple[ClientReport, bool]:
+        """Return the report, kept before it is sent, and whether an earlier call made it."""
+        if self._store is None and os.getpid() != self._process:
+            raise RuntimeError("a Client without a store cannot be used in a forked process")
+        found = self._report if self._store is None else self._store.of(self._secret)
+        if found is not None:
+            return found, True
+        made = ClientReport.make(self.task, check_value(self.task, value))
+        self._report = made if self._store is None else self._store.add(self._secret, made)
+        return self._report, self._report is not made
 
 
 def _check_secret(name: str, secret: object) -> None:
@@ -337,9 +317,10 @@ def submit_many(
         _check_secret(f"secrets[{row}]", secret)
     if len(set(secrets)) < len(secrets):
         raise ValueError("secrets must be different: one client sends one report")
-    kept = _store(store, task)
-    rows = [row for row, secret in enumerate(secrets) if not kept.is_sent(secret)]
-    reports = {row: kept.of(secrets[row]) for row in rows}  # before anything is sent
+    kept = None if store is None else ReportStore(store, task)
+    rows = [row for row, one in enumerate(secrets) if kept is None or not kept.is_sent(one)]
+    # before anything is sent
+    reports = {row: None if kept is None else kept.of(secrets[row]) for row in rows}
     new = [row for row in rows if reports[row] is None]
     if new:
         reports |= dict(zip(new, ClientReport.make_many(task, checked[new]), strict=True))
@@ -352,8 +333,10 @@ def submit_many(
             if made is None or failed.is_set():  # the error of an earlier client is raised
                 return
             try:
-                report, until = kept.add(secrets[row], made), time.monotonic() + patience
-                _send(http, task, kept, secrets[row], report, until, given_up)
+                report = made if kept is None else kept.add(secrets[row], made)
+                _send(http, task, secrets[row], report, time.monotonic() + patience, given_up)
+                if kept is not None:
+                    kept.mark_sent(secrets[row])
             except BaseException as error:
                 failed.set()
                 if isinstance(error, Rejected | Unsent):

@@ -267,10 +267,10 @@ def test_a_full_disk(fleet):
 
 
 def submit_with(running, client, report, patience):
-    from ikos.deployment.client import _Held, _send
+    from ikos.deployment.client import _send
 
     until_ = time.monotonic() + patience
-    _send(running.fleet.http, running.task, _Held(), running.secrets[client], report, until_)
+    _send(running.fleet.http, running.task, running.secrets[client], report, until_)
 
 
 def test_a_slow_shuffler(fleet):
