@@ -110,52 +110,44 @@ class _Contents:
     def tally(self, table: str) -> tuple[int, int]:
         return self.tallies.get(table, _NONE)
 
-    def copy(self) -> _Contents:
-        return _Contents(self.changes, dict(self.tallies), dict(self.facts))
-
-
-class Writing:
-    """Work in one transaction: queries by ``connection``, rows by its methods."""
-
-    def __init__(self, store: Store, connection: sqlite3.Connection, contents: _Contents) -> None:
-        self._store = store
-        self.connection = connection
-        self.contents = contents
-
-    @property
-    def facts(self) -> Mapping[str, str]:
-        """The facts noted, by name."""
-        return self.contents.facts
-
     def count(self, table: str) -> int:
         """Return the number of rows of a table."""
-        return self.contents.tally(table)[0]
+        return self.tally(table)[0]
+
+
+class Writing(_Contents):
+    """Work in one transaction: queries by ``connection``, rows by its methods."""
+
+    def __init__(self, store: Store, connection: sqlite3.Connection, before: _Contents) -> None:
+        super().__init__(before.changes, dict(before.tallies), dict(before.facts))
+        self._store = store
+        self.connection = connection
 
     def insert(self, table: str, *row: bytes | str | int) -> None:
         """Add a row."""
         digest = self._store.digest(table, row)
         marks = ", ".join("?" * (len(row) + 1))
         self.connection.execute(f"INSERT INTO {table} VALUES ({marks})", (*row, digest))
-        self.contents.tallies[table] = _added(self.contents.tally(table), digest)
+        self.tallies[table] = _added(self.tally(table), digest)
         self.touch()
 
     def note(self, name: str, value: str) -> str:
         """Note a fact permanently; return the first value noted."""
         if name not in self.facts:
             self.insert("fact", name, value)
-            self.contents.facts[name] = value
+            self.facts[name] = value
         return self.facts[name]
 
     def clear(self, *tables: str) -> None:
         """Delete all rows of tables."""
         for table in tables:
             self.connection.execute(f"DELETE FROM {table}")
-            self.contents.tallies[table] = _NONE
+            self.tallies[table] = _NONE
         self.touch()
 
     def touch(self) -> None:
         """Count a change, so that the tally is written even if nothing else is."""
-        self.contents.changes += 1
+        self.changes += 1
 
 
 _Write = Callable[[Writing], Any]
@@ -196,7 +188,12 @@ class Store:
         if layout == 0 and not (counter.exists() and counter.stat().st_size):
             counter.unlink(missing_ok=True)  # empty if an earlier write of it failed
             write_new(counter, self._line(0))
-        counted = self._counted(counter.read_bytes())
+        # after damage SQLite silently drops part of its log: only this shows it
+        line = counter.read_bytes()
+        known = line[:20].decode("ascii", "replace")
+        if not known.isdecimal() or self._line(int(known)) != line:
+            raise damaged("the count of changes is not what was written")
+        counted = int(known)  # never more than are on disk
         if layout == 0:  # otherwise nothing is written: a store on a full disk can be read
             if counted:
                 raise damaged(f"of {counted} changes it has none")
@@ -224,7 +221,7 @@ class Store:
 
     def count(self, table: str) -> int:
         """Return the number of rows of a table."""
-        return self._contents.tally(table)[0]
+        return self._contents.count(table)
 
     def digest(self, table: str, row: Sequence[Any]) -> bytes:
         """Return the digest of a row: of the task, the party, the table, and the row's values."""
@@ -255,16 +252,6 @@ class Store:
         """Return a count of changes as written next to the database, of constant length."""
         text = f"{changes:020d}"
         return f"{text} {self.digest('count', (text,)).hex()}\n".encode()
-
-    def _counted(self, line: bytes) -> int:
-        """Return the count of changes next to the database, never more than are on disk.
-
-        After damage, SQLite silently drops part of its log: the database does not show this.
-        """
-        known = line[:20].decode("ascii", "replace")
-        if not known.isdecimal() or self._line(int(known)) != line:
-            raise damaged("the count of changes is not what was written")
-        return int(known)
 
     def rows(self, table: str) -> Generator[list[Any], None, None]:
         """Yield all rows of a table, without their digests, ordered by the first column.
@@ -384,16 +371,16 @@ class Store:
     ) -> list[Callable[[], None]]:
         """Do writes in one transaction; return how each is answered, now that it is on disk."""
         answers: list[Callable[[], None]] = []
-        contents = self._contents
+        contents: _Contents = self._contents
         connection.execute("BEGIN IMMEDIATE")
         if self._tally(connection, contents.changes).changes != contents.changes:
             raise StoreError("storeFailed", f"{_WRITING}: another program has written to it")
         for work, result in waiting:
             connection.execute("SAVEPOINT one")
-            writing = Writing(self, connection, contents.copy())
+            writing = Writing(self, connection, contents)
             try:
                 answers.append(partial(result.set_result, work(writing)))
-                contents = writing.contents
+                contents = writing
             except sqlite3.Error:
                 raise
             except Exception as error:  # the caller's: only its own write is undone
