@@ -141,7 +141,7 @@ class Listening:
         """The host and port, as in an address."""
         return f"[{self.host}]:{self.port}" if ":" in str(self.host) else f"{self.host}:{self.port}"
 
-    def socket(self) -> socket.socket:
+    def listen(self) -> socket.socket:
         """Listen; ValueError if the place is in use, or of another machine."""
         host, port = self.host or "", self.port or 0
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -221,7 +221,7 @@ def _serve(
     if not names or len(names) < len(configs):
         raise ValueError("folders must be of different tasks: one party sees one column")
     known = listening.of(configs)
-    with known.socket() as listener, contextlib.ExitStack() as opened:
+    with known.listen() as listener, contextlib.ExitStack() as opened:
         client = opened.enter_context(connect(listening.ca))
         endpoints: dict[str, Endpoint] = {}
         for config in configs:
