@@ -175,8 +175,8 @@ class Fleet:
         from deployment_tasks import KEY
 
         from ikos.deployment.party_files import (
-            Operator,
             PartyConfig,
+            read_control,
             read_secrets,
             write_party_files,
         )
@@ -206,7 +206,7 @@ class Fleet:
             self.tasks.append(
                 Running(
                     self, task, home, read_secrets(home / "clients"),
-                    Operator.read(home / "operator").control,
+                    read_control(home / "operator"),
                     PartyConfig.read(home / "analyzer").controls,
                 )
             )  # fmt: skip

@@ -77,7 +77,12 @@ def _run(folder: Path, stack: ExitStack) -> Report:
     from ikos.datasets import load_anes96
     from ikos.deployment import hpke
     from ikos.deployment.client import send_part, submit_many
-    from ikos.deployment.party_files import Operator, folder_of, read_secrets, write_party_files
+    from ikos.deployment.party_files import (
+        folder_of,
+        read_control,
+        read_secrets,
+        write_party_files,
+    )
     from ikos.deployment.remote import RemoteAnalyzer, connect
     from ikos.deployment.reports import ClientReport
     from ikos.deployment.serve import serve_analyzer
@@ -107,7 +112,7 @@ def _run(folder: Path, stack: ExitStack) -> Report:
         send_part(http, task, secrets[CLIENTS], unlucky, party)
     rows = [_held(task, folder, party, http) for party in range(task.messages)]
     say(f"{NAME}: closing the task, and releasing its result")
-    operated = RemoteAnalyzer(http, task, Operator.read(folder / "operator").control)
+    operated = RemoteAnalyzer(http, task, read_control(folder / "operator"))
     operated.close()
     result = operated.finish().result
     assert result is not None

@@ -112,6 +112,11 @@ def read_secrets(folder: Path) -> list[bytes]:
     return _secrets(folder / SECRETS, "the clients' secrets, one in each line", None)
 
 
+def read_control(folder: Path) -> bytes:
+    """Return the secret in the operator's folder, which commands the analyzer."""
+    return _secret(folder / CONTROL, "the operator's secret")
+
+
 def _analyzer_secrets(folder: Path, task: Task) -> tuple[PrivateKey, tuple[bytes, ...]]:
     """Return the key and the controls in the analyzer's folder."""
     key = PrivateKey(_secret(folder / KEY, "a private key"))
@@ -179,19 +184,6 @@ class PartyConfig:
     def commanded_by(self, secret: bytes) -> bool:
         """Whether a secret may command this party, in constant time."""
         return hmac.compare_digest(tokens.digest(secret), self.control)
-
-
-@dataclass(frozen=True, repr=False)
-class Operator:
-    """The person who may close a task and release its result."""
-
-    task: Task
-    control: bytes
-
-    @classmethod
-    def read(cls, folder: Path) -> Operator:
-        """Return the configuration in the operator's folder; ValueError if it is another's."""
-        return cls(read_task(folder), _secret(folder / CONTROL, "the operator's secret"))
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import hmac
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
-from pydantic import BaseModel
 
 from ikos.deployment.hpke import clear_part, seal, size
 from ikos.deployment.party_files import reason, write_new
@@ -28,15 +28,6 @@ __all__ = ["ClientReport"]
 _LABEL = b"ikos-parties 1 kept"
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS}
 """Errors of file systems that cannot sync a folder."""
-
-
-class _ReportFile(BaseModel):
-    """A report on the client's own disk."""
-
-    task: str
-    id: str
-    parts: list[str]
-    digest: str
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,21 +68,21 @@ class ClientReport:
     def to_json(self, task: Task) -> str:
         """Return the report as text, for the client's own disk."""
         parts = [encoded(part) for part in self.parts]
-        file = _ReportFile(task=task.name, id=encoded(self.id), parts=parts, digest=self._digest)
-        return file.model_dump_json()
+        found = {"task": task.name, "id": encoded(self.id), "parts": parts, "digest": self._digest}
+        return json.dumps(found)
 
     @classmethod
     def from_json(cls, text: str, task: Task) -> ClientReport:
         """Return the report in a text; ValueError, which quotes none of it, if there is none."""
         lengths = [task.share_bytes, *[size(task)] * task.columns]
         try:
-            found = _ReportFile.model_validate_json(text)
-            pairs = zip(found.parts, lengths, strict=True)
+            found = json.loads(text)
+            pairs = zip(found["parts"], lengths, strict=True)
             parts = tuple(decoded(part, length) for part, length in pairs)
-            report = cls(decoded(found.id, ID_BYTES), parts)
-            if (found.task, found.digest) != (task.name, report._digest):
+            report = cls(decoded(found["id"], ID_BYTES), parts)
+            if (found["task"], found["digest"]) != (task.name, report._digest):
                 raise ValueError
-        except ValueError:
+        except (ValueError, TypeError, KeyError, RecursionError):
             raise ValueError("what is kept for this task is no report of it") from None
         return report
 

@@ -371,10 +371,13 @@ class Task:
         if len(text) > LONGEST:
             raise ValueError(f"a task must be at most {LONGEST} characters, got {len(text)}")
         try:
-            task = cls(**{"version": None, **json.loads(text)})
+            values = json.loads(text)
+            if values["version"] != VERSION:
+                raise ValueError
+            task = cls(**values)
         except ValidationError as error:
             raise ValueError(f"a task is refused: {in_one_line(error)}") from None
-        except (ValueError, TypeError, ArithmeticError, RecursionError):
+        except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
             raise ValueError(f"a task must be a JSON object of version {VERSION!r}") from None
         if task.to_json() != text.strip():
             raise ValueError("a task must be written as it was made, got another form of it")

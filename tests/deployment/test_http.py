@@ -31,8 +31,8 @@ from deployment_world import flip
 from ikos.deployment import analyzer, service, shuffler, store, tokens
 from ikos.deployment.hpke import size, unseal
 from ikos.deployment.party_files import (
-    Operator,
     PartyConfig,
+    read_control,
     read_secrets,
     write_party_files,
 )
@@ -82,7 +82,7 @@ class Net(httpx.BaseTransport):
         self.silent: set[int] = set()
         self.answers: list[httpx.Response] = []
         self.secrets = read_secrets(folder / "clients")
-        self.operator = Operator.read(folder / "operator").control
+        self.operator = read_control(folder / "operator")
         self.controls = PartyConfig.read(folder / "analyzer").controls
         self.wire = httpx.Client(transport=self)
         self.endpoints = {}
