@@ -62,6 +62,7 @@ class Retrier:
         self._wanted = self._ended = False
         # progress and next attempt in one object, as it is read without the lock
         self._state: tuple[ReleaseState, float | None] = (ReleaseState(), None)
+        self._logged: str | None = None
         # a daemon: the work can be left at any point and repeated
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
@@ -109,12 +110,14 @@ class Retrier:
         try:
             self._work(self._step)
         except OSError as error:
-            if not self._ended:
+            if not self._ended and str(error) != self._logged:
                 log.warning("%s hindered: %s", self._name, error)
-            return str(error), min(2 * pause if pause else FIRST_PAUSE, LONGEST_PAUSE)
+            self._logged = str(error)
+            return self._logged, min(2 * pause if pause else FIRST_PAUSE, LONGEST_PAUSE)
         except Exception:
             log.error("%s failed", self._name)  # without its text, which might hold secrets
             return "an error of the program", None
+        self._logged = None
         return None, None
 
 
