@@ -26,11 +26,11 @@ from ikos.deployment import shuffler as shufflers
 from ikos.deployment import tokens
 from ikos.deployment.analyzer import Analyzer
 from ikos.deployment.hpke import PrivateKey, seal, size, unseal
-from ikos.deployment.party_files import AnalyzerConfig, PartyConfig, read_secrets, write_party_files
-from ikos.deployment.reports import ID_BYTES, ClientReport
+from ikos.deployment.party_files import PartyConfig, read_secrets, write_party_files
+from ikos.deployment.reports import ClientReport
 from ikos.deployment.shuffler import Shuffler
 from ikos.deployment.task import Task
-from ikos.deployment.wire import encoded
+from ikos.deployment.wire import ID_BYTES, encoded
 
 AT_ONCE = 64
 COLUMNS = 5
@@ -188,7 +188,7 @@ class Releasing:
                 lambda other: self.shufflers[other].agreement(),
             )
         columns = [Direct(shuffler) for shuffler in self.shufflers.values()]
-        self.analyzer = Analyzer(AnalyzerConfig.read(folder / "analyzer"), columns)
+        self.analyzer = Analyzer(PartyConfig.read(folder / "analyzer"), columns)
 
     def begin(self) -> None:
         self.end()

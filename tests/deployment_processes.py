@@ -31,7 +31,7 @@ def die_where_told(orders: Path) -> None:
 
     The file is deleted first, so that a party that is started again goes on.
     """
-    from ikos.deployment import analyzer, client, endpoint, remote, shuffler, store
+    from ikos.deployment import analyzer, client, remote, service, shuffler, store
 
     counting = threading.Lock()  # shufflers are asked at once: two threads must not count as one
 
@@ -68,7 +68,7 @@ def die_where_told(orders: Path) -> None:
         setattr(owner, name, work)
 
     for owner, names in (
-        (endpoint.Endpoint, ("accept", "close", "note")),
+        (service.Endpoint, ("accept", "close", "note")),
         (shuffler.Shuffler, ("ids", "agree", "batch", "forget")),
         (store.Store, ("shrink",)),
         (analyzer.Analyzer, ("close_all", "_agree", "_fetch", "_sum", "_conclude")),
@@ -175,8 +175,8 @@ class Fleet:
         from deployment_tasks import KEY
 
         from ikos.deployment.party_files import (
-            AnalyzerConfig,
-            Operator,
+            PartyConfig,
+            read_control,
             read_secrets,
             write_party_files,
         )
@@ -206,8 +206,8 @@ class Fleet:
             self.tasks.append(
                 Running(
                     self, task, home, read_secrets(home / "clients"),
-                    Operator.read(home / "operator").control,
-                    AnalyzerConfig.read(home / "analyzer").controls,
+                    read_control(home / "operator"),
+                    PartyConfig.read(home / "analyzer").controls,
                 )
             )  # fmt: skip
         self._fresh = iter(self.tasks)

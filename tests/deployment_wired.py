@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from ikos.deployment import analyzer, client, remote, shuffler
-from ikos.deployment.party_files import AnalyzerConfig, PartyConfig, read_task
+from ikos.deployment.party_files import PartyConfig, read_task
 
 
 class Wires(httpx.BaseTransport):
@@ -56,7 +56,7 @@ class Wired:
         self.task = task = read_task(folder)
         self.wires = Wires(stack)
         self.http = stack.enter_context(httpx.Client(transport=self.wires))
-        self.analyzer = analyzer.analyzer(AnalyzerConfig.read(folder / "analyzer"), self.http)
+        self.analyzer = analyzer.analyzer(PartyConfig.read(folder / "analyzer"), self.http)
         stack.callback(self.analyzer.end)
         self._plug(0, analyzer.application({task.name: self.analyzer}, rate=1e6))
         for party in range(1, task.columns + 1):

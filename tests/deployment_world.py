@@ -11,9 +11,9 @@ from deployment_tasks import KEY
 
 from ikos.deployment import tokens
 from ikos.deployment.analyzer import Analyzer
-from ikos.deployment.endpoint import Refused
-from ikos.deployment.party_files import AnalyzerConfig, PartyConfig, write_party_files
+from ikos.deployment.party_files import PartyConfig, write_party_files
 from ikos.deployment.reports import ClientReport
+from ikos.deployment.service import Refused
 from ikos.deployment.shuffler import Shuffler
 
 
@@ -119,7 +119,7 @@ class World:
         """Start a party from its folder; where it runs already, as after a kill."""
         if number == 0:
             columns = [Direct(self, party) for party in range(1, self.task.columns + 1)]
-            self.analyzer = Analyzer(AnalyzerConfig.read(self.folder / "analyzer"), columns)
+            self.analyzer = Analyzer(PartyConfig.read(self.folder / "analyzer"), columns)
         else:
             config = PartyConfig.read(self.folder / f"shuffler-{number}")
             self.shufflers[number] = Shuffler(

@@ -248,12 +248,12 @@ def release(folder: Path, wait: float, ca: Path | None) -> Report:
 @contextmanager
 def _operated(folder: Path, ca: Path | None) -> Iterator[tuple[Task, RemoteAnalyzer]]:
     """Yield the task of the operator's folder, and its analyzer."""
-    from ikos.deployment.party_files import Operator
+    from ikos.deployment.party_files import read_control, read_task
     from ikos.deployment.remote import RemoteAnalyzer, connect
 
-    operator = Operator.read(folder)
+    task, control = read_task(folder), read_control(folder)
     with connect(ca) as http:
-        yield operator.task, RemoteAnalyzer(http, operator.task, operator.control)
+        yield task, RemoteAnalyzer(http, task, control)
 
 
 def status_report(task: Task, found: AnalyzerStatus, command: str) -> Report:

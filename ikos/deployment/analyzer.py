@@ -1,8 +1,6 @@
 """The analyzer: collects clear shares, asks the shufflers for the rest, and releases one sum, once.
 
-Each step of a release is on disk before the next begins, and can be repeated, so a killed analyzer
-resumes where it stopped. It uses only complete reports; with fewer than the guarantee needs, it
-stops for good.
+Each step of a release is on disk before the next begins, and can be repeated.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from operator import methodcaller
 from typing import Any, TypeVar
 
 import httpx
@@ -24,17 +23,18 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ikos.deployment import hpke
-from ikos.deployment.endpoint import Endpoint, now, split_ids
-from ikos.deployment.party_files import AnalyzerConfig
-from ikos.deployment.remote import RemoteShuffler, UnexpectedAnswer
-from ikos.deployment.retry import Retrier, in_parallel
-from ikos.deployment.service import Service
+from ikos.deployment.party_files import PartyConfig
+from ikos.deployment.remote import RemoteShuffler, in_parallel
+from ikos.deployment.service import Endpoint, Service, now, split_ids
 from ikos.deployment.status_page import task_page, tasks_page
-from ikos.deployment.store import StoreError, Writing
-from ikos.deployment.wire import AnalyzerStatus, Result, ShufflerStatus
+from ikos.deployment.store import StoreError, Writing, log
+from ikos.deployment.wire import AnalyzerStatus, ReleaseState, Result, ShufflerStatus
 from ikos.modular import Zq
 from ikos.results import SumResult
 from ikos.shuffling import View
+
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 60.0
 
 _ORDERED = "ordered"
 _AGREED = "agreed"
@@ -52,17 +52,87 @@ class Stopped(Exception):  # noqa: N818
     """Nothing of this task will ever be released, and why; all its shares are deleted."""
 
 
+class Retrier:
+    """Does what is left to do in a thread, again after an OSError; ``work`` tells its steps."""
+
+    def __init__(self, name: str, work: Callable[[Callable[[str], None]], None]) -> None:
+        self._name = name
+        self._work = work
+        self._changed = threading.Condition()
+        self._wanted = self._ended = False
+        # progress and next attempt in one object, as it is read without the lock
+        self._state: tuple[ReleaseState, float | None] = (ReleaseState(), None)
+        self._logged: str | None = None
+        # a daemon: the work can be left at any point and repeated
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    @property
+    def now(self) -> ReleaseState:
+        """Its progress."""
+        now, until = self._state
+        again = None if until is None else max(0, round(until - time.monotonic()))
+        return now.model_copy(update={"again": again})
+
+    def begin(self) -> None:
+        """Begin, or retry at once; work under way is repeated after it."""
+        with self._changed:
+            self._wanted = True
+            self._changed.notify()
+            if not self._state[0].running:
+                self._step(None)
+
+    def end(self) -> None:
+        """Start no more attempts; work under way is not waited for."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
+
+    def _run(self) -> None:
+        pause: float | None = None
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._wanted or self._ended, pause)
+                if self._ended:
+                    return
+                self._wanted = False
+                self._step(None)
+            message, pause = self._try(pause)
+            with self._changed:
+                if not self._wanted:  # otherwise it was begun again meanwhile
+                    until = None if pause is None else time.monotonic() + pause
+                    self._state = ReleaseState(message=message), until
+
+    def _step(self, step: str | None) -> None:
+        self._state = ReleaseState(running=True, step=step), None
+
+    def _try(self, pause: float | None) -> tuple[str | None, float | None]:
+        """Return what hindered the work, if anything, and how long to pause, if it is retried."""
+        try:
+            self._work(self._step)
+        except OSError as error:
+            if not self._ended and str(error) != self._logged:
+                log.warning("%s hindered: %s", self._name, error)
+            self._logged = str(error)
+            return self._logged, min(2 * pause if pause else FIRST_PAUSE, LONGEST_PAUSE)
+        except Exception:
+            log.error("%s failed", self._name)  # without its text, which might hold secrets
+            return "an error of the program", None
+        self._logged = None
+        return None, None
+
+
 class Analyzer(Endpoint):
     """The analyzer of one task, with its shufflers in order."""
 
-    def __init__(self, config: AnalyzerConfig, columns: Sequence[RemoteShuffler]) -> None:
+    def __init__(self, config: PartyConfig, columns: Sequence[RemoteShuffler]) -> None:
         super().__init__(config)
         self.columns = tuple(columns)
         self._parties = range(1, len(self.columns) + 1)
+        assert config.key is not None
         self._key = config.key
         self._releasing, self._asking = threading.Lock(), threading.Lock()
         self._work = Retrier(f"task {self.task.name}: release", self._go_on)
-        self._states: list[ShufflerStatus | str] = ["does not answer"] * self.task.columns
+        self._states: list[ShufflerStatus | str] = ["is being asked"] * self.task.columns
         self._asked = -math.inf
 
     @property
@@ -85,17 +155,12 @@ class Analyzer(Endpoint):
 
     def status(self) -> AnalyzerStatus:
         """Return the public status of the analyzer."""
-        release = self._work.now
+        release, complete = self._work.now, self.fact("complete")
         messages = filter(None, (self.fact(_STOPPED), release.message))
-        changed = {
-            "step": None if self.state == "released" else release.step,  # the rest is quick
-            "message": "; ".join(messages) or None,
-        }
-        complete = self.fact("complete")
         return AnalyzerStatus(
             **self._public(),
             complete=None if complete is None else int(complete),
-            release=release.model_copy(update=changed),
+            release=release.model_copy(update={"message": "; ".join(messages) or None}),
             result=self.result(),
         )
 
@@ -104,14 +169,15 @@ class Analyzer(Endpoint):
         if self._asking.acquire(blocking=False):  # one thread asks for all requests
             try:
                 if time.monotonic() - self._asked > _FRESH:
-                    found = dict(in_parallel(lambda j: self.columns[j - 1].status(), self._parties))
-                    self._states = [_told(found[party]) for party in self._parties]
+                    found = in_parallel(lambda j: self.columns[j - 1].status(), self._parties)
+                    self._states = [
+                        "gives no valid answer" if isinstance(answer, OSError) else answer
+                        for _, answer in sorted(found)
+                    ]
                     self._asked = time.monotonic()
             finally:
                 self._asking.release()
         return self._states
-
-    # Orders, carried out in a thread; repeated until done, also after a restart
 
     def resume(self) -> None:
         """Resume what was ordered before the process ended."""
@@ -130,11 +196,12 @@ class Analyzer(Endpoint):
             missing = str(error)
         return self.status().model_copy(update={"missing": missing})
 
-    def order_release(self) -> None:
-        """Begin or resume a release; `status` tells its progress."""
+    def order_release(self) -> Response:
+        """Begin or resume a release; the status tells its progress."""
         if not self.over:
             self.note(_ORDERED, "yes").result()
             self._work.begin()
+        return JSONResponse(self.status().model_dump(), 202)
 
     def _go_on(self, step: Callable[[str], None]) -> None:
         """Do what was ordered, or what is left of it."""
@@ -149,8 +216,6 @@ class Analyzer(Endpoint):
             self.log("result released")
         except Stopped as stopped:
             self.log(f"release stopped: {stopped}", logging.WARNING)
-
-    # The release
 
     def _ask(self, ask: Callable[[RemoteShuffler], _T], most: int = 32) -> Iterator[tuple[int, _T]]:
         """Ask all shufflers in parallel; OSError at the end if one did not answer."""
@@ -169,10 +234,7 @@ class Analyzer(Endpoint):
         list(self._ask(lambda column: column.close()))
 
     def release(self, progress: Callable[[str], None] = lambda _: None) -> Result:
-        """Return the result: the sum of complete reports, with its guarantee.
-
-        Stopped if nothing will ever be released; OSError if it must be called again.
-        """
+        """Return the result; Stopped if there will be none, OSError if it must be called again."""
         with self._releasing:
             if self.fact(_RESULT) is None and self.fact(_STOPPED) is None:
                 with suppress(Stopped):
@@ -180,10 +242,10 @@ class Analyzer(Endpoint):
             if not self.over:
                 progress("deleting all shares")
                 self._delete()
-            found = self.result()
-            if found is None:
-                raise Stopped(self.fact(_STOPPED))
-            return found
+        found = self.result()
+        if found is None:
+            raise Stopped(self.fact(_STOPPED))
+        return found
 
     def _release(self, progress: Callable[[str], None]) -> None:
         progress("closing")
@@ -245,7 +307,7 @@ class Analyzer(Endpoint):
                 raise OSError(
                     f"shuffler {party} released {len(data):,} bytes instead of {length:,}"
                 )
-            self.store.write(_insert(party, data)).result()
+            self.store.write(methodcaller("insert", "batch", party, data)).result()
         progress("telling the shufflers that their batches are stored")
         list(self._ask(lambda column: column.forget()))
 
@@ -294,23 +356,12 @@ class Analyzer(Endpoint):
         self.note(_OVER, "yes").result()
 
     def end(self) -> None:
-        """End: start no new attempts, and finish pending writes."""
+        """Start no new attempts, finish pending writes, and end."""
         self._work.end()
         super().end()
 
 
-def _told(answer: ShufflerStatus | OSError) -> ShufflerStatus | str:
-    if isinstance(answer, OSError):
-        unexpected = isinstance(answer, UnexpectedAnswer)
-        return "sent an unexpected answer" if unexpected else "does not answer"
-    return answer
-
-
-def _insert(party: int, data: bytes) -> Callable[[Writing], None]:
-    return lambda writing: writing.insert("batch", party, data)
-
-
-def analyzer(config: AnalyzerConfig, client: httpx.Client) -> Analyzer:
+def analyzer(config: PartyConfig, client: httpx.Client) -> Analyzer:
     """Return an analyzer that asks the shufflers over a connection, and resumes its work."""
     pairs = enumerate(config.controls, 1)
     made = Analyzer(config, [RemoteShuffler(client, config.task, *pair) for pair in pairs])
@@ -330,15 +381,10 @@ def application(analyzers: Mapping[str, Analyzer], *, rate: float) -> Starlette:
         service.route("GET", "/", tasks),
         service.task_route("GET", "/page", _page),
         service.command("POST", "/close", Analyzer.order_close),
-        service.command("POST", "/release", _release),
+        service.command("POST", "/release", Analyzer.order_release),
     )
 
 
 async def _page(one: Analyzer, _: Request) -> Response:
     states = await run_in_threadpool(one.states)
     return HTMLResponse(task_page(one.task, one.status(), states, now()))
-
-
-def _release(one: Analyzer) -> Response:
-    one.order_release()
-    return JSONResponse(one.status().model_dump(), 202)

@@ -52,15 +52,7 @@ _AGAIN = {408, 429, 500, 502, 503, 504, 507}
 
 
 class Rejected(ValueError):  # noqa: N818
-    """A party refuses the report for good.
-
-    Attributes
-    ----------
-    party, name : str
-        Which party, and the name of the problem: ``taskClosed``, ``reportRejected``, ...
-    row : int or None
-        From `submit_many`: the index of the report's secret.
-    """
+    """``party`` refuses the report for good; ``row`` is its secret's index in `submit_many`."""
 
     row: int | None = None
 
@@ -71,92 +63,50 @@ class Rejected(ValueError):  # noqa: N818
 
 
 class Unsent(OSError):  # noqa: N818
-    """Some parties do not have the report yet: submit again to send the same one.
-
-    ``row`` is as in `Rejected`.
-    """
+    """Some parties do not have the report yet: submit again to send it. ``row``: see `Rejected`."""
 
     row: int | None = None
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """All parties have the report.
-
-    Attributes
-    ----------
-    parties : int
-        How many parties there are.
-    again : bool
-        Whether an earlier call made the report, so that this call's value was not used.
-    """
+    """All parties have the report; ``again``: an earlier call made it, this value was not used."""
 
     parties: int
     again: bool
 
 
-class _Outbox:
-    """Clients' reports: each is made once, kept on disk or in this process, and then sent."""
-
-    def __init__(self, task: Task, store: Path | str | None) -> None:
-        self.task = task
-        self._store = None if store is None else ReportStore(store, task)
-        self._held: dict[bytes, ClientReport] = {}
-        self._process = os.getpid()
-
-    def has(self, secret: bytes) -> bool:
-        return secret in self._held if self._store is None else self._store.has(secret)
-
-    def find(self, secret: bytes) -> ClientReport | None:
-        """Return the report of a client that has one."""
-        if self._store is not None:
-            return self._store.of(secret)
-        if os.getpid() != self._process:
-            raise RuntimeError("a Client without a store cannot be used in a forked process")
-        return self._held.get(secret)
-
-    def keep(self, secret: bytes, made: ClientReport) -> ClientReport:
-        """Keep a report before it is sent; return the one to send, the first that was kept."""
-        if self._store is None:
-            return self._held.setdefault(secret, made)
-        return self._store.add(secret, made) or made
-
-    def is_sent(self, secret: bytes) -> bool:
-        return self._store is not None and self._store.is_sent(secret)
-
-    def send(
-        self,
-        http: httpx.Client,
-        secret: bytes,
-        report: ClientReport,
-        until: float,
-        given_up: threading.Event = _NEVER,
-    ) -> None:
-        """Send all parts, in a random order; parties count a repeated part once."""
-        parties = self.task.messages
-        waiting, pause = random.SystemRandom().sample(range(parties), parties), _PAUSE
-        while waiting:
-            behind, why = [], ""
-            for party in waiting:
-                seconds = min(ANSWER_SECONDS, max(CONNECT_SECONDS, until - time.monotonic()))
-                try:
-                    send_part(http, self.task, secret, report, party, seconds)
-                except Untrusted as error:
-                    raise Unsent(str(error)) from None
-                except RemoteError as error:
-                    behind.append(party)
-                    why = str(error)
-            waiting, left = behind, until - time.monotonic()
-            if waiting and (left <= 0 or given_up.is_set()):
-                raise Unsent(
-                    f"{parties - len(waiting)} of {parties} parties have the report; submit again "
-                    f"to go on with it: {why}"
-                )
-            if waiting:  # many clients waiting for one party do not return at once
-                given_up.wait(min(left, pause * (0.5 + random.random())))
-                pause = min(2 * pause, _LONGEST_PAUSE)
-        if self._store is not None:
-            self._store.mark_sent(secret)
+def _send(
+    http: httpx.Client,
+    task: Task,
+    secret: bytes,
+    report: ClientReport,
+    until: float,
+    given_up: threading.Event = _NEVER,
+) -> None:
+    """Send all parts, in a random order; parties count a repeated part once."""
+    parties = task.messages
+    waiting, pause = random.SystemRandom().sample(range(parties), parties), _PAUSE
+    while waiting:
+        behind, why = [], ""
+        for party in waiting:
+            seconds = min(ANSWER_SECONDS, max(CONNECT_SECONDS, until - time.monotonic()))
+            try:
+                send_part(http, task, secret, report, party, seconds)
+            except Untrusted as error:
+                raise Unsent(str(error)) from None
+            except RemoteError as error:
+                behind.append(party)
+                why = str(error)
+        waiting, left = behind, until - time.monotonic()
+        if waiting and (left <= 0 or given_up.is_set()):
+            raise Unsent(
+                f"{parties - len(waiting)} of {parties} parties have the report; submit again "
+                f"to go on with it: {why}"
+            )
+        if waiting:  # many clients waiting for one party do not return at once
+            given_up.wait(min(left, pause * (0.5 + random.random())))
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 class Client:
@@ -168,10 +118,9 @@ class Client:
     secret : bytes
         This client's 32 bytes.
     store : Path, optional
-        A folder for the report, made if it does not exist; the report is on disk before any of it
-        is sent. A program that was interrupted sends the same report when restarted. Other clients,
-        other tasks and `submit_many` may use the same folder: reports are found by secret and task.
-        Without it, only the object remembers: never make a second one for the same client.
+        A folder for reports, also of other clients and tasks: the report is on disk before any of
+        it is sent, and a program that was interrupted sends the same one when restarted. Without
+        it, only the object remembers: never make a second one for the same client.
     ca : Path, optional
         Authorities to trust in the parties' certificates, instead of the system's.
     max_epsilon, max_delta : float, optional
@@ -185,10 +134,7 @@ class Client:
 
     Examples
     --------
-    >>> client = Client(
-    ...     task, secret, store="reports", max_epsilon=1, max_delta=1e-8
-    ... )  # doctest: +SKIP
-    >>> client.submit(42)  # doctest: +SKIP
+    >>> Client(task, secret, store="reports", max_epsilon=1).submit(42)  # doctest: +SKIP
     Receipt(parties=6, again=False)
     """
 
@@ -206,14 +152,15 @@ class Client:
         _check_secret("secret", secret)
         self.task = task
         self._secret = secret
-        self._outbox = _Outbox(task, store)
-        self._ca = ca
+        self._store = None if store is None else ReportStore(store, task)
+        self._report: ClientReport | None = None
+        self._ca, self._process = ca, os.getpid()
         self._making = threading.Lock()  # if threads submit at once, one makes the report
 
     @property
     def begun(self) -> bool:
         """Whether this client's report was made, by this object or with its store."""
-        return self._outbox.has(self._secret)
+        return self._report is not None if self._store is None else self._store.has(self._secret)
 
     def submit(self, value: float, *, patience: float = 60.0) -> Receipt:
         """Send this client's report of a value; blocks until all parties have it.
@@ -223,42 +170,41 @@ class Client:
         value : float
             Within the task's bounds. Not used if a report was made before.
         patience : float
-            Seconds to keep trying while parties do not answer. Each party is tried at least once,
-            for at least five seconds.
-
-        Returns
-        -------
-        Receipt
+            Seconds to keep trying while parties do not answer; each gets at least five.
 
         Raises
         ------
         TypeError, ValueError
             If the task does not allow the value; nothing was sent.
-        Rejected
-            If a party refuses the report. A report that some party lacks is never released.
-        Unsent
-            If parties did not answer in time. Submit again.
+        Rejected, Unsent
+            If a party refuses the report, which then never counts; if one did not answer in time.
         """
         seconds = number("patience", patience, low=0, high=1e6)
         with closing(connect(self._ca)) as http:
             begin = time.monotonic()
             with self._making:
-                report = self._outbox.find(self._secret)
-                again = report is not None
-                if report is None:
-                    made = ClientReport.make(self.task, check_value(self.task, value))
-                    report = self._outbox.keep(self._secret, made)
-                    again = report is not made
+                report, again = self._made(value)
             # the time of the first message reveals nothing about the time of sampling
             time.sleep(max(0.0, begin + SETTLE_SECONDS - time.monotonic()))
-            self._outbox.send(http, self._secret, report, begin + SETTLE_SECONDS + seconds)
+            until = begin + SETTLE_SECONDS + seconds
+            _send(http, self.task, self._secret, report, until)
+        if self._store is not None:
+            self._store.mark_sent(self._secret)
         return Receipt(self.task.messages, again)
-
-    def __repr__(self) -> str:
-        return f"<Client of task {self.task.name}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("a Client cannot be copied: its copy might make a second report")
+
+    def _made(self, value: float) -> tuple[ClientReport, bool]:
+        """Return the report, kept before it is sent, and whether an earlier call made it."""
+        if self._store is None and os.getpid() != self._process:
+            raise RuntimeError("a Client without a store cannot be used in a forked process")
+        found = self._report if self._store is None else self._store.of(self._secret)
+        if found is not None:
+            return found, True
+        made = ClientReport.make(self.task, check_value(self.task, value))
+        self._report = made if self._store is None else self._store.add(self._secret, made)
+        return self._report, self._report is not made
 
 
 def _check_secret(name: str, secret: object) -> None:
@@ -340,38 +286,28 @@ def submit_many(
     max_epsilon: float | Fraction | None = None,
     max_delta: float | Fraction | None = None,
 ) -> int:
-    """Send the reports of many clients from one machine.
+    """Send the reports of many clients from one machine, and return their number.
 
     For testing only: the caller sees all values.
 
     Parameters
     ----------
-    task : Task
+    task, store, ca, patience, max_epsilon, max_delta
+        As for `Client`. With a store, repeating the call resumes it: it sends reports that were
+        begun, unchanged, and nothing that all parties have.
     secrets : sequence of bytes
         One per value, all different.
     values : (k,) array_like of float
         Within the task's bounds. Not used for clients whose report was made before.
-    store : Path, optional
-        As for `Client`. Repeating the call resumes it: it sends reports that were begun, unchanged,
-        and nothing that all parties have. Without it, reports begun are lost if a call ends early.
     connections : int
         How many clients send at once.
-    ca, patience, max_epsilon, max_delta
-        As for `Client`.
     progress : callable, optional
         Called with the number of clients done, earlier calls included, and their total number.
 
-    Returns
-    -------
-    int
-        The number of clients whose report all parties have: all of them.
-
     Raises
     ------
-    TypeError, ValueError
-        If the task does not allow the values; nothing was sent.
-    Rejected, Unsent
-        As for `Client.submit`, for the first client affected; ``row`` says which.
+    TypeError, ValueError, Rejected, Unsent
+        As for `Client.submit`, for the first client affected, whose ``row`` the last two have.
     """
     _check_promise(task, max_epsilon, max_delta)
     checked = task.protocol.checked(values)
@@ -381,9 +317,10 @@ def submit_many(
         _check_secret(f"secrets[{row}]", secret)
     if len(set(secrets)) < len(secrets):
         raise ValueError("secrets must be different: one client sends one report")
-    outbox = _Outbox(task, store)
-    rows = [row for row, secret in enumerate(secrets) if not outbox.is_sent(secret)]
-    reports = {row: outbox.find(secrets[row]) for row in rows}  # before anything is sent
+    kept = None if store is None else ReportStore(store, task)
+    rows = [row for row, one in enumerate(secrets) if kept is None or not kept.is_sent(one)]
+    # before anything is sent
+    reports = {row: None if kept is None else kept.of(secrets[row]) for row in rows}
     new = [row for row in rows if reports[row] is None]
     if new:
         reports |= dict(zip(new, ClientReport.make_many(task, checked[new]), strict=True))
@@ -396,8 +333,10 @@ def submit_many(
             if made is None or failed.is_set():  # the error of an earlier client is raised
                 return
             try:
-                report = outbox.keep(secrets[row], made)
-                outbox.send(http, secrets[row], report, time.monotonic() + patience, given_up)
+                report = made if kept is None else kept.add(secrets[row], made)
+                _send(http, task, secrets[row], report, time.monotonic() + patience, given_up)
+                if kept is not None:
+                    kept.mark_sent(secrets[row])
             except BaseException as error:
                 failed.set()
                 if isinstance(error, Rejected | Unsent):

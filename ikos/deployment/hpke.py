@@ -9,12 +9,6 @@ from __future__ import annotations
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-)
 
 from ikos._validation import integer
 from ikos.deployment.task import KEY_BYTES, Task
@@ -27,18 +21,12 @@ _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 
 
 class PrivateKey:
-    """The analyzer's key; its printed form does not show it.
-
-    Parameters
-    ----------
-    raw : bytes
-        32 bytes, X25519.
-    """
+    """The analyzer's key: ``raw`` has 32 bytes, X25519."""
 
     def __init__(self, raw: bytes) -> None:
         if len(raw) != KEY_BYTES:
             raise ValueError(f"a private key must be {KEY_BYTES} bytes")
-        self._key = X25519PrivateKey.from_private_bytes(raw)
+        self.opener = X25519PrivateKey.from_private_bytes(raw)
 
     @classmethod
     def generate(cls) -> PrivateKey:
@@ -48,22 +36,12 @@ class PrivateKey:
     @property
     def raw(self) -> bytes:
         """The 32 bytes, to be kept."""
-        return self._key.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
+        return self.opener.private_bytes_raw()
 
     @property
     def public_bytes(self) -> bytes:
         """The public key, for the task."""
-        return self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-
-    def open(self, envelope: bytes, info: bytes) -> bytes:
-        """Return the content of an envelope; ValueError if it is not for this key and purpose."""
-        try:
-            return bytes(_SUITE.decrypt(envelope, self._key, info))
-        except (InvalidTag, ValueError):
-            raise ValueError("an envelope does not open") from None
-
-    def __repr__(self) -> str:
-        return "<PrivateKey>"
+        return self.opener.public_key().public_bytes_raw()
 
 
 def info(task: Task, column: int) -> bytes:
@@ -98,11 +76,10 @@ def seal(share: int, task: Task, column: int) -> bytes:
 def unseal(envelope: bytes, key: PrivateKey, task: Task, column: int) -> int:
     """Return the share in an envelope.
 
-    Raises
-    ------
-    ValueError
-        If it does not open, or holds no element of the group. Nothing of it is quoted.
+    ValueError, which quotes nothing of it, if it does not open or holds no element of the group.
     """
-    if len(envelope) != size(task):
-        raise ValueError("an envelope does not open")
-    return read_clear(key.open(envelope, info(task, column)), task)
+    try:
+        part = bytes(_SUITE.decrypt(envelope, key.opener, info(task, column)))
+    except (InvalidTag, ValueError):
+        raise ValueError("an envelope does not open") from None
+    return read_clear(part, task)

@@ -1,13 +1,7 @@
-"""A party's folder: the task, and this party's secrets.
+"""A party's folder: the task, and this party's secrets, readable by their owner alone.
 
-``task.json`` is the same everywhere and public. Next to it, readable by their owner alone, are
-
-- at a shuffler: ``seat.json`` (which party it is, and the digest of the secret that may command it)
-  and ``tokens`` (digests of the tokens that it accepts);
-- at the analyzer: the same, ``private-key``, and ``controls.json``, the secrets that command the
-  shufflers;
-- at the operator: ``control``, the secret that commands the analyzer;
-- at the clients: ``tokens.txt``, one secret per line, to be handed out one by one.
+docs/deployment.md says what each folder has. ``seat.json`` says which party it is, with the digest
+of the secret that may command it; ``tokens`` has digests, ``tokens.txt`` the clients' secrets.
 """
 
 from __future__ import annotations
@@ -24,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import BaseModel, Field
 
 from ikos.deployment import tokens
 from ikos.deployment.hpke import PrivateKey, size
@@ -72,21 +66,15 @@ def reason(error: OSError, otherwise: str = "an error") -> str:
 
 def _read(path: Path, what: str, most: int | None = LONGEST + 1) -> str:
     try:
-        with path.open("rb") as file:
-            return file.read(most).decode("utf-8", "replace")
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(most)
     except OSError as error:
         why = reason(error, "it cannot be opened")
         raise ValueError(f"cannot read {str(path)!r} as {what}: {why}") from None
 
 
 def read_task(folder: Path) -> Task:
-    """Return the task of a folder, or of a file.
-
-    Raises
-    ------
-    ValueError
-        If the file does not exist, or holds no task of this version.
-    """
+    """Return the task of a folder, or of a file; ValueError if it holds none of this version."""
     path = folder / TASK if folder.is_dir() else folder
     text = _read(path, "a task")
     try:
@@ -115,19 +103,34 @@ def _secret(path: Path, what: str) -> bytes:
 
 
 def read_secret(path: Path) -> bytes:
-    """Return the secret in a file.
-
-    Raises
-    ------
-    ValueError
-        If it holds anything else, which is not quoted; or if others may read the file.
-    """
+    """Return the secret in a file; ValueError, which quotes none of it, if others may read it."""
     return _secret(path, "a client's secret")
 
 
 def read_secrets(folder: Path) -> list[bytes]:
     """Return the secrets of all clients, in the order of the file; errors as for `read_secret`."""
     return _secrets(folder / SECRETS, "the clients' secrets, one in each line", None)
+
+
+def read_control(folder: Path) -> bytes:
+    """Return the secret in the operator's folder, which commands the analyzer."""
+    return _secret(folder / CONTROL, "the operator's secret")
+
+
+def _analyzer_secrets(folder: Path, task: Task) -> tuple[PrivateKey, tuple[bytes, ...]]:
+    """Return the key and the controls in the analyzer's folder."""
+    key = PrivateKey(_secret(folder / KEY, "a private key"))
+    if key.public_bytes != task.public_key:
+        raise ValueError(f"the private key in {str(folder)!r} must be that of the task")
+    path = folder / CONTROLS
+    owner_alone(path)
+    try:
+        controls = tuple(map(tokens.from_text, json.loads(_read(path, "secrets", None))))
+    except (ValueError, TypeError):
+        controls = ()
+    if len(controls) != task.columns:
+        raise ValueError(f"{str(path)!r} must hold a secret for each shuffler")
+    return key, controls
 
 
 class _ConfigFile(BaseModel):
@@ -140,9 +143,9 @@ class _ConfigFile(BaseModel):
 
 @dataclass(frozen=True, repr=False)
 class PartyConfig:
-    """What a party knows; the analyzer is party 0, shuffler j is party j.
+    """What a party knows: shuffler j, or as 0 the analyzer, which alone has a key and controls.
 
-    ``control`` is the SHA-256 of the secret that may command it.
+    ``control`` is the digest of the secret that may command it; the shufflers' are ``controls``.
     """
 
     folder: Path
@@ -150,6 +153,8 @@ class PartyConfig:
     party: int
     control: bytes
     tokens: tokens.TokenList
+    key: PrivateKey | None = None
+    controls: tuple[bytes, ...] = ()
 
     @classmethod
     def read(cls, folder: Path) -> PartyConfig:
@@ -163,7 +168,8 @@ class PartyConfig:
             raise refused from None
         if found.task != task.name or found.party > task.columns:
             raise refused
-        return cls(folder, task, found.party, bytes.fromhex(found.control), accepted)
+        more = () if found.party else _analyzer_secrets(folder, task)
+        return cls(folder, task, found.party, bytes.fromhex(found.control), accepted, *more)
 
     @property
     def store(self) -> Path:
@@ -179,59 +185,12 @@ class PartyConfig:
         """Whether a secret may command this party, in constant time."""
         return hmac.compare_digest(tokens.digest(secret), self.control)
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.party} of task {self.task.name}>"
-
-
-@dataclass(frozen=True, repr=False)
-class AnalyzerConfig(PartyConfig):
-    """What the analyzer knows: also its key, and the secrets that command the shufflers."""
-
-    key: PrivateKey
-    controls: tuple[bytes, ...]
-
-    @classmethod
-    def read(cls, folder: Path) -> AnalyzerConfig:
-        """Return the configuration in the analyzer's folder; ValueError if it is another's."""
-        config = PartyConfig.read(folder)
-        if config.party != 0:
-            raise ValueError(
-                f"{str(folder)!r} must be the analyzer's, got shuffler {config.party}'s"
-            )
-        key = PrivateKey(_secret(folder / KEY, "a private key"))
-        if key.public_bytes != config.task.public_key:
-            raise ValueError(f"the private key in {str(folder)!r} must be that of the task")
-        path, columns = folder / CONTROLS, config.task.columns
-        owner_alone(path)
-        try:
-            texts = TypeAdapter(list[str]).validate_json(_read(path, "secrets", 64 * columns))
-            controls = tuple(map(tokens.from_text, texts))
-        except ValueError:
-            controls = ()
-        if len(controls) != columns:
-            raise ValueError(f"{str(path)!r} must hold a secret for each shuffler")
-        return cls(**vars(config), key=key, controls=controls)
-
-
-@dataclass(frozen=True, repr=False)
-class Operator:
-    """The person who may close a task and release its result."""
-
-    task: Task
-    control: bytes
-
-    @classmethod
-    def read(cls, folder: Path) -> Operator:
-        """Return the configuration in the operator's folder; ValueError if it is another's."""
-        return cls(read_task(folder), _secret(folder / CONTROL, "the operator's secret"))
-
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Lock a party's folder for this process until it ends: its store has one writer.
+    """Lock a party's folder for this process, as its store has one writer; ValueError if held.
 
-    The lock is SQLite's, on its own empty database: it works wherever the store does. ValueError if
-    another process holds it, or it cannot be acquired.
+    The lock is SQLite's, on its own empty database: it works wherever the store does.
     """
     path = folder / LOCK
     with contextlib.ExitStack() as held:
@@ -247,27 +206,16 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
+def folder_of(party: int) -> str:
+    """Return the name of a party's folder."""
+    return f"shuffler-{party}" if party else "analyzer"
+
+
 def write_party_files(task: Task, key: PrivateKey, output: Path) -> dict[str, str]:
-    """Write a folder for each party of a new task, all of them or none.
+    """Write a folder for each party of a new task, and a secret for each client: all or nothing.
 
-    Parameters
-    ----------
-    task : Task
-        A secret is made for each of its clients.
-    key : PrivateKey
-        The analyzer's.
-    output : Path
-        A folder that does not exist yet.
-
-    Returns
-    -------
-    dict of str to str
-        The recipient of each folder or file.
-
-    Raises
-    ------
-    ValueError
-        If the folder exists, or cannot be written.
+    Returns the recipient of each folder or file in ``output``, a new folder; ValueError if it
+    exists, or cannot be written. ``key`` is the analyzer's.
     """
     if key.public_bytes != task.public_key:
         raise ValueError("key must be the private key of the task's public key")
@@ -289,11 +237,6 @@ def write_party_files(task: Task, key: PrivateKey, output: Path) -> dict[str, st
         TASK: "all of them",
     }
     return {str(output / name): one for name, one in whom.items()}
-
-
-def folder_of(party: int) -> str:
-    """Return the name of a party's folder."""
-    return f"shuffler-{party}" if party else "analyzer"
 
 
 def _write_party_files(task: Task, key: PrivateKey, made: Path) -> None:

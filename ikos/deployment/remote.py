@@ -1,26 +1,37 @@
-"""Other parties over HTTP, with timeouts; every failure is an OSError, to be retried."""
+"""Other parties over HTTP, with time limits; every failure is an OSError, to be retried."""
 
 from __future__ import annotations
 
+import queue
 import socket
 import ssl
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.cookiejar import DefaultCookiePolicy
 from pathlib import Path
 from typing import Any, TypeVar
 
+import httpcore
 import httpx
 from pydantic import ValidationError
 
 from ikos._validation import printable
 from ikos.deployment import tokens
 from ikos.deployment.party_files import reason
-from ikos.deployment.reports import ID_BYTES
 from ikos.deployment.task import Task
-from ikos.deployment.timeouts import SLOWEST, Transport, within
-from ikos.deployment.wire import Agreement, AnalyzerStatus, Message, Problem, ShufflerStatus, Status
+from ikos.deployment.wire import (
+    ID_BYTES,
+    SLOWEST,
+    Agreement,
+    AnalyzerStatus,
+    Message,
+    Problem,
+    ShufflerStatus,
+    Status,
+)
 
 __all__ = ["RemoteAnalyzer", "RemoteError", "Untrusted", "connect"]
 
@@ -34,45 +45,113 @@ _ANSWER = 1 << 16  # most bytes of an answer that is neither a batch nor a list 
 _PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 
+_A = TypeVar("_A")
 _T = TypeVar("_T", bound=Message)
 _S = TypeVar("_S", bound=Status)
 
+_limit = threading.local()
+
 
 class RemoteError(OSError):
-    """A party that does not answer, or refuses for now."""
-
-
-class UnexpectedAnswer(RemoteError):  # noqa: N818
-    """A party whose answer does not fit the question."""
+    """A party that does not answer as it should, or refuses for now."""
 
 
 class Untrusted(RemoteError):  # noqa: N818
     """A party whose certificate is not verified; an immediate retry would not help."""
 
 
-def connect(ca: Path | None = None) -> httpx.Client:
-    """Return a client with timeouts that trusts the system's authorities or those in a file.
+# The timeouts of httpx are for one read each: a party that sends a byte now and then, even within
+# the head of an answer, would hold its reader forever.
 
-    Raises
-    ------
-    ValueError
-        If the file does not hold authorities.
-    """
+
+@contextmanager
+def within(seconds: float) -> Generator[None, None, None]:
+    """Limit the time of this thread's exchanges: `httpx.TimeoutException` beyond it."""
+    _limit.until = time.monotonic() + seconds
+    try:
+        yield
+    finally:
+        del _limit.until
+
+
+def _left(timeout: float | None, late: type[Exception] = httpcore.ConnectTimeout) -> float | None:
+    """Return the timeout of one step: the given one, or the time left if that is less."""
+    until: float | None = getattr(_limit, "until", None)
+    if until is None:
+        return timeout
+    left = until - time.monotonic()
+    if left <= 0:
+        raise late("the exchange took too long")
+    return left if timeout is None else min(timeout, left)
+
+
+class _TimedStream(httpcore.NetworkStream):
+    def __init__(self, stream: httpcore.NetworkStream) -> None:
+        self._stream = stream
+        self.close = stream.close  # type: ignore[method-assign]
+        self.get_extra_info = stream.get_extra_info  # type: ignore[method-assign]
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._stream.read(max_bytes, _left(timeout, httpcore.ReadTimeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._stream.write(buffer, _left(timeout, httpcore.WriteTimeout))
+
+    def start_tls(self, *arguments: Any, **options: Any) -> httpcore.NetworkStream:
+        options["timeout"] = _left(options.get("timeout"))
+        return _TimedStream(self._stream.start_tls(*arguments, **options))
+
+
+class _Backend(httpcore.SyncBackend):
+    def connect_tcp(self, *arguments: Any, **options: Any) -> httpcore.NetworkStream:
+        options["timeout"] = _left(options.get("timeout"))
+        return _TimedStream(super().connect_tcp(*arguments, **options))
+
+
+def connect(ca: Path | None = None) -> httpx.Client:
+    """Return a client that trusts the system's authorities or those in a PEM file."""
     try:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))
     except OSError as error:  # including errors of ssl
         why = "it holds none" if isinstance(error, ssl.SSLError) else reason(error)
         raise ValueError(f"ca must be a PEM file of authorities, got {str(ca)!r}: {why}") from None
+    transport = httpx.HTTPTransport(verify=context, trust_env=False)
+    transport._pool._network_backend = _Backend()
     client = httpx.Client(
-        transport=Transport(context),
+        transport=transport,
         timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
-        follow_redirects=False,
         headers={"Accept-Encoding": "identity"},
         trust_env=False,
     )
     # nothing from one party is passed to another, as cookies would be
     client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
     return client
+
+
+def in_parallel(
+    ask: Callable[[int], _A], parties: Sequence[int], most: int = 32
+) -> Iterator[tuple[int, _A | OSError]]:
+    """Yield the answer of each party as it comes, or the OSError from asking it."""
+    answers: queue.SimpleQueue[tuple[int, _A | BaseException]] = queue.SimpleQueue()
+    free = threading.Semaphore(most)
+
+    def work(party: int) -> None:
+        answer: _A | BaseException
+        try:
+            with free:
+                answer = ask(party)
+        except BaseException as error:
+            answer = error
+        answers.put((party, answer))
+
+    for party in parties:
+        # daemons, unlike an executor's threads: a program told to end waits for no party
+        threading.Thread(target=work, args=(party,), name="asking", daemon=True).start()
+    for _ in parties:
+        party, answer = answers.get()
+        if isinstance(answer, BaseException) and not isinstance(answer, OSError):
+            raise answer
+        yield party, answer
 
 
 def exchange(
@@ -101,7 +180,7 @@ def exchange(
                 read += piece
                 if len(read) > max(limit, _ANSWER):
                     if response.is_success:
-                        raise UnexpectedAnswer(f"{who} sent too long an answer")
+                        raise RemoteError(f"{who} sent too long an answer")
                     break
             kind = {"Content-Type": response.headers.get("Content-Type", "")}
             return httpx.Response(response.status_code, headers=kind, content=bytes(read))
@@ -139,12 +218,16 @@ def problem_of(response: httpx.Response) -> tuple[str, str]:
     return printable(name[:40]), printable(" ".join(found.detail.split())[:300])
 
 
+def _unexpected(who: str) -> RemoteError:
+    return RemoteError(f"{who} sent an unexpected answer")
+
+
 def _read(kind: type[_T], response: httpx.Response, who: str) -> _T:
     """Return the message in a party's answer."""
     try:
         return kind.model_validate_json(response.content)
     except ValidationError:
-        raise UnexpectedAnswer(f"{who} sent an unexpected answer") from None
+        raise _unexpected(who) from None
 
 
 class _RemoteParty:
@@ -153,9 +236,7 @@ class _RemoteParty:
     def __init__(
         self, client: httpx.Client, task: Task, party: int, control: bytes | None = None
     ) -> None:
-        self._client = client
-        self._task = task
-        self._party = party
+        self._client, self._task, self._party = client, task, party
         self._place = f"{task.address(party)}/tasks/{task.name}"
         self._who = f"shuffler {party}" if party else f"the analyzer at {task.analyzer}"
         self._headers = {}
@@ -179,7 +260,7 @@ class _RemoteParty:
         found = _read(kind, self._ask(method, path, **how), self._who)
         mine = (found.task, found.party) == (self._task.name, self._party)
         if not mine or found.reports > self._task.users:
-            raise UnexpectedAnswer(f"{self._who} sent an unexpected answer")
+            raise _unexpected(self._who)
         return found
 
 
@@ -219,21 +300,12 @@ class RemoteShuffler(_RemoteParty):
         """Return bytes; a page from a proxy instead is an error."""
         response = self._ask("GET", path, limit=limit)
         if response.headers["Content-Type"] != "application/octet-stream":
-            raise UnexpectedAnswer(f"{self._who} sent an unexpected answer")
+            raise _unexpected(self._who)
         return response.content
 
 
 class RemoteAnalyzer(_RemoteParty):
-    """The analyzer of a task, as called by its operator and others.
-
-    Parameters
-    ----------
-    client : httpx.Client
-        The connection, from `connect`.
-    task : Task
-    control : bytes, optional
-        The secret that commands it; the status needs none.
-    """
+    """The analyzer of a task, over a connection from `connect`; the status needs no control."""
 
     def __init__(self, client: httpx.Client, task: Task, control: bytes | None = None) -> None:
         super().__init__(client, task, 0, control)
@@ -253,25 +325,11 @@ class RemoteAnalyzer(_RemoteParty):
     def finish(
         self, seconds: float = 600.0, say: Callable[[str], None] = lambda _: None
     ) -> AnalyzerStatus:
-        """Order the release, and follow it to its end.
+        """Order the release, and follow it until the task is ``released``, or ``stopped`` for good.
 
-        Parameters
-        ----------
-        seconds : float
-            How long to follow it; it continues at the analyzer.
-        say : callable, optional
-            Called with each step, and with any obstacle, in words for people.
-
-        Returns
-        -------
-        AnalyzerStatus
-            The status of a task that is ``released``, or ``stopped`` for good.
-
-        Raises
-        ------
-        RemoteError
-            If the analyzer does not answer, refuses, or is not done in time; or if the task is
-            still collecting and has too few reports, so that a release would stop it for good.
+        ``say`` is called with each step and obstacle, in words for people. RemoteError if the
+        analyzer does not answer, refuses, or is not done in time, when it continues by itself; or
+        if a task that is still collecting has too few reports, and would be stopped for good.
         """
         found, task, until = self.status(), self._task, time.monotonic() + seconds
         # at most as many reports can be complete as the analyzer has

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import hmac
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,77 +14,41 @@ from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
-from pydantic import BaseModel
 
 from ikos.deployment.hpke import clear_part, seal, size
 from ikos.deployment.party_files import reason, write_new
 from ikos.deployment.task import Task
-from ikos.deployment.wire import decoded, encoded
+from ikos.deployment.wire import ID_BYTES, decoded, encoded
 from ikos.modular import Zq
-from ikos.randomness import RandomSource, secure
+from ikos.randomness import secure
 from ikos.sharing import split
 
 __all__ = ["ClientReport"]
-
-ID_BYTES = 16
 
 _LABEL = b"ikos-parties 1 kept"
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS}
 """Errors of file systems that cannot sync a folder."""
 
 
-class _ReportFile(BaseModel):
-    """A report on the client's own disk."""
-
-    task: str
-    id: str
-    parts: list[str]
-    digest: str
-
-
 @dataclass(frozen=True, repr=False)
 class ClientReport:
-    """What one client sends. Its ``repr`` shows none of it.
+    """What one client sends: the clear share for the analyzer, an envelope for each shuffler.
 
-    Attributes
-    ----------
-    id : bytes
-        Random, and the same at all parties, to find the complete reports.
-    parts : tuple of bytes
-        The clear share for the analyzer, then the envelope for each shuffler.
+    The id is random, and the same at all parties, to find the complete reports.
     """
 
     id: bytes
     parts: tuple[bytes, ...]
 
     @classmethod
-    def make(cls, task: Task, value: float, rng: RandomSource | None = None) -> ClientReport:
-        """Return a report of a value: rounded, with noise, split, encrypted.
-
-        Parameters
-        ----------
-        task : Task
-        value : float
-            Within the task's bounds.
-        rng : RandomSource, optional
-            Secure randomness by default. Ids and envelopes are always random.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the task does not allow the value.
-        """
-        return cls._of(task, task.protocol.report(value, rng))
+    def make(cls, task: Task, value: float) -> ClientReport:
+        """Return a report of a value that the task allows."""
+        return cls._of(task, task.protocol.report(value))
 
     @classmethod
-    def make_many(
-        cls, task: Task, values: ArrayLike, rng: RandomSource | None = None
-    ) -> Iterator[ClientReport]:
-        """Yield the reports of many clients, for trials on one machine.
-
-        Like `make` for each value; all shares are drawn together, which is faster.
-        """
-        source, protocol = secure(rng), task.protocol
+    def make_many(cls, task: Task, values: ArrayLike) -> Iterator[ClientReport]:
+        """Yield what `make` returns for each value; all shares are drawn together, for speed."""
+        source, protocol = secure(None), task.protocol
         elements = protocol.encoded(protocol.checked(values), source.streams()(0))
         group = Zq(task.modulus)
         for shares in split(elements, group, task.messages, source).T:
@@ -103,36 +68,32 @@ class ClientReport:
     def to_json(self, task: Task) -> str:
         """Return the report as text, for the client's own disk."""
         parts = [encoded(part) for part in self.parts]
-        file = _ReportFile(task=task.name, id=encoded(self.id), parts=parts, digest=self._digest)
-        return file.model_dump_json()
+        found = {"task": task.name, "id": encoded(self.id), "parts": parts, "digest": self._digest}
+        return json.dumps(found)
 
     @classmethod
     def from_json(cls, text: str, task: Task) -> ClientReport:
         """Return the report in a text; ValueError, which quotes none of it, if there is none."""
         lengths = [task.share_bytes, *[size(task)] * task.columns]
         try:
-            found = _ReportFile.model_validate_json(text)
-            pairs = zip(found.parts, lengths, strict=True)
+            found = json.loads(text)
+            pairs = zip(found["parts"], lengths, strict=True)
             parts = tuple(decoded(part, length) for part, length in pairs)
-            report = cls(decoded(found.id, ID_BYTES), parts)
-            if (found.task, found.digest) != (task.name, report._digest):
+            report = cls(decoded(found["id"], ID_BYTES), parts)
+            if (found["task"], found["digest"]) != (task.name, report._digest):
                 raise ValueError
-        except ValueError:
+        except (ValueError, TypeError, KeyError, RecursionError):
             raise ValueError("what is kept for this task is no report of it") from None
         return report
-
-    def __repr__(self) -> str:
-        return f"<ClientReport of {len(self.parts)} parts>"
 
 
 class ReportStore:
     """A folder with the reports of a task's clients, one file each.
 
     So that no client ever makes a second report, a program that sends for a client looks here
-    first. A file stays after its report was sent: otherwise another program could make a second
-    one. Its name is derived from the client's secret and the task, and reveals nothing of the
-    secret. The folder is made with the first report, and may hold reports of other tasks. All
-    methods raise ValueError if it cannot be read or written, or holds something else.
+    first, and a file stays after its report was sent. Its name is derived from the client's secret
+    and the task, and reveals nothing of the secret. All methods raise ValueError if the folder
+    cannot be read or written, or holds something else.
     """
 
     def __init__(self, path: Path | str, task: Task) -> None:
@@ -140,10 +101,6 @@ class ReportStore:
             raise ValueError("store must name a folder, got ''")
         self._path = Path(path).absolute()
         self._task = task
-        self._named = False
-        with self._refused():
-            if self._path.exists() and not self._path.is_dir():
-                raise NotADirectoryError(None, "it is a file")
 
     def _place(self, secret: bytes, kind: str) -> Path:
         name = hmac.digest(secret, _LABEL + self._task.id, "sha256")[:16].hex()
@@ -182,7 +139,7 @@ class ReportStore:
         except ValueError as error:
             raise ValueError(f"store must hold reports, got {str(place)!r}: {error}") from None
 
-    def add(self, secret: bytes, made: ClientReport) -> ClientReport | None:
+    def add(self, secret: bytes, made: ClientReport) -> ClientReport:
         """Keep a client's report before any of it is sent; it is on disk on return.
 
         If another program was faster, its report is returned, and is the one to be sent.
@@ -192,18 +149,16 @@ class ReportStore:
             self._path.mkdir(mode=0o700, exist_ok=True)
             if not self.is_sent(secret) and _write(place, made.to_json(self._task)):
                 self._sync()
-                return None
+                return made
         found = self.of(secret)
         if found is None:  # a dangling link, or deleted: a new report would be a second one
             raise ValueError(f"store must have files that stay, got {str(place)!r}")
         return found
 
     def _sync(self) -> None:
-        """Put the names on disk: of the files, and once of the folder."""
+        """Put the names on disk: of the files, and of the folder."""
         _sync(self._path)
-        if not self._named:
-            _sync(self._path.parent)
-            self._named = True
+        _sync(self._path.parent)
 
     @contextmanager
     def _refused(self) -> Iterator[None]:
@@ -218,7 +173,7 @@ class ReportStore:
 
 
 def _write(path: Path, text: str) -> bool:
-    """Write a whole new file, with its content to disk; False if it existed."""
+    """Write a whole new file to disk; False if it existed."""
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         write_new(part, text.encode())

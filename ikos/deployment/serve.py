@@ -1,54 +1,57 @@
-"""The programs of the shufflers and the analyzer: a server for the folders of one role."""
+"""The programs of the shufflers and the analyzer: a server for the folders of one role.
+
+It has a bounded number of connections, and deadlines for those that send or read nothing.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
-import os
+import re
+import resource
 import signal
 import socket
 import ssl
 import sys
-import threading
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
+import h11
 import uvicorn
 from pydantic import ConfigDict, Field, Strict, ValidationError
 from pydantic.dataclasses import dataclass
 from starlette.applications import Starlette
+from uvicorn.protocols.http.flow_control import CLOSE_HEADER
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
 from ikos.deployment import analyzer, shuffler
-from ikos.deployment.connections import HEADER_BYTES, Door, TimedProtocol
-from ikos.deployment.endpoint import Endpoint, log
-from ikos.deployment.party_files import (
-    AnalyzerConfig,
-    PartyConfig,
-    locked,
-    owner_alone,
-    reason,
-)
+from ikos.deployment.party_files import PartyConfig, locked, owner_alone, reason
 from ikos.deployment.remote import connect
+from ikos.deployment.service import Endpoint
+from ikos.deployment.store import log
 from ikos.deployment.task import on_loopback
-from ikos.deployment.wire import in_one_line
+from ikos.deployment.wire import SLOWEST, in_one_line
 
 __all__ = ["serve_analyzer", "serve_shuffler"]
 
-RATE = 5000.0
-"""Default limit on reports per second."""
-
 CONNECTIONS = 800  # with the store's files, below the 1,024 that many systems allow
-IDLE_SECONDS = 20
-STOP_SECONDS = 20
-BACKLOG = 1024
-_ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+HANDSHAKE_SECONDS = 10.0  # for the first bytes of TLS, and again for the rest of its handshake
+WAIT_SECONDS = 30.0  # for a head, and for an answer to be read: longer in proportion to its length
+REQUESTS = 1000  # in one connection at most
+HEADER_BYTES = 1 << 14  # of a request's head at most
+SPARE = 100  # connections beyond the limit that are answered 503; more are closed at once
+_BATCH = 32  # connections that are accepted before others have their turn
+_ODD_LINES = re.compile(rb"(?<!\r)\n|\n[ \t]")
+
+Waiting = dict[object, Callable[[], object]]
+"""What waits for its other end, with how to end it; what has waited longest is first."""
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -66,7 +69,7 @@ class Listening:
     certificate: Path | None = None
     private_key: Path | None = None
     ca: Path | None = None
-    rate: Annotated[float, Strict(), Field(gt=0, lt=1e9)] = RATE
+    rate: Annotated[float, Strict(), Field(gt=0, lt=1e9)] = 5000.0
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.private_key is None):
@@ -133,33 +136,25 @@ class Listening:
         port = parts.port or (443 if tls else 80)
         return replace(self, host=host, port=port if self.port is None else self.port)
 
-    @contextlib.contextmanager
-    def sockets(self) -> Iterator[list[socket.socket]]:
-        """Listen at each address of a host; ValueError if one is in use, or of another machine."""
+    @property
+    def place(self) -> str:
+        """The host and port, as in an address."""
+        return f"[{self.host}]:{self.port}" if ":" in str(self.host) else f"{self.host}:{self.port}"
+
+    def listen(self) -> socket.socket:
+        """Listen; ValueError if the place is in use, or of another machine."""
         host, port = self.host or "", self.port or 0
-        found: list[socket.socket] = []
-        with contextlib.ExitStack() as opened:
-            try:
-                places = socket.getaddrinfo(
-                    host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-                )
-                for number, (family, *_, where) in enumerate(places, 1):
-                    # the free port found for the first address is requested at the others
-                    place = (where[0], found[0].getsockname()[1] if found else port, *where[2:])
-                    try:
-                        one = socket.create_server(place, family=family, backlog=BACKLOG)
-                    except OSError as error:
-                        # localhost has an IPv6 address even without IPv6
-                        if error.errno not in _ABSENT or (number == len(places) and not found):
-                            raise
-                    else:
-                        found.append(opened.enter_context(one))
-            except OSError as error:
-                why = reason(error).partition(" (while")[0]
-                raise ValueError(
-                    f"host and port must be free to listen at, got {_shown(host, port)}: {why}"
-                ) from None
-            yield found
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        both = host == "::" and socket.has_dualstack_ipv6()
+        try:
+            return socket.create_server(
+                (host, port), family=family, backlog=1024, dualstack_ipv6=both
+            )
+        except OSError as error:
+            why = reason(error).partition(" (while")[0]
+            raise ValueError(
+                f"host and port must be free to listen at, got {self.place}: {why}"
+            ) from None
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -179,30 +174,19 @@ def _toml(path: Path) -> dict[str, Any]:
     return found
 
 
-def _shown(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 class _Lines(logging.Formatter):
-    """One line per record, with priorities if systemd's journal listens."""
-
-    priorities: ClassVar = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3}
-
-    def __init__(self, *, journal: bool) -> None:
-        super().__init__("%(levelname)s %(name)s %(message)s")
-        self._journal = journal
+    """One line per record."""
 
     def format(self, record: logging.LogRecord) -> str:
         record.exc_info = None  # a traceback would show the content of a request
         record.exc_text = None
-        line = " ".join(super().format(record).split())
-        return f"<{self.priorities.get(record.levelno, 5)}>{line}" if self._journal else line
+        return " ".join(super().format(record).split())
 
 
 def log_lines() -> None:
     """Log to standard error; for other libraries only errors, as strangers can cause warnings."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Lines(journal="JOURNAL_STREAM" in os.environ))
+    handler.setFormatter(_Lines("%(levelname)s %(name)s %(message)s"))
     for name in ("ikos.deployment", "uvicorn", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
@@ -211,38 +195,33 @@ def log_lines() -> None:
 
 
 def serve_shuffler(folders: Sequence[Path], listening: Listening) -> None:
-    """Run a shuffler for the tasks of some folders until it is told to stop.
-
-    Raises
-    ------
-    ValueError
-        If a folder is not a shuffler's, two are for one task, or it cannot listen there.
-    """
-    configs = [PartyConfig.read(folder) for folder in folders]
-    for config in configs:
-        if config.party == 0:
-            raise ValueError(f"{str(config.folder)!r} must be a shuffler's, got the analyzer's")
-    _serve(configs, listening, shuffler.shuffler, shuffler.application)
+    """Run a shuffler for the tasks of some folders, which differ, until it is told to stop."""
+    _serve("a shuffler's", folders, listening, shuffler.shuffler, shuffler.application)
 
 
 def serve_analyzer(folders: Sequence[Path], listening: Listening) -> None:
     """Run the analyzer of the tasks of some folders, as `serve_shuffler` runs a shuffler."""
-    configs = [AnalyzerConfig.read(folder) for folder in folders]
-    _serve(configs, listening, analyzer.analyzer, analyzer.application)
+    _serve("the analyzer's", folders, listening, analyzer.analyzer, analyzer.application)
 
 
 def _serve(
-    configs: Sequence[Any],
+    wanted: str,
+    folders: Sequence[Path],
     listening: Listening,
     start: Callable[..., Endpoint],
     application: Callable[..., Starlette],
 ) -> None:
     """Bind the addresses, then lock the folders; serve until SIGTERM or SIGINT."""
+    configs = [PartyConfig.read(folder) for folder in folders]
+    for config in configs:
+        if (config.party == 0) != (wanted == "the analyzer's"):
+            found = f"shuffler {config.party}'s" if config.party else "the analyzer's"
+            raise ValueError(f"{str(config.folder)!r} must be {wanted}, got {found}")
     names = {config.task.name for config in configs}
     if not names or len(names) < len(configs):
         raise ValueError("folders must be of different tasks: one party sees one column")
     known = listening.of(configs)
-    with known.sockets() as sockets, contextlib.ExitStack() as opened:
+    with known.listen() as listener, contextlib.ExitStack() as opened:
         client = opened.enter_context(connect(listening.ca))
         endpoints: dict[str, Endpoint] = {}
         for config in configs:
@@ -252,7 +231,7 @@ def _serve(
             endpoints[config.task.name] = endpoint
         log_lines()
         leave_no_dump()
-        _Server(uvicorn_config(application(endpoints, rate=known.rate)), known).run(sockets)
+        _Server(uvicorn_config(application(endpoints, rate=known.rate)), known).run([listener])
         log.info("stopped")
 
 
@@ -268,11 +247,183 @@ def uvicorn_config(application: Starlette) -> uvicorn.Config:
         server_header=False,
         date_header=False,
         limit_concurrency=CONNECTIONS + 1,  # beyond it, all connections are busy
-        timeout_keep_alive=IDLE_SECONDS,
-        timeout_graceful_shutdown=STOP_SECONDS,
+        timeout_keep_alive=20,
+        timeout_graceful_shutdown=20,
         h11_max_incomplete_event_size=HEADER_BYTES,
         lifespan="off",
     )
+
+
+class _Strict(h11.Connection):
+    """Refuses heads that a proxy might parse differently, so that requests could be confused."""
+
+    def next_event(self) -> Any:
+        """Return the next event; an error if it is ambiguous."""
+        if self.their_state is h11.IDLE:
+            data, _ = self.trailing_data
+            end = data.find(b"\r\n\r\n")
+            if _ODD_LINES.search(data, 0, len(data) if end < 0 else end):
+                raise h11.RemoteProtocolError("a line that is folded, or ends in LF alone")
+        event = super().next_event()
+        names = {name for name, _ in event.headers} if isinstance(event, h11.Request) else ()
+        if b"transfer-encoding" in names:  # chunks and trailers have such lines too
+            raise h11.RemoteProtocolError("Transfer-Encoding instead of Content-Length")
+        return event
+
+
+def _then_wait(name: str) -> Any:
+    """Return a method of uvicorn's protocol, after which the other end may be waited for."""
+    usual = getattr(H11Protocol, name)
+
+    def method(self: TimedProtocol, *arguments: Any) -> None:
+        usual(self, *arguments)
+        self.wait()
+
+    return method
+
+
+class TimedProtocol(H11Protocol):
+    """A connection in ``waiting`` while it waits; uvicorn waits forever for a head or a reader."""
+
+    def __init__(self, waiting: Waiting, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.conn = _Strict(h11.SERVER, self.config.h11_max_incomplete_event_size or HEADER_BYTES)
+        self._waiting = waiting
+        self._deadline: asyncio.TimerHandle | None = None
+        self._requests = 0
+
+    def handle_events(self) -> None:
+        """Count requests; the last is answered as if the client had asked to close."""
+        before = self.cycle
+        super().handle_events()
+        if self.cycle is not before:
+            self._requests += 1
+            if self._requests >= REQUESTS:
+                self.headers.append(CLOSE_HEADER)
+
+    connection_made = _then_wait("connection_made")
+    data_received = _then_wait("data_received")  # its head may be incomplete
+    on_response_complete = _then_wait("on_response_complete")
+    pause_writing = _then_wait("pause_writing")
+    resume_writing = _then_wait("resume_writing")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def wait(self) -> None:
+        """Set a deadline while waiting for the other end."""
+        # before the first request the cycle is None, whatever uvicorn's types say
+        ours = not getattr(self.cycle, "response_complete", True)
+        if ours and not self.flow.write_paused:
+            self._stop_waiting()
+            if self.cycle.more_body:  # the service limits its time
+                self._waiting[self] = self.transport.abort
+        elif self._deadline is None:
+            seconds = WAIT_SECONDS + self.transport.get_write_buffer_size() / SLOWEST
+            self._deadline = self.loop.call_later(seconds, self.transport.abort)
+            self._waiting[self] = self.transport.abort
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        self._waiting.pop(self, None)
+
+
+class Door:
+    """Accepts at most ``most`` connections; one more ends the one that has waited longest.
+
+    asyncio's own servers accept without a limit, and take 300 kB for each connection before the
+    first byte of TLS. ``tls`` may be changed, for subsequent connections.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        state: ServerState,
+        listener: socket.socket,
+        most: int,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.tls = tls
+        self._state, self._most, self._listener = state, most, listener
+        self._loop = asyncio.get_running_loop()
+        self._waiting: Waiting = {}
+        self._arriving: set[asyncio.Task[None]] = set()
+        self._protocol = partial(TimedProtocol, self._waiting, config, state, {}, self._loop)
+        listener.setblocking(False)
+        self._listen()
+
+    def close(self) -> None:
+        """Accept no more."""
+        self._loop.remove_reader(self._listener)
+        for task in self._arriving:
+            task.cancel()
+
+    async def wait_closed(self) -> None:
+        """Return when no more connections are accepted, as uvicorn expects."""
+        await asyncio.gather(*self._arriving, return_exceptions=True)
+
+    def _listen(self) -> None:
+        if self._listener.fileno() >= 0:
+            self._loop.add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(_BATCH):
+            try:
+                wire, _address = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # no descriptors, mostly
+                if not self._make_room():
+                    self._loop.remove_reader(self._listener)
+                    self._loop.call_later(1, self._listen)
+                    log.error("connections cannot be accepted: %s", reason(error))
+                return
+            there = len(self._arriving) + len(self._state.connections)
+            if there >= self._most and not self._make_room() and there >= self._most + SPARE:
+                wire.close()
+                continue
+            wire.setblocking(False)
+            with contextlib.suppress(OSError):  # otherwise answers wait to be acknowledged
+                wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            task = self._loop.create_task(self._admit(wire))
+            self._arriving.add(task)
+            task.add_done_callback(self._arrived)
+            # not at once: a task cancelled before it began would not close its socket
+            self._waiting[task] = partial(self._loop.call_soon, task.cancel)
+
+    def _make_room(self) -> bool:
+        """End the connection that has waited longest, if any waits."""
+        if not self._waiting:
+            return False
+        self._waiting.pop(next(iter(self._waiting)))()
+        return True
+
+    async def _admit(self, wire: socket.socket) -> None:
+        """Make a connection of a socket, or close it; a silent one takes no memory."""
+        seconds = None
+        with contextlib.suppress(OSError), contextlib.ExitStack() as failing:  # of time and TLS too
+            failing.callback(wire.close)
+            if self.tls is not None:
+                seconds = HANDSHAKE_SECONDS
+                there = asyncio.Event()
+                self._loop.add_reader(wire, there.set)
+                try:
+                    async with asyncio.timeout(seconds):
+                        await there.wait()
+                finally:
+                    self._loop.remove_reader(wire)
+            failing.pop_all()
+            await self._loop.connect_accepted_socket(
+                self._protocol, wire, ssl=self.tls, ssl_handshake_timeout=seconds
+            )
+
+    def _arrived(self, task: asyncio.Task[None]) -> None:
+        self._arriving.discard(task)
+        self._waiting.pop(task, None)
 
 
 class _Server(uvicorn.Server):
@@ -286,11 +437,11 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         assert sockets
-        tls = self._listening.tls()
-        self._door = Door(self.config, self.server_state, sockets, CONNECTIONS, tls)
+        (listener,), tls = sockets, self._listening.tls()
+        self._door = Door(self.config, self.server_state, listener, CONNECTIONS, tls)
         self.servers = [self._door]  # type: ignore[list-item]  # which uvicorn closes
         self.started = True
-        place = _shown(self._listening.host or "", sockets[0].getsockname()[1])
+        place = replace(self._listening, port=listener.getsockname()[1]).place
         log.info("listening on %s://%s", "https" if tls else "http", place)
 
     def _reload(self) -> None:
@@ -304,25 +455,19 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
+        """Handle signals; uvicorn would raise them again at the end, and exit with their status."""
         loop = asyncio.get_running_loop()
-        handlers: dict[signal.Signals, Callable[[int, FrameType | None], object]]
-        handlers = {signal.SIGINT: self.handle_exit, signal.SIGTERM: self.handle_exit}
-        with contextlib.suppress(AttributeError):  # Windows has none
-            handlers[signal.SIGHUP] = lambda *_: loop.call_soon_threadsafe(self._reload)
-        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        stopping = (signal.SIGINT, signal.SIGTERM)
+        for number in stopping:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
         try:
             yield
-        finally:  # uvicorn would raise the signal again, and exit with its status
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        finally:
+            for number in (*stopping, signal.SIGHUP):
+                loop.remove_signal_handler(number)
 
 
 def leave_no_dump() -> None:
     """Keep crashes from dumping this process's memory, which has keys and shares, to disk."""
-    with contextlib.suppress(ImportError):  # if the system has no such limits
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,4 +1,4 @@
-"""The common part of both servers: how reports are received, and how little is said about them.
+"""The common part of shufflers and analyzer: one report per token and id, received over HTTP.
 
 Answers and addresses follow the IETF's distributed aggregation protocol where the concepts match;
 problems are as in RFC 9457. No id, token, share or address of a client is logged or counted.
@@ -9,9 +9,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import Future
+from datetime import UTC, datetime
 from inspect import isawaitable
+from itertools import pairwise
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -23,77 +28,166 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from ikos.deployment import tokens
-from ikos.deployment.endpoint import Endpoint, Refused
 from ikos.deployment.hpke import read_clear
-from ikos.deployment.reports import ID_BYTES
-from ikos.deployment.store import StoreError
-from ikos.deployment.timeouts import SLOWEST
-from ikos.deployment.wire import Problem, decoded
+from ikos.deployment.party_files import PartyConfig
+from ikos.deployment.store import Store, StoreError, Writing, log
+from ikos.deployment.wire import ID_BYTES, SLOWEST, Message, Problem, decoded
 
+_CLOSED = "closed"
 BODY_SECONDS = 10.0
 PROBLEM = "urn:ikos:parties:"
 BYTES = "application/octet-stream"
-_STATUS = {
-    "invalidMessage": 400,
-    "unauthorized": 401,
-    "reportTooEarly": 403,
-    "unrecognizedTask": 404,
-    "notFound": 404,
-    "tooSlow": 408,
-    "reportRejected": 409,
-    "taskOpen": 409,
-    "batchRejected": 409,
-    "notAgreed": 409,
-    "batchGone": 410,
-    "taskClosed": 410,
-    "tooManyRequests": 429,
-    "peerUnreachable": 503,
-    "storeBusy": 503,
-    "storeDamaged": 503,
-    "storeFailed": 503,
-    "storeReadOnly": 503,
-    "storeFull": 507,
+_NAMES = {
+    400: ("invalidMessage",),
+    401: ("unauthorized",),
+    403: ("reportTooEarly",),
+    404: ("unrecognizedTask", "notFound"),
+    408: ("tooSlow",),
+    409: ("reportRejected", "taskOpen", "batchRejected", "notAgreed"),
+    410: ("batchGone", "taskClosed"),
+    429: ("tooManyRequests",),
+    503: ("peerUnreachable", "storeBusy", "storeDamaged", "storeFailed", "storeReadOnly"),
+    507: ("storeFull",),
 }
-_HEADERS = {
-    "tooManyRequests": {"Retry-After": "1"},
-    "storeFull": {"Retry-After": "1"},
-    "unauthorized": {"WWW-Authenticate": "Bearer"},
-}
+_STATUS = {name: status for status, names in _NAMES.items() for name in names}
+_AGAIN = {"Retry-After": "1"}
+_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: _AGAIN, 507: _AGAIN}
 
 
-class _Rate:
-    """A token bucket: a number of requests per second, with bursts of one second."""
+class Refused(Exception):  # noqa: N818
+    """A request that is refused: the problem's name, and words that reveal nothing private."""
 
-    def __init__(self, most: float) -> None:
-        self.most = self.left = most
-        self.then = time.monotonic()
+    def __init__(self, name: str, words: str) -> None:
+        super().__init__(words)
+        self.name = name
 
-    def allows(self) -> bool:
-        """Whether one more is allowed; to be called from one thread."""
-        now = time.monotonic()
-        self.left = min(self.most, self.left + (now - self.then) * self.most)
-        self.then = now
-        if self.left < 1:
-            return False
-        self.left -= 1
-        return True
+
+def now() -> datetime:
+    """Return the time, by this party's clock."""
+    return datetime.now(UTC)
+
+
+def split_ids(data: bytes) -> list[bytes]:
+    """Return concatenated ids; ValueError if they are not in strictly increasing order."""
+    if len(data) % ID_BYTES:
+        raise ValueError(f"ids must be {ID_BYTES} bytes each, got {len(data)} in all")
+    ids = [data[start : start + ID_BYTES] for start in range(0, len(data), ID_BYTES)]
+    if any(later <= before for before, later in pairwise(ids)):
+        raise ValueError("ids must be in strictly increasing order")
+    return ids
+
+
+class Endpoint(ABC):
+    """A party at work on one task."""
+
+    def __init__(self, config: PartyConfig) -> None:
+        self.config = config
+        self.task = config.task
+        self.store = Store(config)
+
+    @property
+    def state(self) -> str:
+        """How far it is."""
+        return "closed" if self.closed else "collecting"
+
+    def reports(self) -> int:
+        """Return how many reports were accepted, also after they were deleted."""
+        return int(self.fact("reports") or self.store.count("report"))
+
+    @abstractmethod
+    def status(self) -> Message:
+        """Return its public status."""
+
+    def log(self, words: str, level: int = logging.INFO) -> None:
+        """Log an event of the task, by its name: one server can have several."""
+        log.log(level, "task %s: %s", self.task.name, words)
+
+    def _public(self) -> dict[str, Any]:
+        """Return the part of the status common to all parties."""
+        return {
+            "task": self.task.name,
+            "party": self.config.party,
+            "state": self.state,
+            "reports": self.reports(),
+            "opens": self.task.opens.isoformat(),
+            "closes": self.task.closes.isoformat(),
+        }
+
+    def fact(self, name: str) -> str | None:
+        """Return the value noted under a name."""
+        return self.store.facts.get(name)
+
+    def note(self, name: str, value: str) -> Future[str]:
+        """Note a value permanently; the result is the first value noted."""
+        return self.store.write(lambda writing: writing.note(name, value))
+
+    @property
+    def closed(self) -> bool:
+        """Whether no more reports are accepted: by order, which is final, or by the clock."""
+        return self.closed_by_order or now() >= self.task.closes
+
+    @property
+    def closed_by_order(self) -> bool:
+        """Whether it was ordered to close, whatever the clock says."""
+        return self.fact(_CLOSED) is not None
+
+    def close(self) -> None:
+        """Accept no more reports; this is on disk on return."""
+        first = not self.closed_by_order
+        self.note(_CLOSED, now().isoformat(timespec="seconds")).result()
+        if first:
+            self.log("closed by order")
+
+    def accept(self, number: bytes, token: bytes, part: bytes) -> Future[bool]:
+        """Keep a client's part, once; the result, when it is on disk, is whether it is new.
+
+        It is not new if the same part, id and token came before, even if the task is closed by now.
+        Anything else under that id or token is Refused. After a StoreError nothing of it is kept.
+        """
+
+        def work(writing: Writing) -> bool:
+            rows = writing.connection.execute(
+                "SELECT id, token, part FROM report WHERE id = ? OR token = ?", (number, token)
+            ).fetchall()
+            if rows:
+                if rows != [(number, token, part)]:
+                    raise Refused(
+                        "reportRejected", "this report or token was used for something else"
+                    )
+                return False
+            # checked here, in the order of writes: nothing is accepted after `close` returned
+            if self.closed or _CLOSED in writing.facts:
+                raise Refused("taskClosed", "the task is closed")
+            if now() < self.task.opens:
+                raise Refused("reportTooEarly", "the task is not open yet")
+            writing.insert("report", number, token, part)
+            return True
+
+        return self.store.write(work)
+
+    def all_ids(self) -> Iterator[bytes]:
+        """Yield all ids, in byte order; StoreError if one was damaged or lost."""
+        self.store.compare_indexes()  # tokens are looked up in one
+        for number, *_ in self.store.rows("report"):
+            yield number
+
+    def end(self) -> None:
+        """Finish pending work, and end."""
+        self.store.close()
 
 
 class Service:
-    """The routes of a server for some tasks."""
+    """The routes of a server for some tasks, whose endpoints are given by name."""
 
     def __init__(self, endpoints: Mapping[str, Endpoint], rate: float) -> None:
-        self.endpoints = dict(endpoints)
-        self._rate = _Rate(rate)
-        self._registry = CollectorRegistry()
-        self._answers = Counter(
-            "ikos_answers", "Requests answered.", ["answer"], registry=self._registry
-        )
-        self._seconds = Histogram(
-            "ikos_answer_seconds", "Seconds that an answer took.", registry=self._registry
-        )
-        reports = Gauge("ikos_reports", "Reports accepted.", ["task"], registry=self._registry)
-        for name, endpoint in self.endpoints.items():
+        self.endpoints = endpoints
+        self._most = self._left = rate
+        self._then = time.monotonic()
+        self._registry = registry = CollectorRegistry()
+        self._answers = Counter("ikos_answers", "Requests answered.", ["answer"], registry=registry)
+        self._seconds = Histogram("ikos_answer_seconds", "Seconds of an answer.", registry=registry)
+        reports = Gauge("ikos_reports", "Reports accepted.", ["task"], registry=registry)
+        for name, endpoint in endpoints.items():
             reports.labels(name).set_function(endpoint.reports)
 
     def application(self, *routes: Route) -> Starlette:
@@ -122,9 +216,8 @@ class Service:
                 response, name = await handler(request), "done"
             except (Refused, StoreError) as refused:  # the store has logged its errors
                 response, name = _problem(refused.name, str(refused)), refused.name
-            if request.headers.get("content-length", "0") != "0" and not hasattr(
-                request.state, "read"
-            ):  # otherwise the server would go on receiving the rest
+            empty = request.headers.get("content-length", "0") == "0"
+            if not empty and not hasattr(request.state, "read"):  # do not receive the rest
                 response.headers["Connection"] = "close"
             self._answers.labels(name).inc()
             self._seconds.observe(time.monotonic() - start)
@@ -136,14 +229,13 @@ class Service:
         """Return the route of a public query to a party of a task."""
 
         async def asked(request: Request) -> Response:
-            endpoint = self._endpoint(request)
-            found = handler(endpoint, request)
-            return _response(endpoint, await found if isawaitable(found) else found)
+            found = handler(self._endpoint(request), request)
+            return _response(await found if isawaitable(found) else found)
 
         return self.route(method, f"/tasks/{{task}}{path}", asked)
 
     def command(self, method: str, path: str, handler: Callable[..., Any]) -> Route:
-        """Return the route of a command, run in a thread; it needs the control; a PUT has ids."""
+        """Return the route of a command that needs the control, run in a thread; a PUT has ids."""
 
         async def asked(request: Request) -> Response:
             endpoint = self._endpoint(request)
@@ -152,35 +244,43 @@ class Service:
             content = []
             if method == "PUT":
                 content = [await _body(request, ID_BYTES * endpoint.task.users, exactly=False)]
-            return _response(endpoint, await run_in_threadpool(handler, endpoint, *content))
+            found = await run_in_threadpool(handler, endpoint, *content)
+            return _response(endpoint.status() if found is None else found)
 
         return self.route(method, f"/tasks/{{task}}{path}", asked)
 
     def _endpoint(self, request: Request) -> Any:
-        found = self.endpoints.get(request.path_params["task"])
-        if found is None:
-            raise Refused("unrecognizedTask", "there is no such task here")
-        return found
+        try:
+            return self.endpoints[request.path_params["task"]]
+        except KeyError:
+            raise Refused("unrecognizedTask", "there is no such task here") from None
 
     async def _health(self, _: Request) -> Response:
-        def troubles() -> str:
-            """Return a line for each store that fails."""
-            found = ((name, one.store.check()) for name, one in self.endpoints.items())
-            return "".join(f"task {name}: {one.name}: {one}\n" for name, one in found if one)
-
-        found = await run_in_threadpool(troubles)
-        return PlainTextResponse(found or "ok\n", status_code=503 if found else 200)
+        lines = []
+        for name, endpoint in self.endpoints.items():
+            if trouble := await run_in_threadpool(endpoint.store.check):
+                lines.append(f"task {name}: {trouble.name}: {trouble}\n")
+        return PlainTextResponse("".join(lines) or "ok\n", status_code=503 if lines else 200)
 
     async def _metrics(self, _: Request) -> Response:
         text = generate_latest(self._registry)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    def _allowed(self) -> bool:
+        """Whether one more report is allowed: as many a second as the rate, also in one burst."""
+        now = time.monotonic()
+        self._left = min(self._most, self._left + (now - self._then) * self._most)
+        self._then = now
+        allowed = self._left >= 1
+        self._left -= allowed
+        return allowed
 
     async def _report(self, endpoint: Endpoint, request: Request) -> Response:
         config = endpoint.config
         token = tokens.digest(_bearer(request))
         if token not in config.tokens:
             raise Refused("unauthorized", "this token is not one of the task's")
-        if not self._rate.allows():  # only clients use it up: tokens are looked up first
+        if not self._allowed():  # only clients use it up: tokens are looked up first
             raise Refused("tooManyRequests", "too many reports at once; try again")
         try:
             number = decoded(request.path_params["report"], ID_BYTES, "the report's id")
@@ -196,20 +296,19 @@ class Service:
         return Response(status_code=201 if new else 200)
 
 
-def _response(endpoint: Endpoint, found: Any) -> Response:
-    """Return a handler's result as a response: a message, bytes, or for None the status."""
+def _response(found: Response | bytes | Message) -> Response:
     if isinstance(found, Response):
         return found
     if isinstance(found, bytes):
         return Response(found, media_type=BYTES)
-    return JSONResponse((endpoint.status() if found is None else found).model_dump())
+    return JSONResponse(found.model_dump())
 
 
 def _problem(name: str, detail: str) -> Response:
     return JSONResponse(
         Problem(type=PROBLEM + name, detail=detail).model_dump(),
         status_code=_STATUS[name],
-        headers=_HEADERS.get(name),
+        headers=_HEADERS.get(_STATUS[name]),
         media_type="application/problem+json",
     )
 

@@ -1,9 +1,8 @@
 """A shuffler: collects the envelopes of one column, and releases those of complete reports once.
 
-It cannot open an envelope. It releases envelopes in the order of their bytes, which are random: the
-order depends on the set of envelopes, not on who sent them or when. It releases one set, and only
-after all other shufflers of the task have confirmed that they agreed to the same one: from
-different sets an analyzer could learn more than one sum.
+It cannot open an envelope. It releases one set of them, in the order of their bytes, which does not
+depend on who sent them or when, and only after all other shufflers of the task have confirmed that
+they agreed to the same set: from different sets an analyzer could learn more than one sum.
 """
 
 from __future__ import annotations
@@ -17,11 +16,9 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from ikos.deployment.endpoint import Endpoint, Refused, split_ids
 from ikos.deployment.party_files import PartyConfig
-from ikos.deployment.remote import RemoteShuffler
-from ikos.deployment.retry import in_parallel
-from ikos.deployment.service import BYTES, Service
+from ikos.deployment.remote import RemoteShuffler, in_parallel
+from ikos.deployment.service import BYTES, Endpoint, Refused, Service, split_ids
 from ikos.deployment.store import Writing, damaged
 from ikos.deployment.wire import Agreement, ShufflerStatus
 
@@ -85,10 +82,8 @@ class Shuffler(Endpoint):
                 return writing.facts[_AGREED]
             for number in ids:
                 writing.insert("complete", number)
-            found = writing.connection.execute(
-                "SELECT count(*) FROM complete JOIN report USING (id)"
-            )
-            if found.fetchone()[0] != len(ids):
+            here = "SELECT count(*) FROM complete JOIN report USING (id)"
+            if writing.connection.execute(here).fetchone()[0] != len(ids):
                 raise Refused("batchRejected", "some reports of the batch are not here")
             return writing.note(_AGREED, digest)
 

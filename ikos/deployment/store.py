@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,14 +27,9 @@ from typing import Any, TypeVar
 from ikos.deployment.party_files import PartyConfig, write_new
 
 LAYOUT = 3
-TOGETHER = 512
-"""Largest number of writes in one transaction: all are answered after its commit."""
-
-SHRINK_SECONDS = 5
-"""How long to wait for readers."""
-
-FRESH_SECONDS = 1.0
-"""How long the last check answers all requests."""
+TOGETHER = 512  # writes in one transaction at most: all are answered after its commit
+SHRINK_SECONDS = 5  # to wait for readers
+FRESH_SECONDS = 1.0  # for which a check answers all requests
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS fact (
@@ -53,7 +48,7 @@ CREATE TABLE IF NOT EXISTS batch (
     party INTEGER PRIMARY KEY, envelopes BLOB NOT NULL, digest BLOB NOT NULL
 );
 """
-"""The tables of all parties. The last column of each is the digest of the others."""
+"""The last column of each table is the digest of the others."""
 
 PROBLEMS = {
     "FULL": "storeFull",
@@ -104,40 +99,36 @@ def _named(what: str, error: sqlite3.Error | StoreError) -> StoreError:
     return StoreError(name, f"{what}: {error} ({code})")
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Contents:
     """What a store holds: its number of changes, the tally of each table, and facts."""
 
     changes: int
-    tallies: Mapping[str, tuple[int, int]]
-    facts: Mapping[str, str]
+    tallies: dict[str, tuple[int, int]]
+    facts: dict[str, str]
 
-
-class Writing:
-    """Work in one transaction: queries by ``connection``, rows by its methods."""
-
-    def __init__(self, store: Store, connection: sqlite3.Connection, contents: _Contents) -> None:
-        self._store = store
-        self._changes = contents.changes
-        self._tallies = dict(contents.tallies)
-        self.connection = connection
-        self.facts = dict(contents.facts)
-
-    @property
-    def contents(self) -> _Contents:
-        """What the store holds after this work."""
-        return _Contents(self._changes, self._tallies, self.facts)
+    def tally(self, table: str) -> tuple[int, int]:
+        return self.tallies.get(table, _NONE)
 
     def count(self, table: str) -> int:
         """Return the number of rows of a table."""
-        return self._tallies.get(table, _NONE)[0]
+        return self.tally(table)[0]
+
+
+class Writing(_Contents):
+    """Work in one transaction: queries by ``connection``, rows by its methods."""
+
+    def __init__(self, store: Store, connection: sqlite3.Connection, before: _Contents) -> None:
+        super().__init__(before.changes, dict(before.tallies), dict(before.facts))
+        self._store = store
+        self.connection = connection
 
     def insert(self, table: str, *row: bytes | str | int) -> None:
         """Add a row."""
         digest = self._store.digest(table, row)
         marks = ", ".join("?" * (len(row) + 1))
         self.connection.execute(f"INSERT INTO {table} VALUES ({marks})", (*row, digest))
-        self._tallies[table] = _added(self._tallies.get(table, _NONE), digest)
+        self.tallies[table] = _added(self.tally(table), digest)
         self.touch()
 
     def note(self, name: str, value: str) -> str:
@@ -151,12 +142,12 @@ class Writing:
         """Delete all rows of tables."""
         for table in tables:
             self.connection.execute(f"DELETE FROM {table}")
-            self._tallies[table] = _NONE
+            self.tallies[table] = _NONE
         self.touch()
 
     def touch(self) -> None:
         """Count a change, so that the tally is written even if nothing else is."""
-        self._changes += 1
+        self.changes += 1
 
 
 _Write = Callable[[Writing], Any]
@@ -179,15 +170,13 @@ class Store:
             path.touch(mode=0o600, exist_ok=True)
             with closing(self._connect()) as connection:
                 self._contents = self._opened(connection, counter)
-            facts = {str(name): str(value) for name, value in self.rows("fact")}
-            self._contents = replace(self._contents, facts=facts)
+            self._contents.facts = {str(name): str(value) for name, value in self.rows("fact")}
             self._writer = self._connect()
             self._count = counter.open("r+b", buffering=0)
         except (OSError, sqlite3.Error) as error:
             raise ValueError(f"{str(path)!r} cannot be used as a store: {error}") from None
         self._queue: queue.SimpleQueue[tuple[_Write, Future[Any]] | None] = queue.SimpleQueue()
-        self._closing = threading.Lock()
-        self._closed = False
+        self._closing, self._closed = threading.Lock(), False
         self._thread = threading.Thread(target=self._work, name="store", daemon=True)
         self._thread.start()
 
@@ -199,7 +188,12 @@ class Store:
         if layout == 0 and not (counter.exists() and counter.stat().st_size):
             counter.unlink(missing_ok=True)  # empty if an earlier write of it failed
             write_new(counter, self._line(0))
-        counted = self._counted(counter.read_bytes())
+        # after damage SQLite silently drops part of its log: only this shows it
+        line = counter.read_bytes()
+        known = line[:20].decode("ascii", "replace")
+        if not known.isdecimal() or self._line(int(known)) != line:
+            raise damaged("the count of changes is not what was written")
+        counted = int(known)  # never more than are on disk
         if layout == 0:  # otherwise nothing is written: a store on a full disk can be read
             if counted:
                 raise damaged(f"of {counted} changes it has none")
@@ -208,7 +202,7 @@ class Store:
             self._write_tally(connection, _Contents(0, {}, {}))
             connection.execute(f"PRAGMA user_version={LAYOUT}")
             connection.commit()
-        return _Contents(*self._tally(connection, counted), {})
+        return self._tally(connection, counted)
 
     def _connect(self) -> sqlite3.Connection:
         # a connection may pass between threads, but is used by one at a time
@@ -220,18 +214,14 @@ class Store:
         connection.execute("PRAGMA temp_store=MEMORY")  # sorting leaves no trace on disk
         return connection
 
-    # Known without reading the disk
-
     @property
     def facts(self) -> Mapping[str, str]:
-        """The facts noted, by name."""
+        """The facts noted, by name; known, as counts are, without reading the disk."""
         return self._contents.facts
 
     def count(self, table: str) -> int:
         """Return the number of rows of a table."""
-        return self._contents.tallies.get(table, _NONE)[0]
-
-    # Verified against the disk
+        return self._contents.count(table)
 
     def digest(self, table: str, row: Sequence[Any]) -> bytes:
         """Return the digest of a row: of the task, the party, the table, and the row's values."""
@@ -248,32 +238,20 @@ class Store:
         row = (1, text, self.digest("tally", (1, text)))
         connection.execute("INSERT OR REPLACE INTO tally VALUES (?, ?, ?)", row)
 
-    def _tally(
-        self, connection: sqlite3.Connection, least: int
-    ) -> tuple[int, dict[str, tuple[int, int]]]:
-        """Return the count of changes, at least this many, and the tallies on disk."""
+    def _tally(self, connection: sqlite3.Connection, least: int) -> _Contents:
+        """Return the tallies on disk, after at least this many changes."""
         row: tuple[Any, ...] = connection.execute("SELECT * FROM tally").fetchone() or (b"",)
         if self.digest("tally", row[:-1]) != row[-1]:
             raise damaged("the tally of its rows is not what was written")
         changes, tallies = json.loads(row[1])
         if changes < least:
             raise damaged(f"of {least} changes it has {changes}")
-        return changes, {table: (count, total) for table, (count, total) in tallies.items()}
+        return _Contents(changes, {table: (n, total) for table, (n, total) in tallies.items()}, {})
 
     def _line(self, changes: int) -> bytes:
         """Return a count of changes as written next to the database, of constant length."""
         text = f"{changes:020d}"
         return f"{text} {self.digest('count', (text,)).hex()}\n".encode()
-
-    def _counted(self, line: bytes) -> int:
-        """Return the count of changes next to the database, never more than are on disk.
-
-        After damage, SQLite silently drops part of its log: the database does not show this.
-        """
-        known = line[:20].decode("ascii", "replace")
-        if not known.isdecimal() or self._line(int(known)) != line:
-            raise damaged("the count of changes is not what was written")
-        return int(known)
 
     def rows(self, table: str) -> Generator[list[Any], None, None]:
         """Yield all rows of a table, without their digests, ordered by the first column.
@@ -283,7 +261,7 @@ class Store:
         least = self._contents.changes
         with self.read(f"table {table!r} of the store") as reader:
             reader.execute("BEGIN")  # so that the tally and the rows are of one moment
-            written = self._tally(reader, least)[1].get(table, _NONE)
+            written = self._tally(reader, least).tally(table)
             found = _NONE
             for *row, digest in reader.execute(f"SELECT * FROM {table} ORDER BY 1"):
                 if self.digest(table, row) != digest:  # identified by its number: ids are private
@@ -319,9 +297,8 @@ class Store:
         with self._noting:
             return next(iter(self._trouble.values()), None)
 
-    # A failure is logged when it begins and when it ends
-
     def _note(self, what: str, error: StoreError | None) -> None:
+        """Log a failure when it begins, and when it ends."""
         with self._noting:
             before = self._trouble.pop(what, None)
             if error is not None:
@@ -394,16 +371,16 @@ class Store:
     ) -> list[Callable[[], None]]:
         """Do writes in one transaction; return how each is answered, now that it is on disk."""
         answers: list[Callable[[], None]] = []
-        contents = self._contents
+        contents: _Contents = self._contents
         connection.execute("BEGIN IMMEDIATE")
-        if self._tally(connection, contents.changes)[0] != contents.changes:
+        if self._tally(connection, contents.changes).changes != contents.changes:
             raise StoreError("storeFailed", f"{_WRITING}: another program has written to it")
         for work, result in waiting:
             connection.execute("SAVEPOINT one")
             writing = Writing(self, connection, contents)
             try:
                 answers.append(partial(result.set_result, work(writing)))
-                contents = writing.contents
+                contents = writing
             except sqlite3.Error:
                 raise
             except Exception as error:  # the caller's: only its own write is undone

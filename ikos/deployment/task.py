@@ -9,17 +9,21 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
 
+from annotated_types import Len
 from pydantic import (
     AfterValidator,
-    ConfigDict,
-    HttpUrl,
+    AwareDatetime,
+    BeforeValidator,
+    FiniteFloat,
+    InstanceOf,
     PlainSerializer,
-    PlainValidator,
     Strict,
     TypeAdapter,
     ValidationError,
@@ -27,13 +31,14 @@ from pydantic import (
 from pydantic.dataclasses import dataclass
 
 from ikos._validation import integer, quote
-from ikos.deployment.enveloped_sum import EnvelopedSum
+from ikos.aggregation.private_sum import PrivateSum
+from ikos.aggregation.shuffled_sum import collusion
 from ikos.deployment.wire import decoded, encoded, in_one_line
 from ikos.modular import Zq
 from ikos.report import Field, Report
-from ikos.results import at_least
+from ikos.results import Guarantee, at_least, present
 
-VERSION = "ikos-parties-1"
+VERSION: Final = "ikos-parties-1"
 NONCE_BYTES = 16
 KEY_BYTES = 32
 LONGEST = 1 << 16
@@ -49,7 +54,50 @@ _NUMBERS = (
 
 _PROMISED = ("min_honest", "corrupt_clients", "corrupt_shufflers")
 _GUARANTEED = ("epsilon", "delta", "theorem", "conditions")
+_ENCRYPTED = (
+    "the encryption of the envelopes holds (HPKE with X25519, HKDF-SHA256 and AES-128-GCM) against "
+    "all but the analyzer"
+)
 COLUMNS = [Field("name", "one of the keys", ""), Field("value", "that of the key", "value")]
+
+
+class EnvelopedSum(PrivateSum):
+    """`ikos.PrivateSum` whose analyzer may choose among the reports after seeing its own shares.
+
+    So these hide nothing: the analyzer counts as one more colluding shuffler, beyond
+    ``corrupt_shufflers``. docs/deployment.md proves that this suffices, as the honest shufflers
+    release nothing before all of them agree to one choice (`ikos.deployment.shuffler`).
+    """
+
+    def __init__(
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        corrupt_shufflers: int = 0,
+        **options: Any,
+    ) -> None:
+        corrupt = integer("corrupt_shufflers", corrupt_shufflers, low=0)
+        super().__init__(
+            n, epsilon, delta, corrupt_shufflers=corrupt + 1, clear_share=False, **options
+        )
+
+    @property
+    def corrupt_shufflers(self) -> int:
+        """How many shufflers may collude with the analyzer, not counting the analyzer."""
+        return self.trust.corrupt_shufflers - 1
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What a proof assumes: who is honest and present."""
+        return present(self.min_honest, self.n, adaptive=True), collusion(self.corrupt_shufflers)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee of each client."""
+        found = super().guarantee
+        return replace(found, conditions=(*found.conditions, _ENCRYPTED) if found.proved else ())
 
 
 def on_loopback(host: str) -> bool:
@@ -59,29 +107,29 @@ def on_loopback(host: str) -> bool:
     return host == "localhost"
 
 
+def _place(address: str) -> tuple[str, int]:
+    """Return the host and port of an address, however it is written."""
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    if ":" in host or host.rpartition(".")[2].isdecimal():
+        host = str(ipaddress.ip_address(host))
+    host = "localhost" if host in ("127.0.0.1", "::1") else host  # a server there listens at both
+    return host, (443 if parts.scheme == "https" else 80) if parts.port is None else parts.port
+
+
 def _address(value: str) -> str:
     """Return the address of a party, without a trailing slash: https, or http on loopback."""
-    found, url = _ADDRESS.fullmatch(value), None
-    with contextlib.suppress(ValueError):
-        url = HttpUrl(value)
-    host = found[1].lower() if found else ""
-    # the host must be the one that is looked up: 127.1, for instance, is rewritten
-    same = url is not None and (host.startswith("[") or host == url.host)
-    if url is None or not same or not url.port or len(host) > _LONGEST_HOST:
+    host, port = "", 0
+    if _ADDRESS.fullmatch(value):
+        with contextlib.suppress(ValueError):
+            host, port = _place(value)
+    if not port or len(host) > _LONGEST_HOST:
         raise ValueError(f"must be an address such as https://host:8443, got {quote(value)}")
-    if url.scheme == "http" and not on_loopback(host.strip("[]")):
+    if value.startswith("http:") and not on_loopback(host):
         raise ValueError(
             f"must begin with https:// (http:// on this machine alone), got {quote(value)}"
         )
     return value.removesuffix("/")
-
-
-def _socket(address: str) -> tuple[str, int]:
-    """Return where a party listens, independent of how the address is written."""
-    url = HttpUrl(address)
-    # a server at localhost listens at both
-    host = "localhost" if url.host in ("127.0.0.1", "[::1]") else str(url.host)
-    return host, url.port or 0
 
 
 def _ratio(text: str) -> Fraction:
@@ -91,57 +139,32 @@ def _ratio(text: str) -> Fraction:
     return Fraction(text)
 
 
-def _moment(text: str) -> datetime:
-    return datetime.strptime(text, MOMENT).replace(tzinfo=UTC)
+def _text(read: Callable[[str], Any]) -> BeforeValidator:
+    """Let a field also be given as in JSON, as a text."""
+    return BeforeValidator(lambda value: read(value) if isinstance(value, str) else value)
 
 
-def _utc(moment: datetime) -> datetime:
-    if moment.tzinfo is None:
-        raise ValueError(f"must have a time zone, got {quote(moment)}")
-    return moment.astimezone(UTC).replace(microsecond=0)
-
-
-def _of(kind: type, read: Callable[[str], Any], what: str) -> PlainValidator:
-    """Accept a value of a type, or its JSON text, which ``read`` understands."""
-
-    def check(value: Any) -> Any:
-        with contextlib.suppress(ValueError, OverflowError, ZeroDivisionError):
-            value = read(value) if isinstance(value, str) else value
-        if type(value) is not kind:
-            raise ValueError(f"must be {what}, got {quote(value)}")
-        return value
-
-    return PlainValidator(check)
-
-
-def _long(length: int) -> PlainValidator:
-    """Accept this many bytes, in JSON in base64url."""
-
-    def check(value: Any) -> bytes:
-        found = decoded(value, length) if isinstance(value, str) else value
-        if not isinstance(found, bytes) or len(found) != length:
-            raise ValueError(f"must be {length} bytes, got {quote(value)}")
-        return found
-
-    return PlainValidator(check)
+def _bytes(length: int) -> tuple[Any, ...]:
+    read = _text(lambda text: decoded(text, length))
+    return Strict(), Len(length, length), read, PlainSerializer(encoded)
 
 
 Integer = Annotated[int, Strict()]
 Address = Annotated[str, Strict(), AfterValidator(_address)]
-Ratio = Annotated[Fraction, _of(Fraction, _ratio, "a ratio of integers"), PlainSerializer(str)]
-Bound = Annotated[float, _of(float, float.fromhex, "a hexadecimal double"),
-                  PlainSerializer(float.hex)]  # fmt: skip
+Ratio = Annotated[InstanceOf[Fraction], _text(_ratio), PlainSerializer(str)]
+Bound = Annotated[FiniteFloat, Strict(), _text(float.fromhex), PlainSerializer(float.hex)]
 Moment = Annotated[
-    datetime,
-    _of(datetime, _moment, "a time such as 2026-01-31T12:00:00Z"),
-    AfterValidator(_utc),
+    AwareDatetime,
+    AfterValidator(lambda moment: moment.astimezone(UTC).replace(microsecond=0)),
     PlainSerializer(lambda moment: f"{moment:{MOMENT}}"),
 ]
 # JSON's numbers are doubles in many languages
-Modulus = Annotated[int, _of(int, int, "an integer as a text"), PlainSerializer(str)]
+Modulus = Annotated[int, Strict(), _text(int), PlainSerializer(str)]
+Key = Annotated[bytes, *_bytes(KEY_BYTES)]
+Nonce = Annotated[bytes, *_bytes(NONCE_BYTES)]
 
 
-@dataclass(frozen=True, config=ConfigDict(arbitrary_types_allowed=True))
+@dataclass(frozen=True)
 class Task:
     """What the parties of one private sum agree on.
 
@@ -150,40 +173,23 @@ class Task:
 
     Attributes
     ----------
-    users : int
-        Number of clients that may take part.
-    min_honest : int
-        Number of honest clients that the guarantee needs in a release.
+    users, min_honest, corrupt_clients : int
+        Clients that may take part; honest ones that the guarantee needs in a release; dishonest
+        ones that it allows besides: nothing is released for fewer reports than both together.
     epsilon, delta : Fraction
         The guarantee of each client, under replacement of its value.
-    lower, upper : float
-        Public bounds on the values.
-    integers : bool
-        Whether values are integers.
-    corrupt_clients : int
-        Number of dishonest clients that the guarantee allows: nothing is released for fewer
-        complete reports than `min_reports`, which includes these.
+    lower, upper, integers : float, float, bool
+        Public bounds on the values, and whether they are integers.
     corrupt_shufflers : int
         Number of shufflers that may collude with the analyzer.
     precision, modulus, messages : int
         As in `ikos.PrivateSum`; one message goes to the analyzer itself, in the clear.
-    shufflers : tuple of str
-        Their addresses, one per shuffled message.
-    analyzer : str
-        Its address.
-    public_key : bytes
-        The analyzer's X25519 key, to which shares are encrypted.
+    shufflers, analyzer, public_key : tuple of str, str, bytes
+        Their addresses, a shuffler per shuffled message, and the analyzer's X25519 key.
     opens, closes : datetime
         When reports are accepted, in UTC to the second.
-    nonce : bytes
-        Random: no two tasks are the same.
-    parameters : str
-        The protocol's ``parameter_hash``: a party whose library computes another one refuses.
-
-    Raises
-    ------
-    ValueError
-        If a part is not valid, or the guarantee is not proved for the numbers.
+    nonce, parameters : bytes, str
+        Random bytes; the protocol's ``parameter_hash``, which every party computes again.
     """
 
     users: Integer
@@ -200,17 +206,18 @@ class Task:
     messages: Integer
     shufflers: tuple[Address, ...]
     analyzer: Address
-    public_key: Annotated[bytes, _long(KEY_BYTES), PlainSerializer(encoded)]
+    public_key: Key
     opens: Moment
     closes: Moment
-    nonce: Annotated[bytes, _long(NONCE_BYTES), PlainSerializer(encoded)]
+    nonce: Nonce
     parameters: Annotated[str, Strict()]
+    version: Literal["ikos-parties-1"] = VERSION
 
     def __post_init__(self) -> None:
         seen: dict[tuple[str, int], str] = {}
         for number, address in enumerate((self.analyzer, *self.shufflers)):
             name = f"shufflers[{number - 1}]" if number else "analyzer"
-            other = seen.setdefault(_socket(address), name)
+            other = seen.setdefault(_place(address), name)
             if other != name:
                 raise ValueError(
                     "shufflers must have different addresses, none of them the analyzer's, "
@@ -251,37 +258,24 @@ class Task:
         public_key: bytes | None = None,
         opens: datetime | None = None,
         closes: datetime | timedelta = timedelta(days=1),
-        lower: float = 0.0,
-        upper: float = 1.0,
-        integers: bool = False,
-        min_honest: int | None = None,
         corrupt_clients: int = 0,
-        corrupt_shufflers: int = 0,
-        precision: int | None = None,
-        modulus: int | None = None,
+        **options: Any,
     ) -> Task:
         """Return a new task, with precision, modulus and messages chosen for it.
 
         Parameters
         ----------
-        users, epsilon, delta, lower, upper, integers, corrupt_clients, corrupt_shufflers
+        users, epsilon, delta, corrupt_clients
             As for a task.
-        shufflers, analyzer : sequence of str, str
-            The addresses. More shufflers than the guarantee needs are all used.
-        public_key : bytes
-            The analyzer's. Without a key the task is a draft, which needs no addresses and cannot
-            run: it gives the number of shufflers needed, ``columns``, and what they prove.
-        opens : datetime, optional
-            Now by default.
-        closes : datetime or timedelta
-            When, or how long after it opens.
-        min_honest, precision, modulus : int, optional
-            As in `ikos.PrivateSum`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is not valid, or there are too few shufflers.
+        shufflers, analyzer, public_key
+            More shufflers than the guarantee needs are all used. Without a key the task is a draft,
+            which needs no addresses and cannot run: it gives the number of shufflers needed,
+            ``columns``, and what they prove.
+        opens, closes : datetime, datetime or timedelta
+            Now by default; when, or how long after it opens.
+        options
+            ``lower``, ``upper``, ``integers``, ``min_honest``, ``corrupt_shufflers``, ``precision``
+            and ``modulus``, as in `ikos.PrivateSum`.
 
         Examples
         --------
@@ -293,10 +287,6 @@ class Task:
             raise TypeError(f"shufflers must be addresses, got {quote(shufflers)}")
         if public_key is not None and (shufflers is None or analyzer is None):
             raise ValueError("shufflers and analyzer must be given with public_key")
-        options: dict[str, Any] = {
-            "lower": lower, "upper": upper, "integers": integers, "min_honest": min_honest,
-            "corrupt_shufflers": corrupt_shufflers, "precision": precision, "modulus": modulus,
-        }  # fmt: skip
         needed = EnvelopedSum(users, epsilon, delta, **options)
         columns = needed.messages.total - 1
         if shufflers is None:
@@ -304,9 +294,8 @@ class Task:
         if len(shufflers) < columns:
             raise ValueError(
                 f"shufflers must be at least {columns} addresses for epsilon = {quote(epsilon)}, "
-                f"delta = {quote(delta)} and {needed.min_honest:,} honest users"
-                f"{f', {corrupt_shufflers} shufflers colluding' if corrupt_shufflers else ''}, "
-                f"got {len(shufflers)}"
+                f"delta = {quote(delta)}, {needed.min_honest:,} honest users and "
+                f"{needed.corrupt_shufflers} colluding shufflers, got {len(shufflers)}"
             )
         numbers = {name: getattr(needed, name) for name in _NUMBERS}
         messages = len(shufflers) + 1
@@ -373,37 +362,23 @@ class Task:
 
     def to_json(self) -> str:
         """Return the description as canonical JSON: one line, keys in order, one text per task."""
-        values = {"version": VERSION, **_ADAPTER.dump_python(self, mode="json")}
+        values = _ADAPTER.dump_python(self, mode="json")
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Task:
-        """Return the task of a description, with every part checked.
-
-        Raises
-        ------
-        TypeError
-            If it is not a text.
-        ValueError
-            If it is not what `to_json` returns for some task.
-        """
-        if not isinstance(text, str):
-            raise TypeError(f"text must be a string, got {type(text).__name__}")
+        """Return the task of a description; ValueError if it is not what `to_json` returns."""
         if len(text) > LONGEST:
             raise ValueError(f"a task must be at most {LONGEST} characters, got {len(text)}")
         try:
             values = json.loads(text)
-            known = values.pop("version") == VERSION
-        except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-            known = False  # too many brackets, or no object
-        if not known:
-            raise ValueError(f"a task must be a JSON object of version {VERSION!r}")
-        try:
+            if values["version"] != VERSION:
+                raise ValueError
             task = cls(**values)
         except ValidationError as error:
             raise ValueError(f"a task is refused: {in_one_line(error)}") from None
-        except (TypeError, OverflowError) as error:
-            raise ValueError(f"a task has a part of the wrong kind: {error}") from None
+        except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
+            raise ValueError(f"a task must be a JSON object of version {VERSION!r}") from None
         if task.to_json() != text.strip():
             raise ValueError("a task must be written as it was made, got another form of it")
         return task

@@ -53,7 +53,7 @@ def digest(token: bytes) -> bytes:
 class TokenList:
     """The digests of the tokens that a party accepts, sorted, in a memory-mapped file.
 
-    Their order reveals nothing about the order at any other party.
+    Their order reveals nothing about the tokens, or about the order at any other party.
     """
 
     def __init__(self, path: Path) -> None:
@@ -67,13 +67,6 @@ class TokenList:
         """Return the file content for some tokens."""
         return b"".join(sorted(map(digest, tokens)))
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, place: int) -> bytes:
-        return bytes(self._rows[place])
-
     def __contains__(self, wanted: bytes) -> bool:
-        # digests are compared: their order reveals nothing about the tokens
-        place = bisect_left(self, wanted)
-        return place < len(self) and self[place] == wanted
+        place = bisect_left(self._rows, wanted, key=bytes)
+        return place < len(self._rows) and bytes(self._rows[place]) == wanted

@@ -12,6 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ikos._validation import quote
 from ikos.results import SumResult
 
+ID_BYTES = 16
+"""Of a report's id."""
+
+SLOWEST = 1 << 14
+"""Bytes per second of a long content, which may take a proportional time."""
+
 
 def encoded(data: bytes) -> str:
     """Return bytes in base64url without padding, as in addresses and headers."""
@@ -21,10 +27,7 @@ def encoded(data: bytes) -> str:
 def decoded(text: object, length: int, name: str = "") -> bytes:
     """Return this many bytes from base64url, in the only text that encodes them.
 
-    Raises
-    ------
-    ValueError
-        If it is anything else. The text is not quoted: it may be a secret.
+    A ValueError does not quote the text: it may be a secret.
     """
     refused = f"{name} must be {length} bytes in base64url".lstrip()
     try:
@@ -101,23 +104,7 @@ class ReleaseState(Message):
 
 
 class Result(Message):
-    """A result as published.
-
-    Attributes
-    ----------
-    estimate : float
-        Of the sum.
-    sum_low, sum_high : float
-        The 95 % interval of the sum.
-    mean, standard_error : float
-        The estimate of the mean, and the standard error of the sum.
-    users : int
-        Clients in the sum.
-    epsilon, delta, theorem, conditions
-        The guarantee of each client.
-    text : str
-        All of it, for people.
-    """
+    """A result as published, with its 95 % interval and guarantee; ``text`` is for people."""
 
     estimate: float
     sum_low: float
@@ -153,26 +140,8 @@ class Result(Message):
 class AnalyzerStatus(Status):
     """The analyzer's public status of a task.
 
-    Attributes
-    ----------
-    task : str
-        The task's name.
-    party : int
-        0.
-    state : str
-        ``collecting``, ``closed``, ``agreed``, ``stopped`` or ``released``.
-    reports : int
-        Clear shares that were accepted.
-    opens, closes : str
-        When reports are accepted.
-    complete : int or None
-        Complete reports, once it is known.
-    release : ReleaseState
-        The release's progress.
-    result : Result or None
-        The released result.
-    missing : str or None
-        After an order to close: the shufflers that do not know it yet.
+    ``reports`` counts clear shares, ``complete`` complete reports, once it is known. After an order
+    to close, ``missing`` names the shufflers that do not know it yet.
     """
 
     state: Literal["collecting", "closed", "agreed", "stopped", "released"]

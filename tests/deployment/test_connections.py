@@ -17,8 +17,8 @@ import uvicorn
 from deployment_tls import certificates
 from uvicorn.server import ServerState
 
-from ikos.deployment import connections
-from ikos.deployment.connections import Door, TimedProtocol
+from ikos.deployment import serve
+from ikos.deployment.serve import Door, TimedProtocol
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: party\r\n\r\n"
 
@@ -49,7 +49,7 @@ async def opened(most=100, tls=None):
     state, writers = ServerState(), []
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    door = Door(config, state, [listener], most, tls)
+    door = Door(config, state, listener, most, tls)
 
     async def connection(path=None):
         wire = socket.socket()
@@ -89,8 +89,8 @@ async def ends(reader, seconds=30):
 
 @pytest.fixture
 def hurried(monkeypatch):
-    monkeypatch.setattr(connections, "WAIT_SECONDS", 0.3)
-    monkeypatch.setattr(connections, "SLOWEST", 1 << 30)
+    monkeypatch.setattr(serve, "WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(serve, "SLOWEST", 1 << 30)
 
 
 @pytest.mark.parametrize("sent", [b"", b"G", REQUEST[:-2], REQUEST + b"GET / HT"])
@@ -144,8 +144,8 @@ def test_answers_that_nobody_reads(hurried, path, times, close):
 
 def test_answers_that_are_read_slowly(monkeypatch):
     """What is long may take its time in proportion."""
-    monkeypatch.setattr(connections, "WAIT_SECONDS", 0.1)
-    monkeypatch.setattr(connections, "SLOWEST", len(BODY) * 100)  # ten seconds
+    monkeypatch.setattr(serve, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(serve, "SLOWEST", len(BODY) * 100)  # ten seconds
 
     async def check():
         async with opened() as connection:
@@ -161,7 +161,7 @@ def test_answers_that_are_read_slowly(monkeypatch):
 
 @pytest.mark.parametrize("pipelined", [False, True])
 def test_a_limit_of_requests(monkeypatch, pipelined):
-    monkeypatch.setattr(connections, "REQUESTS", 3)
+    monkeypatch.setattr(serve, "REQUESTS", 3)
 
     async def check():
         async with opened() as connection:
@@ -283,7 +283,7 @@ def test_who_waits_makes_room_where_descriptors_are_short(monkeypatch):
 @pytest.mark.parametrize(("spare", "said"), [(1, b"HTTP/1.1 503"), (0, b"")])
 def test_all_places_are_at_work(monkeypatch, spare, said):
     """A few more are told so, and no more than a few are kept."""
-    monkeypatch.setattr(connections, "SPARE", spare)
+    monkeypatch.setattr(serve, "SPARE", spare)
 
     async def check():
         async with opened(most=2) as connection:
@@ -319,7 +319,7 @@ async def asked(connection, context):
 
 @pytest.mark.parametrize("sent", [b"", b"\x16", b"\x16\x03\x01\x02\x00"])
 def test_a_handshake_that_does_not_come(monkeypatch, contexts, sent):
-    monkeypatch.setattr(connections, "HANDSHAKE_SECONDS", 0.3)
+    monkeypatch.setattr(serve, "HANDSHAKE_SECONDS", 0.3)
 
     async def check():
         async with opened(tls=contexts[0]) as connection:

@@ -92,7 +92,7 @@ def test_what_another_implementation_seals_opens_here():
 def test_keys():
     key = PrivateKey.generate()
     assert key.public_bytes == PrivateKey(key.raw).public_bytes != KEY.public_bytes
-    assert repr(key) == str(key) == "<PrivateKey>"
+    assert not any(text in repr(key) for text in (key.raw.hex(), repr(key.raw)))
     with pytest.raises(ValueError, match="must be 32 bytes"):
         PrivateKey(b"short")
 
@@ -120,7 +120,6 @@ def test_token_lists(tmp_path):
     with pytest.raises(FileExistsError):
         write_new(path, b"")
     found = tokens.TokenList(path)
-    assert len(found) == 50
     assert all(tokens.digest(token) in found for token in all_tokens[:50])
     assert not any(tokens.digest(token) in found for token in all_tokens[50:])
     assert bytes(32) not in found

@@ -26,7 +26,6 @@ def fixture_logged(monkeypatch):
     ]
     text = io.StringIO()
     monkeypatch.setattr(sys, "stderr", text)
-    monkeypatch.delenv("JOURNAL_STREAM", raising=False)
     serve.log_lines()
     yield lambda: text.getvalue().splitlines()
     for logger, handlers, level, propagate in before:

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from ikos.deployment.retry import in_parallel
+from ikos.deployment.remote import in_parallel
 
 
 def test_errors_of_some():
@@ -43,8 +43,8 @@ def test_a_program_that_ends_waits_for_nobody():
     """Not for who is asked, and not for work that is tried again later."""
     program = """
 import threading, time
-from ikos.deployment.retry import in_parallel
-from ikos.deployment.retry import Retrier
+from ikos.deployment.remote import in_parallel
+from ikos.deployment.analyzer import Retrier
 asked = threading.Event()
 def ask(party):
     asked.set()

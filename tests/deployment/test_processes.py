@@ -267,11 +267,10 @@ def test_a_full_disk(fleet):
 
 
 def submit_with(running, client, report, patience):
-    from ikos.deployment.client import _Outbox
+    from ikos.deployment.client import _send
 
     until_ = time.monotonic() + patience
-    outbox = _Outbox(running.task, None)
-    outbox.send(running.fleet.http, running.secrets[client], report, until_)
+    _send(running.fleet.http, running.task, running.secrets[client], report, until_)
 
 
 def test_a_slow_shuffler(fleet, monkeypatch):

@@ -20,8 +20,9 @@ from ikos.deployment.remote import (
     RemoteError,
     RemoteShuffler,
     Untrusted,
+    within,
 )
-from ikos.deployment.timeouts import SLOWEST, within
+from ikos.deployment.wire import SLOWEST
 
 TASK = small_task()
 CONTROL = bytes(range(32))

@@ -25,12 +25,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ikos.deployment import endpoint, store, tokens
+from ikos.deployment import service, store, tokens
 from ikos.deployment.analyzer import Stopped
-from ikos.deployment.endpoint import Refused, split_ids
 from ikos.deployment.hpke import PrivateKey
-from ikos.deployment.party_files import AnalyzerConfig, PartyConfig
+from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.reports import ClientReport
+from ikos.deployment.service import Refused, split_ids
 from ikos.deployment.shuffler import agreed_digest
 from ikos.deployment.task import Task
 
@@ -145,7 +145,7 @@ def test_dishonest_clients_need_more_reports(tmp_path, quiet):
 
 def test_the_clock(world, monkeypatch):
     times = {"now": world.task.opens - timedelta(seconds=1)}
-    monkeypatch.setattr(endpoint, "now", lambda: times["now"])
+    monkeypatch.setattr(service, "now", lambda: times["now"])
     report = world.report(1)
     assert world.send(0, report) == all_of(world, "reportTooEarly")
     times["now"] = world.task.opens
@@ -370,9 +370,9 @@ def test_a_folder_with_a_part_of_another_task_is_refused(world):
     right = key.read_bytes()
     key.write_text(tokens.to_text(PrivateKey.generate().raw))
     with pytest.raises(ValueError, match="must be that of the task"):
-        AnalyzerConfig.read(analyzer)
+        PartyConfig.read(analyzer)
     key.write_bytes(right)
-    assert AnalyzerConfig.read(analyzer).key.raw == tokens.from_text(right.decode().strip())
+    assert PartyConfig.read(analyzer).key.raw == tokens.from_text(right.decode().strip())
     values = json.loads(config.read_text())
     config.write_text(json.dumps({**values, "task": small_task(users=7).name}))
     with pytest.raises(ValueError, match="must be a party's folder for its task"):

@@ -23,8 +23,8 @@ from ikos.testing import DeterministicRandom
 HOSTILE = "<script>alert('x')</script>\"&lt;<img src=x onerror=y>"
 VOID = {"meta"}
 TAGS = {
-    "html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "p", "code", "a",
-    "table", "tr", "th", "td", "pre",
+    "html", "head", "meta", "title", "style", "body", "main", "p", "b", "a", "table", "thead",
+    "tbody", "tr", "th", "td", "ul", "li", "pre",
 }  # fmt: skip
 
 
@@ -46,8 +46,6 @@ class Reader(HTMLParser):
             assert attrs["href"].startswith("/")  # of this server, and no program
         if tag == "html":
             assert attrs["lang"] == "en"
-        if tag == "th":
-            assert attrs["scope"] in ("row", "col")
         if tag == "meta":
             self.metas[attrs.get("http-equiv") or attrs.get("name") or "charset"] = attrs.get(
                 "content"
@@ -96,13 +94,12 @@ def result():
 
 def test_the_task_and_its_guarantee():
     page = read(status())
-    assert page.tags["h1"] == page.tags["title"] == page.tags["main"] == 1
-    assert page.tags["h2"] == 2
+    assert page.tags["title"] == page.tags["main"] == page.tags["table"] == 1
     guarantee = TASK.protocol.guarantee
     for one in (
         TASK.name, "integers yes", "upper 1", "Nothing is released for fewer than 3",
         str(guarantee), TASK.opens.isoformat(), TASK.closes.isoformat(),
-        *guarantee.conditions, "on one machine alone",
+        *guarantee.conditions,
     ):  # fmt: skip
         assert one in page.text
 
@@ -110,23 +107,23 @@ def test_the_task_and_its_guarantee():
 @pytest.mark.parametrize(
     ("state", "shufflers", "release", "words", "refresh"),
     [
-        ("collecting", "collecting", {}, "Collecting reports. Time left: 1 day, 0:59:00", "10"),
-        ("closed", "closed", {}, "Closed: no more reports are accepted, and nothing is", "10"),
+        ("collecting", "collecting", {}, "Collecting reports.Time left: 1 day, 0:59:00", "5"),
+        ("closed", "closed", {}, "Closed: no more reports are accepted, and nothing is", "5"),
         (
             "agreed", "batch agreed", {"running": True, "step": "receiving the batch"},
-            "Under way: receiving the batch.", "2",
+            "Under way: receiving the batch.", "5",
         ),
         (
             "agreed", "batch agreed", {"message": "shuffler 2 does not answer", "again": 8},
-            "shuffler 2 does not answer. It is tried again in 8 s.", "10",
+            "shuffler 2 does not answer.It is tried again in 8 s.", "5",
         ),
         (
             "stopped", "closed", {"message": "too few"},
-            "Stopped for good: nothing will ever be released. Why: too few.", None,
+            "Stopped for good: nothing will ever be released.Why: too few.", None,
         ),
         (
             "stopped", "deleted, nothing was sent", {"message": "too few; shuffler 3", "again": 0},
-            "It is tried again in 0 s.", "10",
+            "It is tried again in 0 s.", "5",
         ),
     ],
 )  # fmt: skip
@@ -142,8 +139,8 @@ def test_states(state, shufflers, release, words, refresh):
 def test_before_it_opens():
     at = TASK.opens - timedelta(hours=2, minutes=5, seconds=7)
     page = read(status(), at=at)
-    assert "Not open yet. Opens in 2:05:07, at" in page.text
-    assert page.text.count("not open yet") == 2 + TASK.columns  # the title, and all rows
+    assert "Not open yet.Opens in 2:05:07, at" in page.text
+    assert page.text.count("not open yet") == 3 + TASK.columns  # the title twice, and all rows
     assert "collecting" not in page.text
     assert "not open until" in Reader(tasks_page([(TASK, "collecting", 0)], at)).text
     assert "not open" not in Reader(tasks_page([(TASK, "closed", 0)], at)).text
@@ -170,7 +167,7 @@ def test_released(result):
         "batch sent and deleted", "4 reports are complete.",
     ):  # fmt: skip
         assert one in page.text
-    assert page.tags["h2"] == 3
+    assert page.tags["pre"] == 2
     assert "refresh" not in page.metas
 
 
@@ -207,9 +204,9 @@ def test_the_page_of_all_tasks():
     assert page.text.index(first.name) < page.text.index(later.name)
     for task, reports in ((first, "5 of 6"), (later, "1,234 of 40")):
         row = page.text[page.text.index(task.name) :].replace(" ", "")
-        words = f"integers from 0 to 1 {task.closes:%Y-%m-%d %H:%M:%S} UTC {reports}"
+        words = f"integers 0 to 1 {task.closes:%Y-%m-%d %H:%M:%S} UTC {reports}"
         assert words.replace(" ", "") in row
-    assert page.metas["refresh"] == "10"
+    assert page.metas["refresh"] == "5"
     ended = tasks_page([(first, "released", 5), (later, "stopped", 5)], NOW)
     assert "refresh" not in Reader(ended).metas
     assert "There is no task here." in Reader(tasks_page([], NOW)).text

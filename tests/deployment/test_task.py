@@ -14,7 +14,7 @@ from deployment_tasks import KEY, small_task
 
 from ikos import PrivateSum
 from ikos.deployment import Task
-from ikos.deployment.enveloped_sum import EnvelopedSum
+from ikos.deployment.task import EnvelopedSum
 from ikos.deployment.wire import Result, decoded, encoded
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -14,8 +14,7 @@ import pytest
 pytest.importorskip("httpx")
 import httpx
 
-from ikos.deployment.remote import RemoteError, connect, exchange
-from ikos.deployment.timeouts import within
+from ikos.deployment.remote import RemoteError, connect, exchange, within
 
 SECONDS = 0.5
 PATIENCE = 20.0
