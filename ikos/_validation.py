@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping, Set
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
@@ -39,6 +39,13 @@ def quote(value: object) -> str:
 def printable(text: str) -> str:
     """Return foreign text without characters that control a terminal or end a line."""
     return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def ordered(name: str, value: object) -> Iterable[Any]:
+    """Return items in an order of their own, which a set has not; a text is no collection."""
+    if isinstance(value, (str, bytes, Set, Mapping)) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be a sequence, got {type(value).__name__} {quote(value)}")
+    return value
 
 
 def integer(name: str, value: object, *, low: int | None = None, high: int | None = None) -> int:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import array, integer, number, real
+from ikos._validation import array, integer, number, ordered, real
 from ikos.bounds import MAX_BOUND, Bounds, require
 from ikos.bounds import Domain as Domain
 from ikos.modular import blocks
@@ -167,7 +167,7 @@ class Categories(Vectors):
     upper: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        sizes = tuple(integer("sizes", size, low=1) for size in self.sizes)
+        sizes = tuple(integer("sizes", size, low=1) for size in ordered("sizes", self.sizes))
         integer("sizes in all", sum(sizes), low=1, high=MAX_DIMENSION)
         object.__setattr__(self, "sizes", sizes)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from gmpy2 import isqrt
@@ -39,7 +39,13 @@ MAX_SHAPE = 10**6
 _FEW = 8  # most variables that are faster to draw one by one than all at once
 
 
-def geometric(s: Real, size: int | None = None, rng: RandomSource | None = None) -> Any:
+@overload
+def geometric(s: Real, size: None = None, rng: RandomSource | None = None) -> int: ...
+@overload
+def geometric(s: Real, size: int, rng: RandomSource | None = None) -> NDArray[Any]: ...
+def geometric(
+    s: Real, size: int | None = None, rng: RandomSource | None = None
+) -> int | NDArray[Any]:
     """Draw exactly from the geometric distribution, P[k] proportional to exp(-s k) for k >= 0.
 
     Parameters
@@ -59,7 +65,13 @@ def geometric(s: Real, size: int | None = None, rng: RandomSource | None = None)
     return _deliver(partial(geometric_draws, number("s", s, above=0)), size, rng)
 
 
-def discrete_laplace(s: Real, size: int | None = None, rng: RandomSource | None = None) -> Any:
+@overload
+def discrete_laplace(s: Real, size: None = None, rng: RandomSource | None = None) -> int: ...
+@overload
+def discrete_laplace(s: Real, size: int, rng: RandomSource | None = None) -> NDArray[Any]: ...
+def discrete_laplace(
+    s: Real, size: int | None = None, rng: RandomSource | None = None
+) -> int | NDArray[Any]:
     """Draw exactly from the discrete Laplace distribution, P[k] proportional to ``exp(-s |k|)``.
 
     Added to an integer of sensitivity D it gives (s D)-differential privacy. The variance is 2 e^-s
@@ -75,9 +87,17 @@ def discrete_laplace(s: Real, size: int | None = None, rng: RandomSource | None 
     return _deliver(partial(_laplace, number("s", s, above=0)), size, rng)
 
 
+@overload
+def discrete_gaussian(
+    variance: Real, size: None = None, rng: RandomSource | None = None
+) -> int: ...
+@overload
+def discrete_gaussian(
+    variance: Real, size: int, rng: RandomSource | None = None
+) -> NDArray[Any]: ...
 def discrete_gaussian(
     variance: Real, size: int | None = None, rng: RandomSource | None = None
-) -> Any:
+) -> int | NDArray[Any]:
     """Draw exactly from the discrete Gaussian, P[k] proportional to exp(-k^2 / (2 variance)).
 
     Added to every coordinate of an integer vector of l2 sensitivity D, it gives
@@ -90,7 +110,13 @@ def discrete_gaussian(
     return _deliver(partial(_gaussian, number("variance", variance, above=0)), size, rng)
 
 
-def polya(r: Real, s: Real, size: int | None = None, rng: RandomSource | None = None) -> Any:
+@overload
+def polya(r: Real, s: Real, size: None = None, rng: RandomSource | None = None) -> int: ...
+@overload
+def polya(r: Real, s: Real, size: int, rng: RandomSource | None = None) -> NDArray[Any]: ...
+def polya(
+    r: Real, s: Real, size: int | None = None, rng: RandomSource | None = None
+) -> int | NDArray[Any]:
     """Draw exactly from the Polya distribution, P[k] proportional to exp(-s k) Gamma(k + r)/k!.
 
     Parameters
@@ -145,7 +171,7 @@ def polya_population(
 
 def _deliver(
     draw: Callable[[int, RandomSource], NDArray[Any]], size: object, rng: RandomSource | None
-) -> Any:
+) -> int | NDArray[Any]:
     """Return one draw as a Python int for ``size=None``, or an array in its smallest dtype."""
     count = 1 if size is None else integer("size", size, low=0, high=MAX_DRAWS)
     draws = draw(count, secure(rng))

@@ -285,6 +285,16 @@ class SumResult(Printed):
     __hash__ = None  # type: ignore[assignment]
 
     @property
+    def lower(self) -> float:
+        """The smallest value of a user or of one coordinate."""
+        return float(self.domain.lower)
+
+    @property
+    def upper(self) -> float:
+        """The largest value of a user or of one coordinate."""
+        return float(self.domain.upper)
+
+    @property
     def standard_error(self) -> float:
         """Bound on the root mean squared error of the sum, in Euclidean norm for vectors."""
         return math.sqrt(self.error.mean_square)

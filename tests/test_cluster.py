@@ -363,6 +363,11 @@ def test_arguments(here):
         Cluster(scheduler=8786)
     with pytest.raises(ClusterError, match="no scheduler answers at 'nowhere://x'"):
         Cluster(scheduler="nowhere://x")
+    with pytest.raises(TypeError, match=r"client must be a distributed\.Client, got 'there'"):
+        Cluster(client="there")
+    with Cluster(client=here.client) as same:
+        assert SecureSum(3, 8, messages=2).run([1, 2, 3], cluster=same) == 6
+    assert here.client.status == "running"  # who gave it closes it
 
 
 def test_a_cluster_that_was_closed(here):

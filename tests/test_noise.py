@@ -12,10 +12,11 @@ import ast
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_type
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from statistical import (
     FALSE_ALARM,
     IntegerLaw,
@@ -26,6 +27,7 @@ from statistical import (
 
 import ikos.noise
 from ikos.noise import (
+    discrete_gaussian,
     discrete_laplace,
     geometric,
     polya,
@@ -481,3 +483,15 @@ def test_jumps_beyond_machine_words_are_exact() -> None:
     _, amounts = polya_jumps(2, Fraction(1, 10**30), variables=3, parties=2, rng=rng)
     assert amounts.dtype == object
     assert amounts.sum() > 1 << 63
+
+
+def test_one_draw_is_an_integer_and_several_an_array() -> None:
+    """To the type checker too."""
+    one, three = (assert_type(geometric(1), int), assert_type(geometric(1, 3), NDArray[Any]))
+    assert (type(one), three.shape) == (int, (3,))
+    assert_type(discrete_laplace(1), int)
+    assert_type(discrete_laplace(1, 3), NDArray[Any])
+    assert_type(discrete_gaussian(1), int)
+    assert_type(discrete_gaussian(1, 3), NDArray[Any])
+    assert_type(polya(1, 1), int)
+    assert_type(polya(1, 1, 3), NDArray[Any])

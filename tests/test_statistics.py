@@ -155,6 +155,14 @@ def test_masked_values_are_refused() -> None:
         ),
         (lambda o: statistics.histogram(["a"] * 50, ["a", "a"], **o), ValueError, "distinct"),
         (lambda o: statistics.histogram(["a"] * 50, [], **o), ValueError, "categories must be"),
+        *(
+            (
+                lambda o, given=given: statistics.histogram(["a"] * 50, given, **o),
+                TypeError,
+                "categories must be a sequence, got ",
+            )
+            for given in ("abc", {"a", "b"}, 5)
+        ),
         (lambda o: statistics.mean([[1.0]], lower=0, upper=1, **o), ValueError, "one-dimensional"),
         (lambda o: statistics.mean([2.0] * 50, lower=0, upper=1, **o), ValueError, "must be in"),
         (

@@ -32,6 +32,22 @@ def _up(value: mpfr | None) -> float | None:
     return None if value is None else float_up(value)
 
 
+def _log10(value: mpfr | None) -> float | None:
+    import gmpy2
+
+    return float(gmpy2.log10(value)) if value else None
+
+
+def _importance(check: ComponentCheck) -> list[dict[str, Any]]:
+    """Return the results of the importance samples, for JSON."""
+    listed = []
+    for tally in check.planted:
+        low, high = tally.interval(check.confidence)
+        listed.append({"at_least": tally.parts, "trials": tally.trials, "estimate": tally.estimate,
+                       "low": low, "high": high})  # fmt: skip
+    return listed
+
+
 ASKED_KEYS = [
     Field("backend", "the method that counted the components"),
     Field("seed", "null for secure randomness"),
@@ -59,6 +75,11 @@ CHECK_KEYS = [
     Field("importance_fit", "the same of the importance samples", value="planted_fit"),
     Field("tally", "pairs: a number of components, and the number of sampled graphs with it",
           value=lambda check: list(check.tally.counts.items())),
+    Field("alone", "number of graphs in which a user was a component alone", value="tally.alone"),
+    Field("unseen", "the smallest c that no sampled graph reached, or null",
+          value=lambda check: check.unseen if check.unseen <= check.n else None),
+    Field("importance", "a list of at_least, trials, estimate, low and high: importance samples of "
+          "P[C >= at_least]", value=_importance),
     Field("excess", "with a modulus q, upper bound of E[q^C]/q - 1; null where none is known"),
     Field("excess_bound", "the same by Lemma C.5 of BBGN20"),
 ]  # fmt: skip
@@ -69,10 +90,13 @@ COLUMNS = [
           value=lambda row: _down(row.exact and row.exact.low)),
     Field("exact_high", "upper end of it", "exact", at_least,
           lambda row: _up(row.exact and row.exact.high)),
+    Field("exact_log10", "decimal logarithm of it, for what doubles do not hold",
+          value=lambda row: _log10(row.exact and row.exact.high)),
     Field("lemma_c5", "upper bound by Lemma C.5 of BBGN20, or null", "Lemma C.5", at_least,
           lambda row: _up(row.lemma)),
     Field("bound", "upper bound of this library, or null", "our bound", at_least,
           lambda row: _up(row.bound)),
+    Field("bound_log10", "decimal logarithm of it", value=lambda row: _log10(row.bound)),
     Field("slack", "by what factor the exact value is below the smaller bound, at least",
           "slack", at_most),
     Field("seen", "how many sampled graphs had c components", "graphs"),

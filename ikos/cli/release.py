@@ -157,6 +157,7 @@ class Truth:
 
     total: float = 0.0
     clamped: int = 0
+    before_clamping: float = 0.0
 
     def seen(self, column: Column, rule: Rule) -> Column:
         """Return a column as the rule gives it, adding up its truth as it is read."""
@@ -164,6 +165,7 @@ class Truth:
         def look(values: NDArray[Any], before: int) -> NDArray[Any]:
             inside = rule(values, before)
             self.total += float(inside.sum())
+            self.before_clamping += float(values.sum())
             self.clamped += int((inside != values).sum())
             return inside
 

@@ -53,7 +53,7 @@ SECTIONS = {"value": "One client", "values": "Many clients", "max_epsilon": "Wha
         help="This client's value, or - to read it from standard input: other users of this "
         "machine can see command lines.")  # fmt: skip
 @option("--token", type=FILE, metavar="FILE", show_default="'token', next to the task",
-        help="File with the client's secret.")  # fmt: skip
+        help="File with the client's secret, or - for standard input.")  # fmt: skip
 @option("--values", type=TABLE, metavar="TABLE",
         help="Values of many clients, one per row, for trials: FOLDER is the "
         "clients'.")  # fmt: skip
@@ -145,6 +145,8 @@ def _one(task: Task, home: Path, value: str, token: Path | None, options: dict[s
     from ikos._validation import printable
     from ikos.deployment.client import Client, Unsent, check_value
 
+    if value == "-" and str(token) == "-":
+        raise click.UsageError("--value and --token cannot both be read from standard input")
     secret = _secret(home, token)
     number = math.nan
     with suppress(ValueError):
@@ -171,6 +173,10 @@ def _secret(home: Path, token: Path | None) -> bytes:
     from ikos.deployment import tokens
     from ikos.deployment.party_files import read_secret
 
+    if str(token) == "-":
+        with suppress(OSError, ValueError):  # closed, or not text, or not a secret
+            return tokens.from_text(sys.stdin.read(1000).strip())
+        raise click.UsageError("--token must be a client's secret")
     with suppress(ValueError):
         tokens.from_text(str(token))
         raise click.UsageError(

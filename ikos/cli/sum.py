@@ -38,7 +38,7 @@ KEYS = [
     Field("wrap_probability", "bound on the probability that the estimate wrapped around",
           value="result.error.wrap_probability"),
     Field("not_private", "with --show-true the truth: true_sum, true_mean, sum_error, "
-          "clamped_values; else null"),
+          "clamped_values, true_sum_before_clamping; else null"),
 ]  # fmt: skip
 
 SECTIONS = {"column": "Values", "epsilon": "Privacy", "precision": "Protocol",
@@ -129,6 +129,7 @@ def _command(name: str, names: str) -> click.Command:
                 "true_mean": truth.total / users,
                 "sum_error": error,
                 "clamped_values": truth.clamped,
+                "true_sum_before_clamping": truth.before_clamping,
             }
         warnings = release.warnings_of(protocol)
         if not guarantee.vacuous:

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +86,9 @@ Examples
 """
 
 SECTIONS = {"users": "Clients and their values", "epsilon": "Privacy", "precision": "Protocol",
-            "shufflers": "The parties", "hours": "When", "output": "Output"}  # fmt: skip
+            "shufflers": "The parties", "opens": "When", "output": "Output"}  # fmt: skip
+
+MOMENT = click.DateTime(["%Y-%m-%dT%H:%M:%S%z"])
 
 SECRECY = (
     "Give each folder to a different person, over a channel that no one else can read, and keep no "
@@ -123,13 +125,21 @@ def command() -> None:
         help="Address of a shuffler, given once for each; https, or http on this "
         "machine.")  # fmt: skip
 @option("--analyzer", metavar="URL", help="Address of the analyzer.")
-@option("--hours", type=click.FloatRange(0, 1e6, min_open=True), default=24,
-        help="How long reports are accepted, from now.")  # fmt: skip
+@option("--opens", type=MOMENT, metavar="TIME", show_default="now",
+        help="When reports begin to be accepted, such as 2026-01-31T12:00:00Z.")  # fmt: skip
+@option("--closes", type=MOMENT, metavar="TIME", help="When reports cease to be accepted.")
+@option("--hours", type=click.FloatRange(0, 1e6, min_open=True), show_default="24",
+        help="How long reports are accepted, instead of --closes.")  # fmt: skip
 @option("--output", type=FOLDER, metavar="FOLDER", help="The folder to be made.")
 @option("--dry-run", is_flag=True,
         help="Show what is needed, and write nothing; addresses are optional.")  # fmt: skip
 def new(
-    output: Path | None, dry_run: bool, shufflers: tuple[str, ...], hours: float, **given: Any
+    output: Path | None,
+    dry_run: bool,
+    shufflers: tuple[str, ...],
+    closes: datetime | None,
+    hours: float | None,
+    **given: Any,
 ) -> Report:
     """Make a task and a folder for each party.
 
@@ -143,6 +153,8 @@ def new(
 
     check_bounds(given["lower"], given["upper"])
     given["min_honest"] = Honest.of(given["min_honest"], given["users"])
+    if closes is not None and hours is not None:
+        raise click.UsageError("give either --closes or --hours")
     if dry_run and output is not None:
         raise click.UsageError("--dry-run writes nothing: omit --output")
     if not dry_run and None in (output, given["analyzer"]):
@@ -151,7 +163,7 @@ def new(
     task = Task.new(
         shufflers=shufflers or (None if dry_run else ()),
         public_key=None if key is None else key.public_bytes,
-        closes=timedelta(hours=hours),
+        closes=closes or timedelta(hours=hours or 24),
         **given,
     )
     report, folders = task.summary(), {}
@@ -262,7 +274,8 @@ def status_report(task: Task, found: AnalyzerStatus, command: str) -> Report:
     from ikos.results import Interval
 
     complete = "" if found.complete is None else f", {found.complete:,} of them complete"
-    title = f"{found.state}: {found.reports:,} reports{complete}"
+    early = found.state == "collecting" and datetime.now(UTC) < task.opens
+    title = f"{'not open yet' if early else found.state}: {found.reports:,} reports{complete}"
     notes = [
         f"At least {task.min_reports:,} of {task.users:,} reports must be complete.",
         f"Open from {task.opens:%Y-%m-%d %H:%M:%S} to {task.closes:%Y-%m-%d %H:%M:%S} UTC.",

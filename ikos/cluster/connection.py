@@ -44,6 +44,8 @@ class Cluster:
     scheduler : str, optional
         Address of a running scheduler instead, such as ``"tcp://10.0.0.1:8786"``. Its workers need
         the same version of ikos.
+    client : distributed.Client, optional
+        An open connection instead; it stays open.
 
     Raises
     ------
@@ -53,21 +55,29 @@ class Cluster:
         workers, or all were paused for lack of memory.
     """
 
-    def __init__(self, workers: int | None = None, *, scheduler: str | None = None) -> None:
-        if workers is not None and scheduler is not None:
-            raise ValueError("workers must be None where scheduler is given")
+    def __init__(
+        self, workers: int | None = None, *, scheduler: str | None = None, client: Any = None
+    ) -> None:
+        given = {"workers": workers, "scheduler": scheduler, "client": client}
+        named = [name for name, value in given.items() if value is not None]
+        if len(named) > 1:
+            raise ValueError(f"{named[0]} must be None where {named[1]} is given")
         if scheduler is not None and not isinstance(scheduler, str):
             raise TypeError(f"scheduler must be an address, got {quote(scheduler)}")
         many = cores() if workers is None else integer("workers", workers, low=1, high=MAX_WORKERS)
         try:
-            import distributed  # noqa: F401
+            import distributed
         except ImportError:
             raise ImportError(
                 "a cluster needs Dask, which is not installed: pip install 'ikos[cluster]'"
             ) from None
+        if client is not None and not isinstance(client, distributed.Client):
+            raise TypeError(f"client must be a distributed.Client, got {quote(client)}")
         with ExitStack() as opened:
-            self.client = _client(_local(opened, many) if scheduler is None else scheduler)
-            opened.callback(_leave, self.client)
+            if client is None:
+                client = _client(_local(opened, many) if scheduler is None else scheduler)
+                opened.callback(_leave, client)
+            self.client = client
             self._opened = opened.pop_all()
 
     @property

@@ -1,4 +1,4 @@
-"""What costs least: the shufflers and clear share of a sum, and a private sum's parameters.
+"""What costs least: the shufflers, clear share and layout of a sum, and a private sum's parameters.
 
 Settings that cost the same are taken in the order of ``SETTINGS``: first the one whose proof asks
 least. The output of a single shuffler can be computed from that of parallel ones; and a count with
@@ -11,19 +11,24 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Unpack
 
 from ikos._validation import choice, flag, integer, number, quote
 from ikos.accuracy import NoiseLaw, standard_error
 from ikos.counts.analyses import checked_scheme
-from ikos.counts.private import budget_of, checked_budget
+from ikos.counts.private import checked_budget
 from ikos.counts.search import first
-from ikos.counts.types import MAX_SIGMA, Budget, MessageCount, Others, Scheme
+from ikos.counts.types import Budget, MessageCount, Others, Scheme
+from ikos.counts.vectors import COMPOSED, Layout, private_vector_layouts, vector_layouts
 from ikos.results import at_least
 from ikos.trust import SHUFFLERS
 
 SETTINGS = (("parallel", True), ("parallel", False), ("single", True), ("single", False))
 """Shuffler and clear share, in the order in which ties are resolved."""
+
+MINIMIZE = ("messages", "bits")
+"""What can be made small."""
 
 MAX_PRECISION, MAX_USERS = 1 << 52, 1 << 53  # as for the private sum itself
 
@@ -36,11 +41,33 @@ EXTRA_VARIANCE = Fraction(1, 100)
 
 @dataclass(frozen=True)
 class Setting:
-    """How to run a sum, chosen for what it costs; ``count`` says what is sent and proved."""
+    """How to run a sum, chosen for what it costs; ``layout`` says what is sent and proved."""
 
     shuffler: str
     clear_share: bool
-    count: MessageCount
+    layout: Layout
+
+    @property
+    def count(self) -> MessageCount:
+        """Messages of each sum."""
+        return self.layout.count
+
+    @property
+    def messages_per_user(self) -> int:
+        """Messages that each user sends."""
+        return self.layout.messages_per_user
+
+    @property
+    def bits_per_user(self) -> int:
+        """Bits that each user sends, before any encryption."""
+        return self.layout.bits_per_user
+
+    def __str__(self) -> str:
+        return f"{self.shuffler}, {_clear(self.clear_share)}, {self.layout}"
+
+
+def _clear(share: bool) -> str:
+    return "a clear share" if share else "no clear share"
 
 
 def _schemes(
@@ -68,14 +95,21 @@ def _schemes(
     return found
 
 
-def _fewest(schemes: Sequence[Scheme], least: Callable[[Scheme], MessageCount]) -> Setting:
-    """Return the first setting of those with the fewest messages."""
+def _least(
+    ways: Callable[..., Sequence[Layout]], schemes: Sequence[Scheme], minimize: str, choices: Others
+) -> Setting:
+    """Return the first setting of those that cost least."""
     found = []
     for scheme in schemes:
-        trust = scheme.trust
-        count = least(scheme).with_corruption(trust.corrupt_shufflers)
-        found.append(Setting(trust.shuffler, trust.clear_share, count))
-    return min(found, key=lambda setting: setting.count.total)
+        fixed = scheme.trust.shuffler, scheme.trust.clear_share
+        layouts = ways(shuffler=fixed[0], clear_share=fixed[1], **choices)
+        found += [Setting(*fixed, layout) for layout in layouts]
+
+    def cost(setting: Setting) -> tuple[int, int]:
+        both = setting.messages_per_user, setting.bits_per_user
+        return both if minimize == "messages" else both[::-1]
+
+    return min(found, key=cost)
 
 
 def cheapest(
@@ -83,29 +117,38 @@ def cheapest(
     q: int,
     sigma: float | Fraction,
     *,
+    minimize: str = "messages",
     shuffler: str | None = None,
     clear_share: bool | None = None,
+    dimension: int = 1,
     **choices: Unpack[Others],
 ) -> Setting:
-    """Return the setting in which sigma bits of security take the fewest messages.
+    """Return the setting in which sigma bits of security cost each user least.
 
     Parameters
     ----------
     n, q, sigma, **choices
         As in `ikos.message_count`: ``analysis``, ``min_honest``, ``corrupt_shufflers`` (with any,
         a single shuffler is no choice).
+    minimize : {"messages", "bits"}
+        What each user sends least of; ties go to the less of the other, then to the first in
+        ``SETTINGS``.
     shuffler, clear_share
-        Fixed at a value, or free (None). Ties go to the first in ``SETTINGS``.
+        Fixed at a value, or free (None).
+    dimension : int
+        Coordinates; the layout is chosen as well. One group mostly takes fewer messages and
+        separate sums fewer bits.
 
     Examples
     --------
-    >>> chosen = cheapest(1000, 2**64, 80)
-    >>> chosen.shuffler, chosen.clear_share, chosen.count.total
-    ('single', True, 22)
+    >>> print(cheapest(1000, 2**64, 80))
+    single, a clear share, one group: 22 messages of 64 bits per user (1,408 bits)
+    >>> print(cheapest(10**6, 2**32, 60, minimize="bits", dimension=50, clear_share=True))
+    parallel, a clear share, separate sums: 500 messages of 32 bits per user (16,000 bits)
     """
+    choice("minimize", minimize, MINIMIZE)
     schemes = _schemes(n, q, shuffler, clear_share, choices)
-    wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
-    return _fewest(schemes, lambda scheme: scheme.least(wanted))
+    return _least(partial(vector_layouts, n, q, sigma, dimension), schemes, minimize, choices)
 
 
 def cheapest_private(
@@ -115,19 +158,37 @@ def cheapest_private(
     delta: float | Fraction,
     precision: int,
     *,
+    minimize: str = "messages",
     shuffler: str | None = None,
     clear_share: bool | None = None,
+    dimension: int = 1,
+    sensitivity: int | None = None,
     reserve: float | Fraction = 0.01,
     **choices: Unpack[Others],
 ) -> Setting:
-    """Return the setting in which (epsilon, delta)-privacy takes the fewest messages.
+    """Return the setting in which (epsilon, delta)-differential privacy costs each user least.
 
-    The parameters are those of `ikos.private_message_count`, ``shuffler`` and ``clear_share`` as in
-    `cheapest`.
+    ``minimize``, ``shuffler``, ``clear_share`` and ``dimension`` are as in `cheapest`, the rest as
+    in `private_vector_layouts`. With a ``sensitivity`` below that of all vectors, separate budgets
+    for the coordinates are no choice: they need more noise.
+
+    Examples
+    --------
+    >>> print(cheapest_private(1000, 2**16, 1, 1e-12, 32))
+    single, no clear share, one group: 7 messages of 16 bits per user (112 bits), noise scale 32
     """
+    choice("minimize", minimize, MINIMIZE)
     schemes = _schemes(n, q, shuffler, clear_share, choices)
-    budget = budget_of(epsilon, delta, reserve, precision)
-    return _fewest(schemes, lambda scheme: scheme.least_private(budget))
+
+    def ways(**how: Any) -> list[Layout]:
+        found = private_vector_layouts(
+            n, q, epsilon, delta, precision, dimension, sensitivity=sensitivity, reserve=reserve,
+            **how,
+        )  # fmt: skip
+        full = sensitivity in (None, dimension * precision)
+        return [layout for layout in found if full or layout.name != COMPOSED]
+
+    return _least(ways, schemes, minimize, choices)
 
 
 @dataclass(frozen=True)
@@ -152,14 +213,24 @@ class Parameters:
     reserve: Fraction
 
     @property
+    def mse(self) -> float:
+        """Bound on the mean squared error."""
+        return self.error**2
+
+    @property
     def clear_share(self) -> bool:
         """Whether one share of each user bypasses the shufflers."""
         return bool(self.count.clear)
 
     @property
+    def bits_per_message(self) -> int:
+        """ceil(log2 q)."""
+        return (self.modulus - 1).bit_length()
+
+    @property
     def bits_per_user(self) -> int:
         """Bits that each user sends, before any encryption."""
-        return self.count.total * (self.modulus - 1).bit_length()
+        return self.count.total * self.bits_per_message
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -167,6 +238,18 @@ class Parameters:
         given = {f.name: getattr(self, f.name) for f in fields(self)}
         del given["count"], given["error"]
         return given | {"messages": self.count.total, "clear_share": self.clear_share}
+
+    def __str__(self) -> str:
+        return (
+            f"precision {self.precision:,}, q = 2^{self.bits_per_message}, {self.shuffler} "
+            f"shuffling, {_clear(self.clear_share)}, {_many(self.count.total, 'message')} of "
+            f"{_many(self.bits_per_message, 'bit')} ({_many(self.bits_per_user, 'bit')} per user); "
+            f"error {at_least(self.error, 6)}"
+        )
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 @dataclass(frozen=True)
@@ -235,8 +318,9 @@ def private_parameters(
     Examples
     --------
     >>> chosen = private_parameters(10_000, 1, 1e-8, shuffler="parallel")
-    >>> chosen.precision, chosen.modulus == 2**21, chosen.count.total, chosen.bits_per_user
-    (204, True, 6, 126)
+    >>> print(chosen)  # doctest: +NORMALIZE_WHITESPACE
+    precision 204, q = 2^21, parallel shuffling, a clear share, 6 messages of 21 bits (126 bits
+    per user); error 1.43543
     """
     n = integer("n", n, low=1, high=MAX_USERS)
     schemes = _schemes(n, 2, shuffler, clear_share, choices)

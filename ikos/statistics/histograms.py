@@ -13,7 +13,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import array, doubles, integer, quote, reject_masked
+from ikos._validation import array, doubles, integer, ordered, quote, reject_masked
 from ikos.domains import Categories
 from ikos.randomness import RandomSource
 from ikos.results import SumResult, at_least
@@ -154,7 +154,7 @@ def _counted(
 
 def _labels(name: str, given: Iterable[Hashable]) -> tuple[Hashable, ...]:
     """Return distinct categories unchanged."""
-    labels = tuple(given)
+    labels: tuple[Hashable, ...] = tuple(ordered(name, given))
     if not labels or len(set(labels)) != len(labels):
         raise ValueError(f"{name} must be distinct and not empty, got {quote(given)}")
     return labels

@@ -350,7 +350,7 @@ def test_bounds_are_a_change_of_units(case: Case) -> None:
     result = wide.run(16 * x - 4, DeterministicRandom(5))
     parts = unit.run(x, DeterministicRandom(5))
     assert result.estimate == pytest.approx(16 * parts.estimate - 4 * case.few)
-    assert (result.domain.lower, result.domain.upper) == (-4, 12)
+    assert (result.lower, result.upper) == (-4, 12)
     assert result.standard_error == pytest.approx(16 * parts.standard_error)
     reach = np.diff(result.interval())[0]
     assert reach == pytest.approx(16 * np.diff(parts.interval())[0])

@@ -101,6 +101,7 @@ class TestSum:
         assert result["out_of_range"] == "clamp"
         truth = result["not_private"]
         assert truth["true_sum"] == np.clip(AGES, 30, 40).sum()
+        assert truth["true_sum_before_clamping"] == AGES.sum()
         assert truth["clamped_values"] == np.sum((AGES < 30) | (AGES > 40))
 
     @pytest.mark.usefixtures("seeded")

@@ -71,14 +71,13 @@ class TestOne:
         key = tokens.from_text(secret)
         assert not any(key.hex()[:8] in name or secret[:6] in name for name in names)
 
-    def test_from_standard_input(self, run, small, client, wired, typed, tmp_path):
+    def test_from_standard_input(self, run, small, client, wired, typed):
         parties = wired(small)
         secrets = (small / "clients" / "tokens.txt").read_text().split()
         typed("3\n")
         run("submit", client, "--value", "-")
-        (tmp_path / "other").write_text(secrets[1] + "\n")
-        other = ("--token", tmp_path / "other", "--json")
-        found = run("submit", client / "task.json", "--value", "1", *other).json
+        typed(secrets[1] + "\n")
+        found = run("submit", client / "task.json", "--value", "1", "--token", "-", "--json").json
         assert found["again"] is False  # another client has another store
         assert parties.analyzer.reports() == 2
 
@@ -160,8 +159,13 @@ class TestOne:
             "again to go on with it\n"
         )
 
-    def test_nothing_on_standard_input(self, refused, client, typed):
-        typed("")
+    def test_standard_input_is_for_one_of_them(self, refused, client, typed):
+        said = refused("submit", client, "--value", "-", "--token", "-")
+        assert said.startswith("--value and --token cannot both ")
+        for wrong in ("x", ""):
+            typed(wrong)
+            said = refused("submit", client, "--value", "1", "--token", "-")
+            assert said == "--token must be a client's secret"
         assert refused("submit", client, "--value", "-").startswith("--value must be ")
 
 

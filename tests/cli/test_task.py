@@ -7,7 +7,6 @@ import re
 import signal
 import stat
 import sys
-from datetime import timedelta
 
 import pytest
 from command_lines import once
@@ -107,15 +106,14 @@ class TestNew:
 
     def test_json(self, run, tmp_path):
         folder = tmp_path / "visits"
-        hours = ("--hours", "1.5")
+        hours = ("--opens", "2030-01-01T00:00:00Z", "--hours", "1.5")
         found = run(*NEW, *addresses(), "--output", folder, *hours, "--json", warning=LITTLE).json
         task = read_task(folder)
         assert found["task"] == task.name
         assert found["shuffled"] == 5
         assert found["shufflers"] == list(task.shufflers)
-        assert task.closes - task.opens == timedelta(hours=1.5)
         assert (found["opens"], found["closes"]) == (
-            task.opens.isoformat(), task.closes.isoformat(),
+            "2030-01-01T00:00:00+00:00", "2030-01-01T01:30:00+00:00",
         )  # fmt: skip
         assert found["delta"] <= found["requested_delta"] == 0.5
         assert set(found) == set(commands.new.keys)
@@ -125,13 +123,14 @@ class TestNew:
         run(
             "task", "new", "--users", "1e2", "--epsilon", "1", "--delta", "1e-3", "--lower", "-1",
             "--upper", "1.5", "--precision", "50", "--modulus", "2^20", "--corrupt-shufflers", "1",
-            "--min-honest", "90", *addresses(8),
+            "--min-honest", "90", *addresses(8), "--closes", "2099-01-01T00:00:00Z",
             "--output", folder,
         )  # fmt: skip
         task = read_task(folder)
         assert (task.lower, task.upper, task.integers) == (-1, 1.5, False)
         assert (task.precision, task.modulus, task.corrupt_shufflers) == (50, 2**20, 1)
         assert (task.users, task.min_honest, task.columns) == (100, 90, 8)
+        assert task.closes.year == 2099
 
     def test_a_dry_run_needs_no_addresses_and_writes_nothing(self, run, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
@@ -152,7 +151,15 @@ class TestNew:
             ((*addresses(), "--dry-run"), r"--dry-run writes nothing: omit --output"),
             ((*addresses()[:-1], "http://far.example"), r"--analyzer must begin with https://.*"),
             ((*addresses(), "--shuffler", "x"), r"--shuffler must be an address such as .*'x'"),
+            ((*addresses(), "--closes", "soon"), r"invalid value for '--closes': 'soon' does not "),
+            ((*addresses(), "--opens", "2001-01-01T00:00:00Z"), r"--closes must be in the future"),
+            (
+                (*addresses(), "--closes", "2099-01-01T00:00:00Z", "--hours", "1"),
+                r"give either --closes or --hours",
+            ),
             ((*addresses(), "--hours", "0"), r"invalid value for '--hours'"),
+            ((*addresses(), "--opens", "2099-01-01T00:00:00Z", "--closes", "2098-01-01T00:00:00Z"),
+             r"--closes must be later than opens"),
             ((*addresses(), "--min-honest", "61"), r"--min-honest must be "),
             ((*addresses(), "--modulus", "4"), r"--modulus must be "),
         ],
@@ -192,6 +199,15 @@ class TestAsked:
         assert all(condition in flat for condition in result["conditions"])
         already = "the task was released already: nothing was left to close"
         assert run("task", "close", small / "operator", warning=already).out == said
+
+    def test_before_it_opens(self, run, refused, wired, tmp_path):
+        """Said of the status, and a release would end it for all."""
+        folder = tmp_path / "later"
+        later = ("--opens", "2099-01-01T00:00:00Z", "--output", folder)
+        run(*NEW, *addresses(), *later, warning=LITTLE)
+        wired(folder)
+        assert run("task", "status", folder).out.startswith("Not open yet: 0 reports\n")
+        assert "the task is still collecting" in refused("task", "release", folder / "operator")
 
     def test_a_collection_that_has_too_few(self, release, open_):
         """It goes on: who means to end it with nothing closes it."""

@@ -68,7 +68,7 @@ def test_equals_an_exhaustive_search(
     n: int, epsilon: float, delta: float, error: float, how: dict[str, Any]
 ) -> None:
     chosen = private_parameters(n, epsilon, delta, error=error, **how)
-    found = exhaustive(n, epsilon, delta, error, most_bits=chosen.modulus.bit_length() + 2, **how)
+    found = exhaustive(n, epsilon, delta, error, most_bits=chosen.bits_per_message + 3, **how)
     place = SETTINGS.index((chosen.shuffler, chosen.clear_share))
     assert found == (
         chosen.bits_per_user,
@@ -92,7 +92,7 @@ def test_private_sum_makes_the_same_of_them(
     error = None if slack is None else slack * math.sqrt(2) / epsilon
     chosen = private_parameters(n, epsilon, delta, error=error)
     protocol = PrivateSum(**chosen.keywords)
-    assert protocol.mse == chosen.error**2
+    assert protocol.mse == chosen.mse
     assert protocol.modulus == chosen.modulus
     assert protocol.precision == chosen.precision
     assert protocol.messages == chosen.count
@@ -122,7 +122,7 @@ def test_never_more_bits_than_the_default_private_sum(how: dict[str, Any]) -> No
     chosen = private_parameters(1000, 1, 1e-8, **how)
     assert chosen.bits_per_user <= default.cost().bits_per_user
     protocol = PrivateSum(**chosen.keywords)
-    assert protocol.mse == chosen.error**2
+    assert protocol.mse == chosen.mse
     assert protocol.messages == chosen.count
 
 
@@ -132,6 +132,12 @@ def test_a_tighter_error_costs_bits() -> None:
     ]
     assert bits == sorted(bits)
     assert bits[0] < bits[-1]
+
+
+def test_one_message_is_printed_as_one() -> None:
+    assert ", 1 message of 1 bit (1 bit per user); " in str(private_parameters(1, 1, 1e-6, error=9))
+    two = str(private_parameters(1, 1, 1e-6, error=9, clear_share=True))
+    assert ", 2 messages of 1 bit (2 bits per user); " in two
 
 
 def test_an_error_below_the_noise_is_refused_with_the_least() -> None:
