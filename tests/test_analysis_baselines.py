@@ -345,7 +345,7 @@ def test_who_sends_many_messages_moves_the_sum_by_as_much():
     low, high = module._attacked(protocol, 1)
     assert low.shape == high.shape
     assert low.shape[1] == module.USERS
-    senders, honest = protocol.sent(np.full(module.USERS, 0.5), DeterministicRandom(1))
+    senders, honest = protocol._listed(np.full(module.USERS, 0.5), DeterministicRandom(1))
     assert int((low != 0).sum()) <= honest.size + module.FLOOD
     counts = np.bincount(senders, minlength=module.USERS)
     assert (np.median(counts), counts.max()) == (4, 10_219)  # as the documentation says

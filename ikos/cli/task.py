@@ -15,7 +15,7 @@ import click
 from ikos.cli.errors import Command, Group
 from ikos.cli.options import check_bounds, option, options
 from ikos.cli.output import complain, print_report, say
-from ikos.cli.release import COLUMNS, Estimate
+from ikos.cli.release import COLUMNS, Estimate, guarantee_notes
 from ikos.cli.types import CORRUPT, FILE, FOLDER, Honest, Whole
 from ikos.report import Field, Report
 
@@ -271,7 +271,7 @@ def _operated(folder: Path, ca: Path | None) -> Iterator[tuple[Task, RemoteAnaly
 def status_report(task: Task, found: AnalyzerStatus, command: str) -> Report:
     """Return the analyzer's status of a task, with the result if there is one."""
     from ikos._validation import printable
-    from ikos.results import Interval
+    from ikos.results import Guarantee, Interval, at_least, budget_warnings
 
     complete = "" if found.complete is None else f", {found.complete:,} of them complete"
     early = found.state == "collecting" and datetime.now(UTC) < task.opens
@@ -289,7 +289,13 @@ def status_report(task: Task, found: AnalyzerStatus, command: str) -> Report:
             Estimate("sum", result.estimate, Interval(low, high)),
             Estimate("mean", result.mean, Interval(low / result.users, high / result.users)),
         ]
-        notes += [" ".join(line.split()) for line in result.text.splitlines()]
+        budget = Guarantee(result.epsilon, result.delta, result.theorem, tuple(result.conditions))
+        notes += [
+            "Each interval holds the true value with 95% confidence.",
+            f"The standard error of the sum is at most {at_least(result.standard_error, 4)}.",
+            *guarantee_notes(budget),
+            *budget_warnings(result.epsilon, result.delta, result.users),
+        ]
     data = {"command": f"task {command}", **found.model_dump(exclude={"missing"})}
     return Report(title.capitalize(), COLUMNS, rows, [*map(printable, notes)], data)
 
