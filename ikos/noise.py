@@ -149,7 +149,8 @@ def polya_population(
     Parameters
     ----------
     n, s, rng
-        Users; the others, and the type of the (n,) result, are as for `geometric`.
+        ``n`` is the number of users. ``s``, ``rng`` and the type of the (n,) result are as for
+        `geometric`.
     parties : int, optional
         How many users' noise adds up to one discrete Laplace variable; ``n`` by default. The sum
         over all n has n / parties times its variance. A single client takes ``n = 1``.

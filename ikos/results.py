@@ -261,12 +261,17 @@ class SumResult(Printed):
     Attributes
     ----------
     estimate : float or (d,) ndarray of float
-        Unbiased estimate of the sum over the users, a float if users hold numbers, unless the sum
-        wrapped around modulo q (``error.wrap_probability``). Not clipped: it may fall outside the
-        possible range.
-    users, domain, guarantee, cost, error
-        How many users took part; where their values lie; for each user, weakened by every further
-        release; what they sent; bounds on the error. All are public.
+        The estimated sum over the users: a float if users hold numbers, an array otherwise. It is
+        unbiased unless the sum wrapped around modulo q (``error.wrap_probability``), and not
+        clipped: it may fall outside the possible range.
+    users : int
+        How many users took part.
+    domain
+        The set in which their values lie.
+    guarantee : Guarantee
+        What this release alone guarantees each user; every further release weakens it.
+    cost, error
+        What the users sent, and bounds on the error. All of these are public.
     """
 
     estimate: Any

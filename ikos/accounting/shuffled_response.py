@@ -188,8 +188,8 @@ def response_gamma(
 ) -> Fraction:
     """Return a probability of uniform answers that makes the shuffled answers private.
 
-    A multiple of 2^-53, within a millionth of the smallest that the search finds; 1 means that only
-    noise is private.
+    A multiple of 2^-53, within a millionth of the smallest one found; 1 means that every answer has
+    to be random.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ class KeyValueResult(SumResult):
 
 @dataclass(frozen=True, init=False, repr=False)
 class KeyValueBaseline(Baseline):
-    """A protocol for key-value data: one message per user, from which events are counted.
+    """A protocol for key-value data: one message per user, counted by coordinate and sign.
 
     With delta = 0 the guarantee covers each message by itself, and the analyzer may know its
     sender. With a positive delta it covers all messages together, shuffled.
@@ -79,7 +79,7 @@ class KeyValueBaseline(Baseline):
     domain : SparseTernary
         The set of the vectors.
     local_epsilon : float, optional
-        In addition to a shuffled guarantee, the largest epsilon of each message by itself.
+        Upper limit on the epsilon of each message by itself, on top of the shuffled guarantee.
     min_honest : int, optional
         How many users answer at random as asked; by default ``n``, or 1 if delta is 0.
 

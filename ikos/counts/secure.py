@@ -134,9 +134,9 @@ def message_count(
 def least(
     users: Users, q: int, sigma: float | Fraction, **choices: Unpack[Choices]
 ) -> MessageCount:
-    """Return `message_count` for every number of honest users from ``users[0]`` to ``users[1]``.
+    """Return the fewest messages for any number of honest users from ``users[0]`` to ``users[1]``.
 
-    "ishai2006" proves less for more users, the others mostly for fewer.
+    The worst case of "ishai2006" is the most users, of the others mostly the fewest.
     """
     scheme = for_range(users, q, choices)
     return scheme.least(number("sigma", sigma, above=0, high=MAX_SIGMA))

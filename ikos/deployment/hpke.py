@@ -76,7 +76,7 @@ def seal(share: int, task: Task, column: int) -> bytes:
 def unseal(envelope: bytes, key: PrivateKey, task: Task, column: int) -> int:
     """Return the share in an envelope.
 
-    ValueError, which quotes nothing of it, if it does not open or holds no element of the group.
+    A ValueError says that it cannot be opened or holds no element of the group, and quotes nothing.
     """
     try:
         part = bytes(_SUITE.decrypt(envelope, key.opener, info(task, column)))

@@ -267,8 +267,8 @@ def rare_components(
     -------
     PlantedTally
         ``.estimate`` and ``.interval()`` for P[C >= c]; ``.probability(k)`` for P[C = k]. Unbiased
-        except for the rounding of the distribution of the sizes to 2^-64. An `Interrupted` at
-        Ctrl-C holds that of the graphs done.
+        except for the rounding of the distribution of the sizes to 2^-64. On Ctrl-C an
+        `Interrupted` is raised that holds the tally of the graphs drawn so far.
 
     Examples
     --------
