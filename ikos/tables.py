@@ -317,6 +317,8 @@ def _files_in(path: str | os.PathLike[str]) -> list[str]:
     if not found:
         raise ValueError(f"{_shown(path)} is a folder without files")
     for name in found:
+        if os.path.exists(name) and not os.path.isfile(name):
+            raise ValueError(f"{_shown(name)} is in a folder of tables and is no file")
         if _suffix(name) != _suffix(found[0]):
             raise ValueError(
                 f"{_shown(found[0])} and {_shown(name)} do not end alike: files of one folder are "

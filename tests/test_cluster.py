@@ -409,6 +409,13 @@ def test_graphs(here):
 # Nobody is told what is private, and nothing is in one place
 
 
+def test_masked_values_of_a_partition_are_refused():
+    desk = BlockSharing(SecureSum(3, 2**64, messages=3), *(SecureRandom().streams(),) * 2, 1)
+    found = desk(np.ma.MaskedArray([1, 99, 2], mask=[0, 1, 0]), 0)
+    assert isinstance(found, Refusal)
+    assert "masked" in found.message
+
+
 def test_printed_forms_show_no_values():
     desk = BlockSharing(SecureSum(3, 2**64, messages=3), *(SecureRandom().streams(),) * 2, 1)
     block = desk(Checked([np.array([11, 22, 33], dtype=np.uint64)]), 0)

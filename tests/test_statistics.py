@@ -207,3 +207,8 @@ def test_options_that_are_not_passed_on_are_refused(call: Any, name: str) -> Non
     """A count of values up to 5 would have five times the noise, for nothing."""
     with pytest.raises(TypeError, match=f"argument '{name}'"):
         call({"epsilon": 1, "delta": 1e-3})
+
+
+def test_bounds_are_for_all_columns_or_for_each():
+    with pytest.raises(ValueError, match=r"^lower must be a number or 3 of them"):
+        statistics.means(np.zeros((100, 3)), lower=[0], upper=1, epsilon=1, delta=1e-6)

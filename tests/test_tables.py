@@ -501,6 +501,13 @@ class TestParts:
         assert [block.tolist() for block in column.blocks(pytest.fail)] == [[1, 2]]
         writer.join()
 
+    @needs_pipes
+    def test_a_pipe_is_no_file_of_a_folder(self, tmp_path):
+        (tmp_path / "a.csv").write_text("a\n1\n")
+        os.mkfifo(tmp_path / "b.csv")
+        with pytest.raises(ValueError, match="is no file"):
+            open_column(tmp_path, "a")
+
     @pytest.mark.skipif(not os.path.exists("/dev/stdin"), reason="there is no /dev/stdin here")
     @pytest.mark.parametrize("kind", ["pipe", "file"])
     def test_standard_input(self, put, kind):

@@ -107,6 +107,7 @@ class ResponseBlanket:
 
     def divergence(self, epsilon: float) -> float:
         """Return the hockey-stick divergence of order e^epsilon >= 1, rounded up by 1e-7 of it."""
+        number("epsilon", epsilon, low=0)
         if self.gamma == 1 or epsilon >= self.local_epsilon:
             return 0.0
         return min(1.0, self.tails(epsilon)[2] * (1 + SLACK))

@@ -167,7 +167,7 @@ class BaseProtocol(ABC):
         return self._messages(value, secure(rng))[:, 0].copy()
 
     def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return the messages, at most 2^28, of ``min_honest`` to n users."""
+        """Return the messages of ``min_honest`` to n users."""
         values = self._values(x)
         entries = values.shape[0] * self.cost().messages_per_user
         if entries > MAX_ENTRIES:

@@ -35,7 +35,7 @@ _BLOCK = 1 << 20
 _THEOREMS = {  # of each accountant's guarantee
     "exact": "randomized response, shuffled; exact law of the number of ones",
     "composition": "randomized response, exact for each bit; advanced composition",
-    "csuzz19": "CSUZZ19: shuffled randomized response, with the published lambda for each bit",
+    "csuzz19": "CSUZZ19: published lambda for each bit, from memory; advanced composition",
 }
 
 

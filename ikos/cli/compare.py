@@ -187,7 +187,7 @@ def command(
     column, data, warnings = None, None, []
     if given["file"] is None:
         for name in OF_DATA:
-            if given[name] not in (None, False):
+            if given[name] is not None and given[name] is not False:
                 raise click.UsageError(f"--{name.replace('_', '-')} needs --data")
         if users is None:
             raise click.UsageError("give --users, or --data, a table with a row for each")

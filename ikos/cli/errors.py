@@ -111,8 +111,11 @@ class Command(_Mistakes):
 
 
 def _choose(ctx: click.Context, _param: click.Parameter, wanted: str | bool) -> None:
-    if wanted:
-        ctx.meta["ikos.format"] = "json" if wanted is True else wanted
+    if wanted and wanted != "text":
+        form = "json" if wanted is True else wanted
+        if (before := ctx.meta.setdefault("ikos.format", form)) != form:
+            other = before if wanted is True else wanted
+            raise click.UsageError(f"--json contradicts --format {other}", ctx)
 
 
 class Group(_Mistakes, click.Group):

@@ -196,7 +196,7 @@ def _check_together(given: Mapping[str, Any], plot: Path | None) -> None:
             "give --modulus and --sigma for a secure sum, --epsilon and --delta for a private one"
         )
     for name in PRIVATE:
-        if secure and given[name] not in (None, False):
+        if secure and given[name] is not None and given[name] is not False:
             raise click.UsageError(f"--{name} is for a private sum, --sigma for a secure one")
     if given["releases"] is not None and given["domain"] is None:
         raise click.UsageError("--releases needs --domain")

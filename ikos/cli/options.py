@@ -115,7 +115,7 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--plot": {"type": types.FILE},
     "--ca": _known(
         types.FILE, "PEM file of authorities to trust in certificates, instead of the system's.",
-        metavar="types.FILE",
+        metavar="FILE",
     ),
 }  # fmt: skip
 

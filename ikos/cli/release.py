@@ -107,8 +107,8 @@ class Source:
 
         file, column = given.pop("file"), given.pop("column")
         how |= {name: given.pop(name) for name in ("delimiter", "show_values")}
-        header, path = not given.pop("no_header"), "/dev/stdin" if file == "-" else file
-        return cls(file, column, open_column(path, column, header=header, **how))
+        header = not given.pop("no_header")
+        return cls(file, column, open_column(file, column, header=header, **how))
 
     @property
     def which(self) -> str:

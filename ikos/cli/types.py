@@ -122,16 +122,33 @@ class Honest(click.ParamType):  # type: ignore[type-arg]
         return honest if isinstance(honest, int) else math.ceil(honest * users)
 
 
+class Named(click.Path):
+    """A file or folder; an empty name, as of a variable that is not set, would be the folder here.
+
+    Where ``piped`` is true, ``-`` is standard input.
+    """
+
+    def __init__(self, piped: bool = False, **how: Any) -> None:
+        super().__init__(**how)
+        self.piped = piped
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        if value == "":
+            self.fail(f"must name a {'folder' if self.dir_okay else 'file'}, got ''", param, ctx)
+        return "/dev/stdin" if self.piped and value == "-" else super().convert(value, param, ctx)
+
+
 BOUND = Number(-(10**100), 10**100, kind=float)
 CORRUPT = Whole(high=10**6)
 DELTA = Number("1e-300", below=1)
 EPSILON = Number("1e-100", 10**6)
 HONEST = Honest()
-FILE = click.Path(dir_okay=False, path_type=Path)
-FOLDER = click.Path(path_type=Path)
+FILE = Named(dir_okay=False, path_type=Path)
+FOLDER = Named(path_type=Path)
 INTEGER = Number(kind=int)
 MODULUS = Whole(2)
 NAME = {"analysis": click.Choice(ANALYSES), "shuffler": click.Choice(SHUFFLERS)}
 SIGMA = Number(above=0, high=10**6)
-TABLE = click.Path()
+TABLE = Named(piped=True)
 WHOLE = Whole(1, 1 << 53)

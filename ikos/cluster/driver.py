@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import check_participation
+from ikos._validation import check_participation, reject_masked
 from ikos.aggregation.shuffled_sum import (
     USERS,
     ShuffledSum,
@@ -197,7 +197,7 @@ class BlockSharing:
                 blocks = checked_blocks(clients, iter(given.blocks()))
             else:
                 where = f" (in partition {number}, counted from 0)"
-                blocks = checked_blocks(clients, np.asarray(given))
+                blocks = checked_blocks(clients, np.asarray(reject_masked("x", given)))
             found = [
                 list(coordinates(clients, values, self.encoding(number * self.stride + place)))
                 for place, values in enumerate(blocks)

@@ -97,7 +97,7 @@ class ReportStore:
     """
 
     def __init__(self, path: Path | str, task: Task) -> None:
-        if path == "":  # probably an unset variable, not the current folder
+        if not Path(path).parts:  # probably an unset variable, not the current folder
             raise ValueError("store must name a folder, got ''")
         self._path = Path(path).absolute()
         self._task = task

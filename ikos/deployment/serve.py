@@ -14,6 +14,7 @@ import signal
 import socket
 import ssl
 import sys
+import threading
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -456,6 +457,9 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Handle signals; uvicorn would raise them again at the end, and exit with their status."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         loop = asyncio.get_running_loop()
         stopping = (signal.SIGINT, signal.SIGTERM)
         for number in stopping:

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from html import escape
 from operator import itemgetter
+from urllib.parse import urlsplit
 
-from ikos.deployment.task import Task
+from ikos.deployment.task import Task, on_loopback
 from ikos.deployment.wire import AnalyzerStatus, ShufflerStatus
 from ikos.report import Field, Report
 
@@ -139,4 +140,6 @@ def _notes(task: Task, status: AnalyzerStatus, state: str, now: datetime) -> Ite
         f"{known} At least {task.min_reports:,} reports must be complete, at all parties, of at "
         f"most {task.users:,}."
     )
+    if any(on_loopback(urlsplit(one).hostname or "") for one in (task.analyzer, *task.shufflers)):
+        yield "Some addresses are on one machine alone: its operator sees it all."
     yield f"As of {_time(now)}."

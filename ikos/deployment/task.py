@@ -111,9 +111,10 @@ def _place(address: str) -> tuple[str, int]:
     """Return the host and port of an address, however it is written."""
     parts = urlsplit(address)
     host = parts.hostname or ""
-    if ":" in host or host.rpartition(".")[2].isdecimal():
+    # resolvers read 127.0x1 and the like as addresses too: only what names one plainly is taken
+    if ":" in host or host.rpartition(".")[2][:1].isdecimal():
         host = str(ipaddress.ip_address(host))
-    host = "localhost" if host in ("127.0.0.1", "::1") else host  # a server there listens at both
+    host = "localhost" if host in ("127.0.0.1", "::1") else host  # one machine
     return host, (443 if parts.scheme == "https" else 80) if parts.port is None else parts.port
 
 
@@ -287,6 +288,8 @@ class Task:
             raise TypeError(f"shufflers must be addresses, got {quote(shufflers)}")
         if public_key is not None and (shufflers is None or analyzer is None):
             raise ValueError("shufflers and analyzer must be given with public_key")
+        if unknown := options.keys() - set(_NUMBERS):
+            raise TypeError(f"{min(unknown)} is not an option of a task")
         needed = EnvelopedSum(users, epsilon, delta, **options)
         columns = needed.messages.total - 1
         if shufflers is None:

@@ -220,6 +220,14 @@ class ColumnSums(Release):
         return self._report(lines, self.scale.size)
 
 
+def _limits(name: str, value: ArrayLike, columns: int) -> NDArray[np.float64]:
+    """Return a bound for each column."""
+    given = doubles(name, value)
+    if given.shape not in ((), (columns,)):
+        raise ValueError(f"{name} must be a number or {columns} of them, got shape {given.shape}")
+    return np.broadcast_to(given, columns)
+
+
 def _scaled(
     x: ArrayLike, lower: ArrayLike, upper: ArrayLike, width: int = 1
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
@@ -235,7 +243,7 @@ def _scaled(
             f"x must have shape (users, columns), a row for each user, got shape {values.shape}"
         )
     users, d = values.shape
-    low, high = (np.broadcast_to(doubles("bounds", given), d) for given in (lower, upper))
+    low, high = (_limits(name, given, d) for name, given in (("lower", lower), ("upper", upper)))
     if not ((high - low >= 1 / MAX_BOUND) & (np.maximum(-low, high) <= MAX_BOUND)).all():
         raise ValueError(
             f"upper must be greater than lower in each column, and both within {MAX_BOUND:g}, got "

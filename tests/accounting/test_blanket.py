@@ -554,3 +554,8 @@ def test_rational_k_lies_between_integers():
         response_delta(1, 10**5, Fraction(13, 4), 0.1, accountant="closed-form")
     with pytest.raises(ValueError, match=r"k must be at least 2, got 1\.5"):
         response_delta(1, 10**5, Fraction(3, 2), 0.1)
+
+
+def test_divergences_of_lower_orders_are_refused() -> None:
+    with pytest.raises(ValueError, match="epsilon must be at least 0"):
+        ResponseBlanket(10, 3, Fraction(1, 2)).divergence(-1.0)

@@ -61,6 +61,12 @@ class TestOne:
         assert parties.analyzer.reports() == 1
         assert sorted(path.name for path in client.iterdir()) == ["reports", "task.json", "token"]
 
+    def test_an_empty_name_is_no_folder(self, refused, client):
+        """Of a variable that is not set: a second store could make a second report."""
+        said = refused("submit", client, "--value", "2", "--store", "")
+        assert "'--store': must name a folder, got ''" in said
+        assert "must name" in refused("submit", "", "--value", "2")
+
     def test_no_secret_is_printed_or_in_a_name(self, run, small, client, wired):
         wired(small)
         secret = (client / "token").read_text().strip()

@@ -96,6 +96,7 @@ def test_the_task_and_its_guarantee():
     page = read(status())
     assert page.tags["title"] == page.tags["main"] == page.tags["table"] == 1
     guarantee = TASK.protocol.guarantee
+    assert "its operator sees it all" in page.text  # addresses on this machine
     for one in (
         TASK.name, "integers yes", "upper 1", "Nothing is released for fewer than 3",
         str(guarantee), TASK.opens.isoformat(), TASK.closes.isoformat(),

@@ -230,7 +230,7 @@ def test_the_guarantee_rests_on_encryption_besides():
     [
         "https://a.example:0", "https://a.example:65536", "https://a.example:", "https://a b:1",
         "https://a..b:1", "https://.a:1", "https://a.:1", "https://ä.example:1",
-        "https://256.1.1.1:1", "https://127.1:1",
+        "https://256.1.1.1:1", "https://127.1:1", "https://127.0x1:1", "https://0x7f000001:1",
         "https://[fe80::1%25eth0]:1", "HTTPS://a.example:1", "http://a.example:1",
         "http://0.0.0.0:1", "http://localhost.example:1", "https://u:p@a.example", "ftp://a",
         "https://a.example:1 ", "https://a.example: ", "https://a.example ", "http://[::1]:1 ",
@@ -243,3 +243,8 @@ def test_addresses_that_cannot_be(address):
     with pytest.raises(ValueError, match=r"^analyzer must ") as caught:
         new(analyzer=address)
     assert "got 'http" in str(caught.value).lower() or address == "ftp://a"
+
+
+def test_options_of_other_sums_are_refused():
+    with pytest.raises(TypeError, match="reserve is not an option"):
+        Task.new(2000, 1, 1e-8, min_honest=1900, reserve=0.5)
