@@ -190,6 +190,16 @@ class PrivacyBlanket(DigitProtocol):
             digits = DigitParameters(p, (p + 1,), (1,), (gamma,), (proved,))
         self._found(THEOREMS[digits.accountants[0]], digits=digits, shuffler="parallel")
 
+    @property
+    def precision(self) -> int:
+        """Steps of the encoding, {0..precision}."""
+        return self.digits.precision
+
+    @property
+    def gamma(self) -> Fraction:
+        """Probability of a uniform answer."""
+        return self.digits.gammas[0]
+
 
 @dataclass(frozen=True, init=False, repr=False)
 class RecursiveSum(DigitProtocol):
