@@ -323,7 +323,7 @@ def test_variances_promise_more_than_their_numbers_are_apart() -> None:
     [
         ([[1, 2]], 0, 1, ValueError, r"x\[0, 1\] must be between"),
         ([[1, math.nan]], 0, 1, ValueError, r"x\[0, 1\] must be between"),
-        ([[1, 2]], [0, 0, 0], 5, ValueError, "broadcast"),
+        ([[1, 2]], [0, 0, 0], 5, ValueError, "lower must be a number or 2 of them"),
         (np.ones((0, 2)), 0, 5, ValueError, r"x must have shape \(users, columns\)"),
         (np.ones((2, 0)), 0, 5, ValueError, r"x must have shape \(users, columns\)"),
         ([[1, 2]], 5, 5, ValueError, "upper must be greater"),
