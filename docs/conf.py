@@ -44,12 +44,12 @@ toc_object_entries = False  # the contents beside a page show its sections, whic
 # that share a line, the distribution of the noise), and internals that docstrings name.
 nitpick_ignore_regex = [
     ("py:class", r"ndarray|mapping|callable|sequence|(fractions\.)?Fraction|mpfr|mpq"),
-    ("py:class", r"NoiseLaw|ErrorBound|Flooding|Trust"),
+    ("py:class", r"NoiseLaw|ErrorBound|Flooding|Trust|collections\.abc\.Callable"),
     ("py:class", r"n|m|q|k|d|2|delta|analysis|sets|lower|precision|epsilon|first|difference"),
     ("py:class", r"shuffler|correct"),
     ("py:class", r".* .*|Coefficients|numpy\..*"),  # words before a colon in a docstring
     ("py:class", r".*\".*"),  # a choice of strings
-    ("py:obj", r"ikos\.modular\.Zq|ikos\.counts\.hockey_stick|release|inverse|COMPOSITIONS"),
+    ("py:obj", r"ikos\.modular\.Zq|ikos\.counts\.hockey_stick|release|inverse|COMPOSITIONS|Interrupted|Histogram"),
     ("py:obj", r"ikos\.deployment\.service"),
     ("py:obj", r"run|report|randomize|sent|hash_values|blocks"),  # of the class that says so
 ]

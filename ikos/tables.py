@@ -1,7 +1,7 @@
 """One column of a table with a row per user: from CSV or Parquet, a file or a folder of files.
 
 Skipping, guessing or coercing a cell would silently change a user's value, so a cell that is not
-plainly a number is refused, with its file and row. A new file format is a new entry of `FORMATS`.
+plainly a number is refused, with its file and row. A new file format is a new entry of ``FORMATS``.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ class CollisionIdentity:
 
     ``matched`` is the left-hand side, P[R(X) = S(R'(X))], and ``views`` is P[V(X) = V'(X)].
     ``expected`` is the right-hand side, E[q^(C - mn)], from the enumerated distribution of C, and
-    ``formula`` the same from `exact_component_law`.
+    ``formula`` the same from `ikos.graphs.exact_component_law`.
     """
 
     n: int

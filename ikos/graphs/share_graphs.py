@@ -108,7 +108,7 @@ def checked_targets(targets: ArrayLike) -> Targets:
 
 
 def multigraph(targets: ArrayLike, *, clear_share: bool = True) -> Any:
-    """Return one share graph, (n, m), as a `networkx.MultiGraph`.
+    """Return one share graph, (n, m), as a ``networkx.MultiGraph``.
 
     With a clear share its vertices are the users 0 to n - 1; without one they are ("left", i) and
     ("right", i), with the node attribute ``bipartite`` 0 and 1. Each edge has the attribute
