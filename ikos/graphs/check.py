@@ -49,9 +49,10 @@ class ComponentRow:
     """What is known of P[C = c] for one c.
 
     ``exact`` is None for more than 2048 users. ``lemma``, Lemma C.5 of BBGN20, and ``bound``,
-    `ikos.graphs.parts_bound`, are rounded up, and None if they are not stated; ``slack``, rounded down, is the
-    factor by which ``exact`` is below the smaller one. ``seen`` sampled graphs had c components,
-    which gives the interval ``sampled``; ``planted`` is the estimate by importance samples.
+    `ikos.graphs.parts_bound`, are rounded up, and None if they are not stated; ``slack``, rounded
+    down, is the factor by which ``exact`` is below the smaller one. ``seen`` sampled graphs had c
+    components, which gives the interval ``sampled``; ``planted`` is the estimate by importance
+    samples.
     """
 
     c: int
