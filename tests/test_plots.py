@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 
 from ikos import PrivateSum, message_count
-from ikos.counts import least
+from ikos.counts import least, necessary_messages, necessary_private_messages
 from ikos.counts.floor import counting_floor
 from ikos.plots import (
     BOTH_WAYS,
@@ -34,8 +34,8 @@ def names(curves):
 def test_secure_curves_are_the_librarys_numbers():
     curves = secure_curves(USERS, 2**32, 40)
     assert names(curves) == [
+        ("necessary", "parallel", True),
         ("floor", "single", False),
-        ("attack", "parallel", True),
         ("second_moment", "parallel", True),
         ("second_moment", "single", False),
         ("balle2020", "parallel", True),
@@ -45,31 +45,44 @@ def test_secure_curves_are_the_librarys_numbers():
     for curve in curves:
         for n, total in curve.points:
             if curve.name == "floor":
-                assert total == min(
-                    counting_floor(n, 2**32, 40, shuffler=shuffler) + clear
-                    for shuffler, clear in SETTINGS
-                )
-            elif curve.name == "attack":
-                assert total == attack_estimate(n, 2**32, 40) + 1
+                assert total == counting_floor(n, 2**32, 40, shuffler="single")
+            elif curve.name == "necessary":
+                way = {"shuffler": curve.shuffler, "clear_share": curve.clear_share}
+                assert total == necessary_messages(n, 2**32, 40, **way) + curve.clear_share
             else:
                 setting = {"shuffler": curve.shuffler, "clear_share": curve.clear_share}
                 count = message_count(n, 2**32, 40, analysis=curve.name, **setting)
                 assert total == count.total
     missing = {curve.name: set(USERS) - {n for n, _ in curve.points} for curve in curves}
     assert missing == {
-        "floor": set(), "attack": set(), "second_moment": set(), "ishai2006": set(),
+        "necessary": set(), "floor": set(), "second_moment": set(), "ishai2006": set(),
         "ghazi2020": {2}, "balle2020": {2, 10},
     }  # fmt: skip
 
 
+def test_the_attack_is_drawn_where_no_theorem_speaks():
+    """Without a clear share the lower bound needs a common factor of n and q."""
+    curves = secure_curves((100, 101), 2**32, 40, settings=[("parallel", False)])
+    (attack,) = (curve for curve in curves if curve.name == "attack")
+    assert attack.points == ((101, attack_estimate(101, 2**32, 40)),)
+
+
+@pytest.mark.slow
 def test_private_curves_are_what_the_private_sum_chooses():
     curves = private_curves((10, 300, 10**6), 1, 1e-8)
     assert {curve.name for curve in curves} == {
+        "necessary",
+        "higher_moments",
         "second_moment",
         "balle2020",
         "ghazi2020",
         "ishai2006",
     }
+    lowest, *curves = curves
+    for n, total in lowest.points:
+        protocol = PrivateSum(n, 1, 1e-8)
+        asked = (n, protocol.modulus, 1, 1e-8, protocol.precision)
+        assert total == 1 + necessary_private_messages(*asked) <= protocol.messages.total
     for curve in curves:
         for n, total in curve.points:
             protocol = PrivateSum(
@@ -86,13 +99,20 @@ def test_private_curves_are_what_the_private_sum_chooses():
 def test_private_curves_with_given_parameters():
     given = {"precision": 100, "reserve": Fraction(1, 5), "analyses": ["second_moment"]}
     users = (50, 200, 400)
-    first, *_ = private_curves(
+    _, first, *_ = private_curves(
         users, 1, 1e-8, modulus=30_000, honest=Fraction(1, 2), settings=BOTH_WAYS[:1], **given
     )
     assert [n for n, _ in first.points] == [50, 200]  # 400 * 100 is above the modulus
     for n, total in first.points:
         protocol = PrivateSum(
-            n, 1, 1e-8, precision=100, modulus=30_000, min_honest=n // 2, reserve=Fraction(1, 5)
+            n,
+            1,
+            1e-8,
+            precision=100,
+            modulus=30_000,
+            min_honest=n // 2,
+            reserve=Fraction(1, 5),
+            analysis="second_moment",
         )
         assert total == protocol.messages.total
 
@@ -108,7 +128,7 @@ def test_fewer_honest_users():
 
 
 def test_colluding_shufflers():
-    """Each costs one message, of the floor and the attack too; a single one must not collude."""
+    """Each costs one message, of the lower bound too; a single one must not collude."""
     for curves in (
         lambda **more: secure_curves([100], 2**32, 40, settings=[("parallel", True)], **more),
         lambda **more: private_curves([100], 1, 1e-6, settings=[("parallel", True)], **more),
@@ -124,13 +144,13 @@ def test_colluding_shufflers():
 def test_settings_and_analyses_asked_for():
     curves = secure_curves([100], 2**32, 40, analyses=["second_moment"], settings=SETTINGS)
     assert names(curves) == [
+        *(("necessary", *setting) for setting in SETTINGS[:3]),
         ("floor", "single", False),
-        ("attack", "parallel", True),
         *(("second_moment", *setting) for setting in SETTINGS),
     ]
     single = secure_curves([100], 2**32, 40, settings=[("single", True)])
     assert names(single) == [
-        ("floor", "single", True),
+        ("necessary", "single", True),
         ("second_moment", "single", True),
         ("balle2020", "single", True),
     ]
@@ -276,7 +296,7 @@ def test_steps_err_on_the_safe_side(figures):
             if name := line.get_gid():
                 first, last = line.get_ydata()
                 between = last if line.get_drawstyle() == "steps-pre" else first
-                safe = min if name.startswith("floor") else max
+                safe = min if name.startswith(("necessary", "floor")) else max
                 assert between == safe(first, last), name
 
 

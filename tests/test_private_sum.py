@@ -262,7 +262,7 @@ def test_parameters_are_those_of_the_calculator() -> None:
     assert protocol.guarantee.epsilon == 1
     assert protocol.guarantee.delta == count.delta
     assert protocol.guarantee.adjacency == "replace-one"
-    assert "hockey-stick" in protocol.guarantee.theorem
+    assert "higher moments" in protocol.guarantee.theorem
     assert protocol.rate == Fraction(count.noise_epsilon) / protocol.precision
     assert 0.99 <= count.noise_epsilon < 1
     published = PrivateSum(n, 1, 1e-8, analysis="balle2020")
@@ -476,7 +476,7 @@ def test_bad_parameters_are_refused(
 def test_few_users_are_covered_in_every_setting(n: int, shuffler: str, clear_share: bool) -> None:
     protocol = PrivateSum(n, 1, 1e-4, shuffler=shuffler, clear_share=clear_share)
     assert protocol.guarantee.delta <= 1e-4
-    assert "hockey-stick" in protocol.guarantee.theorem
+    assert "second moment" in protocol.guarantee.theorem
     low, high = protocol.run(np.linspace(0, 1, n)).interval(1 - 1e-10)
     assert low <= n / 2 + 1e-9
     assert n / 2 - 1e-9 <= high
@@ -544,11 +544,11 @@ def test_by_default_the_group_is_one_that_the_theorem_covers() -> None:
 
 def test_what_remains_is_that_of_the_messages_and_the_noise() -> None:
     protocol = PrivateSum(2000, 1, 1e-6, min_honest=1800, corrupt_shufflers=1)
-    assert protocol.remaining(delta=1e-6).epsilon == pytest.approx(1, rel=1e-4)
+    assert 0.999 < protocol.remaining(delta=1e-6).epsilon <= 1
     count = protocol.messages
-    given = (2000, protocol.modulus, count.total, count.noise_epsilon, 1e-3, protocol.precision)
+    given = (2000, protocol.modulus, count.total, count.noise_epsilon, 0.1, protocol.precision)
     for honest, corrupt in ((1000, 1), (1900, 0), (1800, 2)):
-        left = protocol.remaining(honest=honest, corrupt_shufflers=corrupt, delta=1e-3)
+        left = protocol.remaining(honest=honest, corrupt_shufflers=corrupt, delta=0.1)
         assert left == private_remaining(
             *given, honest=honest, noise_users=1800, corrupt_shufflers=corrupt
         )

@@ -14,6 +14,7 @@ import gmpy2
 
 from ikos.accounting.vector_noise import NoiseRate, Shift, best_rate
 from ikos.counts import Layout, hockey_stick, least, private_proved, proved
+from ikos.counts.analyses import TABLE
 from ikos.counts.private import lemma_5_2, near, share_graphs
 from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rounding
 from ikos.counts.secure import smallest
@@ -80,9 +81,14 @@ class NoiseCalibration:
         return 1 if self.layout == ONE_GROUP else self.shift.dimension
 
     @property
+    def _has_theorem(self) -> bool:
+        """Whether the analysis has a theorem of its own on privacy."""
+        return TABLE[self.analysis].private
+
+    @property
     def _spare(self) -> Fraction:
         """Largest part of epsilon that may be spent on c."""
-        return self.epsilon * self.reserve if self.analysis == "second_moment" else Fraction(0)
+        return self.epsilon * self.reserve if self._has_theorem else Fraction(0)
 
     @property
     def _noise_delta(self) -> Fraction:
@@ -139,7 +145,7 @@ class NoiseCalibration:
         return int(q ** (self.shift.dimension // self.sums))
 
     def _guess(self, order: int, allowed: Fraction) -> int:
-        if self.analysis == "second_moment":
+        if self._has_theorem:
             return near(self.trust.min_honest, order, allowed, **self.trust.graph)
         with rounding(UP):
             level = Fraction(float_up(1 - gmpy2.log2(exact(allowed, DOWN))))
@@ -149,7 +155,7 @@ class NoiseCalibration:
     def proved(self, q: int, m: int) -> tuple[Layout, NoiseRate]:
         """Return what is proved for m shuffled messages per sum, and the noise for it."""
         order = self._order(q)
-        if self.analysis != "second_moment":
+        if not self._has_theorem:
             count, noise = self._by_lemma(order, m)
         elif self.pure and self.releases == 1:
             count, noise = self._pure(order, m)
@@ -177,6 +183,7 @@ class NoiseCalibration:
             self.epsilon,
             self.delta,
             self.shift.linf,
+            analysis=self.analysis,
             reserve=self.reserve,
             dimension=d // self.sums,
             sensitivity=self.shift.l1,

@@ -22,8 +22,10 @@ from ikos.aggregation.secure_sum import SecureSum, SecureVectorSum
 from ikos.aggregation.shuffled_sum import PSEUDORANDOM, ShuffledSum, Values, layout_name
 from ikos.bounds import Bounds, Domain
 from ikos.counts import MessageCount, Remaining, private_remaining
+from ikos.counts.analyses import best_of_kind
 from ikos.counts.private import checked_budget
 from ikos.counts.published import covered
+from ikos.counts.rounding import UP, exact, float_up
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis
 from ikos.counts.vectors import ONE_GROUP
 from ikos.encoding import MAX_PRECISION, Encoding, converge, decode, encoding_of
@@ -389,26 +391,33 @@ class PrivateSum(PrivateAggregation):
         Returns
         -------
         Remaining
-            The smallest epsilon proved with this delta, rounded up. A delta with which none is
-            proved is refused.
+            The smallest epsilon proved with this delta, rounded up, by the published analysis that
+            was asked for, or by "best". A delta with which none is proved is refused.
         """
         count, planned = self.messages, self.trust
         assert count.noise_epsilon is not None
-        return private_remaining(
+        users = self.min_honest if honest is None else honest
+        corrupt = planned.corrupt_shufflers if corrupt_shufflers is None else corrupt_shufflers
+        left = private_remaining(
             self.n,
             self.modulus,
             count.total,
             count.noise_epsilon,
             self.delta if delta is None else delta,
             self.precision,
-            honest=self.min_honest if honest is None else honest,
+            honest=users,
             noise_users=self.min_honest,
-            corrupt_shufflers=(
-                planned.corrupt_shufflers if corrupt_shufflers is None else corrupt_shufflers
-            ),
-            analysis=count.analysis or "best",
+            corrupt_shufflers=corrupt,
+            analysis=best_of_kind(count.analysis),
             **planned.graph,
         )
+        # the search may miss the plan by a hair, where the plan itself holds
+        if users < self.min_honest or corrupt > planned.corrupt_shufflers:
+            return left
+        epsilon = float_up(exact(self.epsilon, UP))
+        if left.epsilon <= epsilon or not count.delta or count.delta > left.delta:
+            return left
+        return replace(left, epsilon=epsilon)
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -329,7 +329,7 @@ def comparison(
     ...     10**4, 1, 1e-8, protocols=["private-sum", "privacy-blanket", "local-laplace"]
     ... ):
     ...     print(row.key, row.messages, round(row.mse))
-    private-sum 6 2
+    private-sum 5 2
     privacy-blanket 1 221
     local-laplace 1 20000
     """

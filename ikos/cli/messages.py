@@ -56,6 +56,8 @@ COLUMNS = [
     Field("sums", "how many sums: 1, or one for each coordinate"),
     Field("shuffled", "shuffled messages of each sum; null where nothing is covered", "shuffled",
           value="counts.count.shuffled", needed=True),
+    Field("necessary", "shuffled messages: fewer are proved not to be enough; null where unknown",
+          "necessary"),
     Field("clear", "clear messages of each sum", "clear", value="counts.count.clear"),
     Field("total", "messages of each sum", value="counts.count.total"),
     Field("messages_per_user", "of all sums", "in all", value="counts.messages_per_user"),
@@ -68,8 +70,6 @@ COLUMNS = [
           lambda left: at_most(left, 4), "counts.count.noise_epsilon"),
     Field("standard_error", "of a private sum: bound on the root of its mean squared error",
           "error", lambda error: at_least(error, 4)),
-    Field("floor", "of a secure sum: shuffled messages below which nothing can be proved",
-          "floor"),
     Field("proved", "false where nothing is covered, or the row is for comparison only", "proved"),
     Field("theorem", "what proves it", value="counts.count.theorem"),
     Field("reason", "why nothing is covered or proved, or null"),
@@ -127,17 +127,19 @@ def command(
     With --dimension (secure) or --domain (private) the sums are of vectors,
     whose coordinates are summed separately, or as one group.
 
-    For a secure sum, it also prints the floor: the number of shuffled messages
-    below which no analysis, present or future, can get.
+    It also prints how many shuffled messages are necessary: no analysis,
+    present or future, can get below that.
     """
     from ikos.counts import ANALYSES, SHUFFLERS
+    from ikos.counts.analyses import LEVELS
     from ikos.counts.secure import checked_analysis
     from ikos.results import budget_warnings, trust_warnings
 
     check_plot(plot)
     _check_together(given, plot)
     asked = _asked(given)
-    analyses = [checked_analysis(analysis)] if analysis else list(ANALYSES)
+    every = ANALYSES if asked.sigma is None else LEVELS
+    analyses = [checked_analysis(analysis)] if analysis else list(every)
     settings = [
         (kind, clear)
         for kind in ([shuffler] if shuffler else SHUFFLERS)
@@ -173,8 +175,8 @@ def command(
             "delta and noise eps: what is proved, and what is left of epsilon for the noise after "
             "what imperfect hiding takes. error: of the sum, root mean square, at most."
         )
-    elif asked.users > 1:
-        notes.append("floor: no analysis can prove the security with fewer shuffled messages.")
+    if any(row.necessary for row in rows):
+        notes.append("necessary: fewer shuffled messages are proved not to be enough.")
     notes += [f"Not covered, or not proved: {one}." for one in said]
     notes.append(
         "Each proved row is enough by itself; * marks the fewest messages, + the fewest bits."
@@ -215,7 +217,7 @@ class CountRow:
     sums: int
     counts: Layout | None = None
     standard_error: float | None = None
-    floor: int | None = None
+    necessary: int | None = None
     reason: str | None = None
     best: bool = False
     smallest: bool = False
@@ -289,13 +291,12 @@ def _rows(asked: Any, analysis: str, shuffler: str, clear_share: bool) -> Iterat
 
 
 def _count(asked: Any, row: CountRow, layout: str) -> None:
-    """Find what is proved for a row, and the highest floor of some numbers of honest users.
+    """Find what is proved for a row, and what is necessary for the fewest or for all users.
 
-    The level is for all of them. What corrupt shufflers pass on is as good as clear, and clear
-    messages do not count. Where a vector is hidden, so is each coordinate.
+    Where a vector is hidden, so is each coordinate. The theorem on necessary counts is for cyclic
+    groups, and for vectors modulo most p (`ikos.counts.necessary_messages`).
     """
-    from ikos.counts import vector_layouts
-    from ikos.counts.floor import counting_floor
+    from ikos.counts import necessary_messages, necessary_private_messages, vector_layouts
     from ikos.counts.published import unproved
 
     if asked.corrupt_shufflers and row.shuffler == "single":
@@ -307,13 +308,24 @@ def _count(asked: Any, row: CountRow, layout: str) -> None:
     if asked.sigma is None:
         protocol = asked.make(**how, **({"layout": layout} if asked.dimension > 1 else {}))
         row.counts, row.standard_error = protocol.layout, math.sqrt(protocol.mse)
+        if not asked.vectors and (row.shuffler, row.clear_share) == ("parallel", True):
+            row.necessary = necessary_private_messages(
+                asked.users, asked.q, asked.epsilon, asked.delta, asked.precision,
+                min_honest=asked.min_honest, corrupt_shufflers=asked.corrupt_shufflers,
+                reserve=asked.reserve,
+            )  # fmt: skip
     else:
         made = vector_layouts(asked.users, asked.q, asked.sigma, asked.dimension, **how)
         (row.counts,) = (one for one in made if one.name == layout)
-        q, sizes = asked.q**together, {max(2, asked.min_honest), asked.users}
-        if asked.users > 1:
-            floors = (counting_floor(n, q, asked.sigma, **way) for n in sizes)
-            row.floor = asked.corrupt_shufflers + max(floors)
+        q, fewest = asked.q**together, {max(2, asked.min_honest), asked.users}
+        covered = 8 % asked.q and (row.clear_share or asked.q % 4 != 2)
+        if asked.users > 1 and (together == 1 or covered):
+            row.necessary = max(
+                necessary_messages(
+                    n, q, asked.sigma, corrupt_shufflers=asked.corrupt_shufflers, **way
+                )
+                for n in fewest
+            )
     row.reason = unproved(row.analysis, asked.q, together)
 
 

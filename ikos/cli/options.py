@@ -69,7 +69,8 @@ _SHARED: dict[str, dict[str, Any]] = {
     ),
     "--analysis": _known(
         types.NAME["analysis"],
-        "Bound on what shuffling hides: best, second_moment, balle2020, ghazi2020 or ishai2006; "
+        "Bound on what shuffling hides: best, higher_moments, second_moment, balle2020, "
+        "ghazi2020 or ishai2006; "
         "see 'ikos messages'.", default="best", metavar="NAME",
     ),
     "--unproved": _flag("Run even if nothing is proved about what is hidden."),

@@ -15,7 +15,15 @@ import click
 from ikos.cli.errors import clipped
 from ikos.cli.output import power_text
 
-ANALYSES = ("best", "second_moment", "balle2020", "ghazi2020", "ishai2006", "exact")
+ANALYSES = (
+    "best",
+    "higher_moments",
+    "second_moment",
+    "balle2020",
+    "ghazi2020",
+    "ishai2006",
+    "exact",
+)
 """The names in `ikos.counts`, which is slow to import, with "best" and its older name."""
 
 SHUFFLERS = ("parallel", "single")

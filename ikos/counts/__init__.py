@@ -4,11 +4,22 @@
 ``vectors`` for sums of vectors; ``planning`` chooses what costs least. ``analyses`` is the table of
 the upper bounds that a count can rest on: ``published`` formulas, and the ``second_moment`` of the
 share graph (``share_graph``, ``recursion``, ``largest_component``), from which ``hockey_stick``
-proves privacy. ``floor`` has the lower bounds: how many messages are too few. ``certificate``
-returns the numbers behind a count.
+proves privacy, and ``higher_moments`` of message tuples (``tuple_moments``). ``necessary``,
+``necessary_private`` and ``floor`` have the lower bounds: how many messages are too few.
+``certificate`` returns the numbers behind a count.
 """
 
-from ikos.counts.certificate import Certificate, PrivateCertificate, certify, certify_private
+from ikos.counts.certificate import (
+    Certificate,
+    MomentCertificate,
+    NecessaryCertificate,
+    PrivateCertificate,
+    certify,
+    certify_necessary,
+    certify_private,
+)
+from ikos.counts.necessary import necessary_messages, security_interval
+from ikos.counts.necessary_private import necessary_private_messages, private_delta_interval
 from ikos.counts.partial_noise import short_noise_epsilon
 from ikos.counts.planning import (
     Parameters,
@@ -39,10 +50,12 @@ from ikos.counts.vectors import Layout, private_vector_layouts, vector_layouts
 from ikos.trust import SHUFFLERS
 
 __all__ = [
-    "ANALYSES", "SHUFFLERS", "Certificate", "Layout", "MessageCount", "Parameters",
-    "PrivateCertificate", "Remaining", "Setting", "certify", "certify_private", "cheapest",
-    "cheapest_private", "least", "message_count", "private_delta", "private_epsilon",
-    "private_message_count", "private_parameters", "private_proved", "private_remaining",
-    "private_vector_layouts", "proved", "remaining", "security_level", "short_noise_epsilon",
-    "smallest_users", "vector_layouts",
+    "ANALYSES", "SHUFFLERS", "Certificate", "Layout", "MessageCount", "MomentCertificate",
+    "NecessaryCertificate", "Parameters", "PrivateCertificate", "Remaining", "Setting",
+    "certify", "certify_necessary", "certify_private", "cheapest", "cheapest_private", "least",
+    "message_count", "necessary_messages", "necessary_private_messages", "private_delta",
+    "private_delta_interval", "private_epsilon", "private_message_count", "private_parameters",
+    "private_proved", "private_remaining", "private_vector_layouts", "proved", "remaining",
+    "security_interval", "security_level", "short_noise_epsilon", "smallest_users",
+    "vector_layouts",
 ]  # fmt: skip

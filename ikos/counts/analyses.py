@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 from ikos._validation import choice, flag, integer
+from ikos.counts.higher_moments import Best, HigherMoments
 from ikos.counts.published import Balle2020, Ghazi2020, Ishai2006
 from ikos.counts.second_moment import SecondMoment
 from ikos.counts.types import MAX_BITS, MAX_USERS, Analysis, Scheme
 from ikos.trust import Trust
 
+BEST = Best.name
+"""What takes the best of all bounds that are proved here, the default."""
+
 TABLE: dict[str, Analysis] = {
-    analysis.name: analysis for analysis in (SecondMoment(), Balle2020(), Ghazi2020(), Ishai2006())
-}
+    analysis.name: analysis
+    for analysis in (
+        Best(), HigherMoments(), SecondMoment(), Balle2020(), Ghazi2020(), Ishai2006()
+    )
+}  # fmt: skip
 """Every analysis by its name, the tightest first."""
 
-ANALYSES = tuple(TABLE)
+ANALYSES = tuple(name for name in TABLE if name != BEST)
 """Names of the analyses, the tightest first."""
 
-BEST = "second_moment"
-"""What ``analysis="best"`` stands for: of the analyses, the one that proves the most."""
+
+LEVELS = tuple(name for name in ANALYSES if TABLE[name].of_levels.name == name)
+"""Names of those with levels of their own, for secure sums."""
 
 
 def checked_analysis(analysis: object) -> str:
     """Check and return the name of an analysis; "exact" is an older name of "best"."""
-    name = choice("analysis", analysis, ("best", *ANALYSES, "exact"))
-    return BEST if name in ("best", "exact") else name
+    name = choice("analysis", analysis, (*TABLE, "exact"))
+    return BEST if name == "exact" else name
+
+
+def best_of_kind(name: str | None) -> str:
+    """Return "best" for an analysis of this library or none, and a published one itself."""
+    return BEST if name is None or TABLE[name].private else name
 
 
 def checked_scheme(

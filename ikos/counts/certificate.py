@@ -3,43 +3,51 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
+from typing import Any
 
 import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import integer
-from ikos.counts import second_moment
+from ikos.counts import higher_moments, hockey_stick, necessary, second_moment
 from ikos.counts.analyses import checked_scheme
+from ikos.counts.higher_moments import Point
 from ikos.counts.private import budget_of
-from ikos.counts.rounding import UP, log2, rounding
+from ikos.counts.rounding import DOWN, UP, log2, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MAX_MESSAGES
 
 
 @dataclass(frozen=True)
 class Dyadic:
-    """The number ``mantissa * 2**exponent``, or infinity where ``mantissa`` is None."""
+    """The number ``mantissa * 2**exponent``, or infinity where ``mantissa`` is None.
+
+    An upper bound, or a lower one where ``lower`` is true.
+    """
 
     mantissa: int | None
     exponent: int
+    lower: bool = False
 
     @classmethod
-    def of(cls, value: mpfr) -> Dyadic:
+    def of(cls, value: mpfr, lower: bool = False) -> Dyadic:
         """Return a floating-point number exactly."""
         if not value < math.inf:
             return cls(None, 0)
         mantissa, exponent = value.as_mantissa_exp()
-        return cls(int(mantissa), int(exponent))
+        return cls(int(mantissa), int(exponent), lower)
 
     def __str__(self) -> str:
-        """Return an upper bound: the logarithm is rounded up to four decimals."""
+        """Return the logarithm to four decimals, rounded up, or down for a ``lower`` bound."""
         if not self.mantissa:
             return "2^inf" if self.mantissa is None else "2^-inf"
-        with rounding(UP):
-            rounded = gmpy2.ceil(10_000 * (log2(self.mantissa, UP) + self.exponent))
-        return f"2^{int(rounded) / 10_000:.4f}"
+        direction = DOWN if self.lower else UP
+        with rounding(direction):
+            rounded = 10_000 * (log2(self.mantissa, direction) + self.exponent)
+        whole = gmpy2.floor(rounded) if self.lower else gmpy2.ceil(rounded)
+        return f"2^{int(whole) / 10_000:.4f}"
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,97 @@ class PrivateCertificate(_Certified):
     delta: float
 
 
+@dataclass(frozen=True)
+class MomentCertificate(_Certified):
+    """Why ``private_proved(...)`` is what it is, where higher moments prove it.
+
+    ``m`` counts shuffled messages as of parallel shufflers with a clear share, which the bound is
+    for. ``noise_epsilon``, ``precision`` and ``relative`` are as in `PrivateCertificate`,
+    ``blurred`` is k, and ``parameters`` are the theorem's. ``main`` is a lower bound of g_0;
+    upper bounds are ``difference`` of |R|^2, averaged over the noise, ``reference`` of
+    |r|^2, ``spread``, ``first``, ``tall``, ``wide`` and ``own`` of E beta^K, M_K, M_K1, V_l
+    and A_K3, ``paired`` of the K2-th moment of the terms of degree two (0 where these are among
+    ``difference`` and ``reference``), and ``eta`` of what follows from those.
+    """
+
+    epsilon: Fraction
+    noise_epsilon: float
+    precision: int
+    blurred: int
+    parameters: Point
+    relative: Dyadic
+    main: Dyadic
+    difference: Dyadic
+    reference: Dyadic
+    spread: Dyadic
+    first: Dyadic
+    tall: Dyadic
+    wide: Dyadic
+    own: Dyadic
+    paired: Dyadic
+    eta: Dyadic
+    delta: float
+
+
+@dataclass(frozen=True)
+class NecessaryCertificate(_Certified):
+    """Why the level of m shuffled messages is at most ``sigma``.
+
+    ``difference`` has the entries of y that are not 0, each with the number of its users: two
+    inputs that differ by y. ``second`` and ``mean`` are lower bounds of E D_1^2 and E |D_1|,
+    found by ``method``, "hoelder" or "normal limit"; ``fourth`` and ``rest`` upper bounds of
+    E D_1^4 and R; ``total_variation`` is at most ``(mean - sqrt(2 rest)) / 2``.
+    """
+
+    difference: tuple[tuple[int, int], ...]
+    second: Dyadic
+    fourth: Dyadic
+    mean: Dyadic
+    rest: Dyadic
+    method: str
+    total_variation: Dyadic
+    sigma: float
+
+
+def certify_necessary(
+    n: int, q: int, m: int, *, shuffler: str = "parallel", clear_share: bool = True
+) -> NecessaryCertificate:
+    """Return the certificate of what the level of m shuffled messages is at most.
+
+    The parameters are those of `ikos.counts.security_interval`.
+
+    Raises
+    ------
+    ValueError
+        If the theorem proves nothing for m itself.
+
+    Examples
+    --------
+    >>> found = certify_necessary(1000, 2**64, 23)
+    >>> found.method, round(found.sigma, 2), found.difference[0]
+    ('normal limit', 78.55, (2, 500))
+    """
+    scheme = checked_scheme(n, q, shuffler=shuffler, clear_share=clear_share)
+    graph = ShareGraph(integer("m", m, low=1, high=MAX_MESSAGES), shuffler, clear_share)
+    found = necessary.best(scheme.n, scheme.q, graph)
+    if found is None or not found.total_variation:
+        raise ValueError(f"m must be a count of which a theorem speaks, got {m}")
+    return NecessaryCertificate(
+        **asdict(graph),
+        n=scheme.n,
+        q=scheme.q,
+        difference=tuple(found.y),
+        second=Dyadic.of(found.second, lower=True),
+        fourth=Dyadic.of(found.fourth),
+        mean=Dyadic.of(found.mean, lower=True),
+        rest=Dyadic.of(found.rest),
+        method=found.method,
+        total_variation=Dyadic.of(found.total_variation, lower=True),
+        sigma=found.level,
+        theorem=necessary.THEOREM,
+    )
+
+
 def certify(
     n: int, q: int, m: int, *, shuffler: str = "parallel", clear_share: bool = True
 ) -> Certificate:
@@ -120,33 +219,63 @@ def certify_private(
     delta: float | Fraction,
     precision: int,
     *,
+    analysis: str = "best",
     shuffler: str = "parallel",
     clear_share: bool = True,
     reserve: float | Fraction = 0.01,
-) -> PrivateCertificate:
-    """Return the certificate of `ikos.counts.private_proved`, for ``analysis="second_moment"``.
+) -> PrivateCertificate | MomentCertificate:
+    """Return the certificate of a private sum's delta.
+
+    The parameters are those of `ikos.counts.private_proved`; ``analysis`` is "second_moment",
+    "higher_moments" or "best", the one that `private_proved` rests on.
 
     Examples
     --------
-    >>> found = certify_private(1000, 2**16, 5, 1, 1e-6, 32)
+    >>> found = certify_private(1000, 2**16, 5, 1, 1e-6, 32, analysis="second_moment")
     >>> print(found.difference, found.excess)
     2^-30.8407 2^-23.8631
+    >>> certify_private(1000, 2**16, 4, 1, 1e-6, 32).parameters.d
+    2
     """
-    scheme = checked_scheme(n, q, shuffler=shuffler, clear_share=clear_share)
+    scheme = checked_scheme(n, q, analysis=analysis, shuffler=shuffler, clear_share=clear_share)
     budget = budget_of(epsilon, delta, reserve, precision)
-    m = integer("m", m, low=1, high=MAX_MESSAGES)
-    found = second_moment.SecondMoment().best(scheme, m, budget)
-    assert found is not None
-    return PrivateCertificate(
-        **asdict(found.graph),
-        n=scheme.n,
-        q=scheme.q,
-        epsilon=budget.epsilon,
+    found = scheme.analysis.privacy(scheme, integer("m", m, low=1, high=MAX_MESSAGES), budget)
+    given: dict[str, Any] = {
+        "n": scheme.n,
+        "q": scheme.q,
+        "epsilon": budget.epsilon,
+        "precision": precision,
+    }
+    if isinstance(found, hockey_stick.Privacy):
+        return PrivateCertificate(
+            **asdict(found.graph),
+            **given,
+            noise_epsilon=found.noise_epsilon,
+            relative=Dyadic.of(found.relative),
+            difference=Dyadic.of(found.divergences.difference),
+            excess=Dyadic.of(found.divergences.excess),
+            delta=found.delta,
+            theorem=found.theorem,
+        )
+    if not isinstance(found, higher_moments.Privacy) or found.bound is None:
+        raise ValueError(
+            f"m must be a count that analysis {analysis!r} proves something of, got {m}"
+        )
+    bound = found.bound
+    numbers: dict[str, Any] = {
+        field.name: Dyadic.of(value, lower=field.name == "main")
+        for field in fields(bound)
+        if isinstance(value := getattr(bound, field.name), mpfr)
+    }
+    return MomentCertificate(
+        **given,
+        **numbers,
+        m=higher_moments.hiding(scheme, m),
+        shuffler="parallel",
+        clear_share=True,
+        parameters=bound.point,
+        blurred=bound.k,
         noise_epsilon=found.noise_epsilon,
-        precision=budget.sensitivity,
-        relative=Dyadic.of(found.relative),
-        difference=Dyadic.of(found.divergences.difference),
-        excess=Dyadic.of(found.divergences.excess),
         delta=found.delta,
         theorem=found.theorem,
     )

@@ -180,7 +180,7 @@ def privacy(n: int, q: int, graph: ShareGraph, budget: Budget) -> Privacy:
             with rounding(DOWN):
                 relative = gmpy2.expm1(exact(epsilon - Fraction(noise_epsilon), DOWN) / 2)
         delta = float_up(_delta(moments, relative, noise_epsilon))
-        return Privacy(delta, noise_epsilon, THEOREM, relative, moments, graph)
+        return Privacy(delta, noise_epsilon, "second_moment", THEOREM, relative, moments, graph)
 
     allowed, whole = exact(budget.delta, DOWN), budget.whole
     untouched = at(whole, _ZERO)

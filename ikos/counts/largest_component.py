@@ -103,7 +103,7 @@ def largest_component(n: int, q: int, graph: ShareGraph) -> LargestComponent:
     for cutoff in CUTOFFS:
         if 4 * n < (cutoff + 2) ** 2:
             break
-        found = _at(n, q, graph, cutoff)
+        found = at_cutoff(n, q, graph, cutoff)
         if best is None or found.divergence() < best.divergence():
             best = found
         if best.negligible:
@@ -112,7 +112,8 @@ def largest_component(n: int, q: int, graph: ShareGraph) -> LargestComponent:
     return best
 
 
-def _at(n: int, q: int, graph: ShareGraph, cutoff: int) -> LargestComponent:
+def at_cutoff(n: int, q: int, graph: ShareGraph, cutoff: int) -> LargestComponent:
+    """Return the theorem's parts at one cutoff J, for n >= (J+2)^2 / 4."""
     moments = enclosed(cutoff, q, graph)
     with rounding(DOWN):
         steps = [graph.growth(n - i, DOWN) for i in range(cutoff)]

@@ -175,7 +175,7 @@ def cheapest_private(
     Examples
     --------
     >>> print(cheapest_private(1000, 2**16, 1, 1e-12, 32))
-    single, no clear share, one group: 7 messages of 16 bits per user (112 bits), noise scale 32
+    parallel, a clear share, one group: 6 messages of 16 bits per user (96 bits), noise scale 32.03
     """
     choice("minimize", minimize, MINIMIZE)
     schemes = _schemes(n, q, shuffler, clear_share, choices)
@@ -319,8 +319,8 @@ def private_parameters(
     --------
     >>> chosen = private_parameters(10_000, 1, 1e-8, shuffler="parallel")
     >>> print(chosen)  # doctest: +NORMALIZE_WHITESPACE
-    precision 204, q = 2^21, parallel shuffling, a clear share, 6 messages of 21 bits (126 bits
-    per user); error 1.43543
+    precision 205, q = 2^21, parallel shuffling, a clear share, 5 messages of 21 bits (105 bits
+    per user); error 1.43548
     """
     n = integer("n", n, low=1, high=MAX_USERS)
     schemes = _schemes(n, 2, shuffler, clear_share, choices)

@@ -8,13 +8,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Unpack
 
-from gmpy2 import mpfr
-
 from ikos._validation import integer, number, quote
-from ikos.counts import hockey_stick
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.partial_noise import short_noise_epsilon
-from ikos.counts.rounding import UP, exact, float_up, rational, rounding
+from ikos.counts.rounding import UP, exact, float_up, rational
 from ikos.counts.secure import for_range, left_over
 from ikos.counts.share_graph import share_graphs as share_graphs
 from ikos.counts.types import (
@@ -32,7 +29,7 @@ MIN_EPSILON, MIN_DELTA = math.nextafter(1e-100, 0), math.nextafter(1e-300, 0)
 MAX_EPSILON = 1e6
 """Budgets within these are counted: others are taken for mistakes, and overflow doubles."""
 
-_TINY = Fraction(1, 1 << 5000)
+SMALLEST = Fraction(1, 1 << 5000)
 """A delta that asks for the smallest."""
 
 LEAST = 1e-100
@@ -89,14 +86,15 @@ def private_message_count(
     MessageCount
         The smallest count, with the delta that it proves (rounded up) and the epsilon that is left
         for the noise (``noise_epsilon``, rounded down): the noise must be discrete Laplace of rate
-        ``noise_epsilon / precision``. Proved by the hockey-stick theorem for "second_moment", and
-        for the others by BBGN20, Lemma 5.2, with sigma >= log2((1 + e^epsilon) / delta).
+        ``noise_epsilon / precision``. "best" takes the better of "higher_moments" (documentation,
+        Fewer messages for the private sum) and "second_moment" (How many messages); the others
+        go through BBGN20, Lemma 5.2, with sigma >= log2((1 + e^epsilon) / delta).
 
     Examples
     --------
     >>> count = private_message_count(10**6, 2**31, 1.0, 1e-12, 1000)
     >>> count.total, count.noise_epsilon >= 0.99
-    (6, True)
+    (4, True)
     >>> private_message_count(10**6, 2**31, 1.0, 1e-12, 1000, analysis="balle2020").total
     9
     """
@@ -155,7 +153,7 @@ def private_proved(
     Examples
     --------
     >>> f"{private_proved(1000, 2**16, 6, 1, 1e-9, 32).delta:.1e}"
-    '1.0e-09'
+    '3.9e-13'
     """
     least = integer("n", n, low=1)
     users = least, least if most is None else integer("most", most, low=least)
@@ -229,10 +227,10 @@ def private_delta(
     Examples
     --------
     >>> f"{private_delta(10**6, 2**31, 5, 1, 1000):.1e}"
-    '4.3e-17'
+    '4.6e-39'
     """
     scheme = checked_scheme(n, q, **choices)
-    budget = replace(budget_of(epsilon, 0.5, reserve, precision), delta=_TINY)
+    budget = replace(budget_of(epsilon, 0.5, reserve, precision), delta=SMALLEST)
     m = integer("m", m, low=1, high=MAX_MESSAGES)
     found = scheme.analysis.privacy(scheme, m, budget)
     return 1.0 if found is None else found.delta
@@ -272,7 +270,7 @@ def private_epsilon(
     --------
     >>> epsilon = private_epsilon(1000, 2**16, 5, 1e-6, 32)
     >>> round(epsilon, 4)
-    0.1658
+    0.0182
     >>> private_proved(1000, 2**16, 5, epsilon, 1e-6, 32).delta <= 1e-6
     True
     """
@@ -417,15 +415,12 @@ def private_remaining(
     users = min(scheme.trust.min_honest, makers)
     shape, rate = Fraction(users, makers), own / p
     level = short_noise_epsilon(rate, shape, p)
-    with rounding(UP):
-        jumps = hockey_stick.NoiseJumps.discrete_laplace(users, rate).mean * mpfr(rational(shape))
-    epsilon, reached, theorem = scheme.analysis.remaining_privacy(
-        scheme, m, GivenNoise(users, level, jumps), allowed
-    )
-    if reached > rational(allowed):
+    noise = GivenNoise(users, level, rate, shape)
+    found = scheme.analysis.remaining_privacy(scheme, m, noise, allowed)
+    if found.delta > rational(allowed):
         asked, limit = "total must be larger", ""
-        if reached < 1:
-            asked = f"delta must be at least {at_least(float_up(reached), 3)}"
+        if found.delta < 1:
+            asked = f"delta must be at least {at_least(float_up(found.delta), 3)}"
             limit = f", got {quote(delta)}"
         raise ValueError(
             f"{asked} for anything to be proved with {users} honest users who add noise and "
@@ -433,9 +428,9 @@ def private_remaining(
         )
     count = replace(
         scheme.proved(m),
-        analysis=scheme.analysis.name,
-        theorem=theorem,
-        delta=float_up(reached),
+        analysis=found.analysis,
+        theorem=found.theorem,
+        delta=float_up(found.delta),
         noise_epsilon=float_up(exact(own, UP)),
     ).with_corruption(scheme.trust.corrupt_shufflers, total)
-    return Remaining(float_up(epsilon), level, users, count)
+    return Remaining(float_up(found.epsilon), level, users, count)

@@ -15,7 +15,7 @@ messages hide by a theorem for any n, which is faster; the better bound counts.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -25,10 +25,18 @@ from gmpy2 import mpfr
 from ikos.counts import hockey_stick
 from ikos.counts.largest_component import LargestComponent, applies, largest_component
 from ikos.counts.recursion import LONGEST_RECURSION, enclosed
-from ikos.counts.rounding import DOWN, UP, exact, float_down, log2, log2_e, rounding
+from ikos.counts.rounding import DOWN, UP, exact, float_down, log2, log2_e, rational, rounding
 from ikos.counts.search import smallest
 from ikos.counts.share_graph import ShareGraph, share_graph, share_graphs
-from ikos.counts.types import Analysis, Budget, GivenNoise, PrivacyProof, Scheme, Users
+from ikos.counts.types import (
+    Analysis,
+    Budget,
+    GivenNoise,
+    LeftPrivacy,
+    PrivacyProof,
+    Scheme,
+    Users,
+)
 
 THEOREM = "second moment of the share graph; documentation, How many messages"
 
@@ -213,18 +221,16 @@ class SecondMoment(Analysis):
 
     def remaining_privacy(
         self, scheme: Scheme, m: int, noise: GivenNoise, delta: Fraction
-    ) -> tuple[mpfr, mpfr, str]:
-        allowed = exact(delta, DOWN)
-
-        def preference(way: tuple[mpfr, mpfr]) -> tuple[bool, mpfr]:
-            reached = bool(way[1] <= allowed)
-            return not reached, way[0] if reached else way[1]
-
-        ways = [(mpfr(noise.epsilon), mpfr(1))]
-        jumps = hockey_stick.NoiseJumps(noise.users, noise.jumps)
+    ) -> LeftPrivacy:
+        mean = hockey_stick.NoiseJumps.discrete_laplace(noise.users, noise.rate).mean
+        with rounding(UP):
+            jumps = hockey_stick.NoiseJumps(noise.users, mean * rational(noise.part))
+        nothing = LeftPrivacy(mpfr(noise.epsilon), mpfr(1), self.name, hockey_stick.THEOREM)
+        ways = [nothing]
         for graph in share_graphs(m, **scheme.trust.graph):
             moments = hockey_stick.divergences(scheme.q, graph, jumps)
             relative, reached = hockey_stick.least_relative(moments, noise.epsilon, delta)
             with rounding(UP):
-                ways.append((noise.epsilon + 2 * gmpy2.log1p(relative), reached))
-        return (*min(ways, key=preference), hockey_stick.THEOREM)
+                epsilon = noise.epsilon + 2 * gmpy2.log1p(relative)
+            ways.append(replace(nothing, epsilon=epsilon, delta=reached))
+        return min(ways, key=lambda way: way.preference(delta))

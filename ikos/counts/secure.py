@@ -241,7 +241,7 @@ def smallest_users(q: int, sigma: float | Fraction, m: int, **choices: Unpack[Ch
             "analysis 'ishai2006' proves less for more users, and so no level for every number of "
             f"users from some n on, got sigma = {quote(sigma)}; analysis='best' does"
         )
-    if scheme.analysis.name == BEST and ShareGraph(m, **scheme.trust.graph).hiding < 2:
+    if scheme.analysis.private and ShareGraph(m, **scheme.trust.graph).hiding < 2:
         least_m = 2 if scheme.trust.clear_share else 3
         raise ValueError(f"m must be at least {least_m} for more users to hide better, got {m}")
 

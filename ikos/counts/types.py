@@ -12,7 +12,7 @@ import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import quote
-from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, log2, rounding
+from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, log2, rational, rounding
 from ikos.counts.search import MAX_MESSAGES as MAX_MESSAGES
 from ikos.counts.search import smallest
 from ikos.results import Printed, at_least, at_most, hundredths
@@ -113,16 +113,33 @@ class PrivacyProof:
 
     delta: float
     noise_epsilon: float
+    analysis: str
     theorem: str
 
 
 @dataclass(frozen=True)
+class LeftPrivacy:
+    """The epsilon and delta that are proved for given noise, rounded up."""
+
+    epsilon: mpfr
+    delta: mpfr
+    analysis: str
+    theorem: str
+
+    def preference(self, wanted: Fraction) -> tuple[bool, mpfr]:
+        """Return what is least for the least epsilon that reaches a delta, or the least delta."""
+        reached = bool(self.delta <= rational(wanted))
+        return not reached, self.epsilon if reached else self.delta
+
+
+@dataclass(frozen=True)
 class GivenNoise:
-    """Noise that is fixed: ``epsilon``-private, with this mean number of jumps."""
+    """Noise that is fixed: ``epsilon``-private, ``part`` of a variable exp(-rate |k|)."""
 
     users: int
     epsilon: float
-    jumps: mpfr
+    rate: Fraction
+    part: Fraction
 
 
 class Choices(TypedDict, total=False):
@@ -190,7 +207,13 @@ class Analysis(ABC):
         sigma = replace(scheme, n=scheme.trust.min_honest).level(m, budget.sums)
         if not sigma:
             return None
-        return PrivacyProof(lemma_5_2_delta(sigma, budget.epsilon), budget.whole, self._by_lemma)
+        delta = lemma_5_2_delta(sigma, budget.epsilon)
+        return PrivacyProof(delta, budget.whole, self.name, self._by_lemma)
+
+    @property
+    def of_levels(self) -> Analysis:
+        """The analysis whose levels it has."""
+        return self
 
     @property
     def _by_lemma(self) -> str:
@@ -198,8 +221,8 @@ class Analysis(ABC):
 
     def remaining_privacy(
         self, scheme: Scheme, m: int, noise: GivenNoise, delta: Fraction
-    ) -> tuple[mpfr, mpfr, str]:
-        """Return the epsilon and delta that are proved for given noise, and the theorem.
+    ) -> LeftPrivacy:
+        """Return what is proved for given noise.
 
         ``delta`` is wanted: where there is a choice, epsilon is the least that reaches it.
         """
@@ -207,7 +230,7 @@ class Analysis(ABC):
         users = replace(scheme.trust, min_honest=noise.users)
         sigma = replace(scheme, n=noise.users, trust=users).level(m)
         found = lemma_5_2_delta(sigma, Fraction(noise.epsilon)) if sigma else 1.0
-        return mpfr(noise.epsilon), exact(Fraction(found), UP), self._by_lemma
+        return LeftPrivacy(mpfr(noise.epsilon), mpfr(found), self.name, self._by_lemma)
 
 
 @dataclass(frozen=True)
@@ -252,9 +275,9 @@ class Scheme:
         The delta for the fewest users holds for more, whose messages the adversary may know.
         ``sigma``, for inputs that may differ everywhere, is for every number of users.
         """
-        clear, sigma, name = int(self.trust.clear_share), self.level(m), self.analysis.name
+        clear, sigma, levels = int(self.trust.clear_share), self.level(m), self.analysis.of_levels
         if sigma:
-            count = MessageCount(m, clear, sigma, name, self.analysis.theorem)
+            count = MessageCount(m, clear, sigma, levels.name, levels.theorem)
         else:
             count = MessageCount(m, clear, 0.0, None, "nothing is proved for this count")
         if budget is None:
@@ -264,7 +287,7 @@ class Scheme:
             return replace(count, delta=1.0, noise_epsilon=budget.whole)
         return replace(
             count,
-            analysis=name,
+            analysis=found.analysis,
             theorem=found.theorem,
             delta=found.delta,
             noise_epsilon=found.noise_epsilon,

@@ -282,7 +282,7 @@ class Task:
         --------
         >>> draft = Task.new(2000, 1, 1e-8, min_honest=1900, upper=7, integers=True)
         >>> draft.columns
-        6
+        5
         """
         if isinstance(shufflers, str):
             raise TypeError(f"shufflers must be addresses, got {quote(shufflers)}")

@@ -6,12 +6,20 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from ikos import PrivateSum
 from ikos._validation import integer
 from ikos.accuracy import default_precision
 from ikos.concurrency import Progress
-from ikos.counts import ANALYSES, MessageCount, message_count
+from ikos.counts import (
+    ANALYSES,
+    MessageCount,
+    message_count,
+    necessary_messages,
+    necessary_private_messages,
+)
+from ikos.counts.analyses import LEVELS
 from ikos.counts.floor import counting_floor
 from ikos.counts.secure import BEST, checked_analysis
 
@@ -20,12 +28,16 @@ Setting = tuple[str, bool]  # a shuffler, and whether there is a clear share
 BOTH_WAYS: tuple[Setting, ...] = (("parallel", True), ("single", False))
 """The settings of BBGN20 and of IKOS06; the others need the same number of messages, +-1."""
 
+_EVERYWHERE = "second_moment"
+"""The analysis that covers every setting, with a count of its own in each."""
+
 
 @dataclass(frozen=True)
 class Curve:
     """How many messages one analysis needs in one setting, as a function of the users.
 
-    ``name`` is an analysis, or "floor" (what counting excludes) or "attack" (an estimate).
+    ``name`` is an analysis, or "necessary" (a proved lower bound), "floor" (what counting alone
+    excludes) or "attack" (an estimate).
     ``points`` has users, ascending, and messages per user, a clear share included; only where
     covered.
     """
@@ -82,13 +94,13 @@ def secure_curves(
     q: int,
     sigma: float | Fraction,
     *,
-    analyses: Sequence[str] = ANALYSES,
+    analyses: Sequence[str] = LEVELS,
     settings: Sequence[Setting] = BOTH_WAYS,
     honest: Fraction = Fraction(1),
     corrupt: int = 0,
     progress: Progress | None = None,
 ) -> list[Curve]:
-    """Return the messages of a secure sum: the floor, the attack, and each analysis.
+    """Return the messages of a secure sum: those that are necessary, and each analysis.
 
     Parameters
     ----------
@@ -100,8 +112,8 @@ def secure_curves(
         "second_moment" gives a curve in each setting, the others in the first that they cover (they
         need the same total in all of them).
     settings : sequence of (str, bool)
-        Shuffler and clear share. The floor is the lowest over all settings; the attack is on
-        parallel shufflers, and left out if no setting has them.
+        Shuffler and clear share. The attack is on parallel shufflers, and an estimate; it is left
+        out but for users of whom the lower bound says no more than counting does.
     honest : Fraction
         Least part of the users that is honest, rounded up.
     corrupt : int
@@ -113,8 +125,8 @@ def secure_curves(
     --------
     >>> for curve in secure_curves([1000], 2**64, 80):
     ...     print(curve.name, curve.shuffler, curve.at(1000))
+    necessary parallel 25
     floor single 7
-    attack parallel 24
     second_moment parallel 25
     second_moment single 22
     balle2020 parallel 29
@@ -128,20 +140,25 @@ def secure_curves(
             min_honest=_part(n, honest), corrupt_shufflers=corrupt,
         )  # fmt: skip
 
-    lowest = min(settings, key=lambda setting: (setting[0] == "parallel", setting[1]))
-
-    def floor(n: int) -> int:
-        present = _part(n, honest)
-        return corrupt + min(
-            counting_floor(present, q, sigma, shuffler=shuffler, clear_share=clear) + clear
-            for shuffler, clear in settings
-        )
-
-    curves = [Curve("floor", *lowest, tuple((n, floor(n)) for n in users if n > 1))]
-    for shuffler, clear in [setting for setting in settings if setting[0] == "parallel"][:1]:
-        present = [(n, _part(n, honest)) for n in users]
-        points = ((n, attack_estimate(p, q, sigma) + clear + corrupt) for n, p in present if p > 1)
-        curves.append(Curve("attack", shuffler, clear, tuple(points)))
+    curves = []
+    present = [(n, _part(n, honest)) for n in users if _part(n, honest) > 1]
+    for shuffler, clear in settings:
+        if (shuffler, clear) == ("single", False):  # more messages are not known to hide more
+            lowest = tuple((n, counting_floor(p, q, sigma, shuffler="single")) for n, p in present)
+            curves.append(Curve("floor", shuffler, clear, lowest))
+            continue
+        how: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
+        how["corrupt_shufflers"] = corrupt
+        found = [(n, p, necessary_messages(p, q, sigma, **how)) for n, p in present]
+        points = tuple((n, m + clear) for n, _, m in found)
+        curves.append(Curve("necessary", shuffler, clear, points))
+        if shuffler == "parallel" and not any(curve.name == "attack" for curve in curves):
+            unknown = (
+                (n, attack_estimate(p, q, sigma) + clear + corrupt)
+                for n, p, m in found
+                if m - corrupt <= counting_floor(p, q, sigma)
+            )
+            curves.append(Curve("attack", shuffler, clear, tuple(unknown)))
     curves += _analysed(users, analyses, settings, count, progress)
     return [curve for curve in curves if curve.points]
 
@@ -160,9 +177,9 @@ def private_curves(
     reserve: float | Fraction = Fraction(1, 100),
     progress: Progress | None = None,
 ) -> list[Curve]:
-    """Return the messages of a private sum, by each analysis.
+    """Return the messages of a private sum: by each analysis, and those that are necessary.
 
-    There is no floor: the counting argument does not apply to differential privacy.
+    The lower bound is for parallel shufflers with a clear share.
 
     The arguments are those of `secure_curves` and of `PrivateSum`. There is no point if a given
     modulus is too small for the users.
@@ -171,6 +188,8 @@ def private_curves(
     --------
     >>> for curve in private_curves([1000], 1, 1e-6):
     ...     print(curve.name, curve.shuffler, curve.at(1000))
+    necessary parallel 5
+    higher_moments parallel 5
     second_moment parallel 6
     second_moment single 5
     balle2020 parallel 10
@@ -178,7 +197,7 @@ def private_curves(
     ishai2006 single 78
     """
 
-    def count(n: int, analysis: str, setting: Setting) -> MessageCount | None:
+    def protocol(n: int, analysis: str, setting: Setting) -> PrivateSum | None:
         at_least = _part(n, honest)
         if modulus is not None:
             steps = precision if precision else default_precision(Fraction(epsilon), at_least)
@@ -188,9 +207,25 @@ def private_curves(
             n, epsilon, delta, precision=precision, modulus=modulus, analysis=analysis,
             shuffler=setting[0], clear_share=setting[1], min_honest=at_least,
             corrupt_shufflers=corrupt, reserve=reserve,
-        ).messages  # fmt: skip
+        )  # fmt: skip
 
-    return [c for c in _analysed(users, analyses, settings, count, progress) if c.points]
+    def count(n: int, analysis: str, setting: Setting) -> MessageCount | None:
+        found = protocol(n, analysis, setting)
+        return None if found is None else found.messages
+
+    curves = []
+    if ("parallel", True) in settings:
+        made = [(n, protocol(n, BEST, ("parallel", True))) for n in users]
+        points = (
+            (n, 1 + necessary_private_messages(
+                n, found.modulus, epsilon, delta, found.precision, min_honest=_part(n, honest),
+                corrupt_shufflers=corrupt, reserve=reserve,
+            ))
+            for n, found in made if found is not None
+        )  # fmt: skip
+        curves.append(Curve("necessary", "parallel", True, tuple(points)))
+    curves += _analysed(users, analyses, settings, count, progress)
+    return [curve for curve in curves if curve.points]
 
 
 def _part(n: int, honest: Fraction) -> int:
@@ -209,14 +244,14 @@ def _analysed(
     wanted = [(analysis, setting) for analysis in names for setting in settings]
     curves: list[Curve] = []
     for i, (analysis, setting) in enumerate(wanted):
-        if analysis != BEST and any(curve.name == analysis for curve in curves):
+        if analysis != _EVERYWHERE and any(curve.name == analysis for curve in curves):
             continue
         points = []
         for j, n in enumerate(users):
             try:
                 found = count(n, analysis, setting)
             except ValueError:
-                if analysis == BEST:  # covers everything, so the error has another cause
+                if analysis == _EVERYWHERE:  # covers everything, so the error has another cause
                     raise
                 found = None
             if found is not None:

@@ -8,7 +8,17 @@ from fractions import Fraction
 from typing import Any
 
 from ikos.plots.curves import Curve
-from ikos.plots.style import BLACK, BLUE, GREEN, GREY, PURPLE, VERMILLION, plain, power_of_ten
+from ikos.plots.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    VERMILLION,
+    plain,
+    power_of_ten,
+)
 
 try:
     from matplotlib.axes import Axes
@@ -27,11 +37,13 @@ except ImportError:
 __all__ = ["Figure", "messages_figure"]
 
 COLOURS = {
+    "higher_moments": ORANGE,
     "second_moment": BLUE,
     "balle2020": VERMILLION,
     "ishai2006": GREEN,
     "ghazi2020": PURPLE,
     "attack": BLACK,
+    "necessary": GREY,
     "floor": GREY,
 }
 
@@ -43,20 +55,24 @@ _DASHES: dict[tuple[str, bool], Any] = {
 }
 
 _STYLES: dict[str, dict[str, Any]] = {
-    "floor": {"linestyle": "-", "linewidth": 1.0, "zorder": 2},
+    "necessary": {"linewidth": 6.0, "alpha": 0.35, "zorder": 2},
+    "floor": {"linewidth": 1.0, "zorder": 2},
     "attack": {"linestyle": (0, (1, 1.5)), "linewidth": 1.6, "zorder": 6},
+    "higher_moments": {"linewidth": 2.0, "zorder": 6},
     "second_moment": {"linewidth": 2.0, "zorder": 5},
 }
 
 
 def label(curve: Curve) -> str:
     """Return a curve's name for a legend."""
-    if curve.name == "floor":
-        return "counting floor: fewer cannot be enough"
     setting = f"{curve.shuffler}, {'clear share' if curve.clear_share else 'no clear share'}"
     if curve.name == "attack":
         setting = setting.replace("parallel", "parallel shufflers only")
         return f"fewer: the attack gains more than $2^{{-\\sigma}}$, {setting}"
+    if curve.name == "floor":
+        return f"counting: fewer cannot be enough, {setting}"
+    if curve.name == "necessary":
+        return f"necessary: fewer are proved not to be enough, {setting}"
     return f"{curve.name}, {setting}"
 
 
@@ -66,24 +82,20 @@ def _style(curve: Curve) -> dict[str, Any]:
 
 
 def draw_messages(axes: Axes, curves: Sequence[Curve]) -> None:
-    """Draw the curves as steps, and shade the area below the floor.
+    """Draw the curves as steps, and necessary numbers as a band below them.
 
     Between two points a step errs on the safe side: sufficient numbers are drawn at the larger of
-    the two values (ishai2006 rises with the users, the others fall), the floor at the smaller.
+    the two values (ishai2006 rises with the users, the others fall), necessary ones at the smaller.
     """
     for curve in curves:
         users, totals = zip(*curve.points, strict=True)
-        before = curve.name in ("floor", "ishai2006")
+        before = curve.name in ("necessary", "floor", "ishai2006")
         clear = "clear" if curve.clear_share else "shuffled"
         axes.plot(
             users, totals, color=COLOURS.get(curve.name, GREY), label=label(curve),
             drawstyle="steps-pre" if before else "steps-post",
             gid=f"{curve.name}-{curve.shuffler}-{clear}", **_style(curve),
         )  # fmt: skip
-        if curve.name == "floor":
-            axes.fill_between(
-                users, totals, 1e-9, step="pre", color=COLOURS["floor"], alpha=0.18, linewidth=0
-            )
 
 
 def users_axis(axes: Axes, curves: Sequence[Curve]) -> None:

@@ -7,8 +7,14 @@ from fractions import Fraction
 import pytest
 
 from ikos import PrivateSum, message_count
-from ikos.counts import ANALYSES, least, vector_layouts
-from ikos.counts.floor import counting_floor
+from ikos.counts import (
+    ANALYSES,
+    least,
+    necessary_messages,
+    necessary_private_messages,
+    vector_layouts,
+)
+from ikos.counts.analyses import LEVELS
 from ikos.vectors import Ball, Box, Categories, PrivateVectorSum, SparseTernary
 
 SECURE = ("messages", "--users", "10^6", "--modulus", "2^64", "--sigma", "80", "--json")
@@ -38,7 +44,7 @@ class TestNumbers:
         assert (result["modulus"], result["sigma"], result["epsilon"]) == (str(2**64), 80, None)
         assert (result["users"], result["min_honest"]) == (10**6, honest)
         found = [(row["analysis"], row["shuffler"], row["clear_share"]) for row in result["rows"]]
-        assert sorted(found) == sorted((name, *each) for name in ANALYSES for each in SETTINGS)
+        assert sorted(found) == sorted((name, *each) for name in LEVELS for each in SETTINGS)
         for row in result["rows"]:
             if row["total"] is None:
                 assert row["reason"]
@@ -53,9 +59,10 @@ class TestNumbers:
             assert (row["sigma"], row["theorem"]) == (count.sigma, count.theorem)
             assert row["bits_per_user"] == 64 * count.total
             assert row["delta"] is row["noise_epsilon"] is row["standard_error"] is None
-            floor = max(counting_floor(n, 2**64, 80, shuffler=row["shuffler"]) for n in
-                        (honest, 10**6))  # fmt: skip
-            assert row["floor"] == floor + corrupt <= row["shuffled"]
+            way = {"shuffler": row["shuffler"], "clear_share": row["clear_share"]}
+            needed = max(necessary_messages(n, 2**64, 80, corrupt_shufflers=corrupt, **way)
+                         for n in (honest, 10**6))  # fmt: skip
+            assert row["necessary"] == needed <= row["shuffled"]
             assert row["proved"] == (row["analysis"] != "ghazi2020")
         fewest = min(row["total"] for row in covered(result) if row["proved"])
         assert all(
@@ -87,7 +94,15 @@ class TestNumbers:
             assert row["delta"] == count.delta <= 1e-8
             assert row["noise_epsilon"] == count.noise_epsilon <= 1
             assert row["standard_error"] ** 2 == pytest.approx(protocol.mse)
-            assert row["floor"] is row["sigma"] is None
+            assert row["sigma"] is None
+            if (row["shuffler"], row["clear_share"]) == ("parallel", True):
+                given_ = (protocol.modulus, 1, Fraction("1e-8"), protocol.precision)
+                kept = {"min_honest": protocol.min_honest, "reserve": result["reserve"],
+                        "corrupt_shufflers": protocol.trust.corrupt_shufflers}  # fmt: skip
+                assert row["necessary"] == necessary_private_messages(1000, *given_, **kept)
+                assert row["necessary"] <= count.shuffled
+            else:
+                assert row["necessary"] is None
 
     def test_a_single_corrupt_shuffler_is_said_once(self, run):
         found = " ".join(run(*SECURE[:-1], "--corrupt-shufflers", "2").out.split())
@@ -143,7 +158,7 @@ class TestVectors:
             assert row["messages_per_user"] == layout.messages_per_user
             assert row["bits_per_user"] == layout.bits_per_user
             assert row["sigma"] == layout.sigma >= 80
-            assert row["shuffled"] == layout.count.shuffled >= row["floor"]
+            assert row["shuffled"] == layout.count.shuffled >= row["necessary"]
             assert row["total"] * row["sums"] == row["messages_per_user"]
             assert row["proved"] == (row["analysis"] != "ghazi2020")
         proved = [row for row in covered(result) if row["proved"]]

@@ -133,7 +133,7 @@ class TestSum:
         assert result["warnings"]
 
     def test_less_than_asked_for_is_a_warning(self, run, people):
-        few = ("--messages", "5", "--json")
+        few = ("--messages", "4", "--json")
         result = run("sum", people, *AGE, *few, warning="the delta proved is").json
         assert result["proved"] is True
         assert result["delta"] > result["requested_delta"] == 1e-6

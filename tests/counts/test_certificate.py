@@ -18,10 +18,14 @@ from ikos.counts import private_proved
 from ikos.counts.certificate import (
     Certificate,
     Dyadic,
+    MomentCertificate,
+    NecessaryCertificate,
     PrivateCertificate,
     certify,
+    certify_necessary,
     certify_private,
 )
+from ikos.counts.tuple_moments import tuple_moments
 
 
 def value(number: Dyadic) -> Any:
@@ -99,9 +103,11 @@ def test_deltas_are_verified_independently(
     n: int, m: int, delta: float, shuffler: str, clear: bool
 ) -> None:
     given_ = (n, 2**14, m, 1, delta, 10)
-    found = certify_private(*given_, shuffler=shuffler, clear_share=clear)
+    how = {"analysis": "second_moment", "shuffler": shuffler, "clear_share": clear}
+    found = certify_private(*given_, **how)
+    assert isinstance(found, PrivateCertificate)
     check_private(found)
-    count = private_proved(*given_, shuffler=shuffler, clear_share=clear)
+    count = private_proved(*given_, analysis="second_moment", shuffler=shuffler, clear_share=clear)
     assert (count.delta, count.noise_epsilon) == (found.delta, found.noise_epsilon)
 
 
@@ -139,7 +145,131 @@ def test_forged_certificates_fail(forge: Any) -> None:
 )
 def test_forged_private_certificates_fail(forge: Any) -> None:
     with pytest.raises(AssertionError):
-        check_private(forge(certify_private(100, 2**14, 6, 1, 1e-5, 10)))
+        check_private(forge(certify_private(100, 2**14, 6, 1, 1e-5, 10, analysis="second_moment")))
+
+
+def check_moments(found: MomentCertificate) -> None:
+    """Assert what follows from the moments and remainders that are stated, as in the theorem."""
+    at = found.parameters
+    with precisely():
+        n, d, k, c = found.n, at.d, found.blurred, value(found.relative)
+        epsilon, eps0 = (
+            flint.arb(flint.fmpq(x.numerator, x.denominator))
+            for x in (found.epsilon, Fraction(found.noise_epsilon))
+        )
+        assert not eps0 + 2 * (1 + c).log() > epsilon
+        h1, h2, part, share, pairs = (
+            flint.arb(x) for x in (at.h1, at.h2, at.part, at.share, at.pairs)
+        )
+        x = h2.sqrt()
+        curve = -(1 - x).log() - x
+        main = (-h1).exp() - h1 ** (d + 1) / math.factorial(d + 1) - h1.exp() * curve.expm1()
+        main -= flint.arb(d * k) / (n - 1) * (h1 + curve).expm1()
+        assert not value(found.main) > main
+        jumps = mean_jumps(Fraction(found.noise_epsilon) / found.precision)
+        beta = flint.arb(0)
+        for j in range(400):  # of Poisson jumps
+            beta += (-jumps).exp() * jumps**j / math.factorial(j) * (2 * j + k) ** at.K
+        assert not value(found.spread) < beta / (n - 1) ** at.K
+        c1, room = part * c, c * (1 - part) * value(found.main)
+        y, z, r = share * room, pairs * room, (1 - share - pairs) * room
+        K, most = at.K, max(at.h1, math.sqrt(at.h2))
+        first = (1 + c) ** K * value(found.spread) * value(found.first) / y ** (K - 1)
+        first *= flint.arb((K - 1) ** (K - 1)) / K**K
+        square = (1 + c) * value(found.difference).sqrt() + c * value(found.reference).sqrt()
+        bad = value(found.tall) / h1**at.K1 + value(found.wide) / h2**at.l
+        bad += value(found.own) * ((1 + c) / c1) ** at.K3
+        front = (c1 + c) * sum(flint.arb(most) ** j for j in range(d + 1))
+        if at.pairs:
+            L, shift = at.K2, k + c * (n - 1) / (2 * (1 + c))
+            widened = flint.arb(0)
+            for j in range(400):
+                poisson = (-jumps).exp() * jumps**j / math.factorial(j)
+                widened += poisson * (2 * j + shift) ** L
+            loss = (flint.arb(n) / (n - 1)) ** (found.m * L)
+            pair = tuple_moments(n, found.q, found.m).total[2 * L]
+            least = widened / (n - 1) ** L * (1 + c) ** L * loss * value(Dyadic.of(pair))
+            assert not value(found.paired) < least * (1 - flint.arb(2) ** -50)
+            first += flint.arb((L - 1) ** (L - 1)) / L**L * value(found.paired) / z ** (L - 1)
+        eta = first + square**2 / (4 * r) + (front + c * value(found.main)) * bad
+        assert not value(found.eta) < eta * (1 - flint.arb(2) ** -50)
+        stated = value(found.eta) * (1 + (1 + c) * eps0.exp())
+        assert found.delta == 1 or not found.delta < stated
+
+
+@pytest.mark.parametrize(("n", "q", "m"), [(1000, 2**16, 4), (10**5, 2**27, 3), (100, 2**14, 6)])
+def test_moments_are_verified_independently(n: int, q: int, m: int) -> None:
+    found = certify_private(n, q, m, 1, 1e-6, 32)
+    assert isinstance(found, MomentCertificate)
+    check_moments(found)
+    count = private_proved(n, q, m, 1, 1e-6, 32)
+    assert (count.delta, count.noise_epsilon) == (found.delta, found.noise_epsilon)
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda c: replace(c, eta=smaller(c.eta)),
+        lambda c: replace(c, delta=c.delta * (1 - 1e-6)),
+        lambda c: replace(c, wide=larger(c.wide)),
+        lambda c: replace(c, tall=larger(c.tall)),
+        lambda c: replace(c, own=larger(c.own)),
+        lambda c: replace(c, paired=smaller(c.paired)),
+        lambda c: replace(c, main=larger(c.main)),
+        lambda c: replace(c, noise_epsilon=c.noise_epsilon * (1 + 1e-4)),
+    ],
+)
+def test_forged_moments_fail(forge: Any) -> None:
+    with pytest.raises(AssertionError):
+        check_moments(forge(certify_private(10**6, 2**31, 3, 1, 1e-12, 1000)))
+
+
+def larger(number: Dyadic) -> Dyadic:
+    """A number a tenth above."""
+    assert number.mantissa is not None
+    return Dyadic(11 * number.mantissa << 60, number.exponent - 60 - 3)
+
+
+def check_necessary(found: NecessaryCertificate) -> None:
+    """Assert what follows from the rest that is stated, and that the rest is enough."""
+    with precisely():
+        users = sum(count for _, count in found.difference)
+        assert sum(entry * count for entry, count in found.difference) % found.q == 0
+        second = 2 * flint.arb(found.q) * users / flint.arb(found.n) ** found.m
+        assert not value(found.second) > second
+        mean = (value(found.second) ** 3 / value(found.fourth)).sqrt()
+        if found.method == "hoelder":
+            assert not value(found.mean) > mean
+        else:
+            assert not value(found.mean) > (2 / flint.arb.pi() * second).sqrt()
+        total = (value(found.mean) - (2 * value(found.rest)).sqrt()) / 2
+        assert not value(found.total_variation) > total
+        assert not found.sigma < -value(found.total_variation).log() / flint.arb(2).log()
+        true = recursion(found.n, found.q, found.m, found.shuffler, found.clear_share)
+        if users == found.n:
+            assert not value(found.rest) < (true.divergence[found.n] - second / 2)
+
+
+@pytest.mark.parametrize(("n", "q", "m"), [(10, 2**64, 68), (100, 2**64, 34), (60, 3, 9)])
+def test_necessary_counts_are_verified_independently(n: int, q: int, m: int) -> None:
+    found = certify_necessary(n, q, m)
+    check_necessary(found)
+    assert security_level(n, q, m) <= found.sigma
+    for forge in (
+        replace(found, total_variation=larger(found.total_variation)),
+        replace(found, second=larger(found.second)),
+        replace(found, sigma=found.sigma * (1 - 1e-6)),
+        replace(found, rest=larger(found.rest)),
+    ):
+        with pytest.raises(AssertionError):
+            check_necessary(forge)
+
+
+def test_what_no_theorem_speaks_of_has_no_certificate() -> None:
+    with pytest.raises(ValueError, match=r"^m must "):
+        certify_necessary(1000, 2**64, 3)
+    with pytest.raises(ValueError, match=r"^m must "):
+        certify_private(1000, 2**64, 2, 1, 1e-6, 32, analysis="higher_moments")
 
 
 def test_printed_forms() -> None:

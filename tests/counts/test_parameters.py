@@ -79,6 +79,7 @@ def test_equals_an_exhaustive_search(
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(
     n=st.one_of(st.integers(1, 60), st.integers(1025, 10**8)),

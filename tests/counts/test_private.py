@@ -110,7 +110,7 @@ def truth(n: int, q: int, m: int, p: int, epsilon: Fraction, eps0: float, shuffl
 )
 def test_table_of_totals(n: int, delta: float, total: int) -> None:
     p = math.ceil(math.sqrt(n))
-    count = private_message_count(n, order(n, p), 1, delta, p)
+    count = private_message_count(n, order(n, p), 1, delta, p, analysis="second_moment")
     assert (count.total, count.clear, count.analysis) == (total, 1, "second_moment")
     assert "hockey-stick" in count.theorem
     proved, left = budget_of(count)
@@ -131,7 +131,9 @@ def check_delta(
     *, m: int | None = None, prove: Callable[..., MessageCount] = private_proved,
 ) -> None:  # fmt: skip
     """delta is at least the theorem's, and with a clear share within 1 % of it."""
-    options: dict[str, Any] = {"shuffler": shuffler, "reserve": reserve}
+    options: dict[str, Any] = {
+        "analysis": "second_moment", "shuffler": shuffler, "reserve": reserve,
+    }  # fmt: skip
     if m is None:
         m = private_message_count(n, q, epsilon, delta, p, **options).shuffled
     found, eps0 = budget_of(prove(n, q, m, epsilon, delta, p, **options))
@@ -173,7 +175,9 @@ def test_any_delta_is_the_theorem_rounded_up(
     fewer: int,
 ) -> None:  # fmt: skip
     """Also with fewer messages than needed, where delta is the best that is proved."""
-    options: dict[str, Any] = {"shuffler": shuffler, "reserve": reserve}
+    options: dict[str, Any] = {
+        "analysis": "second_moment", "shuffler": shuffler, "reserve": reserve,
+    }  # fmt: skip
     m = private_message_count(n, q, epsilon, delta, p, **options).shuffled - fewer
     budget, allowed = Fraction(epsilon), Fraction(delta)
     check_delta(n, q, budget, allowed, p, reserve, shuffler, m=max(1, m))
@@ -370,7 +374,8 @@ def test_totals_are_minimal_and_monotone(
 ) -> None:  # fmt: skip
     q = 2**bits
     options: dict[str, Any] = {
-        "shuffler": setting[0], "clear_share": setting[1], "reserve": reserve,
+        "analysis": "second_moment", "shuffler": setting[0], "clear_share": setting[1],
+        "reserve": reserve,
     }  # fmt: skip
     count = private_message_count(n, q, epsilon, delta, p, **options)
     found, _ = budget_of(count)
@@ -387,6 +392,7 @@ def test_totals_are_minimal_and_monotone(
     assert private_message_count(n, q, epsilon, delta, p, **options).total >= total
 
 
+@pytest.mark.slow
 @given(
     n=st.one_of(st.integers(2, 100), st.integers(1025, 10**9)),
     bits=st.integers(1, 80),
@@ -678,6 +684,7 @@ def test_one_user_needs_one_message(shuffler: str, clear: bool) -> None:
     assert (count.shuffled, count.delta, count.noise_epsilon) == (1, 0.0, 1.0)
 
 
+@pytest.mark.points(1)
 @EVERY_SETTING
 @pytest.mark.parametrize("epsilon", [1e-100, 20, 1e6])
 @pytest.mark.parametrize("delta", [1e-300, 1 - 2**-53])
@@ -722,7 +729,9 @@ def test_the_search_begins_near_its_end(
         return search(lambda m: (tried.append(m), enough(m))[1], guess)
 
     monkeypatch.setattr(types, "smallest", watched)
-    options: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
+    options: dict[str, Any] = {
+        "analysis": "second_moment", "shuffler": shuffler, "clear_share": clear,
+    }  # fmt: skip
     found = private_message_count(n, q, epsilon, delta, 100, **options)
     assert 1 <= len(tried) <= tries
     assert found.shuffled in tried

@@ -301,7 +301,7 @@ def check_largest_component(top: int, q: int, share: ShareGraph) -> None:
     true = library.rational(top, q, share)
     for cutoff in (2, 3, 4, 5, 6, 7, 8):
         for n in range(max(4, -(-((cutoff + 2) ** 2) // 4)), top + 1):
-            found = largest_component._at(n, q, share, cutoff)
+            found = largest_component.at_cutoff(n, q, share, cutoff)
             assert found.divergence() >= max(true.divergence[n:])
             assert found.excess() >= max(true.excess[n:])
             best = found.divergence(connected=second_moment._connected(found, share))
@@ -315,7 +315,7 @@ def test_chances_of_one_component_are_bounded(shuffler: str, clear: bool) -> Non
         share = graph(hiding, shuffler, clear)
         true = library.rational(20, 2, share).connected
         for n in range(4, 21):
-            found = largest_component._at(n, 2, share, 2)
+            found = largest_component.at_cutoff(n, 2, share, 2)
             for j, upper in enumerate(second_moment._connected(found, share)):
                 assert mpq(upper) >= true[n - j]
 
@@ -732,8 +732,8 @@ def test_wrong_enclosures_are_caught(
 
 
 def at(remainder: Callable[[mpfr, mpfr], mpfr]) -> Callable[..., Any]:
-    """`_at` with another remainder, made of the middle and the tail."""
-    real = largest_component._at
+    """`at_cutoff` with another remainder, made of the middle and the tail."""
+    real = largest_component.at_cutoff
 
     def changed(n: int, q: int, share: ShareGraph, cutoff: int) -> Any:
         found = real(n, q, share, cutoff)
@@ -761,7 +761,7 @@ def test_a_theorem_that_leaves_out_a_part_is_caught(
     uncached: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(largest_component, "_at", at(remainder))
+    monkeypatch.setattr(largest_component, "at_cutoff", at(remainder))
     with pytest.raises(AssertionError):
         check_all_largest_components()
 

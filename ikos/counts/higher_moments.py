@@ -1,0 +1,684 @@
+"""Differential privacy of the private sum by higher moments of its message tuples.
+
+What one tuple of messages, one of each shuffler, reveals of one user is nearly normal. All terms of
+that kind, and those of pairs of users, are kept together and bounded by their high moments
+(`ikos.counts.tuple_moments`). Only a remainder, smaller by further factors of sqrt(q n^(1-m)) or
+1/n, is bounded in mean square. The sum is compared with a reference in which k other users are
+blurred. With
+
+    eta = C_K (1+c)^K E[beta^K] M_K / c_Y^(K-1) + C_K2 E[P_2^K2] / c_2^(K2-1)
+          + ((1+c) |R| + c |r|)^2 / (4 c_R)
+          + ((c_1 + c) sum_{j<=d} h^j + c g_0) (M_K1 / h_1^K1 + V_l / h_2^l + A_K3 ((1+c)/c_1)^K3)
+
+where c_Y + c_2 + c_R = (c - c_1) g_0 and P_2 has the terms of degree two, the private sum of m
+parallel shufflers and a clear share is
+
+    (eps0 + 2 ln(1+c),  eta (1 + (1+c) e^eps0))-DP
+
+if its noise is eps0-DP. The proof is in the documentation: Fewer messages for the private sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache, lru_cache
+from typing import Any
+
+import gmpy2
+import numpy as np
+from gmpy2 import mpfr, mpq
+from numpy.typing import NDArray
+
+from ikos.counts.largest_component import at_cutoff
+from ikos.counts.recursion import enclosed
+from ikos.counts.rounding import DOWN, UP, exact, float_up, rational, rounding
+from ikos.counts.second_moment import SecondMoment
+from ikos.counts.share_graph import ShareGraph
+from ikos.counts.tuple_moments import HIGHEST, tuple_moments, without_singletons
+from ikos.counts.types import (
+    Analysis,
+    Budget,
+    GivenNoise,
+    LeftPrivacy,
+    PrivacyProof,
+    Scheme,
+)
+
+THEOREM = "higher moments of the message tuples; documentation, Fewer messages for the private sum"
+
+MIN_USERS = 9
+
+_ONE = mpfr(1)
+_LARGEST_CUTOFF = 16
+_DEGREES = (2, 3, 4, 6)
+"""The values of d that are tried."""
+
+_EVEN = tuple(range(2, HIGHEST + 1, 2))
+
+
+@dataclass(frozen=True)
+class Jumps:
+    """Discrete Laplace noise as jumps of uniformly random users.
+
+    Their number is Poisson, with a mean between ``fewest`` and ``most``; ``zero`` and ``equal`` are
+    upper bounds of the chances that a jump is 0, and that two jumps agree, modulo q.
+    """
+
+    fewest: mpfr
+    most: mpfr
+    zero: mpfr
+    equal: mpfr
+
+    @classmethod
+    def discrete_laplace(cls, q: int, rate: Fraction, count: Fraction | int = 1) -> Jumps:
+        """Return the jumps of ``count`` variables exp(-rate |k|), or of a part of one, modulo q."""
+        with rounding(UP):
+            alpha = gmpy2.exp(exact(-rate, UP))
+            gap = -gmpy2.expm1(exact(-rate, UP))  # 1 - alpha, rounded down: the sign is exact
+        with rounding(DOWN):
+            least_alpha = gmpy2.exp(exact(-rate, DOWN))
+            most = -gmpy2.log(gap)  # of lambda: rounded up
+        with rounding(UP):
+            fewest = -gmpy2.log1p(-least_alpha)  # rounded down
+            mean = 2 * rational(count) * most
+        with rounding(DOWN):
+            least = 2 * rational(count) * fewest
+            scale, ends = fewest * gap, (mpfr(q), mpfr(-(-q // 2)))
+            square = 12 * fewest * fewest
+        if not scale > 0:
+            return cls(least, mean, _ONE, _ONE)
+        with rounding(UP):
+            zero, apart = (alpha**x / x / scale for x in ends)
+            equal = gmpy2.const_pi() ** 2 / square + 2 * apart
+        return cls(least, mean, min(_ONE, zero), min(_ONE, equal))
+
+    def moments(self) -> list[mpfr]:
+        """Return upper bounds of E J^a for a = 0..HIGHEST, J the number of jumps."""
+        with rounding(UP):
+            powers = [self.most**i for i in range(HIGHEST + 1)]
+            return [
+                gmpy2.fsum([count * power for count, power in zip(row, powers, strict=False)])
+                for row in _set_partitions()
+            ]
+
+    def spread(self, n: int, k: int | mpfr) -> dict[int, mpfr]:
+        """Return upper bounds of E beta^K, beta = (2 J + k) / (n - 1)."""
+        moments = self.moments()
+        with rounding(UP):
+            powers = [mpfr(k) ** i for i in range(HIGHEST + 1)]
+            return {
+                K: gmpy2.fsum(
+                    [math.comb(K, a) * 2**a * powers[K - a] * moments[a] for a in range(K + 1)]
+                )
+                / (n - 1) ** K
+                for K in _EVEN
+            }
+
+
+@cache
+def _set_partitions() -> tuple[tuple[int, ...], ...]:
+    """Return the Stirling numbers of the second kind up to HIGHEST."""
+    rows: list[tuple[int, ...]] = [(1,)]
+    for _ in range(HIGHEST):
+        last = (*rows[-1], 0)
+        rows.append(tuple(i * last[i] + (last[i - 1] if i else 0) for i in range(len(last))))
+    return tuple(rows)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What depends on n users, a group of order q and m shufflers only; all of it rounded up.
+
+    ``weights`` has W_s for degrees s below ``cutoff``, and ``rest`` bounds the sum of the others.
+    By degree j, ``generic`` and ``special`` are the two parts of Lemma 3, and ``loss`` is t_j^-2m.
+    """
+
+    n: int
+    q: int
+    m: int
+    cutoff: int
+    weights: Sequence[mpfr]
+    rest: mpfr
+    generic: Sequence[mpfr]
+    special: Sequence[mpfr]
+    loss: Sequence[mpfr]
+
+    def remainders(self, jumps: Jumps, k: int, d: int, least: int = 2) -> tuple[mpfr, mpfr]:
+        """Return upper bounds of |R|^2, averaged over the jumps, and of |r|^2.
+
+        ``least`` is the least degree that counts among the terms without user i.
+        """
+        n, m, q, weights = self.n, self.m, self.q, self.weights
+        blurred = mpq(k * n, n - 1)
+        with rounding(UP):  # a rational operand is rounded as the result: not so for differences
+            most_blurred = mpfr(blurred)
+        with rounding(DOWN):
+            missing, least_blurred = jumps.fewest - most_blurred, mpfr(blurred)
+        with rounding(UP):
+            _, mean, second, _, fourth, *_ = jumps.moments()
+            difference = [4 * self.rest]
+            for s in range(1, d + 1):  # user i and s others
+                each = mpq(2 * s, n)
+                own = mpq(k * s + s, n - 1) + mpq(m * s * (s + 1), 2 * n)
+                gamma = own * own + 2 * own * each * mean + each * each * second
+                difference.append(mpq(s + 1, n) * weights[s + 1] * gamma)
+                apart = self.generic[s + 1] + self.special[s + 1]
+                difference.append(gmpy2.comb(n - 1, s) * apart)
+            difference += [  # user i and more others
+                mpq(s, n) * weights[s] * (1 + mpfr(mpq(s - 1, n - 1)) ** k) ** 2
+                for s in range(d + 2, self.cutoff)
+            ]
+            away = max(mean - least_blurred, -missing)
+            psi = away * away + 2 * jumps.zero * (second + blurred * mean)
+            psi += 2 * mean + mean * mean * jumps.equal
+            linear = gmpy2.sqrt(mpq(q, q - 1) * psi) / n
+            square = gmpy2.sqrt(16 * fourth + 8 * k * k * second + k**4) / 2 / (n - 1) ** 2
+            difference += [  # s users without i
+                weights[s] * (s * linear + s * s * square) ** 2 for s in range(least, self.cutoff)
+            ]
+            reference = [self.rest, *weights[d + 1 :]]
+            for j in range(2, d + 1):
+                apart = self.generic[j] + self.special[j] * (1 + self.loss[j])
+                if j >= least:
+                    reference.append(gmpy2.comb(n - 1, j) * apart)
+                alike = mpfr(mpq(j - 1, n - 1)) ** (2 * k)
+                reference.append(mpq(j, n) * weights[j] * alike)
+            return gmpy2.fsum(difference), gmpy2.fsum(reference)
+
+
+@lru_cache(maxsize=256)
+def setting(n: int, q: int, m: int) -> Setting | None:
+    """Return what does not depend on the noise, or None where the theorem proves nothing."""
+    if n < MIN_USERS or m < 2:
+        return None
+    cutoff = next(j for j in range(_LARGEST_CUTOFF, 2, -2) if (j + 2) ** 2 <= 4 * n)
+    graph = ShareGraph(m, "parallel", True)
+    rest = at_cutoff(n, q, graph, cutoff).remainder
+    if not gmpy2.is_finite(rest):
+        return None
+    colours = enclosed(cutoff, q - 1, graph)
+    weights, generic, special, loss = [], [], [], []
+    for s in range(cutoff):
+        with rounding(DOWN):
+            sets = mpfr(gmpy2.comb(n, s)) ** (m - 1) * colours.weight_down[s]
+        with rounding(UP):
+            weights.append(colours.colourings[s] / sets)
+    for j in range(max(_DEGREES) + 2):
+        injective = math.perm(n, j)
+        blocks = sum(count * n**u for u, count in enumerate(without_singletons(2 * j)))
+        with rounding(UP):
+            colliding = mpfr(mpq(n**j - injective, n**j))
+        with rounding(DOWN):
+            log = m * gmpy2.log1p(-colliding)  # of t_j^m
+            missed = gmpy2.expm1(log)
+            places = mpfr(injective) ** m
+        with rounding(UP):
+            generic.append(mpfr(q - 1) ** j / places * -missed)
+            relations = max(0, 3**j - 1 - 2 * j) // 2 * mpfr(q - 1) ** max(0, j - 1)
+            special.append(relations * mpfr(mpq(blocks, n ** (2 * j))) ** m)
+            loss.append(gmpy2.exp(-2 * log))
+    return Setting(n, q, m, cutoff, weights, rest, generic, special, loss)
+
+
+@dataclass(frozen=True)
+class Point:
+    """The theorem's free parameters: d, h_1, h_2, c_1 / c, shares of c_Y and c_2, and exponents.
+
+    Without a share for c_2, terms of degree two are bounded in mean square with the others.
+    """
+
+    d: int
+    h1: float
+    h2: float
+    part: float
+    share: float
+    K: int
+    K1: int
+    l: int  # noqa: E741
+    K3: int
+    pairs: float = 0.0
+    K2: int = 2
+
+    @property
+    def least(self) -> int:
+        """The least degree of the terms without user i that are bounded in mean square."""
+        return 3 if self.pairs else 2
+
+
+Array = NDArray[np.float64]
+
+_GRID = (
+    np.linspace(0, 1, 20)[:, None, None, None],
+    np.array([0.35, 0.5, 0.7, 0.9])[:, None, None],
+    np.array([0.02, 0.05, 0.1, 0.15, 0.2, 0.275, 0.35, 0.45, 0.55, 0.65, 0.8])[:, None],
+)
+"""Where h_1 is between its ends; sqrt(h_2) / h_1; and c_1 / c."""
+
+_SHARES = (
+    np.array([(y, 0) for y in (0.002, 0.01, 0.03, 0.07, 0.15, 0.25, 0.35, 0.5, 0.65, 0.8, 0.95)]).T,
+    np.array([
+        (y, pairs)
+        for y in (0.005, 0.03, 0.1, 0.2, 0.4, 0.7)
+        for pairs in (0.02, 0.1, 0.25, 0.4, 0.6, 0.8)
+        if y + pairs < 0.95
+    ]).T,
+)  # fmt: skip
+"""The shares of c_Y and of c_2: with terms of degree two in mean square, and by moments."""
+
+Logs = dict[int, float]
+_Grid = tuple[Array, Array, Array, Array]
+
+
+@lru_cache(maxsize=256)
+def _logs(n: int, q: int, m: int) -> tuple[Logs, Logs, Logs]:
+    """Return the logarithms of M_K, of V_(K/2) and of A_K by K."""
+    found = tuple_moments(n, q, m)
+
+    def logs(values: dict[int, mpfr]) -> Logs:
+        return {K: float(gmpy2.log(value)) for K, value in values.items()}
+
+    return logs(found.total), {2 * j: v for j, v in logs(found.squares).items()}, logs(found.single)
+
+
+def _least(logs: Logs, step: Array, low: int) -> tuple[Array, NDArray[np.int64]]:
+    """Return the least of exp(logs[K] + K step) over K >= low, and where it is."""
+    lines = [line for line in logs.items() if line[0] >= low]
+    hull, starts = [max(lines)], []  # the lowest lines, from step = -inf on
+    while rest := [line for line in lines if line[0] < hull[-1][0]]:
+        last = hull[-1]
+        start, line = min(((log - last[1]) / (last[0] - K), (K, log)) for K, log in rest)
+        starts.append(start)
+        hull.append(line)
+    at = np.searchsorted(starts, step)
+    exponents = np.array([K for K, _ in hull])[at]
+    with np.errstate(over="ignore"):
+        return np.exp(np.array([log for _, log in hull])[at] + exponents * step), exponents
+
+
+@dataclass(frozen=True)
+class _Search:
+    """What a search of parameters needs in floating point: logarithms of moments, by exponent.
+
+    ``singly`` and ``doubly`` are of C_K times the moments of (1+c) |Y| and of the terms of degree
+    two.
+    """
+
+    found: Setting
+    jumps: Jumps
+    k: int
+    c: float
+    totals: Logs
+    squares: Logs
+    singles: Logs
+    singly: Logs
+    doubly: Logs
+
+    @classmethod
+    def of(cls, found: Setting, jumps: Jumps, k: int, c: float) -> _Search:
+        n = found.n
+        logs = totals, _, _ = _logs(n, found.q, found.m)
+        loss = float(gmpy2.log(found.loss[2])) / 2
+
+        def tails(moments: Logs, shift: int | mpfr) -> Logs:
+            spread = jumps.spread(n, shift)
+            return {
+                K: (K - 1) * math.log(K - 1) - K * math.log(K) + K * math.log1p(c)
+                + float(gmpy2.log(spread[K])) + log
+                for K, log in moments.items()
+            }  # fmt: skip
+
+        pairs = {K // 2: K // 2 * loss + log for K, log in totals.items() if K % 4 == 0}
+        shift = _pairs_shift(n, k, mpfr(c))
+        return cls(found, jumps, k, c, *logs, tails(totals, k), tails(pairs, shift))
+
+    def best(self, d: int, least: int, grid: _Grid) -> tuple[float, Point]:
+        """Return the least eta of a grid, and where it is."""
+        n, c = self.found.n, self.c
+        h1, ratio, part, (share, pairs) = grid
+        x = np.minimum(ratio * h1, 0.95)  # sqrt(h_2)
+        curve = -np.log1p(-x) - x
+        main = np.exp(-h1) - h1 ** (d + 1) / math.factorial(d + 1)
+        lost = np.exp(h1) * np.expm1(curve) + d * self.k / (n - 1) * np.expm1(h1 + curve)
+        main = main - lost
+        usable = main > 0.02
+        main = np.where(usable, main, 1.0)
+        room = c * (1 - part) * main
+        tall, K1 = _least(self.totals, -np.log(h1), d + 1)
+        wide, L2 = _least(self.squares, -np.log(x), d + 1)
+        own, K3 = _least(self.singles, np.log((1 + c) / (part * c)), d + 1)
+        first, K = _least(self.singly, -np.log(share * room), 2)
+        roots = map(gmpy2.sqrt, self.found.remainders(self.jumps, self.k, d, least))
+        difference, reference = map(float, roots)
+        eta = ((1 + c) * difference + c * reference) ** 2 / 4 / (1 - share - pairs) / room
+        front = c * ((1 + part) * sum(h1**j for j in range(d + 1)) + main)
+        eta = eta + first * share * room + front * (tall + wide + own)
+        K2 = np.array(2)
+        if least > 2:
+            double, K2 = _least(self.doubly, -np.log(pairs * room), 2)
+            eta = eta + double * pairs * room
+        eta = np.where(usable, eta, np.inf)
+        at = np.unravel_index(eta.argmin(), eta.shape)
+
+        def chosen(value: NDArray[Any]) -> Any:
+            return np.broadcast_to(value, eta.shape)[at].item()
+
+        point = Point(
+            d, chosen(h1), chosen(x * x), chosen(part), chosen(share), chosen(K), chosen(K1),
+            chosen(L2) // 2, chosen(K3), chosen(pairs), chosen(K2),
+        )  # fmt: skip
+        return float(eta[at]), point
+
+
+_NEAR = np.array([0.9, 0.95, 1.0, 1.05, 1.1])
+"""How far from the best of a coarse grid a finer one looks, as factors."""
+
+
+def search(
+    found: Setting, jumps: Jumps, k: int, c: float, near: Point | None = None
+) -> Point | None:
+    """Return about the best parameters, in floating point, or None if there are none.
+
+    With ``near``, parameters that were best for a similar c, only those close to it are tried.
+    """
+    n = found.n
+    at = _Search.of(found, jumps, k, c)
+    if at.totals[2] > 0:  # p_1 is as large as 1, and nothing is proved
+        return None
+    tried: list[tuple[float, Point]] = []
+    if near is None:
+        root = max(1e-30, math.exp(at.totals[2] / 2))
+        high = min(1.2, 400 * root)
+        low = min(3 * root, high / 4)
+        h1 = low * (high / low) ** _GRID[0]
+        tried = [
+            at.best(d, least, (h1, _GRID[1], _GRID[2], shares))
+            for d in _DEGREES
+            if n > 2 * d + 2 and found.cutoff >= d + 2
+            for least, shares in zip((2, 3), _SHARES, strict=True)
+        ]
+        eta, near = min(tried, key=lambda way: way[0], default=(math.inf, None))
+        if near is None or eta == math.inf:
+            return None
+    for _ in range(1 if tried else 3):
+        ratio = math.sqrt(near.h2) / near.h1 * _NEAR[1:4, None, None]
+        part = np.minimum(0.95, near.part * np.array([0.75, 0.87, 1, 1.15, 1.33]))[:, None]
+        steps = np.array([0.6, 1.0, 1.5])
+        shares = np.stack([np.repeat(near.share * steps, 3), np.tile(near.pairs * steps, 3)])
+        shares = shares[:, shares.sum(axis=0) < 0.97]
+        h1 = near.h1 * _NEAR[:, None, None, None]
+        tried.append(at.best(near.d, near.least, (h1, ratio, part, shares)))
+        near = tried[-1][1]
+    return min(tried, key=lambda way: way[0])[1]
+
+
+def _pairs_shift(n: int, k: int, c: mpfr) -> mpfr:
+    """Return what stands for k in the spread of the terms of degree two, rounded up."""
+    with rounding(DOWN):
+        grown = 1 + c
+    with rounding(UP):
+        return k + c / grown * mpq(n - 1, 2)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The theorem's eta, rounded up, and what it is made of, each rounded in the safe direction.
+
+    ``main`` is a lower bound of g_0, ``difference`` and ``reference`` are |R|^2 and |r|^2, and
+    ``spread``, ``first``, ``tall``, ``wide`` and ``own`` E beta^K, M_K, M_K1, V_l and A_K3.
+    ``paired`` bounds the K2-th moment of the terms of degree two, or is 0.
+    """
+
+    point: Point
+    k: int
+    relative: mpfr
+    main: mpfr
+    difference: mpfr
+    reference: mpfr
+    spread: mpfr
+    first: mpfr
+    tall: mpfr
+    wide: mpfr
+    own: mpfr
+    paired: mpfr
+    eta: mpfr
+
+    def delta(self, noise_epsilon: float) -> mpfr:
+        """Return the delta that is proved for noise that is noise_epsilon-DP, at most 1."""
+        with rounding(UP):
+            return min(_ONE, self.eta * (1 + (1 + self.relative) * gmpy2.exp(mpfr(noise_epsilon))))
+
+
+def bound(found: Setting, jumps: Jumps, k: int, c: mpfr, point: Point) -> Bound | None:
+    """Return the theorem's eta, or None where the parameters prove nothing."""
+    n, d = found.n, point.d
+    h1, h2 = mpfr(point.h1), mpfr(point.h2)
+    inside = h1 > 0 and 0 < h2 < 1 and 0 < point.part < 1 and 0 < point.share < 1
+    inside = inside and 0 <= point.pairs < 1 and 2 * point.K2 <= HIGHEST
+    high = min(point.K1, 2 * point.l, point.K3) > d
+    if not (inside and high and n > 2 * d + 2 and found.cutoff >= d + 2):
+        return None
+    difference, reference = found.remainders(jumps, k, d, point.least)
+    moments, spread = tuple_moments(n, found.q, found.m), jumps.spread(n, k)[point.K]
+    total, wide, single = (
+        moments.total[point.K], moments.squares[point.l], moments.single[point.K3]
+    )  # fmt: skip
+    tall = moments.total[point.K1]
+    with rounding(DOWN):
+        width = gmpy2.sqrt(h2)
+        tall_power, wide_power = h1**point.K1, h2**point.l
+    with rounding(UP):
+        x = gmpy2.sqrt(h2)
+        h = max(h1, x)
+    with rounding(DOWN):
+        log = gmpy2.log1p(-x)
+    with rounding(UP):
+        curve = -log - width
+        lost = h1 ** (d + 1) / math.factorial(d + 1) + gmpy2.exp(h1) * gmpy2.expm1(curve)
+        lost += mpq(d * k, n - 1) * gmpy2.expm1(h1 + curve)
+        part = mpfr(point.part) * c  # this is c_1
+    with rounding(DOWN):
+        main = gmpy2.exp(-h1) - lost  # the proof takes any number up to g_0 for it
+        room = (c - part) * main
+        own, pairs = mpfr(point.share) * room, mpfr(point.pairs) * room
+        power, pairs_power = own ** (point.K - 1), pairs ** (point.K2 - 1)
+    with rounding(UP):
+        used = own + pairs
+    with rounding(DOWN):
+        rest = room - used
+    if not (main > 0 and own > 0 and rest > 0):
+        return None
+    paired, third = mpfr(0), mpfr(0)
+    if point.pairs:
+        widened = jumps.spread(n, _pairs_shift(n, k, c))[point.K2]
+        with rounding(UP):
+            each = found.loss[2] ** (point.K2 // 2) * moments.total[2 * point.K2]
+            paired = (1 + c) ** point.K2 * widened * each
+            third = _tail_constant(point.K2) * paired / pairs_power
+    with rounding(UP):
+        first = _tail_constant(point.K) * (1 + c) ** point.K * spread * total / power
+        second = ((1 + c) * gmpy2.sqrt(difference) + c * gmpy2.sqrt(reference)) ** 2 / 4 / rest
+        front = (part + c) * gmpy2.fsum([h**j for j in range(d + 1)]) + c * main
+        bad = tall / tall_power + wide / wide_power + single * ((1 + c) / part) ** point.K3
+        eta = first + second + third + front * bad
+    return Bound(
+        point, k, c, main, difference, reference, spread, total, tall, wide, single, paired, eta
+    )
+
+
+def _tail_constant(K: int) -> mpq:
+    """Return C_K: (y - a)_+ is at most C_K y^K / a^(K-1)."""
+    return mpq((K - 1) ** (K - 1), K**K)
+
+
+@lru_cache(maxsize=1 << 12)
+def best(n: int, q: int, m: int, jumps: Jumps, c: mpfr, near: Point | None = None) -> Bound | None:
+    """Return the theorem at about the best parameters, or None where it proves nothing."""
+    found = setting(n, q, m)
+    if found is None or not c > 0:
+        return None
+    c = min(c, _ONE)  # a smaller c is a smaller epsilon
+    k = max(1, round(float(jumps.most) * (1 - 1 / n)))  # any number is sound
+    point = search(found, jumps, k, float(c), near)
+    return None if point is None else bound(found, jumps, k, c, point)
+
+
+def delta(n: int, q: int, m: int, jumps: Jumps, c: mpfr, noise_epsilon: float) -> mpfr:
+    """Return the delta that is proved for noise that is noise_epsilon-DP, at most 1."""
+    found = best(n, q, m, jumps, c)
+    return _ONE if found is None else found.delta(noise_epsilon)
+
+
+@dataclass(frozen=True)
+class Privacy(PrivacyProof):
+    """A proof with what it rests on, None where nothing is proved."""
+
+    bound: Bound | None
+
+
+def privacy(n: int, q: int, m: int, budget: Budget) -> Privacy:
+    """Return what n users' noise proves, with about the least c that reaches delta, or the best.
+
+    All, a half and a quarter of the reserve are tried: a larger c is not always better.
+    """
+    epsilon, whole = budget.epsilon, budget.whole
+
+    def at(share: Fraction, near: Point | None) -> Privacy:
+        """Return the proof with this share of epsilon spent on c."""
+        left = min(whole, float_up(exact(epsilon * (1 - share), UP)))
+        with rounding(DOWN):
+            c = gmpy2.expm1(exact(epsilon - Fraction(left), DOWN) / 2)
+        rate = Fraction(left) / budget.sensitivity
+        jumps = Jumps.discrete_laplace(modulus, rate, budget.dimension)
+        found = best(n, q, m, jumps, c, near)
+        reached = 1.0 if found is None else float_up(found.delta(left))
+        return Privacy(reached, left, HigherMoments.name, THEOREM, found)
+
+    # that of one coordinate; a smaller modulus is safe
+    modulus = int(gmpy2.iroot(q, budget.dimension)[0])
+    proof = Privacy(1.0, whole, HigherMoments.name, THEOREM, None)
+    if not _applies(n, budget) or setting(n, q, m) is None:
+        return proof
+    near = None
+    for part in (1, 2, 4):
+        high = budget.reserve / part
+        found = at(high, near)
+        near = near if found.bound is None else found.bound.point
+        if found.delta < proof.delta:
+            proof = found
+        if found.delta <= budget.delta:
+            break
+    else:
+        return proof
+    low = Fraction(0)
+    for _ in range(8):
+        middle = (low + high) / 2
+        found = at(middle, near)
+        if found.delta <= budget.delta:
+            proof, high = found, middle
+            near = near if found.bound is None else found.bound.point
+        else:
+            low = middle
+    return proof
+
+
+def remaining(q: int, m: int, noise: GivenNoise, wanted: Fraction) -> LeftPrivacy:
+    """Return the least epsilon that is proved to reach delta with given noise, or the best delta.
+
+    The whole guarantee is (noise.epsilon + 2 ln(1+c), delta); c is looked for from 2 down.
+    """
+    nothing = LeftPrivacy(mpfr(noise.epsilon), _ONE, HigherMoments.name, THEOREM)
+    if setting(noise.users, q, m) is None:
+        return nothing
+    jumps = Jumps.discrete_laplace(q, noise.rate, noise.part)
+
+    def at(c: mpfr) -> LeftPrivacy:
+        with rounding(UP):
+            epsilon = noise.epsilon + 2 * gmpy2.log1p(c)
+        found = delta(noise.users, q, m, jumps, c, noise.epsilon)
+        return replace(nothing, epsilon=epsilon, delta=found)
+
+    scale = [mpfr(2) ** (1 - k) for k in range(24)]
+    tried = [at(c) for c in scale]
+    place = min(range(len(scale)), key=lambda k: tried[k].preference(wanted))
+    left, high, low = tried[place], scale[place], scale[place] / 2
+    for _ in range(8):
+        middle = (low + high) / 2
+        if (found := at(middle)).preference(wanted) < left.preference(wanted):
+            left, high = found, middle
+        else:
+            low = middle
+    return left
+
+
+class HigherMoments(SecondMoment):
+    """Higher moments of message tuples, for private sums.
+
+    Levels, separate sums of a vector, and sums of fewer than MIN_USERS users are proved by the
+    second moment, which also stands where nothing of epsilon may be spent on hiding.
+    """
+
+    name = "higher_moments"
+    theorem = THEOREM
+
+    @property
+    def of_levels(self) -> Analysis:
+        return SecondMoment()
+
+    def guess(self, scheme: Scheme, goal: float | Budget) -> int:
+        """Return the second moment's with half the bits, as delta is nearly its square."""
+        if isinstance(goal, Budget) and _applies(scheme.trust.min_honest, goal):
+            half = Fraction(math.sqrt(goal.delta))
+            goal = replace(goal, epsilon=goal.epsilon / 2, delta=half)
+        return super().guess(scheme, goal)
+
+    def privacy(self, scheme: Scheme, m: int, budget: Budget) -> PrivacyProof | None:
+        if not _applies(scheme.trust.min_honest, budget):
+            return super().privacy(scheme, m, budget)
+        found = privacy(scheme.trust.min_honest, scheme.q, hiding(scheme, m), budget)
+        return found if found.delta < 1 else None
+
+    def remaining_privacy(
+        self, scheme: Scheme, m: int, noise: GivenNoise, delta: Fraction
+    ) -> LeftPrivacy:
+        if noise.users < MIN_USERS:
+            return SecondMoment().remaining_privacy(scheme, m, noise, delta)
+        return remaining(scheme.q, hiding(scheme, m), noise, delta)
+
+
+def _applies(n: int, budget: Budget) -> bool:
+    """Whether the theorem speaks of such a sum."""
+    return n >= MIN_USERS and budget.reserve > 0 and budget.sums == 1
+
+
+class Best(HigherMoments):
+    """The better of the second moment and of higher moments."""
+
+    name = "best"
+
+    def privacy(self, scheme: Scheme, m: int, budget: Budget) -> PrivacyProof | None:
+        ways = [SecondMoment().privacy(scheme, m, budget)]
+        if _applies(scheme.trust.min_honest, budget):
+            ways.append(super().privacy(scheme, m, budget))
+
+        def preference(found: PrivacyProof) -> tuple[bool, float]:
+            reached = found.delta <= budget.delta
+            return not reached, -found.noise_epsilon if reached else found.delta
+
+        return min((found for found in ways if found is not None), key=preference, default=None)
+
+    def remaining_privacy(
+        self, scheme: Scheme, m: int, noise: GivenNoise, delta: Fraction
+    ) -> LeftPrivacy:
+        ways = (
+            SecondMoment().remaining_privacy(scheme, m, noise, delta),
+            super().remaining_privacy(scheme, m, noise, delta),
+        )
+        return min(ways, key=lambda way: way.preference(delta))
+
+
+def hiding(scheme: Scheme, m: int) -> int:
+    """Return how many messages hide as those of parallel shufflers with a clear share."""
+    return m if scheme.trust.clear_share else m - 1

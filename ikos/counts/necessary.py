@@ -1,0 +1,393 @@
+"""A lower bound of the total variation of the secure sum, and so of the messages that are needed.
+
+With K the number of ways to choose one user's shares, g_b the difference at user b of the relative
+surplus of choices, and D_1 the sum of all g_b, two inputs that differ by y have
+
+    2 TV >= E |D_1| - sqrt(2 R),    R = E[q^(C-1); y is not balanced] - q n_y / K
+
+where E |D_1| is bounded by Hoelder's inequality from the exact second and fourth moment, or by a
+normal limit with Goldstein's constant. With a clear share the total variation is the same for all
+inputs, and more messages never raise it. The proofs are in the documentation: Messages that are
+necessary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import gmpy2
+from gmpy2 import mpfr, mpq
+
+from ikos._validation import number
+from ikos.counts.analyses import checked_scheme
+from ikos.counts.floor import counting_floor
+from ikos.counts.largest_component import applies, largest_component
+from ikos.counts.recursion import enclosed
+from ikos.counts.rounding import DOWN, UP, float_up, rounding
+from ikos.counts.search import first
+from ikos.counts.secure import security_level
+from ikos.counts.share_graph import ShareGraph, share_graph
+from ikos.counts.types import MAX_SIGMA
+
+THEOREM = "moments of tuple counts; documentation, Messages that are necessary"
+
+_ZERO = mpfr(0)
+_RECURSION = 96
+"""Users up to whom the remainder is computed by the recursion, too."""
+
+THRESHOLDS = tuple(mpq(k, 1000) for k in (500, 700, 800, 900, 950, 990, 999))
+"""Values of theta that are tried."""
+
+Coefficients = tuple[int, int, int, int]
+Difference = Sequence[tuple[int, int]]
+"""The entries of y that are not 0, each with the number of users who have it."""
+
+_SUMMED = 1024
+"""Messages up to which the exact sums of a single shuffler are computed."""
+
+_LOOKED_AHEAD = 64.0
+"""The level in bits up to which more messages are looked at for a bound on fewer."""
+
+_SCANNED = 256
+"""How many counts are excluded one by one where more messages are not known to hide more."""
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """A lower bound of the total variation of inputs that differ by y, and what it is made of.
+
+    ``second`` and ``mean`` are lower bounds of E D_1^2 and E |D_1|, ``fourth`` and ``rest`` upper
+    bounds of E D_1^4 and R; ``method`` is "hoelder" or "normal limit".
+    """
+
+    y: Difference
+    second: mpfr
+    fourth: mpfr
+    mean: mpfr
+    rest: mpfr
+    method: str
+
+    @property
+    def total_variation(self) -> mpfr:
+        """The bound, at least 0."""
+        with rounding(UP):
+            away = gmpy2.sqrt(2 * self.rest)
+        with rounding(DOWN):
+            return max(_ZERO, (self.mean - away) / 2)
+
+    @property
+    def level(self) -> float:
+        """Upper bound of the level of security in bits, infinite where nothing is proved."""
+        if not (variation := self.total_variation):
+            return math.inf
+        with rounding(DOWN):
+            log = gmpy2.log2(variation)
+        with rounding(UP):
+            return max(0.0, float_up(-log))
+
+
+def ways(n: int, graph: ShareGraph, direction: int) -> mpfr:
+    """Return K, rounded in a direction."""
+    with rounding(direction):
+        if graph.shuffler == "parallel":
+            return mpfr(n) ** graph.m
+        return graph.growth(n, direction) * n ** (1 if graph.clear_share else 2)
+
+
+@lru_cache(maxsize=256)
+def _coincidences(n: int, graph: ShareGraph) -> tuple[tuple[mpfr, ...], tuple[mpfr, ...]]:
+    """Return lower and upper bounds of E_0, ..., E_3."""
+    m = graph.m
+    if graph.shuffler == "parallel":
+        bounds = []
+        for direction, other in ((DOWN, UP), (UP, DOWN)):
+            with rounding(other):
+                square, cube = mpfr(n) ** (2 * m), mpfr(n) ** (3 * m)
+            with rounding(direction):
+                pairs = (mpfr(k) ** m / cube for k in (2 * n - 1, 3 * n - 2))
+                bounds.append((1 / cube, 1 / square, *pairs))
+        return bounds[0], bounds[1]
+    sums = [1, 3]  # of C(t, i)^2 C(2 i, i) over i, by its recurrence
+    for t in range(1, m):
+        step = (10 * t * t + 10 * t + 3) * sums[t] - 9 * t * t * sums[t - 1]
+        sums.append(step // (t + 1) ** 2)
+    double = triple = 0
+    for c in range(m + 1):
+        t = m - c
+        placed = math.perm(m * n, 2 * m - c)
+        shared = math.factorial(c) * math.factorial(t) ** 2
+        double += placed * math.comb(2 * t, t) // shared
+        triple += placed * sums[t] // shared
+    ways = math.comb(m * n, m)
+    values = mpq(1, ways**3), mpq(1, ways**2), mpq(double, ways**4), mpq(triple, ways**4)
+    with rounding(DOWN):
+        low = tuple(map(mpfr, values))
+    with rounding(UP):
+        return low, tuple(map(mpfr, values))
+
+
+def _fourth(q: int, y: int) -> Coefficients:
+    """Return the coefficients of E g_b^4 in E_0, ..., E_3 for the entry y in Z_q."""
+    third = 0 if q % 2 or y % 2 == 0 else 16
+    second = 3 * (6 * q + 2 * q * (2 * y % q == 0) - third)
+    first = 12 * q * q - 2 * second - 3 * third
+    return 2 * q**3 - first - second - third, first, second, third
+
+
+def _pair(q: int, y: int, z: int) -> Coefficients:
+    """Return coefficients of an upper bound of E g_b^2 g_b'^2 for the entries y and z of two users.
+
+    In Z_q, or in Z_p^d of this order. Exact in Z_q if y and z differ by a unit, or are the same.
+    """
+    matching = 4 * q + 2 * q * ((y - z) % q == 0) + 2 * q * ((y + z) % q == 0)
+    if max(math.gcd(y - z, q), math.gcd(y + z, q)) > 1:  # perhaps the same, or opposite, in Z_p^d
+        matching = max(matching, 6 * q)
+    third = 0 if q % 2 or y % 2 == 0 or z % 2 == 0 else 16
+    return 0, 4 * q * q - 2 * (matching - third) - third, 2 * (matching - third), third
+
+
+def _moment(coefficients: Coefficients, n: int, graph: ShareGraph) -> mpfr:
+    """Return a sum of coefficients times E_0, ..., E_3, rounded up."""
+    low, high = _coincidences(n, graph)
+    with rounding(UP):
+        return gmpy2.fsum(
+            [c * (high if c > 0 else low)[k] for k, c in enumerate(coefficients) if c]
+        )
+
+
+def fourth_moment(n: int, q: int, graph: ShareGraph, y: int) -> mpfr:
+    """Return E g_b^4 for the entry y in Z_q, rounded up."""
+    return _moment(_fourth(q, y), n, graph)
+
+
+def pair_moment(n: int, q: int, graph: ShareGraph, y: int, z: int) -> mpfr:
+    """Return E g_b^2 g_b'^2 for the entries y and z of two users, rounded up."""
+    return _moment(_pair(q, y, z), n, graph)
+
+
+def _differences(n: int, q: int, graph: ShareGraph) -> Iterator[Difference]:
+    """Yield the differences that are tried."""
+    if not graph.clear_share:  # the same entry for all users
+        if n >= 5 and graph.m >= 3 and math.gcd(n, q) > 1:
+            yield [(q // 2 if n % 2 == q % 2 == 0 else q // math.gcd(n, q), n)]
+        return
+    for entry in (1, 2) if 8 % q == 0 else (2,):
+        for users in {2: (2,), 3: (2,), 4: (3,)}.get(n, (n, n - 1)):
+            half = users // 2
+            parts = [(entry, half), (-entry, half)]
+            if users % 2:
+                parts = [(entry, half + 1), (-entry, half - 1), (-2 * entry, 1)]
+            merged: Counter[int] = Counter()
+            for y, count in parts:
+                merged[y % q] += count
+            if 0 not in merged:
+                yield [(y, count) for y, count in merged.items() if count]
+
+
+def _rest(n: int, q: int, graph: ShareGraph, users: int) -> mpfr:
+    """Return an upper bound of R for a difference with this many entries."""
+    if n == 2:
+        return _ZERO
+    bounds = [gmpy2.inf()]
+    if graph.clear_share and n <= _RECURSION:
+        found = enclosed(n, q, graph)
+        with rounding(DOWN):
+            xi = q * found.weight_down[n - 1] / found.weight[n]
+            balanced = xi * (1 - found.connected[n - 1]) * users / n
+        with rounding(UP):
+            # Delta by the component of user 1, but for the graphs with one of n - 1 users
+            terms = [
+                s * found.connected[s] * found.weight[s] * found.colourings[n - s]
+                for s in range(2, n - 1)
+            ]
+            terms.append(q * found.weight[n - 1] * found.divergence[n - 1])
+            bounds.append(gmpy2.fsum(terms) / n / found.weight_down[n] - balanced)
+    if applies(n, graph):
+        part = largest_component(n, q, graph)
+        with rounding(UP):
+            terms = [part.moments.colourings[j] / part.ratio[j] for j in range(2, part.cutoff)]
+            bounds.append(gmpy2.fsum(terms) + part.remainder)
+    return min(bounds)
+
+
+def lower_bound(
+    n: int, q: int, graph: ShareGraph, y: Difference, *, normal: bool = True
+) -> LowerBound | None:
+    """Return what is proved for inputs that differ by y, or None where no theorem covers it.
+
+    The entries of y must be different, not 0, and add up to 0.
+    """
+    users = sum(count for _, count in y)
+    if graph.clear_share:
+        covered = n == 2 == users or (graph.m >= 2 and n >= 3 and (n >= 5 or users < n))
+    else:
+        covered = n >= 5 and graph.m >= 3 and len(y) == 1 and users == n
+    if graph.shuffler == "single" and graph.m > _SUMMED:
+        return None
+    if not covered or sum(entry * count for entry, count in y) % q:
+        return None
+    fourths = [fourth_moment(n, q, graph, entry) for entry, _ in y]
+    factor = users if graph.clear_share else n * n
+    if n == 2:
+        factor = 1  # one class, and so one user's g
+    most = ways(n, graph, UP)
+    with rounding(DOWN):
+        second = mpfr(2 * q * factor) / most
+    with rounding(UP):
+        own = gmpy2.fsum([count * fourth for (_, count), fourth in zip(y, fourths, strict=True)])
+        if not graph.clear_share:
+            fourth = mpfr(n) ** 4 * fourths[0]
+        elif n == 2:
+            fourth = fourths[0]
+        else:
+            pairs = [
+                count * (others - (entry == other)) * pair_moment(n, q, graph, entry, other)
+                for entry, count in y
+                for other, others in y
+            ]
+            fourth = own + 3 * gmpy2.fsum(pairs)
+    with rounding(DOWN):
+        mean, method = second * gmpy2.sqrt(second / fourth), "hoelder"
+    if normal and graph.clear_share and n > 2 and users == n - 1:
+        closer = _normal(n, q, graph, y, second, own)
+        if closer > mean:
+            mean, method = closer, "normal limit"
+    return LowerBound(y, second, fourth, mean, _rest(n, q, graph, users), method)
+
+
+def _normal(n: int, q: int, graph: ShareGraph, y: Difference, second: mpfr, fourths: mpfr) -> mpfr:
+    """Return a lower bound of E |D_1| by a normal limit, at least 0."""
+    most, best = ways(n, graph, UP), _ZERO
+    with rounding(UP):
+        pair = max(pair_moment(n, q, graph, a, b) for a, _ in y for b, _ in y)
+        kappa = pair * most * most / 4 / q / q - 1
+        spread, circle = gmpy2.sqrt(1 + kappa), gmpy2.const_pi()
+    if not 0 <= kappa < 1:
+        return best
+    for theta in THRESHOLDS:
+        with rounding(DOWN):
+            gap = mpfr((1 - theta) ** 2)
+        with rounding(UP):
+            lost = kappa * gmpy2.sqrt(mpfr(theta)) / gap
+            error = gmpy2.sqrt(fourths * (1 / theta)) / second
+        with rounding(DOWN):
+            kept = 1 / spread - lost
+            if kept > 0:
+                best = max(best, gmpy2.sqrt(second) * (gmpy2.sqrt(2 / circle) * kept - error))
+    return best
+
+
+@lru_cache(maxsize=1 << 12)
+def best(n: int, q: int, graph: ShareGraph) -> LowerBound | None:
+    """Return the best lower bound of the differences that are tried, or None without any."""
+    tried = (lower_bound(n, q, graph, y) for y in _differences(n, q, graph))
+    found = [bound for bound in tried if bound is not None]
+    return max(found, key=lambda bound: bound.total_variation, default=None)
+
+
+def level(n: int, q: int, graph: ShareGraph) -> float:
+    """Return an upper bound of the level of security in bits, infinite where nothing is proved."""
+    found = best(n, q, graph)
+    return math.inf if found is None else found.level
+
+
+def necessary_messages(
+    n: int,
+    q: int,
+    sigma: float | Fraction,
+    *,
+    shuffler: str = "parallel",
+    clear_share: bool = True,
+    min_honest: int | None = None,
+    corrupt_shufflers: int = 0,
+) -> int:
+    """Return how many shuffled messages are proved to be necessary for sigma bits of security.
+
+    With fewer, some inputs with the same sum have views whose total variation is above
+    ``2**-sigma``, whatever is used to prove security.
+
+    Parameters
+    ----------
+    n, q, sigma, shuffler, clear_share, min_honest, corrupt_shufflers
+        As in `ikos.message_count`. The group is cyclic, or Z_p^d of order q = p^d with a p that
+        does not divide 8 and, without a clear share, is not 2 modulo 4.
+
+    Returns
+    -------
+    int
+        At least 1, and at most ``message_count(...).shuffled``; rounded down.
+
+    Notes
+    -----
+    Proved by moments of tuple counts (documentation, Messages that are necessary) or by counting
+    inputs (`ikos.counts.floor.counting_floor`), whichever proves more. For a single shuffler
+    without a clear share every smaller count is excluded by itself.
+
+    Examples
+    --------
+    >>> necessary_messages(10**6, 2**64, 80), necessary_messages(10, 2**64, 128)
+    (13, 91)
+    """
+    scheme = checked_scheme(
+        n, q, min_honest, corrupt_shufflers, shuffler=shuffler, clear_share=clear_share
+    )
+    wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
+    users, corrupt = scheme.trust.min_honest, scheme.trust.corrupt_shufflers
+    clear = scheme.trust.clear_share or corrupt > 0  # messages in clear are worth one clear share
+
+    def possible(m: int) -> bool:
+        return not level(users, q, share_graph(m, shuffler, clear)) < wanted
+
+    low = counting_floor(users, q, wanted, shuffler=shuffler)
+    if shuffler == "single" and not clear:  # more messages might hide less, for all that is known
+        return next((m for m in range(low, low + _SCANNED) if possible(m)), low + _SCANNED)
+    high, step = scheme.least(wanted).shuffled, 1
+    while high > low and possible(max(low, high - step)):
+        high, step = max(low, high - step), 2 * step
+    return corrupt + (first(possible, max(low, high - step), high) if high > low else high)
+
+
+def security_interval(
+    n: int, q: int, m: int, *, shuffler: str = "parallel", clear_share: bool = True
+) -> tuple[float, float]:
+    """Return what the security of m shuffled messages is at least and at most, in bits.
+
+    Parameters
+    ----------
+    n, q, m, shuffler, clear_share
+        As in `ikos.security_level`. The group is cyclic, or Z_p^d of order q = p^d with a p that
+        does not divide 8 and, without a clear share, is not 2 modulo 4.
+
+    Returns
+    -------
+    low, high : float
+        ``-log2`` of the largest total variation between the views of two inputs with the same sum
+        is in between. ``low`` is `ikos.security_level`, rounded down; ``high`` is rounded up, and
+        infinite where nothing is proved.
+
+    Notes
+    -----
+    See `necessary_messages`. More messages never hide less, except perhaps with a single shuffler
+    and no clear share; so where the theorem says nothing of m, a bound for more is used.
+
+    Examples
+    --------
+    >>> low, high = security_interval(10**6, 2**64, 13)
+    >>> f"{low:.2f} to {high:.2f}"
+    '88.09 to 88.42'
+    """
+    low = security_level(n, q, m, shuffler=shuffler, clear_share=clear_share)
+    high = level(n, q, share_graph(m, shuffler, clear_share))
+    if shuffler == "single" and not clear_share:
+        return low, high
+    at_most = low
+    while high == math.inf and at_most < _LOOKED_AHEAD:
+        m += 1
+        high = level(n, q, share_graph(m, shuffler, clear_share))
+        at_most = security_level(n, q, m, shuffler=shuffler, clear_share=clear_share)
+    return low, high
