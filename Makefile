@@ -48,6 +48,8 @@ docs: .venv/installed-docs ## the documentation, in docs/_build/html
 # Table 2 needs adult.data of the UCI Adult data set: make figures ADULT=path/to/adult.data
 figures: .venv/installed-learning ## tables and figures of the documentation, in build/figures
 	$(BIN)/python -m analysis.message_counts --output build/figures
+	$(BIN)/python -m analysis.necessary_messages --output build/figures
+	$(BIN)/python -m analysis.higher_moments --output build/figures
 	$(BIN)/python -m analysis.random_graphs --output build/figures
 	$(BIN)/python -m analysis.bbgn20_table_1 --output build/figures
 	$(if $(ADULT),$(BIN)/python -m analysis.bbgn20_table_2 --data $(ADULT) --output build/figures)

@@ -131,7 +131,7 @@ def test_the_markdown_says_the_same(quick):
 @pytest.mark.slow
 def test_the_table_of_the_private_sum(quick):
     rows = table(quick, "private-message-counts.csv")
-    assert len(rows) == 5 * 5
+    assert len(rows) == 5 * 6
     for row in rows:
         n, q = int(row["n"]), 1 << int(row["log2_q"])
         precision = math.ceil(math.sqrt(n))
