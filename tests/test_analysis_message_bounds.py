@@ -55,7 +55,10 @@ def test_private_sums_by_higher_moments(tmp_path):
 @pytest.mark.parametrize(
     ("program", "options", "names"),
     [
-        ("necessary_messages", (), ("necessary-messages", "necessary-settings", "necessary-private")),
+        (
+            "necessary_messages", (),
+            ("necessary-messages", "necessary-settings", "necessary-private"),
+        ),
         ("higher_moments", ("--quick",), ("higher-moments", "message-progress")),
     ],
 )  # fmt: skip
