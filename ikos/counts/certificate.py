@@ -99,13 +99,11 @@ class PrivateCertificate(_Certified):
 class MomentCertificate(_Certified):
     """Why ``private_proved(...)`` is what it is, where higher moments prove it.
 
-    ``m`` counts shuffled messages as of parallel shufflers with a clear share, which the bound is
-    for. ``noise_epsilon``, ``precision`` and ``relative`` are as in `PrivateCertificate`,
-    ``blurred`` is k, and ``parameters`` are the theorem's. ``main`` is a lower bound of g_0;
-    upper bounds are ``difference`` of |R|^2, averaged over the noise, ``reference`` of
-    |r|^2, ``spread``, ``first``, ``tall``, ``wide`` and ``own`` of E beta^K, M_K, M_K1, V_l
-    and A_K3, ``paired`` of the K2-th moment of the terms of degree two (0 where these are among
-    ``difference`` and ``reference``), and ``eta`` of what follows from those.
+    Other fields are as in `PrivateCertificate`; ``blurred`` is k, and ``parameters`` are the
+    theorem's. ``main`` is a lower bound of g_0; upper bounds are ``difference`` of |R|^2, averaged
+    over the noise, ``reference`` of |r|^2, ``spread``, ``first``, ``tall``, ``wide`` and ``own`` of
+    E beta^K, M_K, M_K1, V_l and A_K3, ``paired`` of the K2-th moment of the terms of degree two
+    (0 where these are in ``difference`` and ``reference``), and ``eta`` of what follows from those.
     """
 
     epsilon: Fraction
@@ -147,6 +145,12 @@ class NecessaryCertificate(_Certified):
     sigma: float
 
 
+def _numbers(found: Any, *lower: str) -> dict[str, Any]:
+    """Return the floating-point fields of a bound; those that are named are lower bounds."""
+    values = ((field.name, getattr(found, field.name)) for field in fields(found))
+    return {name: Dyadic.of(x, name in lower) for name, x in values if isinstance(x, mpfr)}
+
+
 def certify_necessary(
     n: int, q: int, m: int, *, shuffler: str = "parallel", clear_share: bool = True
 ) -> NecessaryCertificate:
@@ -170,20 +174,12 @@ def certify_necessary(
     found = necessary.best(scheme.n, scheme.q, graph)
     if found is None or not found.total_variation:
         raise ValueError(f"m must be a count of which a theorem speaks, got {m}")
+    numbers, variation = _numbers(found, "second", "mean"), found.total_variation
     return NecessaryCertificate(
-        **asdict(graph),
-        n=scheme.n,
-        q=scheme.q,
-        difference=tuple(found.y),
-        second=Dyadic.of(found.second, lower=True),
-        fourth=Dyadic.of(found.fourth),
-        mean=Dyadic.of(found.mean, lower=True),
-        rest=Dyadic.of(found.rest),
-        method=found.method,
-        total_variation=Dyadic.of(found.total_variation, lower=True),
-        sigma=found.level,
-        theorem=necessary.THEOREM,
-    )
+        scheme.n, scheme.q, **asdict(graph), **numbers,
+        theorem=necessary.THEOREM, difference=tuple(found.y), method=found.method,
+        total_variation=Dyadic.of(variation, lower=True), sigma=found.level,
+    )  # fmt: skip
 
 
 def certify(
@@ -200,15 +196,11 @@ def certify(
     scheme = checked_scheme(n, q, shuffler=shuffler, clear_share=clear_share)
     graph = ShareGraph(integer("m", m, low=1, high=MAX_MESSAGES), shuffler, clear_share)
     bound = second_moment.bound(scheme.users, scheme.q, graph)
+    sigma = second_moment.level(scheme.users, scheme.q, graph)
     return Certificate(
-        **asdict(graph),
-        n=scheme.n,
-        q=scheme.q,
-        sigma=second_moment.level(scheme.users, scheme.q, graph),
-        divergence=Dyadic.of(bound.upper),
-        method=bound.method,
-        theorem=second_moment.THEOREM,
-    )
+        scheme.n, scheme.q, **asdict(graph), theorem=second_moment.THEOREM,
+        sigma=sigma, divergence=Dyadic.of(bound.upper), method=bound.method,
+    )  # fmt: skip
 
 
 def certify_private(
@@ -240,42 +232,19 @@ def certify_private(
     scheme = checked_scheme(n, q, analysis=analysis, shuffler=shuffler, clear_share=clear_share)
     budget = budget_of(epsilon, delta, reserve, precision)
     found = scheme.analysis.privacy(scheme, integer("m", m, low=1, high=MAX_MESSAGES), budget)
-    given: dict[str, Any] = {
-        "n": scheme.n,
-        "q": scheme.q,
-        "epsilon": budget.epsilon,
-        "precision": precision,
-    }
     if isinstance(found, hockey_stick.Privacy):
-        return PrivateCertificate(
-            **asdict(found.graph),
-            **given,
-            noise_epsilon=found.noise_epsilon,
-            relative=Dyadic.of(found.relative),
-            difference=Dyadic.of(found.divergences.difference),
-            excess=Dyadic.of(found.divergences.excess),
-            delta=found.delta,
-            theorem=found.theorem,
-        )
-    if not isinstance(found, higher_moments.Privacy) or found.bound is None:
+        about = asdict(found.graph) | _numbers(found) | _numbers(found.divergences)
+        kind: type[PrivateCertificate | MomentCertificate] = PrivateCertificate
+    elif isinstance(found, higher_moments.Privacy) and found.bound is not None:
+        graph = ShareGraph(higher_moments.hiding(scheme, m), "parallel", True)
+        about = asdict(graph) | _numbers(found.bound, "main")
+        about |= {"parameters": found.bound.point, "blurred": found.bound.k}
+        kind = MomentCertificate
+    else:
         raise ValueError(
             f"m must be a count that analysis {analysis!r} proves something of, got {m}"
         )
-    bound = found.bound
-    numbers: dict[str, Any] = {
-        field.name: Dyadic.of(value, lower=field.name == "main")
-        for field in fields(bound)
-        if isinstance(value := getattr(bound, field.name), mpfr)
-    }
-    return MomentCertificate(
-        **given,
-        **numbers,
-        m=higher_moments.hiding(scheme, m),
-        shuffler="parallel",
-        clear_share=True,
-        parameters=bound.point,
-        blurred=bound.k,
-        noise_epsilon=found.noise_epsilon,
-        delta=found.delta,
-        theorem=found.theorem,
-    )
+    return kind(
+        n=scheme.n, q=scheme.q, theorem=found.theorem, epsilon=budget.epsilon,
+        noise_epsilon=found.noise_epsilon, precision=precision, delta=found.delta, **about,
+    )  # fmt: skip

@@ -1,21 +1,10 @@
 """Differential privacy of the private sum by higher moments of its message tuples.
 
-What one tuple of messages, one of each shuffler, reveals of one user is nearly normal. All terms of
-that kind, and those of pairs of users, are kept together and bounded by their high moments
-(`ikos.counts.tuple_moments`). Only a remainder, smaller by further factors of sqrt(q n^(1-m)) or
-1/n, is bounded in mean square. The sum is compared with a reference in which k other users are
-blurred. With
-
-    eta = C_K (1+c)^K E[beta^K] M_K / c_Y^(K-1) + C_K2 E[P_2^K2] / c_2^(K2-1)
-          + ((1+c) |R| + c |r|)^2 / (4 c_R)
-          + ((c_1 + c) sum_{j<=d} h^j + c g_0) (M_K1 / h_1^K1 + V_l / h_2^l + A_K3 ((1+c)/c_1)^K3)
-
-where c_Y + c_2 + c_R = (c - c_1) g_0 and P_2 has the terms of degree two, the private sum of m
-parallel shufflers and a clear share is
-
-    (eps0 + 2 ln(1+c),  eta (1 + (1+c) e^eps0))-DP
-
-if its noise is eps0-DP. The proof is in the documentation: Fewer messages for the private sum.
+What one tuple of messages reveals of one user, and terms of pairs of users, are bounded by their
+high moments (`ikos.counts.tuple_moments`), and a smaller remainder in mean square. The private sum
+of m parallel shufflers and a clear share is then (eps0 + 2 ln(1+c), eta (1 + (1+c) e^eps0))-DP if
+its noise is eps0-DP. The theorem, its eta, and the proof are in the documentation: Fewer messages
+for the private sum.
 """
 
 from __future__ import annotations
@@ -24,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import gmpy2
@@ -38,14 +27,7 @@ from ikos.counts.rounding import DOWN, UP, exact, float_up, rational, rounding
 from ikos.counts.second_moment import SecondMoment
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.tuple_moments import HIGHEST, tuple_moments, without_singletons
-from ikos.counts.types import (
-    Analysis,
-    Budget,
-    GivenNoise,
-    LeftPrivacy,
-    PrivacyProof,
-    Scheme,
-)
+from ikos.counts.types import Analysis, Budget, GivenNoise, LeftPrivacy, PrivacyProof, Scheme
 
 THEOREM = "higher moments of the message tuples; documentation, Fewer messages for the private sum"
 
@@ -53,10 +35,7 @@ MIN_USERS = 9
 
 _ONE = mpfr(1)
 _LARGEST_CUTOFF = 16
-_DEGREES = (2, 3, 4, 6)
-"""The values of d that are tried."""
-
-_EVEN = tuple(range(2, HIGHEST + 1, 2))
+_DEGREES = (2, 3, 4, 6)  # the values of d that are tried
 
 
 @dataclass(frozen=True)
@@ -97,12 +76,15 @@ class Jumps:
 
     def moments(self) -> list[mpfr]:
         """Return upper bounds of E J^a for a = 0..HIGHEST, J the number of jumps."""
+        stirling, found = [1], []  # of the second kind
         with rounding(UP):
             powers = [self.most**i for i in range(HIGHEST + 1)]
-            return [
-                gmpy2.fsum([count * power for count, power in zip(row, powers, strict=False)])
-                for row in _set_partitions()
-            ]
+            for _ in powers:
+                terms = zip(stirling, powers, strict=False)
+                found.append(gmpy2.fsum([count * power for count, power in terms]))
+                pairs = zip([*stirling, 0], [0, *stirling], strict=True)
+                stirling = [i * same + new for i, (same, new) in enumerate(pairs)]
+        return found
 
     def spread(self, n: int, k: int | mpfr) -> dict[int, mpfr]:
         """Return upper bounds of E beta^K, beta = (2 J + k) / (n - 1)."""
@@ -114,18 +96,8 @@ class Jumps:
                     [math.comb(K, a) * 2**a * powers[K - a] * moments[a] for a in range(K + 1)]
                 )
                 / (n - 1) ** K
-                for K in _EVEN
+                for K in range(2, HIGHEST + 1, 2)
             }
-
-
-@cache
-def _set_partitions() -> tuple[tuple[int, ...], ...]:
-    """Return the Stirling numbers of the second kind up to HIGHEST."""
-    rows: list[tuple[int, ...]] = [(1,)]
-    for _ in range(HIGHEST):
-        last = (*rows[-1], 0)
-        rows.append(tuple(i * last[i] + (last[i - 1] if i else 0) for i in range(len(last))))
-    return tuple(rows)
 
 
 @dataclass(frozen=True)
@@ -242,22 +214,16 @@ class Point:
     pairs: float = 0.0
     K2: int = 2
 
-    @property
-    def least(self) -> int:
-        """The least degree of the terms without user i that are bounded in mean square."""
-        return 3 if self.pairs else 2
-
 
 Array = NDArray[np.float64]
 
-_GRID = (
+_GRID = (  # where h_1 is between its ends; sqrt(h_2) / h_1; and c_1 / c
     np.linspace(0, 1, 20)[:, None, None, None],
     np.array([0.35, 0.5, 0.7, 0.9])[:, None, None],
     np.array([0.02, 0.05, 0.1, 0.15, 0.2, 0.275, 0.35, 0.45, 0.55, 0.65, 0.8])[:, None],
 )
-"""Where h_1 is between its ends; sqrt(h_2) / h_1; and c_1 / c."""
 
-_SHARES = (
+_SHARES = (  # of c_Y and of c_2: with terms of degree two in mean square, and by moments
     np.array([(y, 0) for y in (0.002, 0.01, 0.03, 0.07, 0.15, 0.25, 0.35, 0.5, 0.65, 0.8, 0.95)]).T,
     np.array([
         (y, pairs)
@@ -266,21 +232,12 @@ _SHARES = (
         if y + pairs < 0.95
     ]).T,
 )  # fmt: skip
-"""The shares of c_Y and of c_2: with terms of degree two in mean square, and by moments."""
 
 Logs = dict[int, float]
-_Grid = tuple[Array, Array, Array, Array]
 
 
-@lru_cache(maxsize=256)
-def _logs(n: int, q: int, m: int) -> tuple[Logs, Logs, Logs]:
-    """Return the logarithms of M_K, of V_(K/2) and of A_K by K."""
-    found = tuple_moments(n, q, m)
-
-    def logs(values: dict[int, mpfr]) -> Logs:
-        return {K: float(gmpy2.log(value)) for K, value in values.items()}
-
-    return logs(found.total), {2 * j: v for j, v in logs(found.squares).items()}, logs(found.single)
+def _logs(values: dict[int, mpfr]) -> Logs:
+    return {K: float(gmpy2.log(value)) for K, value in values.items()}
 
 
 def _least(logs: Logs, step: Array, low: int) -> tuple[Array, NDArray[np.int64]]:
@@ -298,51 +255,36 @@ def _least(logs: Logs, step: Array, low: int) -> tuple[Array, NDArray[np.int64]]
         return np.exp(np.array([log for _, log in hull])[at] + exponents * step), exponents
 
 
-@dataclass(frozen=True)
 class _Search:
-    """What a search of parameters needs in floating point: logarithms of moments, by exponent.
+    """What a search of parameters needs in floating point: logarithms of moments, by exponent."""
 
-    ``singly`` and ``doubly`` are of C_K times the moments of (1+c) |Y| and of the terms of degree
-    two.
-    """
-
-    found: Setting
-    jumps: Jumps
-    k: int
-    c: float
-    totals: Logs
-    squares: Logs
-    singles: Logs
-    singly: Logs
-    doubly: Logs
-
-    @classmethod
-    def of(cls, found: Setting, jumps: Jumps, k: int, c: float) -> _Search:
-        n = found.n
-        logs = totals, _, _ = _logs(n, found.q, found.m)
+    def __init__(self, found: Setting, jumps: Jumps, k: int, c: float) -> None:
+        self.found, self.jumps, self.k, self.c = found, jumps, k, c
+        moments = tuple_moments(found.n, found.q, found.m)
+        self.totals, self.singles = _logs(moments.total), _logs(moments.single)
+        self.squares = {2 * j: log for j, log in _logs(moments.squares).items()}
         loss = float(gmpy2.log(found.loss[2])) / 2
+        pairs = {K // 2: K // 2 * loss + log for K, log in self.totals.items() if K % 4 == 0}
+        # of C_K times the moments of (1+c) |Y|, and of the terms of degree two
+        self.singly = self._tails(self.totals, k)
+        self.doubly = self._tails(pairs, _pairs_shift(found.n, k, mpfr(c)))
 
-        def tails(moments: Logs, shift: int | mpfr) -> Logs:
-            spread = jumps.spread(n, shift)
-            return {
-                K: (K - 1) * math.log(K - 1) - K * math.log(K) + K * math.log1p(c)
-                + float(gmpy2.log(spread[K])) + log
-                for K, log in moments.items()
-            }  # fmt: skip
+    def _tails(self, moments: Logs, shift: int | mpfr) -> Logs:
+        spread = _logs(self.jumps.spread(self.found.n, shift))
+        return {
+            K: (K - 1) * math.log(K - 1) - K * math.log(K) + K * math.log1p(self.c)
+            + spread[K] + log
+            for K, log in moments.items()
+        }  # fmt: skip
 
-        pairs = {K // 2: K // 2 * loss + log for K, log in totals.items() if K % 4 == 0}
-        shift = _pairs_shift(n, k, mpfr(c))
-        return cls(found, jumps, k, c, *logs, tails(totals, k), tails(pairs, shift))
-
-    def best(self, d: int, least: int, grid: _Grid) -> tuple[float, Point]:
+    def best(self, d: int, *grid: Array) -> tuple[float, Point]:
         """Return the least eta of a grid, and where it is."""
         n, c = self.found.n, self.c
         h1, ratio, part, (share, pairs) = grid
         x = np.minimum(ratio * h1, 0.95)  # sqrt(h_2)
         curve = -np.log1p(-x) - x
         main = np.exp(-h1) - h1 ** (d + 1) / math.factorial(d + 1)
-        lost = np.exp(h1) * np.expm1(curve) + d * self.k / (n - 1) * np.expm1(h1 + curve)
-        main = main - lost
+        main = main - (np.exp(h1) * np.expm1(curve) + d * self.k / (n - 1) * np.expm1(h1 + curve))
         usable = main > 0.02
         main = np.where(usable, main, 1.0)
         room = c * (1 - part) * main
@@ -350,13 +292,14 @@ class _Search:
         wide, L2 = _least(self.squares, -np.log(x), d + 1)
         own, K3 = _least(self.singles, np.log((1 + c) / (part * c)), d + 1)
         first, K = _least(self.singly, -np.log(share * room), 2)
-        roots = map(gmpy2.sqrt, self.found.remainders(self.jumps, self.k, d, least))
+        paired = bool(pairs.any())
+        roots = map(gmpy2.sqrt, self.found.remainders(self.jumps, self.k, d, 3 if paired else 2))
         difference, reference = map(float, roots)
         eta = ((1 + c) * difference + c * reference) ** 2 / 4 / (1 - share - pairs) / room
         front = c * ((1 + part) * sum(h1**j for j in range(d + 1)) + main)
         eta = eta + first * share * room + front * (tall + wide + own)
         K2 = np.array(2)
-        if least > 2:
+        if paired:
             double, K2 = _least(self.doubly, -np.log(pairs * room), 2)
             eta = eta + double * pairs * room
         eta = np.where(usable, eta, np.inf)
@@ -372,10 +315,6 @@ class _Search:
         return float(eta[at]), point
 
 
-_NEAR = np.array([0.9, 0.95, 1.0, 1.05, 1.1])
-"""How far from the best of a coarse grid a finer one looks, as factors."""
-
-
 def search(
     found: Setting, jumps: Jumps, k: int, c: float, near: Point | None = None
 ) -> Point | None:
@@ -383,8 +322,7 @@ def search(
 
     With ``near``, parameters that were best for a similar c, only those close to it are tried.
     """
-    n = found.n
-    at = _Search.of(found, jumps, k, c)
+    at = _Search(found, jumps, k, c)
     if at.totals[2] > 0:  # p_1 is as large as 1, and nothing is proved
         return None
     tried: list[tuple[float, Point]] = []
@@ -394,22 +332,23 @@ def search(
         low = min(3 * root, high / 4)
         h1 = low * (high / low) ** _GRID[0]
         tried = [
-            at.best(d, least, (h1, _GRID[1], _GRID[2], shares))
+            at.best(d, h1, *_GRID[1:], shares)
             for d in _DEGREES
-            if n > 2 * d + 2 and found.cutoff >= d + 2
-            for least, shares in zip((2, 3), _SHARES, strict=True)
+            if found.n > 2 * d + 2 and found.cutoff >= d + 2
+            for shares in _SHARES
         ]
         eta, near = min(tried, key=lambda way: way[0], default=(math.inf, None))
         if near is None or eta == math.inf:
             return None
+    factors = np.array([0.9, 0.95, 1.0, 1.05, 1.1])
     for _ in range(1 if tried else 3):
-        ratio = math.sqrt(near.h2) / near.h1 * _NEAR[1:4, None, None]
+        ratio = math.sqrt(near.h2) / near.h1 * factors[1:4, None, None]
         part = np.minimum(0.95, near.part * np.array([0.75, 0.87, 1, 1.15, 1.33]))[:, None]
         steps = np.array([0.6, 1.0, 1.5])
         shares = np.stack([np.repeat(near.share * steps, 3), np.tile(near.pairs * steps, 3)])
         shares = shares[:, shares.sum(axis=0) < 0.97]
-        h1 = near.h1 * _NEAR[:, None, None, None]
-        tried.append(at.best(near.d, near.least, (h1, ratio, part, shares)))
+        h1 = near.h1 * factors[:, None, None, None]
+        tried.append(at.best(near.d, h1, ratio, part, shares))
         near = tried[-1][1]
     return min(tried, key=lambda way: way[0])[1]
 
@@ -424,12 +363,7 @@ def _pairs_shift(n: int, k: int, c: mpfr) -> mpfr:
 
 @dataclass(frozen=True)
 class Bound:
-    """The theorem's eta, rounded up, and what it is made of, each rounded in the safe direction.
-
-    ``main`` is a lower bound of g_0, ``difference`` and ``reference`` are |R|^2 and |r|^2, and
-    ``spread``, ``first``, ``tall``, ``wide`` and ``own`` E beta^K, M_K, M_K1, V_l and A_K3.
-    ``paired`` bounds the K2-th moment of the terms of degree two, or is 0.
-    """
+    """The theorem's eta, and what it is made of: `ikos.counts.certificate.MomentCertificate`."""
 
     point: Point
     k: int
@@ -456,16 +390,13 @@ def bound(found: Setting, jumps: Jumps, k: int, c: mpfr, point: Point) -> Bound 
     n, d = found.n, point.d
     h1, h2 = mpfr(point.h1), mpfr(point.h2)
     inside = h1 > 0 and 0 < h2 < 1 and 0 < point.part < 1 and 0 < point.share < 1
-    inside = inside and 0 <= point.pairs < 1 and 2 * point.K2 <= HIGHEST
-    high = min(point.K1, 2 * point.l, point.K3) > d
-    if not (inside and high and n > 2 * d + 2 and found.cutoff >= d + 2):
+    inside = inside and 0 <= point.pairs < 1 and n > 2 * d + 2 and found.cutoff >= d + 2
+    if not inside or 2 * point.K2 > HIGHEST or min(point.K1, 2 * point.l, point.K3) <= d:
         return None
-    difference, reference = found.remainders(jumps, k, d, point.least)
+    difference, reference = found.remainders(jumps, k, d, 3 if point.pairs else 2)
     moments, spread = tuple_moments(n, found.q, found.m), jumps.spread(n, k)[point.K]
-    total, wide, single = (
-        moments.total[point.K], moments.squares[point.l], moments.single[point.K3]
-    )  # fmt: skip
-    tall = moments.total[point.K1]
+    total, tall = moments.total[point.K], moments.total[point.K1]
+    wide, single = moments.squares[point.l], moments.single[point.K3]
     with rounding(DOWN):
         width = gmpy2.sqrt(h2)
         tall_power, wide_power = h1**point.K1, h2**point.l
@@ -538,81 +469,6 @@ class Privacy(PrivacyProof):
     bound: Bound | None
 
 
-def privacy(n: int, q: int, m: int, budget: Budget) -> Privacy:
-    """Return what n users' noise proves, with about the least c that reaches delta, or the best.
-
-    All, a half and a quarter of the reserve are tried: a larger c is not always better.
-    """
-    epsilon, whole = budget.epsilon, budget.whole
-
-    def at(share: Fraction, near: Point | None) -> Privacy:
-        """Return the proof with this share of epsilon spent on c."""
-        left = min(whole, float_up(exact(epsilon * (1 - share), UP)))
-        with rounding(DOWN):
-            c = gmpy2.expm1(exact(epsilon - Fraction(left), DOWN) / 2)
-        rate = Fraction(left) / budget.sensitivity
-        jumps = Jumps.discrete_laplace(modulus, rate, budget.dimension)
-        found = best(n, q, m, jumps, c, near)
-        reached = 1.0 if found is None else float_up(found.delta(left))
-        return Privacy(reached, left, HigherMoments.name, THEOREM, found)
-
-    # that of one coordinate; a smaller modulus is safe
-    modulus = int(gmpy2.iroot(q, budget.dimension)[0])
-    proof = Privacy(1.0, whole, HigherMoments.name, THEOREM, None)
-    if not _applies(n, budget) or setting(n, q, m) is None:
-        return proof
-    near = None
-    for part in (1, 2, 4):
-        high = budget.reserve / part
-        found = at(high, near)
-        near = near if found.bound is None else found.bound.point
-        if found.delta < proof.delta:
-            proof = found
-        if found.delta <= budget.delta:
-            break
-    else:
-        return proof
-    low = Fraction(0)
-    for _ in range(8):
-        middle = (low + high) / 2
-        found = at(middle, near)
-        if found.delta <= budget.delta:
-            proof, high = found, middle
-            near = near if found.bound is None else found.bound.point
-        else:
-            low = middle
-    return proof
-
-
-def remaining(q: int, m: int, noise: GivenNoise, wanted: Fraction) -> LeftPrivacy:
-    """Return the least epsilon that is proved to reach delta with given noise, or the best delta.
-
-    The whole guarantee is (noise.epsilon + 2 ln(1+c), delta); c is looked for from 2 down.
-    """
-    nothing = LeftPrivacy(mpfr(noise.epsilon), _ONE, HigherMoments.name, THEOREM)
-    if setting(noise.users, q, m) is None:
-        return nothing
-    jumps = Jumps.discrete_laplace(q, noise.rate, noise.part)
-
-    def at(c: mpfr) -> LeftPrivacy:
-        with rounding(UP):
-            epsilon = noise.epsilon + 2 * gmpy2.log1p(c)
-        found = delta(noise.users, q, m, jumps, c, noise.epsilon)
-        return replace(nothing, epsilon=epsilon, delta=found)
-
-    scale = [mpfr(2) ** (1 - k) for k in range(24)]
-    tried = [at(c) for c in scale]
-    place = min(range(len(scale)), key=lambda k: tried[k].preference(wanted))
-    left, high, low = tried[place], scale[place], scale[place] / 2
-    for _ in range(8):
-        middle = (low + high) / 2
-        if (found := at(middle)).preference(wanted) < left.preference(wanted):
-            left, high = found, middle
-        else:
-            low = middle
-    return left
-
-
 class HigherMoments(SecondMoment):
     """Higher moments of message tuples, for private sums.
 
@@ -629,28 +485,88 @@ class HigherMoments(SecondMoment):
 
     def guess(self, scheme: Scheme, goal: float | Budget) -> int:
         """Return the second moment's with half the bits, as delta is nearly its square."""
-        if isinstance(goal, Budget) and _applies(scheme.trust.min_honest, goal):
+        if isinstance(goal, Budget) and _applies(scheme, goal):
             half = Fraction(math.sqrt(goal.delta))
             goal = replace(goal, epsilon=goal.epsilon / 2, delta=half)
         return super().guess(scheme, goal)
 
     def privacy(self, scheme: Scheme, m: int, budget: Budget) -> PrivacyProof | None:
-        if not _applies(scheme.trust.min_honest, budget):
+        """Return the proof with about the least c that reaches delta, or the best, if any."""
+        if not _applies(scheme, budget):
             return super().privacy(scheme, m, budget)
-        found = privacy(scheme.trust.min_honest, scheme.q, hiding(scheme, m), budget)
-        return found if found.delta < 1 else None
+        asked, epsilon = (scheme.trust.min_honest, scheme.q, hiding(scheme, m)), budget.epsilon
+        if setting(*asked) is None:
+            return None
+        # that of one coordinate; a smaller modulus is safe
+        modulus = int(gmpy2.iroot(scheme.q, budget.dimension)[0])
+
+        def at(share: Fraction, near: Point | None) -> Privacy:
+            """Return the proof with this share of epsilon spent on c."""
+            left = min(budget.whole, float_up(exact(epsilon * (1 - share), UP)))
+            with rounding(DOWN):
+                c = gmpy2.expm1(exact(epsilon - Fraction(left), DOWN) / 2)
+            rate = Fraction(left) / budget.sensitivity
+            jumps = Jumps.discrete_laplace(modulus, rate, budget.dimension)
+            found = best(*asked, jumps, c, near)
+            reached = 1.0 if found is None else float_up(found.delta(left))
+            return Privacy(reached, left, HigherMoments.name, THEOREM, found)
+
+        proof, near = None, None
+        for part in (1, 2, 4):  # a larger c is not always better
+            high = budget.reserve / part
+            found = at(high, near)
+            near = near if found.bound is None else found.bound.point
+            if found.delta < (1 if proof is None else proof.delta):
+                proof = found
+            if found.delta <= budget.delta:
+                break
+        else:
+            return proof
+        low = Fraction(0)
+        for _ in range(8):
+            middle = (low + high) / 2
+            found = at(middle, near)
+            if found.delta <= budget.delta:
+                proof, high = found, middle
+                near = near if found.bound is None else found.bound.point
+            else:
+                low = middle
+        return proof
 
     def remaining_privacy(
         self, scheme: Scheme, m: int, noise: GivenNoise, delta: Fraction
     ) -> LeftPrivacy:
         if noise.users < MIN_USERS:
             return SecondMoment().remaining_privacy(scheme, m, noise, delta)
-        return remaining(scheme.q, hiding(scheme, m), noise, delta)
+        nothing = LeftPrivacy(mpfr(noise.epsilon), _ONE, HigherMoments.name, THEOREM)
+        asked = noise.users, scheme.q, hiding(scheme, m)
+        if setting(*asked) is None:
+            return nothing
+        jumps = Jumps.discrete_laplace(scheme.q, noise.rate, noise.part)
+
+        def at(c: mpfr) -> LeftPrivacy:
+            with rounding(UP):
+                epsilon = noise.epsilon + 2 * gmpy2.log1p(c)
+            found = best(*asked, jumps, c)
+            reached = _ONE if found is None else found.delta(noise.epsilon)
+            return replace(nothing, epsilon=epsilon, delta=reached)
+
+        scale = [mpfr(2) ** (1 - k) for k in range(24)]  # of c
+        tried = [at(c) for c in scale]
+        place = min(range(len(scale)), key=lambda k: tried[k].preference(delta))
+        left, high, low = tried[place], scale[place], scale[place] / 2
+        for _ in range(8):
+            middle = (low + high) / 2
+            if (found := at(middle)).preference(delta) < left.preference(delta):
+                left, high = found, middle
+            else:
+                low = middle
+        return left
 
 
-def _applies(n: int, budget: Budget) -> bool:
+def _applies(scheme: Scheme, budget: Budget) -> bool:
     """Whether the theorem speaks of such a sum."""
-    return n >= MIN_USERS and budget.reserve > 0 and budget.sums == 1
+    return scheme.trust.min_honest >= MIN_USERS and budget.reserve > 0 and budget.sums == 1
 
 
 class Best(HigherMoments):
@@ -660,7 +576,7 @@ class Best(HigherMoments):
 
     def privacy(self, scheme: Scheme, m: int, budget: Budget) -> PrivacyProof | None:
         ways = [SecondMoment().privacy(scheme, m, budget)]
-        if _applies(scheme.trust.min_honest, budget):
+        if _applies(scheme, budget):
             ways.append(super().privacy(scheme, m, budget))
 
         def preference(found: PrivacyProof) -> tuple[bool, float]:
@@ -672,11 +588,9 @@ class Best(HigherMoments):
     def remaining_privacy(
         self, scheme: Scheme, m: int, noise: GivenNoise, delta: Fraction
     ) -> LeftPrivacy:
-        ways = (
-            SecondMoment().remaining_privacy(scheme, m, noise, delta),
-            super().remaining_privacy(scheme, m, noise, delta),
-        )
-        return min(ways, key=lambda way: way.preference(delta))
+        one = SecondMoment().remaining_privacy(scheme, m, noise, delta)
+        other = super().remaining_privacy(scheme, m, noise, delta)
+        return min(one, other, key=lambda way: way.preference(delta))
 
 
 def hiding(scheme: Scheme, m: int) -> int:

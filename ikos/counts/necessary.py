@@ -1,14 +1,8 @@
 """A lower bound of the total variation of the secure sum, and so of the messages that are needed.
 
-With K the number of ways to choose one user's shares, g_b the difference at user b of the relative
-surplus of choices, and D_1 the sum of all g_b, two inputs that differ by y have
-
-    2 TV >= E |D_1| - sqrt(2 R),    R = E[q^(C-1); y is not balanced] - q n_y / K
-
-where E |D_1| is bounded by Hoelder's inequality from the exact second and fourth moment, or by a
-normal limit with Goldstein's constant. With a clear share the total variation is the same for all
-inputs, and more messages never raise it. The proofs are in the documentation: Messages that are
-necessary.
+2 TV >= E |D_1| - sqrt(2 R), where E |D_1| is bounded by Hoelder's inequality from the exact second
+and fourth moment, or by a normal limit with Goldstein's constant. D_1, R and the proofs are in the
+documentation: Messages that are necessary.
 """
 
 from __future__ import annotations
@@ -37,33 +31,21 @@ from ikos.counts.types import MAX_SIGMA
 THEOREM = "moments of tuple counts; documentation, Messages that are necessary"
 
 _ZERO = mpfr(0)
-_RECURSION = 96
-"""Users up to whom the remainder is computed by the recursion, too."""
+_RECURSION = 96  # users up to whom the remainder is computed by the recursion, too
+_SUMMED = 1024  # messages up to which the exact sums of a single shuffler are computed
+_LOOKED_AHEAD = 64.0  # bits up to which more messages are looked at for a bound on fewer
+_SCANNED = 256  # counts excluded one by one where more messages are not known to hide more
 
 THRESHOLDS = tuple(mpq(k, 1000) for k in (500, 700, 800, 900, 950, 990, 999))
 """Values of theta that are tried."""
 
-Coefficients = tuple[int, int, int, int]
 Difference = Sequence[tuple[int, int]]
 """The entries of y that are not 0, each with the number of users who have it."""
-
-_SUMMED = 1024
-"""Messages up to which the exact sums of a single shuffler are computed."""
-
-_LOOKED_AHEAD = 64.0
-"""The level in bits up to which more messages are looked at for a bound on fewer."""
-
-_SCANNED = 256
-"""How many counts are excluded one by one where more messages are not known to hide more."""
 
 
 @dataclass(frozen=True)
 class LowerBound:
-    """A lower bound of the total variation of inputs that differ by y, and what it is made of.
-
-    ``second`` and ``mean`` are lower bounds of E D_1^2 and E |D_1|, ``fourth`` and ``rest`` upper
-    bounds of E D_1^4 and R; ``method`` is "hoelder" or "normal limit".
-    """
+    """What is proved of inputs that differ by y: `ikos.counts.certificate.NecessaryCertificate`."""
 
     y: Difference
     second: mpfr
@@ -131,27 +113,7 @@ def _coincidences(n: int, graph: ShareGraph) -> tuple[tuple[mpfr, ...], tuple[mp
         return low, tuple(map(mpfr, values))
 
 
-def _fourth(q: int, y: int) -> Coefficients:
-    """Return the coefficients of E g_b^4 in E_0, ..., E_3 for the entry y in Z_q."""
-    third = 0 if q % 2 or y % 2 == 0 else 16
-    second = 3 * (6 * q + 2 * q * (2 * y % q == 0) - third)
-    first = 12 * q * q - 2 * second - 3 * third
-    return 2 * q**3 - first - second - third, first, second, third
-
-
-def _pair(q: int, y: int, z: int) -> Coefficients:
-    """Return coefficients of an upper bound of E g_b^2 g_b'^2 for the entries y and z of two users.
-
-    In Z_q, or in Z_p^d of this order. Exact in Z_q if y and z differ by a unit, or are the same.
-    """
-    matching = 4 * q + 2 * q * ((y - z) % q == 0) + 2 * q * ((y + z) % q == 0)
-    if max(math.gcd(y - z, q), math.gcd(y + z, q)) > 1:  # perhaps the same, or opposite, in Z_p^d
-        matching = max(matching, 6 * q)
-    third = 0 if q % 2 or y % 2 == 0 or z % 2 == 0 else 16
-    return 0, 4 * q * q - 2 * (matching - third) - third, 2 * (matching - third), third
-
-
-def _moment(coefficients: Coefficients, n: int, graph: ShareGraph) -> mpfr:
+def _moment(n: int, graph: ShareGraph, *coefficients: int) -> mpfr:
     """Return a sum of coefficients times E_0, ..., E_3, rounded up."""
     low, high = _coincidences(n, graph)
     with rounding(UP):
@@ -162,12 +124,23 @@ def _moment(coefficients: Coefficients, n: int, graph: ShareGraph) -> mpfr:
 
 def fourth_moment(n: int, q: int, graph: ShareGraph, y: int) -> mpfr:
     """Return E g_b^4 for the entry y in Z_q, rounded up."""
-    return _moment(_fourth(q, y), n, graph)
+    third = 0 if q % 2 or y % 2 == 0 else 16
+    second = 3 * (6 * q + 2 * q * (2 * y % q == 0) - third)
+    first = 12 * q * q - 2 * second - 3 * third
+    return _moment(n, graph, 2 * q**3 - first - second - third, first, second, third)
 
 
 def pair_moment(n: int, q: int, graph: ShareGraph, y: int, z: int) -> mpfr:
-    """Return E g_b^2 g_b'^2 for the entries y and z of two users, rounded up."""
-    return _moment(_pair(q, y, z), n, graph)
+    """Return an upper bound of E g_b^2 g_b'^2 for the entries y and z of two users.
+
+    In Z_q, or in Z_p^d of this order. Exact in Z_q if y and z differ by a unit, or are the same.
+    """
+    matching = 4 * q + 2 * q * ((y - z) % q == 0) + 2 * q * ((y + z) % q == 0)
+    if max(math.gcd(y - z, q), math.gcd(y + z, q)) > 1:  # perhaps the same, or opposite, in Z_p^d
+        matching = max(matching, 6 * q)
+    third = 0 if q % 2 or y % 2 == 0 or z % 2 == 0 else 16
+    second = 2 * (matching - third)
+    return _moment(n, graph, 0, 4 * q * q - second - third, second, third)
 
 
 def _differences(n: int, q: int, graph: ShareGraph) -> Iterator[Difference]:
@@ -233,8 +206,8 @@ def lower_bound(
         return None
     fourths = [fourth_moment(n, q, graph, entry) for entry, _ in y]
     factor = users if graph.clear_share else n * n
-    if n == 2:
-        factor = 1  # one class, and so one user's g
+    if n == 2:  # one class, and so one user's g
+        factor = 1
     most = ways(n, graph, UP)
     with rounding(DOWN):
         second = mpfr(2 * q * factor) / most
@@ -286,8 +259,7 @@ def _normal(n: int, q: int, graph: ShareGraph, y: Difference, second: mpfr, four
 def best(n: int, q: int, graph: ShareGraph) -> LowerBound | None:
     """Return the best lower bound of the differences that are tried, or None without any."""
     tried = (lower_bound(n, q, graph, y) for y in _differences(n, q, graph))
-    found = [bound for bound in tried if bound is not None]
-    return max(found, key=lambda bound: bound.total_variation, default=None)
+    return max(filter(None, tried), key=lambda bound: bound.total_variation, default=None)
 
 
 def level(n: int, q: int, graph: ShareGraph) -> float:
@@ -325,8 +297,7 @@ def necessary_messages(
     Notes
     -----
     Proved by moments of tuple counts (documentation, Messages that are necessary) or by counting
-    inputs (`ikos.counts.floor.counting_floor`), whichever proves more. For a single shuffler
-    without a clear share every smaller count is excluded by itself.
+    inputs, whichever proves more.
 
     Examples
     --------
@@ -372,8 +343,7 @@ def security_interval(
 
     Notes
     -----
-    See `necessary_messages`. More messages never hide less, except perhaps with a single shuffler
-    and no clear share; so where the theorem says nothing of m, a bound for more is used.
+    Where the theorem says nothing of m, a bound for more messages is used, if these hide no less.
 
     Examples
     --------
@@ -381,12 +351,10 @@ def security_interval(
     >>> f"{low:.2f} to {high:.2f}"
     '88.09 to 88.42'
     """
-    low = security_level(n, q, m, shuffler=shuffler, clear_share=clear_share)
+    low = at_most = security_level(n, q, m, shuffler=shuffler, clear_share=clear_share)
     high = level(n, q, share_graph(m, shuffler, clear_share))
-    if shuffler == "single" and not clear_share:
-        return low, high
-    at_most = low
-    while high == math.inf and at_most < _LOOKED_AHEAD:
+    monotone = clear_share or shuffler == "parallel"
+    while monotone and high == math.inf and at_most < _LOOKED_AHEAD:
         m += 1
         high = level(n, q, share_graph(m, shuffler, clear_share))
         at_most = security_level(n, q, m, shuffler=shuffler, clear_share=clear_share)

@@ -1,9 +1,7 @@
 """A lower bound of the delta of the private sum, for parallel shufflers and a clear share.
 
-Given the noisy sum, the clear share of one user and the shuffled messages have a density that is
-known exactly. What tuple counts show of that user's value is bounded below by their moments, or by
-a normal limit with Goldstein's constant. The proof is in the documentation: Messages that are
-necessary, "The private sum".
+By moments of tuple counts, or a normal limit with Goldstein's constant. The proof is in the
+documentation: Messages that are necessary, "The private sum".
 """
 
 from __future__ import annotations
@@ -53,29 +51,26 @@ def delta(
         blurred = jumped * gmpy2.sqrt(excess / 2)
         blurred *= 1 + grown * gmpy2.exp(exact(noise_epsilon, UP))
         lost = c * gmpy2.sqrt(excess)
+    columns = ShareGraph(m - 1, "parallel", True)
     shown = max(
         _by_moments(n, q, graph, precision, c, rho, lost),
-        _normal(n, q, ShareGraph(m - 1, "parallel", True), precision, c, rho, lost),
+        _normal(n, q, columns, precision, c, rho, lost),
     )
     with rounding(DOWN):
         return max(_ZERO, (1 - far) / both * shown - blurred)
 
 
-def _by_moments(
-    n: int, q: int, graph: ShareGraph, precision: int, c: mpfr, rho: mpfr, lost: mpfr
-) -> mpfr:
+def _by_moments(n: int, q: int, graph: ShareGraph, p: int, c: mpfr, rho: mpfr, lost: mpfr) -> mpfr:
     """Return what is shown by Hoelder's inequality."""
-    fourth = fourth_moment(n, q, graph, precision)
+    fourth = fourth_moment(n, q, graph, p)
     with rounding(DOWN):
         return rho * gmpy2.sqrt(2 * rho / fourth) - c - lost / 2
 
 
-def _normal(
-    n: int, q: int, graph: ShareGraph, precision: int, c: mpfr, rho: mpfr, lost: mpfr
-) -> mpfr:
+def _normal(n: int, q: int, graph: ShareGraph, p: int, c: mpfr, rho: mpfr, lost: mpfr) -> mpfr:
     """Return what is shown by a normal limit, given all columns but one, which ``graph`` has."""
-    fourth = fourth_moment(n, q, graph, precision)
-    pair = pair_moment(n, q, graph, precision, precision)
+    fourth = fourth_moment(n, q, graph, p)
+    pair = pair_moment(n, q, graph, p, p)
     with rounding(UP):
         kappa = pair * (ways(n, graph, UP) / 2 / q) ** 2 - 1
         circle = gmpy2.sqrt(2 * gmpy2.const_pi())
@@ -131,8 +126,8 @@ def private_delta_interval(
 
     Notes
     -----
-    Proved by moments of tuple counts: documentation, Messages that are necessary, "The private
-    sum". Far from tight: the two ends are often a message apart, not a factor.
+    The proof is in the documentation: Messages that are necessary, "The private sum". Far from
+    tight: the two ends are often a message apart, not a factor.
 
     Examples
     --------

@@ -1,23 +1,18 @@
 """Moments of message tuples: how far the views' counts of tuples are from their mean.
 
-A tuple has one message of each shuffler. ``eps(w)`` is the relative surplus of the tuples with sum
--w. With eps_b its value at the clear share of user b less what user b shares, and p_r the sum of
-eps_b^r over all users but one, this module bounds for even K and all l
-
-    E eps_b^K <= A_K,    E p_1^K <= M_K,    E p_2^l <= V_l
-
-under uniform views. Each is a sum over partitions without singletons, of positive terms, so that
-rounding up is all that a bound needs. The proof is in the documentation: Fewer messages
-for the private sum, "Moments".
+In the documentation's terms E eps_b^K <= A_K, E p_1^K <= M_K and E p_2^l <= V_l, for even K and all
+l. All terms are positive, so that rounding up is all that a bound needs. The proof is in the
+documentation: Fewer messages for the private sum, "Moments".
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import product
 
 import gmpy2
 from gmpy2 import mpfr, mpq
@@ -34,13 +29,9 @@ Blocks = tuple[int, ...]
 @cache
 def without_singletons(size: int) -> tuple[int, ...]:
     """Return how many partitions of a set of this size into u blocks of two or more there are."""
-    if size < 2:
-        return (1,) if size == 0 else (0,)
     counts = [0] * (size // 2 + 1)
-    for u in range(1, len(counts)):
-        smaller, paired = without_singletons(size - 1), without_singletons(size - 2)
-        counts[u] = u * smaller[u] if u < len(smaller) else 0
-        counts[u] += (size - 1) * paired[u - 1] if u - 1 < len(paired) else 0
+    for blocks in partitions(size, 2):
+        counts[len(blocks)] += arrangements(blocks)
     return tuple(counts)
 
 
@@ -61,63 +52,46 @@ def arrangements(blocks: Blocks) -> int:
     return ways
 
 
-def _with_first(blocks: Blocks) -> Iterator[tuple[Blocks, Blocks, int]]:
-    """Yield the sub-multisets that hold the first block, what is left, and in how many ways."""
+Splits = list[tuple[Blocks, Blocks, int]]
+
+
+def _with_first(blocks: Blocks) -> Splits:
+    """Return the sub-multisets with the first block, what is left, and in how many ways."""
     counts = Counter(blocks[1:])
-    sizes = sorted(counts, reverse=True)
-
-    def chosen(place: int) -> Iterator[tuple[Blocks, Blocks, int]]:
-        if place == len(sizes):
-            yield (), (), 1
-            return
-        size, times = sizes[place], counts[sizes[place]]
-        for inside, outside, ways in chosen(place + 1):
-            for k in range(times + 1):
-                yield (
-                    (size,) * k + inside,
-                    (size,) * (times - k) + outside,
-                    ways * math.comb(times, k),
-                )
-
-    for inside, outside, ways in chosen(0):
-        yield (blocks[0], *inside), outside, ways
-
-
-@dataclass(frozen=True)
-class _Type:
-    """A multiset of block sizes: the ways to split off what is connected with its first block."""
-
-    blocks: Blocks
-    splits: tuple[tuple[Blocks, Blocks, int], ...]
-    connecting: tuple[int, ...]
+    splits: Splits = []
+    for chosen in product(*(range(times + 1) for times in counts.values())):
+        inside, outside, ways = blocks[:1], blocks[:0], 1
+        for (size, times), k in zip(counts.items(), chosen, strict=True):
+            inside, outside = inside + (size,) * k, outside + (size,) * (times - k)
+            ways *= math.comb(times, k)
+        splits.append((inside, outside, ways))
+    return splits
 
 
 @cache
-def _types() -> dict[Blocks, _Type]:
-    """Return all multisets of two or more with a sum of at most HIGHEST, the smallest first.
+def _types() -> dict[Blocks, tuple[Splits, Sequence[int]]]:
+    """Return all multisets of two or more up to a sum of HIGHEST, with their splits and counts.
 
-    ``connecting[u]`` counts the partitions into u blocks of two or more, of a set that has these
-    blocks, which connect all of the blocks.
+    Count u is of the partitions into u blocks of two or more that connect all of these blocks.
     """
-    types: dict[Blocks, _Type] = {}
+    types: dict[Blocks, tuple[Splits, Sequence[int]]] = {}
     for total in range(2, HIGHEST + 1):
         for blocks in partitions(total, 2):
-            splits = tuple(_with_first(blocks))
-            counts = list(without_singletons(total))
+            splits, counts = _with_first(blocks), list(without_singletons(total))
             for inside, outside, ways in splits:
                 if not outside:
                     continue
                 rest = without_singletons(sum(outside))
-                for u, connected in enumerate(types[inside].connecting):
+                for u, connected in enumerate(types[inside][1]):
                     for v, free in enumerate(rest):
                         counts[u + v] -= ways * connected * free
-            types[blocks] = _Type(blocks, splits, tuple(counts))
+            types[blocks] = splits, counts
     return types
 
 
 def connecting(blocks: Blocks) -> tuple[int, ...]:
     """Return how many partitions of a set with these blocks connect them all, by their number."""
-    return _types()[blocks].connecting
+    return tuple(_types()[blocks][1])
 
 
 def _connected_sums(n: int, theta: mpfr) -> dict[Blocks, mpfr]:
@@ -127,17 +101,17 @@ def _connected_sums(n: int, theta: mpfr) -> dict[Blocks, mpfr]:
     with rounding(UP):
         shrink = [mpfr(mpq(1, n**k)) for k in range(HIGHEST + 1)]
         power = [theta**k for k in range(HIGHEST + 1)]
-        for blocks, found in _types().items():
+        for blocks, (splits, counts) in _types().items():
             total, parts = sum(blocks), len(blocks)
             connected[blocks] = gmpy2.fsum(
                 [
                     count * shrink[total - u] * power[total - parts - u + 1]
-                    for u, count in enumerate(found.connecting)
+                    for u, count in enumerate(counts)
                     if count
                 ]
             )
             sums[blocks] = gmpy2.fsum(
-                [ways * connected[inside] * sums[outside] for inside, outside, ways in found.splits]
+                [ways * connected[inside] * sums[outside] for inside, outside, ways in splits]
             )
     return sums
 
@@ -158,20 +132,19 @@ def tuple_moments(n: int, q: int, m: int) -> TupleMoments:
         order, others = mpfr(q), mpfr(n - 1)
         sums = _connected_sums(n, gmpy2.rootn(order, m))
         fewer = _connected_sums(n, gmpy2.rootn(order, m - 1))
-        even = range(2, HIGHEST + 1, 2)
         single, total, squares = {}, {}, {}
-        for k in even:
+        for k in range(2, HIGHEST + 1, 2):
             types = [(t, arrangements(t)) for t in partitions(k, 2)]
             total[k] = gmpy2.fsum([w * others ** len(t) * sums[t] ** m for t, w in types])
             by_first = gmpy2.fsum(
                 [w * mpq(1, n ** (k - len(t))) * fewer[t] ** (m - 1) for t, w in types]
             )
             single[k] = min(sums[(k,)] ** m, by_first)
-        for pairs in range(1, HIGHEST // 2 + 1):
-            squares[pairs] = gmpy2.fsum(
+        for half in range(1, HIGHEST // 2 + 1):
+            squares[half] = gmpy2.fsum(
                 [
                     arrangements(t) * others ** len(t) * sums[tuple(2 * b for b in t)] ** m
-                    for t in partitions(pairs, 1)
+                    for t in partitions(half, 1)
                 ]
             )
     return TupleMoments(single, total, squares)
