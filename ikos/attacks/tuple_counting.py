@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import flag, integer, number
 from ikos.confidence import clopper_pearson
-from ikos.modular import Zq
+from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource, secure
 from ikos.sharing import split
 from ikos.shuffling import View
@@ -45,52 +45,40 @@ MAX_MESSAGES = 50  # most shuffled messages of an experiment: n^m stays within f
 _LIST = 1 << 22  # most tuples of one view listed in memory, if they outnumber the residues
 _WORK = 1 << 17  # approximate array elements of a block of trials: 1 MiB of counts
 
-_Columns = NDArray[np.uint32]  # (trials, m, n), below q <= 2^26
-
+_Words = NDArray[np.uint32]  # below q <= 2^26; messages are (trials, m, n)
 _Counts = NDArray[Any]  # int64, or Python integers in an object array if n^m does not fit
 
 
 # Counts of the tuples of messages that add up to a residue
 
 
-def _reduced(a: NDArray[np.uint32], q: int) -> NDArray[np.uint32]:
+def _reduced(a: _Words, q: int) -> _Words:
     """Return values below 2q modulo q: the smaller of a and a - q, which wraps if a < q."""
-    result: NDArray[np.uint32] = np.minimum(a, a - np.uint32(q))
+    result: _Words = np.minimum(a, a - np.uint32(q))
     return result
 
 
-def _sums(columns: _Columns, q: int) -> NDArray[np.uint32]:
+def _sums(columns: _Words, q: int) -> _Words:
     """Return the sums of all tuples, (trials, n^k) for k columns."""
-    trials = len(columns)
+    trials, k, n = columns.shape
     sums = np.zeros((trials, 1), dtype=np.uint32)
-    for j in range(columns.shape[1]):
+    for j in range(k):
         pairs = sums[:, :, None] + columns[:, j, None, :]
-        sums = _reduced(pairs.reshape(trials, pairs.shape[1] * pairs.shape[2]), q)
+        sums = _reduced(pairs.reshape(trials, sums.shape[1] * n), q)
     return sums
 
 
-def _histogram(values: NDArray[np.uint32], q: int) -> NDArray[np.int64]:
-    """Return how often each residue occurs in each row."""
-    trials = len(values)
-    cells = values + q * np.arange(trials, dtype=np.int64)[:, None]
-    return np.bincount(cells.reshape(-1), minlength=trials * q).reshape(trials, q)
+def _weighted_sums(columns: _Words, q: int) -> tuple[_Words, _Counts]:
+    """Return the sums of all tuples and their weights 1, or all residues and their counts.
 
-
-def _convolved(counts: _Counts, column: NDArray[np.uint32], q: int) -> _Counts:
-    """Return the counts with one more column: out[r] is the sum of counts[r - v] over it."""
-    twice = np.concatenate([counts, counts], axis=1)
-    out = np.zeros_like(counts)
-    n = column.shape[1]
-    if n < q:
-        rows = np.arange(len(counts))
-        windows = np.lib.stride_tricks.sliding_window_view(twice, q, axis=1)
-        for i in range(n):
-            out += windows[rows, np.int64(q) - column[:, i]]
-    else:
-        weights = _histogram(column, q)
-        for v in range(q):
-            out += weights[:, v, None] * twice[:, q - v : 2 * q - v]
-    return out
+    The shorter of the two: both are (trials, min(n^k, q)) for k columns.
+    """
+    trials, k, n = columns.shape
+    if n**k <= q:
+        sums = _sums(columns, q)
+        return sums, np.ones(sums.shape, dtype=np.int64)
+    residues = np.broadcast_to(np.arange(q, dtype=np.uint32), (trials, q))
+    return residues, _all_counts(columns, q)
 
 
 def _enumerable(n: int, m: int, q: int) -> int:
@@ -104,19 +92,26 @@ def _enumerable(n: int, m: int, q: int) -> int:
     return k
 
 
-def _all_counts(columns: _Columns, q: int) -> _Counts:
+def _all_counts(columns: _Words, q: int) -> _Counts:
     """Return N(r) for every residue r, (trials, q)."""
-    _, m, n = columns.shape
+    trials, m, n = columns.shape
+    rows = np.arange(trials)
     k = _enumerable(n, m, q)
-    counts: _Counts = _histogram(_sums(columns[:, :k], q), q)
+    cells = _sums(columns[:, :k], q) + q * rows[:, None]
+    counts: _Counts = np.bincount(cells.reshape(-1), minlength=trials * q).reshape(trials, q)
     if n**m >= 1 << 63:
         counts = counts.astype(object)
-    for j in range(k, m):
-        counts = _convolved(counts, columns[:, j], q)
+    for j in range(k, m):  # N(r) becomes the sum of N(r - v) over the messages v of column j
+        twice = np.concatenate([counts, counts], axis=1)
+        windows = np.lib.stride_tricks.sliding_window_view(twice, q, axis=1)
+        values, weights = _weighted_sums(columns[:, j : j + 1], q)
+        counts = np.zeros_like(counts)
+        for i in range(values.shape[1]):
+            counts += weights[:, i, None] * windows[rows, np.int64(q) - values[:, i]]
     return counts
 
 
-def _counts_at(columns: _Columns, q: int, residues: NDArray[np.uint32]) -> _Counts:
+def _counts_at(columns: _Words, q: int, residues: _Words) -> _Counts:
     """Return N(r) for some residues of each trial, (trials, k) for residues of that shape.
 
     Half of the columns are counted for all residues, and combined with the tuples of the others.
@@ -126,18 +121,12 @@ def _counts_at(columns: _Columns, q: int, residues: NDArray[np.uint32]) -> _Coun
     left = _all_counts(columns[:, :half], q)
     if n**m >= 1 << 63:
         left = left.astype(object)
-    right: NDArray[np.uint32]
-    weights: _Counts | None = None
-    if n ** (m - half) <= q:
-        right = _sums(columns[:, half:], q)
-    else:
-        right = np.broadcast_to(np.arange(q, dtype=np.uint32), (trials, q))
-        weights = _all_counts(columns[:, half:], q)
+    right, weights = _weighted_sums(columns[:, half:], q)
     rows = np.arange(trials)[:, None]
     result = np.empty(residues.shape, dtype=left.dtype)
     for j in range(residues.shape[1]):
         met = left[rows, _reduced(residues[:, j, None] + (np.uint32(q) - right), q)]
-        result[:, j] = (met if weights is None else met * weights).sum(axis=1)
+        result[:, j] = (met * weights).sum(axis=1)
     return result
 
 
@@ -158,8 +147,7 @@ def tuple_counts(columns: ArrayLike, q: int) -> NDArray[Any]:
     Returns
     -------
     (..., q) ndarray
-        Entry r counts the tuples with sum r modulo q: exact, int64, or Python integers if n^m does
-        not fit. The counts of one view add up to n^m.
+        Exact, int64 or, if n^m does not fit, Python integers. Those of one view add up to n^m.
 
     Examples
     --------
@@ -170,17 +158,16 @@ def tuple_counts(columns: ArrayLike, q: int) -> NDArray[Any]:
     """
     group = _group(q)
     given = group.elements(columns, "columns")
-    if given.ndim < 2 or 0 in given.shape[-2:]:
+    *lead, m, n = given.shape if given.ndim > 1 else (0, 0)
+    if m * n == 0:
         raise ValueError(
             f"columns must have shape (..., m, n) with m, n >= 1, got shape {given.shape}"
         )
-    lead = given.shape[:-2]
-    flat = given.reshape(math.prod(lead), *given.shape[-2:])
-    return _all_counts(flat, group.q).reshape(*lead, group.q)
+    return _all_counts(given.reshape(math.prod(lead), m, n), group.q).reshape(*lead, group.q)
 
 
 def consistent_tuples(view: View, q: int, user: int, value: int) -> int:
-    """Count the tuples of a view's messages that would give a user a certain input.
+    """Count the tuples that add up to a certain input of a user less its clear share, if any.
 
     Parameters
     ----------
@@ -191,13 +178,8 @@ def consistent_tuples(view: View, q: int, user: int, value: int) -> int:
     user : int
         The target, counted from 0. Without clear shares the count is the same for all users.
     value : int
-        The input to try, in ``[0, q)``.
-
-    Returns
-    -------
-    int
-        Number of tuples that add up to the value less the target's clear share. At least 1 for the
-        true value; compare it with the counts for other values.
+        The input to try, in ``[0, q)``. For the true one the count is at least 1; compare it with
+        the counts for others.
 
     Examples
     --------
@@ -209,8 +191,6 @@ def consistent_tuples(view: View, q: int, user: int, value: int) -> int:
     group = _group(q)
     if not isinstance(view, View):
         raise TypeError(f"view must be an ikos.View, got {type(view).__name__}")
-    target = integer("user", user, low=0)
-    residue = integer("value", value, low=0, high=group.q - 1)
     arrays = view.columns if view.clear is None else (*view.columns, view.clear)
     sizes = sorted({array.size for array in arrays})
     if not view.columns or len(sizes) != 1 or not sizes[0]:
@@ -218,33 +198,22 @@ def consistent_tuples(view: View, q: int, user: int, value: int) -> int:
             "view must hold as many messages of each parallel shuffler as there are users, "
             f"got {len(view.columns)} columns and sizes {sizes}"
         )
-    integer("user", target, high=sizes[0] - 1)
+    target = integer("user", user, low=0, high=sizes[0] - 1)
+    residue = integer("value", value, low=0, high=group.q - 1)
     columns = np.stack([group.elements(column, "view.columns") for column in view.columns])
     if view.clear is not None:
         residue = (residue - int(group.elements(view.clear, "view.clear")[target])) % group.q
     return int(_counts_at(columns[None], group.q, np.array([[residue]], dtype=np.uint32))[0, 0])
 
 
-# The statistic S, and exact moments
-
-
-def _difference(difference: object, q: int) -> int:
-    """Check and return d, reduced modulo q."""
-    d = integer("difference", difference) % q
-    if d == 0:
-        raise ValueError(f"difference must not be a multiple of q = {q}, got {difference!r}")
-    return d
-
-
-def _compared(columns: _Columns, residues: NDArray[np.uint32], q: int, d: int) -> NDArray[Any]:
-    """Return S for each view, (trials,), in exact integers, from outputs (trials, m, n).
+def _compared(columns: _Words, residues: _Words, q: int, d: int) -> NDArray[Any]:
+    """Return S for each view, (trials,), in exact integers.
 
     ``residues``, (trials, 2), are the sums of the shuffled messages of users 1 and 2 under x.
     """
     moved = _reduced(residues + np.array([d, q - d], dtype=np.uint32), q)
     counts = _counts_at(columns, q, np.concatenate([residues, moved], axis=1))
-    result: NDArray[Any] = counts[:, 0] + counts[:, 1] - counts[:, 2] - counts[:, 3]
-    return result
+    return np.asarray(counts[:, 0] + counts[:, 1] - counts[:, 2] - counts[:, 3])
 
 
 def count_moments(n: int, q: int, m: int) -> tuple[Fraction, Fraction]:
@@ -261,33 +230,32 @@ def count_moments(n: int, q: int, m: int) -> tuple[Fraction, Fraction]:
 # Many views of an analyzer at once, of inputs that the attack knows
 
 
-def _permuted(columns: _Columns, q: int, rng: RandomSource) -> _Columns:
+def _permuted(columns: _Words, q: int, rng: RandomSource) -> _Words:
     """Return each row along the last axis in an independent, uniformly random order.
 
     The values are sorted by random keys above them in the same words. A row with tied keys is drawn
     again: given distinct keys, every order is equally likely.
     """
-    shape = columns.shape
-    values = columns.reshape(-1, shape[-1]).astype(np.uint64)
+    values = columns.reshape(-1, columns.shape[-1])
     bits = np.uint64((q - 1).bit_length())
+    low = (np.uint64(1) << bits) - np.uint64(1)
     todo = np.arange(len(values))
-    out = np.empty(values.shape, dtype=np.uint32)
+    out = np.empty_like(values)
     while todo.size:
-        packed = np.empty((todo.size, shape[-1]), dtype=np.uint64)
+        packed = np.empty((todo.size, values.shape[1]), dtype=np.uint64)
         rng.fill(packed)
-        packed >>= bits
-        packed <<= bits
+        packed &= ~low
         packed |= values[todo]
         packed.sort(axis=1)
-        out[todo] = packed & ((np.uint64(1) << bits) - np.uint64(1))
+        out[todo] = packed & low
         packed >>= bits
         todo = todo[(packed[:, 1:] == packed[:, :-1]).any(axis=1)]
-    return out.reshape(shape)
+    return out.reshape(columns.shape)
 
 
 def _drawn_views(
-    x: NDArray[np.uint32], group: Zq, m: int, clear_share: bool, rng: RandomSource
-) -> tuple[_Columns, NDArray[np.uint32] | None]:
+    x: _Words, group: Zq, m: int, clear_share: bool, rng: RandomSource
+) -> tuple[_Words, _Words | None]:
     """Return the shufflers' outputs for inputs (trials, n), (trials, m, n), and the clear shares.
 
     Each output is in a uniformly random order; clear shares, (trials, n), are in the users' order.
@@ -301,9 +269,36 @@ def _drawn_views(
 def _trial_blocks(trials: int, n: int, q: int, m: int) -> Iterator[int]:
     """Yield sizes of blocks of trials whose arrays take about `_WORK` elements."""
     tuples = n ** _enumerable(n, (m + 1) // 2, q)
-    size = max(1, _WORK // (m * n + 2 * q + tuples))
-    for start in range(0, trials, size):
-        yield min(size, trials - start)
+    for part in blocks(trials, max(1, _WORK // (m * n + 2 * q + tuples))):
+        yield part.stop - part.start
+
+
+def _known_inputs(size: int, n: int, group: Zq, clear_share: bool, rng: RandomSource) -> _Words:
+    """Return the inputs x, (size, n)."""
+    if clear_share:
+        return np.zeros((size, n), dtype=np.uint32)
+    return rng.uniform(group.q, size * n).reshape(size, n)
+
+
+def _own_residues(x: _Words, clear: _Words | None, q: int) -> _Words:
+    """Return the sums of the shuffled messages of users 1 and 2 for inputs x."""
+    return x[:, :2] if clear is None else _reduced(x[:, :2] + (np.uint32(q) - clear[:, :2]), q)
+
+
+# Experiments
+
+
+@dataclass(frozen=True)
+class _Experiment:
+    n: int
+    q: int
+    m: int
+    trials: int
+
+    @property
+    def scale(self) -> float:
+        """``sqrt(q / n^m)``, the leading order of the proved bound for two users, to compare."""
+        return math.sqrt(self.q / self.n**self.m)
 
 
 def _checked(
@@ -318,63 +313,22 @@ def _checked(
     )
 
 
-def _known_inputs(
-    size: int, n: int, group: Zq, clear_share: bool, rng: RandomSource
-) -> NDArray[np.uint32]:
-    """Return the inputs x: zero if clear shares make the views alike, uniform otherwise."""
-    if clear_share:
-        return np.zeros((size, n), dtype=np.uint32)
-    return rng.uniform(group.q, size * n).reshape(size, n)
-
-
-def _own_residues(
-    x: NDArray[np.uint32], clear: NDArray[np.uint32] | None, q: int
-) -> NDArray[np.uint32]:
-    """Return the sums of the shuffled messages of users 1 and 2 for inputs x."""
-    if clear is None:
-        return x[:, :2]
-    return _reduced(x[:, :2] + (np.uint32(q) - clear[:, :2]), q)
-
-
-# Experiments
-
-
-@dataclass(frozen=True)
-class _Experiment:
-    """An experiment: ``trials`` views of n users with m shuffled messages each, of order q."""
-
-    n: int
-    q: int
-    m: int
-    trials: int
-
-    @property
-    def scale(self) -> float:
-        """``sqrt(q / n^m)``, the leading order of the proved bound for two users, to compare."""
-        return math.sqrt(self.q / self.n**self.m)
-
-
 @dataclass(frozen=True)
 class Advantage(_Experiment):
-    """The attack's gain in an experiment.
+    """The attack's gain in an experiment: Pr[guess x | x] - Pr[guess x | x'].
 
-    The advantage is Pr[guess x | x] - Pr[guess x | x'], which for any attack is at most the total
-    variation between the two views.
+    For any attack this advantage is at most the total variation between the two views.
 
     Attributes
     ----------
     n, q, m, trials : int
-        Numbers of users, group order, shuffled messages per user, and guesses.
+        As given to `measure_advantage`.
     estimate : float
-        2 correct / trials - 1, unbiased.
+        2 correct / trials - 1, for the number of correct guesses; unbiased.
     lower, upper : float
         Exact (Clopper-Pearson) interval that contains the advantage with probability at least
         ``confidence``; each end fails with at most half of the rest. ``lower`` bounds the total
         variation from below, and can be negative.
-    confidence : float
-        Of the interval.
-    correct : int
-        Number of correct guesses.
     """
 
     estimate: float
@@ -407,9 +361,9 @@ def measure_advantage(
     n : int
         Number of users, from 2 to 2^18.
     q : int
-        Order of the group, from 2 to 2^26.
+        As for `tuple_counts`.
     m : int
-        Shuffled messages per user, without a clear share.
+        Shuffled messages per user, at most 50, without a clear share.
     trials : int
         Views to draw: a few times 1/A^2 to see an advantage of A. Each takes time proportional to
         n^ceil(m/2) or, if that is less, to m n q.
@@ -432,14 +386,16 @@ def measure_advantage(
     0.707
     """
     n, group, m, trials, clear_share = _checked(n, q, m, trials, clear_share)
-    d = _difference(difference, group.q)
+    d = integer("difference", difference) % group.q
+    if d == 0:
+        raise ValueError(f"difference must not be a multiple of q = {group.q}, got {difference!r}")
     level = number("confidence", confidence, above=0, below=1)
     source = secure(rng)
-    change: NDArray[np.uint32] = np.array([d, group.q - d], dtype=np.uint32)
+    change: _Words = np.array([d, group.q - d], dtype=np.uint32)
     correct = 0
     for size in _trial_blocks(trials, n, group.q, m):
         x = _known_inputs(size, n, group, clear_share, source)
-        hidden: NDArray[np.uint32] = source.uniform(2, size)
+        hidden: _Words = source.uniform(2, size)
         actual = x.copy()
         actual[:, :2] = _reduced(x[:, :2] + hidden[:, None] * change, group.q)
         columns, clear = _drawn_views(actual, group, m, clear_share, source)
@@ -452,13 +408,8 @@ def measure_advantage(
 
 
 def _guess(
-    columns: _Columns,
-    clear: NDArray[np.uint32] | None,
-    x: NDArray[np.uint32],
-    q: int,
-    d: int,
-    rng: RandomSource,
-) -> NDArray[np.uint32]:
+    columns: _Words, clear: _Words | None, x: _Words, q: int, d: int, rng: RandomSource
+) -> _Words:
     """Return 0 for x and 1 for x', from what the analyzer sees and knows; a coin if S is 0."""
     s = _compared(columns, _own_residues(x, clear, q), q, d)
     return np.where(s == 0, rng.uniform(2, len(s)), (s < 0).astype(np.uint32))
@@ -471,11 +422,9 @@ class Fluctuation(_Experiment):
     Attributes
     ----------
     n, q, m, trials : int
-        Numbers of users, group order, shuffled messages per user, and views.
-    estimate : float
+        As given to `fluctuation`.
+    estimate, standard_error : float
         Root of the mean square of ``(N - mean) / (n^m / q)``, with the exact mean.
-    standard_error : float
-        Of the estimate, from the sample.
     exact : float
         The limit of the estimate: ``sqrt((n^m - 1)(q - 1)) / n^m``.
     """
