@@ -49,30 +49,18 @@ _Words = NDArray[np.uint32]  # below q <= 2^26; messages are (trials, m, n)
 _Counts = NDArray[Any]  # int64, or Python integers in an object array if n^m does not fit
 
 
-# Counts of the tuples of messages that add up to a residue
-
-
-def _reduced(a: _Words, q: int) -> _Words:
-    """Return values below 2q modulo q: the smaller of a and a - q, which wraps if a < q."""
-    result: _Words = np.minimum(a, a - np.uint32(q))
-    return result
-
-
 def _sums(columns: _Words, q: int) -> _Words:
     """Return the sums of all tuples, (trials, n^k) for k columns."""
     trials, k, n = columns.shape
     sums = np.zeros((trials, 1), dtype=np.uint32)
     for j in range(k):
-        pairs = sums[:, :, None] + columns[:, j, None, :]
-        sums = _reduced(pairs.reshape(trials, sums.shape[1] * n), q)
+        pairs = (sums[:, :, None] + columns[:, j, None, :]).reshape(trials, n ** (j + 1))
+        sums = np.minimum(pairs, pairs - np.uint32(q))  # modulo q: the latter wraps if below 0
     return sums
 
 
 def _weighted_sums(columns: _Words, q: int) -> tuple[_Words, _Counts]:
-    """Return the sums of all tuples and their weights 1, or all residues and their counts.
-
-    The shorter of the two: both are (trials, min(n^k, q)) for k columns.
-    """
+    """Return all sums, with weights 1, or all residues, with their counts: what is shorter."""
     trials, k, n = columns.shape
     if n**k <= q:
         sums = _sums(columns, q)
@@ -82,11 +70,8 @@ def _weighted_sums(columns: _Words, q: int) -> tuple[_Words, _Counts]:
 
 
 def _enumerable(n: int, m: int, q: int) -> int:
-    """Return how many of m columns, at least one, to count tuple by tuple.
-
-    One more column costs n times the number of tuples, or n times the number of residues.
-    """
-    k = 1
+    """Return how many of m columns, at least one, to count tuple by tuple."""
+    k = 1  # one more column costs n times the number of tuples, or n times the number of residues
     while k < m and 2 * n**k <= q and n ** (k + 1) <= max(q, _LIST):
         k += 1
     return k
@@ -112,10 +97,7 @@ def _all_counts(columns: _Words, q: int) -> _Counts:
 
 
 def _counts_at(columns: _Words, q: int, residues: _Words) -> _Counts:
-    """Return N(r) for some residues of each trial, (trials, k) for residues of that shape.
-
-    Half of the columns are counted for all residues, and combined with the tuples of the others.
-    """
+    """Return N(r) for some residues of each trial, (trials, k) for residues of that shape."""
     trials, m, n = columns.shape
     half = (m + 1) // 2
     left = _all_counts(columns[:, :half], q)
@@ -123,11 +105,8 @@ def _counts_at(columns: _Words, q: int, residues: _Words) -> _Counts:
         left = left.astype(object)
     right, weights = _weighted_sums(columns[:, half:], q)
     rows = np.arange(trials)[:, None]
-    result = np.empty(residues.shape, dtype=left.dtype)
-    for j in range(residues.shape[1]):
-        met = left[rows, _reduced(residues[:, j, None] + (np.uint32(q) - right), q)]
-        result[:, j] = (met * weights).sum(axis=1)
-    return result
+    met = (left[rows, (r[:, None] + q - right) % q] for r in residues.T)
+    return np.stack([(counts * weights).sum(axis=1) for counts in met], axis=1)
 
 
 def _group(q: object) -> Zq:
@@ -151,18 +130,14 @@ def tuple_counts(columns: ArrayLike, q: int) -> NDArray[Any]:
 
     Examples
     --------
-    Of the four sums 0 + 1, 0 + 2, 2 + 1 and 2 + 2, two are 1 modulo 3:
-
-    >>> tuple_counts([[0, 2], [1, 2]], 3)
+    >>> tuple_counts([[0, 2], [1, 2]], 3)  # two of the four sums, 0 + 1 and 2 + 2, are 1
     array([1, 2, 1])
     """
     group = _group(q)
     given = group.elements(columns, "columns")
     *lead, m, n = given.shape if given.ndim > 1 else (0, 0)
     if m * n == 0:
-        raise ValueError(
-            f"columns must have shape (..., m, n) with m, n >= 1, got shape {given.shape}"
-        )
+        raise ValueError(f"columns must have shape (..., m, n), with none 0, got {given.shape}")
     return _all_counts(given.reshape(math.prod(lead), m, n), group.q).reshape(*lead, group.q)
 
 
@@ -194,24 +169,17 @@ def consistent_tuples(view: View, q: int, user: int, value: int) -> int:
     arrays = view.columns if view.clear is None else (*view.columns, view.clear)
     sizes = sorted({array.size for array in arrays})
     if not view.columns or len(sizes) != 1 or not sizes[0]:
-        raise ValueError(
-            "view must hold as many messages of each parallel shuffler as there are users, "
-            f"got {len(view.columns)} columns and sizes {sizes}"
-        )
+        raise ValueError(f"view must hold as many messages per shuffler as users, got {view!r}")
     target = integer("user", user, low=0, high=sizes[0] - 1)
-    residue = integer("value", value, low=0, high=group.q - 1)
+    tried = integer("value", value, low=0, high=group.q - 1)
     columns = np.stack([group.elements(column, "view.columns") for column in view.columns])
-    if view.clear is not None:
-        residue = (residue - int(group.elements(view.clear, "view.clear")[target])) % group.q
-    return int(_counts_at(columns[None], group.q, np.array([[residue]], dtype=np.uint32))[0, 0])
+    clear = 0 if view.clear is None else int(group.elements(view.clear, "view.clear")[target])
+    return int(_counts_at(columns[None], group.q, np.array([[(tried - clear) % group.q]]))[0, 0])
 
 
 def _compared(columns: _Words, residues: _Words, q: int, d: int) -> NDArray[Any]:
-    """Return S for each view, (trials,), in exact integers.
-
-    ``residues``, (trials, 2), are the sums of the shuffled messages of users 1 and 2 under x.
-    """
-    moved = _reduced(residues + np.array([d, q - d], dtype=np.uint32), q)
+    """Return S for each view, (trials,), from y_1 and y_2 as residues, (trials, 2)."""
+    moved = (residues + np.array([d, q - d], dtype=np.uint32)) % q
     counts = _counts_at(columns, q, np.concatenate([residues, moved], axis=1))
     return np.asarray(counts[:, 0] + counts[:, 1] - counts[:, 2] - counts[:, 3])
 
@@ -227,15 +195,9 @@ def count_moments(n: int, q: int, m: int) -> tuple[Fraction, Fraction]:
     return 1 + Fraction(others, q), Fraction(others * (q - 1), q * q)
 
 
-# Many views of an analyzer at once, of inputs that the attack knows
-
-
 def _permuted(columns: _Words, q: int, rng: RandomSource) -> _Words:
-    """Return each row along the last axis in an independent, uniformly random order.
-
-    The values are sorted by random keys above them in the same words. A row with tied keys is drawn
-    again: given distinct keys, every order is equally likely.
-    """
+    """Return each row along the last axis in an independent, uniformly random order."""
+    # values are sorted by random keys above them in the same words; rows with tied keys drawn again
     values = columns.reshape(-1, columns.shape[-1])
     bits = np.uint64((q - 1).bit_length())
     low = (np.uint64(1) << bits) - np.uint64(1)
@@ -256,10 +218,7 @@ def _permuted(columns: _Words, q: int, rng: RandomSource) -> _Words:
 def _drawn_views(
     x: _Words, group: Zq, m: int, clear_share: bool, rng: RandomSource
 ) -> tuple[_Words, _Words | None]:
-    """Return the shufflers' outputs for inputs (trials, n), (trials, m, n), and the clear shares.
-
-    Each output is in a uniformly random order; clear shares, (trials, n), are in the users' order.
-    """
+    """Return the shufflers' outputs and the clear shares, (trials, n), for inputs of that shape."""
     # users share independently of each other: those of all trials form one long row
     shares = split(x.reshape(-1), group, m + clear_share, rng).reshape(-1, *x.shape)
     columns = _permuted(np.swapaxes(shares[:m], 0, 1), group.q, rng)
@@ -273,19 +232,19 @@ def _trial_blocks(trials: int, n: int, q: int, m: int) -> Iterator[int]:
         yield part.stop - part.start
 
 
-def _known_inputs(size: int, n: int, group: Zq, clear_share: bool, rng: RandomSource) -> _Words:
-    """Return the inputs x, (size, n)."""
-    if clear_share:
-        return np.zeros((size, n), dtype=np.uint32)
-    return rng.uniform(group.q, size * n).reshape(size, n)
+def _inputs(
+    trials: int, n: int, group: Zq, m: int, clear_share: bool, rng: RandomSource
+) -> Iterator[_Words]:
+    """Yield the inputs x of blocks of trials, (block, n)."""
+    for size in _trial_blocks(trials, n, group.q, m):
+        length = size * n
+        x = np.zeros(length, np.uint32) if clear_share else rng.uniform(group.q, length)
+        yield x.reshape(size, n)
 
 
 def _own_residues(x: _Words, clear: _Words | None, q: int) -> _Words:
     """Return the sums of the shuffled messages of users 1 and 2 for inputs x."""
-    return x[:, :2] if clear is None else _reduced(x[:, :2] + (np.uint32(q) - clear[:, :2]), q)
-
-
-# Experiments
+    return x[:, :2] if clear is None else (x[:, :2] + q - clear[:, :2]) % q
 
 
 @dataclass(frozen=True)
@@ -301,34 +260,14 @@ class _Experiment:
         return math.sqrt(self.q / self.n**self.m)
 
 
-def _checked(
-    n: object, q: object, m: object, trials: object, clear_share: object
-) -> tuple[int, Zq, int, int, bool]:
-    return (
-        integer("n", n, low=2, high=MAX_USERS),
-        _group(q),
-        integer("m", m, low=1, high=MAX_MESSAGES),
-        integer("trials", trials, low=1),
-        flag("clear_share", clear_share),
-    )
-
-
 @dataclass(frozen=True)
 class Advantage(_Experiment):
-    """The attack's gain in an experiment: Pr[guess x | x] - Pr[guess x | x'].
+    """The attack's gain Pr[guess x | x] - Pr[guess x | x'], at most the views' total variation.
 
-    For any attack this advantage is at most the total variation between the two views.
-
-    Attributes
-    ----------
-    n, q, m, trials : int
-        As given to `measure_advantage`.
-    estimate : float
-        2 correct / trials - 1, for the number of correct guesses; unbiased.
-    lower, upper : float
-        Exact (Clopper-Pearson) interval that contains the advantage with probability at least
-        ``confidence``; each end fails with at most half of the rest. ``lower`` bounds the total
-        variation from below, and can be negative.
+    ``estimate`` is 2 correct / trials - 1, unbiased. ``lower`` and ``upper`` are an exact
+    (Clopper-Pearson) interval that contains the advantage with probability at least ``confidence``;
+    each end fails with at most half of the rest. ``lower`` bounds the total variation from below,
+    and can be negative.
     """
 
     estimate: float
@@ -358,12 +297,9 @@ def measure_advantage(
 
     Parameters
     ----------
-    n : int
-        Number of users, from 2 to 2^18.
-    q : int
-        As for `tuple_counts`.
-    m : int
-        Shuffled messages per user, at most 50, without a clear share.
+    n, q, m : int
+        Number of users, 2 to 2^18, order of the group, 2 to 2^26, and number of shuffled messages
+        per user, 1 to 50.
     trials : int
         Views to draw: a few times 1/A^2 to see an advantage of A. Each takes time proportional to
         n^ceil(m/2) or, if that is less, to m n q.
@@ -373,8 +309,6 @@ def measure_advantage(
         d, any integer but a multiple of q.
     confidence : float
         Of the interval, between 0 and 1.
-    rng : RandomSource, optional
-        Secure randomness by default.
 
     Examples
     --------
@@ -382,22 +316,19 @@ def measure_advantage(
     >>> found = measure_advantage(10, 50, 2, 10_000, rng=DeterministicRandom(1))
     >>> found.lower > 0.4
     True
-    >>> round(found.scale, 3)
-    0.707
     """
-    n, group, m, trials, clear_share = _checked(n, q, m, trials, clear_share)
+    n, m = integer("n", n, low=2, high=MAX_USERS), integer("m", m, low=1, high=MAX_MESSAGES)
+    trials, clear_share = integer("trials", trials, low=1), flag("clear_share", clear_share)
+    group, source = _group(q), secure(rng)
     d = integer("difference", difference) % group.q
     if d == 0:
         raise ValueError(f"difference must not be a multiple of q = {group.q}, got {difference!r}")
     level = number("confidence", confidence, above=0, below=1)
-    source = secure(rng)
-    change: _Words = np.array([d, group.q - d], dtype=np.uint32)
     correct = 0
-    for size in _trial_blocks(trials, n, group.q, m):
-        x = _known_inputs(size, n, group, clear_share, source)
-        hidden: _Words = source.uniform(2, size)
+    for x in _inputs(trials, n, group, m, clear_share, source):
+        hidden: _Words = source.uniform(2, len(x))
         actual = x.copy()
-        actual[:, :2] = _reduced(x[:, :2] + hidden[:, None] * change, group.q)
+        actual[:, :2] = (x[:, :2] + np.outer(hidden, [d, group.q - d])) % group.q
         columns, clear = _drawn_views(actual, group, m, clear_share, source)
         correct += int((_guess(columns, clear, x, group.q, d, source) == hidden).sum())
     low, high = clopper_pearson(correct, trials, level)
@@ -417,16 +348,10 @@ def _guess(
 
 @dataclass(frozen=True)
 class Fluctuation(_Experiment):
-    """How much a tuple count fluctuates, relative to n^m / q.
+    """How much a tuple count N fluctuates, relative to n^m / q.
 
-    Attributes
-    ----------
-    n, q, m, trials : int
-        As given to `fluctuation`.
-    estimate, standard_error : float
-        Root of the mean square of ``(N - mean) / (n^m / q)``, with the exact mean.
-    exact : float
-        The limit of the estimate: ``sqrt((n^m - 1)(q - 1)) / n^m``.
+    ``estimate`` is the root of the mean square of ``(N - mean) / (n^m / q)``, for the exact mean,
+    with a ``standard_error`` from the sample. Its limit is ``exact``.
     """
 
     estimate: float
@@ -452,26 +377,24 @@ def fluctuation(
 
     Parameters
     ----------
-    n, q, m, trials, clear_share, rng
+    n, q, m, trials, clear_share
         As in `measure_advantage`; the target is the first user, with its true value.
 
     Examples
     --------
     >>> from ikos.testing import DeterministicRandom
     >>> found = fluctuation(20, 16, 2, 2_000, rng=DeterministicRandom(1))
-    >>> round(found.exact, 4)
-    0.1934
     >>> abs(found.estimate - found.exact) < 0.01
     True
     """
-    n, group, m, trials, clear_share = _checked(n, q, m, trials, clear_share)
-    source = secure(rng)
+    n, m = integer("n", n, low=2, high=MAX_USERS), integer("m", m, low=1, high=MAX_MESSAGES)
+    trials, clear_share = integer("trials", trials, low=1), flag("clear_share", clear_share)
+    group, source = _group(q), secure(rng)
     mean, variance = count_moments(n, group.q, m)
     by_chance = Fraction(n**m, group.q)
     base = math.floor(mean)  # subtracted from the counts exactly, before they become doubles
     second = fourth = 0.0
-    for size in _trial_blocks(trials, n, group.q, m):
-        x = _known_inputs(size, n, group, clear_share, source)
+    for x in _inputs(trials, n, group, m, clear_share, source):
         columns, clear = _drawn_views(x, group, m, clear_share, source)
         counts = _counts_at(columns, group.q, _own_residues(x, clear, group.q)[:, :1])[:, 0]
         whole = (counts - base).astype(np.float64)
@@ -481,8 +404,5 @@ def fluctuation(
     mean_square = second / trials
     estimate = math.sqrt(mean_square)
     deviation = math.sqrt(max(0.0, fourth / trials - mean_square**2) / trials)
-    return Fluctuation(
-        n, group.q, m, trials, estimate=estimate,
-        standard_error=deviation / (2 * estimate) if estimate else 0.0,
-        exact=math.sqrt(variance / by_chance**2),
-    )  # fmt: skip
+    error = deviation / (2 * estimate) if estimate else 0.0
+    return Fluctuation(n, group.q, m, trials, estimate, error, math.sqrt(variance / by_chance**2))
