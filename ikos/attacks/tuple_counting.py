@@ -14,9 +14,8 @@ with zero: positive indicates x, negative x', and at zero a coin is tossed. Unde
 distribution of S is that of -S under x, by the automorphism -1 of the group.
 
 S has mean 2 and variance 4 (n^m + 2^m - 2)/q, exactly (:ref:`proof-tuple-counting`). If S were
-normal, the advantage would be about 0.8 sqrt(q / n^m): the expected result of experiments, not a
-bound. The proved bound on the total variation for a change on two users is sqrt(q / n^m) to leading
-order in q n^(1-m): close to this advantage if it is small, and far above it otherwise.
+normal, the advantage would be about 0.8 sqrt(q / n^m): what to expect, not a bound. The proved
+bound is sqrt(q / n^m) to leading order in q n^(1-m): close if that is small, else far above.
 """
 
 from __future__ import annotations
@@ -44,7 +43,6 @@ MAX_USERS = 1 << 18  # most users of an experiment
 MAX_MESSAGES = 50  # most shuffled messages of an experiment: n^m stays within floats
 _LIST = 1 << 22  # most tuples of one view listed in memory, if they outnumber the residues
 _WORK = 1 << 17  # approximate array elements of a block of trials: 1 MiB of counts
-
 _Words = NDArray[np.uint32]  # below q <= 2^26; messages are (trials, m, n)
 _Counts = NDArray[Any]  # int64, or Python integers in an object array if n^m does not fit
 
@@ -60,11 +58,10 @@ def _sums(columns: _Words, q: int) -> _Words:
 
 
 def _weighted_sums(columns: _Words, q: int) -> tuple[_Words, _Counts]:
-    """Return all sums, with weights 1, or all residues, with their counts: what is shorter."""
+    """Return all sums, with weights 1, or all residues and their counts, if those are fewer."""
     trials, k, n = columns.shape
     if n**k <= q:
-        sums = _sums(columns, q)
-        return sums, np.ones(sums.shape, dtype=np.int64)
+        return _sums(columns, q), np.ones((trials, n**k), dtype=np.int64)
     residues = np.broadcast_to(np.arange(q, dtype=np.uint32), (trials, q))
     return residues, _all_counts(columns, q)
 
@@ -104,13 +101,8 @@ def _counts_at(columns: _Words, q: int, residues: _Words) -> _Counts:
     if n**m >= 1 << 63:
         left = left.astype(object)
     right, weights = _weighted_sums(columns[:, half:], q)
-    rows = np.arange(trials)[:, None]
-    met = (left[rows, (r[:, None] + q - right) % q] for r in residues.T)
+    met = (left[np.arange(trials)[:, None], (r[:, None] + q - right) % q] for r in residues.T)
     return np.stack([(counts * weights).sum(axis=1) for counts in met], axis=1)
-
-
-def _group(q: object) -> Zq:
-    return Zq(integer("q", q, low=2, high=MAX_MODULUS))
 
 
 def tuple_counts(columns: ArrayLike, q: int) -> NDArray[Any]:
@@ -133,7 +125,7 @@ def tuple_counts(columns: ArrayLike, q: int) -> NDArray[Any]:
     >>> tuple_counts([[0, 2], [1, 2]], 3)  # two of the four sums, 0 + 1 and 2 + 2, are 1
     array([1, 2, 1])
     """
-    group = _group(q)
+    group = Zq(integer("q", q, low=2, high=MAX_MODULUS))
     given = group.elements(columns, "columns")
     *lead, m, n = given.shape if given.ndim > 1 else (0, 0)
     if m * n == 0:
@@ -153,8 +145,7 @@ def consistent_tuples(view: View, q: int, user: int, value: int) -> int:
     user : int
         The target, counted from 0. Without clear shares the count is the same for all users.
     value : int
-        The input to try, in ``[0, q)``. For the true one the count is at least 1; compare it with
-        the counts for others.
+        The input to try, in ``[0, q)``. The true one has a count of at least 1.
 
     Examples
     --------
@@ -163,7 +154,7 @@ def consistent_tuples(view: View, q: int, user: int, value: int) -> int:
     >>> consistent_tuples(view, 10, user=2, value=0)  # 5 + 3 + 2 twice, 9 + 9 + 2 never
     2
     """
-    group = _group(q)
+    group = Zq(integer("q", q, low=2, high=MAX_MODULUS))
     if not isinstance(view, View):
         raise TypeError(f"view must be an ikos.View, got {type(view).__name__}")
     arrays = view.columns if view.clear is None else (*view.columns, view.clear)
@@ -185,10 +176,9 @@ def _compared(columns: _Words, residues: _Words, q: int, d: int) -> NDArray[Any]
 
 
 def count_moments(n: int, q: int, m: int) -> tuple[Fraction, Fraction]:
-    """Return the exact mean and variance of a target's tuple count: of N(y_1), over the messages.
+    """Return the exact mean and variance of N(y_1), over messages, or inputs and messages.
 
-    Without a clear share, also over uniform inputs. For a residue other than the target's own, the
-    mean is 1 less and the variance is the same.
+    For a residue other than the target's own, the mean is 1 less and the variance is the same.
     """
     n, q, m = integer("n", n, low=1), integer("q", q, low=2), integer("m", m, low=1)
     others = n**m - 1
@@ -196,8 +186,7 @@ def count_moments(n: int, q: int, m: int) -> tuple[Fraction, Fraction]:
 
 
 def _permuted(columns: _Words, q: int, rng: RandomSource) -> _Words:
-    """Return each row along the last axis in an independent, uniformly random order."""
-    # values are sorted by random keys above them in the same words; rows with tied keys drawn again
+    """Return each row in a uniformly random order: by random keys, drawn again if some are tied."""
     values = columns.reshape(-1, columns.shape[-1])
     bits = np.uint64((q - 1).bit_length())
     low = (np.uint64(1) << bits) - np.uint64(1)
@@ -210,8 +199,7 @@ def _permuted(columns: _Words, q: int, rng: RandomSource) -> _Words:
         packed |= values[todo]
         packed.sort(axis=1)
         out[todo] = packed & low
-        packed >>= bits
-        todo = todo[(packed[:, 1:] == packed[:, :-1]).any(axis=1)]
+        todo = todo[(np.diff(packed >> bits) == 0).any(axis=1)]
     return out.reshape(columns.shape)
 
 
@@ -237,8 +225,7 @@ def _inputs(
 ) -> Iterator[_Words]:
     """Yield the inputs x of blocks of trials, (block, n)."""
     for size in _trial_blocks(trials, n, group.q, m):
-        length = size * n
-        x = np.zeros(length, np.uint32) if clear_share else rng.uniform(group.q, length)
+        x = np.zeros(size * n, np.uint32) if clear_share else rng.uniform(group.q, size * n)
         yield x.reshape(size, n)
 
 
@@ -266,8 +253,7 @@ class Advantage(_Experiment):
 
     ``estimate`` is 2 correct / trials - 1, unbiased. ``lower`` and ``upper`` are an exact
     (Clopper-Pearson) interval that contains the advantage with probability at least ``confidence``;
-    each end fails with at most half of the rest. ``lower`` bounds the total variation from below,
-    and can be negative.
+    each end fails with at most half of the rest, and ``lower`` can be negative.
     """
 
     estimate: float
@@ -290,16 +276,14 @@ def measure_advantage(
 ) -> Advantage:
     """Measure how well the attack distinguishes x from x' = x + (d, -d, 0, ..., 0).
 
-    Each trial tosses a coin for x or x', draws the view, and lets the attack guess. It knows both
-    inputs, as an analyzer may. With a clear share x is zero: any x gives the same advantage, as the
-    residues (the input less the clear share) are uniform. Without one x is uniform in each trial:
-    the advantage is an average, and a lower bound on the worst case.
+    Each trial tosses a coin for x or x', draws the view, and lets the attack, which knows both,
+    guess. With a clear share x is zero: any x gives the same advantage, as the residues are
+    uniform. Without one x is uniform: the advantage is an average, below that of the worst x.
 
     Parameters
     ----------
     n, q, m : int
-        Number of users, 2 to 2^18, order of the group, 2 to 2^26, and number of shuffled messages
-        per user, 1 to 50.
+        Users, 2 to 2^18, order of the group, 2 to 2^26, and shuffled messages per user, 1 to 50.
     trials : int
         Views to draw: a few times 1/A^2 to see an advantage of A. Each takes time proportional to
         n^ceil(m/2) or, if that is less, to m n q.
@@ -313,13 +297,12 @@ def measure_advantage(
     Examples
     --------
     >>> from ikos.testing import DeterministicRandom
-    >>> found = measure_advantage(10, 50, 2, 10_000, rng=DeterministicRandom(1))
-    >>> found.lower > 0.4
+    >>> measure_advantage(10, 50, 2, 10_000, rng=DeterministicRandom(1)).lower > 0.4
     True
     """
     n, m = integer("n", n, low=2, high=MAX_USERS), integer("m", m, low=1, high=MAX_MESSAGES)
     trials, clear_share = integer("trials", trials, low=1), flag("clear_share", clear_share)
-    group, source = _group(q), secure(rng)
+    group, source = Zq(integer("q", q, low=2, high=MAX_MODULUS)), secure(rng)
     d = integer("difference", difference) % group.q
     if d == 0:
         raise ValueError(f"difference must not be a multiple of q = {group.q}, got {difference!r}")
@@ -371,9 +354,8 @@ def fluctuation(
     """Measure the relative fluctuation of a target's tuple count.
 
     If the other users' inputs are uniform, the likelihood of a target's value, relative to a view
-    of independent uniform messages, is exactly N / (n^m / q) for its tuple count N: each tuple is
-    equally likely to be the target's. Differential privacy has to cover the deviation of these
-    ratios from 1.
+    of independent uniform messages, is exactly N / (n^m / q): each tuple is equally likely to be
+    the target's. Differential privacy has to cover the deviation of these ratios from 1.
 
     Parameters
     ----------
@@ -389,7 +371,7 @@ def fluctuation(
     """
     n, m = integer("n", n, low=2, high=MAX_USERS), integer("m", m, low=1, high=MAX_MESSAGES)
     trials, clear_share = integer("trials", trials, low=1), flag("clear_share", clear_share)
-    group, source = _group(q), secure(rng)
+    group, source = Zq(integer("q", q, low=2, high=MAX_MODULUS)), secure(rng)
     mean, variance = count_moments(n, group.q, m)
     by_chance = Fraction(n**m, group.q)
     base = math.floor(mean)  # subtracted from the counts exactly, before they become doubles
@@ -397,12 +379,11 @@ def fluctuation(
     for x in _inputs(trials, n, group, m, clear_share, source):
         columns, clear = _drawn_views(x, group, m, clear_share, source)
         counts = _counts_at(columns, group.q, _own_residues(x, clear, group.q)[:, :1])[:, 0]
-        whole = (counts - base).astype(np.float64)
-        squares = ((whole - float(mean - base)) / float(by_chance)) ** 2
+        deviations = (counts - base).astype(np.float64) - float(mean - base)
+        squares = (deviations / float(by_chance)) ** 2
         second += float(squares.sum())
         fourth += float((squares**2).sum())
-    mean_square = second / trials
-    estimate = math.sqrt(mean_square)
-    deviation = math.sqrt(max(0.0, fourth / trials - mean_square**2) / trials)
+    estimate = math.sqrt(second / trials)
+    deviation = math.sqrt(max(0.0, fourth / trials - (second / trials) ** 2) / trials)
     error = deviation / (2 * estimate) if estimate else 0.0
     return Fluctuation(n, group.q, m, trials, estimate, error, math.sqrt(variance / by_chance**2))
