@@ -176,9 +176,9 @@ def _compared(columns: _Words, residues: _Words, q: int, d: int) -> NDArray[Any]
 
 
 def count_moments(n: int, q: int, m: int) -> tuple[Fraction, Fraction]:
-    """Return the exact mean and variance of N(y_1), over messages, or inputs and messages.
+    """Return the exact mean and variance of a target's tuple count: of N(y_1), over the messages.
 
-    For a residue other than the target's own, the mean is 1 less and the variance is the same.
+    Without a clear share, also over uniform inputs. For other residues only the mean is 1 less.
     """
     n, q, m = integer("n", n, low=1), integer("q", q, low=2), integer("m", m, low=1)
     others = n**m - 1
