@@ -14,9 +14,8 @@ with zero: positive indicates x, negative x', and at zero a coin is tossed. Unde
 distribution of S is that of -S under x, by the automorphism -1 of the group.
 
 S has mean 2 and variance 4 (n^m + 2^m - 2)/q, exactly (:ref:`proof-tuple-counting`). If S were
-normal, the advantage would be about 0.8 sqrt(q / n^m): the expected result of experiments, not a
-bound. The proved bound on the total variation for a change on two users is sqrt(q / n^m) to leading
-order in q n^(1-m): close to this advantage if it is small, and far above it otherwise.
+normal, the advantage would be about 0.8 sqrt(q / n^m): what to expect, not a bound. The proved
+bound is sqrt(q / n^m) to leading order in q n^(1-m): close if that is small, else far above.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import flag, integer, number
 from ikos.confidence import clopper_pearson
-from ikos.modular import Zq
+from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource, secure
 from ikos.sharing import split
 from ikos.shuffling import View
@@ -44,105 +43,66 @@ MAX_USERS = 1 << 18  # most users of an experiment
 MAX_MESSAGES = 50  # most shuffled messages of an experiment: n^m stays within floats
 _LIST = 1 << 22  # most tuples of one view listed in memory, if they outnumber the residues
 _WORK = 1 << 17  # approximate array elements of a block of trials: 1 MiB of counts
-
-_Columns = NDArray[np.uint32]  # (trials, m, n), below q <= 2^26
-
+_Words = NDArray[np.uint32]  # below q <= 2^26; messages are (trials, m, n)
 _Counts = NDArray[Any]  # int64, or Python integers in an object array if n^m does not fit
 
 
-# Counts of the tuples of messages that add up to a residue
-
-
-def _reduced(a: NDArray[np.uint32], q: int) -> NDArray[np.uint32]:
-    """Return values below 2q modulo q: the smaller of a and a - q, which wraps if a < q."""
-    result: NDArray[np.uint32] = np.minimum(a, a - np.uint32(q))
-    return result
-
-
-def _sums(columns: _Columns, q: int) -> NDArray[np.uint32]:
+def _sums(columns: _Words, q: int) -> _Words:
     """Return the sums of all tuples, (trials, n^k) for k columns."""
-    trials = len(columns)
+    trials, k, n = columns.shape
     sums = np.zeros((trials, 1), dtype=np.uint32)
-    for j in range(columns.shape[1]):
-        pairs = sums[:, :, None] + columns[:, j, None, :]
-        sums = _reduced(pairs.reshape(trials, pairs.shape[1] * pairs.shape[2]), q)
+    for j in range(k):
+        pairs = (sums[:, :, None] + columns[:, j, None, :]).reshape(trials, n ** (j + 1))
+        sums = np.minimum(pairs, pairs - np.uint32(q))  # modulo q: the latter wraps if below 0
     return sums
 
 
-def _histogram(values: NDArray[np.uint32], q: int) -> NDArray[np.int64]:
-    """Return how often each residue occurs in each row."""
-    trials = len(values)
-    cells = values + q * np.arange(trials, dtype=np.int64)[:, None]
-    return np.bincount(cells.reshape(-1), minlength=trials * q).reshape(trials, q)
-
-
-def _convolved(counts: _Counts, column: NDArray[np.uint32], q: int) -> _Counts:
-    """Return the counts with one more column: out[r] is the sum of counts[r - v] over it."""
-    twice = np.concatenate([counts, counts], axis=1)
-    out = np.zeros_like(counts)
-    n = column.shape[1]
-    if n < q:
-        rows = np.arange(len(counts))
-        windows = np.lib.stride_tricks.sliding_window_view(twice, q, axis=1)
-        for i in range(n):
-            out += windows[rows, np.int64(q) - column[:, i]]
-    else:
-        weights = _histogram(column, q)
-        for v in range(q):
-            out += weights[:, v, None] * twice[:, q - v : 2 * q - v]
-    return out
+def _weighted_sums(columns: _Words, q: int) -> tuple[_Words, _Counts]:
+    """Return all sums, with weights 1, or all residues and their counts, if those are fewer."""
+    trials, k, n = columns.shape
+    if n**k <= q:
+        return _sums(columns, q), np.ones((trials, n**k), dtype=np.int64)
+    residues = np.broadcast_to(np.arange(q, dtype=np.uint32), (trials, q))
+    return residues, _all_counts(columns, q)
 
 
 def _enumerable(n: int, m: int, q: int) -> int:
-    """Return how many of m columns, at least one, to count tuple by tuple.
-
-    One more column costs n times the number of tuples, or n times the number of residues.
-    """
-    k = 1
+    """Return how many of m columns, at least one, to count tuple by tuple."""
+    k = 1  # one more column costs n times the number of tuples, or n times the number of residues
     while k < m and 2 * n**k <= q and n ** (k + 1) <= max(q, _LIST):
         k += 1
     return k
 
 
-def _all_counts(columns: _Columns, q: int) -> _Counts:
+def _all_counts(columns: _Words, q: int) -> _Counts:
     """Return N(r) for every residue r, (trials, q)."""
-    _, m, n = columns.shape
+    trials, m, n = columns.shape
+    rows = np.arange(trials)
     k = _enumerable(n, m, q)
-    counts: _Counts = _histogram(_sums(columns[:, :k], q), q)
+    cells = _sums(columns[:, :k], q) + q * rows[:, None]
+    counts: _Counts = np.bincount(cells.reshape(-1), minlength=trials * q).reshape(trials, q)
     if n**m >= 1 << 63:
         counts = counts.astype(object)
-    for j in range(k, m):
-        counts = _convolved(counts, columns[:, j], q)
+    for j in range(k, m):  # N(r) becomes the sum of N(r - v) over the messages v of column j
+        twice = np.concatenate([counts, counts], axis=1)
+        windows = np.lib.stride_tricks.sliding_window_view(twice, q, axis=1)
+        values, weights = _weighted_sums(columns[:, j : j + 1], q)
+        counts = np.zeros_like(counts)
+        for i in range(values.shape[1]):
+            counts += weights[:, i, None] * windows[rows, np.int64(q) - values[:, i]]
     return counts
 
 
-def _counts_at(columns: _Columns, q: int, residues: NDArray[np.uint32]) -> _Counts:
-    """Return N(r) for some residues of each trial, (trials, k) for residues of that shape.
-
-    Half of the columns are counted for all residues, and combined with the tuples of the others.
-    """
+def _counts_at(columns: _Words, q: int, residues: _Words) -> _Counts:
+    """Return N(r) for some residues of each trial, (trials, k) for residues of that shape."""
     trials, m, n = columns.shape
     half = (m + 1) // 2
     left = _all_counts(columns[:, :half], q)
     if n**m >= 1 << 63:
         left = left.astype(object)
-    right: NDArray[np.uint32]
-    weights: _Counts | None = None
-    if n ** (m - half) <= q:
-        right = _sums(columns[:, half:], q)
-    else:
-        right = np.broadcast_to(np.arange(q, dtype=np.uint32), (trials, q))
-        weights = _all_counts(columns[:, half:], q)
-    rows = np.arange(trials)[:, None]
-    result = np.empty(residues.shape, dtype=left.dtype)
-    for j in range(residues.shape[1]):
-        met = left[rows, _reduced(residues[:, j, None] + (np.uint32(q) - right), q)]
-        result[:, j] = (met if weights is None else met * weights).sum(axis=1)
-    return result
-
-
-def _group(q: object) -> Zq:
-    return Zq(integer("q", q, low=2, high=MAX_MODULUS))
+    right, weights = _weighted_sums(columns[:, half:], q)
+    met = (left[np.arange(trials)[:, None], (r[:, None] + q - right) % q] for r in residues.T)
+    return np.stack([(counts * weights).sum(axis=1) for counts in met], axis=1)
 
 
 def tuple_counts(columns: ArrayLike, q: int) -> NDArray[Any]:
@@ -158,29 +118,23 @@ def tuple_counts(columns: ArrayLike, q: int) -> NDArray[Any]:
     Returns
     -------
     (..., q) ndarray
-        Entry r counts the tuples with sum r modulo q: exact, int64, or Python integers if n^m does
-        not fit. The counts of one view add up to n^m.
+        Exact, int64 or, if n^m does not fit, Python integers. Those of one view add up to n^m.
 
     Examples
     --------
-    Of the four sums 0 + 1, 0 + 2, 2 + 1 and 2 + 2, two are 1 modulo 3:
-
-    >>> tuple_counts([[0, 2], [1, 2]], 3)
+    >>> tuple_counts([[0, 2], [1, 2]], 3)  # two of the four sums, 0 + 1 and 2 + 2, are 1
     array([1, 2, 1])
     """
-    group = _group(q)
+    group = Zq(integer("q", q, low=2, high=MAX_MODULUS))
     given = group.elements(columns, "columns")
-    if given.ndim < 2 or 0 in given.shape[-2:]:
-        raise ValueError(
-            f"columns must have shape (..., m, n) with m, n >= 1, got shape {given.shape}"
-        )
-    lead = given.shape[:-2]
-    flat = given.reshape(math.prod(lead), *given.shape[-2:])
-    return _all_counts(flat, group.q).reshape(*lead, group.q)
+    *lead, m, n = given.shape if given.ndim > 1 else (0, 0)
+    if m * n == 0:
+        raise ValueError(f"columns must have shape (..., m, n), with none 0, got {given.shape}")
+    return _all_counts(given.reshape(math.prod(lead), m, n), group.q).reshape(*lead, group.q)
 
 
 def consistent_tuples(view: View, q: int, user: int, value: int) -> int:
-    """Count the tuples of a view's messages that would give a user a certain input.
+    """Count the tuples that add up to a certain input of a user less its clear share, if any.
 
     Parameters
     ----------
@@ -191,13 +145,7 @@ def consistent_tuples(view: View, q: int, user: int, value: int) -> int:
     user : int
         The target, counted from 0. Without clear shares the count is the same for all users.
     value : int
-        The input to try, in ``[0, q)``.
-
-    Returns
-    -------
-    int
-        Number of tuples that add up to the value less the target's clear share. At least 1 for the
-        true value; compare it with the counts for other values.
+        The input to try, in ``[0, q)``. The true one has a count of at least 1.
 
     Examples
     --------
@@ -206,92 +154,59 @@ def consistent_tuples(view: View, q: int, user: int, value: int) -> int:
     >>> consistent_tuples(view, 10, user=2, value=0)  # 5 + 3 + 2 twice, 9 + 9 + 2 never
     2
     """
-    group = _group(q)
+    group = Zq(integer("q", q, low=2, high=MAX_MODULUS))
     if not isinstance(view, View):
         raise TypeError(f"view must be an ikos.View, got {type(view).__name__}")
-    target = integer("user", user, low=0)
-    residue = integer("value", value, low=0, high=group.q - 1)
     arrays = view.columns if view.clear is None else (*view.columns, view.clear)
     sizes = sorted({array.size for array in arrays})
     if not view.columns or len(sizes) != 1 or not sizes[0]:
-        raise ValueError(
-            "view must hold as many messages of each parallel shuffler as there are users, "
-            f"got {len(view.columns)} columns and sizes {sizes}"
-        )
-    integer("user", target, high=sizes[0] - 1)
+        raise ValueError(f"view must hold as many messages per shuffler as users, got {view!r}")
+    target = integer("user", user, low=0, high=sizes[0] - 1)
+    tried = integer("value", value, low=0, high=group.q - 1)
     columns = np.stack([group.elements(column, "view.columns") for column in view.columns])
-    if view.clear is not None:
-        residue = (residue - int(group.elements(view.clear, "view.clear")[target])) % group.q
-    return int(_counts_at(columns[None], group.q, np.array([[residue]], dtype=np.uint32))[0, 0])
+    clear = 0 if view.clear is None else int(group.elements(view.clear, "view.clear")[target])
+    return int(_counts_at(columns[None], group.q, np.array([[(tried - clear) % group.q]]))[0, 0])
 
 
-# The statistic S, and exact moments
-
-
-def _difference(difference: object, q: int) -> int:
-    """Check and return d, reduced modulo q."""
-    d = integer("difference", difference) % q
-    if d == 0:
-        raise ValueError(f"difference must not be a multiple of q = {q}, got {difference!r}")
-    return d
-
-
-def _compared(columns: _Columns, residues: NDArray[np.uint32], q: int, d: int) -> NDArray[Any]:
-    """Return S for each view, (trials,), in exact integers, from outputs (trials, m, n).
-
-    ``residues``, (trials, 2), are the sums of the shuffled messages of users 1 and 2 under x.
-    """
-    moved = _reduced(residues + np.array([d, q - d], dtype=np.uint32), q)
+def _compared(columns: _Words, residues: _Words, q: int, d: int) -> NDArray[Any]:
+    """Return S for each view, (trials,), from y_1 and y_2 as residues, (trials, 2)."""
+    moved = (residues + np.array([d, q - d], dtype=np.uint32)) % q
     counts = _counts_at(columns, q, np.concatenate([residues, moved], axis=1))
-    result: NDArray[Any] = counts[:, 0] + counts[:, 1] - counts[:, 2] - counts[:, 3]
-    return result
+    return np.asarray(counts[:, 0] + counts[:, 1] - counts[:, 2] - counts[:, 3])
 
 
 def count_moments(n: int, q: int, m: int) -> tuple[Fraction, Fraction]:
     """Return the exact mean and variance of a target's tuple count: of N(y_1), over the messages.
 
-    Without a clear share, also over uniform inputs. For a residue other than the target's own, the
-    mean is 1 less and the variance is the same.
+    Without a clear share, also over uniform inputs. For other residues only the mean is 1 less.
     """
     n, q, m = integer("n", n, low=1), integer("q", q, low=2), integer("m", m, low=1)
     others = n**m - 1
     return 1 + Fraction(others, q), Fraction(others * (q - 1), q * q)
 
 
-# Many views of an analyzer at once, of inputs that the attack knows
-
-
-def _permuted(columns: _Columns, q: int, rng: RandomSource) -> _Columns:
-    """Return each row along the last axis in an independent, uniformly random order.
-
-    The values are sorted by random keys above them in the same words. A row with tied keys is drawn
-    again: given distinct keys, every order is equally likely.
-    """
-    shape = columns.shape
-    values = columns.reshape(-1, shape[-1]).astype(np.uint64)
+def _permuted(columns: _Words, q: int, rng: RandomSource) -> _Words:
+    """Return each row in a uniformly random order: by random keys, drawn again if some are tied."""
+    values = columns.reshape(-1, columns.shape[-1])
     bits = np.uint64((q - 1).bit_length())
+    low = (np.uint64(1) << bits) - np.uint64(1)
     todo = np.arange(len(values))
-    out = np.empty(values.shape, dtype=np.uint32)
+    out = np.empty_like(values)
     while todo.size:
-        packed = np.empty((todo.size, shape[-1]), dtype=np.uint64)
+        packed = np.empty((todo.size, values.shape[1]), dtype=np.uint64)
         rng.fill(packed)
-        packed >>= bits
-        packed <<= bits
+        packed &= ~low
         packed |= values[todo]
         packed.sort(axis=1)
-        out[todo] = packed & ((np.uint64(1) << bits) - np.uint64(1))
-        packed >>= bits
-        todo = todo[(packed[:, 1:] == packed[:, :-1]).any(axis=1)]
-    return out.reshape(shape)
+        out[todo] = packed & low
+        todo = todo[(np.diff(packed >> bits) == 0).any(axis=1)]
+    return out.reshape(columns.shape)
 
 
 def _drawn_views(
-    x: NDArray[np.uint32], group: Zq, m: int, clear_share: bool, rng: RandomSource
-) -> tuple[_Columns, NDArray[np.uint32] | None]:
-    """Return the shufflers' outputs for inputs (trials, n), (trials, m, n), and the clear shares.
-
-    Each output is in a uniformly random order; clear shares, (trials, n), are in the users' order.
-    """
+    x: _Words, group: Zq, m: int, clear_share: bool, rng: RandomSource
+) -> tuple[_Words, _Words | None]:
+    """Return the shufflers' outputs and the clear shares, (trials, n), for inputs of that shape."""
     # users share independently of each other: those of all trials form one long row
     shares = split(x.reshape(-1), group, m + clear_share, rng).reshape(-1, *x.shape)
     columns = _permuted(np.swapaxes(shares[:m], 0, 1), group.q, rng)
@@ -301,48 +216,26 @@ def _drawn_views(
 def _trial_blocks(trials: int, n: int, q: int, m: int) -> Iterator[int]:
     """Yield sizes of blocks of trials whose arrays take about `_WORK` elements."""
     tuples = n ** _enumerable(n, (m + 1) // 2, q)
-    size = max(1, _WORK // (m * n + 2 * q + tuples))
-    for start in range(0, trials, size):
-        yield min(size, trials - start)
+    for part in blocks(trials, max(1, _WORK // (m * n + 2 * q + tuples))):
+        yield part.stop - part.start
 
 
-def _checked(
-    n: object, q: object, m: object, trials: object, clear_share: object
-) -> tuple[int, Zq, int, int, bool]:
-    return (
-        integer("n", n, low=2, high=MAX_USERS),
-        _group(q),
-        integer("m", m, low=1, high=MAX_MESSAGES),
-        integer("trials", trials, low=1),
-        flag("clear_share", clear_share),
-    )
+def _inputs(
+    trials: int, n: int, group: Zq, m: int, clear_share: bool, rng: RandomSource
+) -> Iterator[_Words]:
+    """Yield the inputs x of blocks of trials, (block, n)."""
+    for size in _trial_blocks(trials, n, group.q, m):
+        x = np.zeros(size * n, np.uint32) if clear_share else rng.uniform(group.q, size * n)
+        yield x.reshape(size, n)
 
 
-def _known_inputs(
-    size: int, n: int, group: Zq, clear_share: bool, rng: RandomSource
-) -> NDArray[np.uint32]:
-    """Return the inputs x: zero if clear shares make the views alike, uniform otherwise."""
-    if clear_share:
-        return np.zeros((size, n), dtype=np.uint32)
-    return rng.uniform(group.q, size * n).reshape(size, n)
-
-
-def _own_residues(
-    x: NDArray[np.uint32], clear: NDArray[np.uint32] | None, q: int
-) -> NDArray[np.uint32]:
+def _own_residues(x: _Words, clear: _Words | None, q: int) -> _Words:
     """Return the sums of the shuffled messages of users 1 and 2 for inputs x."""
-    if clear is None:
-        return x[:, :2]
-    return _reduced(x[:, :2] + (np.uint32(q) - clear[:, :2]), q)
-
-
-# Experiments
+    return x[:, :2] if clear is None else (x[:, :2] + q - clear[:, :2]) % q
 
 
 @dataclass(frozen=True)
 class _Experiment:
-    """An experiment: ``trials`` views of n users with m shuffled messages each, of order q."""
-
     n: int
     q: int
     m: int
@@ -356,25 +249,11 @@ class _Experiment:
 
 @dataclass(frozen=True)
 class Advantage(_Experiment):
-    """The attack's gain in an experiment.
+    """The attack's gain Pr[guess x | x] - Pr[guess x | x'], at most the views' total variation.
 
-    The advantage is Pr[guess x | x] - Pr[guess x | x'], which for any attack is at most the total
-    variation between the two views.
-
-    Attributes
-    ----------
-    n, q, m, trials : int
-        Numbers of users, group order, shuffled messages per user, and guesses.
-    estimate : float
-        2 correct / trials - 1, unbiased.
-    lower, upper : float
-        Exact (Clopper-Pearson) interval that contains the advantage with probability at least
-        ``confidence``; each end fails with at most half of the rest. ``lower`` bounds the total
-        variation from below, and can be negative.
-    confidence : float
-        Of the interval.
-    correct : int
-        Number of correct guesses.
+    ``estimate`` is 2 correct / trials - 1, unbiased. ``lower`` and ``upper`` are an exact
+    (Clopper-Pearson) interval that contains the advantage with probability at least ``confidence``;
+    each end fails with at most half of the rest, and ``lower`` can be negative.
     """
 
     estimate: float
@@ -397,19 +276,14 @@ def measure_advantage(
 ) -> Advantage:
     """Measure how well the attack distinguishes x from x' = x + (d, -d, 0, ..., 0).
 
-    Each trial tosses a coin for x or x', draws the view, and lets the attack guess. It knows both
-    inputs, as an analyzer may. With a clear share x is zero: any x gives the same advantage, as the
-    residues (the input less the clear share) are uniform. Without one x is uniform in each trial:
-    the advantage is an average, and a lower bound on the worst case.
+    Each trial tosses a coin for x or x', draws the view, and lets the attack, which knows both,
+    guess. With a clear share x is zero: any x gives the same advantage, as the residues are
+    uniform. Without one x is uniform: the advantage is an average, below that of the worst x.
 
     Parameters
     ----------
-    n : int
-        Number of users, from 2 to 2^18.
-    q : int
-        Order of the group, from 2 to 2^26.
-    m : int
-        Shuffled messages per user, without a clear share.
+    n, q, m : int
+        Users, 2 to 2^18, order of the group, 2 to 2^26, and shuffled messages per user, 1 to 50.
     trials : int
         Views to draw: a few times 1/A^2 to see an advantage of A. Each takes time proportional to
         n^ceil(m/2) or, if that is less, to m n q.
@@ -419,29 +293,25 @@ def measure_advantage(
         d, any integer but a multiple of q.
     confidence : float
         Of the interval, between 0 and 1.
-    rng : RandomSource, optional
-        Secure randomness by default.
 
     Examples
     --------
     >>> from ikos.testing import DeterministicRandom
-    >>> found = measure_advantage(10, 50, 2, 10_000, rng=DeterministicRandom(1))
-    >>> found.lower > 0.4
+    >>> measure_advantage(10, 50, 2, 10_000, rng=DeterministicRandom(1)).lower > 0.4
     True
-    >>> round(found.scale, 3)
-    0.707
     """
-    n, group, m, trials, clear_share = _checked(n, q, m, trials, clear_share)
-    d = _difference(difference, group.q)
+    n, m = integer("n", n, low=2, high=MAX_USERS), integer("m", m, low=1, high=MAX_MESSAGES)
+    trials, clear_share = integer("trials", trials, low=1), flag("clear_share", clear_share)
+    group, source = Zq(integer("q", q, low=2, high=MAX_MODULUS)), secure(rng)
+    d = integer("difference", difference) % group.q
+    if d == 0:
+        raise ValueError(f"difference must not be a multiple of q = {group.q}, got {difference!r}")
     level = number("confidence", confidence, above=0, below=1)
-    source = secure(rng)
-    change: NDArray[np.uint32] = np.array([d, group.q - d], dtype=np.uint32)
     correct = 0
-    for size in _trial_blocks(trials, n, group.q, m):
-        x = _known_inputs(size, n, group, clear_share, source)
-        hidden: NDArray[np.uint32] = source.uniform(2, size)
+    for x in _inputs(trials, n, group, m, clear_share, source):
+        hidden: _Words = source.uniform(2, len(x))
         actual = x.copy()
-        actual[:, :2] = _reduced(x[:, :2] + hidden[:, None] * change, group.q)
+        actual[:, :2] = (x[:, :2] + np.outer(hidden, [d, group.q - d])) % group.q
         columns, clear = _drawn_views(actual, group, m, clear_share, source)
         correct += int((_guess(columns, clear, x, group.q, d, source) == hidden).sum())
     low, high = clopper_pearson(correct, trials, level)
@@ -452,13 +322,8 @@ def measure_advantage(
 
 
 def _guess(
-    columns: _Columns,
-    clear: NDArray[np.uint32] | None,
-    x: NDArray[np.uint32],
-    q: int,
-    d: int,
-    rng: RandomSource,
-) -> NDArray[np.uint32]:
+    columns: _Words, clear: _Words | None, x: _Words, q: int, d: int, rng: RandomSource
+) -> _Words:
     """Return 0 for x and 1 for x', from what the analyzer sees and knows; a coin if S is 0."""
     s = _compared(columns, _own_residues(x, clear, q), q, d)
     return np.where(s == 0, rng.uniform(2, len(s)), (s < 0).astype(np.uint32))
@@ -466,18 +331,10 @@ def _guess(
 
 @dataclass(frozen=True)
 class Fluctuation(_Experiment):
-    """How much a tuple count fluctuates, relative to n^m / q.
+    """How much a tuple count N fluctuates, relative to n^m / q.
 
-    Attributes
-    ----------
-    n, q, m, trials : int
-        Numbers of users, group order, shuffled messages per user, and views.
-    estimate : float
-        Root of the mean square of ``(N - mean) / (n^m / q)``, with the exact mean.
-    standard_error : float
-        Of the estimate, from the sample.
-    exact : float
-        The limit of the estimate: ``sqrt((n^m - 1)(q - 1)) / n^m``.
+    ``estimate`` is the root of the mean square of ``(N - mean) / (n^m / q)``, for the exact mean,
+    with a ``standard_error`` from the sample. Its limit is ``exact``.
     """
 
     estimate: float
@@ -497,43 +354,36 @@ def fluctuation(
     """Measure the relative fluctuation of a target's tuple count.
 
     If the other users' inputs are uniform, the likelihood of a target's value, relative to a view
-    of independent uniform messages, is exactly N / (n^m / q) for its tuple count N: each tuple is
-    equally likely to be the target's. Differential privacy has to cover the deviation of these
-    ratios from 1.
+    of independent uniform messages, is exactly N / (n^m / q): each tuple is equally likely to be
+    the target's. Differential privacy has to cover the deviation of these ratios from 1.
 
     Parameters
     ----------
-    n, q, m, trials, clear_share, rng
+    n, q, m, trials, clear_share
         As in `measure_advantage`; the target is the first user, with its true value.
 
     Examples
     --------
     >>> from ikos.testing import DeterministicRandom
     >>> found = fluctuation(20, 16, 2, 2_000, rng=DeterministicRandom(1))
-    >>> round(found.exact, 4)
-    0.1934
     >>> abs(found.estimate - found.exact) < 0.01
     True
     """
-    n, group, m, trials, clear_share = _checked(n, q, m, trials, clear_share)
-    source = secure(rng)
+    n, m = integer("n", n, low=2, high=MAX_USERS), integer("m", m, low=1, high=MAX_MESSAGES)
+    trials, clear_share = integer("trials", trials, low=1), flag("clear_share", clear_share)
+    group, source = Zq(integer("q", q, low=2, high=MAX_MODULUS)), secure(rng)
     mean, variance = count_moments(n, group.q, m)
     by_chance = Fraction(n**m, group.q)
     base = math.floor(mean)  # subtracted from the counts exactly, before they become doubles
     second = fourth = 0.0
-    for size in _trial_blocks(trials, n, group.q, m):
-        x = _known_inputs(size, n, group, clear_share, source)
+    for x in _inputs(trials, n, group, m, clear_share, source):
         columns, clear = _drawn_views(x, group, m, clear_share, source)
         counts = _counts_at(columns, group.q, _own_residues(x, clear, group.q)[:, :1])[:, 0]
-        whole = (counts - base).astype(np.float64)
-        squares = ((whole - float(mean - base)) / float(by_chance)) ** 2
+        deviations = (counts - base).astype(np.float64) - float(mean - base)
+        squares = (deviations / float(by_chance)) ** 2
         second += float(squares.sum())
         fourth += float((squares**2).sum())
-    mean_square = second / trials
-    estimate = math.sqrt(mean_square)
-    deviation = math.sqrt(max(0.0, fourth / trials - mean_square**2) / trials)
-    return Fluctuation(
-        n, group.q, m, trials, estimate=estimate,
-        standard_error=deviation / (2 * estimate) if estimate else 0.0,
-        exact=math.sqrt(variance / by_chance**2),
-    )  # fmt: skip
+    estimate = math.sqrt(second / trials)
+    deviation = math.sqrt(max(0.0, fourth / trials - (second / trials) ** 2) / trials)
+    error = deviation / (2 * estimate) if estimate else 0.0
+    return Fluctuation(n, group.q, m, trials, estimate, error, math.sqrt(variance / by_chance**2))
