@@ -21,7 +21,6 @@ from ikos.cli.types import TABLE, Honest, Whole
 from ikos.report import Field, Report, values
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from ikos.baselines import ComparisonRow, Measurement
@@ -155,22 +154,12 @@ class Row:
         help="Also run every protocol on a column of a table, one row per user, and print its "
         "error, which is NOT private.")  # fmt: skip
 @options("--column", "--no-header", "--delimiter", "--show-values", "--on-out-of-range")
-@option(
-    "--runs",
-    type=Whole(1, 10**6),
-    show_default=str(RUNS),
-    help="Runs of each protocol on the data.",
-)
+@option("--runs", type=Whole(1, 10**6), show_default=str(RUNS),
+        help="Runs of each protocol on the data.")  # fmt: skip
 @option("--seed")
 @option("--plot", help="Plot the errors against messages and bits, to a .png, .svg or .pdf.")
 def command(
-    users: int | None,
-    epsilon: Fraction,
-    delta: Fraction | None,
-    domain: str | None,
-    protocols: tuple[str, ...],
-    plot: Path | None,
-    **given: Any,
+    domain: str | None, protocols: tuple[str, ...], plot: Path | None, **given: Any
 ) -> Report:
     """Compare all protocols for a private sum.
 
@@ -179,11 +168,14 @@ def command(
     With --data every protocol also runs on a column of values, and measured errors are shown next
     to predicted ones.
     """
+    import numpy as np
+
     from ikos.baselines import comparison
     from ikos.results import budget_warnings
 
     check_plot(plot)
-    space = domain_of(domain, given)
+    space, users = domain_of(domain, given), given["users"]
+    epsilon, delta = given["epsilon"], given["delta"]
     column, data, warnings = None, None, []
     if given["file"] is None:
         for name in OF_DATA:
@@ -195,12 +187,19 @@ def command(
         if domain is not None or None in (given["column"], given["lower"], given["upper"]):
             raise click.UsageError("--data needs --column, --lower and --upper, and no --domain")
         given["runs"] = given["runs"] or RUNS
-        column, data, clamped = _read(given)
+        source, truth = release.Source.taken(given), release.Truth()
+        rule = release.Rule(given["lower"], given["upper"], given["on_out_of_range"] == "clamp")
+        column = np.concatenate(release.blocks(truth.seen(source.values, rule)))
+        data = {
+            "file": source.file, "column": source.column,
+            "out_of_range": given["on_out_of_range"] or "reject",
+            "runs": given["runs"], "seed": given["seed"], "confidence": CONFIDENCE,
+        }  # fmt: skip
         if users not in (None, column.size):
             raise click.UsageError(f"--users must be the {column.size:,} rows, got {users:,}")
         users, warnings = column.size, [NOT_PRIVATE]
-        if clamped:
-            warnings.append(f"{clamped:,} values were moved to the bounds")
+        if truth.clamped:
+            warnings.append(f"{truth.clamped:,} values were moved to the bounds")
     if delta is None and users == 1:
         raise click.UsageError("give --delta: for a single user there is no default")
     asked = SimpleNamespace(
@@ -245,22 +244,7 @@ def command(
     return Report(title, COLUMNS, rows, notes, values(KEYS, asked), warnings)
 
 
-def _read(given: dict[str, Any]) -> tuple[NDArray[np.float64], dict[str, Any], int]:
-    """Return the values, what is said of them, and how many were moved to the bounds."""
-    import numpy as np
-
-    source, truth = release.Source.taken(given), release.Truth()
-    rule = release.Rule(given["lower"], given["upper"], given["on_out_of_range"] == "clamp")
-    blocks = release.blocks(truth.seen(source.values, rule))
-    data = {
-        "file": source.file, "column": source.column,
-        "out_of_range": given["on_out_of_range"] or "reject",
-        "runs": given["runs"], "seed": given["seed"], "confidence": CONFIDENCE,
-    }  # fmt: skip
-    return np.concatenate(blocks), data, truth.clamped
-
-
-def _measure(rows: Sequence[Row], column: NDArray[np.float64], runs: int, seed: int | None) -> None:
+def _measure(rows: Sequence[Row], column: NDArray[Any], runs: int, seed: int | None) -> None:
     """Run every protocol that is possible. Its draws do not depend on which others run."""
     from ikos.baselines import measure
     from ikos.testing import DeterministicRandom

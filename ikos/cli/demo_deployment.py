@@ -13,7 +13,6 @@ import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NoReturn
 
 import click
 
@@ -41,7 +40,7 @@ def command() -> None:
     """
     from ikos.datasets import anes96_path, load_anes96
 
-    signal.signal(signal.SIGTERM, _ended)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="ikos-parties-") as home, ExitStack() as stack:
         stack.callback(_leave_interrupts)
         folder = Path(home) / "task"
@@ -72,14 +71,8 @@ def _run(*words: object) -> None:
 def _free_ports() -> list[int]:
     """Return a port for each party, at which no program listens for now."""
     with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(SHUFFLERS + 1)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
-def _ended(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
+        made = (socket.create_server(("127.0.0.1", 0)) for _ in range(SHUFFLERS + 1))
+        return [held.enter_context(one).getsockname()[1] for one in made]
 
 
 def _leave_interrupts() -> None:

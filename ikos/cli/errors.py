@@ -29,10 +29,9 @@ PARAMETERS = {"n": "users", "m": "messages", "q": "modulus", "patience": "wait"}
 """Parameters of the library whose options have other names."""
 
 WORDS = {
-    "show_values=True": "--show-values",
-    "integers=True": "--integers",
+    "show_values=True": "--show-values", "integers=True": "--integers",
     "analysis='best'": "--analysis best",
-}
+}  # fmt: skip
 """Arguments in messages of the library, as options."""
 
 

@@ -40,12 +40,11 @@ def _log10(value: mpfr | None) -> float | None:
 
 def _importance(check: ComponentCheck) -> list[dict[str, Any]]:
     """Return the results of the importance samples, for JSON."""
-    listed = []
-    for tally in check.planted:
-        low, high = tally.interval(check.confidence)
-        listed.append({"at_least": tally.parts, "trials": tally.trials, "estimate": tally.estimate,
-                       "low": low, "high": high})  # fmt: skip
-    return listed
+    return [
+        {"at_least": tally.parts, "trials": tally.trials, "estimate": tally.estimate}
+        | dict(zip(("low", "high"), tally.interval(check.confidence), strict=True))
+        for tally in check.planted
+    ]
 
 
 ASKED_KEYS = [
@@ -117,7 +116,6 @@ Examples
 
 SECTIONS = {"users": "The graphs", "largest": "The check", "workers": "Where to run",
             "plot": "Output"}  # fmt: skip
-
 MOST = 1 << 50
 
 
@@ -126,9 +124,8 @@ MOST = 1 << 50
     keys=[*ASKED_KEYS, *CHECK_KEYS],
 )  # fmt: skip
 @option("--users", required=True, type=Whole(1))
-@option(
-    "--messages", required=True, type=Whole(1), show_default=None, help="Shuffled messages of each."
-)
+@option("--messages", required=True, type=Whole(1), show_default=None,
+        help="Shuffled messages of each.")  # fmt: skip
 @options("--shuffler", "--clear-share/--no-clear-share")
 @option("--trials", required=True, type=Whole(1, MOST), help="Graphs to sample, e.g. 10^6.")
 @option("--seed", help="Sample the same graphs each time; any number.")
@@ -208,9 +205,9 @@ def _report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
             f"{percent(check.confidence)} confidence; rare: the same by importance sampling."
         )
     if check.q is not None:
-        known = (
-            "is not computed" if check.excess is None else f"is at most {at_least(check.excess)}"
-        )
+        known = "is not computed"
+        if check.excess is not None:
+            known = f"is at most {at_least(check.excess)}"
         if check.excess_bound is not None:
             known += f" (by Lemma C.5: {at_least(check.excess_bound)})"
         notes.append(f"E[q^C]/q - 1 {known} for q = {power_text(check.q)}.")

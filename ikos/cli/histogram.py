@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -42,12 +41,9 @@ SECTIONS = {"column": "Values", "epsilon": "Privacy", "shuffler": "Protocol",
 @release.of_table
 @option("--categories", metavar="LIST", help="What the column holds, e.g. yes,no or 1,2,3.")
 @option("--other", metavar="NAME", help="Count all other values under this name.")
-@option(
-    "--bins",
-    metavar="LIST",
-    help="Edges of bins of numbers, e.g. 0,18,65,120; each bin contains its lower edge, "
-    "the last one both.",
-)
+@option("--bins", metavar="LIST",
+        help="Edges of bins of numbers, e.g. 0,18,65,120; each bin contains its lower edge, "
+        "the last one both.")  # fmt: skip
 @options(
     "--on-out-of-range", "--epsilon", "--delta", "--min-honest", "--corrupt-shufflers",
     "--shuffler", "--clear-share/--no-clear-share", "--confidence",
@@ -55,14 +51,7 @@ SECTIONS = {"column": "Values", "epsilon": "Privacy", "shuffler": "Protocol",
 )  # fmt: skip
 @release.nothing_released()
 def command(
-    categories: str | None,
-    other: str | None,
-    bins: str | None,
-    on_out_of_range: str | None,
-    epsilon: Fraction,
-    delta: Fraction,
-    confidence: float,
-    **given: Any,
+    categories: str | None, other: str | None, bins: str | None, confidence: float, **given: Any
 ) -> Report:
     """Release private counts of the values of a column of TABLE.
 
@@ -75,6 +64,7 @@ def command(
 
     if (categories is None) == (bins is None):
         raise click.UsageError("give either --categories or --bins")
+    on_out_of_range = given.pop("on_out_of_range")
     source = release.Source.taken(given, texts=categories is not None)
     if categories is not None:
         if on_out_of_range:
@@ -86,7 +76,7 @@ def command(
         labels, cells = _binned(source, str(bins), on_out_of_range == "clamp")
     users = len(cells)
     given["min_honest"] = Honest.of(given["min_honest"], users)
-    result = histogram(cells, labels, epsilon=epsilon, delta=delta, **given).private
+    result = histogram(cells, labels, **given).private
 
     ends = zip(*(end.tolist() for end in result.interval(confidence)), strict=True)
     counts = zip(labels, result.estimate.tolist(), map(Interval._make, ends), strict=True)
@@ -105,7 +95,7 @@ def command(
     ]
     title = f"Private counts of {source.which}, {users:,} user{'s' * (users != 1)}"
     rows = [release.Estimate(*one) for one in counts]
-    warnings = budget_warnings(epsilon, delta, users)
+    warnings = budget_warnings(given["epsilon"], given["delta"], users)
     return Report(title, release.COLUMNS, rows, notes, values(KEYS, found), warnings)
 
 
@@ -142,9 +132,8 @@ def _labelled(source: release.Source, categories: str, other: str | None) -> tup
     def look(cells: Any, _: int) -> Any:
         known = np.isin(cells, labels)
         if other is None and not known.all():
-            raise BadRow(
-                int(np.argmin(known)), "which is none of the --categories; --other counts it"
-            )
+            why = "which is none of the --categories; --other counts it"
+            raise BadRow(int(np.argmin(known)), why)
         return np.where(known, cells, np.array(other, dtype=object))
 
     return labels, np.concatenate(release.blocks(source.values.seen(look)))

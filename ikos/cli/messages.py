@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +36,7 @@ KEYS = [
     Field("precision", "steps between the bounds of a private sum, or null"),
     Field("integers", "whether values are integers, so that nothing is rounded"),
     *DOMAIN_KEYS,
+    Field("plot", "the file that was written, or null"),
 ]  # fmt: skip
 
 
@@ -93,9 +93,8 @@ PRIVATE = ("epsilon", "delta", "lower", "upper", "integers", "precision", "reser
 
 
 @click.command(
-    "messages", cls=Command, epilog=EXAMPLES, sections=SECTIONS, columns=COLUMNS,
-    keys=[*KEYS, Field("plot", "the file that was written, or null")],
-)  # fmt: skip
+    "messages", cls=Command, epilog=EXAMPLES, sections=SECTIONS, columns=COLUMNS, keys=KEYS
+)
 @options("--users", "--min-honest", "--corrupt-shufflers", required=("--users",))
 @option("--modulus", show_default="chosen for a private sum")
 @option("--sigma", type=SIGMA, help="Security in bits, e.g. 80.")
@@ -111,11 +110,7 @@ PRIVATE = ("epsilon", "delta", "lower", "upper", "integers", "precision", "reser
 @option("--clear-share/--no-clear-share", default=None, show_default="both")
 @option("--plot", help="Plot the messages against the users, of numbers, to a .png, .svg or .pdf.")
 def command(
-    analysis: str | None,
-    shuffler: str | None,
-    clear_share: bool | None,
-    plot: Path | None,
-    **given: Any,
+    analysis: str | None, shuffler: str | None, clear_share: bool | None, **given: Any
 ) -> Report:
     """Print how many messages each user must send.
 
@@ -135,8 +130,8 @@ def command(
     from ikos.counts.secure import checked_analysis
     from ikos.results import budget_warnings, trust_warnings
 
-    check_plot(plot)
-    _check_together(given, plot)
+    check_plot(given["plot"])
+    _check_together(given)
     asked = _asked(given)
     every = ANALYSES if asked.sigma is None else LEVELS
     analyses = [checked_analysis(analysis)] if analysis else list(every)
@@ -152,7 +147,7 @@ def command(
             rows += sorted(found, key=lambda row: row.cost("messages_per_user"))
             if shown is not None:
                 shown(done, len(analyses))
-    covered = [row.counts for row in rows if row.counts is not None]
+    covered = [row.counts.count for row in rows if row.counts is not None]
     reasons: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.reason is not None:
@@ -164,11 +159,11 @@ def command(
         least = min((row.cost(key) for row in rows if row.proved), default=None)
         for row in rows:
             setattr(row, mark, row.proved and row.cost(key) == least)
-    if plot is not None:
-        _plot(plot, asked, analyses, settings)
+    if asked.plot is not None:
+        _plot(asked, analyses, settings)
 
     notes = [f"{row.analysis}: {row.counts.count.theorem}" for row in rows if row.counts]
-    warnings = trust_warnings(asked.corrupt_shufflers, max(one.count.shuffled for one in covered))
+    warnings = trust_warnings(asked.corrupt_shufflers, max(one.shuffled for one in covered))
     if asked.sigma is None:
         warnings = budget_warnings(asked.epsilon, asked.delta, asked.users) + warnings
         notes.append(
@@ -186,11 +181,10 @@ def command(
     who += f", {asked.corrupt_shufflers} shufflers corrupt" * bool(asked.corrupt_shufflers)
     what = f"vectors of {asked.dimension:,} coordinates" if asked.vectors else "numbers"
     title = f"{asked.title}: {what} of {who}, modulo {power_text(asked.q)}"
-    data = values(KEYS, asked) | {"plot": plot}
-    return Report(title, COLUMNS, rows, list(dict.fromkeys(notes)), data, warnings)
+    return Report(title, COLUMNS, rows, list(dict.fromkeys(notes)), values(KEYS, asked), warnings)
 
 
-def _check_together(given: Mapping[str, Any], plot: Path | None) -> None:
+def _check_together(given: Mapping[str, Any]) -> None:
     """Refuse options that do not go together."""
     secure = given["sigma"] is not None
     if None in [given[name] for name in (("modulus",) if secure else ("epsilon", "delta"))]:
@@ -202,7 +196,7 @@ def _check_together(given: Mapping[str, Any], plot: Path | None) -> None:
             raise click.UsageError(f"--{name} is for a private sum, --sigma for a secure one")
     if given["releases"] is not None and given["domain"] is None:
         raise click.UsageError("--releases needs --domain")
-    if plot is not None and (given["domain"] or given["dimension"]):
+    if given["plot"] is not None and (given["domain"] or given["dimension"]):
         raise click.UsageError("--plot is for sums of numbers, without --domain and --dimension")
 
 
@@ -291,11 +285,7 @@ def _rows(asked: Any, analysis: str, shuffler: str, clear_share: bool) -> Iterat
 
 
 def _count(asked: Any, row: CountRow, layout: str) -> None:
-    """Find what is proved for a row, and what is necessary for the fewest or for all users.
-
-    Where a vector is hidden, so is each coordinate. The theorem on necessary counts is for cyclic
-    groups, and for vectors modulo most p (`ikos.counts.necessary_messages`).
-    """
+    """Find what is proved for a row, and what is necessary for the fewest or for all users."""
     from ikos.counts import necessary_messages, necessary_private_messages, vector_layouts
     from ikos.counts.published import unproved
 
@@ -319,17 +309,13 @@ def _count(asked: Any, row: CountRow, layout: str) -> None:
         (row.counts,) = (one for one in made if one.name == layout)
         q, fewest = asked.q**together, {max(2, asked.min_honest), asked.users}
         covered = 8 % asked.q and (row.clear_share or asked.q % 4 != 2)
-        if asked.users > 1 and (together == 1 or covered):
-            row.necessary = max(
-                necessary_messages(
-                    n, q, asked.sigma, corrupt_shufflers=asked.corrupt_shufflers, **way
-                )
-                for n in fewest
-            )
+        if asked.users > 1 and (together == 1 or covered):  # the theorem is not for all vectors
+            way["corrupt_shufflers"] = asked.corrupt_shufflers
+            row.necessary = max(necessary_messages(n, q, asked.sigma, **way) for n in fewest)
     row.reason = unproved(row.analysis, asked.q, together)
 
 
-def _plot(path: Path, asked: Any, analyses: list[str], settings: Any) -> None:
+def _plot(asked: Any, analyses: list[str], settings: Any) -> None:
     """Write the figure: as asked at the asked users, and as much to both sides."""
     from ikos.counts.published import unproved
     from ikos.plots import BOTH_WAYS, grid, private_curves, save, secure_curves
@@ -358,4 +344,4 @@ def _plot(path: Path, asked: Any, analyses: list[str], settings: Any) -> None:
         notes.append(f"Shufflers that may collude with the analyzer: {corrupt:,}.")
     footnote = "\n".join(notes)
     figure = messages_figure(curves, title, mark=asked.users, honest=honest, footnote=footnote)
-    save(figure, path)
+    save(figure, asked.plot)

@@ -22,10 +22,8 @@ MODULES = {"mean": "sum", "secure-sum": "sum", "demo": "sum", "serve": "task"}
 """The modules of commands that share a module."""
 
 SETTINGS: dict[str, Any] = {
-    "help_option_names": ["-h", "--help"],
-    "max_content_width": 80,
-    "show_default": True,
-}
+    "help_option_names": ["-h", "--help"], "max_content_width": 80, "show_default": True,
+}  # fmt: skip
 
 
 class Commands(Group):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.options import options
+from ikos.cli.options import check_bounds, options
 from ikos.cli.output import power_text, progress
 from ikos.cli.types import TABLE
 from ikos.report import Field
@@ -86,9 +86,8 @@ COLUMNS = [
 
 def of_table(command: Any) -> Any:
     """Add the argument and the options that select the values."""
-    named = options(
-        "--column", "--no-header", "--delimiter", "--show-values", required=("--column",)
-    )
+    names = ("--column", "--no-header", "--delimiter", "--show-values")
+    named = options(*names, required=("--column",))
     return click.argument("file", type=TABLE, metavar="TABLE")(named(command))
 
 
@@ -151,6 +150,15 @@ class Rule:
         return found
 
 
+def taken(given: dict[str, Any], exact: bool = False) -> tuple[Source, Rule]:
+    """Remove the options of a sum's table and bounds from those given, and open the table."""
+    lower, upper = given.pop("lower"), given.pop("upper")
+    check_bounds(lower, upper)
+    clamp, how = given.pop("on_out_of_range") == "clamp", {"integers": True} if exact else {}
+    source = Source.taken(given, **how)
+    return source, Rule(lower, upper, clamp, given.get("integers", False), exact)
+
+
 @dataclass
 class Truth:
     """What the data holder knows and no one else may: never printed unless requested."""
@@ -173,11 +181,7 @@ class Truth:
 
 
 def read(column: Column, rule: Rule, truth: Truth | None = None) -> tuple[int, Any]:
-    """Return the number of users, and their values as protocols take them.
-
-    If the table says how many rows it has, and the truth is not wanted, rows are read as they are
-    added up; otherwise they are read now, 8 bytes each.
-    """
+    """Return the number of users and their values, unread if that is known and no truth asked."""
     seen = column.seen(rule) if truth is None else truth.seen(column, rule)
     if column.rows is not None and truth is None:
         return column.rows, seen
@@ -236,10 +240,7 @@ def guarantee_notes(guarantee: Any) -> list[str]:
     """Return the guarantee and its conditions."""
     if not guarantee.proved:
         return ["NOTHING is proved. The shares may give the values away."]
-    return [
-        f"Guarantee: {guarantee}.",
-        *(f"Condition: {condition}." for condition in guarantee.conditions),
-    ]
+    return [f"Guarantee: {guarantee}.", *(f"Condition: {one}." for one in guarantee.conditions)]
 
 
 def notes_of(found: Any) -> list[str]:

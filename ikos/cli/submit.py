@@ -68,15 +68,7 @@ SECTIONS = {"value": "One client", "values": "Many clients", "max_epsilon": "Wha
         "seconds.")  # fmt: skip
 @option("--ca")
 def command(
-    folder: Path,
-    value: str | None,
-    token: Path | None,
-    store: Path | None,
-    values: str | None,
-    column: str | None,
-    show_values: bool,
-    wait: float,
-    **options: Any,
+    folder: Path, value: str | None, values: str | None, token: Path | None, **options: Any
 ) -> Report:
     """Send a client's report of its value to all parties of a task.
 
@@ -93,6 +85,7 @@ def command(
     from ikos._validation import printable
     from ikos.deployment.party_files import read_task
 
+    column, show_values = options.pop("column"), options.pop("show_values")
     if (value is None) == (values is None):
         raise click.UsageError("give --value for one client, or --values and --column for many")
     if (values is None) != (column is None):
@@ -103,8 +96,8 @@ def command(
     if on_terminal(sys.stderr):
         say(task.explain())
     home = folder if folder.is_dir() else folder.parent
-    store = _place(home, task) if store is None else store
-    options |= {"store": store, "patience": wait}
+    store: Path = options["store"] or _place(home, task)
+    options |= {"store": store, "patience": options.pop("wait")}
     clients, again = 1, store.exists()
     notes = [f"The task promises {task.protocol.guarantee}."]
     try:
@@ -127,11 +120,7 @@ def command(
 
 
 def _place(home: Path, task: Task) -> Path:
-    """Return the folder of reports, so that a client tried alone gets no second report.
-
-    It is the same for one client and for many, and for both copies of a task: the one next to the
-    folder ``clients`` and the one in it.
-    """
+    """Return the folder of reports, one for both copies of a task: no client gets a second one."""
     from ikos.deployment.party_files import TASK, read_task
 
     inner = home / "clients"
@@ -202,9 +191,8 @@ def _many(
     found = np.concatenate(list(with_location(task.protocol, table).blocks()))
     secrets = read_secrets(home)
     if len(secrets) < found.size:
-        raise click.UsageError(
-            f"{values!r} has {found.size:,} rows, and there are {len(secrets):,} clients"
-        )
+        few = f"{values!r} has {found.size:,} rows, and there are {len(secrets):,} clients"
+        raise click.UsageError(few)
     done = 0
     with progress("reports sent") as show:
 

@@ -12,7 +12,7 @@ import click
 
 from ikos.cli import release
 from ikos.cli.errors import Command
-from ikos.cli.options import check_bounds, connected, option, options
+from ikos.cli.options import connected, option, options
 from ikos.cli.types import INTEGER, SIGMA, Honest
 from ikos.report import Field, Report, digits, values
 
@@ -76,34 +76,19 @@ def _command(name: str, names: str) -> click.Command:
     @options("--workers", "--scheduler", "--confidence")
     @option("--show-true", is_flag=True, help="Also print the truth, which is NOT private.")
     @release.nothing_released()
-    def command(
-        lower: float,
-        upper: float,
-        on_out_of_range: str | None,
-        epsilon: Fraction,
-        delta: Fraction,
-        min_honest: int | Fraction | None,
-        unproved: bool,
-        threads: int | None,
-        workers: int | None,
-        scheduler: str | None,
-        confidence: float,
-        show_true: bool,
-        **given: Any,
-    ) -> Report:
+    def command(confidence: float, show_true: bool, unproved: bool, **given: Any) -> Report:
         from ikos import PrivateSum
         from ikos.results import budget_warnings, percent
 
-        check_bounds(lower, upper)
-        source = release.Source.taken(given)
-        rule = release.Rule(lower, upper, on_out_of_range == "clamp", given["integers"])
+        source, rule = release.taken(given)
+        lower, upper = rule.lower, rule.upper
+        epsilon, delta = given.pop("epsilon"), given.pop("delta")
+        threads, workers = given.pop("threads"), given.pop("workers")
         truth = release.Truth() if show_true else None
-        with connected(workers, scheduler) as cluster:
+        with connected(workers, given.pop("scheduler")) as cluster:
             users, column = release.read(source.values, rule, truth)
-            protocol = PrivateSum(
-                users, epsilon, delta, lower=lower, upper=upper,
-                min_honest=Honest.of(min_honest, users), **given,
-            )  # fmt: skip
+            given["min_honest"] = Honest.of(given["min_honest"], users)
+            protocol = PrivateSum(users, epsilon, delta, lower=lower, upper=upper, **given)
             how: dict[str, Any] = {"threads": threads, "cluster": cluster}
             result = release.run(protocol, column, unproved=unproved, **how)
 
@@ -125,12 +110,9 @@ def _command(name: str, names: str) -> click.Command:
                 f"{truth.total / users:,.10g}; the estimated sum is off by {error:,.6g}."
             )
             found.not_private = {
-                "true_sum": truth.total,
-                "true_mean": truth.total / users,
-                "sum_error": error,
-                "clamped_values": truth.clamped,
-                "true_sum_before_clamping": truth.before_clamping,
-            }
+                "true_sum": truth.total, "true_mean": truth.total / users, "sum_error": error,
+                "clamped_values": truth.clamped, "true_sum_before_clamping": truth.before_clamping,
+            }  # fmt: skip
         warnings = release.warnings_of(protocol)
         if not guarantee.vacuous:
             warnings += budget_warnings(epsilon, delta, users)
@@ -195,9 +177,8 @@ EXACT_KEYS = [
 ]  # fmt: skip
 
 EXACT_COLUMNS = [
-    Field("name", "sum or mean", ""),
-    Field("value", "exact sum, rounded mean", "exact"),
-]
+    Field("name", "sum or mean", ""), Field("value", "exact sum, rounded mean", "exact"),
+]  # fmt: skip
 
 EXACT_EXAMPLES = """\b
 Examples
@@ -227,14 +208,7 @@ EXPOSED = (
 @options("--analysis", "--shuffler", "--clear-share/--no-clear-share", "--unproved", "--threads")
 @release.nothing_released()
 def command_secure_sum(
-    lower: int,
-    upper: int,
-    on_out_of_range: str | None,
-    sigma: Fraction,
-    modulus: int | None,
-    unproved: bool,
-    threads: int | None,
-    **given: Any,
+    modulus: int | None, unproved: bool, threads: int | None, **given: Any
 ) -> Report:
     """Sum a column of TABLE, exactly and securely.
 
@@ -250,9 +224,8 @@ def command_secure_sum(
     from ikos import SecureSum
     from ikos.counts.published import covered
 
-    check_bounds(lower, upper)
-    source = release.Source.taken(given, integers=True)
-    rule = release.Rule(lower, upper, on_out_of_range == "clamp", exact=True)
+    source, rule = release.taken(given, exact=True)
+    lower, upper = int(rule.lower), int(rule.upper)
     users, column = release.read(source.values, rule)
     least = users * (upper - lower) + 1
     if modulus is not None and modulus < least:
@@ -264,14 +237,14 @@ def command_secure_sum(
     if modulus is None and given["analysis"] == "ghazi2020":  # proved for primes only
         q = covered("ghazi2020", least)
     given["min_honest"] = Honest.of(given["min_honest"], users)
-    protocol = SecureSum(users, q, upper=upper - lower, sigma=sigma, **given)
+    protocol = SecureSum(users, q, upper=upper - lower, **given)
     total = release.run(protocol, column, unproved=unproved, threads=threads) + users * lower
 
     mean = Fraction(total, users)
     found = SimpleNamespace(
         source=source, rule=rule, users=users, protocol=protocol, secure=protocol,
         guarantee=protocol.guarantee, cost=protocol.cost(), sum=total, mean=mean,
-        requested_sigma=sigma, proved=protocol.guarantee.proved,
+        requested_sigma=given["sigma"], proved=protocol.guarantee.proved,
     )  # fmt: skip
     proved = "Exact" if found.proved else "NOT SECURE, nothing is proved: exact"
     shown = mean.numerator if mean.denominator == 1 else float(mean)

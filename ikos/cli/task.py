@@ -137,7 +137,6 @@ def new(
     output: Path | None,
     dry_run: bool,
     shufflers: tuple[str, ...],
-    closes: datetime | None,
     hours: float | None,
     **given: Any,
 ) -> Report:
@@ -153,19 +152,16 @@ def new(
 
     check_bounds(given["lower"], given["upper"])
     given["min_honest"] = Honest.of(given["min_honest"], given["users"])
-    if closes is not None and hours is not None:
+    if given["closes"] is not None and hours is not None:
         raise click.UsageError("give either --closes or --hours")
     if dry_run and output is not None:
         raise click.UsageError("--dry-run writes nothing: omit --output")
     if not dry_run and None in (output, given["analyzer"]):
         raise click.UsageError("missing option '--output' or '--analyzer' (or --dry-run)")
     key = None if output is None else PrivateKey.generate()
-    task = Task.new(
-        shufflers=shufflers or (None if dry_run else ()),
-        public_key=None if key is None else key.public_bytes,
-        closes=closes or timedelta(hours=hours or 24),
-        **given,
-    )
+    given["closes"] = given["closes"] or timedelta(hours=hours or 24)
+    public = None if key is None else key.public_bytes
+    task = Task.new(shufflers=shufflers or (None if dry_run else ()), public_key=public, **given)
     report, folders = task.summary(), {}
     needed = "1 shuffler is" if task.columns == 1 else f"{task.columns} shufflers are"
     title, notes = f"{needed} needed, and an analyzer.", ["Nothing was written."]
@@ -175,14 +171,10 @@ def new(
         title, notes = report.title, [*handed, SECRECY]
     warnings = budget_warnings(given["epsilon"], given["delta"], task.users)
     data = {
-        **report.data,
-        "command": "task new",
-        "task": task.name if folders else None,
-        "output": output,
-        "folders": folders,
-        "shufflers": shufflers or None,
+        **report.data, "command": "task new", "task": task.name if folders else None,
+        "output": output, "folders": folders, "shufflers": shufflers or None,
         "analyzer": given["analyzer"],
-    }
+    }  # fmt: skip
     return replace(report, title=title, notes=[*report.notes, *notes], data=data, warnings=warnings)
 
 

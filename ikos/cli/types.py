@@ -16,14 +16,8 @@ from ikos.cli.errors import clipped
 from ikos.cli.output import power_text
 
 ANALYSES = (
-    "best",
-    "higher_moments",
-    "second_moment",
-    "balle2020",
-    "ghazi2020",
-    "ishai2006",
-    "exact",
-)
+    "best", "higher_moments", "second_moment", "balle2020", "ghazi2020", "ishai2006", "exact",
+)  # fmt: skip
 """The names in `ikos.counts`, which is slow to import, with "best" and its older name."""
 
 SHUFFLERS = ("parallel", "single")
@@ -53,11 +47,9 @@ class Number(click.ParamType):  # type: ignore[type-arg]  # not subscriptable in
         self.name = "integer" if kind is int else "number"
         self.kind = kind
         self.rules = (
-            ("at least", low, operator.ge),
-            ("at most", high, operator.le),
-            ("greater than", above, operator.gt),
-            ("less than", below, operator.lt),
-        )
+            ("at least", low, operator.ge), ("at most", high, operator.le),
+            ("greater than", above, operator.gt), ("less than", below, operator.lt),
+        )  # fmt: skip
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number."""

@@ -71,7 +71,11 @@ def components_figure(check: ComponentCheck) -> Figure:
     curves, samples = _curves(check), _samples(check)
     figure = Figure(figsize=(10.5, 5.2), dpi=150)
     figure.text(0.015, 0.985, "Components of share graphs", size=12, weight="bold", va="top")
-    figure.text(0.015, 0.935, _setting(check), size=10.5, va="top")
+    graph = check.graph
+    setting = f"n = {power_of_ten(check.n)} users, m = {graph.m:,} shuffled messages of each, "
+    setting += "parallel shufflers" if graph.shuffler == "parallel" else "a single shuffler"
+    setting += f", {'a' if graph.clear_share else 'no'} clear share"
+    figure.text(0.015, 0.935, setting, size=10.5, va="top")
     ratios = bool(samples["planted"]) and "exact" in curves
     axes = figure.add_axes((0.09, 0.37, 0.495, 0.505) if ratios else (0.09, 0.12, 0.495, 0.755))
     many = len(check.rows)
@@ -122,9 +126,6 @@ def _samples(check: ComponentCheck) -> dict[str, list[_Sampled]]:
     return {"sampled": sampled, "planted": planted}
 
 
-# Drawing
-
-
 def _style(name: str, rows: int) -> dict[str, Any]:
     """Return a style with markers small enough for this many of them."""
     style = _STYLES[name]
@@ -137,9 +138,8 @@ def _draw_samples(axes: Axes, name: str, seen: Sequence[_Sampled], rows: int) ->
     none = [(one.c, one.high) for one in seen if not math.isfinite(one.low)]
     if some:
         places, lows, middles, highs = zip(*some, strict=True)
-        axes.vlines(
-            places, lows, highs, color=colour, linewidth=1.6, zorder=4, gid=f"{name}-intervals"
-        )
+        how: dict[str, Any] = {"linewidth": 1.6, "zorder": 4, "gid": f"{name}-intervals"}
+        axes.vlines(places, lows, highs, color=colour, **how)
         axes.plot(places, middles, zorder=5, gid=name, **_style(name, rows))
     if none:
         size = 15 if rows <= 20 else 10
@@ -185,22 +185,9 @@ def _probabilities(axes: Axes, lowest: float) -> None:
     axes.set_ylim(bottom, 0.05 * span)
     ticks = MaxNLocator(8, integer=True, steps=[1, 2, 5, 10]).tick_values(bottom, 0.0)
     axes.yaxis.set_major_locator(FixedLocator([float(k) for k in ticks if bottom <= k <= 0]))
-    axes.yaxis.set_major_formatter(
-        FuncFormatter(lambda k, _: f"$10^{{{k:.0f}}}$" if round(k) else "1")
-    )
+    words = FuncFormatter(lambda k, _: f"$10^{{{k:.0f}}}$" if round(k) else "1")
+    axes.yaxis.set_major_formatter(words)
     axes.set_ylabel("P[C = c]", fontsize=10)
-
-
-# Words
-
-
-def _setting(check: ComponentCheck) -> str:
-    graph = check.graph
-    shufflers = "parallel shufflers" if graph.shuffler == "parallel" else "a single shuffler"
-    return (
-        f"n = {power_of_ten(check.n)} users, m = {graph.m:,} shuffled messages of each, "
-        f"{shufflers}, {'a' if graph.clear_share else 'no'} clear share"
-    )
 
 
 def _legend(figure: Figure, check: ComponentCheck, axes: Axes) -> None:
@@ -225,9 +212,8 @@ def _legend(figure: Figure, check: ComponentCheck, axes: Axes) -> None:
         bbox_to_anchor=(0.6, 0.895), frameon=False, fontsize=9.5, alignment="left",
         handlelength=2.6, labelspacing=0.9,
     )  # fmt: skip
-    figure.text(
-        0.61, 0.03, "\n".join(_notes(check)), fontsize=8, color=GREY, va="bottom", linespacing=1.35
-    )
+    how: dict[str, Any] = {"fontsize": 8, "color": GREY, "va": "bottom", "linespacing": 1.35}
+    figure.text(0.61, 0.03, "\n".join(_notes(check)), **how)
 
 
 def _notes(check: ComponentCheck) -> list[str]:

@@ -200,7 +200,7 @@ def private_curves(
     def protocol(n: int, analysis: str, setting: Setting) -> PrivateSum | None:
         at_least = _part(n, honest)
         if modulus is not None:
-            steps = precision if precision else default_precision(Fraction(epsilon), at_least)
+            steps = precision or default_precision(Fraction(epsilon), at_least)
             if modulus <= n * steps:
                 return None
         return PrivateSum(

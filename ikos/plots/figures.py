@@ -7,42 +7,26 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from ikos.plots import style
 from ikos.plots.curves import Curve
-from ikos.plots.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    VERMILLION,
-    plain,
-    power_of_ten,
-)
+from ikos.plots.style import GREY, plain, power_of_ten
 
 try:
+    from matplotlib import ticker
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.ticker import (
-        FixedLocator,
-        FuncFormatter,
-        LogLocator,
-        MaxNLocator,
-        NullFormatter,
-        NullLocator,
-    )
 except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
 __all__ = ["Figure", "messages_figure"]
 
 COLOURS = {
-    "higher_moments": ORANGE,
-    "second_moment": BLUE,
-    "balle2020": VERMILLION,
-    "ishai2006": GREEN,
-    "ghazi2020": PURPLE,
-    "attack": BLACK,
+    "higher_moments": style.ORANGE,
+    "second_moment": style.BLUE,
+    "balle2020": style.VERMILLION,
+    "ishai2006": style.GREEN,
+    "ghazi2020": style.PURPLE,
+    "attack": style.BLACK,
     "necessary": GREY,
     "floor": GREY,
 }
@@ -63,22 +47,24 @@ _STYLES: dict[str, dict[str, Any]] = {
 }
 
 
+_WORDS = {
+    "attack": "fewer: the attack gains more than $2^{-\\sigma}$",
+    "floor": "counting: fewer cannot be enough",
+    "necessary": "necessary: fewer are proved not to be enough",
+}
+
+
 def label(curve: Curve) -> str:
     """Return a curve's name for a legend."""
     setting = f"{curve.shuffler}, {'clear share' if curve.clear_share else 'no clear share'}"
     if curve.name == "attack":
         setting = setting.replace("parallel", "parallel shufflers only")
-        return f"fewer: the attack gains more than $2^{{-\\sigma}}$, {setting}"
-    if curve.name == "floor":
-        return f"counting: fewer cannot be enough, {setting}"
-    if curve.name == "necessary":
-        return f"necessary: fewer are proved not to be enough, {setting}"
-    return f"{curve.name}, {setting}"
+    return f"{_WORDS.get(curve.name, curve.name)}, {setting}"
 
 
 def _style(curve: Curve) -> dict[str, Any]:
-    style = _STYLES.get(curve.name, {"linestyle": "-", "linewidth": 1.5, "zorder": 4})
-    return {"linestyle": _DASHES[curve.shuffler, curve.clear_share]} | style
+    own = _STYLES.get(curve.name, {"linestyle": "-", "linewidth": 1.5, "zorder": 4})
+    return {"linestyle": _DASHES[curve.shuffler, curve.clear_share]} | own
 
 
 def draw_messages(axes: Axes, curves: Sequence[Curve]) -> None:
@@ -104,9 +90,9 @@ def users_axis(axes: Axes, curves: Sequence[Curve]) -> None:
     low, high = min(users), max(users)
     axes.set_xscale("log")
     axes.set_xlim((low, high) if low < high else (low / 2, high * 2))
-    axes.xaxis.set_major_locator(LogLocator(numticks=9))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: power_of_ten(n)))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_locator(ticker.LogLocator(numticks=9))
+    axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda n, _: power_of_ten(n)))
+    axes.xaxis.set_minor_formatter(ticker.NullFormatter())
     plain(axes)
 
 
@@ -120,13 +106,15 @@ def log_messages(axes: Axes, low: float, high: float, *, decades: float = 3.5) -
     axes.set_yscale("log")
     axes.set_ylim(bottom, top)
     if top < 10 * bottom:
-        ticks = list(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]).tick_values(bottom, top))
+        even = ticker.MaxNLocator(6, integer=True, steps=[1, 2, 5, 10])
+        ticks = list(even.tick_values(bottom, top))
     else:
         digits = (1,) if top >= 10**decades * bottom else (1, 2, 5)
         ticks = [digit * 10**k for k in range(13) for digit in digits]
-    axes.yaxis.set_major_locator(FixedLocator([y for y in ticks if 1.1 * bottom <= y <= top]))
-    axes.yaxis.set_major_formatter(FuncFormatter(_messages))
-    axes.yaxis.set_minor_locator(NullLocator())
+    ticks = [y for y in ticks if 1.1 * bottom <= y <= top]
+    axes.yaxis.set_major_locator(ticker.FixedLocator(ticks))
+    axes.yaxis.set_major_formatter(ticker.FuncFormatter(_messages))
+    axes.yaxis.set_minor_locator(ticker.NullLocator())
 
 
 def _messages(value: float, _: object) -> str:
@@ -186,10 +174,8 @@ def messages_figure(
         axes.axvline(mark, color=GREY, linewidth=0.9, linestyle=":", zorder=1, gid="mark")
         for curve in curves:
             if (total := curve.at(mark)) is not None:
-                colour = COLOURS.get(curve.name, GREY)
-                axes.plot(
-                    [mark], [total], "o", color=colour, markersize=4.5, zorder=8, clip_on=False
-                )
+                how: dict[str, Any] = {"color": COLOURS.get(curve.name, GREY), "markersize": 4.5}
+                axes.plot([mark], [total], "o", zorder=8, clip_on=False, **how)
     assumed = "" if honest == 1 else f", at least {float(100 * honest):.3g} % of them honest"
     axes.set_xlabel(f"users n{assumed}", fontsize=10)
     axes.set_ylabel("messages per user in all", fontsize=10)
@@ -206,10 +192,10 @@ def _legend(figure: Figure, curves: Sequence[Curve], mark: int | None, footnote:
         known = "" if total is None else f"{total:,}   "
         texts.append(f"{known}{first}" + (f"\n{rest}" if rest else ""))
     figure.legend(
-        [lines[label(curve)] for curve in curves], texts, loc="upper left",
-        bbox_to_anchor=(0.6, 0.925), frameon=False, fontsize=9.5, alignment="left",
+        [lines[label(curve)] for curve in curves], texts, bbox_to_anchor=(0.6, 0.925),
         title=None if mark is None else f"messages at n = {power_of_ten(mark)}",
-        title_fontproperties={"size": 9.5, "weight": "bold"}, handlelength=2.6, labelspacing=0.75,
+        title_fontproperties={"size": 9.5, "weight": "bold"}, frameon=False, fontsize=9.5,
+        loc="upper left", alignment="left", handlelength=2.6, labelspacing=0.75,
     )  # fmt: skip
     if footnote:
         figure.text(0.61, 0.03, footnote, fontsize=8, color=GREY, va="bottom", linespacing=1.35)

@@ -19,10 +19,8 @@ SUFFIXES = (".png", ".svg", ".pdf")
 
 # Files do not contain their date: the same figure makes the same bytes.
 _METADATA: dict[str, dict[str, str | None]] = {
-    ".png": {"Software": "ikos"},
-    ".svg": {"Date": None},
-    ".pdf": {"CreationDate": None},
-}
+    ".png": {"Software": "ikos"}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None},
+}  # fmt: skip
 
 
 @contextlib.contextmanager

@@ -21,6 +21,8 @@ except ImportError:
 if TYPE_CHECKING:
     from ikos.baselines import ComparisonRow, Measurement
 
+    Groups = Mapping[str, list[ComparisonRow]]
+
 _CENTRAL = "central"
 _OURS = ("private-sum", "private-vector-sum")
 _LINE = 105
@@ -29,10 +31,8 @@ _LEAST = 1e-140  # stands for a root mean squared error of zero on a logarithmic
 
 _COLOURS = {"ours": VERMILLION, "shuffle": BLUE, "local": ORANGE}
 _WORDS = {
-    "ours": "private sums of ikos",
-    "shuffle": "other shuffle protocols",
-    "local": "local model",
-}
+    "ours": "private sums of ikos", "shuffle": "other shuffle protocols", "local": "local model",
+}  # fmt: skip
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "*", ">", "p", "d", "h", "8", "H")
 
 
@@ -90,12 +90,7 @@ def protocols_figure(
     return figure
 
 
-def _draw(
-    axes: Axes,
-    groups: Mapping[str, list[ComparisonRow]],
-    sent: str,
-    measured: Mapping[str, Measurement],
-) -> None:
+def _draw(axes: Axes, groups: Groups, sent: str, measured: Mapping[str, Measurement]) -> None:
     places = [getattr(row, sent) for rows in groups.values() for row in rows]
     for kind, rows in groups.items():
         for row, marker in zip(rows, cycle(_MARKERS), strict=False):
@@ -125,18 +120,12 @@ def _limits(values: Collection[float]) -> tuple[float, float]:
 
 def _look(kind: str, marker: str) -> dict[str, Any]:
     return {
-        "color": _COLOURS[kind],
-        "linestyle": "none",
-        "marker": marker,
-        "markersize": 9 if kind == "ours" else 7.5,
-        "markeredgecolor": "white",
-        "markeredgewidth": 0.6,
-    }
+        "color": _COLOURS[kind], "marker": marker, "markersize": 9 if kind == "ours" else 7.5,
+        "linestyle": "none", "markeredgecolor": "white", "markeredgewidth": 0.6,
+    }  # fmt: skip
 
 
-def _legend(
-    figure: Figure, groups: Mapping[str, list[ComparisonRow]], central: bool, measured: bool
-) -> None:
+def _legend(figure: Figure, groups: Groups, central: bool, measured: bool) -> None:
     """Name every protocol on the right, by model."""
     handles = []
     for kind, rows in groups.items():
@@ -149,9 +138,8 @@ def _legend(
         handles.append(Line2D([], [], color=BLACK, linestyle=(0, (4, 1.5)), label=words))
     if measured:
         words = "measured, about a 95 % interval"
-        handles.append(
-            Line2D([], [], color=BLACK, linestyle="none", marker="|", markersize=11, label=words)
-        )
+        how: dict[str, Any] = {"linestyle": "none", "marker": "|", "markersize": 11}
+        handles.append(Line2D([], [], color=BLACK, label=words, **how))
     legend = figure.legend(
         handles=handles, loc="upper left", bbox_to_anchor=(0.785, 0.93), frameon=False, fontsize=9,
     )  # fmt: skip

@@ -44,14 +44,14 @@ class _Look(NamedTuple):
 
     @property
     def marking(self) -> dict[str, Any]:
-        alone = self.size == 1
+        face, edge = ("white", BLACK) if self.size == 1 else (self.colour, "white")
         return {
-            "marker": self.marker,
-            "markersize": _SIZES[self.marker],
-            "markerfacecolor": "white" if alone else self.colour,
-            "markeredgecolor": BLACK if alone else "white",
-            "markeredgewidth": 1.3,
-        }
+            "marker": self.marker, "markersize": _SIZES[self.marker],
+            "markerfacecolor": face, "markeredgecolor": edge, "markeredgewidth": 1.3,
+        }  # fmt: skip
+
+
+Looks = dict[Any, _Look]  # of each vertex
 
 
 def graph_figure(
@@ -110,11 +110,7 @@ def _user(vertex: Any) -> int:
 
 
 def _circles(graph: Any, parts: list[list[Any]]) -> tuple[dict[Any, Point], dict[Any, float]]:
-    """Place each component on a circle, in rows; also return angles away from it.
-
-    The order on a circle is that of a depth-first search, from an end if the component is a path:
-    many edges then join neighbours on the circle.
-    """
+    """Place each component on a circle, in rows, depth first; also return angles away from it."""
     sizes = np.array([len(part) for part in parts])
     radii = np.where(sizes > 1, 0.575 / np.sin(np.pi / np.maximum(sizes, 2)), 0.0)
     line = max(2 * radii.max() + 1.4, 1.5 * math.sqrt(float(((2 * radii + 1.4) ** 2).sum())))
@@ -154,20 +150,15 @@ def _canvas(place: dict[Any, Point]) -> tuple[Figure, Axes]:
     # room for the title above, and for the legend on the right
     whole = max(width + 3.2, 6.6), max(height + 1.1, 2.4)
     figure = Figure(figsize=whole, dpi=150)
-    axes = figure.add_axes(
-        (0.15 / whole[0], 1 - (0.95 + height) / whole[1], width / whole[0], height / whole[1])
-    )
+    left, bottom = 0.15 / whole[0], 1 - (0.95 + height) / whole[1]
+    axes = figure.add_axes((left, bottom, width / whole[0], height / whole[1]))
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     axes.set_axis_off()
     return figure, axes
 
 
 def _draw_edges(
-    axes: Axes,
-    graph: Any,
-    place: dict[Any, Point],
-    outwards: dict[Any, float],
-    owner: dict[Any, _Look],
+    axes: Axes, graph: Any, place: dict[Any, Point], outwards: dict[Any, float], owner: Looks
 ) -> None:
     """Draw every edge, with a name that gives its sender, its receiver and its message."""
     bundles: dict[tuple[Any, Any], list[tuple[Any, Any, int]]] = {}
@@ -180,13 +171,11 @@ def _draw_edges(
                 path = _loop(place[first], outwards[first], i, len(bundle))
             else:
                 path = _arc(place[first], place[last], i - (len(bundle) - 1) / 2)
-            axes.add_patch(
-                PathPatch(
-                    path, facecolor="none", edgecolor=GREY if look.size == 1 else look.colour,
-                    linewidth=1.3, alpha=0.9, zorder=2, clip_on=False,
-                    gid=f"edge-{_user(sender)}-{_user(receiver)}-{message}",
-                )
-            )  # fmt: skip
+            axes.add_patch(PathPatch(
+                path, facecolor="none", edgecolor=GREY if look.size == 1 else look.colour,
+                linewidth=1.3, alpha=0.9, zorder=2, clip_on=False,
+                gid=f"edge-{_user(sender)}-{_user(receiver)}-{message}",
+            ))  # fmt: skip
 
 
 def _arc(start: Point, end: Point, rank: float) -> Path:
@@ -206,7 +195,7 @@ def _loop(at: Point, angle: float, rank: int, many: int) -> Path:
     return Path([at, *legs, at], [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
 
 
-def _draw_users(axes: Axes, place: dict[Any, Point], owner: dict[Any, _Look]) -> None:
+def _draw_users(axes: Axes, place: dict[Any, Point], owner: Looks) -> None:
     for vertex, (x, y) in place.items():
         look = owner[vertex]
         side = f"{vertex[0]}-" if isinstance(vertex, tuple) else ""
