@@ -188,7 +188,7 @@ class TestAsked:
         named = set(re.findall(r"\w+", " ".join(commands.status.keys.values())))
         assert set(result) | set(found["release"]) <= named
         said = run("task", "status", small).out
-        assert said == text
+        assert said == re.sub(r"\n  Release: .*", "", text)  # shares may still be deleted then
         assert said.startswith("Released: 45 reports, 45 of them complete\n")
         assert all(len(line) <= 80 for line in said.splitlines())
         low, high = str(Interval(result["sum_low"], result["sum_high"])).strip("[]").split(", ")
