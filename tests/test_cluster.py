@@ -806,6 +806,7 @@ GIVEN_UP = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(("happen", "said"), GIVEN_UP)
 def test_a_cluster_that_does_nothing_is_given_up(happen, said):
@@ -850,6 +851,7 @@ def test_workers_that_start_and_end_for_ever_are_none():
     assert client.looks > 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_a_cluster_without_workers(monkeypatch):
     monkeypatch.setattr(connection, "FIRST", 0.3)

@@ -498,6 +498,7 @@ def test_an_interruption_says_what_was_done_and_ends_the_threads(threads: int) -
     assert threading.active_count() == before
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_threads_stop_at_the_next_block_of_users(
     monkeypatch: pytest.MonkeyPatch, threads: int

@@ -10,7 +10,7 @@ from golden_vectors import FOLDER, compute
 
 FILES = sorted(path.stem for path in FOLDER.iterdir())
 STEPS = {"secure-counts": 40, "private-counts": 40, "vector-counts": 6, "protocols": 8,
-         "accountants": 10}  # fmt: skip
+         "parameter-hashes": 3, "accountants": 10}  # fmt: skip
 """Of the long files the quick tests take one line in this many; the slow ones take the others."""
 
 

@@ -136,6 +136,7 @@ def test_intervals_cover_as_often_as_they_say(min_honest: int) -> None:
     assert hits <= 1960  # and is not wasteful: 98 % at most
 
 
+@pytest.mark.slow
 @given(
     n=st.integers(19, 300),
     epsilon=st.floats(0.05, 5),
@@ -542,6 +543,7 @@ def test_by_default_the_group_is_one_that_the_theorem_covers() -> None:
     assert found.run(np.ones(50)).error.wrap_probability <= 2.0**-40
 
 
+@pytest.mark.slow
 def test_what_remains_is_that_of_the_messages_and_the_noise() -> None:
     protocol = PrivateSum(2000, 1, 1e-6, min_honest=1800, corrupt_shufflers=1)
     assert 0.999 < protocol.remaining(delta=1e-6).epsilon <= 1

@@ -146,6 +146,7 @@ def test_proposition_2_3(spread):
     assert found.subsets == math.comb(10, 2)
 
 
+@pytest.mark.slow
 def test_few_messages_give_the_vector_away_and_many_do_not():
     """By exact intervals for how often the target's vector is the nearer one."""
     confidence = 1 - Fraction(FALSE_ALARM)

@@ -394,6 +394,7 @@ def repeated(x: Columns, q: int, m: int, *, clear_share: bool, rng: RandomSource
     return np.repeat(columns, 16, 0), None if clear is None else np.repeat(clear, 16, 0)
 
 
+@pytest.mark.slow
 def test_views_follow_their_law() -> None:
     check_views_follow_their_law(sample_views)
 

@@ -219,7 +219,7 @@ def certify_private(
     """Return the certificate of a private sum's delta.
 
     The parameters are those of `ikos.counts.private_proved`; ``analysis`` is "second_moment",
-    "higher_moments" or "best", the one that `private_proved` rests on.
+    "higher_moments" or "best", the one that proves the most.
 
     Examples
     --------

@@ -53,6 +53,7 @@ def takes(case: Case, name: str) -> bool:
     return name in inspect.signature(type(case.small())).parameters
 
 
+@pytest.mark.slow
 def test_every_protocol_is_registered() -> None:
     concrete = {
         item

@@ -58,6 +58,7 @@ class TestStreams:
         assert (done.returncode, done.stderr) == (0, "")
         assert r"column 'caf\xe9'" in done.stdout
 
+    @pytest.mark.slow
     @POSIX
     def test_tables_from_standard_input(self):
         done = program("sum", "-", *BOUNDS, "--json", input="a\n" + "1\n" * 30)

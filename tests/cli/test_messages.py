@@ -69,6 +69,7 @@ class TestNumbers:
             row["best"] == (row["proved"] and row["total"] == fewest) for row in covered(result)
         )
 
+    @pytest.mark.points(1)
     @pytest.mark.parametrize(
         ("extra", "given"),
         [

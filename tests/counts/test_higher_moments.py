@@ -340,6 +340,7 @@ def exact_delta(n: int, m: int, noise: float, epsilon: float) -> float:
     )
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(
     ("n", "m", "epsilon", "reserve"),
     [(13, 4, 1, 0.5), (17, 4, 1, 0.2), (25, 3, 4, 0.25), (81, 2, 1, 0.1), (41, 3, 0.5, 0.2)],

@@ -103,6 +103,7 @@ def test_private_sum_makes_the_same_of_them(
     assert math.sqrt(protocol.mse) <= limit * (1 + 1e-12)
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(
     "how",
     [
@@ -127,6 +128,7 @@ def test_never_more_bits_than_the_default_private_sum(how: dict[str, Any]) -> No
     assert protocol.messages == chosen.count
 
 
+@pytest.mark.slow
 def test_a_tighter_error_costs_bits() -> None:
     bits = [
         private_parameters(10_000, 1, 1e-8, error=e).bits_per_user for e in (4, 1.6, 1.43, 1.4145)

@@ -281,6 +281,7 @@ def exactly(value: mpfr) -> Any:
 # Budgets
 
 
+@pytest.mark.slow
 @given(
     n=st.integers(2, 10**6),
     bits=st.integers(1, 100),
@@ -323,6 +324,7 @@ def test_no_more_than_epsilon_is_spent(
         assert Fraction(way.noise_epsilon) >= least - Fraction(math.ulp(float(epsilon)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shuffler", ["parallel", "single"])
 def test_as_little_is_spent_on_hiding_as_reaches_delta(shuffler: str) -> None:
     """A hundredth less of it, and the theorem no longer gives delta."""
@@ -414,6 +416,7 @@ def test_without_a_clear_share_no_more_messages_are_needed(
         assert clear.total <= private_message_count(n, 2**bits, epsilon, delta, p).total
 
 
+@pytest.mark.slow
 def test_fewer_messages_than_lemma_5_2() -> None:
     """With all of epsilon for the noise too; and delta by Lemma 5.2 is far above."""
     for n in (100, 1000, 10**6):

@@ -93,6 +93,7 @@ def test_deltas_of_published_analyses_and_of_nothing() -> None:
 # Epsilons
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(
     ("n", "bits", "m", "delta", "p", "how"),
     [

@@ -142,6 +142,7 @@ def test_answers_that_nobody_reads(hurried, path, times, close):
     asyncio.run(check())
 
 
+@pytest.mark.slow
 def test_answers_that_are_read_slowly(monkeypatch):
     """What is long may take its time in proportion."""
     monkeypatch.setattr(serve, "WAIT_SECONDS", 0.1)
@@ -218,6 +219,7 @@ def test_requests_with_two_ends(sent):
     assert b"connection: close" in answers[-1].lower()
 
 
+@pytest.mark.slow
 def test_whoever_waits_makes_room():
     """All places are taken by who is silent, or does not read: each newcomer ends the oldest."""
 
@@ -237,6 +239,7 @@ def test_whoever_waits_makes_room():
     assert all(answer.startswith(b"HTTP/1.1 200") for answer in asyncio.run(check()))
 
 
+@pytest.mark.slow
 def test_a_body_that_does_not_come_makes_room():
     """One that has come does not, and may be answered later than its head's deadline."""
 

@@ -336,6 +336,7 @@ def damaged(folder, trials):
     return found
 
 
+@pytest.mark.slow
 def test_a_byte_anywhere_is_found_or_does_no_harm(tmp_path, quiet):
     damaged(tmp_path, 12)
 
