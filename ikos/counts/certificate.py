@@ -235,7 +235,7 @@ def certify_private(
     if isinstance(found, hockey_stick.Privacy):
         about = asdict(found.graph) | _numbers(found) | _numbers(found.divergences)
         kind: type[PrivateCertificate | MomentCertificate] = PrivateCertificate
-    elif isinstance(found, higher_moments.Privacy) and found.bound is not None:
+    elif isinstance(found, higher_moments.MomentPrivacy) and found.bound is not None:
         graph = ShareGraph(higher_moments.hiding(scheme, m), "parallel", True)
         about = asdict(graph) | _numbers(found.bound, "main")
         about |= {"parameters": found.bound.point, "blurred": found.bound.k}

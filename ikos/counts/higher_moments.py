@@ -101,7 +101,7 @@ class Jumps:
 
 
 @dataclass(frozen=True)
-class Setting:
+class TupleSetting:
     """What depends on n users, a group of order q and m shufflers only; all of it rounded up.
 
     ``weights`` has W_s for degrees s below ``cutoff``, and ``rest`` bounds the sum of the others.
@@ -162,7 +162,7 @@ class Setting:
 
 
 @lru_cache(maxsize=256)
-def setting(n: int, q: int, m: int) -> Setting | None:
+def setting(n: int, q: int, m: int) -> TupleSetting | None:
     """Return what does not depend on the noise, or None where the theorem proves nothing."""
     if n < MIN_USERS or m < 2:
         return None
@@ -192,7 +192,7 @@ def setting(n: int, q: int, m: int) -> Setting | None:
             relations = max(0, 3**j - 1 - 2 * j) // 2 * mpfr(q - 1) ** max(0, j - 1)
             special.append(relations * mpfr(mpq(blocks, n ** (2 * j))) ** m)
             loss.append(gmpy2.exp(-2 * log))
-    return Setting(n, q, m, cutoff, weights, rest, generic, special, loss)
+    return TupleSetting(n, q, m, cutoff, weights, rest, generic, special, loss)
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ def _least(logs: Logs, step: Array, low: int) -> tuple[Array, NDArray[np.int64]]
 class _Search:
     """What a search of parameters needs in floating point: logarithms of moments, by exponent."""
 
-    def __init__(self, found: Setting, jumps: Jumps, k: int, c: float) -> None:
+    def __init__(self, found: TupleSetting, jumps: Jumps, k: int, c: float) -> None:
         self.found, self.jumps, self.k, self.c = found, jumps, k, c
         moments = tuple_moments(found.n, found.q, found.m)
         self.totals, self.singles = _logs(moments.total), _logs(moments.single)
@@ -316,7 +316,7 @@ class _Search:
 
 
 def search(
-    found: Setting, jumps: Jumps, k: int, c: float, near: Point | None = None
+    found: TupleSetting, jumps: Jumps, k: int, c: float, near: Point | None = None
 ) -> Point | None:
     """Return about the best parameters, in floating point, or None if there are none.
 
@@ -362,7 +362,7 @@ def _pairs_shift(n: int, k: int, c: mpfr) -> mpfr:
 
 
 @dataclass(frozen=True)
-class Bound:
+class MomentBound:
     """The theorem's eta, and what it is made of: `ikos.counts.certificate.MomentCertificate`."""
 
     point: Point
@@ -385,7 +385,7 @@ class Bound:
             return min(_ONE, self.eta * (1 + (1 + self.relative) * gmpy2.exp(mpfr(noise_epsilon))))
 
 
-def bound(found: Setting, jumps: Jumps, k: int, c: mpfr, point: Point) -> Bound | None:
+def bound(found: TupleSetting, jumps: Jumps, k: int, c: mpfr, point: Point) -> MomentBound | None:
     """Return the theorem's eta, or None where the parameters prove nothing."""
     n, d = found.n, point.d
     h1, h2 = mpfr(point.h1), mpfr(point.h2)
@@ -434,7 +434,7 @@ def bound(found: Setting, jumps: Jumps, k: int, c: mpfr, point: Point) -> Bound 
         front = (part + c) * gmpy2.fsum([h**j for j in range(d + 1)]) + c * main
         bad = tall / tall_power + wide / wide_power + single * ((1 + c) / part) ** point.K3
         eta = first + second + third + front * bad
-    return Bound(
+    return MomentBound(
         point, k, c, main, difference, reference, spread, total, tall, wide, single, paired, eta
     )
 
@@ -445,7 +445,9 @@ def _tail_constant(K: int) -> mpq:
 
 
 @lru_cache(maxsize=1 << 12)
-def best(n: int, q: int, m: int, jumps: Jumps, c: mpfr, near: Point | None = None) -> Bound | None:
+def best(
+    n: int, q: int, m: int, jumps: Jumps, c: mpfr, near: Point | None = None
+) -> MomentBound | None:
     """Return the theorem at about the best parameters, or None where it proves nothing."""
     found = setting(n, q, m)
     if found is None or not c > 0:
@@ -463,10 +465,10 @@ def delta(n: int, q: int, m: int, jumps: Jumps, c: mpfr, noise_epsilon: float) -
 
 
 @dataclass(frozen=True)
-class Privacy(PrivacyProof):
+class MomentPrivacy(PrivacyProof):
     """A proof with what it rests on, None where nothing is proved."""
 
-    bound: Bound | None
+    bound: MomentBound | None
 
 
 class HigherMoments(SecondMoment):
@@ -500,7 +502,7 @@ class HigherMoments(SecondMoment):
         # that of one coordinate; a smaller modulus is safe
         modulus = int(gmpy2.iroot(scheme.q, budget.dimension)[0])
 
-        def at(share: Fraction, near: Point | None) -> Privacy:
+        def at(share: Fraction, near: Point | None) -> MomentPrivacy:
             """Return the proof with this share of epsilon spent on c."""
             left = min(budget.whole, float_up(exact(epsilon * (1 - share), UP)))
             with rounding(DOWN):
@@ -509,7 +511,7 @@ class HigherMoments(SecondMoment):
             jumps = Jumps.discrete_laplace(modulus, rate, budget.dimension)
             found = best(*asked, jumps, c, near)
             reached = 1.0 if found is None else float_up(found.delta(left))
-            return Privacy(reached, left, HigherMoments.name, THEOREM, found)
+            return MomentPrivacy(reached, left, HigherMoments.name, THEOREM, found)
 
         proof, near = None, None
         for part in (1, 2, 4):  # a larger c is not always better

@@ -12,7 +12,7 @@ import pytest
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from ikos.counts.higher_moments import Bound, Jumps, Point, bound, delta, search, setting
+from ikos.counts.higher_moments import Jumps, MomentBound, Point, bound, delta, search, setting
 from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 from ikos.counts.tuple_moments import tuple_moments
 
@@ -105,7 +105,7 @@ def test_terms_at_parameters_of_another_implementation(
     c, noise = spent(Fraction(1), Fraction(1, 100))
     jumps = Jumps.discrete_laplace(2**bits, Fraction(noise) / precision)
 
-    def at(point: Point) -> Bound:
+    def at(point: Point) -> MomentBound:
         proof = bound(found, jumps, k, c, point)
         assert proof is not None
         return proof
