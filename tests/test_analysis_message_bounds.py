@@ -51,6 +51,7 @@ def test_private_sums_by_higher_moments(tmp_path):
     assert "| -" not in grid.split("\n", 4)[-1]  # nowhere more messages than before
 
 
+@pytest.mark.slow
 @pytest.mark.reproduces
 @pytest.mark.parametrize(
     ("program", "options", "names"),
