@@ -9,7 +9,7 @@ from collections import defaultdict
 import pytest
 from hypothesis import settings
 
-POINTS = 3
+POINTS = 2
 
 # A shell lets what it runs in the background ignore Ctrl-C, and so would the programs under test.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
