@@ -458,12 +458,6 @@ def best(
     return None if point is None else bound(found, jumps, k, c, point)
 
 
-def delta(n: int, q: int, m: int, jumps: Jumps, c: mpfr, noise_epsilon: float) -> mpfr:
-    """Return the delta that is proved for noise that is noise_epsilon-DP, at most 1."""
-    found = best(n, q, m, jumps, c)
-    return _ONE if found is None else found.delta(noise_epsilon)
-
-
 @dataclass(frozen=True)
 class MomentPrivacy(PrivacyProof):
     """A proof with what it rests on, None where nothing is proved."""

@@ -12,7 +12,7 @@ import pytest
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from ikos.counts.higher_moments import Jumps, MomentBound, Point, bound, delta, search, setting
+from ikos.counts.higher_moments import Jumps, MomentBound, Point, best, bound, search, setting
 from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 from ikos.counts.tuple_moments import tuple_moments
 
@@ -29,7 +29,8 @@ def spent(epsilon: Fraction, reserve: Fraction) -> tuple[mpfr, float]:
 def proved(n: int, q: int, m: int, precision: int, epsilon: Fraction, reserve: Fraction) -> float:
     c, noise = spent(epsilon, reserve)
     jumps = Jumps.discrete_laplace(q, Fraction(noise) / precision)
-    return float(delta(n, q, m, jumps, c, mpfr(noise)))
+    found = best(n, q, m, jumps, c)
+    return 1.0 if found is None else float(found.delta(noise))
 
 
 @pytest.mark.parametrize(
