@@ -7,18 +7,19 @@ time, each from a source that can be replayed.
 
 Each shuffler releases all of its messages, sorted. `mixed_sum` makes the release in pieces, adds up
 each and forgets it. Most pieces are whole columns: drawn once, subtracted from the last share,
-sorted in place. Columns that cannot be divided evenly among the threads, or are too long, are first
-subtracted from the last share and then drawn again, once per range of values.
+sorted in place. Columns that cannot be divided evenly among the threads are drawn by all of them,
+and each thread sorts a range of the values. Those that are too long are first subtracted from the
+last share and then drawn again, once per range.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
-from itertools import chain, repeat
+from itertools import chain, product, repeat
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,6 @@ WORTHWHILE = 1 << 21  # messages in all, from which all cores are used
 
 _LOCKS = 64
 _STEP = 1 << 17  # shares drawn and subtracted at a time, in cache
-_WORTH_CUTTING = 4  # each thread draws a whole column for its range, a third of the column's time
 
 
 class Sharing:
@@ -136,14 +136,16 @@ Receiver = Callable[[Partition, NDArray[Any]], int]
 
 @dataclass(frozen=True)
 class Plan:
-    """The order of work: ``whole`` and ``peeled`` together, then ``later``.
+    """The order of work: ``whole`` and ``peeled``, then ``together``, and then ``later``.
 
     ``whole`` are pieces that need no other work, ``peeled`` the rows and blocks to be subtracted
-    from the last row, ``later`` the pieces made from shares drawn again or from the last row.
+    from the last row. ``together`` has columns, as their ranges, that all threads make one after
+    the other. ``later`` are pieces made from shares drawn again or from the last row.
     """
 
     whole: list[Partition]
     peeled: list[tuple[int, int]]
+    together: list[list[Partition]]
     later: list[Partition]
 
 
@@ -153,22 +155,23 @@ def planned(scheme: SharingScheme, users: int, *, cuts: int, threads: int, longe
     width = shuffled if scheme.single else 1
     size, last = width * users, None if scheme.clear else shuffled - 1
     firsts = range(0, shuffled, max(1, width))
+    fits = size <= longest
     # The last row of parallel shufflers is complete only once all others are drawn.
-    fitting = len(firsts) - (not scheme.single and not scheme.clear) if size <= longest else 0
-    over = fitting % threads
-    # each column left over is cut into as many ranges as it has threads, unless that is one
-    share = threads // over if over else 1
-    whole = fitting if share < _WORTH_CUTTING else fitting - over
-    plan = Plan([], [], [])
+    alone = len(firsts) - (not scheme.single and not scheme.clear) if fits else 0
+    whole = alone - alone % threads
+    # at most as many as there are values or messages: no range is drawn for nothing
+    parts = min(max(threads, -(-size // longest)), scheme.group.q, max(size, 1))
+    plan = Plan([], [], [], [])
     for number, first in enumerate(firsts):
         rows = range(first, first + width)
         if number < whole:
             plan.whole.append(Partition(number, rows, 0, 1, True))
             continue
-        least = share if number < fitting else threads
-        # at most as many as there are values: an empty range would be drawn for nothing
-        parts = min(max(least, -(-size // longest)), scheme.group.q)
-        plan.later.extend(Partition(number, rows, part, parts, False) for part in range(parts))
+        ranges = [Partition(number, rows, part, parts, False) for part in range(parts)]
+        if fits and parts > 1:
+            plan.together.append(ranges)
+            continue
+        plan.later.extend(ranges)
         plan.peeled.extend((row, block) for row in rows if row != last for block in range(cuts))
     return plan
 
@@ -182,10 +185,12 @@ class _Shufflers:
     """The shufflers at work on one sharing."""
 
     sharing: Sharing
+    scheme: SharingScheme
     receive: Receiver | None
     stop: threading.Event = field(default_factory=threading.Event)
     failed: BaseException | None = None
-    local: threading.local = field(default_factory=threading.local)
+    free: list[NDArray[Any]] = field(default_factory=list)
+    clear: list[int] = field(default_factory=list)
 
     def do(self, step: _Step) -> int | None:
         """Do one step, perhaps on a thread; if it fails, the others stop."""
@@ -199,9 +204,37 @@ class _Shufflers:
                 self.stop.set()
             raise
 
+    def stages(self, plan: Plan) -> Iterator[Iterable[_Step]]:
+        """Yield what may be done at once, and which stages come one after the other."""
+        last, cuts = self.sharing.messages - 1, range(len(self.sharing.blocks))
+        finish = [(self.finish, block) for block in cuts]
+        yield chain(
+            zip(repeat(self.make), plan.whole, strict=False),
+            zip(repeat(self.peel), plan.peeled, strict=False),
+        )
+        for pieces in plan.together:
+            rows = pieces[0].rows
+            column = _Column(self, pieces)
+            yield [(column.draw, where) for where in product(rows, cuts) if where[0] != last]
+            if last in rows:
+                yield finish
+                finish = []
+                yield [(column.draw, (last, block)) for block in cuts]
+            column.gather()
+            yield [(column.make, piece) for piece in pieces]
+            column.forget()
+        yield finish
+        yield zip(repeat(self.make), plan.later, strict=False)
+
     def make(self, piece: Partition) -> int:
-        """Make a piece of a shuffler's output, sorted, and add it up."""
-        messages = self._whole(piece) if piece.parts == 1 else self._range(piece)
+        """Make a piece of a shuffler's output, and add it up."""
+        messages, held = self._whole(piece) if piece.parts == 1 else self._range(piece)
+        total = self.released(piece, messages)
+        self.free.append(held)
+        return total
+
+    def released(self, piece: Partition, messages: NDArray[Any]) -> int:
+        """Sort a piece of a shuffler's output, and add it up."""
         messages.sort()
         if self.receive is None:
             return self.sharing.group.sum(messages)
@@ -209,65 +242,114 @@ class _Shufflers:
 
     def peel(self, where: tuple[int, int]) -> None:
         """Subtract one block of a row from the last row."""
-        self._drawn(*where, peel=True)
+        row, block = where
+        here = self.sharing.blocks[block]
+        out = np.empty(here.stop - here.start, dtype=self.sharing.group.dtype)
+        self.draw(row, block, out, peel=True)
 
-    def _buffer(self, size: int, kept: int = 0) -> NDArray[Any]:
-        """Return a thread's memory for at least ``size`` messages, keeping the first ``kept``."""
-        held: NDArray[Any] | None = getattr(self.local, "buffer", None)
-        if held is None or held.size < size:
-            more = 2 * held.size if held is not None and kept else 0  # seldom twice
-            larger = np.empty(max(size, more), dtype=self.sharing.group.dtype)
-            if held is not None:
-                larger[:kept] = held[:kept]
-            held = self.local.buffer = larger
-        return held
+    def finish(self, block: int) -> None:
+        """Reduce one block of the last row, once complete, and add up its clear shares."""
+        self.sharing.finish(block)
+        if self.scheme.clear:
+            self.clear.append(self.sharing.group.sum(self.sharing.last[self.sharing.blocks[block]]))
 
-    def _drawn(self, row: int, block: int, *, peel: bool) -> NDArray[Any]:
+    def memory(self, size: int) -> NDArray[Any]:
+        """Return memory for ``size`` messages, if possible that of a piece made before."""
+        with suppress(IndexError):
+            if (held := self.free.pop()).size >= size:
+                return held
+        return np.empty(size, dtype=self.sharing.group.dtype)
+
+    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
+        """Overwrite ``out`` with one block of a row, unless another thread failed."""
         if self.stop.is_set():
             raise KeyboardInterrupt
-        here = self.sharing.blocks[block]
         if row == self.sharing.messages - 1:
-            return self.sharing.last[here]
-        out = np.empty(here.stop - here.start, dtype=self.sharing.group.dtype)
-        self.sharing.draw(row, block, out, peel=peel)
-        return out
+            out[:] = self.sharing.last[self.sharing.blocks[block]]
+        else:
+            self.sharing.draw(row, block, out, peel=peel)
 
-    def _whole(self, piece: Partition) -> NDArray[Any]:
-        """Return all messages of some rows, possibly including the last row."""
+    def _whole(self, piece: Partition) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return all messages of some rows, possibly including the last row, and their memory."""
         users, last = self.sharing.last.size, self.sharing.messages - 1
         if piece.rows[0] == last:
-            return self.sharing.last
+            return self.sharing.last, self.sharing.last[:0]
         size, cuts = len(piece.rows) * users, self.sharing.blocks
-        messages = self._buffer(size)[:size].reshape(len(piece.rows), users)
+        held = self.memory(size)
+        messages = held[:size].reshape(len(piece.rows), users)
         for place, row in enumerate(piece.rows):
             if row == last:
                 for number in range(len(cuts)):
                     self.sharing.finish(number)  # all others were drawn before
-                messages[place] = self.sharing.last
-                continue
             for step in range(len(cuts)):
-                if self.stop.is_set():
-                    raise KeyboardInterrupt
                 # each row begins elsewhere, so that threads rarely wait for the same users
                 number = (step + row * len(cuts) // self.sharing.messages) % len(cuts)
-                self.sharing.draw(row, number, messages[place, cuts[number]], peel=piece.peel)
-        return messages.reshape(-1)
+                self.draw(row, number, messages[place, cuts[number]], peel=piece.peel)
+        return messages.reshape(-1), held
 
-    def _range(self, piece: Partition) -> NDArray[Any]:
-        """Return the messages of some rows that are in a range of values."""
-        q, last = self.sharing.group.q, self.sharing.messages - 1
+    def _range(self, piece: Partition) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the messages of some rows that are in a range of values, and their memory."""
+        q, blocks = self.sharing.group.q, self.sharing.blocks
         low, high = piece.ends(q)
+        longest = max((block.stop - block.start for block in blocks), default=0)
+        drawn = np.empty(longest, dtype=self.sharing.group.dtype)
+        # about one part of a block, unless a last row is not random
+        held = self.memory(len(piece.rows) * self.sharing.last.size // piece.parts + longest)
         count = 0
-        for row in piece.rows:
-            for number in range(len(self.sharing.blocks)):
-                drawn = self._drawn(row, number, peel=False)
-                found = _within(drawn.copy() if row == last else drawn, low, high, q)
-                # about one part of a block, unless a last row is not random
-                expected = len(piece.rows) * self.sharing.last.size // piece.parts + drawn.size
-                messages = self._buffer(max(expected, count + found.size), count)
-                messages[count : count + found.size] = found
-                count += found.size
-        return self._buffer(0)[:count]
+        for row, (number, block) in product(piece.rows, enumerate(blocks)):
+            some = drawn[: block.stop - block.start]
+            self.draw(row, number, some, peel=False)
+            found = _within(some, low, high, q)
+            if held.size < count + found.size:
+                held = np.concatenate((held[:count], np.empty(count + longest, held.dtype)))
+            held[count : count + found.size] = found
+            count += found.size
+        return held[:count], held
+
+
+class _Column:
+    """One shuffler's messages, which all threads draw, and of which each makes a range of values.
+
+    Blocks of users are cut into ranges as they are drawn, and the cuts of each range brought
+    together.
+    """
+
+    def __init__(self, shufflers: _Shufflers, pieces: list[Partition]) -> None:
+        self.shufflers, self.rows = shufflers, pieces[0].rows
+        self.lowest = [piece.ends(shufflers.sharing.group.q)[0] for piece in pieces[1:]]
+        self.users = shufflers.sharing.last.size
+        self.drawn = shufflers.memory(len(self.rows) * self.users)
+        self.cuts: dict[tuple[int, int], list[int]] = {}
+
+    def draw(self, where: tuple[int, int]) -> None:
+        """Draw one block of a row, and put its ranges of values one after the other."""
+        row, block = where
+        here = self.shufflers.sharing.blocks[block]
+        first = (row - self.rows[0]) * self.users
+        out = self.drawn[first + here.start : first + here.stop]
+        self.shufflers.draw(row, block, out, peel=True)
+        ranks = [int(np.count_nonzero(out < low)) for low in self.lowest]
+        if inner := [rank for rank in ranks if 0 < rank < out.size]:
+            out.partition(inner)
+        begin = first + here.start
+        self.cuts[where] = [begin, *(begin + rank for rank in ranks), first + here.stop]
+
+    def gather(self) -> None:
+        """Find where each range will be, once all blocks are drawn."""
+        sizes = np.diff(np.array(list(self.cuts.values())), axis=1).sum(axis=0)
+        self.ends = [0, *np.cumsum(sizes).tolist()]
+        self.ranges = self.shufflers.memory(self.ends[-1])
+
+    def make(self, piece: Partition) -> int:
+        """Make a range of the output, and add it up."""
+        messages = self.ranges[self.ends[piece.part] : self.ends[piece.part + 1]]
+        cuts = (self.drawn[ends[piece.part] : ends[piece.part + 1]] for ends in self.cuts.values())
+        np.concatenate(list(cuts), out=messages)
+        return self.shufflers.released(piece, messages)
+
+    def forget(self) -> None:
+        """Give the memory back."""
+        self.shufflers.free += [self.drawn, self.ranges]
 
 
 def _within(drawn: NDArray[Any], low: int, high: int, q: int) -> NDArray[Any]:
@@ -308,22 +390,14 @@ def mixed_sum(
     most = min(longest, max(1, AT_ONCE // threads))
     cuts = len(sharing.blocks)
     plan = planned(scheme, elements.size, cuts=cuts, threads=threads, longest=most)
-    shufflers = _Shufflers(sharing, receive)
-    wanted = len(plan.whole) + len(plan.later)
-    stages: tuple[Iterable[_Step], ...] = (
-        zip(encode, repeat(elements), strict=False),
-        chain(
-            zip(repeat(shufflers.make), plan.whole, strict=False),
-            zip(repeat(shufflers.peel), plan.peeled, strict=False),
-        ),
-        zip(repeat(sharing.finish), range(cuts), strict=False),
-        zip(repeat(shufflers.make), plan.later, strict=False),
-    )
+    shufflers = _Shufflers(sharing, scheme, receive)
+    wanted = len(plan.whole) + sum(map(len, plan.together)) + len(plan.later)
+    encoding: Iterable[_Step] = zip(encode, repeat(elements), strict=False)
     total = done = 0
     try:
         with nullcontext() if threads == 1 else ThreadPoolExecutor(threads) as executor:
             try:
-                for stage in stages:
+                for stage in chain([encoding], shufflers.stages(plan)):
                     do = map if executor is None else executor.map
                     for found in do(shufflers.do, stage):
                         if found is None:
@@ -332,11 +406,9 @@ def mixed_sum(
                         done += 1
                         if progress is not None:
                             progress(done, wanted)
-                if scheme.clear:
-                    total += scheme.group.sum(elements)
             except BaseException as error:
                 shufflers.stop.set()  # before the executor waits for its threads
                 raise shufflers.failed or error from None
     except KeyboardInterrupt:
         raise Interrupted(None, done, wanted, "pieces of the shufflers' output") from None
-    return total % scheme.group.q
+    return (total + sum(shufflers.clear)) % scheme.group.q

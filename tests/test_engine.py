@@ -7,9 +7,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable
 from contextlib import nullcontext
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from typing import Any
 
 import numpy as np
@@ -137,9 +138,18 @@ class Again(Ideal):
         return self.drawn[self.place - 1]
 
 
+class InTurn(nullcontext[Any]):
+    """Threads that do one step after the other, so that draws are in one order."""
+
+    map = staticmethod(map)
+
+    def __enter__(self) -> Any:
+        return self
+
+
 @pytest.mark.parametrize(("q", "n", "messages"), [(2, 2, 3), (3, 2, 2), (2, 3, 2), (4, 1, 3)])
 @each_setting
-@pytest.mark.parametrize("longest", [1, 10**9])
+@pytest.mark.parametrize(("threads", "longest"), [(1, 1), (1, 10**9), (2, 10**9)])
 def test_the_law_of_the_view_is_exactly_that_of_the_definition(
     monkeypatch: pytest.MonkeyPatch,
     q: int,
@@ -147,18 +157,19 @@ def test_the_law_of_the_view_is_exactly_that_of_the_definition(
     messages: int,
     shuffler: str,
     clear: bool,
+    threads: int,
     longest: int,
 ) -> None:
     """Every outcome of the randomness, users in blocks of one, whole columns and ranges."""
     monkeypatch.setattr(sharing, "USERS", 1)
+    monkeypatch.setattr(sharing, "ThreadPoolExecutor", InTurn)
     setting = scheme(q, messages, clear, shuffler)
 
     def experiment(x: tuple[int, ...], rng: RandomSource) -> Hashable:
         recorder = Recorder(setting.group)
         elements = setting.group.elements(x)
-        assert mixed_sum(elements, setting, rng, threads=1, receive=recorder, longest=longest) == (
-            sum(x) % q
-        )
+        how = {"threads": threads, "longest": longest}
+        assert mixed_sum(elements, setting, rng, receive=recorder, **how) == sum(x) % q
         columns = tuple(tuple(column) for column in recorder.columns())
         return columns, tuple(elements.tolist()) if clear else None
 
@@ -205,10 +216,13 @@ plans = st.builds(
 def test_every_row_is_taken_off_the_last_one_exactly_once(case: Any) -> None:
     setting, plan, (_, cuts, _) = case
     taken = Counter(plan.peeled)
+    last = setting.messages - 1
     for piece in plan.whole:
         assert piece.peel
         taken.update((row, cut) for row in piece.rows for cut in range(cuts))
-    others = range(setting.messages - 1)
+    for pieces in plan.together:
+        taken.update((row, cut) for row in pieces[0].rows if row != last for cut in range(cuts))
+    others = range(last)
     if not setting.clear and setting.single and plan.whole:
         assert [piece.rows for piece in plan.whole] == [range(setting.messages)]
         others = range(setting.messages)  # the last row is there, and is not drawn
@@ -220,7 +234,7 @@ def test_every_row_is_taken_off_the_last_one_exactly_once(case: Any) -> None:
 def test_every_shuffler_releases_every_value_exactly_once(case: Any) -> None:
     setting, plan, (users, _, longest) = case
     pieces: dict[int, list[Partition]] = {}
-    for piece in (*plan.whole, *plan.later):
+    for piece in (*plan.whole, *chain.from_iterable(plan.together), *plan.later):
         pieces.setdefault(piece.shuffler, []).append(piece)
     rows = []
     for parts in pieces.values():
@@ -241,6 +255,8 @@ def test_the_last_row_is_released_when_all_others_were_taken_off_it(case: Any) -
     alone = setting.single and len(plan.whole) == 1
     for piece in plan.whole:
         assert alone or setting.messages - 1 not in piece.rows
+    for pieces in plan.together[:-1]:
+        assert setting.messages - 1 not in pieces[0].rows
 
 
 @given(st.integers(2, 2**70), st.integers(1, 50))
@@ -256,14 +272,11 @@ def test_ranges_cut_the_group(q: int, parts: int) -> None:
 
 @pytest.mark.parametrize("threads", range(1, 9))
 def test_no_thread_is_idle_for_long(threads: int) -> None:
-    """Of twice as many steps as rows, no thread needs more than its share and one more."""
-    setting = scheme(97, 8)
-    plan = planned(setting, 10**6, cuts=4, threads=threads, longest=10**9)
-    rounds = -(-len(plan.whole) // threads)
-    load = rounds + -(-len(plan.later) // threads) * max(
-        (1 / p.parts for p in plan.later), default=0
-    )
-    assert load <= -(-7 // threads)
+    """Each thread makes as many whole columns, and a range of each of the others."""
+    plan = planned(scheme(97, 8), 10**6, cuts=4, threads=threads, longest=10**9)
+    assert len(plan.whole) == 7 // threads * threads
+    assert not plan.later
+    assert all(len(pieces) == threads for pieces in plan.together)
 
 
 # What cannot be seen in a sum
@@ -429,23 +442,23 @@ def test_ranges_leave_the_last_row_in_its_order(shuffler: str) -> None:
 
 
 def forgets_a_block(plan: Plan) -> Plan:
-    return Plan(plan.whole, plan.peeled[1:], plan.later)
+    return replace(plan, peeled=plan.peeled[1:])
 
 
 def takes_a_block_twice(plan: Plan) -> Plan:
-    return Plan(plan.whole, [*plan.peeled, plan.peeled[0]], plan.later)
+    return replace(plan, peeled=[*plan.peeled, plan.peeled[0]])
 
 
 def forgets_a_range(plan: Plan) -> Plan:
-    return Plan(plan.whole, plan.peeled, plan.later[:-1])
+    return replace(plan, later=plan.later[:-1])
 
 
-def releases_a_column_twice(plan: Plan) -> Plan:
-    return Plan(plan.whole, plan.peeled, [*plan.later, plan.later[0]])
+def releases_a_range_twice(plan: Plan) -> Plan:
+    return replace(plan, later=[*plan.later, plan.later[0]])
 
 
 @pytest.mark.parametrize(
-    "mutant", [forgets_a_block, takes_a_block_twice, forgets_a_range, releases_a_column_twice]
+    "mutant", [forgets_a_block, takes_a_block_twice, forgets_a_range, releases_a_range_twice]
 )
 def test_a_wrong_plan_gives_a_wrong_sum(
     monkeypatch: pytest.MonkeyPatch, mutant: Callable[[Plan], Plan]
@@ -455,7 +468,7 @@ def test_a_wrong_plan_gives_a_wrong_sum(
     right = planned
 
     def run() -> int:
-        return mixed_sum(x.copy(), setting, DeterministicRandom(3), threads=4)
+        return mixed_sum(x.copy(), setting, DeterministicRandom(3), threads=4, longest=100)
 
     assert run() == 499_500
     monkeypatch.setattr(sharing, "planned", lambda *a, **k: mutant(right(*a, **k)))
