@@ -127,7 +127,7 @@ class Zq:
             return
         q = a.dtype.type(self.q)
         below_half = self.bits < 8 * a.dtype.itemsize
-        held = np.empty(min(a.size, BLOCK), dtype=a.dtype if below_half else np.bool_)
+        held = np.empty(min(a.size, BLOCK), dtype=a.dtype)
         for part in blocks(a.size):
             left, right, shifted = a[part], b[part], held[: part.stop - part.start]
             if below_half:
@@ -139,9 +139,9 @@ class Zq:
             else:
                 # near the top of the range both may be smaller: whether q is added is decided by
                 # the borrow, before the subtraction; both operations wrap
-                np.less(left, right, out=shifted)
+                np.multiply(left < right, q, out=shifted)
                 np.subtract(left, right, out=left)
-                np.add(left, q, out=left, where=shifted)
+                np.add(left, shifted, out=left)
 
     def take_off(self, a: NDArray[Any], b: NDArray[Any]) -> None:
         """Set ``a`` to ``a - b``, as `subtract`, but reduced only after `finish`.
@@ -161,8 +161,9 @@ class Zq:
     def sum(self, a: NDArray[Any]) -> int:
         """Return the sum of reduced elements modulo q, exactly.
 
-        For 64-bit words, the upper halves in a block add up to less than 2^64, and so do the lower
-        halves, whose sum is the difference of two sums modulo 2^64.
+        For 64-bit words, as many as cannot overflow are added up. Of these sums, the upper halves
+        in a block add up to less than 2^64, and so do the lower halves, whose sum is the difference
+        of two sums modulo 2^64.
         """
         if self.dtype == object:
             return int(sum(a.flat)) % self.q
@@ -174,10 +175,12 @@ class Zq:
             for part in blocks(flat.size, 1 << 31):
                 total += int(flat[part].sum(dtype=np.uint64))
             return total % self.q
-        held = np.empty(min(flat.size, BLOCK), dtype=np.uint64)
+        rows, held = 1 << min(64 - self.bits, 4), np.empty(min(flat.size, BLOCK), dtype=np.uint64)
         for part in blocks(flat.size):
-            upper = held[: part.stop - part.start]
-            np.right_shift(flat[part], 32, out=upper)
+            block = flat[part]
+            if rows > 1 and block.size == BLOCK:
+                block = np.add.reduce(block.reshape(rows, -1), axis=0)
+            upper = np.right_shift(block, 32, out=held[: block.size])
             above = int(np.add.reduce(upper)) << 32
-            total += above + (int(np.add.reduce(flat[part])) - above) % (1 << 64)
+            total += above + (int(np.add.reduce(block)) - above) % (1 << 64)
         return total % self.q
