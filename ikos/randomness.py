@@ -29,7 +29,6 @@ KEY_BYTES = 32
 NONCE_BYTES = 16
 REKEY_BYTES = 1 << 20
 _ZEROS = bytes(REKEY_BYTES)  # one call per key, because threads lose time at each call
-_DRAWN = 1 << 17  # elements drawn and masked at a time, in cache
 
 _SHORT_ROW = 256  # ties among this many keys of 24 bits: in one row of 500
 _LONG_ROW = 1 << 16  # ties among this many keys of 48 bits: in one row of 130,000
@@ -137,22 +136,34 @@ class RandomSource(ABC):
         if group.dtype == object:
             out[:] = self._big(group, out.size)
             return
-        mask = out.dtype.type((1 << group.bits) - 1)
-        for part in blocks(out.size, _DRAWN):
+        kind, width = out.dtype.type, 8 * out.dtype.itemsize
+        low = max(group.bits - 8, 0)
+        digits = -(-group.q >> low)  # values of the leading digit, of up to 8 bits
+        for part in blocks(out.size, REKEY_BYTES // out.dtype.itemsize):  # in cache
             block = out[part]
             self.fill(block)
-            if group.bits < 8 * out.dtype.itemsize:
-                np.bitwise_and(block, mask, out=block)
-            if group.power_of_two or np.maximum.reduce(block) < group.q:
-                continue
-            # rejection: values of q or more are drawn again
+            if digits == 1 << (group.bits - low):  # every bit pattern, or nearly
+                if group.bits < width:
+                    np.bitwise_and(block, kind((1 << group.bits) - 1), out=block)
+                if group.power_of_two or np.maximum.reduce(block) < group.q:
+                    continue
+            else:
+                if low + 16 > width:
+                    leading = np.empty(block.size, dtype=np.uint16)
+                    self.fill(leading)
+                else:
+                    leading = block >> kind(width - 16)
+                # a quotient beyond the last digit gives an element beyond q, but within the type
+                np.floor_divide(leading, leading.dtype.type((1 << 16) // digits), out=leading)
+                leading = leading.astype(kind, copy=False)
+                np.left_shift(leading, kind(low), out=leading)
+                np.bitwise_and(block, kind((1 << low) - 1), out=block)
+                np.bitwise_or(block, leading, out=block)
+            # rejection, of 1 in 80 at most: values of q or more are drawn again
             rejected = np.flatnonzero(block >= group.q)
-            while rejected.size:
-                fresh = np.empty(rejected.size, dtype=out.dtype)
-                self.fill(fresh)
-                np.bitwise_and(fresh, mask, out=fresh)
-                block[rejected] = fresh
-                rejected = rejected[fresh >= group.q]
+            again = np.empty(rejected.size, dtype=out.dtype)
+            self.uniform_into(again, group)
+            block[rejected] = again
 
     def uniform(self, q: int, size: int) -> NDArray[Any]:
         """Return independent uniform elements of Z_q, in the dtype of `ikos.modular.Zq`."""

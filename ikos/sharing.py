@@ -35,7 +35,7 @@ AT_ONCE = 1 << 29  # about the most messages that all threads hold together: 4 G
 WORTHWHILE = 1 << 21  # messages in all, from which all cores are used
 
 _LOCKS = 64
-_STEP = 1 << 17  # shares drawn and subtracted at a time, in cache
+_STEP = 1 << 20  # bytes of shares drawn and subtracted at a time, in cache
 
 
 class Sharing:
@@ -63,7 +63,7 @@ class Sharing:
         # and their order.
         source = self._family((row << 64) + block)
         last = self.last[self.blocks[block]]
-        for part in blocks(out.size, _STEP):
+        for part in blocks(out.size, _STEP // out.dtype.itemsize):
             source.uniform_into(out[part], self.group)
             if peel:
                 with self._locks[block % _LOCKS]:

@@ -370,7 +370,7 @@ class PrivateSum(PrivateAggregation):
     @property
     def parameters(self) -> dict[str, object]:
         """What the parties must agree on."""
-        return {"protocol": "ikos-private-sum-1", **super().parameters}
+        return {"protocol": "ikos-private-sum-2", **super().parameters}
 
     def remaining(
         self,
@@ -531,7 +531,7 @@ class PrivateVectorSum(PrivateAggregation):
         promise = self.encoding.promise
         bounds = None if promise is None else (promise.l1, promise.l2, promise.linf)
         return {
-            "protocol": "ikos-private-vector-sum-1",
+            "protocol": "ikos-private-vector-sum-2",
             **super().parameters,
             "releases": self.releases,
             "sensitivity": None if bounds is None else [str(bound) for bound in bounds],

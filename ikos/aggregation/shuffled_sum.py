@@ -169,7 +169,7 @@ class ShuffledSum(ABC, Generic[_T]):
         """What the parties must agree on to share values and add up shares."""
         vector = {} if self.scalar else {"dimension": self.dimension, "layout": self.layout.name}
         return {
-            "protocol": f"ikos-secure-{'' if self.scalar else 'vector-'}sum-1",
+            "protocol": f"ikos-secure-{'' if self.scalar else 'vector-'}sum-2",
             "n": self.n,
             "q": hex(self.q),
             "shuffled": self.layout.count.shuffled,
