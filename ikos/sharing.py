@@ -6,10 +6,10 @@ keystreams. They are not stored: a row of them is drawn where it is needed, one 
 time, each from a source that can be replayed.
 
 Each shuffler releases all of its messages, sorted. `mixed_sum` makes the release in pieces, adds up
-each and forgets it. Most pieces are whole columns: drawn once, subtracted from the last share,
-sorted in place. Columns that cannot be divided evenly among the threads are drawn by all of them,
-and each thread sorts a range of the values. Those that are too long are first subtracted from the
-last share and then drawn again, once per range.
+each and forgets it. Most pieces are whole columns, each made by one thread: drawn once, subtracted
+from the last share, sorted in place. Columns that cannot be divided evenly among the threads, or
+are too long for that, are first subtracted from the last share and counted, and then drawn again:
+by all threads, each of which sorts a range of the values.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
-from itertools import chain, product, repeat
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, product, repeat
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,7 @@ from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource
 
 USERS = 1 << 18  # whose shares of one row come from one source
-LONGEST = 1 << 27  # about the most messages of a piece: 1 GiB of uint64
-AT_ONCE = 1 << 29  # about the most messages that all threads hold together: 4 GiB of uint64
+AT_ONCE = 1 << 27  # about the most messages held at once: 1 GiB of uint64
 WORTHWHILE = 1 << 21  # messages in all, from which all cores are used
 
 _LOCKS = 64
@@ -62,12 +61,11 @@ class Sharing:
         # One source per block of each row: no two messages share randomness, whatever the threads
         # and their order.
         source = self._family((row << 64) + block)
-        last = self.last[self.blocks[block]]
         for part in blocks(out.size, _STEP // out.dtype.itemsize):
             source.uniform_into(out[part], self.group)
             if peel:
                 with self._locks[block % _LOCKS]:
-                    self.group.take_off(last[part], out[part])
+                    self.group.take_off(self.last[self.blocks[block]][part], out[part])
 
     def finish(self, block: int) -> None:
         """Reduce one block of the last row after all other rows were subtracted from it."""
@@ -115,15 +113,13 @@ class SharingScheme:
 class Partition:
     """A range of values in the output of one shuffler, which gets ``rows`` of the shares.
 
-    It holds the values v with ``v * parts // q == part``. With ``peel``, drawing it subtracts its
-    shares from the last row.
+    It holds the values v with ``v * parts // q == part``.
     """
 
     shuffler: int
     rows: range
     part: int
     parts: int
-    peel: bool
 
     def ends(self, q: int) -> tuple[int, int]:
         """Return the smallest and the largest value of the range."""
@@ -134,45 +130,43 @@ Receiver = Callable[[Partition, NDArray[Any]], int]
 """The analyzer: takes a piece of a shuffler's output and returns its sum modulo q."""
 
 
+Encode = Callable[[int, slice, NDArray[Any]], None]
+"""Writes the elements of a block of users, given its number and where it is, to memory for them."""
+
+
 @dataclass(frozen=True)
 class Plan:
-    """The order of work: ``whole`` and ``peeled``, then ``together``, and then ``later``.
+    """The pieces of a sum.
 
-    ``whole`` are pieces that need no other work, ``peeled`` the rows and blocks to be subtracted
-    from the last row. ``together`` has columns, as their ranges, that all threads make one after
-    the other. ``later`` are pieces made from shares drawn again or from the last row.
+    ``whole`` are columns that one thread each makes. ``together`` has groups of ranges of the
+    others, of one column each: all threads draw a group, and then sort a range each.
     """
 
     whole: list[Partition]
-    peeled: list[tuple[int, int]]
     together: list[list[Partition]]
-    later: list[Partition]
 
 
-def planned(scheme: SharingScheme, users: int, *, cuts: int, threads: int, longest: int) -> Plan:
-    """Return the pieces, of ``longest`` messages at most, of a sum over blocks of users."""
+def planned(scheme: SharingScheme, users: int, *, threads: int, most: int) -> Plan:
+    """Return the pieces of a sum of which at most about ``most`` messages are held at once.
+
+    Those of the last row do not count where it must be kept.
+    """
     shuffled = scheme.shuffled
     width = shuffled if scheme.single else 1
-    size, last = width * users, None if scheme.clear else shuffled - 1
-    firsts = range(0, shuffled, max(1, width))
-    fits = size <= longest
-    # The last row of parallel shufflers is complete only once all others are drawn.
-    alone = len(firsts) - (not scheme.single and not scheme.clear) if fits else 0
+    firsts, size = range(0, shuffled, max(1, width)), width * users
+    # The last row is complete only once all others are drawn.
+    alone = len(firsts) - (not scheme.clear) if threads * size + users <= most else 0
     whole = alone - alone % threads
     # at most as many as there are values or messages: no range is drawn for nothing
-    parts = min(max(threads, -(-size // longest)), scheme.group.q, max(size, 1))
-    plan = Plan([], [], [], [])
+    parts = min(threads * -(-size // most), scheme.group.q, size)
+    plan = Plan([], [])
     for number, first in enumerate(firsts):
         rows = range(first, first + width)
         if number < whole:
-            plan.whole.append(Partition(number, rows, 0, 1, True))
+            plan.whole.append(Partition(number, rows, 0, 1))
             continue
-        ranges = [Partition(number, rows, part, parts, False) for part in range(parts)]
-        if fits and parts > 1:
-            plan.together.append(ranges)
-            continue
-        plan.later.extend(ranges)
-        plan.peeled.extend((row, block) for row in rows if row != last for block in range(cuts))
+        ranges = [Partition(number, rows, part, parts) for part in range(parts)]
+        plan.together.extend(ranges[part] for part in blocks(parts, threads))
     return plan
 
 
@@ -181,16 +175,25 @@ _Step = tuple[Callable[[Any], int | None], Any]
 
 
 @dataclass
-class _Shufflers:
-    """The shufflers at work on one sharing."""
+class _Sum:
+    """The clients, the shufflers and the analyzer of one sum at work."""
 
     sharing: Sharing
     scheme: SharingScheme
+    plan: Plan
+    blocks: tuple[slice, ...]
+    encode: Encode | None
     receive: Receiver | None
     stop: threading.Event = field(default_factory=threading.Event)
     failed: BaseException | None = None
     free: list[NDArray[Any]] = field(default_factory=list)
     clear: list[int] = field(default_factory=list)
+    local: threading.local = field(default_factory=threading.local)
+
+    def __post_init__(self) -> None:
+        firsts = {group[0].shuffler: group[0] for group in self.plan.together}
+        self.columns = {number: _Column(self, piece) for number, piece in firsts.items()}
+        self.last = self.scheme.messages - 1
 
     def do(self, step: _Step) -> int | None:
         """Do one step, perhaps on a thread; if it fails, the others stop."""
@@ -204,202 +207,175 @@ class _Shufflers:
                 self.stop.set()
             raise
 
-    def stages(self, plan: Plan) -> Iterator[Iterable[_Step]]:
+    def stages(self) -> Iterator[Iterable[_Step]]:
         """Yield what may be done at once, and which stages come one after the other."""
-        last, cuts = self.sharing.messages - 1, range(len(self.sharing.blocks))
-        finish = [(self.finish, block) for block in cuts]
-        yield chain(
-            zip(repeat(self.make), plan.whole, strict=False),
-            zip(repeat(self.peel), plan.peeled, strict=False),
-        )
-        for pieces in plan.together:
-            rows = pieces[0].rows
-            column = _Column(self, pieces)
-            yield [(column.draw, where) for where in product(rows, cuts) if where[0] != last]
-            if last in rows:
-                yield finish
-                finish = []
-                yield [(column.draw, (last, block)) for block in cuts]
-            column.gather()
-            yield [(column.make, piece) for piece in pieces]
-            column.forget()
-        yield finish
-        yield zip(repeat(self.make), plan.later, strict=False)
+        every = range(len(self.blocks))
+        yield zip(repeat(self.share), every, strict=False)
+        yield zip(repeat(self.whole), self.plan.whole, strict=False)
+        if self.plan.whole:
+            yield zip(repeat(self.finish), every, strict=False)
+        for group in self.plan.together:
+            column = self.columns[group[0].shuffler]
+            column.begin(group)
+            yield zip(repeat(column.draw), product(column.rows, every), strict=False)
+            yield zip(repeat(column.make), group, strict=False)
+            self.free.append(column.memory)
 
-    def make(self, piece: Partition) -> int:
-        """Make a piece of a shuffler's output, and add it up."""
-        messages, held = self._whole(piece) if piece.parts == 1 else self._range(piece)
-        total = self.released(piece, messages)
-        self.free.append(held)
+    def share(self, block: int) -> None:
+        """Encode a block of users, and take off what is not taken off with whole columns."""
+        last, drawn = self._last(block), self.scratch(block)
+        if self.encode is not None:
+            self.encode(block, self.blocks[block], last)
+        for column in self.columns.values():
+            for row in column.rows:
+                if row != self.last:
+                    self.draw(row, block, drawn)
+                    self.sharing.group.take_off(last, drawn)
+                    column.count(row, block, drawn)
+        if not self.plan.whole:
+            self.finish(block, last)
+
+    def finish(self, block: int, last: NDArray[Any] | None = None) -> None:
+        """Reduce a block of the last row, which is complete, and add up or count its shares."""
+        last = self._last(block) if last is None else last
+        self.sharing.group.finish(last)
+        if self.scheme.clear:
+            self.clear.append(self.sharing.group.sum(last))
+        else:
+            self.columns[max(self.columns)].count(self.last, block, last)
+
+    def whole(self, piece: Partition) -> int:
+        """Make all of a shuffler's output, and add it up."""
+        size = len(piece.rows) * self.blocks[-1].stop
+        memory = self.take(size)
+        messages = memory[:size].reshape(len(piece.rows), -1)
+        for place, row in enumerate(piece.rows):
+            for step in range(len(self.blocks)):
+                # each row begins elsewhere, so that threads rarely wait for the same users
+                block = (step + row * len(self.blocks) // self.scheme.messages) % len(self.blocks)
+                self.draw(row, block, messages[place, self.blocks[block]], peel=True)
+        total = self.release(piece, messages.reshape(-1))
+        self.free.append(memory)
         return total
 
-    def released(self, piece: Partition, messages: NDArray[Any]) -> int:
+    def release(self, piece: Partition, messages: NDArray[Any]) -> int:
         """Sort a piece of a shuffler's output, and add it up."""
         messages.sort()
         if self.receive is None:
             return self.sharing.group.sum(messages)
         return self.receive(piece, messages)
 
-    def peel(self, where: tuple[int, int]) -> None:
-        """Subtract one block of a row from the last row."""
-        row, block = where
-        here = self.sharing.blocks[block]
-        out = np.empty(here.stop - here.start, dtype=self.sharing.group.dtype)
-        self.draw(row, block, out, peel=True)
-
-    def finish(self, block: int) -> None:
-        """Reduce one block of the last row, once complete, and add up its clear shares."""
-        self.sharing.finish(block)
-        if self.scheme.clear:
-            self.clear.append(self.sharing.group.sum(self.sharing.last[self.sharing.blocks[block]]))
-
-    def memory(self, size: int) -> NDArray[Any]:
-        """Return memory for ``size`` messages, if possible that of a piece made before."""
-        with suppress(IndexError):
-            if (held := self.free.pop()).size >= size:
-                return held
-        return np.empty(size, dtype=self.sharing.group.dtype)
-
-    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
+    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool = False) -> None:
         """Overwrite ``out`` with one block of a row, unless another thread failed."""
         if self.stop.is_set():
             raise KeyboardInterrupt
-        if row == self.sharing.messages - 1:
-            out[:] = self.sharing.last[self.sharing.blocks[block]]
+        if row == self.last:
+            out[:] = self._last(block)
         else:
             self.sharing.draw(row, block, out, peel=peel)
 
-    def _whole(self, piece: Partition) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return all messages of some rows, possibly including the last row, and their memory."""
-        users, last = self.sharing.last.size, self.sharing.messages - 1
-        if piece.rows[0] == last:
-            return self.sharing.last, self.sharing.last[:0]
-        size, cuts = len(piece.rows) * users, self.sharing.blocks
-        held = self.memory(size)
-        messages = held[:size].reshape(len(piece.rows), users)
-        for place, row in enumerate(piece.rows):
-            if row == last:
-                for number in range(len(cuts)):
-                    self.sharing.finish(number)  # all others were drawn before
-            for step in range(len(cuts)):
-                # each row begins elsewhere, so that threads rarely wait for the same users
-                number = (step + row * len(cuts) // self.sharing.messages) % len(cuts)
-                self.draw(row, number, messages[place, cuts[number]], peel=piece.peel)
-        return messages.reshape(-1), held
+    def take(self, size: int) -> NDArray[Any]:
+        """Return memory for ``size`` messages, if possible that of a piece made before."""
+        with suppress(IndexError):
+            if (memory := self.free.pop()).size >= size:
+                return memory
+        return np.empty(size, dtype=self.sharing.group.dtype)
 
-    def _range(self, piece: Partition) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the messages of some rows that are in a range of values, and their memory."""
-        q, blocks = self.sharing.group.q, self.sharing.blocks
-        low, high = piece.ends(q)
-        longest = max((block.stop - block.start for block in blocks), default=0)
-        drawn = np.empty(longest, dtype=self.sharing.group.dtype)
-        # about one part of a block, unless a last row is not random
-        held = self.memory(len(piece.rows) * self.sharing.last.size // piece.parts + longest)
-        count = 0
-        for row, (number, block) in product(piece.rows, enumerate(blocks)):
-            some = drawn[: block.stop - block.start]
-            self.draw(row, number, some, peel=False)
-            found = _within(some, low, high, q)
-            if held.size < count + found.size:
-                held = np.concatenate((held[:count], np.empty(count + longest, held.dtype)))
-            held[count : count + found.size] = found
-            count += found.size
-        return held[:count], held
+    def _last(self, block: int) -> NDArray[Any]:
+        """Return a block of the last row, or memory for it if the row is not kept."""
+        if self.sharing.last.size:
+            return self.sharing.last[self.blocks[block]]
+        return self.scratch(block, "last")
+
+    def scratch(self, block: int, name: str = "drawn") -> NDArray[Any]:
+        """Return memory of this thread for a block; threads lose time where they allocate it."""
+        here, held = self.blocks[block], getattr(self.local, name, None)
+        if held is None:
+            held = np.empty(self.blocks[0].stop, dtype=self.sharing.group.dtype)
+            setattr(self.local, name, held)
+        return held[: here.stop - here.start]
 
 
 class _Column:
-    """One shuffler's messages, which all threads draw, and of which each makes a range of values.
+    """One shuffler's messages, which are drawn in groups of ranges of values.
 
-    Blocks of users are cut into ranges as they are drawn, and the cuts of each range brought
-    together.
+    ``below`` counts, for each row, block and end of a range, the messages below it.
     """
 
-    def __init__(self, shufflers: _Shufflers, pieces: list[Partition]) -> None:
-        self.shufflers, self.rows = shufflers, pieces[0].rows
-        self.lowest = [piece.ends(shufflers.sharing.group.q)[0] for piece in pieces[1:]]
-        self.users = shufflers.sharing.last.size
-        self.drawn = shufflers.memory(len(self.rows) * self.users)
-        self.cuts: dict[tuple[int, int], list[int]] = {}
+    def __init__(self, sum_: _Sum, piece: Partition) -> None:
+        self.sum, self.rows, parts = sum_, piece.rows, range(1, piece.parts)
+        self.lows = [replace(piece, part=part).ends(sum_.scheme.group.q)[0] for part in parts]
+        shape = len(self.rows), len(sum_.blocks), piece.parts + 1
+        self.below = np.zeros(shape, dtype=np.int64)
+
+    def count(self, row: int, block: int, drawn: NDArray[Any]) -> None:
+        """Count the messages of one block of a row."""
+        ranks = [int(np.count_nonzero(drawn < low)) for low in self.lows]
+        self.below[row - self.rows[0], block, 1:] = [*ranks, drawn.size]
+
+    def begin(self, group: list[Partition]) -> None:
+        """Find the place of each block's messages in each range of a group."""
+        self.first, most = group[0].part, group[-1].part + 2
+        self.ranks = self.below[..., self.first : most]
+        sizes = np.diff(self.ranks)
+        ends = np.cumsum(sizes.reshape(-1, len(group)).T).reshape(len(group), -1)
+        self.ends = [0, *ends[:, -1].tolist()]
+        self.places = ends.T.reshape(sizes.shape) - sizes
+        self.memory = self.sum.take(self.ends[-1])
 
     def draw(self, where: tuple[int, int]) -> None:
-        """Draw one block of a row, and put its ranges of values one after the other."""
+        """Draw one block of a row, and put its messages into their ranges."""
         row, block = where
-        here = self.shufflers.sharing.blocks[block]
-        first = (row - self.rows[0]) * self.users
-        out = self.drawn[first + here.start : first + here.stop]
-        self.shufflers.draw(row, block, out, peel=True)
-        ranks = [int(np.count_nonzero(out < low)) for low in self.lowest]
-        if inner := [rank for rank in ranks if 0 < rank < out.size]:
-            out.partition(inner)
-        begin = first + here.start
-        self.cuts[where] = [begin, *(begin + rank for rank in ranks), first + here.stop]
-
-    def gather(self) -> None:
-        """Find where each range will be, once all blocks are drawn."""
-        sizes = np.diff(np.array(list(self.cuts.values())), axis=1).sum(axis=0)
-        self.ends = [0, *np.cumsum(sizes).tolist()]
-        self.ranges = self.shufflers.memory(self.ends[-1])
+        drawn = self.sum.scratch(block)
+        self.sum.draw(row, block, drawn)
+        place = row - self.rows[0], block
+        ranks = self.ranks[place].tolist()
+        if inner := [rank for rank in ranks if 0 < rank < drawn.size]:
+            drawn.partition(inner)
+        for (low, high), start in zip(pairwise(ranks), self.places[place].tolist(), strict=True):
+            self.memory[start : start + high - low] = drawn[low:high]
 
     def make(self, piece: Partition) -> int:
         """Make a range of the output, and add it up."""
-        messages = self.ranges[self.ends[piece.part] : self.ends[piece.part + 1]]
-        cuts = (self.drawn[ends[piece.part] : ends[piece.part + 1]] for ends in self.cuts.values())
-        np.concatenate(list(cuts), out=messages)
-        return self.shufflers.released(piece, messages)
-
-    def forget(self) -> None:
-        """Give the memory back."""
-        self.shufflers.free += [self.drawn, self.ranges]
-
-
-def _within(drawn: NDArray[Any], low: int, high: int, q: int) -> NDArray[Any]:
-    """Return the elements from ``low`` to ``high``; all elements are reordered.
-
-    Selection as in quicksort, by the rank, which is counted first: five times as fast as a mask.
-    """
-    if low > 0 and (rank := int(np.count_nonzero(drawn < low))) > 0:
-        if rank < drawn.size:
-            drawn.partition(rank)
-        drawn = drawn[rank:]
-    if high < q - 1 and (rank := int(np.count_nonzero(drawn <= high))) < drawn.size:
-        drawn.partition(rank)
-        drawn = drawn[:rank]
-    return drawn
+        start, stop = self.ends[piece.part - self.first : piece.part - self.first + 2]
+        return self.sum.release(piece, self.memory[start:stop])
 
 
 def mixed_sum(
-    elements: NDArray[Any],
+    elements: NDArray[Any] | int,
     scheme: SharingScheme,
     rng: RandomSource,
     *,
-    encode: Iterable[Callable[[NDArray[Any]], None]] = (),
+    encode: Encode | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
     receive: Receiver | None = None,
-    longest: int = LONGEST,
+    most: int = AT_ONCE,
 ) -> int:
     """Share all users' elements, shuffle the shares and return their sum modulo q.
 
-    ``elements`` are reduced, once each of ``encode`` has written its part of them, and overwritten.
-    ``receive`` is what the analyzer does with a piece; by default it adds it up. Ctrl-C leaves no
-    partial sum, as every partial sum is uniform.
+    ``elements`` are reduced, and overwritten; or they are the number of users, and ``encode``
+    writes their elements. ``receive`` is what the analyzer does with a piece; by default it adds it
+    up. Ctrl-C leaves no partial sum, as every partial sum is uniform.
     """
-    sharing = Sharing(elements, scheme.group, scheme.messages, rng)
+    users = elements if isinstance(elements, int) else elements.size
     if threads is None:
-        threads = cores() if elements.size * scheme.messages >= WORTHWHILE else 1
-    most = min(longest, max(1, AT_ONCE // threads))
-    cuts = len(sharing.blocks)
-    plan = planned(scheme, elements.size, cuts=cuts, threads=threads, longest=most)
-    shufflers = _Shufflers(sharing, scheme, receive)
-    wanted = len(plan.whole) + sum(map(len, plan.together)) + len(plan.later)
-    encoding: Iterable[_Step] = zip(encode, repeat(elements), strict=False)
+        threads = cores() if users * scheme.messages >= WORTHWHILE else 1
+    plan = planned(scheme, users, threads=threads, most=most)
+    if isinstance(elements, int):
+        # only where nobody else takes shares off it, or releases it, need it not be kept
+        kept = plan.whole or not scheme.clear
+        elements = np.empty(users if kept else 0, dtype=scheme.group.dtype)
+    sharing = Sharing(elements, scheme.group, scheme.messages, rng)
+    work = _Sum(sharing, scheme, plan, tuple(blocks(users, USERS)), encode, receive)
+    wanted = len(plan.whole) + sum(map(len, plan.together))
     total = done = 0
     try:
         with nullcontext() if threads == 1 else ThreadPoolExecutor(threads) as executor:
             try:
-                for stage in chain([encoding], shufflers.stages(plan)):
+                for stage in work.stages():
                     do = map if executor is None else executor.map
-                    for found in do(shufflers.do, stage):
+                    for found in do(work.do, stage):
                         if found is None:
                             continue
                         total += found
@@ -407,8 +383,8 @@ def mixed_sum(
                         if progress is not None:
                             progress(done, wanted)
             except BaseException as error:
-                shufflers.stop.set()  # before the executor waits for its threads
-                raise shufflers.failed or error from None
+                work.stop.set()  # before the executor waits for its threads
+                raise work.failed or error from None
     except KeyboardInterrupt:
         raise Interrupted(None, done, wanted, "pieces of the shufflers' output") from None
-    return (total + sum(shufflers.clear)) % scheme.group.q
+    return (total + sum(work.clear)) % scheme.group.q

@@ -23,7 +23,7 @@ import pytest
 from recorded_randomness import Numbered, Recorded, records
 
 import ikos
-from ikos import PrivateSum, SecureSum
+from ikos import PrivateSum, SecureSum, sharing
 from ikos.aggregation import shuffled_sum
 from ikos.cluster import Cluster, ClusterError, connection, driver, waiting
 from ikos.cluster.driver import Block, BlockSharing, Checked, Envelope, Refusal, digest
@@ -228,7 +228,7 @@ def test_sums_of_all_kinds(here, kind):
 @pytest.mark.parametrize("size", [64, 250])
 def test_an_iterator_may_write_all_of_its_blocks_to_the_same_memory(here, monkeypatch, size):
     """Though several blocks are held before they are sent."""
-    for module in (shuffled_sum, driver):
+    for module in (sharing, shuffled_sum, driver):
         monkeypatch.setattr(module, "USERS", 64)
     x = np.random.default_rng(0).random(N)
 

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ikos import PrivateSum, SecureSum
+from ikos import PrivateSum, SecureSum, sharing
 from ikos.aggregation import shuffled_sum
 from ikos.aggregation.shuffled_sum import ShuffledSum, collect
 from ikos.concurrency import Interrupted
+from ikos.modular import blocks
 from ikos.randomness import RandomSource
 from ikos.tables import open_column
 from ikos.testing import DeterministicRandom
@@ -39,7 +40,8 @@ def cut(x: Any, sizes: list[int]) -> Iterator[Any]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make users come in blocks of 64."""
-    monkeypatch.setattr(shuffled_sum, "USERS", 64)
+    for module in (sharing, shuffled_sum):
+        monkeypatch.setattr(module, "USERS", 64)
 
 
 # The same, however they come
@@ -48,14 +50,12 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @given(st.lists(st.integers(0, 200), max_size=12), st.sampled_from([1, 2, 3]))
 def test_a_sum_does_not_depend_on_how_values_are_cut(sizes: list[int], threads: int) -> None:
-    usual = shuffled_sum.USERS
-    shuffled_sum.USERS = 64
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (sharing, shuffled_sum):
+            patch.setattr(module, "USERS", 64)
         expected = PRIVATE.run(VALUES, DeterministicRandom(1), threads=1)
         assert PRIVATE.run(cut(VALUES, sizes), DeterministicRandom(1), threads=threads) == expected
         assert PRIVATE.run(VALUES, DeterministicRandom(1), threads=threads) == expected
-    finally:
-        shuffled_sum.USERS = usual
 
 
 @pytest.mark.usefixtures("small")
@@ -114,9 +114,12 @@ def test_an_iterator_may_write_all_of_its_blocks_to_the_same_memory(
 
 def gathered(clients: Any, x: Any, rng: RandomSource) -> NDArray[Any]:
     """Return the elements that users share of their numbers."""
-    _, ((column, encode),) = collect(clients, x, rng)
-    for write in encode:
-        write(column)
+    users, ((column, encode),) = collect(clients, x, rng)
+    if encode is None:
+        return np.asarray(column)
+    column = np.empty(users, dtype=clients.group.dtype)
+    for number, part in enumerate(blocks(users, shuffled_sum.USERS)):
+        encode(number, part, column[part])
     return column
 
 

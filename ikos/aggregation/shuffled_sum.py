@@ -11,9 +11,9 @@ import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import count
 from typing import Any, Generic, TypeVar
 
@@ -36,19 +36,18 @@ from ikos.counts.vectors import ONE_GROUP, SEPARATE
 from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource, secure
 from ikos.results import NOT, Cost, present
-from ikos.sharing import SharingScheme, mixed_sum, split
+from ikos.sharing import USERS, Encode, SharingScheme, mixed_sum, split
 from ikos.shuffling import ORDERS, View, shuffle
 from ikos.trust import Trust
 
-USERS = 1 << 18  # whose rounding and noise come from one source
 COLUMNS = 32  # coordinates taken out of all users' vectors at a time
 MAX_ENTRIES = 1 << 28  # in an array of shares of vectors
 
 Values = ArrayLike | Sequence[Any] | Iterator[ArrayLike]
 """An array, a list, a memory map, or an iterator over blocks of values."""
 
-Coordinate = tuple[NDArray[Any], Sequence[Callable[[NDArray[Any]], None]]]
-"""Memory for all users' elements of a coordinate, and what is still to write parts of them."""
+Coordinate = tuple[NDArray[Any] | int, Encode | None]
+"""All users' elements of a coordinate; or the number of users, and what writes their elements."""
 
 
 PSEUDORANDOM = "the number of users is public; shares are pseudorandom (AES-256)"
@@ -263,7 +262,7 @@ class ShuffledSum(ABC, Generic[_T]):
         """
         source, values = secure(rng), self.checked([reject_masked("x", x)])
         found = coordinates(self, values, source.streams()(0) if self.scalar else source)
-        return shares_of(self, 1, ((column, ()) for column in found), source)[:, 0].copy()
+        return shares_of(self, 1, ((column, None) for column in found), source)[:, 0].copy()
 
     def share(self, x: Values, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return all users' shares of their values, ``x`` as for `run`.
@@ -523,20 +522,19 @@ def collect(
         values = np.concatenate(found) if found else np.empty(0)
         check_participation("x", values.shape[0], clients.trust.min_honest, clients.n)
         if clients.scalar:
-            return values.shape[0], iter(((values, ()),))
+            return values.shape[0], iter(((values, None),))
         given = clients.checked(values)  # a promise about all vectors, once all are there
     users = given.shape[0]
     check_participation("x", users, clients.trust.min_honest, clients.n)
     if not clients.scalar:
-        return users, ((column, ()) for column in coordinates(clients, given, rng))
+        return users, ((column, None) for column in coordinates(clients, given, rng))
 
-    def write(number: int, part: slice, out: NDArray[Any]) -> None:
+    def encode(number: int, part: slice, out: NDArray[Any]) -> None:
         # a copy is checked and used: others may meanwhile write to the memory, or the file mapped
         values = clients.checked(given[part].copy(), part.start)
-        out[part] = clients.encoded(values, streams(number))
+        out[:] = clients.encoded(values, streams(number))
 
-    tasks = [partial(write, k, part) for k, part in enumerate(blocks(users, USERS))]
-    return users, iter(((np.empty(users, clients.group.dtype), tasks),))
+    return users, iter(((users, encode),))
 
 
 def coordinates(
@@ -563,7 +561,14 @@ def shares_of(
         )
     shares = np.empty((d, scheme.messages, users), dtype=scheme.group.dtype)
     for here, (column, encode) in zip(shares, elements, strict=True):
-        for write in encode:
-            write(column)
-        split(column, scheme.group, scheme.messages, rng, out=here)
+        if encode is not None:
+            for number, part in enumerate(blocks(users, USERS)):
+                encode(number, part, here[-1, part])
+        split(
+            here[-1] if isinstance(column, int) else column,
+            scheme.group,
+            scheme.messages,
+            rng,
+            out=here,
+        )
     return shares[0] if clients.scalar else np.moveaxis(shares, 0, -1)

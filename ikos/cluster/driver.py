@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from ikos._validation import check_participation, reject_masked
 from ikos.aggregation.shuffled_sum import (
-    USERS,
     ShuffledSum,
     checked_blocks,
     coordinates,
@@ -41,7 +40,7 @@ from ikos.cluster.waiting import (
 from ikos.concurrency import Progress
 from ikos.modular import Zq
 from ikos.randomness import RandomSource
-from ikos.sharing import Partition, Sharing, SharingScheme
+from ikos.sharing import USERS, Partition, Sharing, SharingScheme
 
 LONGEST = 1 << 26
 """Approximate limit on the messages of a shuffler's task: 512 MiB of uint64, held twice."""
@@ -327,9 +326,9 @@ def columns(scheme: SharingScheme, users: int) -> list[tuple[Partition, ...]]:
     parts = max(1, min(-(-size // LONGEST), q))
     if scheme.single and shuffled:
         every = range(shuffled)
-        return [(Partition(0, every, part, parts, False),) for part in range(parts)]
+        return [(Partition(0, every, part, parts),) for part in range(parts)]
     return [
-        tuple(Partition(row, range(row, row + 1), part, parts, False) for part in range(parts))
+        tuple(Partition(row, range(row, row + 1), part, parts) for part in range(parts))
         for row in range(shuffled)
     ]
 
