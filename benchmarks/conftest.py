@@ -1,15 +1,28 @@
-"""Ratios of the library's time to a floor measured in the same run, and their summary."""
+"""Ratios of the library's time to a floor measured in the same run, and a table of all of them."""
 
 from __future__ import annotations
 
+import platform
 import statistics
 import time
 from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-_ratios: list[str] = []
+from analysis.machine_rates import machine
+
+_VERSIONS = ("scipy", "gmpy2", "networkx", "cryptography")
+_HEADER = ("benchmark", "ms, least", "median", "floor, ms", "ratio, least", "median")
+
+_rows: list[tuple[str, ...]] = []
+_notes: list[str] = []
+
+
+def pytest_addoption(parser: Any) -> None:
+    parser.addoption("--table", type=Path, help="Write the table of ratios to a Markdown file.")
 
 
 @pytest.fixture
@@ -43,11 +56,10 @@ def against(benchmark: Any) -> Callable[..., float]:
         ratio = statistics.median(pairs)
         benchmark.extra_info["floor_seconds"] = statistics.median(floors)
         benchmark.extra_info["ratio"] = ratio
-        _ratios.append(
-            f"{benchmark.name:<55} {statistics.median(targets) * 1e3:9.1f} ms  "
-            f"floor {statistics.median(floors) * 1e3:9.1f} ms  ratio {ratio:5.2f}  "
-            f"({min(pairs):.2f} to {max(pairs):.2f})"
-        )
+        times = (min(targets), statistics.median(targets), statistics.median(floors))
+        milliseconds = (f"{1000 * seconds:,.1f}" for seconds in times)
+        name = benchmark.name.removeprefix("test_")
+        _rows.append((name, *milliseconds, f"{min(pairs):.2f}", f"{ratio:.2f}"))
         return ratio
 
     return measure
@@ -56,11 +68,22 @@ def against(benchmark: Any) -> Callable[..., float]:
 @pytest.fixture
 def note(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Add a line to the summary."""
-    return lambda text: _ratios.append(f"{request.node.name:<55} {text}")
+    return lambda text: _notes.append(f"{request.node.name.removeprefix('test_')}: {text}")
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    if _ratios:
-        terminalreporter.section("ratios to the floors of the same run")
-        for line in _ratios:
-            terminalreporter.line(line)
+def _table() -> str:
+    """Return the ratios and notes of a run, and where they were measured, in Markdown."""
+    versions = ", ".join(f"{name} {version(name)}" for name in _VERSIONS)
+    where = f"{machine()}; Python {platform.python_version()}, {versions}."
+    rows = [_HEADER, ("---", *["--:"] * 5), *sorted(_rows)]
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([where, "", *lines, "", *(f"- {text}" for text in sorted(_notes))]) + "\n"
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if not _rows and not _notes:
+        return
+    terminalreporter.section("ratios to the floors of the same run")
+    terminalreporter.write(_table())
+    if path := config.getoption("--table"):
+        path.write_text(_table(), encoding="utf-8")

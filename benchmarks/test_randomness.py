@@ -14,7 +14,13 @@ from ikos.randomness import SecureRandom
 N = 10**7
 
 
-@pytest.mark.parametrize("q", [2**64, 2**61 - 1, 2**61 + 15, 2**32, 2**32 - 5], ids=hex)
+MODULI = [
+    2**64, 2**61 - 1, 2**61 + 15, 2**63 + 1, 2**40 + 15,
+    2**32, 2**32 - 5, 2**31 + 11, 2**20 + 7, 97,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("q", MODULI, ids=hex)
 def test_uniform_against_keystream(against: Callable[..., float], q: int) -> None:
     group, rng = Zq(q), SecureRandom()
     out = np.zeros(N, dtype=group.dtype)

@@ -100,13 +100,13 @@ def floor_of(protocol: SecureSum, passes: str) -> Callable[[], object]:
     return floor
 
 
-def sums(n: int, kind: str) -> tuple[SecureSum, Callable[[int], object]]:
+def sums(n: int, kind: str, messages: int = M) -> tuple[SecureSum, Callable[[int], object]]:
     """Return a sum's protocol, and what runs it on this many threads."""
     if kind == "private":
         private, x = PrivateSum(n, 1, 1e-12), np.random.default_rng(0).random(n)
         return private.secure_sum, lambda threads: private.run(x, threads=threads)
     q = {"q=2^64": 2**64, "q=2^61-1": 2**61 - 1}[kind]
-    secure, elements = SecureSum(n, q, messages=M), values(q, n)
+    secure, elements = SecureSum(n, q, messages=messages), values(q, n)
     return secure, lambda threads: secure.run(elements, threads=threads)
 
 
@@ -126,15 +126,24 @@ def test_whole_sum_on_one_core_against_floors(
     against(lambda: run(1), floor_of(protocol, passes), rounds=9 if n == N else 5)
 
 
-@pytest.mark.parametrize(("n", "kind"), WHOLE)
-def test_whole_sum_on_two_cores_against_one(
-    against: Callable[..., float], n: int, kind: str
+@pytest.mark.parametrize("columns", [3, 4, 5, 9])
+@pytest.mark.parametrize("kind", ["q=2^64", "q=2^61-1"])
+def test_columns_on_two_cores_against_one(
+    against: Callable[..., float], kind: str, columns: int
 ) -> None:
     """The ratio's inverse is the speed-up: 0.5 would be all of it."""
     if cores() < 2:
         pytest.skip("there is one core")
-    _, run = sums(n, kind)
-    against(lambda: run(2), lambda: run(1), rounds=9 if n == N else 5)
+    _, run = sums(10**7, kind, columns + 1)
+    against(lambda: run(2), lambda: run(1), rounds=5)
+
+
+@pytest.mark.parametrize("n", [10**6, 10**7])
+def test_private_sum_on_two_cores_against_one(against: Callable[..., float], n: int) -> None:
+    if cores() < 2:
+        pytest.skip("there is one core")
+    _, run = sums(n, "private")
+    against(lambda: run(2), lambda: run(1), rounds=5)
 
 
 @pytest.mark.parametrize("shuffler", ["parallel", "single"])
