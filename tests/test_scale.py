@@ -89,10 +89,25 @@ def test_memory_is_the_last_row_and_a_few_columns(threads, shuffled, columns):
     found = child(SUM, n, m, threads)
     assert found["z"] == truth(n)
     # Values that come one by one are held twice when they are put together. Then there is the
-    # last row, and each thread has a column, and twice its range where columns are left over.
+    # last row, and each thread has a column.
     assert found["peak"] - found["base"] < 8 * n * columns + SLACK
     assert found["alive"] == 1
     assert 8 * n * columns + SLACK < 8 * n * m / 2  # far from all the messages
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_private_sum_of_a_long_array_holds_one_column(threads):
+    code = """
+n, threads = map(int, sys.argv[1:3])
+protocol = ikos.PrivateSum(n, 1, 1e-12)
+result = protocol.run(np.broadcast_to(0.5, n), threads=threads)
+print(json.dumps(dict(estimate=result.estimate, base=base, peak=peak())))
+"""
+    found = child(code, 10**8, threads)
+    # nothing is rounded, and the noise has a standard deviation of 1.5
+    assert found["estimate"] == pytest.approx(10**8 / 2, abs=1000)
+    assert found["peak"] - found["base"] < 8 * 10**8 + SLACK
 
 
 @pytest.mark.slow
