@@ -74,14 +74,12 @@ class Sharing:
         self.group.finish(self.last[self.blocks[block]])
 
 
-def split(
-    x: NDArray[Any], group: Zq, messages: int, rng: RandomSource, *, out: NDArray[Any] | None = None
-) -> NDArray[Any]:
+def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArray[Any]:
     """Return additive shares, (messages, n), of n reduced group elements.
 
-    Row j holds all users' share j. The rows are written to ``out`` if it is given.
+    Row j holds all users' share j.
     """
-    shares = np.empty((messages, x.size), dtype=group.dtype) if out is None else out
+    shares = np.empty((messages, x.size), dtype=group.dtype)
     shares[-1] = x
     sharing = Sharing(shares[-1], group, messages, rng)
     for row in range(messages - 1):
@@ -340,3 +338,30 @@ def mixed_sum(
     except KeyboardInterrupt:
         raise Interrupted(None, done, wanted, "pieces of the shufflers' output") from None
     return total % scheme.group.q
+
+
+def mixed_sums(elements: NDArray[Any], scheme: SharingScheme, rng: RandomSource) -> list[int]:
+    """Do as `mixed_sum` for several coordinates, (coordinates, users), on one thread.
+
+    All of them are shared together. Returns the sum of each.
+    """
+    group, last = scheme.group, scheme.messages - 1
+    sharing = Sharing(elements.reshape(-1), group, scheme.messages, rng)
+    width = scheme.shuffled if scheme.single else 1
+    received = np.empty((width, *elements.shape), dtype=group.dtype)
+    sums: list[list[int]] = []
+    for first in range(0, scheme.shuffled, max(1, width)):
+        for row, out in zip(range(first, first + width), received, strict=True):
+            if row == last:
+                group.finish(sharing.last)
+                out[:] = elements
+                continue
+            for number, block in enumerate(sharing.blocks):
+                sharing.draw(row, number, out.reshape(-1)[block], peel=True)
+        columns = received.swapaxes(0, 1).reshape(len(elements), -1)
+        columns.sort(axis=1)
+        sums.append(group.sums(columns))
+    if scheme.clear:
+        group.finish(sharing.last)
+        sums.append(group.sums(elements))
+    return [sum(one) % group.q for one in zip(*sums, strict=True)]

@@ -114,10 +114,10 @@ def test_an_iterator_may_write_all_of_its_blocks_to_the_same_memory(
 
 def gathered(clients: Any, x: Any, rng: RandomSource) -> NDArray[Any]:
     """Return the elements that users share of their numbers."""
-    _, ((column, encode),) = collect(clients, x, rng)
-    for write in encode:
-        write(column)
-    return column
+    _, ((elements, writes, _),) = collect(clients, x, rng)
+    for write in writes:
+        write(elements)
+    return elements[0]
 
 
 class Changing:

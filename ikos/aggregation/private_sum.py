@@ -216,10 +216,9 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         return self.share(x, rng)
 
     def _result(self, totals: list[int], users: int, rng: RandomSource | None = None) -> SumResult:
-        p, bounds, sums = self.encoding.precision, self.encoding.bounds, []
-        for z in totals:
-            steps = decode(z, users, p, self.q)
-            sums.append(bounds.total(Fraction(steps, p), users))
+        p, bounds = self.encoding.precision, self.encoding.bounds
+        steps = [decode(z, users, p, self.q) for z in totals]
+        sums = bounds.totals(steps, p, users)
         estimate: Any = sums[0]
         if not self.scalar:
             estimate = np.array(sums)

@@ -349,8 +349,11 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
                 f"x must have shape (users, {self.dimension}), a row for each user, got shape "
                 f"{given.shape}"
             )
-        for c, column in enumerate(given.T):
-            self.group.elements(np.ascontiguousarray(column), f"x[:, {c}]", first)
+        good = (
+            given.dtype.kind in "biu" and 0 <= given.min(initial=0) <= given.max(initial=0) < self.q
+        )
+        for c, column in enumerate(() if good else given.T):
+            self.group.elements(column, f"x[:, {c}]", first)
         return given
 
     def _result(

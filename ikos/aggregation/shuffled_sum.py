@@ -11,10 +11,14 @@ import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import count
+from itertools import chain, count, repeat
+from operator import call
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -28,7 +32,7 @@ from ikos._validation import (
     reject_masked,
     validate_users,
 )
-from ikos.concurrency import Interrupted, Progress
+from ikos.concurrency import Interrupted, Progress, cores, spread
 from ikos.counts import Layout
 from ikos.counts.published import unproved
 from ikos.counts.types import MAX_MESSAGES
@@ -36,19 +40,26 @@ from ikos.counts.vectors import ONE_GROUP, SEPARATE
 from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource, secure
 from ikos.results import NOT, Cost, present
-from ikos.sharing import SharingScheme, mixed_sum, split
+from ikos.sharing import LONGEST, WORTHWHILE, SharingScheme, mixed_sum, mixed_sums, split
 from ikos.shuffling import ORDERS, View, shuffle
 from ikos.trust import Trust
 
 USERS = 1 << 18  # whose rounding and noise come from one source
-COLUMNS = 32  # coordinates taken out of all users' vectors at a time
+ENTRIES = 1 << 20  # of vectors, whose rounding and noise come from one source
+COLUMNS = 32  # coordinates taken out of all users' vectors at a time, in whole lines of cache,
+TOGETHER = 1 << 22  # or as many as have this many entries
+BUNCH = 1 << 17  # entries of whole coordinates that are shared together, in cache
+MANY = 1 << 22  # users from which all threads share one coordinate
 MAX_ENTRIES = 1 << 28  # in an array of shares of vectors
 
 Values = ArrayLike | Sequence[Any] | Iterator[ArrayLike]
 """An array, a list, a memory map, or an iterator over blocks of values."""
 
-Coordinate = tuple[NDArray[Any], Sequence[Callable[[NDArray[Any]], None]]]
-"""Memory for all users' elements of a coordinate, and what is still to write parts of them."""
+Elements = tuple[
+    NDArray[Any], Sequence[Callable[[NDArray[Any]], None]], Sequence[tuple[slice, RandomSource]]
+]
+"""Memory for all users' elements of some coordinates, (c, users), what is still to write parts of
+them, and which coordinates are then shared together, from which source."""
 
 
 PSEUDORANDOM = "the number of users is public; shares are pseudorandom (AES-256)"
@@ -147,7 +158,7 @@ class ShuffledSum(ABC, Generic[_T]):
 
     @abstractmethod
     def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
-        """Return group elements of checked numbers, (k,), or of coordinates of vectors, (c, k)."""
+        """Return group elements of checked values, of any shape: numbers, or entries of vectors."""
 
     @abstractmethod
     def _result(self, totals: list[int], users: int, rng: RandomSource | None = None) -> _T:
@@ -262,8 +273,7 @@ class ShuffledSum(ABC, Generic[_T]):
         send it as soon as it is made (BBGN20, Algorithm 6).
         """
         source, values = secure(rng), self.checked([reject_masked("x", x)])
-        found = coordinates(self, values, source.streams()(0) if self.scalar else source)
-        return shares_of(self, 1, ((column, ()) for column in found), source)[:, 0].copy()
+        return shares_of(self, 1, elements_of(self, values, source))[:, 0].copy()
 
     def share(self, x: Values, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return all users' shares of their values, ``x`` as for `run`.
@@ -276,7 +286,7 @@ class ShuffledSum(ABC, Generic[_T]):
             2^28 shares.
         """
         source = secure(rng)
-        return shares_of(self, *collect(self, x, source), source)
+        return shares_of(self, *collect(self, x, source))
 
     # The shufflers
 
@@ -388,8 +398,8 @@ class ShuffledSum(ABC, Generic[_T]):
         """Run the protocol on all users' values, in this process.
 
         The same as `share`, `shuffle` and `analyze` with the same ``rng``, message for message, in
-        the memory of the values, the last shares, and one column per thread; vectors, one
-        coordinate at a time.
+        the memory of the values, the last shares, and one column per thread; vectors, about
+        `COLUMNS` coordinates at a time.
 
         Parameters
         ----------
@@ -423,14 +433,11 @@ class ShuffledSum(ABC, Generic[_T]):
         if threads is not None:
             threads = integer("threads", threads, low=1, high=1024)
         users, given = collect(self, x, source)
-        totals = []
-        for column, encode in given:
-            told = progress if self.scalar else None
-            how: dict[str, Any] = {"encode": encode, "threads": threads, "progress": told}
-            totals.append(mixed_sum(column, self.setting, source, **how))
-            if progress is not None and not self.scalar:
-                progress(len(totals), self.dimension)
-        return self._result(totals, users, source)
+        if not self.scalar:
+            return self._result(vector_totals(self, users, given, threads, progress), users, source)
+        ((elements, write, _),) = given
+        how: dict[str, Any] = {"encode": write, "threads": threads, "progress": progress}
+        return self._result([mixed_sum(elements[0], self.setting, source, **how)], users, source)
 
 
 def checked_blocks(
@@ -504,18 +511,17 @@ def iterator_or_array(clients: ShuffledSum[Any], x: Values) -> NDArray[Any] | It
 
 def collect(
     clients: ShuffledSum[Any], x: Values, rng: RandomSource
-) -> tuple[int, Iterator[Coordinate]]:
-    """Return the number of users and the elements of each coordinate of their values.
+) -> tuple[int, Iterator[Elements]]:
+    """Return the number of users and the elements of their values, some coordinates at a time.
 
     Numbers of an array are encoded on demand. An iterator is read here, once, as the number of
     users is not known before.
     """
     given = iterator_or_array(clients, x)
-    streams: Any = rng.streams() if clients.scalar else None  # block k draws from source k
     if isinstance(given, Iterator):
         read: Any = checked_blocks(clients, given)
         if clients.scalar:
-            read = map(clients.encoded, read, map(streams, count()))
+            read = map(clients.encoded, read, map(rng.streams(), count()))
         try:
             found = list(read)
         except KeyboardInterrupt:
@@ -523,36 +529,77 @@ def collect(
         values = np.concatenate(found) if found else np.empty(0)
         check_participation("x", values.shape[0], clients.trust.min_honest, clients.n)
         if clients.scalar:
-            return values.shape[0], iter(((values, ()),))
+            return values.shape[0], iter(((values[np.newaxis], (), ((slice(1), rng),)),))
         given = clients.checked(values)  # a promise about all vectors, once all are there
-    users = given.shape[0]
-    check_participation("x", users, clients.trust.min_honest, clients.n)
-    if not clients.scalar:
-        return users, ((column, ()) for column in coordinates(clients, given, rng))
-
-    def write(number: int, part: slice, out: NDArray[Any]) -> None:
-        # a copy is checked and used: others may meanwhile write to the memory, or the file mapped
-        values = clients.checked(given[part].copy(), part.start)
-        out[part] = clients.encoded(values, streams(number))
-
-    tasks = [partial(write, k, part) for k, part in enumerate(blocks(users, USERS))]
-    return users, iter(((np.empty(users, clients.group.dtype), tasks),))
+    check_participation("x", given.shape[0], clients.trust.min_honest, clients.n)
+    return given.shape[0], elements_of(clients, given, rng)
 
 
-def coordinates(
+def elements_of(
     clients: ShuffledSum[Any], values: NDArray[Any], rng: RandomSource
-) -> Iterator[NDArray[Any]]:
-    """Yield the elements of each coordinate of checked values, `COLUMNS` encoded together."""
-    if clients.scalar:
-        yield clients.encoded(values, rng)
-        return
-    for part in blocks(clients.dimension, COLUMNS):
-        yield from clients.encoded(np.ascontiguousarray(values[:, part].T), rng)
+) -> Iterator[Elements]:
+    """Yield the elements of checked values.
+
+    What is drawn for a value depends on its place, not on the threads.
+    """
+    users, numbers = values.shape[0], count()
+    streams, secrets = rng.streams(), None if clients.scalar else rng.streams()
+
+    def write(columns: slice, number: int, part: slice, out: NDArray[Any]) -> None:
+        if clients.scalar:
+            # a copy is checked and used: others may meanwhile write to the memory, or the file
+            some = clients.checked(values[part].copy(), part.start)
+        else:
+            some = values[part, columns]
+        out[..., part] = clients.encoded(some, streams(number)).T
+
+    together = min(max(COLUMNS, TOGETHER // users), max(1, LONGEST // users))
+    for columns in blocks(clients.dimension, together):
+        c = columns.stop - columns.start
+        size = USERS if clients.scalar else max(1, ENTRIES // c)
+        yield (
+            np.empty((c, users), clients.group.dtype),
+            [partial(write, columns, next(numbers), p) for p in blocks(users, size)],
+            [
+                (rows, secrets(columns.start + rows.start) if secrets else rng)
+                for rows in blocks(c, max(1, BUNCH // users))
+            ],
+        )
 
 
-def shares_of(
-    clients: ShuffledSum[Any], users: int, elements: Iterator[Coordinate], rng: RandomSource
-) -> NDArray[Any]:
+def vector_totals(
+    clients: ShuffledSum[Any],
+    users: int,
+    given: Iterator[Elements],
+    threads: int | None,
+    progress: Progress | None,
+) -> list[int]:
+    """Return the sum of each coordinate modulo q; each thread makes those of some coordinates."""
+    scheme, d = clients.setting, clients.dimension
+    if threads is None:
+        threads = cores() if users * d * scheme.messages >= WORTHWHILE else 1
+    totals: list[int] = []
+    try:
+        with nullcontext() if threads == 1 else ThreadPoolExecutor(threads) as executor:
+            for elements, writes, bunches in given:
+                deque(spread(call, zip(writes, repeat(elements), strict=False), executor), 0)
+                made: Iterable[list[int]]
+                if users < MANY:
+                    tasks = ((elements[rows], scheme, rng) for rows, rng in bunches)
+                    made = spread(mixed_sums, tasks, executor)
+                else:
+                    one = partial(mixed_sum, scheme=scheme, threads=threads)
+                    made = ([one(elements[rows.start], rng=rng)] for rows, rng in bunches)
+                for total in chain.from_iterable(made):
+                    totals.append(total)
+                    if progress is not None:
+                        progress(len(totals), d)
+    except KeyboardInterrupt:
+        raise Interrupted(None, len(totals), d, "coordinates") from None
+    return totals
+
+
+def shares_of(clients: ShuffledSum[Any], users: int, given: Iterator[Elements]) -> NDArray[Any]:
     """Return shares, (messages, users), or (messages, users, dimension) of vectors."""
     scheme, d = clients.setting, clients.dimension
     entries = scheme.messages * users * d
@@ -561,9 +608,15 @@ def shares_of(
             f"x has users whose shares have {entries:,} entries, more than "
             f"{MAX_ENTRIES:,}; use run, or fewer users"
         )
-    shares = np.empty((d, scheme.messages, users), dtype=scheme.group.dtype)
-    for here, (column, encode) in zip(shares, elements, strict=True):
-        for write in encode:
-            write(column)
-        split(column, scheme.group, scheme.messages, rng, out=here)
-    return shares[0] if clients.scalar else np.moveaxis(shares, 0, -1)
+    shares = np.empty((scheme.messages, d, users), dtype=scheme.group.dtype)
+    first = 0
+    for elements, writes, bunches in given:
+        for write in writes:
+            write(elements)
+        for rows, rng in bunches:
+            made = split(elements[rows].reshape(-1), scheme.group, scheme.messages, rng)
+            if clients.scalar:
+                return made
+            here = slice(first, first := first + rows.stop - rows.start)
+            shares[:, here] = made.reshape(scheme.messages, -1, users)
+    return np.moveaxis(shares, 1, -1)
