@@ -146,9 +146,11 @@ class SecureAggregation(ShuffledSum[_T]):
         level = level_of_sums(left.sigma, self.layout.sums, analysis=left.analysis)
         return replace(left, sigma=level)
 
-    def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
+    def encoded(
+        self, values: NDArray[Any], rng: RandomSource, out: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
         """Return checked values as group elements, which checked numbers are already."""
-        del rng
+        del rng, out
         return values if self.scalar else self.group.elements(values)
 
     @property

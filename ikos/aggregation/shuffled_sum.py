@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -157,8 +158,13 @@ class ShuffledSum(ABC, Generic[_T]):
         """Return checked values, (k,) or (k, d); the first is user number ``first``'s."""
 
     @abstractmethod
-    def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
-        """Return group elements of checked values, of any shape: numbers, or entries of vectors."""
+    def encoded(
+        self, values: NDArray[Any], rng: RandomSource, out: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
+        """Return group elements of checked values, of any shape: numbers, or entries of vectors.
+
+        They may be written to ``out``, contiguous.
+        """
 
     @abstractmethod
     def _result(self, totals: list[int], users: int, rng: RandomSource | None = None) -> _T:
@@ -496,7 +502,7 @@ def with_location(clients: ShuffledSum[Any], x: Any) -> Any:
 def iterator_or_array(clients: ShuffledSum[Any], x: Values) -> NDArray[Any] | Iterator[ArrayLike]:
     """Return values as an iterator, or as an array of which parts are still to be checked."""
     if isinstance(x, np.ndarray) and x.ndim == 1 and clients.scalar:
-        return x
+        return np.asarray(reject_masked("x", x))
     if isinstance(x, Iterator):
         return x
     if hasattr(x, "__dask_graph__"):
@@ -544,14 +550,18 @@ def elements_of(
     """
     users, numbers = values.shape[0], count()
     streams, secrets = rng.streams(), None if clients.scalar else rng.streams()
+    held = threading.local()  # fresh memory would take longer than to write it
 
     def write(columns: slice, number: int, part: slice, out: NDArray[Any]) -> None:
-        if clients.scalar:
-            # a copy is checked and used: others may meanwhile write to the memory, or the file
-            some = clients.checked(values[part].copy(), part.start)
-        else:
-            some = values[part, columns]
-        out[..., part] = clients.encoded(some, streams(number)).T
+        some = values[part] if clients.scalar else values[part, columns]
+        if getattr(held, "size", 0) < some.size:
+            held.copy, held.made = (np.empty(some.size, a.dtype) for a in (some, out))
+            held.size = some.size
+        copy, made = (a[: some.size].reshape(some.shape) for a in (held.copy, held.made))
+        copy[...] = some
+        if clients.scalar:  # the copy: others may meanwhile write to the memory, or the file
+            copy = clients.checked(copy, part.start)
+        out[..., part] = clients.encoded(copy, streams(number), made).T
 
     together = min(max(COLUMNS, TOGETHER // users), max(1, LONGEST // users))
     for columns in blocks(clients.dimension, together):
