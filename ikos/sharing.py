@@ -340,10 +340,12 @@ def mixed_sum(
     return total % scheme.group.q
 
 
-def mixed_sums(elements: NDArray[Any], scheme: SharingScheme, rng: RandomSource) -> list[int]:
+def mixed_sums(
+    elements: NDArray[Any], scheme: SharingScheme, rng: RandomSource, stop: threading.Event
+) -> list[int]:
     """Do as `mixed_sum` for several coordinates, (coordinates, users), on one thread.
 
-    All of them are shared together. Returns the sum of each.
+    All of them are shared together. Returns the sum of each. ``stop`` interrupts it.
     """
     group, last = scheme.group, scheme.messages - 1
     sharing = Sharing(elements.reshape(-1), group, scheme.messages, rng)
@@ -352,6 +354,8 @@ def mixed_sums(elements: NDArray[Any], scheme: SharingScheme, rng: RandomSource)
     sums: list[list[int]] = []
     for first in range(0, scheme.shuffled, max(1, width)):
         for row, out in zip(range(first, first + width), received, strict=True):
+            if stop.is_set():
+                raise KeyboardInterrupt
             if row == last:
                 group.finish(sharing.last)
                 out[:] = elements

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain, count, repeat
@@ -589,13 +589,16 @@ def vector_totals(
     if threads is None:
         threads = cores() if users * d * scheme.messages >= WORTHWHILE else 1
     totals: list[int] = []
+    stop = threading.Event()
+    pool = nullcontext() if threads == 1 else ThreadPoolExecutor(threads)
     try:
-        with nullcontext() if threads == 1 else ThreadPoolExecutor(threads) as executor:
+        with pool as executor, ExitStack() as before:
+            before.callback(stop.set)  # before the executor waits for its threads
             for elements, writes, bunches in given:
                 deque(spread(call, zip(writes, repeat(elements), strict=False), executor), 0)
                 made: Iterable[list[int]]
                 if users < MANY:
-                    tasks = ((elements[rows], scheme, rng) for rows, rng in bunches)
+                    tasks = ((elements[rows], scheme, rng, stop) for rows, rng in bunches)
                     made = spread(mixed_sums, tasks, executor)
                 else:
                     one = partial(mixed_sum, scheme=scheme, threads=threads)
