@@ -1,8 +1,9 @@
 """Sums over Z_q of shares that shufflers mix, of numbers and of vectors.
 
 A number is a vector of one coordinate. Each coordinate is shared separately. The coordinates that
-are shuffled together form a *block*: one message holds a share of each of them. Numbers come in
-blocks of users, each of which draws its rounding and noise from its own source.
+are shuffled together form a *block*: one message holds a share of each of them. Values come in
+blocks of users, of vectors with some of their coordinates, and each block draws its rounding and
+noise from its own source. So do bunches of coordinates their shares.
 """
 
 from __future__ import annotations
