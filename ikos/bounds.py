@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
@@ -128,6 +129,14 @@ class Bounds(Domain):
         """Return the sum over ``users`` in the data's units, from the sum of their fractions."""
         span = Fraction(self.upper) - Fraction(self.lower)
         return float(users * Fraction(self.lower) + span * Fraction(parts))
+
+    def totals(self, steps: list[int], precision: int, users: int) -> list[float]:
+        """Return the same for many sums of fractions, each of so many steps of 1 / precision."""
+        least = users * Fraction(self.lower)
+        step = (Fraction(self.upper) - Fraction(self.lower)) / precision
+        over = math.lcm(least.denominator, step.denominator)
+        a, b = int(least * over), int(step * over)
+        return [(a + b * z) / over for z in steps]  # each division is rounded once
 
 
 def whole(values: NDArray[np.float64], first: int = 0) -> NDArray[np.float64]:

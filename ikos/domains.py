@@ -27,7 +27,7 @@ TOLERANCE = 1e-9
 MAX_RADIUS = 1e99
 """Largest radius of a ball: with the tolerance it is still within the largest bound."""
 
-_BLOCK = 1 << 21  # entries checked at a time
+_BLOCK = 1 << 15  # entries checked at a time, in cache
 
 
 class Vectors(Domain):

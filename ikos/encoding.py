@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from ikos._validation import flag, integer
 from ikos.accounting.vector_noise import Sensitivity, Shift
@@ -131,11 +131,14 @@ class Encoding:
         )
 
     def encode(
-        self, values: NDArray[Any], rng: RandomSource, dtype: DTypeLike = np.int64
+        self, values: NDArray[Any], rng: RandomSource, out: NDArray[Any] | None = None
     ) -> NDArray[Any]:
-        """Return checked values of any shape as steps, rounded at random where necessary."""
+        """Return checked values of any shape as steps, rounded at random where necessary.
+
+        They are written to ``out``, one-dimensional, if it is given.
+        """
         flat = values.reshape(-1).astype(np.float64, copy=False)
-        steps = np.empty(flat.size, dtype=dtype)
+        steps = np.empty(flat.size, dtype=np.int64) if out is None else out
         if self.exact:
             steps[:] = (flat - self.bounds.lower).astype(np.int64)  # integers below 2^53: exact
         else:

@@ -184,3 +184,17 @@ class Zq:
             above = int(np.add.reduce(upper)) << 32
             total += above + (int(np.add.reduce(block)) - above) % (1 << 64)
         return total % self.q
+
+    def sums(self, a: NDArray[Any]) -> list[int]:
+        """Return the sum of each row of reduced elements modulo q, as `sum` does."""
+        if self.dtype == object:
+            return [self.sum(row) for row in a]
+        if self.power_of_two:
+            found = np.add.reduce(a, axis=1, dtype=self.dtype).tolist()
+        elif self.dtype == np.uint32:
+            found = np.add.reduce(a, axis=1, dtype=np.uint64).tolist()
+        else:
+            lower = np.add.reduce(a & np.uint64((1 << 32) - 1), axis=1).tolist()
+            upper = np.add.reduce(a >> np.uint64(32), axis=1).tolist()
+            found = [low + (high << 32) for low, high in zip(lower, upper, strict=True)]
+        return [total % self.q for total in found]

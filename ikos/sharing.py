@@ -72,14 +72,12 @@ class Sharing:
         self.group.finish(self.last[self.blocks[block]])
 
 
-def split(
-    x: NDArray[Any], group: Zq, messages: int, rng: RandomSource, *, out: NDArray[Any] | None = None
-) -> NDArray[Any]:
+def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArray[Any]:
     """Return additive shares, (messages, n), of n reduced group elements.
 
-    Row j holds all users' share j. The rows are written to ``out`` if it is given.
+    Row j holds all users' share j.
     """
-    shares = np.empty((messages, x.size), dtype=group.dtype) if out is None else out
+    shares = np.empty((messages, x.size), dtype=group.dtype)
     shares[-1] = x
     sharing = Sharing(shares[-1], group, messages, rng)
     for row in range(messages - 1):
@@ -130,8 +128,15 @@ Receiver = Callable[[Partition, NDArray[Any]], int]
 """The analyzer: takes a piece of a shuffler's output and returns its sum modulo q."""
 
 
-Encode = Callable[[int, slice, NDArray[Any]], None]
-"""Writes the elements of a block of users, given its number and where it is, to memory for them."""
+@dataclass(frozen=True)
+class Encoder:
+    """The elements of so many users, computed a block at a time.
+
+    ``write`` takes a block's number, which users it has, and memory for their elements.
+    """
+
+    users: int
+    write: Callable[[int, slice, NDArray[Any]], None]
 
 
 @dataclass(frozen=True)
@@ -182,7 +187,7 @@ class _Sum:
     scheme: SharingScheme
     plan: Plan
     blocks: tuple[slice, ...]
-    encode: Encode | None
+    encoder: Encoder | None
     receive: Receiver | None
     stop: threading.Event = field(default_factory=threading.Event)
     failed: BaseException | None = None
@@ -224,8 +229,8 @@ class _Sum:
     def share(self, block: int) -> None:
         """Encode a block of users, and take off what is not taken off with whole columns."""
         last, drawn = self._last(block), self.scratch(block)
-        if self.encode is not None:
-            self.encode(block, self.blocks[block], last)
+        if self.encoder is not None:
+            self.encoder.write(block, self.blocks[block], last)
         for column in self.columns.values():
             for row in column.rows:
                 if row != self.last:
@@ -342,11 +347,10 @@ class _Column:
 
 
 def mixed_sum(
-    elements: NDArray[Any] | int,
+    elements: NDArray[Any] | Encoder,
     scheme: SharingScheme,
     rng: RandomSource,
     *,
-    encode: Encode | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
     receive: Receiver | None = None,
@@ -354,20 +358,20 @@ def mixed_sum(
 ) -> int:
     """Share all users' elements, shuffle the shares and return their sum modulo q.
 
-    ``elements`` are reduced, and overwritten; or they are the number of users, and ``encode``
-    writes their elements. ``receive`` is what the analyzer does with a piece; by default it adds it
-    up. Ctrl-C leaves no partial sum, as every partial sum is uniform.
+    ``elements`` are reduced; an array is overwritten. ``receive`` is what the analyzer does with a
+    piece; by default it adds it up. Ctrl-C leaves no partial sum, as every partial sum is uniform.
     """
-    users = elements if isinstance(elements, int) else elements.size
+    encoder = elements if isinstance(elements, Encoder) else None
+    users = elements.users if isinstance(elements, Encoder) else elements.size
     if threads is None:
         threads = cores() if users * scheme.messages >= WORTHWHILE else 1
     plan = planned(scheme, users, threads=threads, most=most)
-    if isinstance(elements, int):
-        # only where nobody else takes shares off it, or releases it, need it not be kept
+    if isinstance(elements, Encoder):
+        # the last row is kept only where shares are taken off it later, or it is released
         kept = plan.whole or not scheme.clear
         elements = np.empty(users if kept else 0, dtype=scheme.group.dtype)
     sharing = Sharing(elements, scheme.group, scheme.messages, rng)
-    work = _Sum(sharing, scheme, plan, tuple(blocks(users, USERS)), encode, receive)
+    work = _Sum(sharing, scheme, plan, tuple(blocks(users, USERS)), encoder, receive)
     wanted = len(plan.whole) + sum(map(len, plan.together))
     total = done = 0
     try:
@@ -388,3 +392,34 @@ def mixed_sum(
     except KeyboardInterrupt:
         raise Interrupted(None, done, wanted, "pieces of the shufflers' output") from None
     return (total + sum(work.clear)) % scheme.group.q
+
+
+def mixed_sums(
+    elements: NDArray[Any], scheme: SharingScheme, rng: RandomSource, stop: threading.Event
+) -> list[int]:
+    """Do as `mixed_sum` for several coordinates, (coordinates, users), on one thread.
+
+    All of them are shared together. Returns the sum of each. ``stop`` interrupts it.
+    """
+    group, last = scheme.group, scheme.messages - 1
+    sharing = Sharing(elements.reshape(-1), group, scheme.messages, rng)
+    width = scheme.shuffled if scheme.single else 1
+    received = np.empty((width, *elements.shape), dtype=group.dtype)
+    sums: list[list[int]] = []
+    for first in range(0, scheme.shuffled, max(1, width)):
+        for row, out in zip(range(first, first + width), received, strict=True):
+            if stop.is_set():
+                raise KeyboardInterrupt
+            if row == last:
+                group.finish(sharing.last)
+                out[:] = elements
+                continue
+            for number, block in enumerate(sharing.blocks):
+                sharing.draw(row, number, out.reshape(-1)[block], peel=True)
+        columns = received.swapaxes(0, 1).reshape(len(elements), -1)
+        columns.sort(axis=1)
+        sums.append(group.sums(columns))
+    if scheme.clear:
+        group.finish(sharing.last)
+        sums.append(group.sums(elements))
+    return [sum(one) % group.q for one in zip(*sums, strict=True)]

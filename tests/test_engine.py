@@ -23,7 +23,7 @@ from ikos import SecureSum, sharing
 from ikos.concurrency import Interrupted
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, SecureRandom
-from ikos.sharing import Encode, Partition, Plan, Sharing, SharingScheme, mixed_sum, planned
+from ikos.sharing import Encoder, Partition, Plan, Sharing, SharingScheme, mixed_sum, planned
 from ikos.testing import DeterministicRandom
 
 SETTINGS = [("parallel", True), ("parallel", False), ("single", True), ("single", False)]
@@ -65,14 +65,14 @@ class Recorder:
 # The same messages
 
 
-def written(elements: NDArray[Any]) -> Encode:
+def written(elements: NDArray[Any]) -> Encoder:
     """Return what writes elements block by block."""
 
     def write(number: int, part: slice, out: NDArray[Any]) -> None:
         assert part.start == number * sharing.USERS
         out[:] = elements[part]
 
-    return write
+    return Encoder(elements.size, write)
 
 
 @pytest.mark.points(2)
@@ -98,10 +98,9 @@ def test_the_view_is_message_for_message_that_of_shares_that_are_shuffled(
             rng.streams()  # those of the clients
             elements = protocol.checked(x)
             total = mixed_sum(
-                elements if encoded else n,
+                elements if encoded else written(elements),
                 protocol.setting,
                 rng,
-                encode=None if encoded else written(elements),
                 threads=threads,
                 receive=recorder,
                 most=most,
@@ -454,7 +453,7 @@ def test_elements_that_fail_end_the_sum(threads: int, error: type[BaseException]
 
     before, setting = threading.active_count(), scheme(2**64, 7)
     with pytest.raises(Interrupted if error is KeyboardInterrupt else error):
-        of_zeros(1000, setting, threads=threads, encode=failing)
+        mixed_sum(Encoder(1000, failing), setting, DeterministicRandom(4), threads=threads)
     assert threading.active_count() == before
 
 

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from ikos import PrivateSum, SecureSum, sharing
 from ikos.aggregation import shuffled_sum
-from ikos.aggregation.shuffled_sum import ShuffledSum, collect
+from ikos.aggregation.shuffled_sum import ShuffledSum, numbers_of
 from ikos.concurrency import Interrupted
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
+from ikos.sharing import Encoder
 from ikos.tables import open_column
 from ikos.testing import DeterministicRandom
 
@@ -114,12 +115,12 @@ def test_an_iterator_may_write_all_of_its_blocks_to_the_same_memory(
 
 def gathered(clients: Any, x: Any, rng: RandomSource) -> NDArray[Any]:
     """Return the elements that users share of their numbers."""
-    users, ((column, encode),) = collect(clients, x, rng)
-    if encode is None:
-        return np.asarray(column)
-    column = np.empty(users, dtype=clients.group.dtype)
-    for number, part in enumerate(blocks(users, shuffled_sum.USERS)):
-        encode(number, part, column[part])
+    elements = numbers_of(clients, x, rng)
+    if not isinstance(elements, Encoder):
+        return elements
+    column = np.empty(elements.users, dtype=clients.group.dtype)
+    for number, part in enumerate(blocks(elements.users, shuffled_sum.USERS)):
+        elements.write(number, part, column[part])
     return column
 
 

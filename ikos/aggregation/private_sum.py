@@ -199,10 +199,13 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         self.encoding.check(values, first)
         return values
 
-    def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
+    def encoded(
+        self, values: NDArray[Any], rng: RandomSource, out: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
         """Return checked values, rounded and with noise, as group elements."""
         group = self.group
-        elements = self.encoding.encode(values.reshape(-1), rng, group.dtype)
+        elements = np.empty(values.size, group.dtype) if out is None else out.reshape(-1)
+        self.encoding.encode(values, rng, elements)
         # All entries are independent, including those of the same variable.
         honest = self.trust.min_honest
         noisy, noise = polya_shares(elements.size, self.noise.rate, honest, rng)
@@ -216,10 +219,9 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         return self.share(x, rng)
 
     def _result(self, totals: list[int], users: int, rng: RandomSource | None = None) -> SumResult:
-        p, bounds, sums = self.encoding.precision, self.encoding.bounds, []
-        for z in totals:
-            steps = decode(z, users, p, self.q)
-            sums.append(bounds.total(Fraction(steps, p), users))
+        p, bounds = self.encoding.precision, self.encoding.bounds
+        steps = [decode(z, users, p, self.q) for z in totals]
+        sums = bounds.totals(steps, p, users)
         estimate: Any = sums[0]
         if not self.scalar:
             estimate = np.array(sums)

@@ -146,10 +146,16 @@ class SecureAggregation(ShuffledSum[_T]):
         level = level_of_sums(left.sigma, self.layout.sums, analysis=left.analysis)
         return replace(left, sigma=level)
 
-    def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
+    def encoded(
+        self, values: NDArray[Any], rng: RandomSource, out: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
         """Return checked values as group elements, which checked numbers are already."""
         del rng
-        return values if self.scalar else self.group.elements(values)
+        elements = values if self.scalar else self.group.elements(values)
+        if out is None:
+            return elements
+        out[...] = elements
+        return out
 
     @property
     def _values(self) -> str:
@@ -349,8 +355,11 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
                 f"x must have shape (users, {self.dimension}), a row for each user, got shape "
                 f"{given.shape}"
             )
-        for c, column in enumerate(given.T):
-            self.group.elements(np.ascontiguousarray(column), f"x[:, {c}]", first)
+        good = (
+            given.dtype.kind in "biu" and 0 <= given.min(initial=0) <= given.max(initial=0) < self.q
+        )
+        for c, column in enumerate(() if good else given.T):
+            self.group.elements(column, f"x[:, {c}]", first)
         return given
 
     def _result(

@@ -1,8 +1,9 @@
 """Sums over Z_q of shares that shufflers mix, of numbers and of vectors.
 
 A number is a vector of one coordinate. Each coordinate is shared separately. The coordinates that
-are shuffled together form a *block*: one message holds a share of each of them. Numbers come in
-blocks of users, each of which draws its rounding and noise from its own source.
+are shuffled together form a *block*: one message holds a share of each of them. Values come in
+blocks of users, of vectors with some of their coordinates, and each block draws its rounding and
+noise from its own source. So do bunches of coordinates their shares.
 """
 
 from __future__ import annotations
@@ -10,11 +11,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import count
+from functools import cached_property, partial
+from itertools import chain, count, repeat
+from operator import call
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -28,7 +34,7 @@ from ikos._validation import (
     reject_masked,
     validate_users,
 )
-from ikos.concurrency import Interrupted, Progress
+from ikos.concurrency import Interrupted, Progress, cores, spread
 from ikos.counts import Layout
 from ikos.counts.published import unproved
 from ikos.counts.types import MAX_MESSAGES
@@ -36,18 +42,34 @@ from ikos.counts.vectors import ONE_GROUP, SEPARATE
 from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource, secure
 from ikos.results import NOT, Cost, present
-from ikos.sharing import USERS, Encode, SharingScheme, mixed_sum, split
+from ikos.sharing import (
+    AT_ONCE,
+    USERS,
+    WORTHWHILE,
+    Encoder,
+    SharingScheme,
+    mixed_sum,
+    mixed_sums,
+    split,
+)
 from ikos.shuffling import ORDERS, View, shuffle
 from ikos.trust import Trust
 
-COLUMNS = 32  # coordinates taken out of all users' vectors at a time
+ENTRIES = 1 << 20  # of vectors, whose rounding and noise come from one source
+COLUMNS = 32  # coordinates taken out of all users' vectors at a time, in whole lines of cache,
+TOGETHER = 1 << 22  # or as many as have this many entries
+BUNCH = 1 << 17  # entries of whole coordinates that are shared together, in cache
+MANY = 1 << 22  # users from which all threads share one coordinate
 MAX_ENTRIES = 1 << 28  # in an array of shares of vectors
 
 Values = ArrayLike | Sequence[Any] | Iterator[ArrayLike]
 """An array, a list, a memory map, or an iterator over blocks of values."""
 
-Coordinate = tuple[NDArray[Any] | int, Encode | None]
-"""All users' elements of a coordinate; or the number of users, and what writes their elements."""
+Elements = tuple[
+    NDArray[Any], Sequence[Callable[[NDArray[Any]], None]], Sequence[tuple[slice, RandomSource]]
+]
+"""Memory for all users' elements of some coordinates, (c, users), what is still to write parts of
+them, and which coordinates are then shared together, from which source."""
 
 
 PSEUDORANDOM = "the number of users is public; shares are pseudorandom (AES-256)"
@@ -145,8 +167,13 @@ class ShuffledSum(ABC, Generic[_T]):
         """Return checked values, (k,) or (k, d); the first is user number ``first``'s."""
 
     @abstractmethod
-    def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
-        """Return group elements of checked numbers, (k,), or of coordinates of vectors, (c, k)."""
+    def encoded(
+        self, values: NDArray[Any], rng: RandomSource, out: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
+        """Return group elements of checked values, of any shape: numbers, or entries of vectors.
+
+        They may be written to ``out``, contiguous.
+        """
 
     @abstractmethod
     def _result(self, totals: list[int], users: int, rng: RandomSource | None = None) -> _T:
@@ -261,8 +288,10 @@ class ShuffledSum(ABC, Generic[_T]):
         send it as soon as it is made (BBGN20, Algorithm 6).
         """
         source, values = secure(rng), self.checked([reject_masked("x", x)])
-        found = coordinates(self, values, source.streams()(0) if self.scalar else source)
-        return shares_of(self, 1, ((column, None) for column in found), source)[:, 0].copy()
+        if not self.scalar:
+            return shares_of(self, 1, elements_of(self, values, source))[:, 0].copy()
+        element = self.encoded(values, source.streams()(0))
+        return split(element, self.group, self.setting.messages, source)[:, 0].copy()
 
     def share(self, x: Values, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return all users' shares of their values, ``x`` as for `run`.
@@ -275,7 +304,14 @@ class ShuffledSum(ABC, Generic[_T]):
             2^28 shares.
         """
         source = secure(rng)
-        return shares_of(self, *collect(self, x, source), source)
+        if not self.scalar:
+            return shares_of(self, *vectors_of(self, x, source))
+        elements = numbers_of(self, x, source)
+        if isinstance(elements, Encoder):
+            encoder, elements = elements, np.empty(elements.users, dtype=self.group.dtype)
+            for number, part in enumerate(blocks(encoder.users, USERS)):
+                encoder.write(number, part, elements[part])
+        return split(elements, self.group, self.setting.messages, source)
 
     # The shufflers
 
@@ -387,8 +423,8 @@ class ShuffledSum(ABC, Generic[_T]):
         """Run the protocol on all users' values, in this process.
 
         The same as `share`, `shuffle` and `analyze` with the same ``rng``, message for message, in
-        the memory of the values, the last shares, and one column per thread; vectors, one
-        coordinate at a time.
+        the memory of the values, the last shares, and one column per thread; vectors, about
+        `COLUMNS` coordinates at a time.
 
         Parameters
         ----------
@@ -421,15 +457,13 @@ class ShuffledSum(ABC, Generic[_T]):
             return self._result(totals, users, source)
         if threads is not None:
             threads = integer("threads", threads, low=1, high=1024)
-        users, given = collect(self, x, source)
-        totals = []
-        for column, encode in given:
-            told = progress if self.scalar else None
-            how: dict[str, Any] = {"encode": encode, "threads": threads, "progress": told}
-            totals.append(mixed_sum(column, self.setting, source, **how))
-            if progress is not None and not self.scalar:
-                progress(len(totals), self.dimension)
-        return self._result(totals, users, source)
+        if not self.scalar:
+            users, given = vectors_of(self, x, source)
+            return self._result(vector_totals(self, users, given, threads, progress), users, source)
+        elements = numbers_of(self, x, source)
+        users = elements.users if isinstance(elements, Encoder) else elements.size
+        total = mixed_sum(elements, self.setting, source, threads=threads, progress=progress)
+        return self._result([total], users, source)
 
 
 def checked_blocks(
@@ -488,7 +522,7 @@ def with_location(clients: ShuffledSum[Any], x: Any) -> Any:
 def iterator_or_array(clients: ShuffledSum[Any], x: Values) -> NDArray[Any] | Iterator[ArrayLike]:
     """Return values as an iterator, or as an array of which parts are still to be checked."""
     if isinstance(x, np.ndarray) and x.ndim == 1 and clients.scalar:
-        return x
+        return np.asarray(reject_masked("x", x))
     if isinstance(x, Iterator):
         return x
     if hasattr(x, "__dask_graph__"):
@@ -501,74 +535,142 @@ def iterator_or_array(clients: ShuffledSum[Any], x: Values) -> NDArray[Any] | It
     return clients.checked(x)
 
 
-def collect(
-    clients: ShuffledSum[Any], x: Values, rng: RandomSource
-) -> tuple[int, Iterator[Coordinate]]:
-    """Return the number of users and the elements of each coordinate of their values.
+def _joined(parts: Iterator[NDArray[Any]]) -> NDArray[Any]:
+    """Return what an iterator yields in one array."""
+    try:
+        found = list(parts)
+    except KeyboardInterrupt:
+        raise Interrupted(None, 0, 0, "while values were read") from None
+    return np.concatenate(found) if found else np.empty(0)
 
-    Numbers of an array are encoded on demand. An iterator is read here, once, as the number of
-    users is not known before.
+
+def numbers_of(clients: ShuffledSum[Any], x: Values, rng: RandomSource) -> NDArray[Any] | Encoder:
+    """Return the elements of users' numbers, or what computes them.
+
+    An iterator is read here, once, as the number of users is not known before.
     """
-    given = iterator_or_array(clients, x)
-    streams: Any = rng.streams() if clients.scalar else None  # block k draws from source k
+    given, streams = iterator_or_array(clients, x), rng.streams()
     if isinstance(given, Iterator):
-        read: Any = checked_blocks(clients, given)
-        if clients.scalar:
-            read = map(clients.encoded, read, map(streams, count()))
-        try:
-            found = list(read)
-        except KeyboardInterrupt:
-            raise Interrupted(None, 0, 0, "while values were read") from None
-        values = np.concatenate(found) if found else np.empty(0)
-        check_participation("x", values.shape[0], clients.trust.min_honest, clients.n)
-        if clients.scalar:
-            return values.shape[0], iter(((values, None),))
-        given = clients.checked(values)  # a promise about all vectors, once all are there
-    users = given.shape[0]
+        read = checked_blocks(clients, given)
+        elements = _joined(map(clients.encoded, read, map(streams, count())))
+        check_participation("x", elements.size, clients.trust.min_honest, clients.n)
+        return elements
+    users = given.size
     check_participation("x", users, clients.trust.min_honest, clients.n)
-    if not clients.scalar:
-        return users, ((column, None) for column in coordinates(clients, given, rng))
+    held = threading.local()  # fresh memory would take longer than to write it
 
-    def encode(number: int, part: slice, out: NDArray[Any]) -> None:
-        # a copy is checked and used: others may meanwhile write to the memory, or the file mapped
-        values = clients.checked(given[part].copy(), part.start)
-        out[:] = clients.encoded(values, streams(number))
+    def write(number: int, part: slice, out: NDArray[Any]) -> None:
+        for piece in blocks(out.size):
+            first, stop = part.start + piece.start, part.start + piece.stop
+            # a copy is checked and used: others may meanwhile write to the memory, or the file
+            some = clients.checked(given[first:stop].copy(), first)
+            if not hasattr(held, "values"):
+                held.values = np.empty(USERS, dtype=some.dtype)
+            held.values[piece] = some
+        clients.encoded(held.values[: out.size], streams(number), out)
 
-    return users, iter(((users, encode),))
+    return Encoder(users, write)
 
 
-def coordinates(
+def vectors_of(
+    clients: ShuffledSum[Any], x: Values, rng: RandomSource
+) -> tuple[int, Iterator[Elements]]:
+    """Return the number of users and the elements of their vectors, some coordinates at a time."""
+    given = iterator_or_array(clients, x)
+    if isinstance(given, Iterator):
+        # checked again: a promise about all vectors, once all are there
+        given = clients.checked(_joined(checked_blocks(clients, given)))
+    check_participation("x", given.shape[0], clients.trust.min_honest, clients.n)
+    return given.shape[0], elements_of(clients, given, rng)
+
+
+def elements_of(
     clients: ShuffledSum[Any], values: NDArray[Any], rng: RandomSource
-) -> Iterator[NDArray[Any]]:
-    """Yield the elements of each coordinate of checked values, `COLUMNS` encoded together."""
-    if clients.scalar:
-        yield clients.encoded(values, rng)
-        return
-    for part in blocks(clients.dimension, COLUMNS):
-        yield from clients.encoded(np.ascontiguousarray(values[:, part].T), rng)
+) -> Iterator[Elements]:
+    """Yield the elements of checked vectors.
+
+    What is drawn for an entry depends on its place, not on the threads.
+    """
+    users, numbers = values.shape[0], count()
+    streams, secrets = rng.streams(), rng.streams()
+    held = threading.local()  # fresh memory would take longer than to write it
+
+    def write(columns: slice, number: int, part: slice, out: NDArray[Any]) -> None:
+        some = values[part, columns]
+        if getattr(held, "size", 0) < some.size:
+            held.copy, held.made = (np.empty(some.size, a.dtype) for a in (some, out))
+            held.size = some.size
+        copy, made = (a[: some.size].reshape(some.shape) for a in (held.copy, held.made))
+        copy[...] = some
+        out[:, part] = clients.encoded(copy, streams(number), made).T
+
+    together = min(max(COLUMNS, TOGETHER // users), max(1, AT_ONCE // users))
+    for columns in blocks(clients.dimension, together):
+        c = columns.stop - columns.start
+        yield (
+            np.empty((c, users), clients.group.dtype),
+            [
+                partial(write, columns, next(numbers), part)
+                for part in blocks(users, max(1, ENTRIES // c))
+            ],
+            [
+                (rows, secrets(columns.start + rows.start))
+                for rows in blocks(c, max(1, BUNCH // users))
+            ],
+        )
 
 
-def shares_of(
-    clients: ShuffledSum[Any], users: int, elements: Iterator[Coordinate], rng: RandomSource
-) -> NDArray[Any]:
-    """Return shares, (messages, users), or (messages, users, dimension) of vectors."""
+def vector_totals(
+    clients: ShuffledSum[Any],
+    users: int,
+    given: Iterator[Elements],
+    threads: int | None,
+    progress: Progress | None,
+) -> list[int]:
+    """Return the sum of each coordinate modulo q; each thread makes those of some coordinates."""
+    scheme, d = clients.setting, clients.dimension
+    if threads is None:
+        threads = cores() if users * d * scheme.messages >= WORTHWHILE else 1
+    totals: list[int] = []
+    stop = threading.Event()
+    pool = nullcontext() if threads == 1 else ThreadPoolExecutor(threads)
+    try:
+        with pool as executor, ExitStack() as before:
+            before.callback(stop.set)  # before the executor waits for its threads
+            for elements, writes, bunches in given:
+                deque(spread(call, zip(writes, repeat(elements), strict=False), executor), 0)
+                made: Iterable[list[int]]
+                if users < MANY:
+                    tasks = ((elements[rows], scheme, rng, stop) for rows, rng in bunches)
+                    made = spread(mixed_sums, tasks, executor)
+                else:
+                    one = partial(mixed_sum, scheme=scheme, threads=threads)
+                    made = ([one(elements[rows.start], rng=rng)] for rows, rng in bunches)
+                for total in chain.from_iterable(made):
+                    totals.append(total)
+                    if progress is not None:
+                        progress(len(totals), d)
+    except KeyboardInterrupt:
+        raise Interrupted(None, len(totals), d, "coordinates") from None
+    return totals
+
+
+def shares_of(clients: ShuffledSum[Any], users: int, given: Iterator[Elements]) -> NDArray[Any]:
+    """Return the shares of vectors, (messages, users, dimension)."""
     scheme, d = clients.setting, clients.dimension
     entries = scheme.messages * users * d
-    if entries > MAX_ENTRIES and not clients.scalar:
+    if entries > MAX_ENTRIES:
         raise ValueError(
             f"x has users whose shares have {entries:,} entries, more than "
             f"{MAX_ENTRIES:,}; use run, or fewer users"
         )
-    shares = np.empty((d, scheme.messages, users), dtype=scheme.group.dtype)
-    for here, (column, encode) in zip(shares, elements, strict=True):
-        if encode is not None:
-            for number, part in enumerate(blocks(users, USERS)):
-                encode(number, part, here[-1, part])
-        split(
-            here[-1] if isinstance(column, int) else column,
-            scheme.group,
-            scheme.messages,
-            rng,
-            out=here,
-        )
-    return shares[0] if clients.scalar else np.moveaxis(shares, 0, -1)
+    shares = np.empty((scheme.messages, d, users), dtype=scheme.group.dtype)
+    first = 0
+    for elements, writes, bunches in given:
+        for write in writes:
+            write(elements)
+        for rows, rng in bunches:
+            made = split(elements[rows].reshape(-1), scheme.group, scheme.messages, rng)
+            here = slice(first, first := first + rows.stop - rows.start)
+            shares[:, here] = made.reshape(scheme.messages, -1, users)
+    return np.moveaxis(shares, 1, -1)

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,6 @@ from ikos._validation import check_participation, reject_masked
 from ikos.aggregation.shuffled_sum import (
     ShuffledSum,
     checked_blocks,
-    coordinates,
     iterator_or_array,
     with_location,
 )
@@ -197,14 +196,13 @@ class BlockSharing:
             else:
                 where = f" (in partition {number}, counted from 0)"
                 blocks = checked_blocks(clients, np.asarray(reject_masked("x", given)))
-            found = [
-                list(coordinates(clients, values, self.encoding(number * self.stride + place)))
-                for place, values in enumerate(blocks)
-            ]
+            sources = map(self.encoding, count(number * self.stride))
+            encoded = map(clients.encoded, blocks, sources)
+            found = [np.atleast_2d(elements.T) for elements in encoded]
             # for a block without users
-            found.append([np.empty(0, dtype=scheme.group.dtype)] * clients.dimension)
-            source, columns = self.sharing(number), zip(*found, strict=True)
-            made = [SharedColumn(np.concatenate(one), scheme, source) for one in columns]
+            found.append(np.empty((clients.dimension, 0), dtype=scheme.group.dtype))
+            source, columns = self.sharing(number), np.ascontiguousarray(np.hstack(found))
+            made = [SharedColumn(column, scheme, source) for column in columns]
             return Block(number, os.urandom(NONCE_BYTES), made)
         except Exception as error:  # to be raised by the driver, not logged by Dask
             return Refusal.of(error, where)

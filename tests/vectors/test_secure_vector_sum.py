@@ -12,13 +12,17 @@ import pytest
 from exact.enumeration import Law, exact_law, total_variation, view_law
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from statistical import FALSE_ALARM, outcome_p_value
 
 from ikos import SecureSum, View, security_level
+from ikos.aggregation import shuffled_sum
 from ikos.aggregation.secure_sum import SecureVectorSum
 from ikos.aggregation.shuffled_sum import LAYOUTS, pack, unpack
+from ikos.concurrency import Interrupted
 from ikos.counts import vector_layouts
 from ikos.counts.vectors import ONE_GROUP, SEPARATE, level_of_sums
+from ikos.modular import Zq
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Box, PrivateVectorSum
 
@@ -311,6 +315,83 @@ def test_blocks_and_threads_do_not_show() -> None:
     assert (protocol.run(blocks, DeterministicRandom(1), threads=2) == expected).all()
     with pytest.raises(ValueError, match=r"^x\[:, 1\]\[5\] "):
         SecureVectorSum(9, 2, 10, messages=3).run(iter([[[1, 2]] * 4, [[1, 2], [1, 10]]]))
+
+
+@pytest.fixture(params=[(14, 1 << 22), (1, 1)], ids=["bunches", "many"])
+def cut(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Encode about 20 entries together, of 5 coordinates, and share 14, or those of one."""
+    sizes = {"COLUMNS": 5, "TOGETHER": 20, "ENTRIES": 20}
+    sizes["BUNCH"], sizes["MANY"] = request.param
+    for name, size in sizes.items():
+        monkeypatch.setattr(shuffled_sum, name, size)
+
+
+@pytest.mark.usefixtures("cut")
+@pytest.mark.points(2)
+@pytest.mark.parametrize("q", [2**20, 2**64 - 59, 2**64 + 13])
+@pytest.mark.parametrize(("shuffler", "clear_share"), [setting[1:] for setting in SETTINGS[:4]])
+def test_the_columns_of_a_run_are_those_of_shares_that_are_shuffled(
+    monkeypatch: pytest.MonkeyPatch, q: int, shuffler: str, clear_share: bool
+) -> None:
+    """Message for message, however many coordinates are shared together."""
+    seen: list[list[int]] = []
+    add_up = Zq.sum
+
+    def look(group: Zq, column: NDArray[Any]) -> int:
+        seen.append(column.tolist())
+        return add_up(group, column)
+
+    for users, d in ((6, 17), (1, 9)):
+        protocol = SecureVectorSum(
+            users, d, q, messages=3, shuffler=shuffler, clear_share=clear_share
+        )
+        x = elements(q, users, d)
+        view = protocol.shuffle(protocol.share(x, DeterministicRandom(4)))
+        expected = [column.tolist() for column in view.columns]
+        if view.clear is not None:
+            expected += unpack(view.clear, protocol.group, d).T.tolist()
+        seen.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(Zq, "sum", look)
+            patch.setattr(Zq, "sums", lambda group, a: [look(group, row) for row in a])
+            protocol.run(x, DeterministicRandom(4), threads=1)
+        assert sorted(seen) == sorted(expected)
+
+
+@pytest.mark.usefixtures("cut")
+def test_no_two_draws_come_from_one_place() -> None:
+    """Neither shares, nor what rounds values."""
+    secure = SecureVectorSum(8, 40, 2**64, messages=4)
+    shares = secure.share(np.zeros((8, 40), dtype=int), DeterministicRandom(5))
+    assert np.unique(shares).size == shares.size
+    private = PrivateVectorSum(8, Box(40), 1e4, 1e-2, precision=1, messages=3)
+    shares = private.share(np.full((8, 40), 0.5), DeterministicRandom(5))
+    rounded = shares.sum(axis=0) % private.modulus
+    blocks = [rounded[i : i + 4, j : j + 5] for i in (0, 4) for j in range(0, 40, 5)]
+    assert len({block.tobytes() for block in blocks}) == len(blocks)
+
+
+@pytest.mark.usefixtures("cut")
+def test_no_result_depends_on_threads() -> None:
+    protocol = PrivateVectorSum(6, Box(17), 1, 1e-2, messages=4)
+    x = np.random.default_rng(3).random((6, 17))
+    expected = protocol.analyze(protocol.shuffle(protocol.share(x, DeterministicRandom(3))))
+    for threads in (1, 2, 3, None):
+        found = protocol.run(x, DeterministicRandom(3), threads=threads)
+        np.testing.assert_array_equal(found.estimate, expected.estimate)
+
+
+@pytest.mark.usefixtures("cut")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interrupted_run_says_how_far_it_came_and_releases_nothing(threads: int) -> None:
+    def interrupt(done: int, of: int) -> None:
+        if done == 7:
+            raise KeyboardInterrupt
+
+    protocol = SecureVectorSum(6, 17, 2**20, messages=3)
+    with pytest.raises(Interrupted, match=r"after 7 of 17 coordinates") as caught:
+        protocol.run(elements(2**20, 6, 17), threads=threads, progress=interrupt)
+    assert caught.value.partial is None
 
 
 def test_parameters_are_immutable_and_compared_by_hash() -> None:
