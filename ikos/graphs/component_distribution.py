@@ -287,8 +287,8 @@ def enclosed_law(
     --------
     >>> print(enclosed_law(100, 10, 100)[99])
     1.99509e-1580
-    >>> print(*enclosed_law(10**9, 4, 3))
-    1 1e-27 5e-55
+    >>> print(enclosed_law(10**9, 4, 3)[2])
+    5e-55
     """
     users = integer("n", n, low=1, high=MAX_USERS)
     graph = ShareGraph(integer("m", m, low=1, high=MAX_LAW_MESSAGES), shuffler, clear_share)
