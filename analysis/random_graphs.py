@@ -50,7 +50,6 @@ from ikos.graphs import (
     tally_components,
 )
 from ikos.graphs.component_bounds import BOUNDS
-from ikos.graphs.component_distribution import MAX_LAW_USERS
 from ikos.plots.components import components_figure
 from ikos.plots.share_graphs import graph_figure
 from ikos.randomness import RandomSource
@@ -222,7 +221,7 @@ class Rare:
     c: int
     tally: Tally
     planted: PlantedTally
-    exact: mpfr | None
+    exact: mpfr
 
 
 def rare_rows(
@@ -245,10 +244,8 @@ def _rare_trials(trials: int, n: int, m: int) -> tuple[int, int]:
     return min(trials, most), min(max(100, trials // 100), most)
 
 
-def _tail(n: int, m: int, c: int) -> mpfr | None:
+def _tail(n: int, m: int, c: int) -> mpfr:
     """Return P[C >= c] rounded up: six terms exactly, the others by a bound."""
-    if n > MAX_LAW_USERS:
-        return None
     last = min(n, c + 5)
     law = enclosed_law(n, m, last)
     with rounding(UP):
@@ -261,8 +258,7 @@ _RARE_NOTE = """\
 P[C >= c] for n users with m messages of each, parallel shufflers and a clear share. *seen*: how
 many of the sampled graphs had c components or more, and what that proves with 95 % confidence
 (Clopper and Pearson). *estimate*: by importance sampling, from *graphs* samples, and its 95 %
-*interval*. *estimate* and *exact* are rounded to the nearest; a dash: more users than the exact
-distribution is computed for.
+*interval*. *estimate* and *exact* are rounded to the nearest.
 """
 
 
@@ -279,7 +275,7 @@ def _rare_tables(found: Iterable[Rare]) -> Iterator[tuple[str, str]]:
             plain_number(rare.planted.trials),
             f"{rare.planted.estimate:.4g}",
             _relative(rare.planted),
-            "–" if rare.exact is None else f"{rare.exact:.4g}",
+            f"{rare.exact:.4g}",
         ]
         for rare in found
     ]
@@ -300,7 +296,7 @@ def _rare_tables(found: Iterable[Rare]) -> Iterator[tuple[str, str]]:
                     rare.planted.trials,
                     rare.planted.estimate,
                     *rare.planted.interval(),
-                    None if rare.exact is None else f"{rare.exact:.17g}",
+                    f"{rare.exact:.17g}",
                 )
                 for rare in found
             ),

@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ikos.counts import recursion
-from ikos.graphs import component_counts, component_distribution, component_pmf, sample_targets
+from ikos.graphs import (
+    check_components,
+    component_counts,
+    component_distribution,
+    component_pmf,
+    importance_sampling,
+    sample_targets,
+)
 from ikos.randomness import SecureRandom
 
 
@@ -70,6 +77,23 @@ def test_many_small_graphs(against: Callable[..., float], shuffler: str) -> None
         component_counts(n, m, trials, shuffler=shuffler)
 
     against(target, floor, rounds=21)
+
+
+def test_check_of_two_thousand_users(against: Callable[..., float]) -> None:
+    """n = 2048, m = 4; the floor counts components of as many graphs. At most 1.3 is wanted."""
+    n, m, trials = 2048, 4, 10
+    drawn = trials + sum(tally.trials for tally in check_components(n, m, trials).planted)
+
+    def forget() -> None:
+        component_distribution._rooted.cache_clear()
+        recursion.enclosed.cache_clear()
+        importance_sampling._plan.cache_clear()
+        importance_sampling._sums.cache_clear()
+
+    def target() -> None:
+        check_components(n, m, trials)
+
+    against(target, lambda: component_counts(n, m, drawn), setup=forget, rounds=5)
 
 
 def test_law_of_a_thousand_users(against: Callable[..., float]) -> None:

@@ -26,7 +26,7 @@ CASES = {
     "none connected": (30, 1, 50, {"clear_share": False}),
     "one user": (1, 3, 10, {}),
     "one row": (30, 3, 100, {"largest": 1}),
-    "beyond the exact law": (100_000, 3, 5, {"planted": 3}),
+    "many users": (100_000, 3, 5, {"planted": 3}),
     "no samples planted": (30, 3, 100, {"planted": 0, "confidence": 0.5}),
     "always n components": (4, 1, 50, {"clear_share": False}),
     "very small": (60, 900, 50, {"planted": 8, "largest": 12}),

@@ -36,7 +36,7 @@ class Moments:
     excess: tuple[mpfr, ...]
 
 
-def _fold(first: Sequence[Any], second: Sequence[Any], k: int, *, low: int, high: int) -> Any:
+def fold(first: Sequence[Any], second: Sequence[Any], k: int, *, low: int, high: int) -> Any:
     """Return the sum of ``first[s] * second[k - s]`` over low <= s < high, rounded as in force."""
     return gmpy2.fsum(map(mul, first[low:high], second[k - low : k - high : -1]))
 
@@ -68,9 +68,9 @@ def enclosed(n: int, q: int, graph: ShareGraph) -> Moments:
                 connected.append(graph.connected_weight(k, UP) / down[k])
         else:
             with rounding(UP):
-                split_up = _fold(rooted, up, k, low=1, high=k) / k / down[k]
+                split_up = fold(rooted, up, k, low=1, high=k) / k / down[k]
             with rounding(DOWN):
-                split_down = _fold(rooted_down, down, k, low=1, high=k) / k / up[k]
+                split_down = fold(rooted_down, down, k, low=1, high=k) / k / up[k]
                 connected_down.append(max(mpfr(0), 1 - split_up))
             with rounding(UP):
                 connected.append(min(1 - split_down, one))
@@ -78,10 +78,10 @@ def enclosed(n: int, q: int, graph: ShareGraph) -> Moments:
             rooted_down.append(k * connected_down[k] * down[k])
         with rounding(UP):
             rooted.append(k * connected[k] * up[k])
-            rest = _fold(rooted, coloured, k, low=1, high=k) / k
+            rest = fold(rooted, coloured, k, low=1, high=k) / k
             divergence.append(rest / down[k])
             coloured.append(colours * (rest + connected[k] * up[k]))
-            excess.append(_fold(rooted, surplus, k, low=1, high=k) / k / down[k])
+            excess.append(fold(rooted, surplus, k, low=1, high=k) / k / down[k])
             surplus.append(coloured[k] - down[k])
     found = (connected, connected_down, up, down, coloured, divergence, excess)
     return Moments(*map(tuple, found))

@@ -10,9 +10,7 @@ from functools import partial
 from typing import Any
 
 import gmpy2
-import numpy as np
 from gmpy2 import mpfr
-from numpy.typing import NDArray
 
 from ikos._validation import choice, integer, number
 from ikos.concurrency import Interrupted, Progress
@@ -25,7 +23,6 @@ from ikos.graphs.component_distribution import (
     MAX_LAW_USERS,
     Enclosure,
     component_moment,
-    component_pmf,
     enclosed_law,
 )
 from ikos.graphs.importance_sampling import PlantedTally, rare_components
@@ -38,25 +35,24 @@ FALSE_ALARM = 1e-9
 """Samples contradict the exact distribution if chance takes them this far from it this rarely."""
 
 _ROWS, MAX_ROWS = 6, 64
-_PLANTED, _SLOTS_PLANTED = 2000, 20_000_000
+_PLANTED, _SLOTS_PLANTED = 2000, 20_000_000  # of each number of components, and of all
 _RARE = 1e-3  # expected graphs below which a number of components has no cell of its own
 _TINY = 1e-300
-_BEYOND = 6  # components beyond the last row that importance samples distinguish
+_BEYOND = 6  # components beyond the last row that samples distinguish
 
 
 @dataclass(frozen=True)
 class ComponentRow:
     """What is known of P[C = c] for one c.
 
-    ``exact`` is None for more than 2048 users. ``lemma``, Lemma C.5 of BBGN20, and ``bound``,
-    `ikos.graphs.parts_bound`, are rounded up, and None if they are not stated; ``slack``, rounded
-    down, is the factor by which ``exact`` is below the smaller one. ``seen`` sampled graphs had c
-    components, which gives the interval ``sampled``; ``planted`` is the estimate by importance
-    samples.
+    ``lemma``, Lemma C.5 of BBGN20, and ``bound``, `ikos.graphs.parts_bound`, are rounded up, and
+    None if they are not stated; ``slack``, rounded down, is the factor by which ``exact`` is below
+    the smaller one. ``seen`` sampled graphs had c components, which gives the interval ``sampled``;
+    ``planted`` is the estimate by importance samples.
     """
 
     c: int
-    exact: Enclosure | None
+    exact: Enclosure
     lemma: mpfr | None
     bound: mpfr | None
     slack: float | None
@@ -70,8 +66,8 @@ class ComponentCheck:
     """The exact distribution, the bounds and samples of the number of components.
 
     ``rows`` has a `ComponentRow` for c = 1, 2, ..., ``tally`` the sampled graphs, and ``planted``
-    the importance samples for 2, 3, ... components and more. If the exact distribution is known,
-    ``fit`` and ``planted_fit`` are upper bounds on the p-values of these samples under it.
+    the importance samples for 2, 3, ... components and more; ``fit`` and ``planted_fit`` are upper
+    bounds on the p-values of these samples under the exact distribution, None without samples.
     ``excess`` is E[q^C]/q - 1, rounded up, and ``excess_bound`` Lemma C.5's bound on it, if known.
     """
 
@@ -91,15 +87,14 @@ class ComponentCheck:
         """Return what is known for each c, and the verdict."""
         lines = [f"n = {self.n:,}, {self.graph}"]
         for row in self.rows:
-            exact = "" if row.exact is None else f"P = {row.exact}, "
             bound = "" if row.bound is None else f"at most {row.bound:.3Ug}, "
             seen = f"seen {row.seen:,} times in {self.tally.trials:,}"
-            lines.append(f"c = {row.c}: {exact}{bound}{seen}")
+            lines.append(f"c = {row.c}: P = {row.exact}, {bound}{seen}")
         return "\n".join((*lines, *self.verdict))
 
     @property
     def bounded(self) -> bool | None:
-        """Whether the exact probabilities are proved to be below every bound; None if not known."""
+        """Whether the exact probabilities are proved to be below every bound; None without any."""
         slacks = [row.slack for row in self.rows if row.slack is not None]
         if not slacks:
             return None
@@ -109,7 +104,7 @@ class ComponentCheck:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the samples agree with the exact distribution; None if that is not known.
+        """Whether the samples agree with the exact distribution; None if there are none.
 
         Samples of the right model fail with probability at most `FALSE_ALARM` for each kind.
         """
@@ -117,23 +112,9 @@ class ComponentCheck:
         return min(fits) >= FALSE_ALARM if fits else None
 
     @property
-    def contradicted(self) -> tuple[int, ...]:
-        """Each c that the sampled graphs had more often than a bound allows.
-
-        Chance causes this with probability at most `FALSE_ALARM` for each c. Importance samples
-        cannot contradict a bound: the expected number of divisions, which scales them, is below it.
-        """
-        return tuple(
-            row.c
-            for row in self.rows
-            for bound in (row.bound if row.lemma is None else min(row.lemma, row.bound),)
-            if bound is not None and self.tally.probability(row.c, 1 - FALSE_ALARM).low > bound
-        )
-
-    @property
     def holds(self) -> bool:
         """Whether nothing contradicts a bound or the exact distribution; see also ``verdict``."""
-        return self.bounded is not False and self.agrees is not False and not self.contradicted
+        return self.bounded is not False and self.agrees is not False
 
     @property
     def unseen(self) -> int:
@@ -167,14 +148,15 @@ def check_components(
     Parameters
     ----------
     n, m, trials, shuffler, clear_share, backend, rng, executor
-        As for `component_counts`. Beyond 2048 users only samples are compared with the bounds.
+        As for `component_counts`; n at most 10^6 where fewer than two messages hide, and m at most
+        10,000.
     q : int, optional
         Order of the group, at least 2: E[q^C] is compared too.
     largest : int, optional
         The last c of the comparison, up to 64; by default 6, or n if smaller.
     planted : int, optional
-        Graphs for importance sampling, for each c from 2 on (beyond 2048 users only for c = 2); 0
-        for none. By default 2000, fewer for large graphs.
+        Graphs for importance sampling, for each c from 2 on; 0 for none. By default 2000, fewer of
+        large graphs: as many as have 20 million slots for all c, but at least 2.
     confidence : float
         Of each interval.
     progress : callable, optional
@@ -199,28 +181,29 @@ def check_components(
     choice("backend", backend, BACKENDS)
     rows = min(users, _ROWS) if largest is None else largest
     rows = integer("largest", rows, low=1, high=min(users, MAX_ROWS))
-    each = max(10, min(_PLANTED, _SLOTS_PLANTED // model.slots)) if planted is None else planted
-    each = integer("planted", each, low=0, high=MAX_TRIALS)
+    if planted is None:
+        each = max(2, min(_PLANTED, _SLOTS_PLANTED // (model.slots * rows)))
+    else:
+        each = integer("planted", planted, low=0, high=MAX_TRIALS)
     if graph.hiding < 2:  # many components are common
         each = integer("planted", planted or 0, high=0)
-    computed = users <= MAX_LAW_USERS
-    last = 0 if not each else rows if computed else min(rows, 2)
-    reach = min(users, rows + (_BEYOND if last > 1 else 0))
-    work = [users**2 * reach] if computed else []
+    last = rows if each else 0
+    reach = min(users, rows + _BEYOND)
+    # in slots drawn, roughly
+    work = [reach * (16 * users if graph.hiding < 2 else min(users, 512) ** 2)]
     work += [trials * model.slots, *[each * model.slots] * max(0, last - 1)]
     shown = _stages(progress, work)
 
     # first, so that samples can be compared at once after an interruption
     how: dict[str, Any] = {"shuffler": graph.shuffler, "clear_share": graph.clear_share}
     moments = (None, None) if order is None else _moments(model, order)
-    law = enclosed_law(users, graph.m, reach, progress=next(shown), **how) if computed else ()
-    pmf = component_pmf(users, graph.m, **how) if computed else None
+    law = enclosed_law(users, graph.m, reach, progress=next(shown), **how)
 
     stated = {name: bound.values for name, bound in BOUNDS.items() if bound.covers(users, graph)}
     upper = {name: values(users, graph, rows, UP) for name, values in stated.items()}
     lower = [values(users, graph, rows, DOWN) for values in stated.values()]
     slacks: list[float | None] = [None] * rows
-    if law and lower:
+    if lower:
         with rounding(DOWN):
             pairs = zip(zip(*lower, strict=True), law, strict=False)
             slacks = [float_down(min(bounds) / exact.high) for bounds, exact in pairs]
@@ -229,7 +212,7 @@ def check_components(
         found = tuple(
             ComponentRow(
                 c + 1,
-                law[c] if law else None,
+                law[c],
                 upper["lemma_c5"][c] if "lemma_c5" in upper else None,
                 upper["parts"][c] if "parts" in upper else None,
                 slacks[c],
@@ -239,8 +222,8 @@ def check_components(
             )
             for c in range(rows)
         )
-        fit = None if pmf is None or not tally.trials else _fit(tally, pmf)
-        planted_fit = _planted_fit(rare, law) if rare and law else None
+        fit = _fit(tally, law) if tally.trials else None
+        planted_fit = _planted_fit(rare, law) if rare else None
         return ComponentCheck(
             users, graph, order, level, found, tally, tuple(rare), fit, planted_fit, *moments
         )
@@ -259,7 +242,8 @@ def check_components(
             told = next(shown)
             rare.append(rare_components(users, graph.m, each, at_least=c, progress=told, **how))
     except KeyboardInterrupt:
-        raise Interrupted(compared(tally, rare), trials, trials, "graphs") from None
+        what = "graphs, in the importance samples"
+        raise Interrupted(compared(tally, rare), trials, trials, what) from None
     return compared(tally, rare)
 
 
@@ -293,13 +277,18 @@ def _moments(model: Model, q: int) -> tuple[float | None, float | None]:
 # Do the samples fit?
 
 
-def _fit(tally: Tally, pmf: NDArray[np.float64]) -> float:
+def _p_value(seen: Sequence[int], chances: Sequence[mpfr], trials: int) -> float:
+    """Bound the p-value of counts of some cells of a sample; what is left is one cell more."""
+    with rounding(UP):
+        rest = max(1 - gmpy2.fsum(chances), mpfr(_TINY))
+    cells = [*map(float, chances), float(rest)]
+    return p_value_bound([*seen, trials - sum(seen)], cells)
+
+
+def _fit(tally: Tally, law: Sequence[Enclosure]) -> float:
     """Bound the p-value of sampled counts; rare values share one cell, chosen beforehand."""
-    common = np.flatnonzero(pmf * tally.trials >= _RARE) + 1
-    seen = [tally[int(c)] for c in common]
-    chances = pmf[common - 1].tolist()
-    rest = float(np.delete(pmf, common - 1).sum())
-    return p_value_bound([*seen, tally.trials - sum(seen)], [*chances, max(rest, _TINY)])
+    common = [c for c, p in enumerate(law, 1) if p.low * tally.trials >= _RARE]
+    return _p_value([tally[c] for c in common], [law[c - 1].low for c in common], tally.trials)
 
 
 def _planted_fit(rare: Sequence[PlantedTally], law: Sequence[Enclosure]) -> float:
@@ -312,11 +301,7 @@ def _planted_fit(rare: Sequence[PlantedTally], law: Sequence[Enclosure]) -> floa
         reached = range(tally.parts, len(law) + 1)
         with rounding(DOWN):
             chances = [tally.divisions(k) * law[k - 1].low / tally.expected.high for k in reached]
-        with rounding(UP):
-            rest = max(1 - gmpy2.fsum(chances), mpfr(_TINY))
-        seen = [tally.counts.get(k, 0) for k in reached]
-        cells = [*map(float, chances), float(rest)]
-        fits.append(p_value_bound([*seen, tally.trials - sum(seen)], cells))
+        fits.append(_p_value([tally.counts.get(k, 0) for k in reached], chances, tally.trials))
     return min(1.0, min(fits) * len(fits))
 
 
@@ -329,29 +314,19 @@ def _verdict(check: ComponentCheck) -> Iterator[str]:
     if not trials:
         yield "No graph was sampled."
         return
+    assert check.fit is not None
     sample = f"sample of {_graphs(trials)}"
-    if check.fit is None:
-        yield f"A {sample} was drawn; the exact distribution is not computed for this many users."
-    else:
-        yield _fits(check.fit, f"A {sample} agrees", f"a {sample} is")
+    yield _fits(check.fit, f"A {sample} agrees", f"a {sample} is")
     if c > check.n:
         yield f"Seen up to C = {check.n}, the most there can be."
     else:
         yield _about_unseen(check, c)
-    if check.planted:
+    if check.planted_fit is not None:
         rare = check.planted[-1]
-        row = check.rows[rare.parts - 1]
         sample = f"mportance samples of {_graphs(rare.trials)}"
-        if check.planted_fit is None or row.exact is None:
-            low, high = map(mpfr, rare.interval(check.confidence))
-            yield (
-                f"I{sample} say that P[C >= {rare.parts}] is about {rare.estimated:.3g}, within "
-                f"[{low:.3Dg}, {high:.3Ug}]."
-            )
-        else:
-            reach = f", down to P[C = {rare.parts}] = {row.exact.high:.3Ng}"
-            agrees = f"I{sample} for each c agree"
-            yield _fits(check.planted_fit, agrees, f"i{sample} are", reach)
+        reach = f", down to P[C = {rare.parts}] = {check.rows[rare.parts - 1].exact.high:.3Ng}"
+        agrees = f"I{sample} for each c agree"
+        yield _fits(check.planted_fit, agrees, f"i{sample} are", reach)
 
 
 def _fits(fit: float, agrees: str, contradicts: str, reach: str = "") -> str:
@@ -366,14 +341,12 @@ def _about_unseen(check: ComponentCheck, c: int) -> str:
         f"{at_least(check.tally.tail(c, check.confidence).high, 2)} with "
         f"{percent(check.confidence)} confidence, and no more."
     )
-    row = check.rows[c - 1] if c <= len(check.rows) else None
-    if row is not None and row.exact is not None:
+    if c <= len(check.rows):
+        chance = check.rows[c - 1].exact.high
         with rounding(DOWN):
-            many = 1 / row.exact.high
+            many = 1 / chance
             told = f"{int(many):,}" if many < 1e6 else f"{many:.2Dg}"
-        text += f" P[C = {c}] is {row.exact.high:.3Ng}: one in {told} graphs."
-    elif row is not None and row.bound is not None:
-        text += f" P[C = {c}] is proved to be at most {row.bound:.3Ug}."
+        text += f" P[C = {c}] is {chance:.3Ng}: one in {told} graphs."
     return text
 
 
@@ -389,15 +362,7 @@ def _about_bounds(check: ComponentCheck) -> str:
         wrong = [f"c = {c}" for c, slack in slacks.items() if slack < 1]
         places = ", ".join(wrong) or "E[q^C]"
         return f"VIOLATED: the exact distribution is above a bound, at {places}."
-    if check.graph.hiding < 2:
-        return "Nothing to prove: no bound is stated where fewer than two messages hide."
-    text = (
-        f"Not proved here: the exact distribution is computed for at most {MAX_LAW_USERS:,} users."
-    )
-    if not check.contradicted:
-        return f"{text} Sampled graphs do not contradict the bounds, as far as these reach."
-    places = ", ".join(f"c = {c}" for c in check.contradicted)
-    return f"{text} CONTRADICTED: sampled graphs exceed the bounds, at {places}."
+    return "Nothing to prove: no bound is stated where fewer than two messages hide."
 
 
 def _graphs(many: int) -> str:

@@ -6,7 +6,10 @@ s - 1 others (`ikos.counts.recursion`),
     P[C_k = c] = sum_s w(k, s) P[C_(k-s) = c - 1],      P[C_0 = 0] = 1,
 
 where all terms are positive. It is computed in rationals, for comparison with enumerations; with
-directed rounding, for proofs; and in floating point, for all c at once.
+directed rounding, for proofs; and in floating point, for all c at once. Of many users, one
+component has nearly all or none has: directed rounding then needs the others' users only, if two
+messages hide. If fewer hide, components are cycles, closed one user after the other. Proofs in the
+documentation: Random share graphs, "Many users".
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate, islice, repeat
 from operator import mul
 
 import gmpy2
@@ -24,13 +28,20 @@ from numpy.typing import NDArray
 
 from ikos._validation import integer, quote
 from ikos.concurrency import Progress
-from ikos.counts.recursion import Moments, enclosed, rational
-from ikos.counts.rounding import DOWN, UP, rounding
+from ikos.counts.recursion import Moments, enclosed, fold, rational
+from ikos.counts.rounding import DOWN, PRECISION, UP, rounding
 from ikos.counts.share_graph import ShareGraph
+from ikos.counts.types import MAX_USERS
 from ikos.graphs.share_graphs import Model
 
 MAX_LAW_USERS = 2048
-"""Most users for the exact distribution, which takes about two seconds in floating point."""
+"""Most users for the distribution of all numbers of components: four seconds in floating point."""
+
+MAX_LAW_COMPONENTS = 128
+"""Most components in the distribution of more users."""
+
+MAX_CYCLE_USERS = 10**6
+"""Most users for it where fewer than two messages hide: about five seconds."""
 
 MAX_RATIONAL_USERS = 128
 """Most users for rationals, whose digits grow with the square of n."""
@@ -62,8 +73,8 @@ def _known(n: object, m: object, shuffler: object, clear_share: object) -> Model
     model = Model.of(n, integer("m", m, high=MAX_LAW_MESSAGES), shuffler, clear_share)
     if model.n > MAX_LAW_USERS:
         raise ValueError(
-            f"n must be at most {MAX_LAW_USERS} for the exact distribution, which takes time in "
-            f"proportion to n^3, got {model.n}; bounds hold for any n"
+            f"n must be at most {MAX_LAW_USERS} for all numbers of components, which take time in "
+            f"proportion to n^3, got {model.n}; enclosed_law has the first few for any n"
         )
     return model
 
@@ -128,24 +139,34 @@ def _rooted(n: int, graph: ShareGraph) -> tuple[Moments, list[mpfr], list[mpfr]]
 
 
 def laws(n: int, graph: ShareGraph, most: int) -> Iterator[list[Enclosure | None]]:
-    """Yield, for c = 1..most, enclosures of P[C_k = c] for k = 0..n; None where k < c.
-
-    For each k and c and in each direction, one sum of k products: f_k P[C_k = c] is the convolution
-    of s f_s P[C_s = 1] with f_k P[C_k = c - 1], divided by k.
-    """
-    moments, rooted_down, rooted_up = _rooted(n, graph)
-    down = up = [mpfr(1)] + [mpfr(0)] * n
-    for c in range(1, most + 1):
+    """Yield, for c = 1..most, enclosures of P[C_k = c] for k = 0..n; None where k < c."""
+    moments = _rooted(n, graph)[0]
+    for c, (down, up) in enumerate(islice(_columns(n, graph, most), 1, None), 1):
         with rounding(DOWN):
-            down = _next(rooted_down, down, c)
             lower = [p / w for p, w in zip(down, moments.weight, strict=True)]
         with rounding(UP):
-            up = _next(rooted_up, up, c)
             upper = [min(p / w, 1) for p, w in zip(up, moments.weight_down, strict=True)]
         yield [
             Enclosure(low, high) if k >= c else None
             for k, (low, high) in enumerate(zip(lower, upper, strict=True))
         ]
+
+
+def _columns(n: int, graph: ShareGraph, most: int) -> Iterator[tuple[list[mpfr], list[mpfr]]]:
+    """Yield, for c = 0..most, f_k P[C_k = c] for k = 0..n, rounded down and up.
+
+    For each k and c and in each direction, one sum of k products: it is the convolution of
+    s f_s P[C_s = 1] with f_k P[C_k = c - 1], divided by k.
+    """
+    _, rooted_down, rooted_up = _rooted(n, graph)
+    down = up = [mpfr(1)] + [mpfr(0)] * n
+    yield down, up
+    for c in range(1, most + 1):
+        with rounding(DOWN):
+            down = _next(rooted_down, down, c)
+        with rounding(UP):
+            up = _next(rooted_up, up, c)
+        yield down, up
 
 
 def _next(rooted: list[mpfr], before: list[mpfr], c: int) -> list[mpfr]:
@@ -158,6 +179,85 @@ def _next(rooted: list[mpfr], before: list[mpfr], c: int) -> list[mpfr]:
     return result
 
 
+def weights(graph: ShareGraph, first: int, last: int, direction: int) -> list[mpfr]:
+    """Return f_k / f_first for k = first..last, rounded in a direction."""
+    with rounding(direction):
+        growth = (graph.growth(k, direction) for k in range(first + 1, last + 1))
+        return list(accumulate(growth, mul, initial=mpfr(1)))
+
+
+def cutoff(n: int, graph: ShareGraph, parts: int) -> int | None:
+    """Return a J from c to n/5 for which `overlooked` is negligible, for c >= 2; None if none is.
+
+    That is, if at least two messages hide, at most 2^-256 of f_(n-c+1) / (f_n (c-1)!), which is the
+    expected number of divisions into c - 1 users alone and a part of all others.
+    """
+    share = mpfr(gmpy2.bincoef(n - 1, parts - 1)) / parts
+    for cut in range(parts, n // 5 + 1):
+        share *= graph.growth(cut - parts + 2, UP) / graph.growth(n - cut + 1, UP)
+        if share <= mpfr(2) ** -PRECISION:
+            return cut
+    return None
+
+
+def overlooked(n: int, c: int, weight: mpfr, ratio: mpfr) -> mpfr:
+    """Bound the expected divisions into c unions of components of at most n - J users each.
+
+    2 <= c <= J <= n/2; ``weight`` and ``ratio`` are upper bounds of f_(J-c+2) and f_(n-J) / f_n.
+    """
+    with rounding(UP):
+        return gmpy2.bincoef(n - 1, c - 1) * weight * ratio / gmpy2.fac(c)
+
+
+def _by_largest(n: int, graph: ShareGraph, most: int, cut: int) -> Iterator[Enclosure]:
+    """Yield enclosures of P[C = c], c = 1..most, by the fewer than J users outside the largest."""
+    small_down, small_up = (weights(graph, 0, cut, way) for way in (DOWN, UP))
+    first, last = n - 3 * cut, 3 * cut
+    down, up = (weights(graph, first, n, way) for way in (DOWN, UP))
+    # times P[C = 1], of which nothing is known at first
+    connected_down, connected_up = [mpfr(0)] * len(down), up.copy()
+    for t in range(cut, last + 1):
+        with rounding(UP):
+            split = fold(small_up, connected_up, t, low=1, high=cut) / down[t]
+            split += (first + t) * small_up[cut] * up[t - cut] / down[t] / 2
+        with rounding(DOWN):
+            connected_down[t] = max(mpfr(0), 1 - split) * down[t]
+            split = fold(small_down, connected_down, t, low=1, high=cut) / up[t]
+        with rounding(UP):
+            connected_up[t] = (1 - split) * up[t]
+    for c, (others_down, others_up) in enumerate(_columns(cut - 1, graph, most - 1), 1):
+        with rounding(DOWN):
+            low = fold(others_down, connected_down, last, low=0, high=cut) / up[last]
+        with rounding(UP):
+            high = fold(others_up, connected_up, last, low=0, high=cut) / down[last]
+            if c > 1:
+                high += overlooked(n, c, small_up[cut - c + 2], up[last - cut] / down[last])
+        yield Enclosure(low, min(mpfr(1), high))
+
+
+def _of_cycles(n: int, graph: ShareGraph, most: int, progress: Progress | None) -> list[Enclosure]:
+    """Return enclosures of P[C = c], c = 1..most, where fewer than two messages hide.
+
+    E[q^C] is the product of (q + s j)/(1 + s j) over j < n, with s = 0 if no message hides, 2 for a
+    single shuffler without a clear share, and else 1.
+    """
+    step = graph.hiding * (2 if graph.shuffler == "single" and not graph.clear_share else 1)
+    ends: list[list[mpfr]] = []
+    for way, other in ((DOWN, UP), (UP, DOWN)):
+        with rounding(other):
+            scale = mpfr(1)
+            for j in range(1, n):
+                scale *= 1 + step * j
+        with rounding(way):
+            product = [mpfr(1)] + [mpfr(0)] * (most - 1)  # coefficients of q, q^2, ...
+            for j in range(1, n):
+                product = list(map(gmpy2.fma, product, repeat(mpfr(step * j)), [0, *product[:-1]]))
+                if progress is not None and j % 1024 == 0:
+                    progress(j + n * len(ends), 2 * n)
+            ends.append([min(mpfr(1), p / scale) for p in product])
+    return list(map(Enclosure, *ends))
+
+
 def enclosed_law(
     n: int,
     m: int,
@@ -167,27 +267,48 @@ def enclosed_law(
     clear_share: bool = True,
     progress: Progress | None = None,
 ) -> tuple[Enclosure, ...]:
-    """Return proved enclosures of P[C = c] for c = 1..most, however small.
+    """Return enclosures of P[C = c] for c = 1..most.
 
     Parameters
     ----------
-    most : int
-        The largest c, from 1 to n. Time is proportional to n^2 for each.
-    n, m, shuffler, clear_share
+    n : int
+        Users: any number if two messages hide (m >= 2, or 3 without a clear share), else up to
+        10^6, which takes about five seconds.
+    m, shuffler, clear_share
         As for `component_pmf`.
+    most : int
+        The last c, up to n, and to 128 for more than 2048 users. Up to 12 take hundredths of a
+        second for 1000 users or more; for few users, or many c, time is proportional to n^2 for
+        each c.
     progress : callable, optional
-        Called with the numbers of c done and in all.
+        Called with the amounts done and in all.
 
     Examples
     --------
     >>> print(enclosed_law(100, 10, 100)[99])
     1.99509e-1580
+    >>> print(enclosed_law(10**9, 4, 3)[2])
+    5e-55
     """
-    model = _known(n, m, shuffler, clear_share)
-    most = integer("most", most, low=1, high=model.n)
-    found = []
-    for column in laws(model.n, model.graph, most):
-        entry = column[model.n]
+    users = integer("n", n, low=1, high=MAX_USERS)
+    graph = ShareGraph(integer("m", m, low=1, high=MAX_LAW_MESSAGES), shuffler, clear_share)
+    high = users if users <= MAX_LAW_USERS else MAX_LAW_COMPONENTS
+    most = integer("most", most, low=1, high=high)
+    if graph.hiding < 2:
+        if users > MAX_CYCLE_USERS:
+            raise ValueError(
+                f"n must be at most {MAX_CYCLE_USERS} for the exact distribution where fewer than "
+                f"two messages hide, got {users}"
+            )
+        return tuple(_of_cycles(users, graph, most, progress))
+    found: list[Enclosure] = []
+    entries: Iterator[Enclosure | None]
+    cut = cutoff(users, graph, max(2, most))
+    if cut is None:
+        entries = (column[users] for column in laws(users, graph, most))
+    else:
+        entries = _by_largest(users, graph, most, cut)
+    for entry in entries:
         assert entry is not None  # c is at most n
         found.append(entry)
         if progress is not None:

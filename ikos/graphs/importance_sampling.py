@@ -27,7 +27,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache, partial
-from operator import mul
+from itertools import accumulate
+from operator import mul, truediv
 from typing import Any
 
 import gmpy2
@@ -40,14 +41,19 @@ from ikos.concurrency import Progress
 from ikos.confidence import clopper_pearson, mean_interval
 from ikos.counts.rounding import DOWN, UP, float_down, float_up, rational, rounding
 from ikos.counts.share_graph import ShareGraph
-from ikos.graphs.component_distribution import MAX_LAW_MESSAGES, MAX_LAW_USERS, Enclosure
+from ikos.graphs.component_distribution import (
+    MAX_LAW_MESSAGES,
+    Enclosure,
+    cutoff,
+    overlooked,
+    weights,
+)
 from ikos.graphs.sampling import MAX_TRIALS, occurrences, run_batches
 from ikos.graphs.share_graphs import Model, counted
 from ikos.randomness import RandomSource
 from ikos.results import Interval
 
 MAX_PARTS = 64  # most parts planted
-_PRECISION = 200  # binary digits of the expected number of divisions
 
 
 @dataclass(frozen=True)
@@ -117,15 +123,15 @@ def _floats(enclosure: Enclosure) -> Interval:
 # The distribution of the sizes
 
 
-def _distribution(weights: Sequence[mpfr]) -> NDArray[np.uint64]:
-    """Return the distribution function of sizes 1, 2, ..., proportional to weights, times 2^64.
+def _distribution(terms: Sequence[mpfr]) -> NDArray[np.uint64]:
+    """Return the distribution function of sizes 1, 2, ..., proportional to terms, times 2^64.
 
     Only values below 2^64.
     """
     steps, total = [], mpfr(0)
     with rounding(DOWN):
-        for weight in weights:
-            total += weight
+        for term in terms:
+            total += term
             steps.append(total)
         scaled = [int(gmpy2.floor(step / total * (1 << 64))) for step in steps]
     return np.array([value for value in scaled if value < 1 << 64], dtype=np.uint64)
@@ -141,12 +147,7 @@ def _draw_sizes(distribution: NDArray[np.uint64], count: int, rng: RandomSource)
 def _sums(model: Model, parts: int, direction: int) -> list[mpfr]:
     """Return the sums of f_(s_1) ... f_(s_j) over compositions of k into j parts, for k = 0..n."""
     if parts == 1:
-        weights = [mpfr(0), mpfr(1)]
-        for k in range(2, model.n + 1):
-            growth = model.graph.growth(k, direction)
-            with rounding(direction):
-                weights.append(weights[-1] * growth)
-        return weights
+        return [mpfr(0), *weights(model.graph, 1, model.n, direction)]
     alone, others = _sums(model, 1, direction), _sums(model, parts - 1, direction)
     with rounding(direction):
         return [mpfr(0)] + [
@@ -155,18 +156,19 @@ def _sums(model: Model, parts: int, direction: int) -> list[mpfr]:
 
 
 class _SamplePlan:
-    """The expected number of divisions, and how sizes of parts are drawn.
+    """The expected number of divisions, and how sizes of parts are drawn, from tables (`_sums`).
 
-    From tables (`_sums`) up to `MAX_LAW_USERS` users. Two parts need none: the smaller one, of s
-    users, has weight B(n, s), which falls quickly.
+    Of many users (`cutoff`) the largest part is drawn first: tables of what is left for the others
+    are enough. Of two parts one is the largest in any case.
     """
 
     def __init__(self, model: Model, parts: int) -> None:
-        self.model, self.n, self.graph, self.parts = model, model.n, model.graph, parts
+        self.n, self.parts, self._tables = model.n, parts, model
         self._distributions: dict[tuple[int, int], NDArray[np.uint64]] = {}
-        if parts == 2:
-            weights, self.expected = self._smaller_parts()
-            self._distributions[self.n, 2] = _distribution(weights)
+        self._smaller: NDArray[np.uint64] | None = None
+        cut = cutoff(model.n, model.graph, parts)
+        if cut is not None or parts == 2:
+            self.expected = self._by_largest(cut)
             return
         ends = []
         for way, other in ((DOWN, UP), (UP, DOWN)):
@@ -175,37 +177,39 @@ class _SamplePlan:
                 ends.append(total[self.n] / alone[self.n] / gmpy2.fac(parts))
         self.expected = Enclosure(*ends)
 
-    def _smaller_parts(self) -> tuple[list[mpfr], Enclosure]:
-        """Return the weights of the smaller part's sizes 1, 2, ..., and Q_2 / 2.
+    def _by_largest(self, cut: int | None) -> Enclosure:
+        """Return Q_c / c!, and keep the distribution of the total size r < J of the smaller parts.
 
-        B(n, s) falls up to n/2 if two messages hide: once a term times the number of remaining
-        terms is negligible, so are these, and they are left out of the distribution of the sizes.
+        Without a cutoff J of two parts, all sizes r <= n/2 are in it.
         """
-        n, graph = self.n, self.graph
-        terms, total = [], mpfr(0)
-        below = above = mpfr(1)
-        for s in range(1, n // 2 + 1):
-            # B(n, s) = B(n, s - 1) g(s) / g(n - s + 1), from B(n, 0) = 1
-            share = 2 if 2 * s == n else 1
-            with rounding(DOWN):
-                below = below * graph.growth(s, DOWN) / graph.growth(n - s + 1, UP)
-                terms.append(below / share)
-            with rounding(UP):
-                above = above * graph.growth(s, UP) / graph.growth(n - s + 1, DOWN)
-                total += above / share
-                rest = (n // 2 - s) * above
-                if rest <= terms[0] * mpfr(2) ** -_PRECISION:
-                    break
-        with rounding(DOWN):
-            lower = gmpy2.fsum(terms)
-        with rounding(UP):
-            return terms, Enclosure(lower, total + rest)
+        n, c, graph = self.n, self.parts, self._tables.graph
+        reach = cut or n // 2 + 1
+        self._tables = Model(reach, graph)
+        ends = []
+        for way, other in ((UP, DOWN), (DOWN, UP)):
+            others = _sums(self._tables, c - 1, way)
+            with rounding(way):
+                growth = (graph.growth(n - r, other) for r in range(reach))
+                ratios = list(accumulate(growth, truediv, initial=mpfr(1)))  # f_(n-r) / f_n
+                terms = list(map(mul, others[c - 1 : reach], ratios[c - 1 :]))
+                if 2 * (reach - 1) == n:
+                    terms[-1] /= 2  # neither part is the smaller one
+                ends.append(gmpy2.fsum(terms) / gmpy2.fac(c - 1))
+                if cut is not None and way == UP:
+                    weight = _sums(self._tables, 1, UP)[cut - c + 2]
+                    ends[0] += overlooked(n, c, weight, ratios[cut])
+        self._smaller = _distribution(terms)
+        return Enclosure(ends[1], ends[0])
 
     def sizes(self, trials: int, rng: RandomSource) -> NDArray[np.int64]:
         """Draw the sizes of the parts of each trial, (trials, parts)."""
         result = np.empty((trials, self.parts), dtype=np.int64)
-        left = np.full(trials, self.n)
-        for j in range(self.parts, 1, -1):
+        left, parts = np.full(trials, self.n), self.parts
+        if self._smaller is not None:
+            parts -= 1
+            left = _draw_sizes(self._smaller, trials, rng) + parts - 1
+            result[:, parts] = self.n - left
+        for j in range(parts, 1, -1):
             for k in np.unique(left).tolist():
                 here = np.flatnonzero(left == k)
                 result[here, j - 1] = _draw_sizes(self._first_part(k, j), here.size, rng)
@@ -216,10 +220,10 @@ class _SamplePlan:
     def _first_part(self, k: int, j: int) -> NDArray[np.uint64]:
         """Return the distribution of the size of one of j parts of k users."""
         if (k, j) not in self._distributions:
-            alone, others = (_sums(self.model, i, DOWN) for i in (1, j - 1))
+            alone, others = (_sums(self._tables, i, DOWN) for i in (1, j - 1))
             with rounding(DOWN):
-                weights = [alone[s] * others[k - s] for s in range(1, k - j + 2)]
-            self._distributions[k, j] = _distribution(weights)
+                terms = [alone[s] * others[k - s] for s in range(1, k - j + 2)]
+            self._distributions[k, j] = _distribution(terms)
         return self._distributions[k, j]
 
 
@@ -256,8 +260,8 @@ def rare_components(
     Parameters
     ----------
     n, m : int
-        At least 2 users, at most 2048 for ``at_least`` above 2. Shuffled messages per user: at
-        least 2 with a clear share, 3 without. (With fewer, more than one component is not rare.)
+        At least 2 users. Shuffled messages per user, up to 10,000: at least 2 with a clear share, 3
+        without. (With fewer, more than one component is not rare.)
     at_least : int
         c, from 2 to n and to 64.
     trials, shuffler, clear_share, rng, executor, progress
@@ -284,10 +288,8 @@ def rare_components(
             f"m must be at least {2 if clear_share else 3} for rare events, got {m}: "
             "with fewer, graphs of many components are common"
         )
+    integer("m", m, high=MAX_LAW_MESSAGES)
     parts = integer("at_least", at_least, low=2, high=min(users, MAX_PARTS))
-    if parts > 2:
-        integer("n", users, high=MAX_LAW_USERS)
-        integer("m", m, high=MAX_LAW_MESSAGES)
     trials = integer("trials", trials, low=1, high=MAX_TRIALS)
     expected = _plan(model, parts).expected
 

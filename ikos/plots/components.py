@@ -56,8 +56,8 @@ def _log10(value: float | mpfr) -> float:
 def components_figure(check: ComponentCheck) -> Figure:
     """Return a figure of a check by `ikos.graphs.check_components`: P[C = c] against c.
 
-    The axis is logarithmic, without a lower end. If the exact distribution is known, the importance
-    samples are drawn again below, divided by it: their intervals are too narrow for the large axis.
+    The axis is logarithmic, without a lower end. The importance samples are drawn again below,
+    divided by the exact distribution: their intervals are too narrow for the large axis.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def components_figure(check: ComponentCheck) -> Figure:
     setting += "parallel shufflers" if graph.shuffler == "parallel" else "a single shuffler"
     setting += f", {'a' if graph.clear_share else 'no'} clear share"
     figure.text(0.015, 0.935, setting, size=10.5, va="top")
-    ratios = bool(samples["planted"]) and "exact" in curves
+    ratios = bool(samples["planted"])
     axes = figure.add_axes((0.09, 0.37, 0.495, 0.505) if ratios else (0.09, 0.12, 0.495, 0.755))
     many = len(check.rows)
     for name, points in curves.items():
@@ -102,7 +102,7 @@ def _curves(check: ComponentCheck) -> dict[str, Points]:
     """Return the points of each curve, c and log10; the highest curve first."""
     curves: dict[str, Points] = {}
     for row in check.rows:
-        values = row.lemma, row.bound, row.exact and row.exact.high
+        values = row.lemma, row.bound, row.exact.high
         for name, value in zip(("lemma", "bound", "exact"), values, strict=True):
             if value:
                 curves.setdefault(name, []).append((row.c, _log10(value)))
@@ -218,10 +218,8 @@ def _legend(figure: Figure, check: ComponentCheck, axes: Axes) -> None:
 
 def _notes(check: ComponentCheck) -> list[str]:
     notes = []
-    if any(row.exact is not None and not row.exact.high for row in check.rows):
+    if not all(row.exact.high for row in check.rows):
         notes.append("Where there is no point, the exact distribution is 0.")
-    if check.rows[0].exact is None:
-        notes.append("The exact distribution is not computed for this many users.")
     if check.rows[0].bound is None:
         notes.append("No bound is stated where fewer than two messages hide.")
     if any(tally.counts.get(tally.parts) == tally.trials for tally in check.planted):

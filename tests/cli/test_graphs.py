@@ -84,13 +84,6 @@ def test_numbers_are_the_checks(run, arguments, options):
         assert row["importance_low"] == (None if rare is None else float_down(rare.low))
 
 
-def test_beyond_the_exact_distribution(run):
-    given = ("--users", "3000", *SMALL[3:5], "--trials", "20", "--planted", "5", "--json")
-    result = run("graphs", *given).json
-    assert (result["bounded"], result["agrees"], result["holds"]) == (None, None, True)
-    assert all(row["exact_high"] is None for row in result["rows"])
-
-
 def test_the_table_is_rounded_outwards(run):
     rows = {row["c"]: row for row in run(*SMALL, "--json").json["rows"]}
     lines = [line.split() for line in run(*SMALL).out.splitlines()]

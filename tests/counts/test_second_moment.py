@@ -701,7 +701,7 @@ def other(direction: int) -> int:
 
 
 def fold_without(first: bool) -> Callable[..., Any]:
-    real = library._fold
+    real = library.fold
 
     def fold(a: Any, b: Any, k: int, *, low: int, high: int) -> Any:
         return real(a, b, k, low=low + first, high=max(low + first, high - (not first)))
@@ -716,8 +716,8 @@ ROUNDING_MUTANTS: dict[str, list[tuple[Any, str, Any]]] = {
     "growth the wrong way": [(ShareGraph, "growth", growth(other))],
     "growth always upwards": [(ShareGraph, "growth", growth(lambda _: UP))],
     "growth always downwards": [(ShareGraph, "growth", growth(lambda _: DOWN))],
-    "sums without the last term": [(library, "_fold", fold_without(False))],
-    "sums without the first term": [(library, "_fold", fold_without(True))],
+    "sums without the last term": [(library, "fold", fold_without(False))],
+    "sums without the first term": [(library, "fold", fold_without(True))],
 }
 
 

@@ -88,14 +88,54 @@ def test_expected_divisions(n: int, graph: ShareGraph, parts: int) -> None:
 def test_expected_divisions_of_many_users_include_what_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where the sum stops early: against all of it, with a stop that comes far too early."""
+    """Where sizes are cut off: against all of them, with a cut that comes far too early."""
     graph = ShareGraph(3, "parallel", True)
     f = weights(40, graph)
-    exact = sum((f[s] * f[40 - s] for s in range(1, 40)), mpq(0)) / f[40] / 2
-    monkeypatch.setattr(importance_sampling, "_PRECISION", 8)
-    found = importance_sampling._SamplePlan(Model(40, graph), 2).expected
-    assert found.low < exact < found.high
-    assert found.high - found.low > exact * mpfr(2) ** -40
+    convolved = [sum((f[s] * f[k - s] for s in range(1, k)), mpq(0)) for k in range(41)]
+    three = sum((f[s] * convolved[40 - s] for s in range(1, 40)), mpq(0))
+    monkeypatch.setattr(importance_sampling, "cutoff", lambda n, graph, parts: 4)
+    for parts, total in ((2, convolved[40]), (3, three)):
+        exact = total / f[40] / math.factorial(parts)
+        found = importance_sampling._SamplePlan(Model(40, graph), parts).expected
+        assert found.low < exact < found.high
+        assert found.high - found.low > exact * mpfr(2) ** -40
+
+
+@pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+def test_many_users_are_what_tables_of_all_give(
+    monkeypatch: pytest.MonkeyPatch, shuffler: str, clear: bool
+) -> None:
+    """Where only the largest part is left out of the tables."""
+    large = Model(100, ShareGraph(9 if clear else 10, shuffler, clear))
+    found = importance_sampling._SamplePlan(large, 4)
+    assert found._smaller is not None
+    monkeypatch.setattr(importance_sampling, "cutoff", lambda n, graph, parts: None)
+    tables = importance_sampling._SamplePlan(large, 4)
+    assert tables._smaller is None
+    low, high = tables.expected.low, tables.expected.high
+    assert max(low, found.expected.low) <= min(high, found.expected.high)
+    assert found.expected.high - found.expected.low <= low * mpfr(2) ** -200
+
+
+@pytest.mark.points(2)
+@pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+def test_sizes_of_many_users_follow_their_law(
+    monkeypatch: pytest.MonkeyPatch, shuffler: str, clear: bool
+) -> None:
+    """With a cutoff so early that many sizes are drawn, and many are left out."""
+    graph = ShareGraph(2 if clear else 3, shuffler, clear)
+    monkeypatch.setattr(importance_sampling, "cutoff", lambda n, graph, parts: 6)
+    sizes = importance_sampling._SamplePlan(Model(14, graph), 4).sizes(
+        20_000, DeterministicRandom(51)
+    )
+    assert (sizes.sum(axis=1) == 14).all()
+    law: Counter[tuple[int, ...]] = Counter()
+    for ordered, chance in size_law(14, graph, 4).items():
+        if max(ordered) > 14 - 6:
+            law[tuple(sorted(ordered))] += chance  # type: ignore[assignment]
+    total = sum(law.values())
+    drawn = [tuple(sorted(row)) for row in sizes.tolist()]
+    assert outcome_p_value(drawn, {s: p / total for s, p in law.items()}) > FALSE_ALARM
 
 
 @pytest.mark.parametrize(("n", "graph", "parts"), CASES)
@@ -285,7 +325,7 @@ def test_interruption_keeps_what_was_done() -> None:
         ((10, 2, 10), {"clear_share": False}, "m must be at least 3 .* 2"),
         ((10, 3, 0), {}, "trials must be .* 0"),
         ((10, 3, 10), {"at_least": 11}, "at_least must be .* 11"),
-        ((3000, 3, 10), {"at_least": 3}, "n must be at most 2048, got 3000"),
+        ((10, 10_001, 10), {}, "m must be .* 10001"),
     ],
 )
 def test_refusals(arguments: Any, options: dict[str, Any], message: str) -> None:
