@@ -43,30 +43,33 @@ class Recorded(SecureRandom):
 class Source(SecureRandom):
     def __init__(self, folder, number):
         super().__init__()
-        self.folder, self.number = folder, number
+        self.folder, self.number, self.run = folder, number, uuid.uuid4().hex
 
     def secret(self):
         return self.bytes(64)
 
     def family(self):
-        secret, run = self.secret(), uuid.uuid4().hex
-        write(self.folder, "secret", fingerprint(secret), self.number, run)
-        return partial(drawn, self.folder, secret, self.number, run)
+        secret = self.secret()
+        write(self.folder, "secret", fingerprint(secret), self.number, self.run)
+        return partial(drawn, self.folder, secret, self.number, self.run)
 
 
 def drawn(folder, secret, number, run, place):
-    write(folder, "drawn", fingerprint(secret), number, run, place >> 64, place & (1 << 64) - 1)
+    write(folder, "drawn", fingerprint(secret), number, run, place)
     label = hashlib.sha512(secret + place.to_bytes(16, "big")).digest()
     return Expanded(label)
 
 
 class Numbered(Recorded):
-    """The mutant: the secret of a block is a matter of its number."""
+    """The mutant: the secrets of a block are a matter of its number."""
 
     def streams(self):
         return partial(NumberedSource, self.folder)
 
 
 class NumberedSource(Source):
+    made = 0
+
     def secret(self):
-        return hashlib.sha512(str(self.number).encode()).digest()
+        self.made += 1
+        return hashlib.sha512(f"{self.number} {self.made}".encode()).digest()

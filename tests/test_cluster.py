@@ -26,7 +26,16 @@ import ikos
 from ikos import PrivateSum, SecureSum, sharing
 from ikos.aggregation import shuffled_sum
 from ikos.cluster import Cluster, ClusterError, connection, driver, waiting
-from ikos.cluster.driver import Block, BlockSharing, Checked, Envelope, Refusal, digest
+from ikos.cluster.driver import (
+    Block,
+    BlockSharing,
+    Checked,
+    Envelope,
+    Refusal,
+    digest,
+    mixed,
+    posted,
+)
 from ikos.graphs import component_counts
 from ikos.randomness import SecureRandom
 from ikos.tables import open_column
@@ -410,28 +419,32 @@ def test_graphs(here):
 
 
 def test_masked_values_of_a_partition_are_refused():
-    desk = BlockSharing(SecureSum(3, 2**64, messages=3), *(SecureRandom().streams(),) * 2, 1)
+    desk = BlockSharing(SecureSum(3, 2**64, messages=3), *(SecureRandom().streams(),) * 2)
     found = desk(np.ma.MaskedArray([1, 99, 2], mask=[0, 1, 0]), 0)
     assert isinstance(found, Refusal)
     assert "masked" in found.message
 
 
+def drawn(block, coordinate=0):
+    """Return the rows of a block of a few users whose keys it has."""
+    (users,), q = block.sizes, 2**64
+    return [key(0).uniform(q, users).tolist() for key in block.keys[coordinate]]
+
+
 def test_printed_forms_show_no_values():
-    desk = BlockSharing(SecureSum(3, 2**64, messages=3), *(SecureRandom().streams(),) * 2, 1)
+    protocol = SecureSum(3, 2**64, messages=3, clear_share=False)
+    desk = BlockSharing(protocol, *(SecureRandom().streams(),) * 2)
     block = desk(Checked([np.array([11, 22, 33], dtype=np.uint64)]), 0)
     assert isinstance(block, Block)
-    (column,) = block.columns
-    shown = [repr(Checked([np.array([424242])])), repr(Envelope(0, b"nonce", column.last))]
+    (last,) = block.last[0]
+    shown = [repr(Checked([np.array([424242])])), repr(Envelope(0, b"nonce", [3], [], [last]))]
     shown.append(repr(block))
     shown.append(repr(Refusal.of(ValueError("got 424242"), "")))
     for text in shown:
         assert "424242" not in text
-        assert not any(str(share) in text for share in column.last)
+        assert not any(str(share) in text for share in last)
     again = pickle.loads(pickle.dumps(block))
-    rows = [
-        [one.columns[0].row(row, column.last.copy()).tolist() for row in range(3)]
-        for one in (block, again)
-    ]
+    rows = [[*drawn(one), one.last[0][0].tolist()] for one in (block, again)]
     assert rows[0] == rows[1]
     assert [sum(column) % 2**64 for column in zip(*rows[0], strict=True)] == [11, 22, 33]
     assert again.nonce == block.nonce
@@ -449,8 +462,84 @@ def test_tasks_are_named_by_what_they_do(here):
     for x in (np.arange(N), da.from_array(np.arange(N), chunks=100)):
         protocol.run(x, seed, cluster=here, progress=look)
     ours = {name.partition("-")[0] for name in names if not name.startswith("(")}
-    assert ours == {"clients", "described", "posted", "mixed"}
+    assert {"clients", "posted", "mixed"} <= ours <= {"clients", "described", "posted", "mixed"}
     assert all(len(name) < 60 for name in names)
+
+
+def on_blocks(monkeypatch, protocol, x, rng):
+    """Return a few blocks, as workers make them, of several sources each."""
+    for module in (shuffled_sum, driver):
+        monkeypatch.setattr(module, "USERS", 64)
+    desk = BlockSharing(protocol, rng.streams(), rng.streams())
+    parts = np.array_split(np.asarray(x), 3)
+    return [desk(part, number) for number, part in enumerate(parts)]
+
+
+@pytest.mark.parametrize("q", [3, 2**20, 2**127 - 1])
+@pytest.mark.parametrize(
+    ("shuffler", "clear"), [("parallel", True), ("parallel", False), ("single", False)]
+)
+def test_a_shuffler_has_keys_of_its_rows_only_and_all_add_up(monkeypatch, q, shuffler, clear):
+    """With ranges of values that hold more than an equal part, as 0 and 1 modulo 3 do."""
+    x = values(q)
+    protocol = SecureSum(N, q, messages=4, shuffler=shuffler, clear_share=clear)
+    blocks = on_blocks(monkeypatch, protocol, x, SecureRandom())
+    todo = driver.pieces(protocol.setting, N, dimension=1, threads=8)
+    assert max(piece.parts for _, piece in todo) > 1
+    total, count = sum(block.clear[0] for block in blocks), 0
+    for c, piece in todo:
+        envelopes = [pickle.loads(pickle.dumps(posted(b, c, piece, q))) for b in blocks]
+        for envelope in envelopes:
+            assert len(envelope.keys) + bool(envelope.last) == len(piece.rows)
+            assert bool(envelope.last) == (not clear and piece.rows.stop == 4)
+        released = mixed(envelopes, c, piece, protocol.group)
+        total, count = total + released.total, count + released.count
+    assert total % q == truth(x, q)
+    assert count == N * (4 - clear)
+
+
+def test_no_two_messages_are_drawn_alike(monkeypatch, tmp_path):
+    """Each user's place in each row is drawn from a source of its own, by clients and shufflers."""
+    n, d = 600, 2
+    protocol = SecureVectorSum(n, d, 2**64, messages=4)
+    blocks = on_blocks(monkeypatch, protocol, np.ones((n, d), dtype=int), Recorded(tmp_path))
+    sources = d * 3 * sum(len(block.sizes) for block in blocks)
+    assert sum(sum(block.sizes) for block in blocks) == n
+    assert sources > d * 3 * len(blocks)
+
+    def drawn():
+        return Counter((entry[1], entry[4]) for entry in records(tmp_path) if entry[0] == "drawn")
+
+    assert set(drawn().values()) == {1}
+    assert len(drawn()) == sources
+    for c, piece in driver.pieces(protocol.setting, n, dimension=d, threads=1):
+        mixed([posted(block, c, piece, 2**64) for block in blocks], c, piece, protocol.group)
+    assert set(drawn().values()) == {2}
+    assert len(drawn()) == sources
+
+
+@pytest.mark.parametrize("threads", [1, 2, 50])
+def test_parts_of_a_table_are_read_together_with_the_same_noise(threads):
+    parts = [Part([0.5] * rows, rows) for rows in (10, 1, 4, 5, 20, 3)]
+    runs = list(driver._stored(parts, threads))
+    assert [part for _, run in runs for part in run.parts] == parts
+    assert len(runs) >= min(threads, len(parts))
+    protocol = PrivateSum(43, 1, 1e-6)
+
+    def total(runs):
+        rng = DeterministicRandom(5)
+        desk = BlockSharing(protocol, rng.streams(), rng.streams())
+        found = 0
+        for number, run in runs:
+            block = desk(run, number)
+            for key in block.keys[0]:
+                found += sum(
+                    int(key(k).uniform(protocol.q, n).sum()) for k, n in enumerate(block.sizes)
+                )
+            found += block.clear[0]
+        return found % protocol.q
+
+    assert total(runs) == total([(k, driver.Stored([part])) for k, part in enumerate(parts)])
 
 
 def test_digests_tell_sharings_apart():
@@ -462,19 +551,19 @@ def test_digests_tell_sharings_apart():
 
 @pytest.mark.parametrize("q", [2, 2**64])
 @pytest.mark.parametrize("single", [False, True])
-@pytest.mark.parametrize("users", [1, 4097, 50_000])
-def test_each_message_is_in_one_piece_and_no_piece_is_long(monkeypatch, q, single, users):
+@pytest.mark.parametrize(("users", "threads"), [(1, 1), (4097, 3), (50_000, 5), (1 << 19, 64)])
+def test_each_message_is_in_one_piece_and_no_piece_is_long(monkeypatch, q, single, users, threads):
     longest = 4096
     monkeypatch.setattr(driver, "LONGEST", longest)
     setting = SecureSum(2, q, messages=9, shuffler="single" if single else "parallel").setting
-    pieces = [piece for group in driver.columns(setting, users) for piece in group]
+    found = driver.pieces(setting, users, dimension=2, threads=threads)
     if q == 2**64:  # few values cannot be cut as small
-        assert max(len(piece.rows) * users / piece.parts for piece in pieces) <= longest
+        assert max(len(piece.rows) * users / piece.parts for _, piece in found) <= longest
     ends = {}
-    for piece in pieces:
+    for coordinate, piece in found:
         for row in piece.rows:
-            ends.setdefault(row, []).append(piece.ends(q))
-    assert sorted(ends) == list(range(8))
+            ends.setdefault((coordinate, row), []).append(piece.ends(q))
+    assert sorted(ends) == [(c, row) for c in range(2) for row in range(8)]
     for pairs in ends.values():
         assert all(low <= high for low, high in pairs)
         assert [low for low, _ in pairs] == [0, *(high + 1 for _, high in pairs[:-1])]
@@ -519,6 +608,12 @@ def test_no_task_holds_much(here, monkeypatch):
     assert max(plugin.held.values()) < 1.2 * chunk
     assert 0 < plugin.held["mixed"] < 1000
     assert max(received) < 1000
+
+
+@pytest.mark.slow
+def test_workers_here_keep_memory_for_the_next_array(cluster):
+    """Dask would have them return all of it at once."""
+    assert set(cluster.client.run(os.getenv, "MALLOC_TRIM_THRESHOLD_").values()) == {None}
 
 
 # Workers that are lost
@@ -616,20 +711,18 @@ class Losing:
 
 
 def check_records(folder, blocks):
-    """Assert that clients ran again and that no two sharings, hence no two messages, share any."""
+    """Assert that clients ran again, and that no two rows of shares have a secret in common."""
     found = records(folder)
-    runs = [entry[1:] for entry in found if entry[0] == "secret"]
-    assert len({number for _, number, _ in runs}) == blocks
-    assert len(runs) > blocks, "nothing was run again"
-    assert len({secret for secret, _, _ in runs}) == len(runs), "two runs share a secret"
-    whose = {secret: (number, run) for secret, number, run in runs}
-    messages = Counter()
-    for kind, secret, number, run, row, place in (e for e in found if e[0] == "drawn"):
-        assert kind == "drawn"
-        assert whose[secret] == (number, run)
-        messages[secret, row, place] += 1
-    rows = {(secret, row) for secret, row, _ in messages}
-    assert len(rows) == 11 * len(runs)  # every sharing drew all rows but the last
+    secrets = [entry[1:] for entry in found if entry[0] == "secret"]
+    assert len({number for _, number, _ in secrets}) == blocks
+    rows = Counter((number, run) for _, number, run in secrets)
+    assert len(rows) > blocks, "nothing was run again"
+    assert set(rows.values()) == {11}
+    whose = {secret: (number, run) for secret, number, run in secrets}
+    assert len(whose) == len(secrets), "two rows share a secret"
+    drawn = [entry[1:] for entry in found if entry[0] == "drawn"]
+    assert all(whose[secret] == (number, run) for secret, number, run, _ in drawn)
+    assert {secret for secret, *_ in drawn} == set(whose)
 
 
 @POSIX
@@ -650,16 +743,16 @@ def test_a_lost_worker(cluster, tmp_path):
 def test_a_worker_that_is_lost_before_the_first_shuffler(cluster, monkeypatch):
     """There is one piece, whose sharings are compared with those of the clear shares."""
     attempts = []
-    planned = driver.columns
+    planned = driver.pieces
 
-    def columns(*about):
+    def pieces(*about, **more):
         attempts.append(about)
         if len(attempts) == 1:
             kill(cluster, everyone=True)
             whole(cluster)
-        return planned(*about)
+        return planned(*about, **more)
 
-    monkeypatch.setattr(driver, "columns", columns)
+    monkeypatch.setattr(driver, "pieces", pieces)
     whole(cluster)
     told = []
     protocol = SecureSum(5000, 2**64, messages=12, shuffler="single")
@@ -688,7 +781,7 @@ def test_mutant_that_does_not_compare_sharings(cluster, monkeypatch):
 def test_mutant_whose_secrets_are_numbered(cluster, tmp_path):
     losing = Losing(cluster, tmp_path, Numbered)
     lose_a_worker(cluster, losing, again)
-    with pytest.raises(AssertionError, match="two runs share a secret"):
+    with pytest.raises(AssertionError, match="two rows share a secret"):
         check_records(losing.records, blocks=10)
 
 

@@ -136,8 +136,13 @@ def _local(opened: ExitStack, workers: int) -> Any:
             with suppress(KeyError):  # it would keep it from closing
                 super()._update_worker_status(op, msg)
 
-    # if no replacement of a lost worker has come by then, none ever does
-    opened.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": START}))
+    settings = {
+        # if no replacement of a lost worker has come by then, none ever does
+        "distributed.deploy.lost-worker-timeout": START,
+        # else each array is returned to the system at once, and each new one is cleared by it
+        "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
+    }
+    opened.enter_context(dask.config.set(settings))
     begun = time.monotonic()
     try:
         with interrupts_held():

@@ -132,9 +132,9 @@ if where == "starting":
     connection.interrupts_held = interrupts_held
 elif where == "reading":
     real = driver._Sum.attempt
-    def attempt(self):
+    def attempt(self, seen):
         now()
-        return real(self)
+        return real(self, seen)
     driver._Sum.attempt = attempt
 elif where == "adding":
     real = connection.add_up
@@ -143,7 +143,7 @@ elif where == "adding":
     connection.add_up = add_up
 elif where == "killed":
     real = driver._Sum.attempt
-    def attempt(self):
+    def attempt(self, seen):
         os.kill(os.getpid(), signal.SIGKILL)
     driver._Sum.attempt = attempt
 main()
