@@ -587,7 +587,7 @@ def vectors_of(
 def elements_of(
     clients: ShuffledSum[Any], values: NDArray[Any], rng: RandomSource
 ) -> Iterator[Elements]:
-    """Yield the elements of checked vectors.
+    """Yield the elements of checked vectors, each time in the same memory.
 
     What is drawn for an entry depends on its place, not on the threads.
     """
@@ -605,10 +605,11 @@ def elements_of(
         out[:, part] = clients.encoded(copy, streams(number), made).T
 
     together = min(max(COLUMNS, TOGETHER // users), max(1, AT_ONCE // users))
+    elements = np.empty((min(clients.dimension, together), users), clients.group.dtype)
     for columns in blocks(clients.dimension, together):
         c = columns.stop - columns.start
         yield (
-            np.empty((c, users), clients.group.dtype),
+            elements[:c],
             [
                 partial(write, columns, next(numbers), part)
                 for part in blocks(users, max(1, ENTRIES // c))
