@@ -161,9 +161,10 @@ class RandomSource(ABC):
                 np.bitwise_or(block, leading, out=block)
             # rejection, of 1 in 80 at most: values of q or more are drawn again
             rejected = np.flatnonzero(block >= group.q)
-            again = np.empty(rejected.size, dtype=out.dtype)
-            self.uniform_into(again, group)
-            block[rejected] = again
+            if rejected.size:
+                again = np.empty(rejected.size, dtype=out.dtype)
+                self.uniform_into(again, group)
+                block[rejected] = again
 
     def uniform(self, q: int, size: int) -> NDArray[Any]:
         """Return independent uniform elements of Z_q, in the dtype of `ikos.modular.Zq`."""
