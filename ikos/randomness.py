@@ -159,7 +159,7 @@ class RandomSource(ABC):
                 np.left_shift(leading, kind(low), out=leading)
                 np.bitwise_and(block, kind((1 << low) - 1), out=block)
                 np.bitwise_or(block, leading, out=block)
-            # rejection, of 1 in 80 at most: values of q or more are drawn again
+            # rejection, of 1 in 85 at most: values of q or more are drawn again
             rejected = np.flatnonzero(block >= group.q)
             if rejected.size:
                 again = np.empty(rejected.size, dtype=out.dtype)

@@ -34,6 +34,7 @@ AT_ONCE = 1 << 27  # about the most messages held at once: 1 GiB of uint64
 WORTHWHILE = 1 << 21  # messages in all, from which all cores are used
 
 _LOCKS = 64
+_MANY = 16  # ends of ranges from which a block is sorted to count what is below them
 _STEP = 1 << 20  # bytes of shares drawn and subtracted at a time, in cache
 
 
@@ -42,7 +43,7 @@ class Sharing:
 
     ``x`` holds reduced elements and is overwritten by the last row. Several threads may call `draw`
     at once. The last row is complete once each block of every other row is drawn with ``peel``
-    exactly once, and `finish` is then called for each block.
+    exactly once, and `Zq.finish` is then applied to it.
     """
 
     def __init__(self, x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> None:
@@ -67,10 +68,6 @@ class Sharing:
                 with self._locks[block % _LOCKS]:
                     self.group.take_off(self.last[self.blocks[block]][part], out[part])
 
-    def finish(self, block: int) -> None:
-        """Reduce one block of the last row after all other rows were subtracted from it."""
-        self.group.finish(self.last[self.blocks[block]])
-
 
 def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArray[Any]:
     """Return additive shares, (messages, n), of n reduced group elements.
@@ -83,8 +80,7 @@ def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArr
     for row in range(messages - 1):
         for number, block in enumerate(sharing.blocks):
             sharing.draw(row, number, shares[row, block], peel=True)
-    for number in range(len(sharing.blocks)):
-        sharing.finish(number)
+    group.finish(shares[-1])
     return shares
 
 
@@ -154,13 +150,13 @@ class Plan:
 def planned(scheme: SharingScheme, users: int, *, threads: int, most: int) -> Plan:
     """Return the pieces of a sum of which at most about ``most`` messages are held at once.
 
-    Those of the last row do not count where it must be kept.
+    Those of the last row do not count where it is to be kept in any case.
     """
     shuffled = scheme.shuffled
     width = shuffled if scheme.single else 1
     firsts, size = range(0, shuffled, max(1, width)), width * users
     # The last row is complete only once all others are drawn.
-    alone = len(firsts) - (not scheme.clear) if threads * size + users <= most else 0
+    alone = len(firsts) - (not scheme.clear) if threads * size + users * scheme.clear <= most else 0
     whole = alone - alone % threads
     # at most as many as there are values or messages: no range is drawn for nothing
     parts = min(threads * -(-size // most), scheme.group.q, size)
@@ -225,6 +221,7 @@ class _Sum:
             yield zip(repeat(column.draw), product(column.rows, every), strict=False)
             yield zip(repeat(column.make), group, strict=False)
             self.free.append(column.memory)
+            del column.memory  # the next column may need more
 
     def share(self, block: int) -> None:
         """Encode a block of users, and take off what is not taken off with whole columns."""
@@ -311,19 +308,22 @@ class _Column:
         self.sum, self.rows, parts = sum_, piece.rows, range(1, piece.parts)
         self.lows = [replace(piece, part=part).ends(sum_.scheme.group.q)[0] for part in parts]
         shape = len(self.rows), len(sum_.blocks), piece.parts + 1
-        self.below = np.zeros(shape, dtype=np.int64)
+        self.below = np.zeros(shape, dtype=np.int32)
 
     def count(self, row: int, block: int, drawn: NDArray[Any]) -> None:
         """Count the messages of one block of a row."""
-        ranks = [int(np.count_nonzero(drawn < low)) for low in self.lows]
+        if len(self.lows) > _MANY:
+            ranks = np.searchsorted(np.sort(drawn), self.lows).tolist()
+        else:
+            ranks = [int(np.count_nonzero(drawn < low)) for low in self.lows]
         self.below[row - self.rows[0], block, 1:] = [*ranks, drawn.size]
 
     def begin(self, group: list[Partition]) -> None:
         """Find the place of each block's messages in each range of a group."""
-        self.first, most = group[0].part, group[-1].part + 2
-        self.ranks = self.below[..., self.first : most]
+        self.first, end = group[0].part, group[-1].part + 1
+        self.ranks = self.below[..., self.first : end + 1]
         sizes = np.diff(self.ranks)
-        ends = np.cumsum(sizes.reshape(-1, len(group)).T).reshape(len(group), -1)
+        ends = np.cumsum(sizes.reshape(-1, len(group)).T, dtype=np.int64).reshape(len(group), -1)
         self.ends = [0, *ends[:, -1].tolist()]
         self.places = ends.T.reshape(sizes.shape) - sizes
         self.memory = self.sum.take(self.ends[-1])

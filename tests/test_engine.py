@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from exact.enumeration import Ideal, exact_law, view_law
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -210,12 +210,19 @@ def test_every_shuffler_releases_every_value_exactly_once(case: Any) -> None:
     assert len(pieces) == (1 if setting.single else setting.shuffled)
 
 
+def case(most: int) -> Any:
+    return (setting := scheme(97, 3)), planned(setting, 1000, threads=1, most=most), 1000, 1, most
+
+
 @given(plans)
+@example(case(1000))
+@example(case(1999))
+@example(case(2000))
 def test_no_more_messages_than_asked_are_held_at_once(case: Any) -> None:
     """But of ranges as small as one value, and up to chance."""
-    _, plan, users, threads, most = case
+    setting, plan, users, threads, most = case
     if plan.whole:
-        assert (threads * len(plan.whole[0].rows) + 1) * users <= most
+        assert (threads * len(plan.whole[0].rows) + setting.clear) * users <= most
     for group in plan.together:
         parts = group[0].parts
         assert len({piece.shuffler for piece in group}) == 1
@@ -511,6 +518,23 @@ def test_all_threads_together_sort_a_bounded_number_of_messages() -> None:
         assert sum(longest) == 4 * 2000
         # expected to be the limit: half as many more have probability below 2^-40
         assert threads * max(longest) < 1500
+
+
+def test_columns_that_are_done_hold_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranges differ in length by chance, and each takes the memory of the one before, or new."""
+    at_work: list[Any] = []
+    begin = sharing._Column.begin
+
+    def begun(column: Any, group: list[Partition]) -> None:
+        begin(column, group)
+        at_work.append(column)
+        columns = column.sum.columns.values()
+        assert sum(hasattr(other, "memory") for other in columns) == 1
+        assert len(column.sum.free) <= 1
+
+    monkeypatch.setattr(sharing._Column, "begin", begun)
+    of_zeros(2000, scheme(2**64, 5), threads=1, most=1000)
+    assert len(at_work) == 8
 
 
 def test_an_interruption_while_clear_shares_are_added_is_one(

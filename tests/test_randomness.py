@@ -114,10 +114,18 @@ def test_elements_with_the_same_low_bits_are_equally_likely(q: int) -> None:
         out = np.empty(1 << 16, dtype=group.dtype)
         Played(first.astype(group.dtype), *extra).uniform_into(out, group)
         seen = {int(v): int(k) for v, k in zip(*np.unique(out, return_counts=True), strict=True)}
-        rejected = seen.pop(int(np.iinfo(out.dtype).max), 0) if q < 1 << width else 0
+        rejected = seen.pop(int(np.iinfo(out.dtype).max), 0)
         assert sorted(seen) == list(range(bits, q, 1 << low))
         assert len(set(seen.values())) == 1
         assert rejected <= (1 << 16) * (1 / 256 + 1 / (digits if low else math.inf)) + 1
+
+
+@pytest.mark.parametrize("q", [2**31 + 11, 2**33 + 1])
+def test_what_is_rejected_is_drawn_again_where_it_was(q: int) -> None:
+    """In each of three blocks, where some elements are rejected but with probability 1e-300."""
+    drawn = DeterministicRandom(24).uniform(q, 2**19 + 5)
+    assert drawn.max() < q
+    assert np.unique(drawn[-5:]).size > 1
 
 
 @pytest.mark.parametrize("q", [3, 256, 257])

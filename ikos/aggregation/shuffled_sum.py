@@ -423,8 +423,8 @@ class ShuffledSum(ABC, Generic[_T]):
         """Run the protocol on all users' values, in this process.
 
         The same as `share`, `shuffle` and `analyze` with the same ``rng``, message for message, in
-        the memory of the values, the last shares, and one column per thread; vectors, about
-        `COLUMNS` coordinates at a time.
+        the memory of the values, the last shares and one column per thread, or of 2^27 messages;
+        vectors, about `COLUMNS` coordinates at a time.
 
         Parameters
         ----------
@@ -435,8 +435,7 @@ class ShuffledSum(ABC, Generic[_T]):
         rng : RandomSource, optional
             Secure randomness by default.
         threads : int, optional
-            How many columns are processed at once; by default one per core if there are enough
-            messages. No result depends on it.
+            By default one per core if there are enough messages. No result depends on it.
         cluster : ikos.cluster.Cluster, optional
             Dask workers that run the sum instead; ``x`` may then be a Dask collection.
         progress : callable, optional
