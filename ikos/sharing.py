@@ -400,6 +400,8 @@ def mixed_sum(
                 raise work.failed or error from None
     except KeyboardInterrupt:
         raise Interrupted(None, done, wanted, "pieces of the shufflers' output") from None
+    finally:
+        work.columns.clear()  # they refer to each other, and would keep all memory for a while
     return (total + sum(work.clear)) % scheme.group.q
 
 

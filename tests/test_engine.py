@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Hashable
 from contextlib import nullcontext
@@ -535,6 +537,18 @@ def test_columns_that_are_done_hold_no_memory(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sharing._Column, "begin", begun)
     of_zeros(2000, scheme(2**64, 5), threads=1, most=1000)
     assert len(at_work) == 8
+
+
+def test_no_memory_is_kept_after_a_sum() -> None:
+    """Not until Python looks for references in circles, either."""
+    gc.disable()
+    tracemalloc.start()
+    try:
+        of_zeros(100_000, scheme(2**64, 4), threads=2)
+        assert tracemalloc.get_traced_memory()[0] < 8 * 100_000
+    finally:
+        tracemalloc.stop()
+        gc.enable()
 
 
 def test_an_interruption_while_clear_shares_are_added_is_one(
