@@ -424,7 +424,7 @@ class ShuffledSum(ABC, Generic[_T]):
 
         The same as `share`, `shuffle` and `analyze` with the same ``rng``, message for message, in
         the memory of the values, the last shares and one column per thread, or of 2^27 messages;
-        vectors, about `COLUMNS` coordinates at a time.
+        vectors, some coordinates at a time.
 
         Parameters
         ----------
