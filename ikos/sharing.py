@@ -313,7 +313,7 @@ class _Column:
     def count(self, row: int, block: int, drawn: NDArray[Any]) -> None:
         """Count the messages of one block of a row."""
         if len(self.lows) > _MANY:
-            ranks = np.searchsorted(np.sort(drawn), self.lows).tolist()
+            ranks = np.searchsorted(np.sort(drawn), np.array(self.lows, drawn.dtype)).tolist()
         else:
             ranks = [int(np.count_nonzero(drawn < low)) for low in self.lows]
         self.below[row - self.rows[0], block, 1:] = [*ranks, drawn.size]
