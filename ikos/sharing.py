@@ -46,10 +46,9 @@ class Sharing:
     exactly once, and `Zq.finish` is then applied to it.
     """
 
-    def __init__(self, x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> None:
+    def __init__(self, x: NDArray[Any], group: Zq, rng: RandomSource) -> None:
         self.last = x
         self.group = group
-        self.messages = messages
         self.blocks = tuple(blocks(x.size, USERS))
         self._family = rng.family()
         self._locks = [threading.Lock() for _ in range(min(_LOCKS, len(self.blocks)))]
@@ -76,7 +75,7 @@ def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArr
     """
     shares = np.empty((messages, x.size), dtype=group.dtype)
     shares[-1] = x
-    sharing = Sharing(shares[-1], group, messages, rng)
+    sharing = Sharing(shares[-1], group, rng)
     for row in range(messages - 1):
         for number, block in enumerate(sharing.blocks):
             sharing.draw(row, number, shares[row, block], peel=True)
@@ -176,7 +175,7 @@ _Step = tuple[Callable[[Any], int | None], Any]
 
 
 @dataclass
-class _Sum:
+class _Mixing:
     """The clients, the shufflers and the analyzer of one sum at work."""
 
     sharing: Sharing
@@ -193,7 +192,7 @@ class _Sum:
 
     def __post_init__(self) -> None:
         firsts = {group[0].shuffler: group[0] for group in self.plan.together}
-        self.columns = {number: _Column(self, piece) for number, piece in firsts.items()}
+        self.columns = {number: _CutColumn(self, piece) for number, piece in firsts.items()}
         self.last = self.scheme.messages - 1
 
     def do(self, step: _Step) -> int | None:
@@ -298,16 +297,16 @@ class _Sum:
         return held[: here.stop - here.start]
 
 
-class _Column:
+class _CutColumn:
     """One shuffler's messages, which are drawn in groups of ranges of values.
 
     ``below`` counts, for each row, block and end of a range, the messages below it.
     """
 
-    def __init__(self, sum_: _Sum, piece: Partition) -> None:
-        self.sum, self.rows, parts = sum_, piece.rows, range(1, piece.parts)
-        self.lows = [replace(piece, part=part).ends(sum_.scheme.group.q)[0] for part in parts]
-        shape = len(self.rows), len(sum_.blocks), piece.parts + 1
+    def __init__(self, mixing: _Mixing, piece: Partition) -> None:
+        self.mixing, self.rows, parts = mixing, piece.rows, range(1, piece.parts)
+        self.lows = [replace(piece, part=part).ends(mixing.scheme.group.q)[0] for part in parts]
+        shape = len(self.rows), len(mixing.blocks), piece.parts + 1
         self.below = np.zeros(shape, dtype=np.int32)
 
     def count(self, row: int, block: int, drawn: NDArray[Any]) -> None:
@@ -326,13 +325,13 @@ class _Column:
         ends = np.cumsum(sizes.reshape(-1, len(group)).T, dtype=np.int64).reshape(len(group), -1)
         self.ends = [0, *ends[:, -1].tolist()]
         self.places = ends.T.reshape(sizes.shape) - sizes
-        self.memory = self.sum.take(self.ends[-1])
+        self.memory = self.mixing.take(self.ends[-1])
 
     def draw(self, where: tuple[int, int]) -> None:
         """Draw one block of a row, and put its messages into their ranges."""
         row, block = where
-        drawn = self.sum.scratch(block)
-        self.sum.draw(row, block, drawn)
+        drawn = self.mixing.scratch(block)
+        self.mixing.draw(row, block, drawn)
         place = row - self.rows[0], block
         ranks = self.ranks[place].tolist()
         _cut(drawn, sorted({rank for rank in ranks if 0 < rank < drawn.size}))
@@ -342,7 +341,7 @@ class _Column:
     def make(self, piece: Partition) -> int:
         """Make a range of the output, and add it up."""
         start, stop = self.ends[piece.part - self.first : piece.part - self.first + 2]
-        return self.sum.release(piece, self.memory[start:stop])
+        return self.mixing.release(piece, self.memory[start:stop])
 
 
 def _cut(a: NDArray[Any], ranks: list[int]) -> None:
@@ -379,8 +378,8 @@ def mixed_sum(
         # the last row is kept only where shares are taken off it later, or it is released
         kept = plan.whole or not scheme.clear
         elements = np.empty(users if kept else 0, dtype=scheme.group.dtype)
-    sharing = Sharing(elements, scheme.group, scheme.messages, rng)
-    work = _Sum(sharing, scheme, plan, tuple(blocks(users, USERS)), encoder, receive)
+    sharing = Sharing(elements, scheme.group, rng)
+    work = _Mixing(sharing, scheme, plan, tuple(blocks(users, USERS)), encoder, receive)
     wanted = len(plan.whole) + sum(map(len, plan.together))
     total = done = 0
     try:
@@ -413,7 +412,7 @@ def mixed_sums(
     All of them are shared together. Returns the sum of each. ``stop`` interrupts it.
     """
     group, last = scheme.group, scheme.messages - 1
-    sharing = Sharing(elements.reshape(-1), group, scheme.messages, rng)
+    sharing = Sharing(elements.reshape(-1), group, rng)
     width = scheme.shuffled if scheme.single else 1
     received = np.empty((width, *elements.shape), dtype=group.dtype)
     sums: list[list[int]] = []

@@ -268,7 +268,7 @@ def check_no_two_messages_share_randomness(
 ) -> None:
     """Rows and blocks of users all differ; equal by chance with probability below 2^-48."""
     group, x = Zq(2**64), np.zeros(64, dtype=np.uint64)
-    shares = kind(x, group, 4, rng or DeterministicRandom(2))
+    shares = kind(x, group, rng or DeterministicRandom(2))
     seen: list[int] = []
     for row in range(3):
         for block, part in enumerate(shares.blocks):
@@ -525,16 +525,16 @@ def test_all_threads_together_sort_a_bounded_number_of_messages() -> None:
 def test_columns_that_are_done_hold_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranges differ in length by chance, and each takes the memory of the one before, or new."""
     at_work: list[Any] = []
-    begin = sharing._Column.begin
+    begin = sharing._CutColumn.begin
 
     def begun(column: Any, group: list[Partition]) -> None:
         begin(column, group)
         at_work.append(column)
-        columns = column.sum.columns.values()
+        columns = column.mixing.columns.values()
         assert sum(hasattr(other, "memory") for other in columns) == 1
-        assert len(column.sum.free) <= 1
+        assert len(column.mixing.free) <= 1
 
-    monkeypatch.setattr(sharing._Column, "begin", begun)
+    monkeypatch.setattr(sharing._CutColumn, "begin", begun)
     of_zeros(2000, scheme(2**64, 5), threads=1, most=1000)
     assert len(at_work) == 8
 
