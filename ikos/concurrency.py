@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Executor, Future
 from itertools import islice, starmap
 from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ikos._validation import quote
 
@@ -39,6 +43,20 @@ class Interrupted(KeyboardInterrupt):
         if not self.trials:
             return f"interrupted {self.what}"
         return f"interrupted after {self.done:,} of {self.trials:,} {self.what}"
+
+
+class Scratch(threading.local):
+    """Memory of each thread for arrays that it needs again and again.
+
+    Fresh memory would take longer than to write it, and threads would wait for each other.
+    """
+
+    def __call__(self, name: str, size: int, dtype: Any) -> NDArray[Any]:
+        """Return an array of any content, the same memory for the same name."""
+        held: NDArray[Any] | None = self.__dict__.get(name)
+        if held is None or held.size < size or held.dtype != dtype:
+            held = self.__dict__[name] = np.empty(size, dtype=dtype)
+        return held[:size]
 
 
 def cores() -> int:

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from ikos._validation import flag, integer
 from ikos.accounting.vector_noise import Sensitivity, Shift
 from ikos.bounds import Bounds, whole
+from ikos.concurrency import Scratch
 from ikos.domains import TOLERANCE, Ball, Box, Categories, Domain, SparseTernary
-from ikos.modular import BLOCK, blocks
+from ikos.modular import blocks
 from ikos.randomness import RandomSource
 
 MAX_PRECISION = 1 << 52
@@ -27,6 +28,7 @@ _ALL = 53  # random bits that decide a rounding, in all
 _FIRST = 16  # of them, drawn at once: they decide all but one value in 2^16
 _NARROW = 18  # bits of a precision up to which int32 has room for 13 random bits next to it
 
+_TOGETHER = 1 << 18  # values: threads lose time at each call of numpy
 _BLOCK = 1 << 21
 
 _SLACK = Fraction(1, 1 << 50)
@@ -41,6 +43,7 @@ def encode(
     *,
     bounds: Bounds | None = None,
     out: NDArray[Any] | None = None,
+    scratch: Scratch | None = None,
 ) -> NDArray[Any]:
     """Round x p to one of its two neighbouring integers at random, without bias, for p <= 2^52.
 
@@ -58,14 +61,13 @@ def encode(
     narrow = p.bit_length() <= _NARROW
     digits = min(_FIRST, (31 if narrow else 62) - p.bit_length())
     ones, scale = (1 << digits) - 1, float(p << digits)
-    size = min(x.size, BLOCK)
-    scaled = np.empty(size, dtype=np.float64)
-    drawn = np.empty(size, dtype=np.uint16)
-    fixed = np.empty(size, dtype=np.int32 if narrow else np.int64)
-    behind = np.empty_like(fixed)
+    memory, size = scratch or Scratch(), min(x.size, _TOGETHER)
+    scaled, drawn = memory("scaled", size, np.float64), memory("drawn digits", size, np.uint16)
+    fixed = memory("fixed", size, np.int32 if narrow else np.int64)
+    behind, tie = memory("behind", size, fixed.dtype), memory("tie", size, np.bool_)
     ties: list[NDArray[np.int64]] = []
     rests: list[NDArray[np.float64]] = []
-    for part in blocks(x.size):
+    for part in blocks(x.size, _TOGETHER):
         length = part.stop - part.start
         scaled, drawn = scaled[:length], drawn[:length]
         fixed, behind = fixed[:length], behind[:length]
@@ -78,7 +80,7 @@ def encode(
         np.add(fixed, drawn, out=fixed)
         np.bitwise_and(fixed, ones, out=behind)
         if np.maximum.reduce(behind) == ones:
-            tied = np.flatnonzero(behind == ones)
+            tied = np.flatnonzero(np.equal(behind, ones, out=tie[:length]))
             rests.append(scaled[tied] - np.floor(scaled[tied]))  # exact, for doubles
             ties.append(part.start + tied)
         np.right_shift(fixed, digits, out=fixed)
@@ -131,7 +133,11 @@ class Encoding:
         )
 
     def encode(
-        self, values: NDArray[Any], rng: RandomSource, out: NDArray[Any] | None = None
+        self,
+        values: NDArray[Any],
+        rng: RandomSource,
+        out: NDArray[Any] | None = None,
+        scratch: Scratch | None = None,
     ) -> NDArray[Any]:
         """Return checked values of any shape as steps, rounded at random where necessary.
 
@@ -142,7 +148,7 @@ class Encoding:
         if self.exact:
             steps[:] = (flat - self.bounds.lower).astype(np.int64)  # integers below 2^53: exact
         else:
-            encode(flat, self.precision, rng, bounds=self.bounds, out=steps)
+            encode(flat, self.precision, rng, bounds=self.bounds, out=steps, scratch=scratch)
         return steps.reshape(values.shape)
 
     def check(self, values: NDArray[Any], first: int = 0) -> None:

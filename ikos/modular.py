@@ -61,11 +61,12 @@ class Zq:
     def elements(
         self, x: ArrayLike, name: str = "x", first: int = 0, upper: int | None = None
     ) -> NDArray[Any]:
-        """Return integers in ``[0, q)``, or in ``{0..upper}``, as a new array of group elements.
+        """Return integers in ``[0, q)``, or in ``{0..upper}``, as an array of group elements.
 
         Input has any integer dtype or holds Python integers of any size; booleans are 0 and 1;
         decimals and fractions that are whole count as integers. Anything else is refused; nothing
-        is reduced silently. Messages use ``name`` and count values from ``first``.
+        is reduced silently. An array of the group's dtype is not copied. Messages use ``name`` and
+        count values from ``first``.
         """
         reject_masked(name, x)
         # numpy would silently turn lists such as [True, 2] or [2**64, 1] into something else
@@ -91,7 +92,7 @@ class Zq:
             if upper is not None:
                 within = f"[0, upper] for upper = {quote(upper)}"
             raise ValueError(f"{name}[{first + bad}] must be in {within}")
-        return given.astype(self.dtype, copy=True)
+        return given.astype(self.dtype, copy=False)
 
     def contains(self, a: NDArray[Any]) -> bool:
         """Whether ``a`` is an array of reduced elements in this group's dtype."""
@@ -175,10 +176,11 @@ class Zq:
             for part in blocks(flat.size, 1 << 31):
                 total += int(flat[part].sum(dtype=np.uint64))
             return total % self.q
-        rows, held = 1 << min(64 - self.bits, 4), np.empty(min(flat.size, BLOCK), dtype=np.uint64)
-        for part in blocks(flat.size):
+        rows, together = 1 << min(64 - self.bits, 4), 8 * BLOCK
+        held = np.empty(min(flat.size, together), dtype=np.uint64)
+        for part in blocks(flat.size, together):
             block = flat[part]
-            if rows > 1 and block.size == BLOCK:
+            if block.size % rows == 0:
                 block = np.add.reduce(block.reshape(rows, -1), axis=0)
             upper = np.right_shift(block, 32, out=held[: block.size])
             above = int(np.add.reduce(upper)) << 32

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 from numpy.typing import NDArray
 
 from ikos._validation import integer, number, quote
+from ikos.concurrency import Scratch
 from ikos.modular import Zq, blocks
 
 __all__ = ["RandomSource", "SecureRandom", "secure"]
@@ -139,6 +140,8 @@ class RandomSource(ABC):
         kind, width = out.dtype.type, 8 * out.dtype.itemsize
         low = max(group.bits - 8, 0)
         digits = -(-group.q >> low)  # values of the leading digit, of up to 8 bits
+        rejected: list[NDArray[np.int64]] = []
+        scratch = Scratch()
         for part in blocks(out.size, REKEY_BYTES // out.dtype.itemsize):  # in cache
             block = out[part]
             self.fill(block)
@@ -147,24 +150,25 @@ class RandomSource(ABC):
                     np.bitwise_and(block, kind((1 << group.bits) - 1), out=block)
                 if group.power_of_two or np.maximum.reduce(block) < group.q:
                     continue
+            elif low + 16 <= width:
+                np.floor_divide(block, kind((1 << width) // group.q), out=block)
             else:
-                if low + 16 > width:
-                    leading = np.empty(block.size, dtype=np.uint16)
-                    self.fill(leading)
-                else:
-                    leading = block >> kind(width - 16)
+                leading = scratch("leading", block.size, np.uint16)
+                shifted = scratch("shifted", block.size, kind)
+                self.fill(leading)
                 # a quotient beyond the last digit gives an element beyond q, but within the type
-                np.floor_divide(leading, leading.dtype.type((1 << 16) // digits), out=leading)
-                leading = leading.astype(kind, copy=False)
-                np.left_shift(leading, kind(low), out=leading)
+                np.floor_divide(leading, np.uint16((1 << 16) // digits), out=leading)
+                np.copyto(shifted, leading)
+                np.left_shift(shifted, kind(low), out=shifted)
                 np.bitwise_and(block, kind((1 << low) - 1), out=block)
-                np.bitwise_or(block, leading, out=block)
-            # rejection, of 1 in 85 at most: values of q or more are drawn again
-            rejected = np.flatnonzero(block >= group.q)
-            if rejected.size:
-                again = np.empty(rejected.size, dtype=out.dtype)
-                self.uniform_into(again, group)
-                block[rejected] = again
+                np.bitwise_or(block, shifted, out=block)
+            beyond = np.greater_equal(block, group.q, out=scratch("beyond", block.size, np.bool_))
+            rejected.append(part.start + np.flatnonzero(beyond))
+        # at most 1 in 85: values of q or more are drawn again
+        if sum(places.size for places in rejected):
+            again = np.empty(sum(places.size for places in rejected), dtype=out.dtype)
+            self.uniform_into(again, group)
+            out[np.concatenate(rejected)] = again
 
     def uniform(self, q: int, size: int) -> NDArray[Any]:
         """Return independent uniform elements of Z_q, in the dtype of `ikos.modular.Zq`."""

@@ -18,9 +18,10 @@ from ikos import PrivateSum, SecureSum, sharing
 from ikos.aggregation import shuffled_sum
 from ikos.aggregation.shuffled_sum import ShuffledSum, numbers_of
 from ikos.concurrency import Interrupted
+from ikos.mixing import Encoder
 from ikos.modular import blocks
+from ikos.noise import polya_shares
 from ikos.randomness import RandomSource
-from ikos.sharing import Encoder
 from ikos.tables import open_column
 from ikos.testing import DeterministicRandom
 
@@ -165,8 +166,11 @@ def test_values_are_left_as_they_were() -> None:
 
 
 def check_blocks_draw_apart(gather: Callable[..., NDArray[Any]]) -> None:
-    """Two blocks of the same values, rounded at random; alike with probability 2^-64."""
-    protocol = PrivateSum(128, 1, 1e-6, precision=1)
+    """Two blocks of the same values, rounded at random; alike with probability 2^-64.
+
+    Noise that is not 0 has probability 1e-6.
+    """
+    protocol = PrivateSum(128, 15, 1e-6, precision=1)
     elements = gather(protocol, np.full(128, 0.5), DeterministicRandom(3))
     assert (elements[:64] != elements[64:]).any()
 
@@ -189,6 +193,23 @@ def test_blocks_of_users_draw_apart() -> None:
 def test_blocks_of_users_that_draw_the_same_are_caught() -> None:
     with pytest.raises(AssertionError):
         check_blocks_draw_apart(with_one_stream)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("honest", [32, 64, 150, 300])
+def test_noise_is_drawn_for_as_many_blocks_as_one_variable_serves(honest: int) -> None:
+    """One run of blocks after the other, each from its own source."""
+    protocol = PrivateSum(300, 0.1, 1e-6, upper=9, integers=True, min_honest=honest)
+    found = gathered(protocol, np.zeros(300), DeterministicRandom(6))
+    streams, size = DeterministicRandom(6).streams(), max(1, honest // 64) * 64
+    expected = np.zeros(300, dtype=np.int64)
+    for run, first in enumerate(range(0, 300, size)):
+        wanted = size if size > 64 else min(64, 300 - first)
+        users, noise = polya_shares(wanted, protocol.rate, honest, streams((1 << 64) + run))
+        here = users < 300 - first
+        expected[first + users[here]] = noise[here]
+    assert expected.any()
+    assert (found == expected % protocol.q).all()
 
 
 # Refusals

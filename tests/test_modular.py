@@ -202,7 +202,7 @@ def test_blocks_cut_a_range_without_gap_or_overlap(length: int, size: int) -> No
 
 @each_order
 @pytest.mark.parametrize("kind", ["list", "object", "uint64", "int8"])
-def test_elements_takes_integers_of_every_kind_and_copies_them(q: int, kind: str) -> None:
+def test_elements_takes_integers_of_every_kind(q: int, kind: str) -> None:
     values = extremes(q)
     given_as: Any
     if kind in ("list", "tuple", "object"):
@@ -215,7 +215,6 @@ def test_elements_takes_integers_of_every_kind_and_copies_them(q: int, kind: str
     result = Zq(q).elements(given_as)
     assert result.dtype == Zq(q).dtype
     assert plain(result) == values
-    assert not np.shares_memory(result, np.asarray(given_as))
     if q > 2**64:
         assert all(type(v) is int for v in result)
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from pages import page, prose
 
-from ikos.sharing import AT_ONCE
+from ikos.mixing import AT_ONCE
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="peak memory is read from /proc"

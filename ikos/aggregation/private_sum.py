@@ -19,8 +19,15 @@ from ikos.accounting.vector_noise import NoiseRate, Sensitivity
 from ikos.accuracy import Noise, NoiseLaw, default_modulus, default_precision
 from ikos.aggregation.calibration import MAX_RELEASES, NoiseCalibration, reports
 from ikos.aggregation.secure_sum import SecureSum, SecureVectorSum
-from ikos.aggregation.shuffled_sum import PSEUDORANDOM, ShuffledSum, Values, layout_name
+from ikos.aggregation.shuffled_sum import (
+    PSEUDORANDOM,
+    NoiseShares,
+    ShuffledSum,
+    Values,
+    layout_name,
+)
 from ikos.bounds import Bounds, Domain
+from ikos.concurrency import Scratch
 from ikos.counts import MessageCount, Remaining, private_remaining
 from ikos.counts.analyses import best_of_kind
 from ikos.counts.private import checked_budget
@@ -199,20 +206,21 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         self.encoding.check(values, first)
         return values
 
-    def encoded(
-        self, values: NDArray[Any], rng: RandomSource, out: NDArray[Any] | None = None
+    def rounded(
+        self,
+        values: NDArray[Any],
+        rng: RandomSource,
+        out: NDArray[Any] | None = None,
+        scratch: Scratch | None = None,
     ) -> NDArray[Any]:
-        """Return checked values, rounded and with noise, as group elements."""
-        group = self.group
-        elements = np.empty(values.size, group.dtype) if out is None else out.reshape(-1)
-        self.encoding.encode(values, rng, elements)
-        # All entries are independent, including those of the same variable.
-        honest = self.trust.min_honest
-        noisy, noise = polya_shares(elements.size, self.noise.rate, honest, rng)
-        changed = elements[noisy]
-        group.subtract(changed, group.reduce(-noise))
-        elements[noisy] = changed
+        """Return checked values, rounded at random, as group elements."""
+        elements = np.empty(values.size, self.group.dtype) if out is None else out.reshape(-1)
+        self.encoding.encode(values, rng, elements, scratch)
         return elements.reshape(values.shape)
+
+    def noise_shares(self, size: int, rng: RandomSource) -> NoiseShares:
+        """Draw the noise of so many entries; all are independent, also those of one variable."""
+        return polya_shares(size, self.noise.rate, self.trust.min_honest, rng)
 
     def randomize(self, x: Values, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return all users' shares of encoded and noisy values, as `share` does."""

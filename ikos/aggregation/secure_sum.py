@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import integer, number, quote, reject_masked, vector
 from ikos.aggregation.shuffled_sum import PSEUDORANDOM, ShuffledSum, layout_name
+from ikos.concurrency import Scratch
 from ikos.counts import Layout, MessageCount, proved, remaining, vector_layouts
 from ikos.counts.published import covered
 from ikos.counts.secure import MAX_MESSAGES, MAX_SIGMA, checked_analysis
@@ -146,13 +147,17 @@ class SecureAggregation(ShuffledSum[_T]):
         level = level_of_sums(left.sigma, self.layout.sums, analysis=left.analysis)
         return replace(left, sigma=level)
 
-    def encoded(
-        self, values: NDArray[Any], rng: RandomSource, out: NDArray[Any] | None = None
+    def rounded(
+        self,
+        values: NDArray[Any],
+        rng: RandomSource,
+        out: NDArray[Any] | None = None,
+        scratch: Scratch | None = None,
     ) -> NDArray[Any]:
         """Return checked values as group elements, which checked numbers are already."""
-        del rng
+        del rng, scratch
         elements = values if self.scalar else self.group.elements(values)
-        if out is None:
+        if out is None or elements is out:
             return elements
         out[...] = elements
         return out

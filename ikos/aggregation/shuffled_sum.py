@@ -34,24 +34,16 @@ from ikos._validation import (
     reject_masked,
     validate_users,
 )
-from ikos.concurrency import Interrupted, Progress, cores, spread
+from ikos.concurrency import Interrupted, Progress, Scratch, cores, spread
 from ikos.counts import Layout
 from ikos.counts.published import unproved
 from ikos.counts.types import MAX_MESSAGES
 from ikos.counts.vectors import ONE_GROUP, SEPARATE
+from ikos.mixing import AT_ONCE, WORTHWHILE, Encoder, mixed_sum, mixed_sums
 from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource, secure
 from ikos.results import NOT, Cost, present
-from ikos.sharing import (
-    AT_ONCE,
-    USERS,
-    WORTHWHILE,
-    Encoder,
-    SharingScheme,
-    mixed_sum,
-    mixed_sums,
-    split,
-)
+from ikos.sharing import USERS, SharingScheme, split
 from ikos.shuffling import ORDERS, View, shuffle
 from ikos.trust import Trust
 
@@ -76,6 +68,9 @@ PSEUDORANDOM = "the number of users is public; shares are pseudorandom (AES-256)
 
 LAYOUTS = {"separate": SEPARATE, "group": ONE_GROUP}
 """What users write for each layout, and its name in parameter hashes, which is accepted too."""
+
+NoiseShares = tuple[NDArray[np.int64], NDArray[Any]]
+"""Places of entries that get noise, ascending, and the integers to be added."""
 
 _T = TypeVar("_T")
 
@@ -145,6 +140,15 @@ def unpack(messages: NDArray[Any], group: Zq, dimension: int) -> NDArray[Any]:
     return result.reshape(messages.size, dimension)
 
 
+def _add(noise: NoiseShares, elements: NDArray[Any], group: Zq) -> None:
+    """Add noise to elements, (k,), in place."""
+    places, amounts = noise
+    if places.size:
+        changed = elements[places]
+        group.subtract(changed, group.reduce(-amounts))
+        elements[places] = changed
+
+
 @dataclass(frozen=True, repr=False)
 class ShuffledSum(ABC, Generic[_T]):
     """A sum over Z_q of n users' shares that shufflers mix, of numbers or of vectors."""
@@ -167,13 +171,34 @@ class ShuffledSum(ABC, Generic[_T]):
         """Return checked values, (k,) or (k, d); the first is user number ``first``'s."""
 
     @abstractmethod
-    def encoded(
-        self, values: NDArray[Any], rng: RandomSource, out: NDArray[Any] | None = None
+    def rounded(
+        self,
+        values: NDArray[Any],
+        rng: RandomSource,
+        out: NDArray[Any] | None = None,
+        scratch: Scratch | None = None,
     ) -> NDArray[Any]:
         """Return group elements of checked values, of any shape: numbers, or entries of vectors.
 
         They may be written to ``out``, contiguous.
         """
+
+    def noise_shares(self, size: int, rng: RandomSource) -> NoiseShares:
+        """Draw the noise of so many entries: none, unless the sum is private."""
+        del size, rng
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+
+    def encoded(
+        self,
+        values: NDArray[Any],
+        rng: RandomSource,
+        out: NDArray[Any] | None = None,
+        scratch: Scratch | None = None,
+    ) -> NDArray[Any]:
+        """Return what `rounded` does, with noise."""
+        elements = self.rounded(values, rng, out, scratch)
+        _add(self.noise_shares(elements.size, rng), elements.reshape(-1), self.group)
+        return elements
 
     @abstractmethod
     def _result(self, totals: list[int], users: int, rng: RandomSource | None = None) -> _T:
@@ -543,30 +568,62 @@ def _joined(parts: Iterator[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate(found) if found else np.empty(0)
 
 
+class BlockEncoder:
+    """Encodes users' values in blocks, of `USERS` numbers or of vectors.
+
+    Noise of numbers is drawn for as many blocks at once as one variable serves. All noise shares
+    are independent: two processes may draw the same blocks' shares and use those of one each.
+    """
+
+    def __init__(self, clients: ShuffledSum[Any], streams: Callable[[int], RandomSource]) -> None:
+        self.clients, self.streams = clients, streams
+        self.together = max(1, clients.trust.min_honest // USERS)
+        self.drawn: dict[int, NoiseShares] = {}
+        self.drawing = threading.Lock()
+
+    def __call__(
+        self,
+        values: NDArray[Any],
+        number: int,
+        out: NDArray[Any] | None = None,
+        scratch: Scratch | None = None,
+    ) -> NDArray[Any]:
+        """Return the elements of checked values, of block ``number``, as `ShuffledSum.encoded`."""
+        if not self.clients.scalar:
+            return self.clients.encoded(values, self.streams(number), out, scratch)
+        elements = self.clients.rounded(values, self.streams(number), out, scratch)
+        run, place = divmod(number, self.together)
+        with self.drawing:
+            if run not in self.drawn:
+                size = self.together * USERS if self.together > 1 else elements.size
+                source = self.streams((1 << 64) + run)
+                self.drawn[run] = self.clients.noise_shares(size, source)
+        users, noise = self.drawn[run]
+        low, high = np.searchsorted(users, (place * USERS, place * USERS + elements.size))
+        _add((users[low:high] - place * USERS, noise[low:high]), elements, self.clients.group)
+        return elements
+
+
 def numbers_of(clients: ShuffledSum[Any], x: Values, rng: RandomSource) -> NDArray[Any] | Encoder:
     """Return the elements of users' numbers, or what computes them.
 
     An iterator is read here, once, as the number of users is not known before.
     """
-    given, streams = iterator_or_array(clients, x), rng.streams()
+    given, encode = iterator_or_array(clients, x), BlockEncoder(clients, rng.streams())
     if isinstance(given, Iterator):
         read = checked_blocks(clients, given)
-        elements = _joined(map(clients.encoded, read, map(streams, count())))
+        elements = _joined(map(encode, read, count()))
         check_participation("x", elements.size, clients.trust.min_honest, clients.n)
         return elements
     users = given.size
     check_participation("x", users, clients.trust.min_honest, clients.n)
-    held = threading.local()  # fresh memory would take longer than to write it
+    scratch = Scratch()
 
     def write(number: int, part: slice, out: NDArray[Any]) -> None:
-        for piece in blocks(out.size):
-            first, stop = part.start + piece.start, part.start + piece.stop
-            # a copy is checked and used: others may meanwhile write to the memory, or the file
-            some = clients.checked(given[first:stop].copy(), first)
-            if not hasattr(held, "values"):
-                held.values = np.empty(USERS, dtype=some.dtype)
-            held.values[piece] = some
-        clients.encoded(held.values[: out.size], streams(number), out)
+        # a copy is checked and used: others may meanwhile write to the memory, or the file
+        values = out if given.dtype == out.dtype else scratch("values", out.size, given.dtype)
+        values[:] = given[part]
+        encode(clients.checked(values, part.start), number, out, scratch)
 
     return Encoder(users, write)
 
@@ -592,16 +649,16 @@ def elements_of(
     """
     users, numbers = values.shape[0], count()
     streams, secrets = rng.streams(), rng.streams()
-    held = threading.local()  # fresh memory would take longer than to write it
+    scratch = Scratch()
 
     def write(columns: slice, number: int, part: slice, out: NDArray[Any]) -> None:
         some = values[part, columns]
-        if getattr(held, "size", 0) < some.size:
-            held.copy, held.made = (np.empty(some.size, a.dtype) for a in (some, out))
-            held.size = some.size
-        copy, made = (a[: some.size].reshape(some.shape) for a in (held.copy, held.made))
+        copy, made = (
+            scratch(name, some.size, kind).reshape(some.shape)
+            for name, kind in (("values", some.dtype), ("made", out.dtype))
+        )
         copy[...] = some
-        out[:, part] = clients.encoded(copy, streams(number), made).T
+        out[:, part] = clients.encoded(copy, streams(number), made, scratch).T
 
     together = min(max(COLUMNS, TOGETHER // users), max(1, AT_ONCE // users))
     elements = np.empty((min(clients.dimension, together), users), clients.group.dtype)

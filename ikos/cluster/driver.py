@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import check_participation, reject_masked
 from ikos.aggregation.shuffled_sum import (
+    BlockEncoder,
     ShuffledSum,
     checked_blocks,
     iterator_or_array,
@@ -38,9 +39,10 @@ from ikos.cluster.waiting import (
     threads,
 )
 from ikos.concurrency import Progress
+from ikos.mixing import Partition
 from ikos.modular import Zq
 from ikos.randomness import RandomSource
-from ikos.sharing import USERS, Partition, SharingScheme
+from ikos.sharing import USERS, SharingScheme
 
 LONGEST = 1 << 27
 """Approximate limit on the messages of a shuffler's task: 1 GiB of uint64."""
@@ -196,8 +198,9 @@ class BlockSharing:
             else:
                 where = f" (in partition {number}, counted from 0)"
                 runs = [checked_blocks(clients, np.asarray(reject_masked("x", given)))]
+            encode = BlockEncoder(clients, self.encoding)
             encoded = (
-                np.atleast_2d(clients.encoded(values, self.encoding(first * stride + place)).T)
+                np.atleast_2d(encode(values, first * stride + place).T)
                 for first, run in enumerate(runs, number)
                 for place, values in enumerate(run)
             )

@@ -21,11 +21,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ikos import SecureSum, sharing
+from ikos import SecureSum, mixing, sharing
 from ikos.concurrency import Interrupted
+from ikos.mixing import Encoder, Partition, Plan, mixed_sum, planned
 from ikos.modular import Zq
 from ikos.randomness import RandomSource, SecureRandom
-from ikos.sharing import Encoder, Partition, Plan, Sharing, SharingScheme, mixed_sum, planned
+from ikos.sharing import Sharing, SharingScheme
 from ikos.testing import DeterministicRandom
 
 SETTINGS = [("parallel", True), ("parallel", False), ("single", True), ("single", False)]
@@ -160,7 +161,7 @@ def test_the_law_of_the_view_is_exactly_that_of_the_definition(
 ) -> None:
     """Every outcome of the randomness, users in blocks of one, whole columns and ranges."""
     monkeypatch.setattr(sharing, "USERS", 1)
-    monkeypatch.setattr(sharing, "ThreadPoolExecutor", InTurn)
+    monkeypatch.setattr(mixing, "ThreadPoolExecutor", InTurn)
     setting = scheme(q, messages, clear, shuffler)
 
     def experiment(x: tuple[int, ...], rng: RandomSource) -> Hashable:
@@ -374,7 +375,7 @@ def check_users_are_changed_by_one_thread_at_a_time(
     monkeypatch: pytest.MonkeyPatch, kind: type[Sharing]
 ) -> None:
     """Changes take long, so that threads that do not wait meet: six rows, three threads."""
-    monkeypatch.setattr(sharing, "Sharing", kind)
+    monkeypatch.setattr(mixing, "Sharing", kind)
     monkeypatch.setattr(sharing, "USERS", 50)  # blocks: two, where threads might mix up locks
     under_way: list[NDArray[Any]] = []
     clashes: list[int] = []
@@ -442,7 +443,7 @@ def test_a_wrong_plan_gives_a_wrong_sum(
         return mixed_sum(x.copy(), setting, DeterministicRandom(3), threads=4, most=100)
 
     assert run() == 499_500
-    monkeypatch.setattr(sharing, "planned", lambda *a, **k: mutant(right(*a, **k)))
+    monkeypatch.setattr(mixing, "planned", lambda *a, **k: mutant(right(*a, **k)))
     assert run() != 499_500
 
 
@@ -522,10 +523,28 @@ def test_all_threads_together_sort_a_bounded_number_of_messages() -> None:
         assert threads * max(longest) < 1500
 
 
+class Zeros(RandomSource):
+    """All shares are 0, and therefore in one range."""
+
+    def _read_into(self, out: memoryview) -> None:
+        out[:] = bytes(len(out))
+
+    def family(self) -> Callable[[int], RandomSource]:
+        return lambda number: self
+
+
+def test_a_range_may_get_more_messages_than_expected() -> None:
+    recorder, setting = Recorder(Zq(2**64)), scheme(2**64, 4)
+    mixed_sum(np.zeros(2000, dtype=np.uint64), setting, Zeros(), threads=2, receive=recorder)
+    assert {piece: part.size for piece, part in recorder.pieces.items()} == {
+        (0, 0): 2000, (1, 0): 2000, (2, 0): 2000, (2, 1): 0
+    }  # fmt: skip
+
+
 def test_columns_that_are_done_hold_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranges differ in length by chance, and each takes the memory of the one before, or new."""
     at_work: list[Any] = []
-    begin = sharing._CutColumn.begin
+    begin = mixing._CutColumn.begin
 
     def begun(column: Any, group: list[Partition]) -> None:
         begin(column, group)
@@ -534,7 +553,7 @@ def test_columns_that_are_done_hold_no_memory(monkeypatch: pytest.MonkeyPatch) -
         assert sum(hasattr(other, "memory") for other in columns) == 1
         assert len(column.mixing.free) <= 1
 
-    monkeypatch.setattr(sharing._CutColumn, "begin", begun)
+    monkeypatch.setattr(mixing._CutColumn, "begin", begun)
     of_zeros(2000, scheme(2**64, 5), threads=1, most=1000)
     assert len(at_work) == 8
 
