@@ -1,11 +1,10 @@
 """The sum of all users' shares, which parallel workers compute in little memory.
 
 Each shuffler releases all of its messages, sorted. `mixed_sum` makes the release in pieces, adds up
-each and forgets it. Most pieces are whole columns, each made by one thread: drawn once, subtracted
-from the last share, sorted in place. Columns that cannot be divided evenly among the threads, or
-are too long for that, are made by all threads, each of which sorts a range of the values. Their
-shares are drawn and subtracted from the last share at the beginning. As many of them as there is
-room for are then put into their ranges at once; the others are drawn again.
+each and forgets it. All threads work on one column of messages at a time: each draws some users'
+shares, subtracts them from their last shares, and puts them into ranges of values; then each thread
+sorts a range and adds it up. Where there is no room for all ranges at once, the column is drawn
+again for the next ones.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise, product, repeat
+from itertools import accumulate, pairwise, repeat
 from math import isqrt
 from typing import Any
 
@@ -65,41 +64,33 @@ class Encoder:
 
 @dataclass(frozen=True)
 class Plan:
-    """The pieces of a sum.
+    """The pieces of a sum: groups of ranges, of one column each, that are held at once.
 
-    ``whole`` are columns that one thread each makes. ``together`` has groups of ranges of the
-    others, of one column each: all threads draw a group, and then sort a range each. The first
-    ``early`` groups are whole columns, for which there is room while shares are made.
+    If ``kept``, the last row is in memory, and shares are taken off it as the first group of each
+    column is drawn. Otherwise all are drawn and taken off before.
     """
 
-    whole: list[Partition]
-    together: list[list[Partition]]
-    early: int
+    groups: list[list[Partition]]
+    kept: bool
 
 
 def planned(scheme: SharingScheme, users: int, *, threads: int, most: int) -> Plan:
     """Return the pieces of a sum of which at most about ``most`` messages are held at once.
 
-    Those of the last row do not count where it is to be kept in any case.
+    Those of the last row do not count if it is to be released.
     """
     shuffled = scheme.shuffled
     width = shuffled if scheme.single else 1
-    firsts, size = range(0, shuffled, max(1, width)), width * users
-    # The last row is complete only once all others are drawn, also for what is drawn early.
-    alone = len(firsts) - (not scheme.clear) if threads * size + users * scheme.clear <= most else 0
-    whole = alone - alone % threads
+    size = width * users
+    kept = shuffled > 0 and (not scheme.clear or size + users <= most)
     # at most as many as there are values or messages: no range is drawn for nothing
     parts = min(threads * -(-size // most), scheme.group.q, size)
-    early = min(len(firsts) - whole - (not scheme.clear), most // max(size, 1))
-    plan = Plan([], [], early)
-    for number, first in enumerate(firsts):
-        rows = range(first, first + width)
-        if number < whole:
-            plan.whole.append(Partition(number, rows, 0, 1))
-            continue
-        ranges = [Partition(number, rows, part, parts) for part in range(parts)]
-        plan.together.extend(ranges[part] for part in blocks(parts, threads))
-    return plan
+    groups = [
+        [Partition(number, range(first, first + width), part, parts) for part in range(parts)[some]]
+        for number, first in enumerate(range(0, shuffled, max(1, width)))
+        for some in blocks(parts, threads)
+    ]
+    return Plan(groups, kept)
 
 
 _Step = tuple[Callable[[Any], int | None], Any]
@@ -119,13 +110,11 @@ class _Mixing:
     scratch: Scratch = field(default_factory=Scratch)
     stop: threading.Event = field(default_factory=threading.Event)
     failed: BaseException | None = None
-    free: list[NDArray[Any]] = field(default_factory=list)
     clear: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        firsts = {group[0].shuffler: group[0] for group in self.plan.together}
-        self.columns = {number: _CutColumn(self, piece) for number, piece in firsts.items()}
-        self.last = self.scheme.messages - 1
+        self.users, self.last = self.blocks[-1].stop, self.scheme.messages - 1
+        self.memory = np.empty(0, dtype=self.sharing.group.dtype)
 
     def do(self, step: _Step) -> int | None:
         """Do one step, perhaps on a thread; if it fails, the others stop."""
@@ -142,139 +131,95 @@ class _Mixing:
     def stages(self) -> Iterator[Iterable[_Step]]:
         """Yield what may be done at once, and which stages come one after the other."""
         every = range(len(self.blocks))
-        early, late = self.plan.together[: self.plan.early], self.plan.together[self.plan.early :]
-        for group in early:
-            self.columns[group[0].shuffler].begin(group)
-        yield zip(repeat(self.share), every, strict=False)
-        for group in early:
-            yield from self.made(group)
-        yield zip(repeat(self.whole), self.plan.whole, strict=False)
-        if self.plan.whole:
-            yield zip(repeat(self.finish), every, strict=False)
-        for group in late:
-            column = self.columns[group[0].shuffler]
-            column.begin(group)
-            yield zip(repeat(column.draw), product(column.rows, every), strict=False)
-            yield from self.made(group)
-
-    def made(self, group: list[Partition]) -> Iterator[Iterable[_Step]]:
-        """Yield what makes the ranges of a group, all of whose messages are there."""
-        column = self.columns[group[0].shuffler]
-        yield zip(repeat(column.make), group, strict=False)
-        self.free.append(column.end())
+        if not self.plan.kept:
+            yield zip(repeat(self.share), every, strict=False)
+        for group in self.plan.groups:
+            column = _Column(self, group)
+            yield zip(repeat(column.draw), every, strict=False)
+            yield zip(repeat(column.make), group, strict=False)
 
     def share(self, block: int) -> None:
-        """Encode a block of users, and take off what is not taken off with whole columns."""
-        last, drawn = self._last(block), self.memory("drawn", block)
+        """Encode and share a block of users, and keep nothing but the sum of the clear shares."""
+        last, drawn = self.encoded(block), self.block_memory("drawn", block)
+        for row in range(self.last):
+            self.draw(row, block, drawn)
+            self.sharing.group.take_off(last, drawn)
+        self.finish(last)
+
+    def encoded(self, block: int) -> NDArray[Any]:
+        """Return the elements of a block of users, in the last row if it is kept."""
+        kept = self.sharing.last.size > 0
+        last = self.sharing.last[self.blocks[block]] if kept else self.block_memory("last", block)
         if self.encoder is not None:
             self.encoder.write(block, self.blocks[block], last)
-        for column in self.columns.values():
-            for row in column.rows:
-                if row != self.last:
-                    self.draw(row, block, drawn)
-                    self.sharing.group.take_off(last, drawn)
-                    column.put(drawn)
-        if not self.plan.whole:
-            self.finish(block, last)
+        return last
 
-    def finish(self, block: int, last: NDArray[Any] | None = None) -> None:
-        """Reduce a block of the last row, which is complete, and add up its shares."""
-        last = self._last(block) if last is None else last
+    def finish(self, last: NDArray[Any]) -> None:
+        """Reduce a block of the last row, which is complete, and add up its shares if clear."""
         self.sharing.group.finish(last)
         if self.scheme.clear:
             self.clear.append(self.sharing.group.sum(last))
-
-    def whole(self, piece: Partition) -> int:
-        """Make all of a shuffler's output, and add it up."""
-        size = len(piece.rows) * self.blocks[-1].stop
-        memory = self.take(size)
-        messages = memory[:size].reshape(len(piece.rows), -1)
-        for place, row in enumerate(piece.rows):
-            for step in range(len(self.blocks)):
-                # each row begins elsewhere, so that threads rarely wait for the same users
-                block = (step + row * len(self.blocks) // self.scheme.messages) % len(self.blocks)
-                self.draw(row, block, messages[place, self.blocks[block]], peel=True)
-        total = self.release(piece, messages.reshape(-1))
-        self.free.append(memory)
-        return total
-
-    def release(self, piece: Partition, messages: NDArray[Any]) -> int:
-        """Sort a piece of a shuffler's output, and add it up."""
-        messages.sort()
-        if self.receive is None:
-            return self.sharing.group.sum(messages)
-        return self.receive(piece, messages)
 
     def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool = False) -> None:
         """Overwrite ``out`` with one block of a row, unless another thread failed."""
         if self.stop.is_set():
             raise KeyboardInterrupt
         if row == self.last:
-            out[:] = self._last(block)
+            out[:] = self.sharing.last[self.blocks[block]]
         else:
             self.sharing.draw(row, block, out, peel=peel)
 
-    def take(self, size: int) -> NDArray[Any]:
-        """Return memory for ``size`` messages, if possible that of a piece made before."""
-        with suppress(IndexError):
-            if (memory := self.free.pop()).size >= size:
-                return memory
-        return np.empty(size, dtype=self.sharing.group.dtype)
-
-    def _last(self, block: int) -> NDArray[Any]:
-        """Return a block of the last row, or memory for it if the row is not kept."""
-        if self.sharing.last.size:
-            return self.sharing.last[self.blocks[block]]
-        return self.memory("last", block)
-
-    def memory(self, name: str, block: int) -> NDArray[Any]:
+    def block_memory(self, name: str, block: int) -> NDArray[Any]:
         """Return memory of this thread for a block."""
         here = self.blocks[block]
         return self.scratch(name, here.stop - here.start, self.sharing.group.dtype)
 
 
-class _CutColumn:
-    """One shuffler's messages, of which a group of ranges of values is held at a time.
+class _Column:
+    """One shuffler's messages in a group of ranges of values.
 
     Messages are uniform: a range hardly ever has more of them than there is room for in ``memory``,
     and what is too much goes ``beyond``.
     """
 
-    def __init__(self, mixing: _Mixing, piece: Partition) -> None:
-        self.mixing, self.rows = mixing, piece.rows
-        self.lock = threading.Lock()
-        self.group: list[Partition] = []
-
-    def begin(self, group: list[Partition]) -> None:
-        """Make room for the messages of a group of ranges."""
-        q, size = self.mixing.scheme.group.q, len(self.rows) * self.mixing.blocks[-1].stop
+    def __init__(self, mixing: _Mixing, group: list[Partition]) -> None:
+        self.mixing, self.group, self.rows = mixing, group, group[0].rows
+        self.whole, self.lock = group[0].parts == 1, threading.Lock()
+        q, size = mixing.scheme.group.q, len(self.rows) * mixing.users
         ends = [piece.ends(q) for piece in group]
-        expected = [size * (high - low + 1) // q for low, high in ends]
-        room = [some + 8 * isqrt(some) + 64 for some in expected]
-        self.group = group
+        room = [size * (high - low + 1) // q for low, high in ends]
+        if not self.whole:
+            room = [some + 8 * isqrt(some) + 64 for some in room]
         self.bounds = [*(low for low, _ in ends), ends[-1][1] + 1]
         self.starts = [0, *accumulate(room)]
-        self.stops = self.starts[:-1]
+        self.stops = self.starts[1:] if self.whole else self.starts[:-1]
         self.beyond: list[list[NDArray[Any]]] = [[] for _ in group]
-        self.memory = self.mixing.take(self.starts[-1])
+        if mixing.memory.size < self.starts[-1]:
+            mixing.memory = np.empty(self.starts[-1], dtype=mixing.memory.dtype)
+        self.memory = mixing.memory
 
-    def end(self) -> NDArray[Any]:
-        """Give up the memory, and return it."""
-        memory, self.group, self.beyond = self.memory, [], []
-        del self.memory
-        return memory
+    def draw(self, block: int) -> None:
+        """Draw one block of each row, and put its messages into their ranges.
 
-    def draw(self, where: tuple[int, int]) -> None:
-        """Draw one block of a row, and put its messages into their ranges."""
-        row, block = where
-        drawn = self.mixing.memory("drawn", block)
-        self.mixing.draw(row, block, drawn)
-        self.put(drawn)
+        Shares are taken off the last row when they are drawn for the first time.
+        """
+        mixing, here = self.mixing, self.mixing.blocks[block]
+        first = mixing.plan.kept and self.group[0].part == 0
+        if first and self.rows[0] == 0:
+            mixing.encoded(block)
+        for place, row in enumerate(self.rows):
+            if self.whole:
+                drawn = self.memory[place * mixing.users :][here]
+            else:
+                drawn = mixing.block_memory("drawn", block)
+            mixing.draw(row, block, drawn, peel=first)
+            if first and row == mixing.last - 1:
+                mixing.finish(mixing.sharing.last[here])
+            if not self.whole:
+                self.put(drawn)
 
     def put(self, messages: NDArray[Any]) -> None:
-        """Put messages, which are reordered, into the ranges at hand."""
-        if not self.group:
-            return
+        """Put messages, which are reordered, into their ranges."""
         size, q = messages.size, self.mixing.scheme.group.q
         ranks = [
             int(np.count_nonzero(messages < bound)) if 0 < bound < q else size * (bound == q)
@@ -291,12 +236,15 @@ class _CutColumn:
             self.memory[start:stop] = messages[low:high]
 
     def make(self, piece: Partition) -> int:
-        """Make a range of the output, and add it up."""
+        """Make a range of the output: sort it, and add it up."""
         place = piece.part - self.group[0].part
         messages = self.memory[self.starts[place] : self.stops[place]]
         if self.beyond[place]:
             messages = np.concatenate((messages, *self.beyond[place]))
-        return self.mixing.release(piece, messages)
+        messages.sort()
+        if self.mixing.receive is None:
+            return self.mixing.scheme.group.sum(messages)
+        return self.mixing.receive(piece, messages)
 
 
 def _cut(a: NDArray[Any], ranks: list[int]) -> None:
@@ -330,12 +278,10 @@ def mixed_sum(
         threads = cores() if users * scheme.messages >= WORTHWHILE else 1
     plan = planned(scheme, users, threads=threads, most=most)
     if isinstance(elements, Encoder):
-        # the last row is kept only where shares are taken off it later, or it is released
-        kept = plan.whole or not scheme.clear
-        elements = np.empty(users if kept else 0, dtype=scheme.group.dtype)
+        elements = np.empty(users if plan.kept else 0, dtype=scheme.group.dtype)
     sharing = Sharing(elements, scheme.group, rng)
     work = _Mixing(sharing, scheme, plan, users_in_blocks(users), encoder, receive)
-    wanted = len(plan.whole) + sum(map(len, plan.together))
+    wanted = sum(map(len, plan.groups))
     total = done = 0
     try:
         with nullcontext() if threads == 1 else ThreadPoolExecutor(threads) as executor:
@@ -354,8 +300,6 @@ def mixed_sum(
                 raise work.failed or error from None
     except KeyboardInterrupt:
         raise Interrupted(None, done, wanted, "pieces of the shufflers' output") from None
-    finally:
-        work.columns.clear()  # they refer to each other, and would keep all memory for a while
     return (total + sum(work.clear)) % scheme.group.q
 
 

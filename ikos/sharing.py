@@ -8,7 +8,6 @@ users at a time, each from a source that can be replayed.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +19,6 @@ from ikos.randomness import RandomSource
 
 USERS = 1 << 18  # whose shares of one row come from one source
 
-_LOCKS = 64
 _STEP = 1 << 20  # bytes of shares drawn and subtracted at a time, in cache
 
 
@@ -33,8 +31,8 @@ class Sharing:
     """All users' shares, any block of any row at any time, in the memory of one row.
 
     ``x`` holds reduced elements and is overwritten by the last row. Several threads may call `draw`
-    at once. The last row is complete once each block of every other row is drawn with ``peel``
-    exactly once, and `Zq.finish` is then applied to it.
+    at once, for different blocks of users. The last row is complete once each block of every other
+    row is drawn with ``peel`` exactly once, and `Zq.finish` is then applied to it.
     """
 
     def __init__(self, x: NDArray[Any], group: Zq, rng: RandomSource) -> None:
@@ -42,7 +40,6 @@ class Sharing:
         self.group = group
         self.blocks = users_in_blocks(x.size)
         self._family = rng.family()
-        self._locks = [threading.Lock() for _ in range(min(_LOCKS, len(self.blocks)))]
 
     def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
         """Overwrite ``out``, contiguous, with one block of a row other than the last.
@@ -55,8 +52,7 @@ class Sharing:
         for part in blocks(out.size, _STEP // out.dtype.itemsize):
             source.uniform_into(out[part], self.group)
             if peel:
-                with self._locks[block % _LOCKS]:
-                    self.group.take_off(self.last[self.blocks[block]][part], out[part])
+                self.group.take_off(self.last[self.blocks[block]][part], out[part])
 
 
 def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArray[Any]:

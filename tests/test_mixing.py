@@ -159,7 +159,7 @@ def test_the_law_of_the_view_is_exactly_that_of_the_definition(
     threads: int,
     most: int,
 ) -> None:
-    """Every outcome of the randomness, users in blocks of one, whole columns and ranges."""
+    """Every outcome of the randomness, users in blocks of one, one range of values or several."""
     monkeypatch.setattr(sharing, "USERS", 1)
     monkeypatch.setattr(mixing, "ThreadPoolExecutor", InTurn)
     setting = scheme(q, messages, clear, shuffler)
@@ -201,7 +201,7 @@ plans = st.builds(
 def test_every_shuffler_releases_every_value_exactly_once(case: Any) -> None:
     setting, plan, *_ = case
     pieces: dict[int, list[Partition]] = {}
-    for piece in (*plan.whole, *chain.from_iterable(plan.together)):
+    for piece in chain.from_iterable(plan.groups):
         pieces.setdefault(piece.shuffler, []).append(piece)
     rows = []
     for parts in pieces.values():
@@ -224,9 +224,9 @@ def case(most: int) -> Any:
 def test_no_more_messages_than_asked_are_held_at_once(case: Any) -> None:
     """But of ranges as small as one value, and up to chance."""
     setting, plan, users, threads, most = case
-    if plan.whole:
-        assert (threads * len(plan.whole[0].rows) + setting.clear) * users <= most
-    for group in plan.together:
+    if plan.kept and setting.clear:
+        assert (len(plan.groups[0][0].rows) + 1) * users <= most
+    for group in plan.groups:
         parts = group[0].parts
         assert len({piece.shuffler for piece in group}) == 1
         assert len(group) <= threads
@@ -235,10 +235,9 @@ def test_no_more_messages_than_asked_are_held_at_once(case: Any) -> None:
 
 
 @given(plans)
-def test_the_last_row_is_released_when_all_others_were_taken_off_it(case: Any) -> None:
+def test_a_last_row_that_is_released_is_kept(case: Any) -> None:
     setting, plan, *_ = case
-    if not setting.clear:
-        assert all(setting.messages - 1 not in piece.rows for piece in plan.whole)
+    assert plan.kept or setting.clear
 
 
 @given(st.integers(2, 2**70), st.integers(1, 50))
@@ -254,11 +253,9 @@ def test_ranges_cut_the_group(q: int, parts: int) -> None:
 
 @pytest.mark.parametrize("threads", range(1, 9))
 def test_no_thread_is_idle_for_long(threads: int) -> None:
-    """Each thread makes as many whole columns, and a range of each of the others."""
+    """Each thread makes a range of each column."""
     plan = planned(scheme(97, 8), 10**6, threads=threads, most=10**9)
-    assert len(plan.whole) == 7 // threads * threads
-    assert len(plan.whole) + len(plan.together) == 7
-    assert all(len(group) == threads for group in plan.together)
+    assert [len(group) for group in plan.groups] == [threads] * 7
 
 
 # What cannot be seen in a sum
@@ -363,20 +360,9 @@ def test_two_sums_share_no_randomness() -> None:
 # Threads
 
 
-class Unlocked(Sharing):
-    """Lets all threads change the last row at once."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._locks = [nullcontext()] * len(self._locks)  # type: ignore[list-item]
-
-
-def check_users_are_changed_by_one_thread_at_a_time(
-    monkeypatch: pytest.MonkeyPatch, kind: type[Sharing]
-) -> None:
+def check_users_are_changed_by_one_thread_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Changes take long, so that threads that do not wait meet: six rows, three threads."""
-    monkeypatch.setattr(mixing, "Sharing", kind)
-    monkeypatch.setattr(sharing, "USERS", 50)  # blocks: two, where threads might mix up locks
+    monkeypatch.setattr(sharing, "USERS", 50)
     under_way: list[NDArray[Any]] = []
     clashes: list[int] = []
 
@@ -398,14 +384,16 @@ def check_users_are_changed_by_one_thread_at_a_time(
 
 
 def test_users_are_changed_by_one_thread_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_users_are_changed_by_one_thread_at_a_time(monkeypatch, Sharing)
+    check_users_are_changed_by_one_thread_at_a_time(monkeypatch)
 
 
 def test_threads_that_do_not_wait_for_each_other_are_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    stages = mixing._Mixing.stages
+    monkeypatch.setattr(mixing._Mixing, "stages", lambda work: [chain.from_iterable(stages(work))])
     with pytest.raises(AssertionError):
-        check_users_are_changed_by_one_thread_at_a_time(monkeypatch, Unlocked)
+        check_users_are_changed_by_one_thread_at_a_time(monkeypatch)
 
 
 @pytest.mark.points(1)
@@ -424,11 +412,11 @@ def test_ranges_leave_the_last_row_in_its_order(shuffler: str) -> None:
 
 
 def forgets_a_range(plan: Plan) -> Plan:
-    return replace(plan, together=plan.together[:-1])
+    return replace(plan, groups=plan.groups[:-1])
 
 
 def releases_a_range_twice(plan: Plan) -> Plan:
-    return replace(plan, together=[*plan.together, plan.together[0]])
+    return replace(plan, groups=[*plan.groups, plan.groups[-1]])
 
 
 @pytest.mark.parametrize("mutant", [forgets_a_range, releases_a_range_twice])
@@ -476,10 +464,10 @@ def test_an_interruption_says_what_was_done_and_ends_the_threads(threads: int) -
             raise KeyboardInterrupt
 
     setting = scheme(2**64, 7)
-    with pytest.raises(Interrupted, match=r"interrupted after 2 of 6 pieces") as caught:
+    with pytest.raises(Interrupted, match=rf"after 2 of {6 * threads} pieces") as caught:
         of_zeros(1000, setting, threads=threads, progress=interrupt)
     assert caught.value.partial is None
-    assert (caught.value.done, caught.value.trials) == (2, 6)
+    assert (caught.value.done, caught.value.trials) == (2, 6 * threads)
     assert threading.active_count() == before
 
 
@@ -537,25 +525,26 @@ def test_a_range_may_get_more_messages_than_expected() -> None:
     recorder, setting = Recorder(Zq(2**64)), scheme(2**64, 4)
     mixed_sum(np.zeros(2000, dtype=np.uint64), setting, Zeros(), threads=2, receive=recorder)
     assert {piece: part.size for piece, part in recorder.pieces.items()} == {
-        (0, 0): 2000, (1, 0): 2000, (2, 0): 2000, (2, 1): 0
+        (0, 0): 2000, (0, 1): 0, (1, 0): 2000, (1, 1): 0, (2, 0): 2000, (2, 1): 0
     }  # fmt: skip
 
 
-def test_columns_that_are_done_hold_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranges differ in length by chance, and each takes the memory of the one before, or new."""
-    at_work: list[Any] = []
-    begin = mixing._CutColumn.begin
+def test_a_group_of_ranges_takes_the_memory_of_the_one_before() -> None:
+    """Ranges differ in length by chance, up to the room that is left for that."""
+    work: list[Any] = []
+    starts = set()
 
-    def begun(column: Any, group: list[Partition]) -> None:
-        begin(column, group)
-        at_work.append(column)
-        columns = column.mixing.columns.values()
-        assert sum(hasattr(other, "memory") for other in columns) == 1
-        assert len(column.mixing.free) <= 1
+    def receive(piece: Partition, messages: NDArray[Any]) -> int:
+        base = messages
+        while base.base is not None:
+            base = base.base
+        starts.add(base.ctypes.data)
+        work.append(base)  # so that no other memory has its address
+        return 0
 
-    monkeypatch.setattr(mixing._CutColumn, "begin", begun)
-    of_zeros(2000, scheme(2**64, 5), threads=1, most=1000)
-    assert len(at_work) == 8
+    of_zeros(2000, scheme(2**64, 5), threads=1, most=1000, receive=receive)
+    assert len(work) == 8
+    assert len(starts) == 1
 
 
 def test_no_memory_is_kept_after_a_sum() -> None:
@@ -577,7 +566,7 @@ def test_an_interruption_while_clear_shares_are_added_is_one(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Zq, "sum", interrupt)
-    with pytest.raises(Interrupted, match=r"interrupted after 6 of 6 pieces"):
+    with pytest.raises(Interrupted, match=r"interrupted after 5 of 6 pieces"):
         of_zeros(10, scheme(2**64, 7), receive=lambda piece, messages: 0)
 
 
