@@ -298,6 +298,8 @@ def mixed_sum(
             except BaseException as error:
                 work.stop.set()  # before the executor waits for its threads
                 raise work.failed or error from None
+            finally:
+                work.failed = None  # which would keep all memory for a while, by its traceback
     except KeyboardInterrupt:
         raise Interrupted(None, done, wanted, "pieces of the shufflers' output") from None
     return (total + sum(work.clear)) % scheme.group.q

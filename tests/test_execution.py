@@ -153,6 +153,13 @@ def test_what_was_looked_at_is_what_is_used(bad: float, by_blocks: bool) -> None
     assert (gathered(changing, x, DeterministicRandom(1)) == expected).all()
 
 
+@pytest.mark.usefixtures("small")
+def test_elements_that_need_no_conversion_are_copied_too() -> None:
+    memory = np.arange(64, dtype=np.uint32)
+    changing: Any = Changing(SecureSum(64, 1009), memory, 2000)
+    assert (gathered(changing, memory, DeterministicRandom(1)) == np.arange(64)).all()
+
+
 def test_values_are_left_as_they_were() -> None:
     x = np.arange(N, dtype=np.uint64)
     protocol = SecureSum(N, 2**64, messages=4)

@@ -455,6 +455,22 @@ def test_elements_that_fail_end_the_sum(threads: int, error: type[BaseException]
     assert threading.active_count() == before
 
 
+def test_the_error_is_that_of_the_step_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not the interruption of another that stops because of it."""
+    monkeypatch.setattr(sharing, "USERS", 1)
+    failed = threading.Event()
+
+    def write(number: int, part: slice, out: NDArray[Any]) -> None:
+        if number == 1:
+            failed.set()
+            raise ZeroDivisionError
+        failed.wait(10)
+        time.sleep(0.05)
+
+    with pytest.raises(ZeroDivisionError):
+        mixed_sum(Encoder(2, write), scheme(2**64, 3), DeterministicRandom(4), threads=2)
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_interruption_says_what_was_done_and_ends_the_threads(threads: int) -> None:
     before = threading.active_count()
@@ -529,6 +545,66 @@ def test_a_range_may_get_more_messages_than_expected() -> None:
     }  # fmt: skip
 
 
+class Given(RandomSource):
+    """The shares of each row, block by block of one user."""
+
+    def __init__(self, rows: list[list[int]]) -> None:
+        self.rows = rows
+
+    def _read_into(self, out: memoryview) -> None:
+        raise NotImplementedError
+
+    def family(self) -> Callable[[int], RandomSource]:
+        return lambda number: Given([[self.rows[number >> 64][number % (1 << 64)]]])
+
+    def uniform_into(self, out: NDArray[Any], group: Zq) -> None:
+        out[:] = self.rows[0]
+
+
+@pytest.mark.parametrize("low", range(120, 201))
+def test_no_range_overruns_the_next(monkeypatch: pytest.MonkeyPatch, low: int) -> None:
+    """Room for 220 messages is left where 100 are expected: less by a little, as much, and more."""
+    monkeypatch.setattr(sharing, "USERS", 1)
+    column = [2**64 - 1] * (200 - low) + [0] * low
+    recorder, setting = Recorder(Zq(2**64)), scheme(2**64, 2)
+    zeros = np.zeros(200, dtype=np.uint64)
+    mixed_sum(zeros, setting, Given([column]), threads=2, receive=recorder)
+    assert recorder.columns() == [sorted(column)]
+
+
+class Slow(list[int]):
+    """Lets another thread in between what is read and what is written."""
+
+    def __getitem__(self, place: Any) -> Any:
+        found = super().__getitem__(place)
+        time.sleep(0.0001)
+        return found
+
+
+def check_places_are_given_once(
+    monkeypatch: pytest.MonkeyPatch, lock: Callable[[], Any] = threading.Lock
+) -> None:
+    monkeypatch.setattr(sharing, "USERS", 10)
+    make = mixing._Column.__init__
+
+    def slowly(column: Any, *arguments: Any) -> None:
+        make(column, *arguments)
+        column.stops, column.lock = Slow(column.stops), lock()
+
+    monkeypatch.setattr(mixing._Column, "__init__", slowly)
+    x = np.arange(500, dtype=np.uint64)
+    assert mixed_sum(x, scheme(2**64, 3), DeterministicRandom(8), threads=3) == 124_750
+
+
+def test_places_in_a_range_are_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_places_are_given_once(monkeypatch)
+
+
+def test_places_that_are_given_twice_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises((AssertionError, ValueError)):  # pieces may have other lengths, too
+        check_places_are_given_once(monkeypatch, nullcontext)
+
+
 def test_a_group_of_ranges_takes_the_memory_of_the_one_before() -> None:
     """Ranges differ in length by chance, up to the room that is left for that."""
     work: list[Any] = []
@@ -547,12 +623,20 @@ def test_a_group_of_ranges_takes_the_memory_of_the_one_before() -> None:
     assert len(starts) == 1
 
 
-def test_no_memory_is_kept_after_a_sum() -> None:
+@pytest.mark.parametrize("fails", [False, True])
+def test_no_memory_is_kept_after_a_sum(fails: bool) -> None:
     """Not until Python looks for references in circles, either."""
+
+    def receive(piece: Partition, messages: NDArray[Any]) -> int:
+        if fails:
+            raise ZeroDivisionError
+        return 0
+
     gc.disable()
     tracemalloc.start()
     try:
-        of_zeros(100_000, scheme(2**64, 4), threads=2)
+        with pytest.raises(ZeroDivisionError) if fails else nullcontext():
+            of_zeros(100_000, scheme(2**64, 4), threads=2, receive=receive)
         assert tracemalloc.get_traced_memory()[0] < 8 * 100_000
     finally:
         tracemalloc.stop()

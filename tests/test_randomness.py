@@ -136,7 +136,7 @@ def test_as_many_words_have_each_quotient(q: int) -> None:
 
 @pytest.mark.parametrize("q", [2**31 + 11, 2**64 // 258 + 1])
 def test_what_is_rejected_is_drawn_again_where_it_was(q: int) -> None:
-    """In each of three blocks, where some elements are rejected but with probability 1e-300."""
+    """In each block of 2^20 bytes, where some elements are rejected but with probability 1e-300."""
     drawn = DeterministicRandom(24).uniform(q, 2**19 + 5)
     assert drawn.max() < q
     assert np.unique(drawn[-5:]).size > 1

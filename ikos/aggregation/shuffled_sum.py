@@ -448,8 +448,8 @@ class ShuffledSum(ABC, Generic[_T]):
         """Run the protocol on all users' values, in this process.
 
         The same as `share`, `shuffle` and `analyze` with the same ``rng``, message for message, in
-        the memory of the values, the last shares and one column per thread, or of 2^27 messages;
-        vectors, some coordinates at a time.
+        the memory of the values, the last shares and one column, or of 2^27 messages; vectors, some
+        coordinates at a time, and they must not change meanwhile.
 
         Parameters
         ----------
@@ -572,14 +572,13 @@ class BlockEncoder:
     """Encodes users' values in blocks, of `USERS` numbers or of vectors.
 
     Noise of numbers is drawn for as many blocks at once as one variable serves. All noise shares
-    are independent: two processes may draw the same blocks' shares and use those of one each.
+    are independent: two threads or processes may draw the same blocks' and use those of one each.
     """
 
     def __init__(self, clients: ShuffledSum[Any], streams: Callable[[int], RandomSource]) -> None:
         self.clients, self.streams = clients, streams
         self.together = max(1, clients.trust.min_honest // USERS)
         self.drawn: dict[int, NoiseShares] = {}
-        self.drawing = threading.Lock()
 
     def __call__(
         self,
@@ -593,12 +592,13 @@ class BlockEncoder:
             return self.clients.encoded(values, self.streams(number), out, scratch)
         elements = self.clients.rounded(values, self.streams(number), out, scratch)
         run, place = divmod(number, self.together)
-        with self.drawing:
-            if run not in self.drawn:
-                size = self.together * USERS if self.together > 1 else elements.size
-                source = self.streams((1 << 64) + run)
-                self.drawn[run] = self.clients.noise_shares(size, source)
-        users, noise = self.drawn[run]
+        found = self.drawn.get(run)
+        if found is None:
+            size = self.together * USERS if self.together > 1 else elements.size
+            found = self.clients.noise_shares(size, self.streams((1 << 64) + run))
+            if self.together > 1:
+                self.drawn[run] = found
+        users, noise = found
         low, high = np.searchsorted(users, (place * USERS, place * USERS + elements.size))
         _add((users[low:high] - place * USERS, noise[low:high]), elements, self.clients.group)
         return elements
