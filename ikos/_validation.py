@@ -183,7 +183,8 @@ def vector(name: str, x: object, values: NDArray[Any]) -> NDArray[Any]:
         return values[:, 0]
     if values.ndim != 1:
         raise ValueError(
-            f"{name} must be one-dimensional, got shape {values.shape}: give one value per user"
+            f"{name} must be one-dimensional, got shape {values.shape}: give one value per user "
+            "(an iterator yields arrays of them)"
         )
     return values
 
@@ -193,11 +194,14 @@ def validate_users(users: object, n: int) -> int:
     return n if users is None else integer("users", users, low=1, high=n)
 
 
-def check_participation(name: str, users: int, min_honest: int, n: int) -> None:
-    """Refuse a number of users below ``min_honest`` or above n."""
+def check_participation(
+    name: str, users: int, min_honest: int, n: int, *, so_far: bool = False
+) -> None:
+    """Refuse a number of users below ``min_honest`` or above n; ``so_far``: there may be more."""
     if not min_honest <= users <= n:
         wanted = f"n = {n}" if min_honest == n else f"min_honest = {min_honest} to n = {n}"
-        raise ValueError(f"{name} must hold {wanted} users' values, got {users}")
+        got = f"at least {users}" if so_far else users
+        raise ValueError(f"{name} must hold {wanted} users' values, got {got}")
 
 
 def floating(value: Fraction) -> float:

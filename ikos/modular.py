@@ -82,7 +82,7 @@ class Zq:
         elif given.dtype.kind == "b":
             given = given.astype(np.uint8)
         elif given.dtype.kind not in "iu":
-            hint = f"; if all are whole numbers, give {name}.astype(np.int64)"
+            hint = f"; if all are whole, give {name}.astype(np.int64) or read with integers=True"
             hint *= given.dtype.kind == "f"
             raise TypeError(f"{name} must hold integers, got an array of {given.dtype}{hint}")
         highest = self.q - 1 if upper is None else upper

@@ -187,8 +187,8 @@ def open_column(
     delimiter : str, optional
         The character between the cells of CSV files, a comma by default.
     integers, texts : bool
-        Read integers of any size, exactly, and refuse other numbers; or take cells as they are,
-        without surrounding blanks, as objects of type str.
+        Read integers of any size, exactly, as secure sums need them, and refuse other numbers; or
+        take cells as they are, without surrounding blanks, as objects of type str.
     show_values : bool
         Let messages quote refused values and the names in the first line of CSV files, which may be
         a data row. By default they give a value's position, never the value.

@@ -222,6 +222,7 @@ def test_parameters_are_immutable_and_compared_by_hash() -> None:
         ([1, 2.0, 2], TypeError, r"x\[1\] must be an integer, got float$"),
         (np.array([1.0, 2, 3]), TypeError, "x must hold integers, got an array of float64"),
         ([[1], [2], [3]], ValueError, "one-dimensional"),
+        (iter([1, 2, 3]), ValueError, r"shape \(\): .* \(an iterator yields arrays of them\)$"),
         (np.ma.array([1, 2, 3], mask=[0, 1, 0]), ValueError, "x must not hold masked values"),
         (None, TypeError, "x must hold integers|must be an integer"),
         ("123", TypeError, "x must hold integers"),
@@ -236,9 +237,9 @@ def test_bad_values_are_refused(x: Any, error: type[Exception], said: str) -> No
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_who_gives_doubles_is_told_what_to_give(dtype: Any) -> None:
-    """What a table's column holds are doubles; whether they are whole, its reader must say."""
+    """What a table's column yields are doubles; whether they are whole, its reader must say."""
     x, protocol = np.array([1, 2, 3], dtype=dtype), SecureSum(3, 10, messages=3)
-    advice = r"got an array of float\d\d; if all are whole numbers, give x\.astype\(np\.int64\)$"
+    advice = r"float\d\d; if all are whole, give x\.astype\(np\.int64\) or read with integers=True$"
     for call in (protocol.run, protocol.share, lambda x: protocol.run(iter([x]))):
         with pytest.raises(TypeError, match=advice):
             call(x)

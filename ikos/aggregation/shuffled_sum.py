@@ -477,6 +477,8 @@ class ShuffledSum(ABC, Generic[_T]):
         if cluster is not None:
             if threads is not None:
                 raise ValueError(f"threads must be None with cluster=, got {threads!r}")
+            if not hasattr(cluster, "add_up"):
+                raise TypeError(f"cluster must be an ikos.cluster.Cluster, got {quote(cluster)}")
             totals, users = cluster.add_up(self, x, source, progress)
             return self._result(totals, users, source)
         if threads is not None:
@@ -505,7 +507,7 @@ def checked_blocks(
         values = clients.checked(some.copy() if isinstance(some, np.ndarray) else some, first)
         first += values.shape[0]
         if first > clients.n:  # before more of them are read, possibly without end
-            check_participation("x", first, clients.min_honest, clients.n)
+            check_participation("x", first, clients.min_honest, clients.n, so_far=True)
         # copied by both: an iterator may write its next block to the same memory
         while values.shape[0] >= lacking:
             yield np.concatenate([*kept, values[:lacking]])

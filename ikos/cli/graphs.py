@@ -128,7 +128,7 @@ MOST = 1 << 50
 @option("--seed", help="Sample the same graphs each time; any number.")
 @option("--backend", type=click.Choice(["scipy", "networkx"]), default="scipy",
         help="What counts the components; networkx is the slower reference.")  # fmt: skip
-@option("--largest", type=click.IntRange(1, 64), show_default="6",
+@option("--largest", type=Whole(1, 64), show_default="6",
         help="Largest number of components to compare.")  # fmt: skip
 @option("--planted", type=Whole(high=MOST), show_default="2000, of large graphs fewer",
         help="Importance samples, with components planted, for each number of components from 2 "

@@ -15,7 +15,7 @@ import click
 from ikos.cli.errors import Command, in_options
 from ikos.cli.options import DOMAIN_KEYS, DOMAIN_OPTIONS, check_plot, domain_of, option, options
 from ikos.cli.output import at_least, at_most, power_text, progress
-from ikos.cli.types import SIGMA, Honest
+from ikos.cli.types import SIGMA, Honest, Whole
 from ikos.report import Field, Report, digits, values
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ PRIVATE = ("epsilon", "delta", "lower", "upper", "integers", "precision", "reser
 @option("--lower", show_default="0")
 @option("--upper", show_default="1")
 @options("--integers", "--precision", "--reserve")
-@option("--releases", type=click.IntRange(1, 10**6), show_default="1",
+@option("--releases", type=Whole(1, 10**6), show_default="1",
         help="Of vectors: how many sums about the same users share the budget.")  # fmt: skip
 @options(*DOMAIN_OPTIONS)
 @option("--analysis", default=None, show_default="all")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ikos.cli import types
+from ikos.cli.output import progress
 from ikos.report import Field
 
 if TYPE_CHECKING:
@@ -87,11 +88,11 @@ _SHARED: dict[str, dict[str, Any]] = {
     ),
     "--seed": _known(types.Whole(), "Make draws reproducible; any number.", "secure randomness"),
     "--threads": _known(
-        click.IntRange(1, 1024), "Threads to run on; the result does not depend on it.",
+        types.Whole(1, 1024), "Threads to run on; the result does not depend on it.",
         "all cores",
     ),
     "--workers": _known(
-        click.IntRange(1, 1024),
+        types.Whole(1, 1024),
         "Run in this many Dask processes on this machine. Needs the extra 'cluster'.",
     ),
     "--scheduler": _known(
@@ -168,7 +169,9 @@ def connected(workers: int | None, scheduler: str | None) -> Iterator[Cluster | 
     from ikos.cluster.waiting import connection
 
     try:
-        with Cluster(workers, scheduler=scheduler) as cluster, connection():
+        with nullcontext() if scheduler is None else progress("connecting"):
+            opened = Cluster(workers, scheduler=scheduler)
+        with opened as cluster, connection():
             yield cluster
     except ClusterError as error:
         option = "--workers" if scheduler is None else "--scheduler"

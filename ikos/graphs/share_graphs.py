@@ -50,7 +50,9 @@ class Model:
         users = integer("n", n, low=1, high=MAX_SLOTS)
         slots = integer("m", m, low=1, high=MAX_SLOTS)
         if users * slots > MAX_SLOTS:
-            raise ValueError(f"n * m must be at most {MAX_SLOTS}, got {users} * {slots}")
+            raise ValueError(
+                f"n and m must have a product of at most {MAX_SLOTS}, got {users} and {slots}"
+            )
         kind, clear = choice("shuffler", shuffler, SHUFFLERS), flag("clear_share", clear_share)
         return cls(users, ShareGraph(slots, kind, clear))
 

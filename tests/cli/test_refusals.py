@@ -45,7 +45,9 @@ REFUSED = [
     (SUM, ("--min-honest", "120%"), "is not between 0% and 100%"),
     (SUM, ("--min-honest", "1001"), "--min-honest must be at most 1000, got 1001"),
     (SUM, ("--corrupt-shufflers", "-1"), "--corrupt-shufflers must be at least 0, got -1"),
-    (SUM, ("--threads", "0"), "'--threads': 0 is not in the range"),
+    (SUM, ("--threads", "0"), "--threads must be at least 1, got 0"),
+    (SUM, ("--threads", "two"), "'--threads': 'two' is not a whole number such as 1000, 10^6"),
+    (SUM, ("--workers", "1e4"), "--workers must be at most 1,024, got 1e4"),
     (EXACT, ("--upper", "1.5"), "'--upper': '1.5' is not a whole number"),
     (EXACT, ("--upper", "-3"), "--upper must be greater than --lower"),
     (EXACT, ("--modulus", "70"), "--modulus must be at least 100001, or a sum"),
@@ -54,6 +56,7 @@ REFUSED = [
     (SECURE, ("--users", "2^99"), "--users must be at most 2^53, got 2^99"),
     (PRIVATE, ("--reserve", "0.9"), "--reserve must be "),
     (GRAPHS, ("--trials", "0"), "--trials must be at least 1"),
+    (GRAPHS, ("--users", "2^29"), "--users and --messages must have a product of at most"),
     (GRAPHS, ("--largest", "11"), "--largest must be at most 10, got 11"),
     # names
     (SUM, ("--analysis", "better"), "'--analysis': 'better' is not one of"),
