@@ -43,7 +43,7 @@ def write(folder: Path, n: int) -> Path:
 
 
 @SIZES
-def test_secure_sum(
+def test_secure_sum_on_two_workers(
     against: Callable[..., float], cluster: Cluster, tmp_path: Path, n: int, rounds: int
 ) -> None:
     x: Any = open_column(write(tmp_path, n), "id", integers=True)
@@ -54,7 +54,7 @@ def test_secure_sum(
 
 
 @SIZES
-def test_private_sum(
+def test_private_sum_on_two_workers(
     against: Callable[..., float], cluster: Cluster, tmp_path: Path, n: int, rounds: int
 ) -> None:
     x: Any = open_column(write(tmp_path, n), "age")
