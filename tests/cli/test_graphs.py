@@ -183,7 +183,7 @@ def interrupted_program(*arguments, after):
 @pytest.mark.slow
 def test_a_program_is_interrupted():
     endless = ("--users", "200", "--messages", "3", "--trials", "10^9")
-    status, _, err = interrupted_program(*endless, after=3)
+    status, _, err = interrupted_program(*endless, after=6)
     assert status == 130
     assert "error: interrupted" in err
 

@@ -548,7 +548,7 @@ def test_what_blocks_of_vectors_hold_is_refused_where_it_is() -> None:
         protocol.run(iter([np.zeros((2, 2)), [[0, 0], [0, 3]]]))
     with pytest.raises(ValueError, match=r"^x\[2\] must differ from x\[0\]"):
         protocol.run(iter([np.full((2, 2), 0.9), np.full((2, 2), -0.9)]))
-    with pytest.raises(ValueError, match=r"^x must hold n = 4 users' values, got 6"):
+    with pytest.raises(ValueError, match=r"^x must hold n = 4 users' values, got at least 6"):
         protocol.run(iter([np.zeros((3, 2))] * 5))
 
 
