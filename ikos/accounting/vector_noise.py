@@ -23,6 +23,7 @@ from gmpy2 import mpfr
 
 from ikos._validation import number, round_down, round_up
 from ikos.accounting.composition import copies_delta
+from ikos.accuracy import NoiseLaw
 from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 
 MAX_COORDINATES = 1 << 21
@@ -166,6 +167,14 @@ def _extreme(proved: Callable[[Fraction], bool], good: Fraction, *, smallest: bo
     return good
 
 
+def least_value(enough: Callable[[Fraction], bool], guess: Fraction) -> Fraction:
+    """Return the smallest number of `_BITS` bits that is enough."""
+    high = _rounded(guess, up=True)
+    while not enough(high):
+        high *= 2
+    return _extreme(enough, high, smallest=True)
+
+
 METHODS = ("pure", "composition", "renyi")  # the three bounds for discrete Laplace noise
 
 
@@ -231,6 +240,15 @@ class NoiseRate:
     method: str
     delta: float
 
+    @property
+    def deviation(self) -> float:
+        """Standard deviation, in steps."""
+        return math.sqrt(self.law(Fraction(1)).variance)
+
+    def law(self, variables: Fraction) -> NoiseLaw:
+        """Return the law of the sum of so many."""
+        return NoiseLaw(self.rate, variables)
+
 
 @lru_cache(maxsize=256)
 def best_rate(epsilon: Fraction, delta: Fraction, shift: Shift) -> NoiseRate:
@@ -269,7 +287,4 @@ def least_variance(epsilon: Fraction, delta: Fraction, l2_squared: Fraction) -> 
     def enough(variance: Fraction) -> bool:
         return Fraction(gaussian_delta(epsilon, variance, l2_squared)) <= delta
 
-    high = _rounded(l2_squared / (epsilon + epsilon**2), up=True)
-    while not enough(high):
-        high *= 2
-    return _extreme(enough, high, smallest=True)
+    return least_value(enough, l2_squared / (epsilon + epsilon**2))
