@@ -12,36 +12,39 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 import gmpy2
 from gmpy2 import mpfr
 
-from ikos.accounting.vector_noise import NoiseRate, Shift, best_rate, least_value
+from ikos.accounting.vector_noise import LaplaceNoise, Shift, least_value
 from ikos.accuracy import SkellamLaw
 from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 from ikos.counts.skellam import return_chance
 from ikos.noise import MAX_SKELLAM
 
-METHOD = "skellam"
+WORTH = 1.01
+"""How much smaller noise with a delta must be to be preferred over purely private noise."""
 
 
 @lru_cache(maxsize=256)
 def step(variance: Fraction) -> mpfr:
     """Return u with erf(u) = e^-v I_0(v), rounded up: a shift by 1 is (sqrt(8) u)-private."""
     chance = return_chance(variance, UP)
+    if 1 - chance < mpfr(2) ** -100:  # hardly any noise
+        return gmpy2.inf()
 
     def enough(u: mpfr) -> bool:
         with rounding(DOWN):
             return bool(gmpy2.erf(u) >= chance)
 
     with rounding(UP):
-        low = high = chance * gmpy2.sqrt(gmpy2.const_pi()) / 2  # erf(u) is less than 2u/sqrt(pi)
-        while not enough(high):
-            high *= 1 + mpfr(2) ** -4
-        for _ in range(100):
-            middle = (low + high) / 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+        half = gmpy2.sqrt(gmpy2.const_pi()) / 2
+        u = chance * half
+        while not enough(u):  # Newton's steps stay below, as erf is concave, but for the last one
+            slope = gmpy2.exp(-u * u) / half
+            u = (u + (chance - gmpy2.erf(u)) / slope) * (1 + mpfr(2) ** -100)
+    return u
 
 
 def gaussian_privacy(epsilon: Fraction, distance: mpfr) -> float:
@@ -71,7 +74,7 @@ class SkellamNoise:
 
     variance: Fraction
     delta: float
-    method: str = METHOD
+    method: ClassVar[str] = "skellam"
 
     @property
     def deviation(self) -> float:
@@ -94,19 +97,17 @@ def least_skellam(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Skella
     return SkellamNoise(variance, skellam_delta(epsilon, variance, l2_squared))
 
 
-VectorNoise = NoiseRate | SkellamNoise
+VectorNoise = LaplaceNoise | SkellamNoise
 
 
 def best_noise(
     epsilon: Fraction, delta: Fraction, shift: Shift, parties: int | None
 ) -> VectorNoise:
-    """Return the smallest noise that is proved (epsilon, delta)-private for a shift.
+    """Return the smaller noise of the two for a shift, purely private if Skellam saves little.
 
     If it is given, so many ``parties`` can draw one share each, of a variance that can be drawn.
     """
-    laplace = best_rate(epsilon, delta, shift)
-    if not delta:
-        return laplace
-    skellam = least_skellam(epsilon, delta, shift.l2_squared)
-    drawn = parties is None or skellam.variance <= MAX_SKELLAM * parties
-    return skellam if drawn and skellam.deviation < laplace.deviation else laplace
+    pure = LaplaceNoise(epsilon / shift.l1)
+    found = least_skellam(epsilon, delta, shift.l2_squared)
+    drawn = parties is None or found.variance <= MAX_SKELLAM * parties
+    return found if drawn and WORTH * found.deviation < pure.deviation else pure

@@ -13,7 +13,7 @@ from functools import cache, cached_property
 import gmpy2
 
 from ikos.accounting.skellam import SkellamNoise, VectorNoise, best_noise
-from ikos.accounting.vector_noise import NoiseRate, Shift
+from ikos.accounting.vector_noise import LaplaceNoise, Shift
 from ikos.counts import Layout, hockey_stick, least, private_proved, proved, skellam
 from ikos.counts.analyses import TABLE
 from ikos.counts.private import lemma_5_2, near, share_graphs
@@ -30,9 +30,6 @@ MAX_RELEASES = 10**6
 
 HIDING_SHARE = Fraction(1, 100)
 """The part of delta spent on hiding noise that itself needs a delta."""
-
-WORTH = 1.01
-"""How much smaller noise with a delta must be to be preferred over purely private noise."""
 
 
 def _exp_down(exponent: Fraction) -> Fraction:
@@ -110,17 +107,15 @@ class NoiseCalibration:
     def _noise(self, level: Fraction) -> VectorNoise:
         """Return the noise of all releases together with this epsilon."""
         if self.pure:
-            return NoiseRate(level / self.moved.l1, "pure", 0.0)
+            return LaplaceNoise(level / self.moved.l1)
         return self._best(level)
 
     @cached_property
     def pure(self) -> bool:
-        """Whether the noise is purely private: the other kind is hardly smaller, or larger."""
+        """Whether the noise is purely private."""
         if self.always_pure:
             return True
-        left = self.epsilon - self._spare
-        pure = NoiseRate(left / self.moved.l1, "pure", 0.0)
-        return pure.deviation < WORTH * self._best(left).deviation
+        return isinstance(self._best(self.epsilon - self._spare), LaplaceNoise)
 
     @property
     def largest_noise(self) -> VectorNoise:
@@ -181,7 +176,7 @@ class NoiseCalibration:
         users = (self.trust.min_honest, self.users)
         return proved(users, order, m, analysis=self.analysis, **self.trust.graph)
 
-    def _pure(self, order: int, m: int) -> tuple[MessageCount, NoiseRate]:
+    def _pure(self, order: int, m: int) -> tuple[MessageCount, LaplaceNoise]:
         """Purely private noise, by the hockey-stick theorem."""
         d = self.shift.dimension
         count = private_proved(
@@ -201,7 +196,7 @@ class NoiseCalibration:
         )
         assert count.noise_epsilon is not None
         rate = Fraction(count.noise_epsilon) / self.shift.l1
-        return count, NoiseRate(rate, "pure", 0.0)
+        return count, LaplaceNoise(rate)
 
     def _by_lemma(self, order: int, m: int) -> tuple[MessageCount, VectorNoise]:
         """Any noise, by Lemma 5.2 and the level of the sums together."""

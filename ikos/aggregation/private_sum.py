@@ -48,8 +48,6 @@ MAX_USERS, MAX_VECTORS = 1 << 53, 10**9
 
 METHODS = {
     "pure": "discrete Laplace noise of l1 sensitivity",
-    "composition": "discrete Laplace noise, by optimal composition over the coordinates",
-    "renyi": "discrete Laplace noise, by Renyi composition of l2 sensitivity",
     "skellam": "Skellam noise, by Gaussian differential privacy of l2 sensitivity",
 }
 
