@@ -444,8 +444,8 @@ class PrivateSum(PrivateAggregation):
 class PrivateVectorSum(PrivateAggregation):
     """Differentially private summation of vectors: exact noise that no user adds alone.
 
-    Like `ikos.PrivateSum`, with exactly discrete Laplace noise in every coordinate, of the largest
-    rate (inverse scale) that is proved.
+    Like `ikos.PrivateSum`, with exactly discrete Laplace or Skellam noise in every coordinate, the
+    smallest that is proved.
 
     Parameters
     ----------
@@ -476,8 +476,8 @@ class PrivateVectorSum(PrivateAggregation):
     ----------
     layout : Layout
         Messages of each user, and what is proved for them.
-    noise : NoiseRate
-        The rate of the noise, and the bound that proves it: "pure", "composition" or "renyi".
+    noise : LaplaceNoise or SkellamNoise
+        Its ``method`` is "pure", with a ``rate``, or "skellam", with a ``variance``.
 
     Examples
     --------
