@@ -60,6 +60,11 @@ def test_steps_are_the_published_ones_and_rounded_up(variance: Any, expected: fl
         assert mpmath.erf(mpmath.mpf(str(found)) * (1 - mpmath.mpf(10) ** -20)) < mass
 
 
+def test_a_step_is_rounded_up_where_the_enclosure_is_widest() -> None:
+    with mpmath.workdps(80):
+        assert mpmath.erf(mpmath.mpf(str(step(Fraction(64))))) >= central_mass(64)
+
+
 @pytest.mark.parametrize(
     ("epsilon", "delta", "theta"),
     [
