@@ -15,6 +15,7 @@ from exact.enumeration import view_law
 from scipy import special
 
 from ikos.counts.largest_component import largest_component
+from ikos.counts.recursion import rational
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.skellam import divergences
 
@@ -147,6 +148,35 @@ def test_agreement_given_the_total_is_the_published_one(s: int, gap: float, boun
     low = pmf(0, 2 * variance * s / n)
     assert true - low == pytest.approx(gap, rel=1e-5)
     assert pmf(0, 2 * variance * s * (n - s) / n**2) - low == pytest.approx(bound, rel=1e-5)
+
+
+@pytest.mark.parametrize(("n", "q"), [(5, 4), (12, 64)])
+def test_the_bound_is_the_sum_over_components_of_the_theorem(n: int, q: int) -> None:
+    """With rational moments of the graph, where many components are likely."""
+    graph, variance = ShareGraph(2, "parallel", clear_share=True), 500.0
+    moments = rational(n, q, graph)
+
+    def b(x: float) -> float:
+        return float(special.ive(0, x) + 2 * sum(special.ive(q * k, x) for k in range(1, 200)))
+
+    beta = b(2 * variance * (n - 1) / n**2)
+    terms = []
+    for s in range(1, n):
+        one = float(q * moments.connected[s])
+        gap = b(2 * variance * s * (n - s) / n**2) - b(2 * variance * s / n)
+        several = float(moments.colourings[s]) - one
+        terms.append(float(moments.component(n, n - s)) * (one * gap + 2 * beta * several))
+    found = divergences(q, graph, n, Fraction(variance), 1, 1)
+    excess = beta * float(moments.divergence[n])
+    # b modulo q is bounded by Chernoff's bound, as the modulus is small
+    assert 2 * float(found.difference) >= sum(terms) * (1 + excess) * (1 - 1e-9)
+    assert float(found.excess) >= excess * (1 - 1e-9)
+    many = divergences(q, graph, n, Fraction(1, 10**4), 1, 1)  # noise that is nearly always 0
+    several = sum(
+        2 * float(moments.component(n, n - s) * (moments.colourings[s] - q * moments.connected[s]))
+        for s in range(1, n)
+    )
+    assert 2 * float(many.difference) / (1 + float(many.excess)) == pytest.approx(several, rel=0.01)
 
 
 @pytest.mark.parametrize("clear", [True, False])
