@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ from ikos.vectors import (
     SparseTernary,
 )
 
+ROOT = Path(__file__).resolve().parents[2]
 ONES = Sensitivity(linf=1)
 
 
@@ -236,6 +238,22 @@ def test_gradients_take_far_less_noise_than_by_pure_privacy() -> None:
         8 * protocol.noise.deviation
         < LaplaceNoise(Fraction(1, protocol.encoding.shift(1024).l1)).deviation
     )
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "messages", "error"),
+    [(10**4, 64, 6, 10.31), (10**5, 64, 6, 10.29), (10**6, 64, 5, 10.30), (10**4, 1000, 7, 10.29),
+     (10**5, 1000, 6, 10.29), (10**6, 1000, 6, 10.29)],
+)  # fmt: skip
+def test_gradients_have_the_messages_and_errors_of_the_documentation(
+    n: int, d: int, messages: int, error: float
+) -> None:
+    protocol = PrivateVectorSum(n, Ball(d), 1, 1e-8)
+    assert protocol.layout.count.total == messages
+    assert error - 0.01 < math.sqrt(protocol.mse / d) <= error
+    page = (ROOT / "docs" / "skellam.md").read_text("utf-8")
+    power = f"$10^{round(math.log10(n))}$"
+    assert f"| {power} | {d:,} | {messages} | {error:.2f} |" in page
 
 
 def test_noise_with_a_delta_is_hidden_by_fewer_messages_than_by_the_lemma() -> None:
