@@ -62,7 +62,7 @@ def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> 
 class Noise(ABC):
     """The symmetric distribution of a sum's noise, as far as accuracy depends on it."""
 
-    rate: Fraction
+    rate: Fraction  # theta of `log_mgf` is below it
 
     @property
     @abstractmethod
@@ -207,6 +207,50 @@ class NoiseLaw(Noise):
         _, pmf, survival = self._grid
         above = survival[cells + 1 :][: pmf.size]
         return float(np.dot(pmf[: above.size], above)) + 1e-15  # 1e-15 for what the grid leaves out
+
+
+@dataclass(frozen=True)
+class SkellamLaw(Noise):
+    """The difference of two independent Poisson variables; ``spread`` is its variance."""
+
+    spread: Fraction
+
+    @property
+    def variance(self) -> float:
+        """Variance."""
+        return float(self.spread)
+
+    _largest = math.inf
+
+    def log_mgf(self, theta: float) -> mpfr:
+        """Return ln E exp(theta noise) = variance (cosh theta - 1)."""
+        half = gmpy2.sinh(mpfr(theta) / 2)
+        return 2 * half * half * self.spread.numerator / self.spread.denominator
+
+    def log_tail_bound(self, distance: float | Fraction) -> float:
+        """Return ln of the bound of `tail_bound`, Chernoff's at the best theta, rounded up."""
+        t = Fraction(min(distance, _FAR))
+        with gmpy2.context(precision=300):
+            ratio = mpfr((t / self.spread).numerator) / (t / self.spread).denominator
+            theta = gmpy2.asinh(max(ratio, mpfr(0)))
+            fallen = theta * t.numerator / t.denominator
+            bound = gmpy2.const_log2() + self.log_mgf(theta) - fallen * (1 - mpfr(2) ** -100)
+        with gmpy2.context(gmpy2.ieee(64), round=gmpy2.RoundUp):
+            return min(0.0, float(+bound))
+
+    def half_width(self, miss: float, users: int) -> float:
+        """Return the half width by Chernoff's bound, times what is lost in it.
+
+        With the tilted noise Y it is that times E[exp(-h (Y - t)); Y >= t], and no value of Y has a
+        probability above that of 0 under Skellam noise of variance v cosh h.
+        """
+        from scipy import special
+
+        def log_mgf(h: float) -> float:
+            most = special.ive(0, self.variance * math.cosh(h)) / -math.expm1(-h)
+            return float(self.log_mgf(h)) + h * h * users / 8 + min(0.0, math.log(most))
+
+        return chernoff(log_mgf, miss, 700.0)
 
 
 def default_precision(epsilon: Fraction, parties: int) -> int:

@@ -1,4 +1,4 @@
-"""Exact noise by integer arithmetic: geometric, Polya, discrete Laplace and Gaussian.
+"""Exact noise by integer arithmetic: geometric, Polya, discrete Laplace and Gaussian, Skellam.
 
 There is no floating point: the scale ``s`` is a rational (a float stands for its exact value), and
 neither ``exp(-s)`` nor a logarithm is computed. The time of a draw depends on its value, so a
@@ -12,9 +12,11 @@ Shuffle Model", CCS 2020.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
+from itertools import accumulate
 from typing import Any, overload
 
 import numpy as np
@@ -24,7 +26,9 @@ from numpy.typing import NDArray
 from ikos._validation import integer, number
 from ikos.randomness import RandomSource, secure
 
-__all__ = ["discrete_gaussian", "discrete_laplace", "geometric", "polya", "polya_population"]
+__all__ = [
+    "discrete_gaussian", "discrete_laplace", "geometric", "polya", "polya_population", "skellam",
+]  # fmt: skip
 
 Real = int | float | Fraction
 
@@ -35,6 +39,9 @@ MAX_DRAWS = 1 << 40
 
 MAX_SHAPE = 10**6
 """Largest shape of `polya`; its time grows with the shape."""
+
+MAX_SKELLAM = 1 << 34
+"""Largest variance of `skellam`; its table has some 14 standard deviations of entries."""
 
 _FEW = 8  # most variables that are faster to draw one by one than all at once
 
@@ -168,6 +175,31 @@ def polya_population(
     result = np.zeros(n, dtype=noise.dtype)
     result[users] = noise
     return result
+
+
+@overload
+def skellam(variance: Real, size: None = None, rng: RandomSource | None = None) -> int: ...
+@overload
+def skellam(variance: Real, size: int, rng: RandomSource | None = None) -> NDArray[Any]: ...
+def skellam(
+    variance: Real, size: int | None = None, rng: RandomSource | None = None
+) -> int | NDArray[Any]:
+    """Draw exactly from the Skellam distribution, the difference of two equal Poisson variables.
+
+    The variances of independent variables add up, so that one of variance v is the sum of n of
+    variance v/n. Added to every coordinate of an integer vector, it is Gaussian differentially
+    private: `ikos.accounting.skellam`. ``variance`` is at most 2^34, and taken exactly; the rest
+    is as for `geometric`.
+
+    Examples
+    --------
+    >>> from ikos.testing import DeterministicRandom
+    >>> draws = skellam(Fraction(2500, 3), 1000, DeterministicRandom(0))
+    >>> draws.dtype, bool(24 < draws.std() < 34)
+    (dtype('int64'), True)
+    """
+    checked = number("variance", variance, above=0, high=MAX_SKELLAM)
+    return _deliver(partial(skellam_draws, checked), size, rng)
 
 
 def _deliver(
@@ -429,3 +461,91 @@ def _few_jumps(
             remaining -= cycle
     large = max(amounts, default=0) > INT64_MAX
     return (np.array(users, dtype=np.int64), np.array(amounts, dtype=object if large else np.int64))
+
+
+def skellam_draws(variance: Fraction, count: int, rng: RandomSource) -> NDArray[Any]:
+    """Return ``count`` draws of this variance, differences of two Poisson variables of half it."""
+    table = _PoissonTable.of(variance * Fraction(1, 2))
+    return np.subtract(table.draws(count, rng), table.draws(count, rng), dtype=np.int64)
+
+
+_WORD = 64
+_PREFIX = 16  # leading bits that alone decide most draws
+
+
+def _boundaries(rate: Fraction, bits: int) -> tuple[int, list[int]]:
+    """Return a least value k and lower bounds of 2^bits P[Poisson(rate) < k + i], i = 0, 1, ...
+
+    Each is within 2 of the truth. So are those left out: 0 below the first, 2^bits above the last.
+    The proof is in docs/noise.md.
+    """
+    a, b = rate.numerator, rate.denominator
+    mode = a // b
+    scale = bits + 96 + 2 * mode.bit_length()
+    above, below, k = [weight := 1 << scale], [], mode
+    while weight := weight * a // (b * (k := k + 1)):
+        above.append(weight)
+    weight, k = above[0], mode
+    while k and (weight := weight * b * k // a):
+        below.append(weight)
+        k -= 1
+    weights = below[::-1] + above
+    steps = len(weights)
+    error = steps * (steps + 2 * (mode + steps + 2))
+    total = sum(weights) + error
+    return mode - len(below), [(w << bits) // total for w in accumulate(weights, initial=0)]
+
+
+class _PoissonTable:
+    """Draws Poisson variables, less the least value, by inversion.
+
+    The bits of a uniform real are compared with boundaries, and more of them taken until none is
+    near. ``likely`` has the draw for every `_PREFIX` bits that decide it, and -1 for the others.
+    """
+
+    def __init__(self, rate: Fraction) -> None:
+        self.rate = rate
+        self.least, found = _boundaries(rate, _WORD)
+        self.near = np.array(found, dtype=np.uint64)
+        first = np.arange(1 << _PREFIX, dtype=np.uint64) << np.uint64(_WORD - _PREFIX)
+        values, certain = self._among(first)
+        last, _ = self._among(first | np.uint64((1 << (_WORD - _PREFIX)) - 1))
+        self.likely = np.where(certain & (values == last), values, -1).astype(np.int32)
+
+    @staticmethod
+    @lru_cache(maxsize=4)
+    def of(rate: Fraction) -> _PoissonTable:
+        """Return the table of a rate, which takes a moment to make."""
+        return _PoissonTable(rate)
+
+    def _among(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the draw that each word stands for, and whether it is certain."""
+        places = np.searchsorted(self.near, words, side="right") - 1
+        return places, words - self.near[places] >= 2
+
+    def draws(self, count: int, rng: RandomSource) -> NDArray[np.int32]:
+        """Return independent draws."""
+        prefix = np.empty(count, dtype=np.uint16)
+        rng.fill(prefix)
+        result = self.likely[prefix]
+        rest = np.flatnonzero(result < 0)
+        words = np.empty(rest.size, dtype=np.uint64)
+        rng.fill(words)
+        words >>= np.uint64(_PREFIX)
+        words |= prefix[rest].astype(np.uint64) << np.uint64(_WORD - _PREFIX)
+        values, certain = self._among(words)
+        for i in np.flatnonzero(~certain):
+            values[i] = self._settled(int(words[i]), rng)
+        result[rest] = values
+        return result
+
+    def _settled(self, word: int, rng: RandomSource) -> int:
+        """Return the draw of a uniform real that begins with a word that does not decide it."""
+        bits = _WORD
+        while True:
+            bits += _WORD
+            word = word << _WORD | rng.integer(1 << _WORD)
+            least, near = _boundaries(self.rate, bits)
+            place = bisect_right(near, word) - 1
+            if word - near[place] >= 2:
+                return least + place - self.least

@@ -139,6 +139,10 @@ def _polya(r: Any, s: Any) -> Any:
     return noise.polya(r, s, 20, DeterministicRandom(6))
 
 
+def _skellam(variance: Any) -> Any:
+    return noise.skellam(variance, 20, DeterministicRandom(8))
+
+
 def _polya_population(n: int, s: Any) -> list[Any]:
     drawn = noise.polya_population(n, s, rng=DeterministicRandom(7))
     return [digest(drawn), drawn.sum()]
@@ -202,6 +206,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "secure vector sum": _secure_vector_sum,
     "private vector sum": _private_vector_sum,
     "discrete laplace": _discrete_laplace,
+    "skellam": _skellam,
     "polya": _polya,
     "polya population": _polya_population,
     "hash of a secure sum": lambda **a: ikos.SecureSum(**a).parameter_hash,
@@ -285,6 +290,8 @@ def _noise() -> Entries:
             yield "polya", {"r": r, "s": s}
         for n in (3, 10_000):
             yield "polya population", {"n": n, "s": s}
+    for variance in (Fraction(1, 3), 25, 10**8):
+        yield "skellam", {"variance": variance}
 
 
 def _hashes() -> Entries:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 from scipy.signal import fftconvolve
 
 from ikos.confidence import p_value_bound
@@ -81,3 +82,10 @@ def discrete_laplace_law(s: float) -> IntegerLaw:
     reach = int(40 / s) + 2
     k = np.arange(-reach, reach + 1)
     return IntegerLaw(-reach, math.tanh(s / 2) * np.exp(-s * np.abs(k)))
+
+
+def skellam_law(variance: float) -> IntegerLaw:
+    """Return the law of differences of Poisson variables, cut where less than e^-40 is left."""
+    reach = int(10 * math.sqrt(variance)) + 40
+    k = np.arange(-reach, reach + 1)
+    return IntegerLaw(-reach, special.ive(np.abs(k), variance))

@@ -15,8 +15,9 @@ import pytest
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 from scipy import signal, stats
+from statistical import skellam_law
 
-from ikos.accuracy import NoiseLaw, default_modulus, default_precision
+from ikos.accuracy import NoiseLaw, SkellamLaw, default_modulus, default_precision
 
 
 @cache
@@ -234,3 +235,30 @@ def test_default_modulus_is_the_smallest_power_of_two(users: int, shape: Fractio
     assert law.tail_bound((q - users * p) / 2) <= 2.0**-40
     half = q // 2
     assert half <= users * p or law.tail_bound((half - users * p) / 2) > 2.0**-40
+
+
+@pytest.mark.parametrize("variance", [Fraction(1, 5), Fraction(9), Fraction(10**6)], ids=str)
+def test_half_widths_of_skellam_noise_cover_and_are_hardly_wider(variance: Fraction) -> None:
+    """Against its exact tails, also with errors of rounding, here those of uniform variables."""
+    law, true = SkellamLaw(variance), skellam_law(float(variance))
+    tails = np.cumsum(true.pmf[::-1])[::-1]
+    for miss in (0.3, 0.05, 1e-3, 1e-9):
+        t = law.half_width(miss, 0)
+        beyond = math.floor(t) + 1 - true.first  # errors above t
+        assert 2 * tails[beyond] <= miss
+        assert t <= 1.35 * math.sqrt(variance) * stats.norm.isf(miss / 2) + 6
+        if miss <= 0.05 and variance > 100:
+            assert t <= 1.025 * math.sqrt(variance) * stats.norm.isf(miss / 2)
+        assert law.half_width(miss, 40) > t
+        distance = Fraction(math.ceil(t))
+        left = 2 * tails[int(distance) - true.first]
+        assert left <= law.tail_bound(distance) <= 1
+
+
+def test_tails_of_skellam_noise_do_not_fall_as_fast_as_those_of_gaussian_noise() -> None:
+    law = SkellamLaw(Fraction(100))
+    assert law.log_tail_bound(0) == 0
+    assert law.log_tail_bound(60) > math.log(2) - 60**2 / 200
+    assert law.log_tail_bound(60) == pytest.approx(
+        math.log(2) - 60 * math.asinh(0.6) + math.hypot(60, 100) - 100, rel=1e-12
+    )

@@ -23,6 +23,7 @@ from statistical import (
     discrete_laplace_law,
     p_value_bound,
     polya_law,
+    skellam_law,
 )
 
 import ikos.noise
@@ -33,6 +34,7 @@ from ikos.noise import (
     polya,
     polya_jumps,
     polya_population,
+    skellam,
 )
 from ikos.testing import DeterministicRandom
 
@@ -68,6 +70,26 @@ def test_discrete_laplace_fits_its_law_and_not_a_rate_five_per_cent_off(s: Rate)
     assert discrete_laplace_law(float(s)).p_value(draws) > FALSE_ALARM
     for wrong in (0.95, 1.05):
         assert discrete_laplace_law(wrong * float(s)).p_value(draws) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("variance", [Fraction(1, 3), Fraction(50), 17_000, 10**7], ids=str)
+def test_skellam_fits_its_law_and_not_a_variance_five_per_cent_off(variance: Rate) -> None:
+    draws = skellam(variance, 200_000, DeterministicRandom(46))
+    assert skellam_law(float(variance)).p_value(draws) > FALSE_ALARM
+    for wrong in (0.95, 1.05):
+        assert skellam_law(wrong * float(variance)).p_value(draws) < FALSE_ALARM
+
+
+def test_skellam_shares_of_all_users_add_up() -> None:
+    draws = skellam(Fraction(100, 7), 7 * 60_000, DeterministicRandom(47)).reshape(7, -1)
+    assert skellam_law(100).p_value(draws.sum(axis=0)) > FALSE_ALARM
+    joint = np.sign(draws[0]) * 3 + np.sign(draws[1])
+    law = skellam_law(100 / 7).pmf
+    zero = law[law.size // 2]
+    each = np.array([(1 - zero) / 2, zero, (1 - zero) / 2])
+    assert p_value_bound(np.bincount(joint + 4, minlength=9), np.outer(each, each).ravel()) > (
+        FALSE_ALARM
+    )
 
 
 @each_rate
@@ -343,6 +365,9 @@ def test_other_arguments_are_refused() -> None:
     for size in (1.5, True, (2, 3)):
         with pytest.raises(TypeError, match="size must be an integer"):
             geometric(1, size)
+    for variance in (0, 2**34 + 1):
+        with pytest.raises(ValueError, match="variance must be"):
+            skellam(variance)
     population: dict[str, Any] = {"n": 3, "s": 1, "parties": 3}
     for name, bad in (("n", 0), ("parties", -2), ("n", 2**61)):
         with pytest.raises(ValueError, match=f"{name} must be"):
@@ -432,6 +457,7 @@ def test_no_array_in_a_run_of_the_samplers_is_of_floats(s: Rate) -> None:
     for sampler in SAMPLERS.values():
         assert sampler(s, 200, rng).dtype.kind in "iO"
     assert polya_population(50, s, rng=rng).dtype.kind in "iO"
+    assert skellam(s, 200, rng).dtype == np.int64
     with pytest.raises(AssertionError, match="made float64"):
         rng.uniform(10, 3) / 2
 

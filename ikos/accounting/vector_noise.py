@@ -1,10 +1,9 @@
 """What independent noise in every coordinate guarantees for a sum of integer vectors.
 
 Replacing one user moves the sum by some k in Z^d with known bounds on its l1, l2 and l-infinity
-norms (`Sensitivity`). Each coordinate gets independent noise: discrete Laplace of one rate (inverse
-scale, per step), or discrete Gaussian of one variance. Three bounds hold for Laplace noise, each
-for every k within the norms: "pure" adds up the coordinates, "composition" composes randomized
-responses exactly, "renyi" uses their Renyi divergence. Proofs: :ref:`proof-vector-noise`.
+norms (`Sensitivity`). Each coordinate gets independent noise: discrete Laplace of one rate, whose
+losses add up, or discrete Gaussian of one variance; or Skellam noise, for which there is
+`ikos.accounting.skellam`. Proofs: :ref:`proof-vector-noise`.
 
 CKS20 is Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", 2020.
 """
@@ -16,16 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 import gmpy2
 import numpy as np
 from gmpy2 import mpfr
 
-from ikos._validation import number, round_down, round_up
-from ikos.accounting.composition import copies_delta
+from ikos._validation import number
+from ikos.accuracy import NoiseLaw
 from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 
-MAX_COORDINATES = 1 << 21
 _ROOTS_UP = 1 + Fraction(1, 1 << 52)  # a double that stands for a root is nearer below it
 
 Real = int | float | Fraction
@@ -101,11 +100,6 @@ class Shift:
         """Return the bounds of several sums, each with its own noise, even if users adapt."""
         return Shift(self.dimension * times, self.l1 * times, self.l2_squared * times, self.linf)
 
-    @property
-    def support(self) -> int:
-        """Largest number of coordinates that can differ."""
-        return min(self.dimension, self.l1, self.l2_squared)
-
 
 def _best_order(divergence: Callable[[float], float], epsilon: float) -> Fraction:
     """Return the approximate order a of the smallest delta, for (a - 1) D_a in doubles."""
@@ -166,90 +160,30 @@ def _extreme(proved: Callable[[Fraction], bool], good: Fraction, *, smallest: bo
     return good
 
 
-METHODS = ("pure", "composition", "renyi")  # the three bounds for discrete Laplace noise
-
-
-def _log_cosh(x: float) -> float:
-    x = abs(x)
-    return x * x / 2 if x < 1e-5 else x + math.log1p(math.exp(-2 * x)) - math.log(2)
-
-
-def _log_cosh_up(x: mpfr) -> mpfr:
-    """Return ln cosh x for x >= 0, rounded up; written so that cosh cannot overflow."""
-    with rounding(DOWN):
-        ln2, twice = gmpy2.const_log2(), 2 * x
-    with rounding(UP):
-        return (x - ln2) + gmpy2.log1p(gmpy2.exp(-twice))
-
-
-def _renyi_delta(epsilon: Fraction, rate: Fraction, shift: Shift) -> float:
-    """Return the delta of s coordinates with u = r^2 l2^2 / s each."""
-    s = shift.support
-    each = rate * rate * shift.l2_squared / s
-    if each > 1 << 900:
-        return 1.0  # far beyond doubles, and any use
-    root = math.sqrt(each)
-
-    def divergence(order: float) -> float:
-        return s * (_log_cosh((order - 0.5) * root) - _log_cosh(root / 2))
-
-    order = _best_order(divergence, float(epsilon))
-    with rounding(DOWN):
-        low = gmpy2.log(gmpy2.cosh(gmpy2.sqrt(exact(each, DOWN)) / 2))
-    with rounding(UP):
-        high = _log_cosh_up(gmpy2.sqrt(exact(each, UP)) * exact(order - Fraction(1, 2), UP))
-        divergence_up = s * (high - low)
-    return _converted(order, divergence_up, epsilon)
-
-
-def composition_delta(epsilon: Fraction, each: Fraction, count: int) -> float:
-    """Return the delta of ``count`` independent responses with e = ``each``, rounded up."""
-    if count * each <= epsilon:
-        return 0.0
-    if count > MAX_COORDINATES or each > 700:
-        return 1.0
-    return copies_delta(round_down(epsilon), count, round_up(each))
-
-
-def laplace_delta(epsilon: Fraction, rate: Fraction, shift: Shift, method: str) -> float:
-    """Return the delta of discrete Laplace noise by one of ``METHODS``, rounded up."""
-    if method == "pure":
-        return 0.0 if rate * shift.l1 <= epsilon else 1.0
-    if method == "composition":
-        return composition_delta(epsilon, rate * shift.linf, shift.support)
-    return _renyi_delta(epsilon, rate, shift)
+def least_value(enough: Callable[[Fraction], bool], guess: Fraction) -> Fraction:
+    """Return the smallest number of `_BITS` bits that is enough."""
+    high = _rounded(guess, up=True)
+    while not enough(high):
+        high *= 2
+    return _extreme(enough, high, smallest=True)
 
 
 @dataclass(frozen=True)
-class NoiseRate:
-    """A rate of discrete Laplace noise, per integer step, and what is proved for it.
-
-    ``method`` is the bound that proves it, and ``delta`` is rounded up (0.0 for "pure").
-    """
+class LaplaceNoise:
+    """Discrete Laplace noise of a rate, the inverse scale per step: (rate l1)-private."""
 
     rate: Fraction
-    method: str
-    delta: float
+    method: ClassVar[str] = "pure"
+    delta: ClassVar[float] = 0.0
 
+    @property
+    def deviation(self) -> float:
+        """Standard deviation, in steps."""
+        return math.sqrt(self.law(Fraction(1)).variance)
 
-@lru_cache(maxsize=256)
-def best_rate(epsilon: Fraction, delta: Fraction, shift: Shift) -> NoiseRate:
-    """Return the largest rate that a method proves (epsilon, delta)-private for a shift.
-
-    At least epsilon / l1, exactly; larger ones are rounded down to 24 bits.
-    """
-    best = NoiseRate(epsilon / shift.l1, "pure", 0.0)
-    # the quick method first: its result is the floor of the other
-    for method in ("renyi", "composition") if delta else ():
-
-        def proved(rate: Fraction, method: str = method) -> bool:
-            return Fraction(laplace_delta(epsilon, rate, shift, method)) <= delta
-
-        above = _rounded(best.rate, up=False) + _unit_of(best.rate)
-        if proved(above):
-            rate = _extreme(proved, above, smallest=False)
-            best = NoiseRate(rate, method, laplace_delta(epsilon, rate, shift, method))
-    return best
+    def law(self, variables: Fraction) -> NoiseLaw:
+        """Return the law of the sum of so many."""
+        return NoiseLaw(self.rate, variables)
 
 
 def gaussian_delta(epsilon: Fraction, variance: Fraction, l2_squared: Fraction) -> float:
@@ -269,7 +203,4 @@ def least_variance(epsilon: Fraction, delta: Fraction, l2_squared: Fraction) -> 
     def enough(variance: Fraction) -> bool:
         return Fraction(gaussian_delta(epsilon, variance, l2_squared)) <= delta
 
-    high = _rounded(l2_squared / (epsilon + epsilon**2), up=True)
-    while not enough(high):
-        high *= 2
-    return _extreme(enough, high, smallest=True)
+    return least_value(enough, l2_squared / (epsilon + epsilon**2))

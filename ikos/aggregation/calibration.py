@@ -12,8 +12,9 @@ from functools import cache, cached_property
 
 import gmpy2
 
-from ikos.accounting.vector_noise import NoiseRate, Shift, best_rate
-from ikos.counts import Layout, hockey_stick, least, private_proved, proved
+from ikos.accounting.skellam import SkellamNoise, VectorNoise, best_noise
+from ikos.accounting.vector_noise import LaplaceNoise, Shift
+from ikos.counts import Layout, hockey_stick, least, private_proved, proved, skellam
 from ikos.counts.analyses import TABLE
 from ikos.counts.private import lemma_5_2, near, share_graphs
 from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rounding
@@ -29,9 +30,6 @@ MAX_RELEASES = 10**6
 
 HIDING_SHARE = Fraction(1, 100)
 """The part of delta spent on hiding noise that itself needs a delta."""
-
-WORTH = Fraction(101, 100)
-"""How much smaller noise with a delta must be to be preferred over purely private noise."""
 
 
 def _exp_down(exponent: Fraction) -> Fraction:
@@ -56,7 +54,7 @@ class NoiseCalibration:
     """A private sum of integer vectors, without the number of messages and the group order.
 
     ``shift`` is what replacing one user can change; the budget is for all ``releases``. For
-    numbers, the noise is ``always_pure``.
+    numbers, the noise is ``always_pure``; it need not be ``drawn`` to find an encoding.
     """
 
     users: int
@@ -69,6 +67,7 @@ class NoiseCalibration:
     analysis: str
     releases: int = 1
     always_pure: bool = False
+    drawn: bool = True
 
     @cached_property
     def moved(self) -> Shift:
@@ -100,27 +99,30 @@ class NoiseCalibration:
         """The delta for hiding."""
         return self.delta if self.pure else self.delta * HIDING_SHARE
 
-    def _noise(self, level: Fraction) -> NoiseRate:
+    def _best(self, level: Fraction) -> VectorNoise:
+        """Return the smallest noise of all releases together with this epsilon."""
+        parties = self.trust.min_honest if self.drawn else None
+        return best_noise(level, self._noise_delta, self.moved, parties)
+
+    def _noise(self, level: Fraction) -> VectorNoise:
         """Return the noise of all releases together with this epsilon."""
         if self.pure:
-            return NoiseRate(level / self.moved.l1, "pure", 0.0)
-        return best_rate(level, self._noise_delta, self.moved)
+            return LaplaceNoise(level / self.moved.l1)
+        return self._best(level)
 
     @cached_property
     def pure(self) -> bool:
-        """Whether the noise is purely private: the other kind is hardly smaller, or larger."""
+        """Whether the noise is purely private."""
         if self.always_pure:
             return True
-        left = self.epsilon - self._spare
-        found = best_rate(left, self._noise_delta, self.moved)
-        return found.method == "pure" or found.rate < WORTH * left / self.moved.l1
+        return isinstance(self._best(self.epsilon - self._spare), LaplaceNoise)
 
     @property
-    def least_rate(self) -> Fraction:
-        """The rate of the largest possible noise: hiding takes as much of the budget as it may."""
-        return self._noise(self.epsilon - self._spare).rate
+    def largest_noise(self) -> VectorNoise:
+        """The largest possible noise: hiding takes as much of the budget as it may."""
+        return self._noise(self.epsilon - self._spare)
 
-    def chosen(self, q: int, messages: int | None = None) -> tuple[Layout, NoiseRate]:
+    def chosen(self, q: int, messages: int | None = None) -> tuple[Layout, VectorNoise]:
         """Return the fewest messages per sum that prove the budget, for groups of order q.
 
         For a given number of messages, return what is proved, possibly nothing.
@@ -152,28 +154,29 @@ class NoiseCalibration:
         users = (self.trust.min_honest, self.trust.min_honest)
         return least(users, order, level, analysis=self.analysis, **self.trust.graph).shuffled
 
-    def proved(self, q: int, m: int) -> tuple[Layout, NoiseRate]:
+    def proved(self, q: int, m: int) -> tuple[Layout, VectorNoise]:
         """Return what is proved for m shuffled messages per sum, and the noise for it."""
         order = self._order(q)
+        noise: VectorNoise
         if not self._has_theorem:
             count, noise = self._by_lemma(order, m)
         elif self.pure and self.releases == 1:
             count, noise = self._pure(order, m)
         else:
-            count, noise = self._with_delta(order, m)
+            count, noise = self._with_delta(q, m)
         sigma = level_of_sums(count.sigma, self.sums, analysis=count.analysis)
         bits = (q - 1).bit_length() * (self.shift.dimension // self.sums)
-        layout = Layout(
-            self.layout, count, self.sums, bits, sigma, self.epsilon, count.delta, noise.rate
-        )
-        return layout, noise
+        layout = Layout(self.layout, count, self.sums, bits, sigma, self.epsilon, count.delta)
+        if isinstance(noise, SkellamNoise):
+            return replace(layout, variance=noise.variance), noise
+        return replace(layout, rate=noise.rate), noise
 
     def _present(self, order: int, m: int) -> MessageCount:
         """Return the count whose level holds for every number of honest users."""
         users = (self.trust.min_honest, self.users)
         return proved(users, order, m, analysis=self.analysis, **self.trust.graph)
 
-    def _pure(self, order: int, m: int) -> tuple[MessageCount, NoiseRate]:
+    def _pure(self, order: int, m: int) -> tuple[MessageCount, LaplaceNoise]:
         """Purely private noise, by the hockey-stick theorem."""
         d = self.shift.dimension
         count = private_proved(
@@ -193,9 +196,9 @@ class NoiseCalibration:
         )
         assert count.noise_epsilon is not None
         rate = Fraction(count.noise_epsilon) / self.shift.l1
-        return count, NoiseRate(rate, "pure", 0.0)
+        return count, LaplaceNoise(rate)
 
-    def _by_lemma(self, order: int, m: int) -> tuple[MessageCount, NoiseRate]:
+    def _by_lemma(self, order: int, m: int) -> tuple[MessageCount, VectorNoise]:
         """Any noise, by Lemma 5.2 and the level of the sums together."""
         users = (self.trust.min_honest, self.trust.min_honest)
         count = proved(users, order, m, analysis=self.analysis, **self.trust.graph)
@@ -211,10 +214,11 @@ class NoiseCalibration:
         present = self._present(order, m)
         return replace(hidden, delta=min(1.0, total), sigma=present.sigma), noise
 
-    def _with_delta(self, order: int, m: int) -> tuple[MessageCount, NoiseRate]:
+    def _with_delta(self, q: int, m: int) -> tuple[MessageCount, VectorNoise]:
         """Noise that needs a delta, or several releases, by the extended hockey-stick theorem."""
-        count, graphs = self._present(order, m), share_graphs(m, **self.trust.graph)
-        tried = [way for graph in graphs for way in self._ways(order, graph, self._hiding_delta)]
+        count = self._present(self._order(q), m)
+        graphs = share_graphs(m, **self.trust.graph)
+        tried = [way for graph in graphs for way in self._ways(q, graph, self._hiding_delta)]
         if not tried:
             left = float_down(exact(self.epsilon, DOWN))
             noise = self._noise(Fraction(left))
@@ -222,40 +226,51 @@ class NoiseCalibration:
         reaching = [way for way in tried if way.delta <= self.delta]
         best = min(tried, key=lambda way: way.delta)
         if reaching:
-            best = max(reaching, key=lambda way: way.noise.rate)
+            best = max(reaching, key=lambda way: -way.noise.deviation)
+        is_skellam = isinstance(best.noise, SkellamNoise)
         found = replace(
             count,
             analysis="second_moment",
-            theorem=hockey_stick.THEOREM,
+            theorem=skellam.THEOREM if is_skellam else hockey_stick.THEOREM,
             delta=best.delta,
             noise_epsilon=best.noise_epsilon,
         )
         return found, best.noise
 
-    def _ways(self, order: int, graph: ShareGraph, allowed: Fraction) -> list[_Way]:
+    def _ways(self, q: int, graph: ShareGraph, allowed: Fraction) -> list[_Way]:
         """Return what is proved with all of epsilon for the noise, and with less of it."""
         whole = float_down(exact(self.epsilon, DOWN))
-        untouched = self._way(order, graph, whole, allowed)
+        untouched = self._way(q, graph, whole, allowed)
         if (untouched is not None and untouched.delta <= self.delta) or not self.reserve:
             return [] if untouched is None else [untouched]
         low = float_up(exact(self.epsilon - self._spare, UP))
-        found = [untouched, first := self._way(order, graph, low, allowed)]
+        found = [untouched, first := self._way(q, graph, low, allowed)]
         if first is not None:
             # the epsilon that c leaves for the noise; a little less, since c changes with the noise
+            more = Fraction(1025, 1024)
+            if isinstance(first.noise, SkellamNoise):  # less noise hides less
+                more = (self.epsilon / (self.epsilon - self._spare)) ** 3
             with rounding(DOWN):
-                spent = 2 * self.releases * gmpy2.log1p(first.relative * (1 + gmpy2.mpfr(2) ** -10))
+                spent = 2 * self.releases * gmpy2.log1p(first.relative * exact(more, UP))
                 left = float_down(exact(self.epsilon, DOWN) - spent)
             if left > low:
-                found.append(self._way(order, graph, left, allowed))
+                found.append(self._way(q, graph, left, allowed))
         return [way for way in found if way is not None]
 
-    def _way(self, order: int, graph: ShareGraph, level: float, allowed: Fraction) -> _Way | None:
+    def _divergences(
+        self, noise: VectorNoise, q: int, graph: ShareGraph
+    ) -> hockey_stick.Divergences:
+        """Return the second moments of all views of one release."""
+        n, together = self.trust.min_honest, self.shift.dimension // self.sums
+        if isinstance(noise, SkellamNoise):
+            return skellam.divergences(q, graph, n, noise.variance, together, self.sums)
+        jumps = hockey_stick.NoiseJumps.discrete_laplace(n, noise.rate, together)
+        return hockey_stick.divergences(self._order(q), graph, jumps).of_sums(self.sums, graph)
+
+    def _way(self, q: int, graph: ShareGraph, level: float, allowed: Fraction) -> _Way | None:
         """Return what is proved for noise of this epsilon, or None if c costs too much of it."""
         noise, times = self._noise(Fraction(level)), self.releases
-        jumps = hockey_stick.NoiseJumps.discrete_laplace(
-            self.trust.min_honest, noise.rate, self.shift.dimension // self.sums
-        )
-        moments = hockey_stick.divergences(order, graph, jumps).of_sums(self.sums, graph)
+        moments = self._divergences(noise, q, graph)
         # (1+c)^(2T) is at most e to the allowed cost of c
         each = allowed if times == 1 else allowed * _exp_down(-self._spare) / times
         relative, hidden = hockey_stick.least_relative(moments, level, each)
@@ -279,7 +294,7 @@ class NoiseCalibration:
 class _Way:
     """What is proved for some noise, with a relative error c of the view."""
 
-    noise: NoiseRate
+    noise: VectorNoise
     noise_epsilon: float
     relative: gmpy2.mpfr
     delta: float

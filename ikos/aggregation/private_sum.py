@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import flag, floating, integer, quote, round_up, validate_users
-from ikos.accounting.vector_noise import NoiseRate, Sensitivity
+from ikos.accounting.skellam import SkellamNoise, VectorNoise
+from ikos.accounting.vector_noise import Sensitivity
 from ikos.accuracy import Noise, NoiseLaw, default_modulus, default_precision
 from ikos.aggregation.calibration import MAX_RELEASES, NoiseCalibration, reports
 from ikos.aggregation.secure_sum import SecureSum, SecureVectorSum
@@ -37,7 +38,7 @@ from ikos.counts.secure import MAX_MESSAGES, checked_analysis
 from ikos.counts.vectors import ONE_GROUP
 from ikos.encoding import MAX_PRECISION, Encoding, converge, decode, encoding_of
 from ikos.errors import NoisySum, SumError
-from ikos.noise import polya_shares
+from ikos.noise import polya_shares, skellam_draws
 from ikos.randomness import RandomSource
 from ikos.results import Guarantee, SumResult, at_least, footer
 from ikos.trust import Trust
@@ -47,8 +48,7 @@ MAX_USERS, MAX_VECTORS = 1 << 53, 10**9
 
 METHODS = {
     "pure": "discrete Laplace noise of l1 sensitivity",
-    "composition": "discrete Laplace noise, by optimal composition over the coordinates",
-    "renyi": "discrete Laplace noise, by Renyi composition of l2 sensitivity",
+    "skellam": "Skellam noise, by Gaussian differential privacy of l2 sensitivity",
 }
 
 
@@ -80,7 +80,7 @@ class PrivateAggregation(ShuffledSum[SumResult]):
     epsilon: Fraction
     delta: Fraction
     encoding: Encoding
-    noise: NoiseRate
+    noise: VectorNoise
     releases: int
 
     def _calibrate(
@@ -126,11 +126,6 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         """Order of each coordinate's group."""
         return self.q
 
-    @property
-    def rate(self) -> Fraction:
-        """Inverse scale of the noise in every coordinate, in steps of the encoding, exactly."""
-        return self.noise.rate
-
     @cached_property
     def guarantee(self) -> Guarantee:
         """The guarantee of each user, for one run or for all ``releases`` together."""
@@ -150,7 +145,7 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         """Return bounds on the error of a sum over this many users (BBGN20, Section 5.3)."""
         users = validate_users(users, self.n)
         return NoisySum(
-            NoiseLaw(self.noise.rate, Fraction(users, self.trust.min_honest)),
+            self.noise.law(Fraction(users, self.trust.min_honest)),
             self.encoding.precision,
             users,
             self.encoding.bounds.width,
@@ -183,13 +178,19 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         bounds = self.encoding.bounds
         return {
             "epsilon": str(self.epsilon),
-            "noise_rate": str(self.rate),
+            **self._noise_parameters,
             "precision": self.precision,
             "lower": bounds.lower.hex(),
             "upper": bounds.upper.hex(),
             "integers": self.encoding.exact,
             "secure_sum": self.sharing_parameters,
         }
+
+    @property
+    def _noise_parameters(self) -> dict[str, object]:
+        if isinstance(self.noise, SkellamNoise):
+            return {"noise_variance": str(self.noise.variance)}
+        return {"noise_rate": str(self.noise.rate)}
 
     @cached_property
     def secure_sum(self) -> Any:
@@ -220,6 +221,9 @@ class PrivateAggregation(ShuffledSum[SumResult]):
 
     def noise_shares(self, size: int, rng: RandomSource) -> NoiseShares:
         """Draw the noise of so many entries; all are independent, also those of one variable."""
+        if isinstance(self.noise, SkellamNoise):
+            share = self.noise.variance / self.trust.min_honest
+            return np.arange(size), skellam_draws(share, size, rng)
         return polya_shares(size, self.noise.rate, self.trust.min_honest, rng)
 
     def randomize(self, x: Values, rng: RandomSource | None = None) -> NDArray[Any]:
@@ -382,6 +386,12 @@ class PrivateSum(PrivateAggregation):
         """What the parties must agree on."""
         return {"protocol": "ikos-private-sum-2", **super().parameters}
 
+    @property
+    def rate(self) -> Fraction:
+        """Inverse scale of the noise, in steps of the encoding, exactly."""
+        assert not isinstance(self.noise, SkellamNoise)
+        return self.noise.rate
+
     def remaining(
         self,
         *,
@@ -434,8 +444,8 @@ class PrivateSum(PrivateAggregation):
 class PrivateVectorSum(PrivateAggregation):
     """Differentially private summation of vectors: exact noise that no user adds alone.
 
-    Like `ikos.PrivateSum`, with exactly discrete Laplace noise in every coordinate, of the largest
-    rate (inverse scale) that is proved.
+    Like `ikos.PrivateSum`, with exactly discrete Laplace or Skellam noise in every coordinate, the
+    smallest that is proved.
 
     Parameters
     ----------
@@ -466,8 +476,8 @@ class PrivateVectorSum(PrivateAggregation):
     ----------
     layout : Layout
         Messages of each user, and what is proved for them.
-    noise : NoiseRate
-        The rate of the noise, and the bound that proves it: "pure", "composition" or "renyi".
+    noise : LaplaceNoise or SkellamNoise
+        Its ``method`` is "pure", with a ``rate``, or "skellam", with a ``variance``.
 
     Examples
     --------
@@ -525,12 +535,13 @@ class PrivateVectorSum(PrivateAggregation):
             )
 
         def signal(encoding: Encoding) -> float:
-            return encoding.precision * float(plan(encoding).least_rate) / math.sqrt(2)
+            ideal = replace(plan(encoding), drawn=False)
+            return encoding.precision / ideal.largest_noise.deviation
 
         if not isinstance(made, Encoding):
             made = converge(made, signal, math.sqrt(trust.min_honest) / 2)
         found = plan(made)
-        law = NoiseLaw(found.least_rate, Fraction(n, trust.min_honest))
+        law = found.largest_noise.law(Fraction(n, trust.min_honest))
         self._calibrate(found, domain, made, law, modulus, messages)
 
     scalar = False

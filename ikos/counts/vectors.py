@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Unpack
@@ -40,6 +41,8 @@ class Layout:
     rate : Fraction or None
         For a private sum, the inverse scale of the discrete Laplace noise in every coordinate, in
         steps of the encoding.
+    variance : Fraction or None
+        Of Skellam noise in its place, in squared steps.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Layout:
     epsilon: Fraction | None = None
     delta: float | None = None
     rate: Fraction | None = None
+    variance: Fraction | None = None
 
     @property
     def messages_per_user(self) -> int:
@@ -63,6 +67,8 @@ class Layout:
 
     def __str__(self) -> str:
         noise = "" if self.rate is None else f", noise scale {float(1 / self.rate):.4g}"
+        if self.variance is not None:
+            noise = f", noise deviation {math.sqrt(self.variance):.4g}"
         return (
             f"{self.name}: {self.messages_per_user:,} messages of {self.bits_per_message:,} bits "
             f"per user ({self.bits_per_user:,} bits){noise}"

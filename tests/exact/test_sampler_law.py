@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -215,3 +216,73 @@ def test_population_of_more_users_than_parties_has_independent_groups(
     first = population_law(2, 2, [2], monkeypatch)
     second = population_law(1, 2, [1], monkeypatch)
     assert joint == {(*a, *b): p * r for a, p in first.items() for b, r in second.items()}
+
+
+def poisson_cdf(mean: Fraction, last: int) -> tuple[list[Fraction], Fraction]:
+    """Return lower bounds of P[Poisson < k], k = 0..last, and by how much they may be too small."""
+    count = 40 + 8 * math.ceil(mean) + last
+    weights = [mean**k / math.factorial(k) for k in range(count)]
+    # beyond, a geometric series of ratio mean / count < 1/2
+    total, tail = sum(weights, Fraction(0)), 2 * mean**count / math.factorial(count)
+    sums = [sum(weights[:k], Fraction(0)) / (total + tail) for k in range(last + 1)]
+    return sums, tail / total
+
+
+MEANS = [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(40)]
+
+
+@pytest.mark.parametrize("mean", MEANS, ids=str)
+@pytest.mark.parametrize("bits", [6, 64, 192])
+def test_boundaries_of_poisson_draws_are_within_two_of_the_truth(mean: Fraction, bits: int) -> None:
+    least, found = noise._boundaries(mean, bits)
+    true, slack = poisson_cdf(mean, least + len(found) + 20)
+    for k, value in enumerate(true):
+        # below the first it stands for 0, above the last for 2^bits
+        near = found[k - least] if 0 <= k - least < len(found) else [0, found[-1]][k > least]
+        assert near <= (value + slack) * 2**bits
+        assert value * 2**bits < near + 2
+    assert found[-1] >= 2**bits - 2
+
+
+class FewBits(Ideal):
+    """Plays words with as few bits as the sampler is told there are."""
+
+    def fill(self, out: NDArray[Any]) -> None:
+        bits = noise._PREFIX if out.dtype == np.uint16 else noise._WORD
+        out[:] = [self.choose(1 << bits) for _ in range(out.size)]
+
+
+@pytest.mark.parametrize("mean", MEANS[:3], ids=str)
+def test_poisson_draws_have_their_law(mean: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every sequence of a prefix, a word and further words, until a draw is decided."""
+    monkeypatch.setattr(noise, "_PREFIX", 3)
+    monkeypatch.setattr(noise, "_WORD", 6)
+    table = noise._PoissonTable(mean)
+    assert (table.likely >= 0).any()
+    law, unfinished = exact_law(
+        lambda rng: int(table.draws(1, rng)[0]) + table.least, FewBits, least=Fraction(1, 2**13)
+    )
+    assert 0 < unfinished < Fraction(1, 10)
+    true, slack = poisson_cdf(mean, max(law) + 1)
+    for k in range(max(law) + 1):
+        assert law.get(k, 0) <= true[k + 1] - true[k] + slack
+        assert law.get(k, 0) >= true[k + 1] - true[k] - slack - unfinished
+
+
+def test_skellam_draws_are_differences_of_independent_poisson_draws(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(noise, "_PREFIX", 3)
+    monkeypatch.setattr(noise, "_WORD", 6)
+    noise._PoissonTable.of.cache_clear()
+    law, unfinished = exact_law(
+        lambda rng: int(noise.skellam_draws(Fraction(2, 3), 1, rng)[0]), FewBits,
+        least=Fraction(1, 2**9),
+    )  # fmt: skip
+    noise._PoissonTable.of.cache_clear()
+    true, _ = poisson_cdf(Fraction(1, 3), 40)
+    each = [float(high - low) for low, high in pairwise(true)]
+    for k in range(-4, 5):
+        wanted = sum(each[i] * each[i + k] for i in range(max(0, -k), 35))
+        assert wanted - float(unfinished) - 1e-12 <= float(law.get(k, 0)) <= wanted + 1e-12
+    assert unfinished < Fraction(1, 3)

@@ -111,11 +111,12 @@ def test_estimates_are_unbiased_with_the_stated_error(domain: Domain) -> None:
     assert clopper_pearson(hits, runs, 1 - Fraction(FALSE_ALARM))[1] >= 0.8
 
 
-def test_it_is_better_than_the_private_sum() -> None:
+def test_the_private_sum_without_a_curator_is_as_good() -> None:
+    """It loses nothing in a conversion between two kinds of privacy."""
     for domain in (Box(256), Ball(256)):
         central = CentralGaussian(1000, domain, 1, 1e-8)
         private = PrivateVectorSum(1000, domain, 1, 1e-8)
-        assert 1.2 < math.sqrt(private.mse / central.mse) < 1.5
+        assert 0.9 < math.sqrt(private.mse / central.mse) < 1
 
 
 def test_run_is_the_parts_put_together() -> None:

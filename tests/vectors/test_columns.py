@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ikos.accounting.vector_noise import Sensitivity
+from ikos.accounting.vector_noise import LaplaceNoise, Sensitivity
 from ikos.confidence import clopper_pearson
 from ikos.statistics.columns import _SQUARES, _moved
 from ikos.testing import DeterministicRandom
@@ -108,7 +108,8 @@ def test_histograms_move_by_two_in_each_column() -> None:
     protocol = PrivateVectorSum(100, result.private.domain, 1, 1e-6)
     assert protocol.encoding.shift(5).l1 == 4
     assert protocol.noise.method == "pure"
-    assert 0.99 / 4 <= protocol.rate <= 1 / 4
+    assert isinstance(protocol.noise, LaplaceNoise)
+    assert 0.99 / 4 <= protocol.noise.rate <= 1 / 4
 
 
 def test_labels_are_compared_as_python_objects() -> None:

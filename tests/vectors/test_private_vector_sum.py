@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,17 @@ import pytest
 from baselines.suite import bias_allowed, clipped_mean, mean_square
 from baselines.views import noise_modulo, view_law
 from numpy.typing import NDArray
-from statistical import FALSE_ALARM, discrete_laplace_law
+from statistical import FALSE_ALARM, discrete_laplace_law, skellam_law
 
 from ikos import PrivateSum
-from ikos.accounting.vector_noise import METHODS, Sensitivity, Shift, best_rate, laplace_delta
+from ikos.accounting.skellam import SkellamNoise, VectorNoise, least_skellam, skellam_delta
+from ikos.accounting.vector_noise import LaplaceNoise, Sensitivity, Shift
 from ikos.aggregation.calibration import NoiseCalibration
 from ikos.aggregation.shuffled_sum import LAYOUTS
 from ikos.baselines import SumProtocol
 from ikos.bounds import Bounds
 from ikos.confidence import clopper_pearson
-from ikos.counts import private_vector_layouts, proved
+from ikos.counts import private_vector_layouts, proved, skellam
 from ikos.counts.hockey_stick import NoiseJumps, divergences
 from ikos.counts.share_graph import ShareGraph
 from ikos.encoding import Encoding
@@ -40,11 +42,37 @@ from ikos.vectors import (
     SparseTernary,
 )
 
+ROOT = Path(__file__).resolve().parents[2]
 ONES = Sensitivity(linf=1)
 
 
-def delta_of_noise(epsilon: float, rate: Fraction, shift: Shift) -> float:
-    return min(laplace_delta(Fraction(epsilon), rate, shift, method) for method in METHODS)
+def delta_of_noise(epsilon: float, noise: VectorNoise, shift: Shift) -> float:
+    if isinstance(noise, LaplaceNoise):
+        return 0.0 if noise.rate * shift.l1 <= Fraction(epsilon) else 1.0
+    return skellam_delta(Fraction(epsilon), noise.variance, shift.l2_squared)
+
+
+def rate_of(protocol: PrivateVectorSum) -> Fraction:
+    assert isinstance(protocol.noise, LaplaceNoise)
+    return protocol.noise.rate
+
+
+def variance_of(protocol: PrivateVectorSum) -> Fraction:
+    assert isinstance(protocol.noise, SkellamNoise)
+    return protocol.noise.variance
+
+
+def share_modulo(q: int, protocol: PrivateVectorSum, noise: VectorNoise) -> NDArray[Any]:
+    """Return the law modulo q of one user's share of noise."""
+    if isinstance(noise, LaplaceNoise):
+        return noise_modulo(q, 1 / protocol.min_honest, float(noise.rate))
+    return skellam_modulo(q, float(noise.variance) / protocol.min_honest)
+
+
+def skellam_modulo(q: int, variance: float) -> NDArray[Any]:
+    law = skellam_law(variance)
+    places = (law.first + np.arange(law.pmf.size)) % q
+    return np.bincount(places, weights=law.pmf, minlength=q)
 
 
 def vectors(domain: Domain, users: int, seed: int = 0) -> NDArray[Any]:
@@ -74,14 +102,14 @@ each_domain = pytest.mark.parametrize("domain", DOMAINS, ids=lambda d: type(d)._
 
 
 def product_delta(
-    protocol: PrivateVectorSum, rate: float, inputs: Any, changed: Any, epsilon: float
+    protocol: PrivateVectorSum, noise: VectorNoise, inputs: Any, changed: Any, epsilon: float
 ) -> float:
     """Return the divergence of the views of two inputs, each coordinate behind a shuffler.
 
     Noise and shares of different coordinates are independent, and the view's law a product.
     """
     n, q, m = protocol.n, protocol.modulus, protocol.layout.count.shuffled
-    noises = (noise_modulo(q, 1 / protocol.min_honest, rate),) * n
+    noises = (share_modulo(q, protocol, noise),) * n
     laws = []
     for vectors in (inputs, changed):
         law = np.ones(1)
@@ -92,13 +120,13 @@ def product_delta(
     return float(np.maximum(laws[0] - math.exp(epsilon) * laws[1], 0).sum())
 
 
-def worst_delta(protocol: PrivateVectorSum, rate: float, epsilon: float) -> float:
+def worst_delta(protocol: PrivateVectorSum, noise: VectorNoise, epsilon: float) -> float:
     bits = list(itertools.product((0, 1), repeat=2))
     worst = 0.0
     for others in itertools.product(bits, repeat=protocol.n - 1):
         for first, second in itertools.permutations(bits, 2):
             worst = max(
-                worst, product_delta(protocol, rate, (first, *others), (second, *others), epsilon)
+                worst, product_delta(protocol, noise, (first, *others), (second, *others), epsilon)
             )
     return worst
 
@@ -115,7 +143,7 @@ TINY: list[Any] = [
 @pytest.mark.parametrize("setting", TINY, ids=str)
 @pytest.mark.parametrize(
     ("epsilon", "delta", "method"),
-    [(1, 0.5, "composition"), (2, 0.1, "composition"), (1, 1e-3, "pure")],
+    [(1, 0.5, "skellam"), (2, 0.1, "skellam"), (1, 1e-3, "pure")],
 )
 def test_the_views_divergence_is_at_most_delta(
     setting: dict[str, Any], epsilon: float, delta: float, method: str
@@ -127,27 +155,28 @@ def test_the_views_divergence_is_at_most_delta(
     )  # fmt: skip
     assert protocol.noise.method == method
     proved = protocol.guarantee.delta
-    true = worst_delta(protocol, float(protocol.rate), epsilon)
+    true = worst_delta(protocol, protocol.noise, epsilon)
     assert true <= proved + 1e-11
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1, 0.5), (2, 0.1), (0.3, 0.02)])
-def test_noise_alone_reaches_delta_and_less_of_it_exceeds_it(epsilon: float, delta: float) -> None:
+def test_noise_alone_nearly_reaches_delta_and_less_of_it_exceeds_it(
+    epsilon: float, delta: float
+) -> None:
     """One user, a large group: nothing is hidden but by noise of two coordinates."""
     protocol = PrivateVectorSum(1, Box(2), epsilon, delta, integers=True, modulus=600, messages=2)
 
-    def exact(rate: float) -> float:
-        law = noise_modulo(600, 1, rate)
+    def exact(variance: float) -> float:
+        law = skellam_modulo(600, variance)
         first = np.multiply.outer(law, law)
         second = np.multiply.outer(np.roll(law, 1), np.roll(law, 1))
         return float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
 
-    assert protocol.noise.method == "composition"
     assert protocol.guarantee.proved
-    level = protocol.layout.count.noise_epsilon
-    assert level == epsilon
-    assert 0.98 * delta <= exact(float(protocol.rate)) <= protocol.guarantee.delta + 1e-11
-    assert exact(1.03 * float(protocol.rate)) > delta
+    assert protocol.layout.count.noise_epsilon == epsilon
+    variance = float(variance_of(protocol))
+    assert 0.3 * delta <= exact(variance) <= protocol.guarantee.delta + 1e-11
+    assert exact(variance / 2) > delta
 
 
 def test_too_few_messages_are_seen_through() -> None:
@@ -155,8 +184,8 @@ def test_too_few_messages_are_seen_through() -> None:
     how: dict[str, Any] = {"integers": True, "shuffler": "single", "clear_share": False}
     few = PrivateVectorSum(2, Box(2), 1, 1e-3, modulus=3, messages=2, **how)
     many = PrivateVectorSum(2, Box(2), 1, 1e-3, modulus=3, messages=40, **how)
-    assert worst_delta(few, float(many.rate), 1) > many.guarantee.delta
-    assert few.guarantee.delta >= worst_delta(few, float(few.rate), 1)
+    assert worst_delta(few, many.noise, 1) > many.guarantee.delta
+    assert few.guarantee.delta >= worst_delta(few, few.noise, 1)
 
 
 # Budgets
@@ -175,7 +204,7 @@ def test_budgets_are_kept(domain: Domain, analysis: str, layout: str) -> None:
         level = count.noise_epsilon
         assert level is not None
         assert 0.99 * epsilon <= level <= epsilon
-        noise = delta_of_noise(level, protocol.rate, shift)
+        noise = delta_of_noise(level, protocol.noise, shift)
         assert noise <= protocol.noise.delta <= protocol.guarantee.delta
         fewer = PrivateVectorSum(
             n, domain, epsilon, delta, layout=layout, analysis=analysis,
@@ -197,7 +226,7 @@ def test_one_coordinate_is_the_scalar_private_sum() -> None:
     scalar = PrivateSum(1000, 1, 1e-8, precision=128)
     vector = PrivateVectorSum(1000, Box(1), 1, 1e-8, precision=128)
     assert vector.modulus == scalar.modulus
-    assert vector.rate == scalar.rate
+    assert rate_of(vector) == scalar.rate
     assert vector.layout.count.total == scalar.messages.total
     assert vector.mse == pytest.approx(scalar.mse)
     assert vector.influence == scalar.influence
@@ -205,15 +234,33 @@ def test_one_coordinate_is_the_scalar_private_sum() -> None:
 
 def test_gradients_take_far_less_noise_than_by_pure_privacy() -> None:
     protocol = PrivateVectorSum(1000, Ball(1024), 1, 1e-8)
-    assert protocol.noise.method == "renyi"
-    assert protocol.rate > 5.5 * Fraction(1) / protocol.encoding.shift(1024).l1
+    assert (
+        8 * protocol.noise.deviation
+        < LaplaceNoise(Fraction(1, protocol.encoding.shift(1024).l1)).deviation
+    )
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "messages", "error"),
+    [(10**4, 64, 6, 10.31), (10**5, 64, 6, 10.29), (10**6, 64, 5, 10.30), (10**4, 1000, 7, 10.29),
+     (10**5, 1000, 6, 10.29), (10**6, 1000, 6, 10.29)],
+)  # fmt: skip
+def test_gradients_have_the_messages_and_errors_of_the_documentation(
+    n: int, d: int, messages: int, error: float
+) -> None:
+    protocol = PrivateVectorSum(n, Ball(d), 1, 1e-8)
+    assert protocol.layout.count.total == messages
+    assert error - 0.01 < math.sqrt(protocol.mse / d) <= error
+    page = (ROOT / "docs" / "skellam.md").read_text("utf-8")
+    power = f"$10^{round(math.log10(n))}$"
+    assert f"| {power} | {d:,} | {messages} | {error:.2f} |" in page
 
 
 def test_noise_with_a_delta_is_hidden_by_fewer_messages_than_by_the_lemma() -> None:
     exact = PrivateVectorSum(10**5, Ball(256), 1, 1e-8)
     lemma = PrivateVectorSum(10**5, Ball(256), 1, 1e-8, analysis="balle2020")
     assert exact.layout.count.total < lemma.layout.count.total
-    assert exact.noise.method == lemma.noise.method == "renyi"
+    assert exact.noise.method == lemma.noise.method == "skellam"
     assert "Lemma 5.2" in lemma.guarantee.theorem
 
 
@@ -227,7 +274,7 @@ def test_reserve_bounds_what_is_spent_on_hiding() -> None:
 
 def test_a_single_honest_user_hides_behind_the_noise() -> None:
     protocol = PrivateVectorSum(3, Box(50), 1, 1e-6, min_honest=1)
-    assert protocol.noise.method == "composition"
+    assert protocol.noise.method == "skellam"
     assert protocol.guarantee.delta <= 1e-6
     assert protocol.layout.count.total <= 2
 
@@ -286,17 +333,26 @@ def test_exact_hiding_proves_no_more_than_its_parts(
     tried = [
         way
         for allowed in (Fraction(1, 10**8), Fraction(1, 10**30))
-        for way in hiding._ways(order, graph, allowed)
+        for way in hiding._ways(2**10, graph, allowed)
     ]
     assert tried
     for way in tried:
         c = float(way.relative)
         assert way.noise_epsilon + 2 * times * math.log1p(c) <= 1 + 1e-12
-        noise = delta_of_noise(way.noise_epsilon, way.noise.rate, ONES.steps(dimension * times))
-        jumps = NoiseJumps.discrete_laplace(500, way.noise.rate, dimension // sums)
-        one = divergences(order, graph, jumps)
-        difference, excess = float(one.difference), float(one.excess)
-        difference *= (sums if clear else sums**2) * (1 + excess) ** (sums - 1)
+        noise = delta_of_noise(way.noise_epsilon, way.noise, ONES.steps(dimension * times))
+        if isinstance(way.noise, LaplaceNoise):
+            jumps = NoiseJumps.discrete_laplace(500, way.noise.rate, dimension // sums)
+            one = divergences(order, graph, jumps)
+            excess = float(one.excess)
+            difference = float(one.difference) * (1 + excess) ** (sums - 1)
+            difference *= sums if clear else sums**2
+        else:
+            one = skellam.divergences(2**10, graph, 500, way.noise.variance, dimension // sums, 1)
+            excess = float(one.excess)
+            difference = float(one.difference) / (1 + excess)
+            difference *= sums * (1 + excess) ** (sums - 1) * (1 + sums * excess)
+            if not clear:
+                difference = math.expm1(sums * math.log1p(excess)) / 2
         together = (difference, math.expm1(sums * math.log1p(excess)))
         least = chained(together, c, way.noise_epsilon, noise, times)
         assert min(1, least) * (1 - 1e-9) <= way.delta <= 1
@@ -332,7 +388,7 @@ def test_hiding_by_the_lemma_proves_no_more_than_its_parts(
     one = proved((500, 500), order, messages, analysis="balle2020", shuffler="parallel",
         clear_share=True)  # fmt: skip
     hidden = times * (1 + math.e) * sums * 2**-one.sigma
-    noise = delta_of_noise(1, rate.rate, ONES.steps(dimension * times))
+    noise = delta_of_noise(1, rate, ONES.steps(dimension * times))
     assert (hidden + noise) * (1 - 1e-9) <= delta < 1
     assert hidden > 1e-6 * noise  # so that it shows
 
@@ -344,14 +400,30 @@ def test_hiding_by_the_lemma_proves_no_more_than_its_parts(
 @pytest.mark.parametrize("present", [10, 20])
 def test_the_noise_is_discrete_laplace_in_every_coordinate(present: int) -> None:
     """Of zeros nothing is left but noise; with twice the users, of two variables."""
-    protocol = PrivateVectorSum(20, Box(2000), 50, 1e-3, integers=True, min_honest=10, messages=2)
+    protocol = PrivateVectorSum(
+        20, Categories([2000]), 1, 1e-3, min_honest=10, messages=2, modulus=2**20
+    )
     x, rng = np.zeros((present, 2000)), DeterministicRandom(3)
-    noise = np.concatenate([protocol.run(x, rng).estimate for _ in range(2)]).astype(np.int64)
-    law = discrete_laplace_law(float(protocol.rate))
+    x[:, 0] = 1
+    runs = [protocol.run(x, rng).estimate - x.sum(axis=0) for _ in range(2)]
+    noise = np.concatenate(runs).astype(np.int64)
+    law = discrete_laplace_law(float(rate_of(protocol)))
     if present == 20:
         assert law.p_value(noise) < FALSE_ALARM
         law = law.minus(law)  # symmetric: the law of the sum
     assert law.p_value(noise) > FALSE_ALARM
+
+
+@pytest.mark.points(1)
+@pytest.mark.parametrize("present", [10, 20])
+def test_the_noise_is_skellam_in_every_coordinate(present: int) -> None:
+    """Of zeros nothing is left but noise; with twice the users, of twice the variance."""
+    protocol = PrivateVectorSum(20, Box(2000), 9, 1e-3, integers=True, min_honest=10, messages=2)
+    x, rng = np.zeros((present, 2000)), DeterministicRandom(3)
+    noise = np.concatenate([protocol.run(x, rng).estimate for _ in range(2)]).astype(np.int64)
+    variance = float(variance_of(protocol))
+    assert skellam_law(variance * present / 10).p_value(noise) > FALSE_ALARM
+    assert skellam_law(variance * present / 20).p_value(noise) < FALSE_ALARM
 
 
 @pytest.mark.points(0)
@@ -359,8 +431,8 @@ def test_the_noise_is_discrete_laplace_in_every_coordinate(present: int) -> None
 def test_the_noise_of_different_coordinates_is_independent() -> None:
     """Products of neighbouring coordinates' noise average out."""
     protocol = PrivateVectorSum(5, Box(4000), 100, 1e-3, integers=True, messages=2)
-    rng, scale = DeterministicRandom(4), float(protocol.rate)
-    noise = protocol.run(np.zeros((5, 4000)), rng).estimate * scale / math.sqrt(2)
+    rng, deviation = DeterministicRandom(4), protocol.noise.deviation
+    noise = protocol.run(np.zeros((5, 4000)), rng).estimate / deviation
     products = np.clip(noise[::2] * noise[1::2], -4, 4)
     # Hoeffding: 2000 products within [-4, 4], of mean 0 by symmetry
     assert abs(products.mean()) < 8 * math.sqrt(math.log(2 / FALSE_ALARM) / (2 * 2000))
@@ -420,7 +492,7 @@ def test_intervals_of_integers_end_at_integers(confidence: float) -> None:
     """As those of numbers do; of real numbers they do not."""
     box = PrivateVectorSum(50, Box(1, -2, 3), 1, 1e-6, integers=True)
     line = PrivateSum(50, 1, 1e-6, lower=-2, upper=3, integers=True)
-    assert box.rate == line.rate
+    assert rate_of(box) == line.rate
     assert box.modulus == line.modulus
     x = np.arange(50) % 6 - 2
     found = box.run(x[:, np.newaxis], DeterministicRandom(8))
@@ -445,7 +517,7 @@ def test_intervals_of_integers_end_at_integers(confidence: float) -> None:
 def test_no_integer_within_reach_is_left_out() -> None:
     """P[abs(error) > half width] is at most what may be missed, and more for one step less."""
     protocol = PrivateVectorSum(50, Box(1, 0, 4), 1, 1e-6, integers=True)
-    alpha = math.exp(-protocol.rate)
+    alpha = math.exp(-rate_of(protocol))
     for miss in (0.5, 0.3, 0.1, 0.05, 1e-3):
         reach = protocol.error(50).coordinate.half_width(miss)
         assert reach == int(reach)
@@ -457,11 +529,13 @@ def test_rounding_adds_little() -> None:
     for domain in (Box(300), Ball(300)):
         protocol = PrivateVectorSum(10**4, domain, 1, 1e-8)
         exact = protocol.error(10**4).coordinate
-        noise = 2 * (protocol.encoding.step / float(protocol.rate)) ** 2
+        noise = (protocol.encoding.step * protocol.noise.deviation) ** 2
         assert exact.mean_square < 1.011 * noise
-    ideal = Sensitivity(l2=2 << 40).steps(300)
-    limit = float(best_rate(Fraction(0.99), Fraction(0.99e-8), ideal).rate) * (1 << 40)
-    assert float(protocol.rate) * protocol.precision / 2 > 0.98 * limit
+    ideal = least_skellam(
+        Fraction(0.99), Fraction(0.99e-8), Sensitivity(l2=2 << 40).steps(300).l2_squared
+    )
+    limit = ideal.deviation / (1 << 40)
+    assert 2 * protocol.noise.deviation / protocol.precision < 1.02 * limit
 
 
 # One interface
@@ -593,8 +667,8 @@ def test_a_promised_sensitivity_shrinks_the_noise() -> None:
     close = PrivateVectorSum(
         100, Box(50), 1, 1e-8, integers=True, sensitivity=Sensitivity(l1=2, linf=1)
     )
-    assert close.rate > 15 * loose.rate
-    assert close.rate == PrivateVectorSum(100, Categories([50]), 1, 1e-8).rate
+    assert close.noise.deviation < loose.noise.deviation / 10
+    assert close.noise == PrivateVectorSum(100, Categories([50]), 1, 1e-8).noise
     assert "promised" in close.guarantee.conditions[0]
     assert "promised" not in loose.guarantee.conditions[0]
 
@@ -752,7 +826,7 @@ def test_the_budget_of_several_releases_is_kept(analysis: str) -> None:
     )
     level = protocol.layout.count.noise_epsilon
     assert level is not None
-    noise = delta_of_noise(level, protocol.rate, ONES.steps(600))
+    noise = delta_of_noise(level, protocol.noise, ONES.steps(600))
     assert 0.9e-6 < noise <= protocol.noise.delta <= protocol.guarantee.delta <= 1e-6
     fewer = PrivateVectorSum(
         500, Box(20), 1, 1e-6, integers=True, releases=30, analysis=analysis,
@@ -767,15 +841,18 @@ def test_two_releases_reach_delta_and_less_noise_exceeds_it() -> None:
         1, Box(1), 1, 0.3, integers=True, releases=2, modulus=600, messages=2
     )
 
-    def exact(rate: float) -> float:
-        law = noise_modulo(600, 1, rate)
+    def exact(variance: float) -> float:
+        law = skellam_modulo(600, variance)
         first = np.multiply.outer(law, law)
         second = np.multiply.outer(np.roll(law, 1), np.roll(law, 1))
         return float(np.maximum(first - math.e * second, 0).sum())
 
-    assert 0.98 * 0.3 <= exact(float(protocol.rate)) <= protocol.guarantee.delta <= 0.3
-    assert exact(1.03 * float(protocol.rate)) > 0.3
-    assert exact(float(PrivateVectorSum(1, Box(1), 1, 0.3, integers=True).rate)) > 0.3
+    variance = float(variance_of(protocol))
+    assert 0.6 * 0.3 <= exact(variance) <= protocol.guarantee.delta <= 0.3
+    assert exact(variance / 2) > 0.3
+    assert exact(float(variance_of(PrivateVectorSum(1, Box(1), 1, 0.3, integers=True)))) > (
+        exact(variance)
+    )
 
 
 def test_several_releases_of_tiny_views() -> None:
@@ -784,7 +861,7 @@ def test_several_releases_of_tiny_views() -> None:
         2, Box(1), 1.5, 0.2, integers=True, releases=2, modulus=3, messages=16,
         shuffler="single", clear_share=False,
     )  # fmt: skip
-    noises = (noise_modulo(3, 0.5, float(protocol.rate)),) * 2
+    noises = (share_modulo(3, protocol, protocol.noise),) * 2
     for other in (0, 1):
         laws = [view_law((value, other), noises, 3, 16).ravel() for value in (0, 1)]
         first, second = (np.multiply.outer(law, law) for law in laws)
