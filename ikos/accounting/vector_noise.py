@@ -4,7 +4,9 @@ Replacing one user moves the sum by some k in Z^d with known bounds on its l1, l
 norms (`Sensitivity`). Each coordinate gets independent noise: discrete Laplace of one rate (inverse
 scale, per step), or discrete Gaussian of one variance. Three bounds hold for Laplace noise, each
 for every k within the norms: "pure" adds up the coordinates, "composition" composes randomized
-responses exactly, "renyi" uses their Renyi divergence. Proofs: :ref:`proof-vector-noise`.
+responses exactly, "renyi" uses their Renyi divergence. Discrete Gaussian noise is as private as
+Gaussian noise of a variance smaller by 1/12. Proofs: :ref:`proof-vector-noise` and
+:ref:`proof-gaussian`.
 
 CKS20 is Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", 2020.
 """
@@ -23,6 +25,7 @@ from gmpy2 import mpfr
 
 from ikos._validation import number, round_down, round_up
 from ikos.accounting.composition import copies_delta
+from ikos.accounting.gaussian import gaussian_mu
 from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 
 MAX_COORDINATES = 1 << 21
@@ -152,14 +155,13 @@ def _rounded(value: Fraction, *, up: bool) -> Fraction:
     return unit * (math.ceil(value / unit) if up else math.floor(value / unit))
 
 
-def _extreme(proved: Callable[[Fraction], bool], good: Fraction, *, smallest: bool) -> Fraction:
-    """Return the smallest or largest number of `_BITS` bits that is proved, from one that is."""
-    factor = Fraction(1, 2) if smallest else Fraction(2)
-    bad = good * factor
+def _largest(proved: Callable[[Fraction], bool], good: Fraction) -> Fraction:
+    """Return the largest number of `_BITS` bits that is proved, from one that is."""
+    bad = 2 * good
     while proved(bad):
-        good, bad = bad, bad * factor
-    while abs(bad - good) > _unit_of(good):
-        middle = _rounded((good + bad) / 2, up=smallest)
+        good, bad = bad, 2 * bad
+    while bad - good > _unit_of(good):
+        middle = _rounded((good + bad) / 2, up=False)
         if middle == good:
             break
         good, bad = (middle, bad) if proved(middle) else (good, middle)
@@ -247,29 +249,21 @@ def best_rate(epsilon: Fraction, delta: Fraction, shift: Shift) -> NoiseRate:
 
         above = _rounded(best.rate, up=False) + _unit_of(best.rate)
         if proved(above):
-            rate = _extreme(proved, above, smallest=False)
+            rate = _largest(proved, above)
             best = NoiseRate(rate, method, laplace_delta(epsilon, rate, shift, method))
     return best
 
 
-def gaussian_delta(epsilon: Fraction, variance: Fraction, l2_squared: Fraction) -> float:
-    """Return the delta of discrete Gaussian noise of any dimension, rounded up."""
-    rho = l2_squared / (2 * variance)
-    size = float(rho) if rho < 1 << 900 else math.inf
-    if size > 1e9:
-        return 1.0
-    order = _best_order(lambda a: a * (a - 1) * size, float(epsilon))
-    return _converted(order, exact(rho * order * (order - 1), UP), epsilon)
-
-
 @lru_cache(maxsize=256)
-def least_variance(epsilon: Fraction, delta: Fraction, l2_squared: Fraction) -> Fraction:
-    """Return the smallest private variance parameter, in squared steps, rounded up to 24 bits."""
+def least_variance(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fraction:
+    """Return a private variance parameter of discrete Gaussian noise, rounded up to 24 bits.
 
-    def enough(variance: Fraction) -> bool:
-        return Fraction(gaussian_delta(epsilon, variance, l2_squared)) <= delta
-
-    high = _rounded(l2_squared / (epsilon + epsilon**2), up=True)
-    while not enough(high):
-        high *= 2
-    return _extreme(enough, high, smallest=True)
+    About l2^2 / mu^2 + 1/12 squared steps, where Gaussian noise needs l2^2 / mu^2.
+    """
+    mu = Fraction(gaussian_mu(epsilon, delta))
+    with rounding(DOWN):
+        middle = gmpy2.erf(gmpy2.sqrt(exact(mu * mu / (8 * l2_squared), DOWN)))
+        circle = 2 * gmpy2.const_pi() * middle * middle
+    with rounding(UP):
+        variance = 1 / circle
+    return _rounded(Fraction(*map(int, variance.as_integer_ratio())), up=True)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ikos.accounting.gaussian import gaussian_mu
 from ikos.accounting.vector_noise import (
     METHODS,
     NoiseRate,
@@ -20,7 +21,6 @@ from ikos.accounting.vector_noise import (
     Shift,
     best_rate,
     composition_delta,
-    gaussian_delta,
     laplace_delta,
     least_variance,
 )
@@ -35,10 +35,6 @@ def proved(
     shift = sensitivity.steps(dimension)
     given = Fraction(epsilon), Fraction(rate), shift
     return min(laplace_delta(*given, method) for method in methods or METHODS)
-
-
-def proved_gaussian(epsilon: float, variance: float | Fraction, l2_squared: float) -> float:
-    return gaussian_delta(Fraction(epsilon), Fraction(variance), Fraction(l2_squared))
 
 
 def best(epsilon: float, delta: float, dimension: int, sensitivity: Sensitivity) -> NoiseRate:
@@ -140,16 +136,36 @@ def test_a_smaller_sensitivity_would_be_refuted() -> None:
     assert proved(0.8, 0.5, 3, Sensitivity(l2=1), "renyi") < true
 
 
-@pytest.mark.parametrize("k", [(1, 0), (1, 3)])
-@pytest.mark.parametrize("variance", [0.5, 30.0])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0])
-def test_gaussian_delta_covers_the_exact_one(
-    k: tuple[int, int], variance: float, epsilon: float
+@pytest.mark.parametrize("k", [(1, 0), (0, 5), (3, 4), (2, 2)])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 0.1), (1.0, 1e-3), (4.0, 1e-2)])
+def test_gaussian_variances_suffice_for_the_exact_law(
+    k: tuple[int, int], epsilon: float, delta: float
 ) -> None:
-    true = exact_delta(gaussian_law(variance, 80), k, epsilon)
+    """And hardly smaller ones do not, if noise is wider than a step."""
     square = sum(x * x for x in k)
-    assert true <= proved_gaussian(epsilon, variance, square) + 1e-12
-    assert true > proved_gaussian(epsilon, 4 * variance, square) or true < 1e-6
+    variance = float(least_variance(Fraction(epsilon), Fraction(delta), square))
+    assert exact_delta(gaussian_law(variance, 100), k, epsilon) <= delta * (1 + 1e-12)
+    if variance > 1:
+        assert exact_delta(gaussian_law(0.92 * variance, 100), k, epsilon) > delta
+
+
+@pytest.mark.parametrize("variance", [0.02, 0.16, 1, 5.5, 40])
+def test_steps_of_the_discrete_gaussian_decrease(variance: float) -> None:
+    """What the proof says of normal quantiles of its distribution function, in 60 digits."""
+    with mpmath.workdps(60):
+        v = mpmath.mpf(variance)
+        weights = [mpmath.exp(-mpmath.mpf(k * k) / (2 * v)) for k in range(int(15 * v**0.5) + 20)]
+        total = 2 * mpmath.fsum(weights) - 1
+        quantiles, beyond = [], mpmath.fsum(weights[1:]) / total
+        for weight in weights[1:]:
+            if beyond < 1e-25:
+                break
+            quantiles.append(mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * beyond))
+            beyond -= weight / total
+        steps = [2 * quantiles[0], *(b - a for a, b in itertools.pairwise(quantiles))]
+        assert all(b < a for a, b in itertools.pairwise(steps))
+        assert steps[0] == pytest.approx(2 * mpmath.sqrt(2) * mpmath.erfinv(1 / total))
+        assert 1 / total <= 1 / mpmath.sqrt(2 * mpmath.pi * v)
 
 
 @pytest.mark.parametrize("square", [3, 5, 6, 7, 11, 15])
@@ -278,12 +294,13 @@ def test_rates_have_few_bits() -> None:
     assert (rate.denominator & (rate.denominator - 1)) == 0
 
 
-@pytest.mark.parametrize("l2", [1, 7.5, 10**6])
-def test_variances_are_proved_and_hardly_smaller_ones_are_not(l2: float) -> None:
+@pytest.mark.parametrize("square", [1, 7, 10**12])
+def test_variances_are_a_twelfth_above_those_of_gaussian_noise(square: int) -> None:
     for epsilon, delta in ((1, 1e-8), (0.1, 1e-5), (5, 1e-3)):
-        variance = least_variance(Fraction(epsilon), Fraction(delta), Fraction(l2) ** 2)
-        assert proved_gaussian(epsilon, variance, l2**2) <= delta
-        assert proved_gaussian(epsilon, variance * Fraction(999_999, 10**6), l2**2) > delta
+        variance = least_variance(Fraction(epsilon), Fraction(delta), square)
+        analytic = square / gaussian_mu(epsilon, delta) ** 2
+        assert analytic < variance
+        assert variance < (analytic + 1 / 12) * (1 + 2e-7) + 0.01 / analytic
 
 
 # Another accountant
