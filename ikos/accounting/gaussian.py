@@ -19,6 +19,7 @@ from functools import lru_cache
 import gmpy2
 from gmpy2 import mpfr
 
+from ikos._validation import number
 from ikos.accounting.solve import bisect
 from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 
@@ -37,8 +38,21 @@ def _beyond(x: Fraction, direction: int) -> mpfr:
 
 
 def gaussian_delta(epsilon: Real, mu: Real) -> float:
-    """Return the delta of mu-Gaussian privacy, exact and rounded up to a double."""
-    eps, distance = Fraction(epsilon), Fraction(mu)
+    """Return the delta of mu-Gaussian privacy, exact and rounded up to a double.
+
+    Parameters
+    ----------
+    epsilon : float
+        At least 0.
+    mu : float
+        Positive; for Gaussian noise the l2 sensitivity in standard deviations.
+
+    Examples
+    --------
+    >>> f"{gaussian_delta(1, 2 / 10.2006176):.4g}"
+    '1e-08'
+    """
+    eps, distance = number("epsilon", epsilon, low=0), number("mu", mu, above=0)
     middle = eps / distance
     above = _beyond(middle - distance / 2, UP)
     with rounding(DOWN):
@@ -49,10 +63,22 @@ def gaussian_delta(epsilon: Real, mu: Real) -> float:
 
 @lru_cache(maxsize=256)
 def gaussian_mu(epsilon: Real, delta: Real) -> float:
-    """Return the largest mu that is (epsilon, delta)-private, rounded down by a part of 1e-12."""
+    """Return the largest mu that is (epsilon, delta)-private, rounded down by a part of 1e-12.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Epsilon at least 0, delta between 0 and 1.
+
+    Examples
+    --------
+    >>> round(2 / gaussian_mu(1, 1e-8), 6)  # deviation for vectors in the unit ball
+    10.200618
+    """
+    small = number("delta", delta, above=0, below=1)
 
     def private(mu: float) -> bool:
-        return Fraction(gaussian_delta(epsilon, mu)) <= delta
+        return Fraction(gaussian_delta(epsilon, mu)) <= small
 
     low = high = 1.0
     while not private(low):
