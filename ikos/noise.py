@@ -107,9 +107,8 @@ def discrete_gaussian(
 ) -> int | NDArray[Any]:
     """Draw exactly from the discrete Gaussian, P[k] proportional to exp(-k^2 / (2 variance)).
 
-    Added to every coordinate of an integer vector of l2 sensitivity D, it gives
-    (D^2 / (2 variance))-concentrated differential privacy (CKS20, Theorem 14), whose delta
-    `ikos.accounting.vector_noise` computes.
+    Added to every coordinate of an integer vector, it is as private as Gaussian noise of a variance
+    smaller by about 1/12 (:ref:`proof-gaussian`).
 
     ``variance`` is the parameter v = sigma^2, taken exactly; the true variance is at most v, and
     almost v if v is above 1. The rest is as for `geometric`.

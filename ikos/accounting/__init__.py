@@ -11,6 +11,7 @@ from ikos.accounting.binary_response import binary_response_delta, binary_respon
 from ikos.accounting.clones_fmt21 import clones_delta, clones_local_epsilon
 from ikos.accounting.composition import advanced_composition, optimal_delta, optimal_local_epsilon
 from ikos.accounting.digits_bbgn20 import DigitParameters, optimized_digits, paper_digits
+from ikos.accounting.gaussian import gaussian_delta, gaussian_mu
 from ikos.accounting.shuffled_response import (
     ACCOUNTANTS,
     response_accountant,
@@ -27,6 +28,8 @@ __all__ = [
     "binary_response_gamma",
     "clones_delta",
     "clones_local_epsilon",
+    "gaussian_delta",
+    "gaussian_mu",
     "optimal_delta",
     "optimal_local_epsilon",
     "optimized_digits",

@@ -23,6 +23,7 @@ import scipy
 from ikos._validation import choice, integer, number
 from ikos.accounting.blanket import MAX_USERS, ResponseBlanket, TooManyTermsError
 from ikos.accounting.composition import advanced_composition, composed_divergence
+from ikos.accounting.gaussian import gaussian_mu
 from ikos.accounting.shuffled_response import (
     ACCOUNTANTS,
     MAX_EPSILON,
@@ -30,7 +31,7 @@ from ikos.accounting.shuffled_response import (
     response_accountant,
     response_gamma,
 )
-from ikos.accounting.solve import gaussian_gamma, gaussian_mu, last_safe
+from ikos.accounting.solve import gaussian_gamma, last_safe
 from ikos.randomized_response import grid_up, response_variance
 
 COMPOSITIONS = ("numerical", "advanced", "basic")  # from the tightest to the simplest

@@ -27,6 +27,7 @@ import scipy
 from ikos._validation import choice, integer, number, round_down
 from ikos.accounting.blanket import MAX_USERS, ResponseBlanket, TooManyTermsError
 from ikos.accounting.composition import LossLattice, advanced_share, blanket_losses
+from ikos.accounting.gaussian import gaussian_mu
 from ikos.accounting.shuffled_response import (
     MAX_EPSILON,
     MIN_EPSILON,
@@ -34,7 +35,7 @@ from ikos.accounting.shuffled_response import (
     response_delta,
     response_gamma,
 )
-from ikos.accounting.solve import bisect_integers, gaussian_gamma, gaussian_mu
+from ikos.accounting.solve import bisect_integers, gaussian_gamma
 from ikos.randomized_response import GRID, grid_down, grid_up
 
 # the proof of a guarantee of t messages

@@ -2,8 +2,9 @@
 
 Replacing one user moves the sum by some k in Z^d with known bounds on its l1, l2 and l-infinity
 norms (`Sensitivity`). Each coordinate gets independent noise: discrete Laplace of one rate, whose
-losses add up, or discrete Gaussian of one variance; or Skellam noise, for which there is
-`ikos.accounting.skellam`. Proofs: :ref:`proof-vector-noise`.
+losses add up, or discrete Gaussian of one variance, which is as private as Gaussian noise of a
+variance smaller by 1/12; or Skellam noise, for which there is `ikos.accounting.skellam`. Proofs:
+:ref:`proof-vector-noise` and :ref:`proof-gaussian`.
 
 CKS20 is Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", 2020.
 """
@@ -22,6 +23,7 @@ import numpy as np
 from gmpy2 import mpfr
 
 from ikos._validation import number
+from ikos.accounting.gaussian import gaussian_mu
 from ikos.accuracy import NoiseLaw
 from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 
@@ -146,26 +148,20 @@ def _rounded(value: Fraction, *, up: bool) -> Fraction:
     return unit * (math.ceil(value / unit) if up else math.floor(value / unit))
 
 
-def _extreme(proved: Callable[[Fraction], bool], good: Fraction, *, smallest: bool) -> Fraction:
-    """Return the smallest or largest number of `_BITS` bits that is proved, from one that is."""
-    factor = Fraction(1, 2) if smallest else Fraction(2)
-    bad = good * factor
-    while proved(bad):
-        good, bad = bad, bad * factor
-    while abs(bad - good) > _unit_of(good):
-        middle = _rounded((good + bad) / 2, up=smallest)
-        if middle == good:
-            break
-        good, bad = (middle, bad) if proved(middle) else (good, middle)
-    return good
-
-
 def least_value(enough: Callable[[Fraction], bool], guess: Fraction) -> Fraction:
     """Return the smallest number of `_BITS` bits that is enough."""
-    high = _rounded(guess, up=True)
-    while not enough(high):
-        high *= 2
-    return _extreme(enough, high, smallest=True)
+    good = _rounded(guess, up=True)
+    while not enough(good):
+        good *= 2
+    bad = good / 2
+    while enough(bad):
+        good, bad = bad, bad / 2
+    while good - bad > _unit_of(good):
+        middle = _rounded((good + bad) / 2, up=True)
+        if middle == good:
+            break
+        good, bad = (middle, bad) if enough(middle) else (good, middle)
+    return good
 
 
 @dataclass(frozen=True)
@@ -186,21 +182,16 @@ class LaplaceNoise:
         return NoiseLaw(self.rate, variables)
 
 
-def gaussian_delta(epsilon: Fraction, variance: Fraction, l2_squared: Fraction) -> float:
-    """Return the delta of discrete Gaussian noise of any dimension, rounded up."""
-    rho = l2_squared / (2 * variance)
-    size = float(rho) if rho < 1 << 900 else math.inf
-    if size > 1e9:
-        return 1.0
-    order = _best_order(lambda a: a * (a - 1) * size, float(epsilon))
-    return _converted(order, exact(rho * order * (order - 1), UP), epsilon)
-
-
 @lru_cache(maxsize=256)
-def least_variance(epsilon: Fraction, delta: Fraction, l2_squared: Fraction) -> Fraction:
-    """Return the smallest private variance parameter, in squared steps, rounded up to 24 bits."""
+def least_variance(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fraction:
+    """Return a private variance parameter of discrete Gaussian noise, rounded up to 24 bits.
 
-    def enough(variance: Fraction) -> bool:
-        return Fraction(gaussian_delta(epsilon, variance, l2_squared)) <= delta
-
-    return least_value(enough, l2_squared / (epsilon + epsilon**2))
+    About l2^2 / mu^2 + 1/12 squared steps, where Gaussian noise needs l2^2 / mu^2.
+    """
+    mu = Fraction(gaussian_mu(epsilon, delta))
+    with rounding(DOWN):
+        middle = gmpy2.erf(gmpy2.sqrt(exact(mu * mu / (8 * l2_squared), DOWN)))
+        circle = 2 * gmpy2.const_pi() * middle * middle
+    with rounding(UP):
+        variance = 1 / circle
+    return _rounded(Fraction(*map(int, variance.as_integer_ratio())), up=True)

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ikos.accounting.gaussian import gaussian_mu
 from ikos.accounting.vector_noise import (
     Sensitivity,
     Shift,
-    gaussian_delta,
     least_variance,
 )
-
-
-def proved_gaussian(epsilon: float, variance: float | Fraction, l2_squared: float) -> float:
-    return gaussian_delta(Fraction(epsilon), Fraction(variance), Fraction(l2_squared))
-
-
-# Exact hockey-stick divergences of discrete Gaussian noise, by its law
 
 
 def gaussian_law(variance: float, reach: int) -> Any:
@@ -43,16 +38,36 @@ def exact_delta(law: Any, k: tuple[int, ...], epsilon: float) -> float:
     return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
 
 
-@pytest.mark.parametrize("k", [(1, 0), (1, 3)])
-@pytest.mark.parametrize("variance", [0.5, 30.0])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0])
-def test_gaussian_delta_covers_the_exact_one(
-    k: tuple[int, int], variance: float, epsilon: float
+@pytest.mark.parametrize("k", [(1, 0), (0, 5), (3, 4), (2, 2)])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 0.1), (1.0, 1e-3), (4.0, 1e-2)])
+def test_gaussian_variances_suffice_for_the_exact_law(
+    k: tuple[int, int], epsilon: float, delta: float
 ) -> None:
-    true = exact_delta(gaussian_law(variance, 80), k, epsilon)
+    """And hardly smaller ones do not, if noise is wider than a step."""
     square = sum(x * x for x in k)
-    assert true <= proved_gaussian(epsilon, variance, square) + 1e-12
-    assert true > proved_gaussian(epsilon, 4 * variance, square) or true < 1e-6
+    variance = float(least_variance(Fraction(epsilon), Fraction(delta), square))
+    assert exact_delta(gaussian_law(variance, 100), k, epsilon) <= delta * (1 + 1e-12)
+    if variance > 1:
+        assert exact_delta(gaussian_law(0.92 * variance, 100), k, epsilon) > delta
+
+
+@pytest.mark.parametrize("variance", [0.02, 0.16, 1, 5.5, 40])
+def test_steps_of_the_discrete_gaussian_decrease(variance: float) -> None:
+    """What the proof says of normal quantiles of its distribution function, in 60 digits."""
+    with mpmath.workdps(60):
+        v = mpmath.mpf(variance)
+        weights = [mpmath.exp(-mpmath.mpf(k * k) / (2 * v)) for k in range(int(15 * v**0.5) + 20)]
+        total = 2 * mpmath.fsum(weights) - 1
+        quantiles, beyond = [], mpmath.fsum(weights[1:]) / total
+        for weight in weights[1:]:
+            if beyond < 1e-25:
+                break
+            quantiles.append(mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * beyond))
+            beyond -= weight / total
+        steps = [2 * quantiles[0], *(b - a for a, b in itertools.pairwise(quantiles))]
+        assert all(b < a for a, b in itertools.pairwise(steps))
+        assert steps[0] == pytest.approx(2 * mpmath.sqrt(2) * mpmath.erfinv(1 / total))
+        assert 1 / total <= 1 / mpmath.sqrt(2 * mpmath.pi * v)
 
 
 @pytest.mark.parametrize("square", [3, 5, 6, 7, 11, 15])
@@ -116,12 +131,13 @@ def test_shifts_are_made_tight() -> None:
 # Inverses
 
 
-@pytest.mark.parametrize("l2", [1, 7.5, 10**6])
-def test_variances_are_proved_and_hardly_smaller_ones_are_not(l2: float) -> None:
+@pytest.mark.parametrize("square", [1, 7, 10**12])
+def test_variances_are_a_twelfth_above_those_of_gaussian_noise(square: int) -> None:
     for epsilon, delta in ((1, 1e-8), (0.1, 1e-5), (5, 1e-3)):
-        variance = least_variance(Fraction(epsilon), Fraction(delta), Fraction(l2) ** 2)
-        assert proved_gaussian(epsilon, variance, l2**2) <= delta
-        assert proved_gaussian(epsilon, variance * Fraction(999_999, 10**6), l2**2) > delta
+        variance = least_variance(Fraction(epsilon), Fraction(delta), square)
+        analytic = square / gaussian_mu(epsilon, delta) ** 2
+        assert analytic < variance
+        assert variance < (analytic + 1 / 12) * (1 + 2e-7) + 0.01 / analytic
 
 
 # Bad input

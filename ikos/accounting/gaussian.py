@@ -1,0 +1,88 @@
+"""Gaussian differential privacy: revealing no more than N(mu, 1) against N(0, 1).
+
+That is to say, for every epsilon, with the normal distribution function Phi,
+
+    delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
+
+Noise N(0, s^2) on a vector has mu = (l2 sensitivity) / s, and the formula is exact: BW18, Balle,
+Wang, "Improving the Gaussian Mechanism for Differential Privacy", ICML 2018, Theorem 8. Mechanisms
+of mu_1, mu_2, ... have together sqrt(mu_1^2 + mu_2^2 + ...), even if each is chosen after the
+results of those before it: DRS22, Dong, Roth, Su, "Gaussian Differential Privacy", 2022, Corollary
+3.3.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+
+import gmpy2
+from gmpy2 import mpfr
+
+from ikos._validation import number
+from ikos.accounting.solve import bisect
+from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
+
+Real = float | Fraction
+
+
+def _beyond(x: Fraction, direction: int) -> mpfr:
+    """Return the probability that a normal variable exceeds x."""
+    against = DOWN if direction == UP else UP
+    with rounding(direction if x >= 0 else against):
+        root = gmpy2.sqrt(mpfr(2))
+    with rounding(against):
+        scaled = exact(x, against) / root
+    with rounding(direction):
+        return gmpy2.erfc(scaled) / 2
+
+
+def gaussian_delta(epsilon: Real, mu: Real) -> float:
+    """Return the delta of mu-Gaussian privacy, exact and rounded up to a double.
+
+    Parameters
+    ----------
+    epsilon : float
+        At least 0.
+    mu : float
+        Positive; for Gaussian noise the l2 sensitivity in standard deviations.
+
+    Examples
+    --------
+    >>> f"{gaussian_delta(1, 2 / 10.2006176):.4g}"
+    '1e-08'
+    """
+    eps, distance = number("epsilon", epsilon, low=0), number("mu", mu, above=0)
+    middle = eps / distance
+    above = _beyond(middle - distance / 2, UP)
+    with rounding(DOWN):
+        below = gmpy2.exp(exact(eps, DOWN)) * _beyond(middle + distance / 2, DOWN)
+    with rounding(UP):
+        return float_up(above - below)
+
+
+@lru_cache(maxsize=256)
+def gaussian_mu(epsilon: Real, delta: Real) -> float:
+    """Return the largest mu that is (epsilon, delta)-private, rounded down by a part of 1e-12.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Epsilon at least 0, delta between 0 and 1.
+
+    Examples
+    --------
+    >>> round(2 / gaussian_mu(1, 1e-8), 6)  # deviation for vectors in the unit ball
+    10.200618
+    """
+    small = number("delta", delta, above=0, below=1)
+
+    def private(mu: float) -> bool:
+        return Fraction(gaussian_delta(epsilon, mu)) <= small
+
+    low = high = 1.0
+    while not private(low):
+        low /= 2
+    while private(high):
+        high *= 2
+    return bisect(private, low, high, close=1e-12)

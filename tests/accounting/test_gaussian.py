@@ -1,0 +1,64 @@
+"""The exact delta of Gaussian noise: against 60 digits, published values and another accountant."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikos.accounting.gaussian import gaussian_delta, gaussian_mu
+
+
+def true_delta(epsilon: float, mu: float) -> Any:
+    with mpmath.workdps(80):
+        eps, distance = mpmath.mpf(epsilon), mpmath.mpf(mu)
+        root = mpmath.sqrt(2)
+        above = mpmath.erfc((eps / distance - distance / 2) / root) / 2
+        below = mpmath.erfc((eps / distance + distance / 2) / root) / 2
+        return above - mpmath.exp(eps) * below
+
+
+@given(st.floats(0, 20), st.floats(1e-3, 20))
+def test_delta_is_rounded_up_once(epsilon: float, mu: float) -> None:
+    true = true_delta(epsilon, mu)
+    found = gaussian_delta(epsilon, mu)
+    assert true <= found
+    assert found <= true * (1 + mpmath.mpf(2) ** -52) + 5e-324
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "mu"),
+    [(1, 1e-8, 0.196066560), (1, 1e-6, 0.236704381), (0.99, 1e-8, 0.194206730),
+     (2, 1e-6, 0.448334740), (0, 1e-5, 2.50662827e-5), (100, 1e-3, 11.44652786)],
+)  # fmt: skip
+def test_mu_is_the_largest(epsilon: float, delta: float, mu: float) -> None:
+    found = gaussian_mu(epsilon, delta)
+    assert found == pytest.approx(mu, rel=4e-9)
+    assert (
+        gaussian_delta(epsilon, found) <= Fraction(delta) < true_delta(epsilon, found * (1 + 2e-12))
+    )
+
+
+def test_the_deviation_of_the_analytic_mechanism() -> None:
+    assert 2 / gaussian_mu(1, 1e-8) == pytest.approx(10.2006176, abs=1e-7)
+
+
+@pytest.mark.parametrize("mu", [0.2, 1.5])
+def test_it_agrees_with_another_accountant(mu: float) -> None:
+    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    loss = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-3)
+    assert gaussian_delta(1.0, mu) == pytest.approx(loss.get_delta_for_epsilon(1.0), rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "message"),
+    [(gaussian_delta, (-1, 1), "epsilon must be"), (gaussian_delta, (1, 0), "mu must be"),
+     (gaussian_mu, (1, 1), "delta must be less than 1"), (gaussian_mu, (1, 0), "delta must be")],
+)  # fmt: skip
+def test_bad_parameters(function: Any, given: tuple[float, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        function(*given)
