@@ -102,10 +102,12 @@ class FrequencyEstimation(Baseline):
         extra, chance = random_messages(self.epsilon, self.delta, self.min_honest, Fraction(c, q))
         self._set(set_size=c, modulus=q, extra=extra, chance=chance)
         mean = float(extra * chance)
-        named = "one category" if c == 1 else f"sets of {c:,} categories"
+        named, how = "one category", "exact divergence"
+        if c > 1:
+            named, how = f"sets of {c:,} categories", "divergence of disjoint sets"
         self._claim(
             f"{domain}, messages name {named}, {mean:.4g} random ones of each user",
-            "LWY22, binomial counts of random messages, exact divergence",
+            f"LWY22, binomial counts of random messages; {how}",
             self._answering,
             "while the shuffler does not collude with the analyzer",
             # the sum of u sets, less its mean, against another one of u' <= extra + 1

@@ -287,7 +287,7 @@ PROTOCOLS: tuple[ProtocolSpec, ...] = (
     _shuffle("frequency-estimation", "one's category among random ones",
         "LWY22, exact divergence", FrequencyEstimation, domains=(Categories,)),
     _shuffle("frequency-sets", "a set with one's category among random sets",
-        "LWY22, exact divergence", FrequencyEstimation, domains=(Categories,),
+        "LWY22, divergence of disjoint sets", FrequencyEstimation, domains=(Categories,),
         options={"set_size": None}),
     _local("local-collision", "collision of hashed entries", "WLQDLY21", Collision,
         domains=(SparseTernary,)),

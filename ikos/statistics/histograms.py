@@ -16,12 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import array, doubles, integer, number, ordered, quote, reject_masked
 from ikos.accounting.solve import bisect_integers
 from ikos.aggregation.private_sum import PrivateVectorSum
-from ikos.aggregation.protocol import BaseProtocol
 from ikos.baselines.frequency_estimation_lwy22 import FrequencyEstimation
 from ikos.domains import Categories
 from ikos.randomness import RandomSource
 from ikos.results import SumResult, at_least
 from ikos.statistics.columns import Release, Run, SumOptions, VectorSumOptions, private_sum_of
+
+HistogramProtocol = PrivateVectorSum | FrequencyEstimation
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +122,7 @@ def histogram_protocols(
     max_error: float | None = None,
     max_bytes: float | None = None,
     **options: Unpack[SumOptions],
-) -> list[BaseProtocol]:
+) -> list[HistogramProtocol]:
     """Return protocols for a histogram, the best that keeps to a limit first.
 
     These are one private sum for each category, and `ikos.vectors.FrequencyEstimation`, which sends
@@ -162,7 +163,7 @@ def histogram_protocols(
     most, domain = number(name, given, above=0), Categories([categories])
     sums = PrivateVectorSum(n, domain, epsilon, delta, **options)
 
-    def few(size: int) -> BaseProtocol:
+    def few(size: int) -> FrequencyEstimation:
         honest = sums.min_honest
         return FrequencyEstimation(n, domain, epsilon, delta, set_size=size, min_honest=honest)
 
@@ -171,7 +172,7 @@ def histogram_protocols(
             return _measures(few(size))[limited] <= most
         return limited == 0  # too many messages: as for bytes, sets must be larger
 
-    found: list[BaseProtocol] = [sums]
+    found: list[HistogramProtocol] = [sums]
     if not sums.trust.corrupt_shufflers:
         # Larger sets have a larger error and, beyond one category, fewer bytes.
         largest = max(1, categories // 2)
@@ -186,7 +187,7 @@ def histogram_protocols(
     return found
 
 
-def _measures(protocol: BaseProtocol) -> tuple[float, float]:
+def _measures(protocol: HistogramProtocol) -> tuple[float, float]:
     """Return the bound on the root mean squared error of a count, and the mean bytes of a user."""
     square = protocol.error(protocol.n).coordinate.mean_square
     return math.sqrt(square), protocol.cost().bits_per_user / 8
