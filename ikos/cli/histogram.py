@@ -33,8 +33,8 @@ Examples
       --categories yes,no --epsilon 1 --delta 1e-9
   ikos histogram people.csv --column age \\
       --bins 0,18,65,120 --epsilon 1 --delta 1e-9 --json
-  ikos histogram people.csv --column code --max-error 20 \\
-      --categories 0..9999 --epsilon 1 --delta 1e-9
+  ikos histogram people.csv --column age --max-error 20 \\
+      --categories 0..120 --epsilon 1 --delta 1e-9
 """
 
 SECTIONS = {"column": "Values", "epsilon": "Privacy", "shuffler": "Protocol",
