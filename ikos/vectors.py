@@ -7,6 +7,7 @@ from ikos.aggregation.private_sum import PrivateVectorSum
 from ikos.aggregation.secure_sum import SecureVectorSum
 from ikos.baselines.central_model import CentralGaussian
 from ikos.baselines.collision_wlqdly21 import Collision
+from ikos.baselines.frequency_estimation_lwy22 import FrequencyEstimation
 from ikos.baselines.kashin import KashinFrame
 from ikos.baselines.kashin_sums_afnntz24 import KashinCorrelatedNoise, KashinPrivateSum
 from ikos.baselines.key_values import KeyValueBaseline, KeyValueResult, Ternarizer
@@ -28,8 +29,9 @@ from ikos.statistics import (
 
 __all__ = [
     "PCKVGRR", "PCKVUE", "Ball", "Box", "Categories", "CentralGaussian", "Collision", "ColumnSums",
-    "Domain", "Histograms", "KashinCorrelatedNoise", "KashinFrame", "KashinPrivateSum",
-    "KeyValueBaseline", "KeyValueResult", "PrivKV", "PrivateVectorSum", "SampledCoordinates",
-    "SecureVectorSum", "Sensitivity", "SingleMessageGrid", "SparseTernary", "Ternarizer",
-    "Variances", "histograms", "linear_statistics", "means", "projected_frequencies", "variances",
+    "Domain", "FrequencyEstimation", "Histograms", "KashinCorrelatedNoise", "KashinFrame",
+    "KashinPrivateSum", "KeyValueBaseline", "KeyValueResult", "PrivKV", "PrivateVectorSum",
+    "SampledCoordinates", "SecureVectorSum", "Sensitivity", "SingleMessageGrid", "SparseTernary",
+    "Ternarizer", "Variances", "histograms", "linear_statistics", "means",
+    "projected_frequencies", "variances",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,73 @@ import pytest
 
 from ikos import statistics
 from ikos.testing import DeterministicRandom
-from ikos.vectors import histograms
+from ikos.vectors import FrequencyEstimation, PrivateVectorSum, histograms
+
+LARGE: dict[str, Any] = {"epsilon": 2, "delta": 1e-8}
+
+
+@pytest.mark.parametrize(
+    ("limit", "kind", "value"),
+    [
+        ("max_error", PrivateVectorSum, 2),
+        ("max_error", FrequencyEstimation, 7.5),
+        ("max_error", FrequencyEstimation, 40),
+        ("max_bytes", FrequencyEstimation, 4),
+        ("max_bytes", FrequencyEstimation, 12),
+        ("max_bytes", PrivateVectorSum, 10**5),
+    ],
+)
+def test_histogram_protocols_keep_to_a_limit(limit: str, kind: type, value: float) -> None:
+    """The first keeps to it, and nothing tried that keeps to it is better."""
+    n, d = 1000, 400
+    best, *others = statistics.histogram_protocols(n, d, **LARGE, **{limit: value})
+    assert type(best) is kind
+
+    def measures(protocol: Any) -> list[float]:
+        error = protocol.error(n).coordinate.mean_square ** 0.5
+        both = [error, protocol.cost().bits_per_user / 8]
+        return both[:: 1 if limit == "max_error" else -1]  # what is limited first
+
+    found, better = measures(best)
+    assert found <= value
+    sizes = (1, 2, 3, 8, 20, 60, 200)
+    others += [FrequencyEstimation(n, best.domain, **LARGE, set_size=size) for size in sizes]
+    assert all(measures(one)[0] > value or measures(one)[1] >= better * 0.9999 for one in others)
+
+
+def test_a_histogram_by_the_protocol_that_is_chosen() -> None:
+    x, labels = [f"c{i % 50}" for i in range(1000)], [f"c{i}" for i in range(400)]
+    for limit in ({"max_bytes": 12}, {"max_error": 2}):
+        found = statistics.histogram(x, labels, **LARGE, **limit)
+        best, *_ = statistics.histogram_protocols(1000, 400, **LARGE, **limit)
+        assert found.private.cost == best.cost()
+        assert found.guarantee == best.guarantee
+        each = found.intervals(1 - 1e-9, simultaneous=True)
+        truth = Counter(x)
+        assert all(low <= truth[name] <= high for name, (low, high) in each.items())
+
+
+def test_few_messages_have_one_shuffler_and_count_honest_users() -> None:
+    given = {**LARGE, "max_bytes": 10**6}
+    protocols = statistics.histogram_protocols(1000, 20, **given, corrupt_shufflers=1)
+    assert [type(one) for one in protocols] == [PrivateVectorSum]
+    protocols = statistics.histogram_protocols(1000, 20, **given, min_honest=900)
+    assert {one.min_honest for one in protocols} == {900}
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({}, "^give either max_error or max_bytes, got None and None"),
+        ({"max_error": 1, "max_bytes": 1}, "^give either max_error or max_bytes"),
+        ({"max_error": 0}, "^max_error must be greater than 0, got 0"),
+        ({"max_error": 0.1}, r"^max_error must be larger, got 0\.1; .* is possible"),
+        ({"max_bytes": 0.5}, r"^max_bytes must be larger, got 0\.5; .* is possible"),
+    ],
+)
+def test_limits_that_are_refused(limits: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        statistics.histogram_protocols(1000, 20, **LARGE, **limits)
 
 
 def test_mean_is_the_private_sums() -> None:

@@ -20,6 +20,7 @@ from ikos.baselines.binary_response_csuzz19 import BinaryRandomizedResponse, Una
 from ikos.baselines.central_model import CentralDiscreteLaplace, CentralGaussian, CentralLaplace
 from ikos.baselines.collision_wlqdly21 import Collision
 from ikos.baselines.correlated_noise_gkmps21 import CorrelatedNoise
+from ikos.baselines.frequency_estimation_lwy22 import FrequencyEstimation
 from ikos.baselines.kashin_sums_afnntz24 import KashinCorrelatedNoise, KashinPrivateSum
 from ikos.baselines.local_model import LocalLaplace, LocalRandomizedResponse
 from ikos.baselines.pckv import PCKVGRR, PCKVUE
@@ -283,6 +284,11 @@ PROTOCOLS: tuple[ProtocolSpec, ...] = (
         note="vectors must have exactly as many entries as allowed"),
     _shuffle("pckv-ue", "unary encoding of one of a user's keys", "PCKV, by clones (FMT21)",
         PCKVUE, domains=(SparseTernary,)),
+    _shuffle("frequency-estimation", "one's category among random ones",
+        "LWY22, exact divergence", FrequencyEstimation, domains=(Categories,)),
+    _shuffle("frequency-sets", "a set with one's category among random sets",
+        "LWY22, divergence of disjoint sets", FrequencyEstimation, domains=(Categories,),
+        options={"set_size": None}),
     _local("local-collision", "collision of hashed entries", "WLQDLY21", Collision,
         domains=(SparseTernary,)),
     _local("local-privkv", "randomized response on one key", "PrivKV", PrivKV,

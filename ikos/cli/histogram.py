@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,8 @@ import click
 from ikos.cli import release
 from ikos.cli.errors import Command, clipped
 from ikos.cli.options import option, options
-from ikos.cli.types import Honest, parsed
+from ikos.cli.output import at_least
+from ikos.cli.types import Honest, Number, parsed
 from ikos.report import Field, Report, values
 
 KEYS = [
@@ -21,7 +23,9 @@ KEYS = [
     Field("out_of_range", "with --bins, reject or clamp; else null"),
     Field("confidence", "of the intervals"),
     Field("standard_error", "bound on the root mean squared error of each count"),
-]
+    Field("choice", "with --max-error or --max-bytes, lines about the protocols, the one chosen "
+          "first; else null"),
+]  # fmt: skip
 
 EXAMPLES = """\b
 Examples
@@ -29,6 +33,8 @@ Examples
       --categories yes,no --epsilon 1 --delta 1e-9
   ikos histogram people.csv --column age \\
       --bins 0,18,65,120 --epsilon 1 --delta 1e-9 --json
+  ikos histogram people.csv --column age --max-error 20 \\
+      --categories 0..120 --epsilon 1 --delta 1e-9
 """
 
 SECTIONS = {"column": "Values", "epsilon": "Privacy", "shuffler": "Protocol",
@@ -39,11 +45,15 @@ SECTIONS = {"column": "Values", "epsilon": "Privacy", "shuffler": "Protocol",
     "histogram", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=release.COLUMNS
 )
 @release.of_table
-@option("--categories", metavar="LIST", help="What the column holds, e.g. yes,no or 1,2,3.")
+@option("--categories", metavar="LIST", help="What the column holds, e.g. yes,no or 0..99.")
 @option("--other", metavar="NAME", help="Count all other values under this name.")
 @option("--bins", metavar="LIST",
         help="Edges of bins of numbers, e.g. 0,18,65,120; each bin contains its lower edge, "
         "the last one both.")  # fmt: skip
+@option("--max-error", type=Number(above=0),
+        help="Largest error of each count (root mean square); fewest bytes.")  # fmt: skip
+@option("--max-bytes", type=Number(above=0),
+        help="Most bytes that each user sends, on average; smallest error.")  # fmt: skip
 @options(
     "--on-out-of-range", "--epsilon", "--delta", "--min-honest", "--corrupt-shufflers",
     "--shuffler", "--clear-share/--no-clear-share", "--confidence",
@@ -57,10 +67,11 @@ def command(
 
     The categories or the edges of the bins must not be taken from the data: they are public, as is
     the number of rows. The guarantee covers all counts together, however many there are. TABLE is
-    as for 'ikos sum'; the categories may be texts.
+    as for 'ikos sum'; the categories may be texts. By default, each category has a private sum;
+    with --max-error or --max-bytes, protocols that send few messages are tried too.
     """
     from ikos.results import Interval, budget_warnings, percent
-    from ikos.statistics import histogram
+    from ikos.statistics import histogram, histogram_protocols
 
     if (categories is None) == (bins is None):
         raise click.UsageError("give either --categories or --bins")
@@ -76,6 +87,15 @@ def command(
         labels, cells = _binned(source, str(bins), on_out_of_range == "clamp")
     users = len(cells)
     given["min_honest"] = Honest.of(given["min_honest"], users)
+    limits, choice = [given["max_error"], given["max_bytes"]], None
+    if any(limits):
+        if all(limits):
+            raise click.UsageError("give either --max-error or --max-bytes")
+        choice = [
+            f"{type(one).__name__}: error of each count at most "
+            f"{at_least(math.sqrt(one.error(users).coordinate.mean_square))}; {one.cost()}."
+            for one in histogram_protocols(users, len(labels), **given)
+        ]
     result = histogram(cells, labels, **given).private
 
     ends = zip(*(end.tolist() for end in result.interval(confidence)), strict=True)
@@ -84,7 +104,7 @@ def command(
         source=source, users=users, guarantee=result.guarantee, cost=result.cost,
         categories=labels, confidence=confidence, proved=result.guarantee.proved,
         out_of_range=None if bins is None else on_out_of_range or "reject",
-        standard_error=math.sqrt(result.error.coordinate.mean_square),
+        standard_error=math.sqrt(result.error.coordinate.mean_square), choice=choice,
     )  # fmt: skip
     notes = [
         f"Each interval holds the true count with {percent(confidence)} confidence. Nothing is "
@@ -92,6 +112,10 @@ def command(
         *release.guarantee_notes(result.guarantee),
         f"The number of users, {users:,}, and the categories are public and not protected.",
         f"Sent, in a simulation of all parties: {result.cost}.",
+        *(
+            f"{'Not chosen' if place else 'Chosen'}: {line}"
+            for place, line in enumerate(choice or ())
+        ),
     ]
     title = f"Private counts of {source.which}, {users:,} user{'s' * (users != 1)}"
     rows = [release.Estimate(*one) for one in counts]
@@ -121,7 +145,11 @@ def _labelled(source: release.Source, categories: str, other: str | None) -> tup
 
     from ikos.tables import BadRow
 
-    labels = [text.strip() for text in categories.split(",")]
+    labels: list[str] = []
+    for text in map(str.strip, categories.split(",")):
+        span = re.fullmatch(r"(\d{1,7})\.\.(\d{1,7})", text)
+        numbers = range(int(span[1]), int(span[2]) + 1) if span else ()
+        labels += map(str, numbers or [text])
     if other is not None:
         labels.append(other)
     if len(set(labels)) != len(labels) or "" in labels:
@@ -129,8 +157,10 @@ def _labelled(source: release.Source, categories: str, other: str | None) -> tup
             f"--categories and --other must be distinct and not empty, got {clipped(categories)}"
         )
 
+    known_labels = frozenset(labels)
+
     def look(cells: Any, _: int) -> Any:
-        known = np.isin(cells, labels)
+        known = np.fromiter(map(known_labels.__contains__, cells.tolist()), bool, cells.size)
         if other is None and not known.all():
             why = "which is none of the --categories; --other counts it"
             raise BadRow(int(np.argmin(known)), why)

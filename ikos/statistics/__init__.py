@@ -22,12 +22,13 @@ from ikos.statistics.histograms import (
     Histogram,
     Histograms,
     histogram,
+    histogram_protocols,
     histograms,
     projected_frequencies,
 )
 
 __all__ = [
     "ColumnSums", "Histogram", "Histograms", "Variances", "count", "histogram",
-    "histograms", "linear_statistics", "mean", "means", "projected_frequencies", "variance",
-    "variances",
+    "histogram_protocols", "histograms", "linear_statistics", "mean", "means",
+    "projected_frequencies", "variance", "variances",
 ]  # fmt: skip

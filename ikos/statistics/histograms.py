@@ -13,11 +13,16 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import array, doubles, integer, ordered, quote, reject_masked
+from ikos._validation import array, doubles, integer, number, ordered, quote, reject_masked
+from ikos.accounting.solve import bisect_integers
+from ikos.aggregation.private_sum import PrivateVectorSum
+from ikos.baselines.frequency_estimation_lwy22 import FrequencyEstimation
 from ikos.domains import Categories
 from ikos.randomness import RandomSource
 from ikos.results import SumResult, at_least
 from ikos.statistics.columns import Release, Run, SumOptions, VectorSumOptions, private_sum_of
+
+HistogramProtocol = PrivateVectorSum | FrequencyEstimation
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +80,15 @@ def histogram(
     *,
     epsilon: float | Fraction,
     delta: float | Fraction,
+    max_error: float | None = None,
+    max_bytes: float | None = None,
     rng: RandomSource | None = None,
     **options: Unpack[SumOptions],
 ) -> Histogram:
     """Release the number of users in each of the given categories.
+
+    By one private sum for each category, or with ``max_error`` or ``max_bytes`` by the protocol
+    that `histogram_protocols` puts first.
 
     Each of the n values in ``x`` equals a category as a Python object: in a list, 1 differs from
     ``"1"``. The ``categories`` are distinct, public, and chosen without looking at the data. The
@@ -93,7 +103,94 @@ def histogram(
     """
     labels = _labels("categories", categories)
     cells = _places(labels, "x", x)
+    if max_error is not None or max_bytes is not None:
+        best, *_ = histogram_protocols(
+            cells.size, len(labels), epsilon=epsilon, delta=delta,
+            max_error=max_error, max_bytes=max_bytes, **options,
+        )  # fmt: skip
+        if isinstance(best, FrequencyEstimation):
+            return Histogram(best.run(cells, rng), labels)
     return Histogram(_counted([labels], [cells], (epsilon, delta, rng, options)), labels)
+
+
+def histogram_protocols(
+    n: int,
+    categories: int,
+    *,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    max_error: float | None = None,
+    max_bytes: float | None = None,
+    **options: Unpack[SumOptions],
+) -> list[HistogramProtocol]:
+    """Return protocols for a histogram, the best that keeps to a limit first.
+
+    These are one private sum for each category, and `ikos.vectors.FrequencyEstimation`, which sends
+    few messages: with one category in each message, and with sets of the best size found. The
+    latter two have a single shuffler, and so are left out if ``corrupt_shufflers`` is positive.
+
+    Parameters
+    ----------
+    n, categories : int
+        Number of users, and of categories.
+    epsilon, delta : float
+        The guarantee of the whole histogram.
+    max_error : float, optional
+        Limit on the root mean squared error of each count, as bounded: the protocol with the fewest
+        bytes is first.
+    max_bytes : float, optional
+        Limit on the mean bytes of a user: the protocol with the smallest error is first. Either
+        this or ``max_error`` is given. ValueError if no protocol keeps to it.
+    **options
+        For the private sums; ``min_honest`` for all.
+
+    Examples
+    --------
+    >>> for limit in {"max_error": 3}, {"max_error": 20}, {"max_bytes": 100}:
+    ...     best, *_ = histogram_protocols(10**4, 1000, epsilon=1, delta=1e-8, **limit)
+    ...     print(type(best).__name__, math.ceil(best.cost().bits_per_user / 8))
+    PrivateVectorSum 10500
+    FrequencyEstimation 3
+    FrequencyEstimation 10
+    """
+    if (max_error is None) == (max_bytes is None):
+        raise ValueError(
+            f"give either max_error or max_bytes, got {quote(max_error)} and {quote(max_bytes)}"
+        )
+    limited, name, given = (
+        (0, "max_error", max_error) if max_bytes is None else (1, "max_bytes", max_bytes)
+    )
+    most, domain = number(name, given, above=0), Categories([categories])
+    sums = PrivateVectorSum(n, domain, epsilon, delta, **options)
+
+    def few(size: int) -> FrequencyEstimation:
+        honest = sums.min_honest
+        return FrequencyEstimation(n, domain, epsilon, delta, set_size=size, min_honest=honest)
+
+    def keeps(size: int) -> bool:
+        with suppress(ValueError):
+            return _measures(few(size))[limited] <= most
+        return limited == 0  # too many messages: as for bytes, sets must be larger
+
+    found: list[HistogramProtocol] = [sums]
+    if not sums.trust.corrupt_shufflers:
+        # Larger sets have a larger error and, beyond one category, fewer bytes.
+        largest = max(1, categories // 2)
+        good, bad = (largest, 0) if limited else (1, largest + 1)
+        for size in {1, bisect_integers(keeps, good, bad)}:
+            with suppress(ValueError):
+                found.append(few(size))
+    found.sort(key=lambda one: (_measures(one)[limited] > most, _measures(one)[1 - limited]))
+    if _measures(found[0])[limited] > most:
+        least = at_least(min(_measures(one)[limited] for one in found), 4)
+        raise ValueError(f"{name} must be larger, got {quote(given)}; {least} is possible")
+    return found
+
+
+def _measures(protocol: HistogramProtocol) -> tuple[float, float]:
+    """Return the bound on the root mean squared error of a count, and the mean bytes of a user."""
+    square = protocol.error(protocol.n).coordinate.mean_square
+    return math.sqrt(square), protocol.cost().bits_per_user / 8
 
 
 def histograms(

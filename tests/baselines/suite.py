@@ -42,9 +42,11 @@ from ikos.vectors import (
     PCKVUE,
     Ball,
     Box,
+    Categories,
     CentralGaussian,
     Collision,
     Domain,
+    FrequencyEstimation,
     KashinCorrelatedNoise,
     KashinPrivateSum,
     PrivateVectorSum,
@@ -281,6 +283,16 @@ VECTORS: dict[str, Case] = {
         ),
         ragged=True,
     ),
+    "frequency-estimation": Case(
+        lambda n, **options: FrequencyEstimation(n, Categories([4]), 2, 1e-2, **options),
+        ragged=True,
+    ),
+    "frequency-estimation-sets": Case(
+        lambda n, **options: FrequencyEstimation(
+            n, Categories([6]), 3, 1e-2, **{"set_size": 2, **options}
+        ),
+        ragged=True,
+    ),
     "kashin-private-sum": Case(
         lambda n, **options: KashinPrivateSum(n, Ball(3), 4, 1e-2, **options)
     ),
@@ -309,6 +321,8 @@ def vectors(domain: Domain, users: int, seed: int = 0) -> NDArray[np.float64]:
         x *= domain.radius / np.linalg.norm(x, axis=1, keepdims=True)
         x[1::3] *= 0.5
         return x
+    if isinstance(domain, Categories):
+        return np.eye(d)[draw.integers(d, size=users)]
     assert isinstance(domain, SparseTernary)
     x = np.zeros((users, d))
     for row in x:

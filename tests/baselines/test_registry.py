@@ -131,7 +131,13 @@ def test_all_of_them() -> None:
     assert (found["recursive-2"].mse or 0) < (found["privacy-blanket"].mse or 0)
     assert (found["central-laplace"].mse or 0) < (found["private-sum"].mse or 0) < 2.1
     of_categories = comparison(1000, 1, DELTA, domain=Categories([3, 4]))
-    assert [row.key for row in of_categories] == ["central-gaussian", "private-vector-sum"]
+    assert [row.key for row in of_categories] == [
+        "central-gaussian",
+        "private-vector-sum",
+        "frequency-estimation",
+        "frequency-sets",
+    ]
+    assert all("one question" in str(row.reason) for row in of_categories[2:])
 
 
 def test_rows_are_the_protocols_own_answers() -> None:

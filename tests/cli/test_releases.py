@@ -293,6 +293,22 @@ class TestHistogram:
         assert "perhaps" not in said
         assert "'perhaps'" in refused(*given, "yes,no", "--show-values")
 
+    def test_limits(self, run, refused, tmp_path):
+        path = tmp_path / "codes.csv"
+        path.write_text("code\n" + "\n".join(str(i % 30) for i in range(1000)) + "\n")
+        budget = ("--column", "code", "--epsilon", "2", "--delta", "1e-6")
+        given = ("histogram", path, *budget, "--categories", "0..299,x")
+        result = run(*given, "--max-error", "12", "--json").json
+        self.near(result, {str(i): 1000 / 30 * (i < 30) for i in range(300)} | {"x": 0})
+        assert len(result["choice"]) == 3
+        assert result["choice"][0].startswith("FrequencyEstimation: error of each count at most")
+        text = run(*given, "--max-bytes", "3000").out
+        assert "Chosen: PrivateVectorSum" in text
+        assert "Not chosen: FrequencyEstimation" in text
+        limits = ("--max-error", "1", "--max-bytes", "1")
+        assert "give either --max-error or --max-bytes" in refused(*given, *limits)
+        assert "--max-bytes must be larger, got 0.1" in refused(*given, "--max-bytes", "0.1")
+
     def test_bins(self, run, refused, people):
         given = ("histogram", people, "--column", "age", "--json", *BUDGET, "--bins")
         result = run(*given, "0,30,50,69").json
