@@ -423,7 +423,7 @@ def _kinks(
     half, few = s[s.size // 2], others[s.size // 2]
     edge = most[s.size // 2] - slope * p * few
     part = few * p * (1 - p) * (slope * (half - 2 * edge) * 2 / half) ** 2 / 2
-    each = max(1, int(min(_SHARED * few / max(part, 1e-300), s.size)), s.size * size // _TABLE)
+    each = max(1, int(min(_SHARED * few / max(part, 1e-2), s.size)), s.size * size // _TABLE)
     column = np.arange(s.size) // each
     trials = others[::each]
     pmf = binomial_pmf(trials, pi, down, up)
