@@ -260,6 +260,11 @@ def test_a_negligible_delta_is_not_none():
         assert 0 < response_delta(1, n, 7, gamma) == bennett < 1e-100
 
 
+def test_mass_outside_the_windows_counts():
+    """Also where the divergence is below the range of doubles."""
+    assert ResponseBlanket(10**5, 2, Fraction(1, 2)).divergence(1.0) > 0
+
+
 def test_the_closed_form_of_the_paper():
     # 14 k ln(2/delta) / ((n-1) eps^2) with the k = p + 1 values of {0..p}
     value = 14 * 7 * math.log(2e8) / 9999
