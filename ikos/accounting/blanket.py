@@ -34,7 +34,8 @@ from ikos._validation import floating, integer, number
 from ikos.counts.rounding import DOWN, rational, rounding
 from ikos.randomized_response import grid_up
 
-MAX_USERS = 10**10  # most users
+MAX_USERS = 10**9  # most users of protocols
+MAX_ANSWERS = 10**10  # most users of one randomized response
 SLACK = 1e-7  # relative enlargement of a divergence: more than the errors of the doubles
 LEAST_GAMMA = 2.0**-53  # given by the grid on which answers are drawn
 _FIRST_TAIL = 1e-22
@@ -96,7 +97,7 @@ class ResponseBlanket:
     gamma: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", integer("n", self.n, low=1, high=MAX_USERS))
+        object.__setattr__(self, "n", integer("n", self.n, low=1, high=MAX_ANSWERS))
         object.__setattr__(self, "k", number("k", self.k, low=2, high=1 << 40))
         object.__setattr__(self, "gamma", number("gamma", self.gamma, low=LEAST_GAMMA, high=1))
 

@@ -16,7 +16,7 @@ from gmpy2 import mpfr
 from ikos._validation import choice, integer, number, quote, round_down, round_up
 from ikos.accounting.blanket import (
     LEAST_GAMMA,
-    MAX_USERS,
+    MAX_ANSWERS,
     ResponseBlanket,
     blanket_divergence,
 )
@@ -104,7 +104,7 @@ def _checked(n: object, k: object, accountant: object) -> tuple[int, int | Fract
     else:
         values = number("k", k, low=2, high=1 << 40)
     return (
-        integer("n", n, low=2 if name == "closed-form" else 1, high=MAX_USERS),
+        integer("n", n, low=2 if name == "closed-form" else 1, high=MAX_ANSWERS),
         values.numerator if values.denominator == 1 else values,
         name,
     )
