@@ -8,6 +8,14 @@ is one module per bound or paper; the proofs are in the documentation's page on 
 from __future__ import annotations
 
 from ikos.accounting.binary_response import binary_response_delta, binary_response_gamma
+from ikos.accounting.blanket_convolution import (
+    Report,
+    discrete_report,
+    gaussian_report,
+    laplace_report,
+    report_delta,
+    report_epsilon,
+)
 from ikos.accounting.clones_fmt21 import clones_delta, clones_local_epsilon
 from ikos.accounting.composition import advanced_composition, optimal_delta, optimal_local_epsilon
 from ikos.accounting.digits_bbgn20 import DigitParameters, optimized_digits, paper_digits
@@ -15,6 +23,7 @@ from ikos.accounting.gaussian import gaussian_delta, gaussian_mu
 from ikos.accounting.shuffled_response import (
     ACCOUNTANTS,
     response_accountant,
+    response_attained,
     response_delta,
     response_epsilon,
     response_gamma,
@@ -23,18 +32,25 @@ from ikos.accounting.shuffled_response import (
 __all__ = [
     "ACCOUNTANTS",
     "DigitParameters",
+    "Report",
     "advanced_composition",
     "binary_response_delta",
     "binary_response_gamma",
     "clones_delta",
     "clones_local_epsilon",
+    "discrete_report",
     "gaussian_delta",
     "gaussian_mu",
+    "gaussian_report",
+    "laplace_report",
     "optimal_delta",
     "optimal_local_epsilon",
     "optimized_digits",
     "paper_digits",
+    "report_delta",
+    "report_epsilon",
     "response_accountant",
+    "response_attained",
     "response_delta",
     "response_epsilon",
     "response_gamma",

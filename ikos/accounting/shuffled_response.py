@@ -9,14 +9,18 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from operator import itemgetter
 
 import gmpy2
 from gmpy2 import mpfr
 
-from ikos._validation import choice, integer, number, quote, round_down
-from ikos.accounting.blanket import LEAST_GAMMA, MAX_USERS, TooManyTermsError, blanket_divergence
-from ikos.accounting.solve import bisect
+from ikos._validation import choice, integer, number, quote, round_down, round_up
+from ikos.accounting.blanket import (
+    LEAST_GAMMA,
+    MAX_ANSWERS,
+    ResponseBlanket,
+    blanket_divergence,
+)
+from ikos.accounting.solve import crossing
 from ikos.counts.rounding import float_up, rational
 from ikos.randomized_response import GRID
 
@@ -83,16 +87,13 @@ THEOREMS = {
 def _proved(
     name: str, epsilon: float, n: int, k: int | Fraction, gamma: Fraction
 ) -> tuple[float, str]:
-    """Return an accountant's delta and whose it is: Bennett's if the exact one gives up."""
-    if name != "exact":
-        return closed_bound(name, epsilon, n, k, gamma), name
-    bound = closed_bound("bennett", epsilon, n, k, gamma), "bennett"
-    if bound[0] < _NEGLIGIBLE:
-        return bound
-    try:
-        return min((blanket_divergence(epsilon, n, k, gamma), "exact"), bound, key=itemgetter(0))
-    except TooManyTermsError:
-        return bound
+    """Return an accountant's delta and whose it is: Bennett's if an exact one is negligible."""
+    if name == "exact":
+        bound = closed_bound("bennett", epsilon, n, k, gamma)
+        if bound >= _NEGLIGIBLE:
+            return blanket_divergence(epsilon, n, k, gamma), name
+        return bound, "bennett"
+    return closed_bound(name, epsilon, n, k, gamma), name
 
 
 def _checked(n: object, k: object, accountant: object) -> tuple[int, int | Fraction, str]:
@@ -103,7 +104,7 @@ def _checked(n: object, k: object, accountant: object) -> tuple[int, int | Fract
     else:
         values = number("k", k, low=2, high=1 << 40)
     return (
-        integer("n", n, low=2 if name == "closed-form" else 1, high=MAX_USERS),
+        integer("n", n, low=2 if name == "closed-form" else 1, high=MAX_ANSWERS),
         values.numerator if values.denominator == 1 else values,
         name,
     )
@@ -119,16 +120,15 @@ def response_delta(
 ) -> float:
     """Return a delta for which shuffled randomized response is (epsilon, delta)-private.
 
-    An upper bound, rounded up (BBGN19, Lemma 5.3 and Theorem 3.1). "exact" is Bennett's bound below
-    1e-100 and if it would take more than 2^17 terms (many users and a very small epsilon);
-    `response_accountant` says which.
+    An upper bound, rounded up (BBGN19, Lemma 5.3 and Theorem 3.1). "exact" is Bennett's bound where
+    that is below 1e-100: `response_accountant` says which. `response_attained` is the other side.
 
     Parameters
     ----------
     epsilon : float
         Positive, at most 100; at most 1 for the closed form.
     n : int
-        Number of users who answer at random as they should, up to 10^9.
+        Number of users who answer at random as they should, up to 10^10.
     k : int or Fraction
         Number of values in the domain, at least 2; on {0..p} it is p + 1. A fraction is the inverse
         of the share of a user's own messages among all: see `ikos.accounting.blanket`.
@@ -159,14 +159,35 @@ def response_accountant(
 ) -> str:
     """Return which of ``ACCOUNTANTS`` proves `response_delta` for the same arguments.
 
-    It is the one asked for, except "bennett" if "exact" gives up.
+    It is the one asked for, except "bennett" in place of a negligible "exact".
 
     Examples
     --------
-    >>> response_accountant(1, 10**9, 3, 1e-6), response_accountant(0.005, 10**7, 3, 0.27)
+    >>> response_accountant(0.005, 10**10, 3, 1e-3), response_accountant(1, 10**6, 7, 0.5)
     ('exact', 'bennett')
     """
     return _response(epsilon, n, k, gamma, accountant)[1]
+
+
+def response_attained(epsilon: float | Fraction, n: int, k: int, gamma: float | Fraction) -> float:
+    """Return a delta below which shuffled randomized response is not (epsilon, delta)-private.
+
+    What the numbers of answers x and x' reveal if all other users hold one third value, rounded
+    down.
+
+    Parameters
+    ----------
+    epsilon, n, k, gamma
+        As for `response_delta`, but k is an integer, at least 3.
+
+    Examples
+    --------
+    >>> response_attained(0.01, 10**7, 10, 0.25) / response_delta(0.01, 10**7, 10, 0.25) > 0.9999
+    True
+    """
+    eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
+    chance = number("gamma", gamma, low=LEAST_GAMMA, high=1)
+    return ResponseBlanket(n, integer("k", k, low=3), chance).attained(round_up(eps))
 
 
 def _response(
@@ -276,17 +297,22 @@ def response_epsilon(
     small = number("delta", delta, above=0, below=1)
     chance = number("gamma", gamma, low=LEAST_GAMMA, high=1)
 
-    def enough(eps: float) -> bool:
-        return _proved(name, eps, users, values, chance)[0] <= small
+    def excess(eps: float) -> float:
+        delta = _proved(name, eps, users, values, chance)[0]
+        return (math.log(delta) if delta else -1e3) - math.log(small)
 
     # The bounds, unlike the divergence, grow again with epsilon: take the first sufficient point.
+    # None is below half of what noise of the same variance would allow, unless it is very small.
     largest = 1.0 if name == "closed-form" else MAX_EPSILON
-    low = high = MIN_EPSILON
-    while not enough(high):
+    mu = math.sqrt(2 * values * (1 - chance) ** 2 / (chance * users))
+    low = high = max(MIN_EPSILON, min(mu * math.sqrt(-math.log(small)) / 2, largest))
+    if excess(high) <= 0:
+        low = high = MIN_EPSILON
+    while excess(high) > 0:
         if high == largest:
             raise ValueError(
                 f"gamma must be larger for any epsilon up to {largest:g} with "
                 f"accountant={name!r}, got {quote(gamma)}"
             )
         low, high = high, min(2 * high, largest)
-    return bisect(enough, high, low, geometric=True)
+    return crossing(excess, low, high)

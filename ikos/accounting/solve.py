@@ -35,6 +35,27 @@ def bisect_integers(holds: Callable[[int], bool], good: int, bad: int) -> int:
     return good
 
 
+def crossing(excess: Callable[[float], float], bad: float, good: float) -> float:
+    """Return a point where ``excess`` is at most 0, within a millionth of one where it is not.
+
+    By chords, aimed a little to the side of the root whose end is farther away (Illinois).
+    """
+    above, below = excess(bad), min(excess(good), -1e-300)
+    side = 1.0
+    while good - bad > 1e-6 * bad:
+        root = bad + (good - bad) * above / (above - below)
+        margin = (good - bad) * 1e-3
+        point = min(max(root * (1 + side * 4e-7), bad + margin), good - margin)
+        here = excess(point)
+        if here > 0:
+            below = below / 2 if side > 0 else below
+            bad, above, side = point, here, 1.0
+        else:
+            above = above / 2 if side < 0 else above
+            good, below, side = point, min(here, -1e-300), -1.0
+    return good
+
+
 def last_safe(excess: Callable[[float], float], low: float, high: float) -> float:
     """Return a point, near a root of an increasing function, at which it is not positive."""
     step = high - low

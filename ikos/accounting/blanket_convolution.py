@@ -1,0 +1,426 @@
+"""Shuffled reports of any randomizer with a density: its own blanket's divergence, from both sides.
+
+Every user sends one report through a shuffler. With omega the pointwise infimum of the densities of
+all inputs, P and Q those of a user's two values, and Z = (P - e^eps Q)(Y) / omega(Y) for Y drawn
+from omega (Z = 0 with the mass that omega lacks), the view's divergence is at most
+E[(Z_1 + ... + Z_n)_+] / n (BBGN19). Z is put on a lattice, by a mean-preserving spread for an upper
+bound and a contraction for a lower one, and convolved by a tilted Fourier transform with a bound on
+its rounding: :ref:`proof-blanket-convolution`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import gmpy2
+import numpy as np
+import scipy
+from gmpy2 import mpfr
+from numpy.typing import NDArray
+
+from ikos._validation import doubles, integer, number, quote, round_down
+from ikos.accounting.solve import crossing
+
+Array = NDArray[np.float64]
+
+MAX_USERS = 10**9
+_UNIT = 2.0**-53
+_CELLS = 4096  # of either half of the outputs
+_MASS = 28.0  # windows of the sum leave out about e^-28 of their tilted mass
+_MAX_POINTS = 1 << 23  # most points of a Fourier transform
+_MAX_CELLS = 1 << 23
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What a report shows: masses of cells of outputs, and likelihood ratios within each.
+
+    Parameters
+    ----------
+    blanket, first, second : array
+        Of each cell, the mass under omega and under the two values of the user, with a relative
+        error of at most 2^-48.
+    first_ratio, second_ratio : (array, array)
+        Least and largest density of either value over that of omega in the cell.
+    lost : float
+        Mass under the first value outside all cells, which counts as revealed.
+    """
+
+    blanket: Array
+    first: Array
+    second: Array
+    first_ratio: tuple[Array, Array]
+    second_ratio: tuple[Array, Array]
+    lost: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("blanket", "first", "second"):
+            masses = doubles(name, getattr(self, name))
+            if not (masses.ndim == 1 and masses.size and np.all(masses >= 0)):
+                raise ValueError(f"{name} must be a vector of masses, at least 0 and not NaN")
+            total = math.fsum(masses)
+            least = 0.0 if name != "first" else 1 - self.lost - 1e-9
+            if not least <= total <= 1 + 1e-9:
+                raise ValueError(f"{name} must have a total mass of 1, got {total:.12g}")
+            object.__setattr__(self, name, masses)
+        if not np.all(self.blanket > 0):
+            raise ValueError("blanket must be positive in every cell: otherwise nothing is hidden")
+
+    def together(self, other: Report) -> Report:
+        """Return two independent reports in one message."""
+        if self.blanket.size * other.blanket.size > _MAX_CELLS:
+            raise ValueError(f"reports must have at most {_MAX_CELLS} cells together")
+
+        def product(a: Array, b: Array) -> Array:
+            return np.multiply.outer(a, b).ravel()
+
+        def both(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
+            return product(a[0], b[0]), product(a[1], b[1])
+
+        return Report(
+            product(self.blanket, other.blanket),
+            product(self.first, other.first),
+            product(self.second, other.second),
+            both(self.first_ratio, other.first_ratio),
+            both(self.second_ratio, other.second_ratio),
+            self.lost + other.lost,
+        )
+
+
+def _mirrored(blanket: Array, first: Array, ratio: tuple[Array, Array], lost: float) -> Report:
+    """Return a report with these cells on the first half, where omega is the second's density."""
+    ones = np.ones_like(blanket)
+    return Report(
+        np.concatenate((blanket, blanket)),
+        np.concatenate((first, blanket)),
+        np.concatenate((blanket, first)),
+        (np.concatenate((ratio[0], ones)), np.concatenate((ratio[1], ones))),
+        (np.concatenate((ones, ratio[0])), np.concatenate((ones, ratio[1]))),
+        lost,
+    )
+
+
+def laplace_report(local_epsilon: float | Fraction, cells: int = _CELLS) -> Report:
+    """Return the report of a value in [0, 1] with Laplace noise of scale 1 / local_epsilon.
+
+    For the values 0 and 1; the same if the report is rounded to [0, 1].
+    """
+    eps = float(number("local_epsilon", local_epsilon, above=0, high=20))
+    count = integer("cells", cells, low=1, high=1 << 16)
+    y = np.linspace(0, 0.5, count + 1)
+    part = -np.expm1(-eps * (y[1:] - y[:-1])) / 2
+    blanket = np.concatenate(([math.exp(-eps) / 2], part * np.exp(-eps * (1 - y[1:]))))
+    first = np.concatenate(([0.5], part * np.exp(-eps * y[:-1])))
+    ratio = np.exp(eps * (1 - 2 * y))
+    return _mirrored(
+        blanket,
+        first,
+        (np.concatenate((ratio[:1], ratio[1:])), np.concatenate((ratio[:1], ratio[:-1]))),
+        0.0,
+    )
+
+
+def gaussian_report(
+    sigma: float | Fraction, lost: float | Fraction = 1e-10, cells: int = _CELLS
+) -> Report:
+    """Return the report of a value in [0, 1] with Gaussian noise of deviation sigma.
+
+    For the values 0 and 1. Reports beyond [-L, 1 + L] count as revealed, where ``lost`` is about
+    the probability of one below -L for the value 0.
+    """
+    deviation = float(number("sigma", sigma, above=0, high=1e3))
+    small = float(number("lost", lost, above=0, below=1))
+    count = integer("cells", cells, low=1, high=1 << 16)
+    reach = -float(scipy.special.ndtri(small)) * deviation
+    if (1 + 2 * reach) / (2 * deviation**2) > 60:
+        raise ValueError(f"sigma must be larger for lost = {small:g}, got {quote(sigma)}")
+    y = np.linspace(-reach, 0.5, count + 1)
+    with gmpy2.context(precision=256):
+        scale = mpfr(deviation) * gmpy2.sqrt(mpfr(2))
+        below = [gmpy2.erfc(-mpfr(float(at)) / scale) / 2 for at in y]
+        beyond = [gmpy2.erfc((1 - mpfr(float(at))) / scale) / 2 for at in y]
+        first = np.array([float(b - a) for a, b in pairwise(below)])
+        blanket = np.array([float(b - a) for a, b in pairwise(beyond)])
+        outside = float(below[0] + gmpy2.erfc((1 + mpfr(reach)) / scale) / 2) * (1 + 1e-12)
+    ratio = np.exp((1 - 2 * y) / (2 * deviation**2))
+    return _mirrored(blanket, first, (ratio[1:], ratio[:-1]), outside)
+
+
+def discrete_report(law: object, first: int, second: int) -> Report:
+    """Return the report with a row of output probabilities for each value, for two of the values.
+
+    Outputs that some value never sends, and the first one does, count as revealed.
+    """
+    rows = doubles("law", law)
+    if rows.ndim != 2 or len(rows) < 2 or not np.all(rows >= 0):
+        raise ValueError("law must have at least two rows of probabilities, at least 0 and not NaN")
+    for row in rows:
+        if abs(math.fsum(row) - 1) > 1e-12:
+            raise ValueError(f"law must have rows with a sum of 1, got {math.fsum(row):.15g}")
+    pair = [
+        integer(name, at, low=0, high=len(rows) - 1)
+        for name, at in (("first", first), ("second", second))
+    ]
+    blanket = rows.min(axis=0)
+    kept = blanket > 0
+    if not kept.any():
+        raise ValueError("law must have an output that every value can send")
+    p, q = rows[pair[0]], rows[pair[1]]
+    ratios = p[kept] / blanket[kept], q[kept] / blanket[kept]
+    return Report(
+        blanket[kept],
+        p[kept],
+        q[kept],
+        (ratios[0],) * 2,
+        (ratios[1],) * 2,
+        math.fsum(p[~kept]) * (1 + 1e-12),
+    )
+
+
+def report_delta(report: Report, epsilon: float | Fraction, n: int) -> tuple[float, float]:
+    """Return bounds on the divergence of the blanket for n shuffled reports.
+
+    Parameters
+    ----------
+    report : Report
+        Of every user.
+    epsilon : float
+        Of all reports together, positive and at most 60.
+    n : int
+        Number of users who report as they should, from 2 to 10^9.
+
+    Returns
+    -------
+    (float, float)
+        Shuffled reports are (epsilon, second)-private for the two values, also if everything but
+        the blanket is known; E[(Z_1 + ... + Z_n)_+] / n is at least the first. The others' inputs
+        need not attain that.
+
+    Examples
+    --------
+    >>> low, high = report_delta(laplace_report(1.0), 0.0378431, 10**4)
+    >>> high < 1.0001e-6, low / high > 0.995
+    (True, True)
+    """
+    eps = round_down(number("epsilon", epsilon, above=0, high=60))
+    users = integer("n", n, low=2, high=MAX_USERS)
+    odds = math.exp(eps) * (1 - 4 * _UNIT), math.exp(eps) * (1 + 4 * _UNIT)
+    slack = 16 * _UNIT * (report.first_ratio[1] + odds[1] * report.second_ratio[1])
+    means = (report.first - odds[0] * report.second) / report.blanket
+    top = float((report.first_ratio[1] - odds[0] * report.second_ratio[0]).max())
+    if top <= 0:
+        return 0.0, min(1.0, report.lost)
+    # the deviation of the sum, and a lattice that its window can afford
+    deviation = math.sqrt(users * float(np.dot(report.blanket, means**2)))
+    reach = 1.1 * deviation * math.sqrt(2 * _MASS) + 2 * top
+    points = min(_MAX_POINTS, max(1 << 13, 1 << math.ceil(math.log2(2e3 * math.sqrt(users)))))
+    step = top / math.ceil(top * points / (2 * reach))
+    theta = _tilt(report.blanket, means, users)
+    zero = 1 - math.fsum(report.blanket)
+    # up: each cell at the lattice points around its values, with the same mean
+    low = np.floor((report.first_ratio[0] - odds[1] * report.second_ratio[1] - slack) / step)
+    high = np.ceil((report.first_ratio[1] - odds[0] * report.second_ratio[0] + slack) / step)
+    middle = np.clip((means + slack) / step, low, high)
+    width = np.maximum(high - low, 1)
+    weights = (
+        report.blanket * (high - middle) / width,
+        report.blanket * (middle - low) / width,
+    )
+    none = ([0.0], [max(zero, 0.0) + 8 * _UNIT])
+    spread = _Lattice.of(np.concatenate((low, high, none[0])), np.concatenate((*weights, none[1])))
+    # down: cells merged until their means are on the lattice
+    means = np.concatenate((means - slack, none[0]))
+    masses = np.concatenate((report.blanket, [max(zero - 8 * _UNIT, 0.0)]))
+    merged = _merged(means / step, masses)
+    loss = step * _excess_over(means / step, masses, merged)
+    loss += odds[1] * max(0.0, 1 - math.fsum(report.second))  # of the second value, outside
+    lower = merged.excess(theta, step, users, points)[0] - loss
+    return max(0.0, lower), min(1.0, spread.excess(theta, step, users, points)[1] + report.lost)
+
+
+def report_epsilon(report: Report, delta: float | Fraction, n: int) -> float:
+    """Return an epsilon for which shuffled reports are (epsilon, delta)-private, rounded up.
+
+    Within about a millionth of the smallest at which the second bound of `report_delta` is at most
+    delta; ValueError if there is none up to 60.
+
+    Parameters
+    ----------
+    report, n
+        As for `report_delta`.
+    delta : float
+        In (0, 1), and more than ``report.lost``.
+
+    Examples
+    --------
+    >>> round(report_epsilon(laplace_report(1.0), 1e-6, 10**4), 4)
+    0.0378
+    """
+    small = round_down(number("delta", delta, above=report.lost, below=1))
+
+    def excess(eps: float) -> float:
+        bound = report_delta(report, eps, n)[1]
+        return (math.log(bound) if bound else -1e3) - math.log(small)
+
+    low = high = 1e-4
+    while excess(high) > 0:
+        if high == 60:
+            raise ValueError(f"delta must be larger for any epsilon up to 60, got {quote(delta)}")
+        low, high = high, min(4 * high, 60)
+    return high if low == high else crossing(excess, low, high)
+
+
+def _tilt(masses: Array, values: Array, n: int) -> float:
+    """Return theta > 0 at which E[Z e^(theta Z)] is about 0."""
+    deviation = math.sqrt(float(np.dot(masses, values**2)))
+
+    def mean(theta: float) -> float:
+        return -float(np.dot(masses, values * np.exp(np.minimum(theta * values, 600.0))))
+
+    high = 1e-3 / (deviation * math.sqrt(n))
+    while mean(high) > 0 and high * values.max() < 100:
+        high *= 2
+    if mean(high) > 0:
+        return high
+    return crossing(mean, high / 2 if mean(high / 2) > 0 else high * 1e-9, high)
+
+
+@dataclass(frozen=True, eq=False)
+class _Lattice:
+    """The law of J: ``masses[i]`` is the probability of ``first`` + i."""
+
+    first: int
+    masses: NDArray[Any]
+
+    @classmethod
+    def of(cls, places: Array, masses: Array) -> _Lattice:
+        """Return the law with these masses at these integers."""
+        first = int(places.min())
+        return cls(first, np.bincount((places - first).astype(np.int64), weights=masses))
+
+    def excess(self, theta: float, step: float, n: int, points: int) -> tuple[float, float]:
+        """Return bounds on E[(J_1 + ... + J_n)_+] step / n, masses within 2^-47 of theirs."""
+        places = self.first + np.arange(self.masses.size, dtype=np.float64)
+        used = self.masses > 0
+        places, masses = places[used], self.masses[used]
+        slope = theta * step
+        tilted = masses * np.exp(slope * places)
+        mean = math.fsum(tilted)
+        tilted /= mean
+        while points < _MAX_POINTS and _outside(places, tilted, n, points) > math.exp(-_MASS / 2):
+            points *= 2
+        folded = np.bincount((places % points).astype(np.int64), weights=tilted, minlength=points)
+        transform = scipy.fft.rfft(folded)
+        power, base, left = np.ones_like(transform), transform, n
+        while left:
+            if left & 1:
+                power *= base
+            left >>= 1
+            if left:
+                base = base * base
+        law = scipy.fft.irfft(power, points)
+        j = np.arange(1, points // 2, dtype=np.float64)
+        weights = j * np.exp(-slope * j)
+        total = float(np.dot(weights, law[1 : points // 2]))
+        part = 32 * math.log2(points) * _UNIT  # of the norms, for one transform
+        grown = math.exp(n * part * math.sqrt(points) * float(np.linalg.norm(tilted)))
+        error = grown * n * part * float(np.linalg.norm(tilted))
+        error += (4 * n * _UNIT + 2 * part) * float(np.linalg.norm(law)) * grown
+        error *= 1.01 * float(np.linalg.norm(weights))
+        error += _outside(places, tilted, n, points) / (math.e * slope)
+        error += 2 * j.size * _UNIT * float(np.dot(weights, np.abs(law[1 : points // 2])))
+        relative = n * 4 * _UNIT * (float(np.abs(slope * places).max()) + 32)
+        with gmpy2.context(precision=128):
+            scale = gmpy2.exp(n * gmpy2.log(mpfr(mean)) + gmpy2.log(mpfr(step) / n))
+            low, high = (
+                float(scale * mpfr(total + sign * error) * gmpy2.exp(mpfr(sign * relative)))
+                for sign in (-1, 1)
+            )
+        return low * (1 - 1e-12), high * (1 + 1e-12)
+
+
+def _outside(places: Array, tilted: Array, n: int, points: int) -> float:
+    """Return a bound on the mass of the tilted sum outside the window, by Chernoff."""
+    deviation = math.sqrt(float(np.dot(tilted, places * places)))
+    total = 0.0
+    for side in (-1, 1):
+        best = math.inf
+        for factor in (0.25, 0.5, 0.75, 1.0, 1.5, 2.0):
+            rate = factor * math.sqrt(2 * _MASS / n) / deviation
+            with np.errstate(over="ignore"):
+                moment = float(np.dot(tilted, np.exp(side * rate * places)))
+            best = min(best, n * math.log(moment) - rate * (points / 2 - 1))
+        total += math.exp(min(best, 0.0))
+    return min(1.0, total * math.exp(2 * n * places.size * _UNIT))
+
+
+def _merged(values: Array, masses: Array) -> _Lattice:
+    """Return a law on the integers that is below that of the values in increasing convex order.
+
+    Values are merged with others, from either end, until their mean is an integer. What is left of
+    a run takes some of what is placed beyond its integer, and goes down if there is none.
+    """
+    order = np.argsort(-values, kind="stable")
+    z, w = values[order].tolist(), masses[order].tolist()
+    split = int(np.searchsorted(-values[order], -values.min() / 2))
+    placed: dict[int, float] = {}
+    rests: list[tuple[int, int, float, float]] = []
+    for side, run in ((1, range(split)), (-1, range(len(z) - 1, split - 1, -1))):
+        mass = moment = 0.0  # of what is being merged; the moment is about its integer, the target
+        target: int | None = None
+        for i in run:
+            value, left = side * z[i], w[i]
+            while left > 0:
+                if target is None:
+                    target = math.floor(value)
+                need = moment / (target - value) if value < target else math.inf
+                if target == value and not mass:
+                    need = left
+                if need > left:
+                    mass += left
+                    moment += left * (value - target)
+                    break
+                placed[side * target] = placed.get(side * target, 0.0) + mass + need
+                left -= need
+                mass = moment = 0.0
+                target = None
+        if target is not None:
+            rests.append((side, target, mass, moment))
+    for side, target, mass, moment in reversed(rests):
+        for place in sorted((p for p in placed if side * p < target), key=lambda p: -side * p):
+            need = min(placed[place], moment / (target - side * place))
+            placed[place] -= need
+            mass += need
+            moment -= need * (target - side * place)
+        if side < 0 and moment > 1e-12 * mass:
+            target += 1  # away from the middle is down
+        placed[side * target] = placed.get(side * target, 0.0) + mass
+    return _Lattice.of(np.array(list(placed)), np.array(list(placed.values())))
+
+
+def _excess_over(values: Array, masses: Array, lower: _Lattice) -> float:
+    """Return a bound on by how much E[(J - k)_+] of the lattice exceeds that of the values."""
+    places = lower.first + np.arange(lower.masses.size, dtype=np.float64)
+
+    def excess(side: int) -> float:
+        k = side * np.concatenate((values, places))
+        k = k[k >= 0]
+        found = []
+        for z, w in ((places, lower.masses), (values, masses)):
+            order = np.argsort(-side * z, kind="stable")
+            mass = np.concatenate(([0.0], np.cumsum(w[order])))
+            moment = np.concatenate(([0.0], np.cumsum((w * side * z)[order])))
+            count = np.searchsorted(-side * z[order], -k)
+            found.append(moment[count] - k * mass[count])
+        return float((found[0] - found[1]).max(initial=0.0))
+
+    # below 0, E[(Z - k)_+] = E[Z] - k + E[(k - Z)_+]
+    mean = math.fsum(lower.masses * places) - math.fsum(masses * values)
+    uneven = abs(math.fsum(lower.masses) - math.fsum(masses)) * float(np.abs(values).max() + 1)
+    size = places.size + values.size
+    rounding = 8 * size * _UNIT * float(np.dot(masses, np.abs(values)))
+    return max(excess(1), excess(-1) + max(mean, 0.0) + uneven) + rounding
