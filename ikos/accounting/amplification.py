@@ -111,8 +111,9 @@ def _sum(labels: Labels, n: int, mass: float, *, thin: bool) -> float:
         part = slice(first, first + size)
         s, a, at = (x[part, np.newaxis] for x in (t, r, edges))
         left = np.maximum(n - s - fewest - g[:-1], _TINY)
-        log = np.log(left / (fewest + g[1:]) * odds) if third else left
-        chances = np.exp(_from(0.0, np.cumsum(log, axis=1)))
+        ratios = left / (fewest + g[1:]) * odds if third else left
+        log = _from(0.0, np.cumsum(np.log(ratios), axis=1))
+        chances = np.exp(log - log.max(axis=1, keepdims=True))
         chances /= chances.sum(axis=1, keepdims=True)
         # P[A >= a + j] and E[(A - a - j)_+] over P[A = a], from the largest j down
         j = np.arange(reach - 1)

@@ -192,6 +192,12 @@ def test_more_noise_hides_more(n, local, part, share, grows):
     assert amplified_delta_floor(epsilon, n, local) <= amplified_delta(epsilon, n, local)
 
 
+def test_a_delta_of_many_zeros():
+    """Windows are wide then, and their ends far below the least double."""
+    asked = {"local_epsilon": 0.5, "total_variation": 0.1}
+    assert amplified_delta(0.3, 2200, **asked) < amplified_delta(0.3, 2000, **asked) < 1e-260
+
+
 def test_blocks_cost_little(monkeypatch):
     asked = (0.006, 2 * 10**5, 1.0)
     thinned = amplified_delta(*asked)
