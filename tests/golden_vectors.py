@@ -225,7 +225,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "response delta": accounting.response_delta,
     "response gamma": accounting.response_gamma,
     "binary response gamma": accounting.binary_response_gamma,
-    "clones local epsilon": accounting.clones_local_epsilon,
+    "amplified local epsilon": accounting.amplified_local_epsilon,
     "optimal local epsilon": accounting.optimal_local_epsilon,
     "paper digits": lambda **a: accounting.paper_digits(**a).gammas,
     "optimized digits": lambda **a: accounting.optimized_digits(**a).gammas,
@@ -363,7 +363,7 @@ def _accountants() -> Entries:
         asked = {"epsilon": epsilon, "delta": delta, "n": n}
         yield "response gamma", {**asked, "k": 10}
         yield "binary response gamma", asked
-        yield "clones local epsilon", asked
+        yield "amplified local epsilon", asked
         yield "optimal local epsilon", {"epsilon": epsilon, "delta": delta, "copies": n}
         if n == 10**4:
             yield "paper digits", asked

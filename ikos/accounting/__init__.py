@@ -7,6 +7,12 @@ is one module per bound or paper; the proofs are in the documentation's page on 
 
 from __future__ import annotations
 
+from ikos.accounting.amplification import (
+    amplified_delta,
+    amplified_delta_floor,
+    amplified_epsilon,
+    amplified_local_epsilon,
+)
 from ikos.accounting.binary_response import binary_response_delta, binary_response_gamma
 from ikos.accounting.blanket_convolution import (
     Report,
@@ -16,7 +22,7 @@ from ikos.accounting.blanket_convolution import (
     report_delta,
     report_epsilon,
 )
-from ikos.accounting.clones_fmt21 import clones_delta, clones_local_epsilon
+from ikos.accounting.clones_fmt21 import clones_delta
 from ikos.accounting.composition import advanced_composition, optimal_delta, optimal_local_epsilon
 from ikos.accounting.digits_bbgn20 import DigitParameters, optimized_digits, paper_digits
 from ikos.accounting.gaussian import gaussian_delta, gaussian_mu
@@ -34,10 +40,13 @@ __all__ = [
     "DigitParameters",
     "Report",
     "advanced_composition",
+    "amplified_delta",
+    "amplified_delta_floor",
+    "amplified_epsilon",
+    "amplified_local_epsilon",
     "binary_response_delta",
     "binary_response_gamma",
     "clones_delta",
-    "clones_local_epsilon",
     "discrete_report",
     "gaussian_delta",
     "gaussian_mu",

@@ -44,19 +44,19 @@ _PRECISION = 256
 
 
 @dataclass(frozen=True)
-class _Window:
+class Window:
     """The probabilities of ``first``, ``first`` + 1, ... that matter, normalized."""
 
     first: int
     pmf: NDArray[np.float64]
     complete: bool
 
-    def reversed(self, n: int) -> _Window:
+    def reversed(self, n: int) -> Window:
         """Return the window of n minus the variable."""
-        return _Window(n - self.first - self.pmf.size + 1, self.pmf[::-1], self.complete)
+        return Window(n - self.first - self.pmf.size + 1, self.pmf[::-1], self.complete)
 
 
-def _binomial(n: int, p: float, odds: float, mass: float) -> _Window:
+def binomial_window(n: int, p: float, odds: float, mass: float) -> Window:
     """Return Bin(n, p) without e^-mass of it, by Bernstein's inequality; odds = p / (1 - p)."""
     mean = n * p
     reach = reach_up(mean * (1 - p), mass + 1)
@@ -68,7 +68,7 @@ def _binomial(n: int, p: float, odds: float, mass: float) -> _Window:
     k = np.arange(mode, low, -1, dtype=np.float64)
     below = np.cumprod(k / ((n - k + 1) * odds))
     pmf = np.concatenate((below[::-1], [1.0], above))
-    return _Window(low, pmf / pmf.sum(), low == 0 and high == n)
+    return Window(low, pmf / pmf.sum(), low == 0 and high == n)
 
 
 class _ResponseDivergences:
@@ -98,8 +98,8 @@ class _ResponseDivergences:
             self._p1, self._odds1 = float(flip / of_one), float(flip / (keep * s))
             self._mean0, self._mean1 = flip * s / of_zero, keep * s / of_one
         self._mass = min(_MASS + 3 * self.theta, 600.0)
-        zeros = _binomial(bits, self._p0, self._odds0, self._mass)
-        ones = _binomial(bits, self._p1, self._odds1, self._mass).reversed(bits)
+        zeros = binomial_window(bits, self._p0, self._odds0, self._mass)
+        ones = binomial_window(bits, self._p1, self._odds1, self._mass).reversed(bits)
         self._first = min(zeros.first, ones.first)
         last = max(zeros.first + zeros.pmf.size, ones.first + ones.pmf.size)
         self._difference = np.zeros(last - self._first)
@@ -125,8 +125,8 @@ class _ResponseDivergences:
         """Return a bound on the divergence for the others' numbers of zeros and ones."""
         if self.pure:
             return 0.0
-        p = _binomial(zeros, self._p0, self._odds0, self._mass)
-        q = _binomial(ones, self._p1, self._odds1, self._mass).reversed(ones)
+        p = binomial_window(zeros, self._p0, self._odds0, self._mass)
+        q = binomial_window(ones, self._p1, self._odds1, self._mass).reversed(ones)
         with gmpy2.context(precision=_PRECISION):
             start = int(gmpy2.floor((zeros + self.bits) * self._mean0 + ones * self._mean1)) - 2
             log_scale = zeros * self._log_of_zero + (ones + self.bits) * self._log_of_one

@@ -26,13 +26,14 @@ import scipy
 from numpy.typing import NDArray
 
 from ikos._validation import integer, number, quote
+from ikos.accounting.amplification import amplified_local_epsilon
 from ikos.accounting.blanket import exp_down, local_gamma
-from ikos.accounting.clones_fmt21 import clones_local_epsilon
 from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
 from ikos.randomized_response import grid_up
 
 MAX_VALUES = 1 << 16  # most values of a hash function: the seed and the value share 64 bits
-_CLONES_MAX = 60
+_MOST_AMPLIFIED = 60
+_COUNTED = 10**5  # most users for whom the messages' distance is used: seconds
 _REFINEMENTS = 3
 _LEAST = Fraction(1, 1 << 60)
 
@@ -72,12 +73,14 @@ def raised(
     """Return the probability with which unary encoding raises a bit that is not set.
 
     1/(e^eps0 + 1), rounded up to a multiple of 2^-53, for a message that is eps0-private by itself.
-    With a positive delta eps0 is the largest for which clones (`ikos.accounting.clones_fmt21`)
-    prove the guarantee of n shuffled messages, or ``most_local`` if that is smaller.
+    With a positive delta eps0 is the largest for which `ikos.accounting.amplification` proves the
+    guarantee of n shuffled messages, or ``most_local`` if that is smaller. Up to 10^5 users that
+    uses that two messages' total variation distance is 1/2 - q, half of what eps0 allows.
     """
     local = epsilon
-    if delta > 0 and local < _CLONES_MAX:
-        local = max(local, Fraction(clones_local_epsilon(local, delta, n)))
+    if delta > 0 and local < _MOST_AMPLIFIED:
+        share = Fraction(1, 2) if n <= _COUNTED else 1
+        local = max(local, Fraction(amplified_local_epsilon(local, delta, n, share=share)))
     if most_local is not None:
         local = min(local, most_local)
     return min(Fraction(1, 2), grid_up(1 / (exp_down(local) + 1)))

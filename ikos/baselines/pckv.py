@@ -144,7 +144,7 @@ class PCKVUE(KeyValueBaseline):
     -----
     A message is all 2d bits as one item of ceil(2d/8) bytes (numpy's void type, bits in the order
     of the events, the first one highest). The guarantee after shuffling is that for any locally
-    private messages (``ikos.accounting.clones_fmt21``).
+    private messages (``ikos.accounting.amplification``).
 
     Examples
     --------
@@ -159,7 +159,7 @@ class PCKVUE(KeyValueBaseline):
         self._set(q=wlqdly21.raised(*self._budget, most_local=most))
         theorem = "PCKV-UE, optimized unary encoding"
         if self.delta:
-            theorem += ", and clones (FMT21, Theorem 3.1)"
+            theorem += ", and amplification of any randomizer"
         self._state(
             f"bits raised with probability {float(self.q):.4g}",
             theorem,

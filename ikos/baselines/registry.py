@@ -282,7 +282,7 @@ PROTOCOLS: tuple[ProtocolSpec, ...] = (
     _shuffle("pckv-grr", "randomized response on one of a user's keys", "PCKV, exact divergence",
         PCKVGRR, domains=(SparseTernary,),
         note="vectors must have exactly as many entries as allowed"),
-    _shuffle("pckv-ue", "unary encoding of one of a user's keys", "PCKV, by clones (FMT21)",
+    _shuffle("pckv-ue", "unary encoding of one of a user's keys", "PCKV, as any randomizer",
         PCKVUE, domains=(SparseTernary,)),
     _shuffle("frequency-estimation", "one's category among random ones",
         "LWY22, exact divergence", FrequencyEstimation, domains=(Categories,)),

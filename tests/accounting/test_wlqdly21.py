@@ -18,7 +18,7 @@ from analysis.wlqdly21_published import (
     published_shuffled_values,
     published_values,
 )
-from ikos.accounting import clones_delta, response_delta, response_gamma
+from ikos.accounting import amplified_delta, response_delta, response_gamma
 from ikos.accounting.blanket import exp_down, local_epsilon
 from ikos.accounting.wlqdly21 import (
     MAX_VALUES,
@@ -67,7 +67,8 @@ def test_raised_bits():
     q = raised(Fraction(1), Fraction(0), 1)
     assert 0 <= gmpy2.mpq(q) - exact < gmpy2.mpfr(2) ** -53
     q = raised(Fraction(1, 2), Fraction(1, 10**6), 10**4)
-    assert clones_delta(0.5, 10**4, math.log(1 / q - 1)) <= 1e-6
+    far = Fraction(1, 2) - q
+    assert amplified_delta(0.5, 10**4, math.log(1 / q - 1), total_variation=far) <= 1e-6
     assert raised(Fraction(1, 2), Fraction(1, 10**6), 10**4, most_local=Fraction(1)) > q
     assert raised(Fraction(1, 10**6), Fraction(0), 1) < Fraction(1, 2)
 

@@ -20,7 +20,7 @@ from vectors.key_value_laws import (
 )
 
 from ikos import View
-from ikos.accounting import clones_delta, response_delta
+from ikos.accounting import amplified_delta, response_delta
 from ikos.testing import DeterministicRandom
 from ikos.vectors import PCKVGRR, PCKVUE, SparseTernary
 
@@ -104,17 +104,19 @@ def test_bits_are_as_private_as_they_say(d, s):
 
 @pytest.mark.parametrize(("d", "s", "n"), [(1, 1, 2), (1, 1, 3), (2, 1, 2), (2, 2, 2)])
 @pytest.mark.parametrize("q", [Fraction(1, 3), Fraction(1, 9)])
-def test_shuffled_bits_are_hidden_by_clones(d, s, n, q):
+def test_shuffled_bits_are_hidden_as_any_message(d, s, n, q):
     views = Views([ue_law(x, s, q) for x in sparse_vectors(d, s)], n)
     for epsilon in (0.2, 0.6):
-        claimed = clones_delta(epsilon, n, math.log(1 / q - 1))
+        far = Fraction(1, 2) - q
+        claimed = amplified_delta(epsilon, n, math.log(1 / q - 1), total_variation=far)
         assert views.divergence(epsilon) <= claimed * (1 + 1e-9)
 
 
 def test_the_probability_of_shuffled_bits_is_enough():
     protocol = PCKVUE(5000, SparseTernary(8, 2), epsilon=0.5, delta=1e-6)
-    assert clones_delta(0.5, 5000, protocol.local_epsilon * (1 - 1e-9)) <= 1e-6
-    assert clones_delta(0.5, 5000, protocol.local_epsilon * 1.001) > 1e-6
+    local, far = protocol.local_epsilon, Fraction(1, 2) - protocol.q
+    assert amplified_delta(0.5, 5000, local * (1 - 1e-9), total_variation=far) <= 1e-6
+    assert amplified_delta(0.5, 5000, local * 1.001, total_variation=far) > 1e-6
     capped = PCKVUE(5000, SparseTernary(8, 2), epsilon=0.5, delta=1e-6, local_epsilon=1)
     assert capped.local_epsilon == pytest.approx(1)
 

@@ -1,0 +1,247 @@
+"""Amplification of any randomizer: against its definition, enumerated views, and itself."""
+
+import itertools
+import math
+from collections import Counter
+from fractions import Fraction
+
+import mpmath
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ikos.accounting import (
+    amplification,
+    amplified_delta,
+    amplified_delta_floor,
+    amplified_epsilon,
+    amplified_local_epsilon,
+    clones_delta,
+)
+
+
+def divergence(one, other, odds):
+    return sum(max(0, one[view] - odds * other[view]) for view in one)
+
+
+def views(laws, others, x):
+    """Return the law of the multiset of messages if the first user holds x."""
+    law = Counter({(): 1})
+    for value in (x, *others):
+        longer = Counter()
+        for seen, chance in law.items():
+            for message, likely in enumerate(laws[value]):
+                if likely:
+                    longer[tuple(sorted((*seen, message)))] += chance * likely
+        law = longer
+    return law
+
+
+# Against the definition
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("local", [0.3, 2.0])
+@pytest.mark.parametrize("share", [0.2, 0.7, 1])
+@pytest.mark.parametrize("part", [0, 0.1, 0.6])
+def test_it_is_the_divergence_of_the_labels_rounded_up(n, local, share, part):
+    with mpmath.workdps(40):
+        p, odds = mpmath.exp(local), mpmath.exp(part * local)
+        far = Fraction(math.tanh(local / 2) * share)
+        a = min(mpmath.mpf(far.numerator) / far.denominator / (p - 1), 1 / (p + 1))
+        c = 1 - (p + 1) * a
+        laws = [(p * a, a, c, 0), (a, p * a, c, 0), (a, a, c / p, 1 - 2 * a - c / p)]
+        one, other = (views(laws, (2,) * (n - 1), x) for x in (0, 1))
+        exact = divergence(one, other, odds)
+        found = amplified_delta(part * local, n, local, total_variation=far)
+        assert exact <= found <= exact * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("local", [0.3, 2.0])
+@pytest.mark.parametrize("part", [0, 0.1, 0.6])
+def test_the_floor_is_the_divergence_of_three_values_rounded_down(n, local, part):
+    with mpmath.workdps(40):
+        p, odds = mpmath.exp(local), mpmath.exp(part * local)
+        laws = [[(p if x == y else 1) / (p + 2) for y in range(3)] for x in range(3)]
+        exact = divergence(*(views(laws, (2,) * (n - 1), x) for x in (0, 1)), odds)
+        found = amplified_delta_floor(part * local, n, local)
+        assert exact * (1 - 1e-6) <= found <= exact
+
+
+def test_simple_fractions():
+    """Odds 3, order 2: what enumeration with rational numbers gives."""
+    fractions = ["1/4", "3/16", "9/64", "27/256", "81/1024", "243/4096"]
+    floors = ["1/5", "3/25", "9/125", "27/625", "108/3125", "81/3125"]
+    for n, (fraction, floor) in enumerate(zip(fractions, floors, strict=True), start=1):
+        asked = (math.log(2), n, math.log(3))
+        assert amplified_delta(*asked) == pytest.approx(float(Fraction(fraction)), rel=1e-6)
+        assert amplified_delta_floor(*asked) == pytest.approx(float(Fraction(floor)), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("n", "local", "delta", "epsilon", "floor", "clones"),
+    [
+        (10**4, 1, 1e-6, 0.0432062, 0.0379981, 0.0530053),
+        (10**5, 4, 1e-6, 0.118153, 0.117025, 0.169770),
+        (10**6, 6, 1e-8, 0.131801, 0.131630, 0.189466),
+    ],
+)
+def test_values_of_a_slower_computation(n, local, delta, epsilon, floor, clones):
+    for bound, root in (
+        (amplified_delta, epsilon),
+        (amplified_delta_floor, floor),
+        (clones_delta, clones),
+    ):
+        assert bound(root * (1 + 5e-6), n, local) < delta < bound(root * (1 - 5e-6), n, local)
+
+
+# Against randomizers
+
+P = 3  # e^eps0, in rational numbers
+
+
+def unary(j):
+    """One set bit of three, each told with odds 2 to 1: odds 4."""
+    truth = tuple(int(i == j) for i in range(3))
+    return [
+        math.prod(Fraction(2 if b == t else 1, 3) for b, t in zip(bits, truth, strict=True))
+        for bits in itertools.product((0, 1), repeat=3)
+    ]
+
+
+def optimized_unary(j):
+    """One set bit of three, sent as 1 with probability 1/2, the others with 1/4: odds 3."""
+    chances = [Fraction(1, 2) if i == j else Fraction(1, 4) for i in range(3)]
+    return [
+        math.prod(q if b else 1 - q for b, q in zip(bits, chances, strict=True))
+        for bits in itertools.product((0, 1), repeat=3)
+    ]
+
+
+def subset(j):
+    """Two of four values, with odds P for those with j."""
+    sets = list(itertools.combinations(range(4), 2))
+    return [Fraction(P if j in chosen else 1, 3 * P + 3) for chosen in sets]
+
+
+def hashed(j):
+    """A hash function of three values to two, and a response of odds P on the hash."""
+    functions = list(itertools.product((0, 1), repeat=3))
+    return [Fraction(P if f[j] == y else 1, 8 * (P + 1)) for f in functions for y in (0, 1)]
+
+
+CHANNELS = {
+    "unary": (unary, 4, Fraction(1, 3)),  # (sqrt(p) - 1) / (sqrt(p) + 1)
+    "optimized unary": (optimized_unary, 3, Fraction(1, 4)),  # (p - 1) / (2 (p + 1))
+    "subset": (subset, 3, Fraction(1, 3)),  # (k-s) / (k-1) s (p - 1) / (p s + k - s)
+    "hashed": (hashed, 3, Fraction(1, 4)),  # (1 - 1/g) (p - 1) / (p + g - 1)
+    "response": (lambda j: [Fraction(P if i == j else 1, P + 2) for i in range(3)], 3, 0.4),
+    "skew": (lambda j: [(0.6, 0.25, 0.15), (0.3, 0.4, 0.3), (0.2, 0.35, 0.45)][j], 3, 0.4),
+}
+
+
+@pytest.mark.parametrize("name", CHANNELS)
+@pytest.mark.parametrize("n", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_it_covers_views_of_any_randomizer(name, n):
+    channel, p, far = CHANNELS[name]
+    laws = [channel(j) for j in range(3)]
+    pairs = list(itertools.permutations(laws, 2))
+    assert max(x / y for one, two in pairs for x, y in zip(one, two, strict=True)) <= p
+    apart = max(sum(abs(x - y) for x, y in zip(one, two, strict=True)) / 2 for one, two in pairs)
+    assert apart == pytest.approx(float(far))
+    for others in itertools.combinations_with_replacement(range(3), n - 1):
+        one, other = (views(laws, others, x) for x in (0, 1))
+        for odds in (1, 1.2, 2):
+            exact = divergence(one, other, odds)
+            far_enough = amplified_delta(math.log(odds), n, math.log(p), total_variation=far)
+            assert exact <= far_enough * (1 + 1e-12)
+            assert far_enough <= amplified_delta(math.log(odds), n, math.log(p)) * (1 + 1e-6)
+
+
+def test_alone_there_is_the_local_guarantee():
+    for epsilon, local in ((0, 1), (0.5, 1), (20, 25), (59, 60)):
+        p, odds = math.exp(local), math.exp(epsilon)
+        assert amplified_delta(epsilon, 1, local) == pytest.approx((p - odds) / (p + 1), rel=1e-6)
+    assert amplified_delta(1, 1, 1) == 0
+
+
+# Against itself
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(1, 500),
+    st.floats(0.01, 8),
+    st.floats(0, 1),
+    st.floats(0.01, 1),
+    st.sampled_from(["n", "epsilon", "local", "far"]),
+)
+def test_more_noise_hides_more(n, local, part, share, grows):
+    epsilon, far = part * local, share * math.tanh(local / 2)
+    more = {
+        "n": (epsilon, n + 1 + n // 10, local, far),
+        "epsilon": (epsilon * 1.1 + 1e-3, n, local, far),
+        "local": (epsilon, n, local * 0.9, min(far, math.tanh(0.45 * local))),
+        "far": (epsilon, n, local, far * 0.9),
+    }[grows]
+    loose = amplified_delta(epsilon, n, local, total_variation=far)
+    assert amplified_delta(*more[:3], total_variation=more[3]) <= loose * (1 + 1e-6) + 1e-280
+    assert loose <= amplified_delta(epsilon, n, local) * (1 + 1e-6)
+    assert loose <= clones_delta(epsilon, n, local) * (1 + 1e-6)
+    assert amplified_delta_floor(epsilon, n, local) <= amplified_delta(epsilon, n, local)
+
+
+def test_a_delta_of_many_zeros():
+    """Windows are wide then, and their ends far below the least double."""
+    asked = {"local_epsilon": 0.5, "total_variation": 0.1}
+    assert amplified_delta(0.3, 2200, **asked) < amplified_delta(0.3, 2000, **asked) < 1e-260
+
+
+def test_blocks_cost_little(monkeypatch):
+    asked = (0.006, 2 * 10**5, 1.0)
+    thinned = amplified_delta(*asked)
+    monkeypatch.setattr(amplification, "_STEP", 0)
+    monkeypatch.setattr(amplification, "_BLOCKS", 10**9)
+    assert amplified_delta(*asked) < thinned < amplified_delta(*asked) * 1.0002
+
+
+def test_roots_are_on_the_safe_side():
+    for n, local, far in ((1000, 2.0, 1), (20, 1.0, 0.3)):
+        epsilon = amplified_epsilon(1e-6, n, local, total_variation=far)
+        assert amplified_delta(epsilon, n, local, total_variation=far) <= 1e-6
+        assert amplified_delta(epsilon * (1 - 2e-6), n, local, total_variation=far) > 1e-6
+    assert amplified_epsilon(1e-6, 1, 1.0) == pytest.approx(1, rel=1e-5)
+    assert amplified_epsilon(0.5, 10**6, 0.1) == 1e-9
+    local = amplified_local_epsilon(0.5, 1e-6, 1000)
+    assert amplified_delta(0.5, 1000, local) <= 1e-6
+    assert amplified_delta(0.5, 1000, local * (1 + 4e-6)) > 1e-6
+    assert amplified_local_epsilon(0.5, 1e-12, 1) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"n": 0}, "n must be at least 1"),
+        ({"epsilon": -1}, "epsilon must be at least 0"),
+        ({"local_epsilon": 0}, "local_epsilon must be at least 1e-100"),
+        ({"local_epsilon": 100}, "local_epsilon must be at most 60"),
+        ({"local_epsilon": math.inf}, "local_epsilon must be finite"),
+        ({"local_epsilon": math.nan}, "local_epsilon must be finite"),
+        ({"total_variation": 0}, "total_variation must be greater than 0"),
+        ({"total_variation": 0.1, "n": 10**7}, "n must be at most 1000000"),
+    ],
+)
+def test_nonsense_is_refused(change, said):
+    with pytest.raises(ValueError, match=said):
+        amplified_delta(**({"epsilon": 1.0, "n": 100, "local_epsilon": 2.0} | change))
+
+
+@pytest.mark.parametrize("delta", [0, 1, math.nan])
+def test_delta_is_a_probability(delta):
+    for bound in (
+        lambda: amplified_epsilon(delta, 100, 1.0),
+        lambda: amplified_local_epsilon(1.0, delta, 100),
+    ):
+        with pytest.raises(ValueError, match="delta must be"):
+            bound()
