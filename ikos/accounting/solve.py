@@ -6,19 +6,23 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
-import scipy
+from scipy.special import log_ndtr
+
+
+def gaussian_log_delta(epsilon: float, mu: float) -> float:
+    """Return ln delta at which N(mu, 1) hides N(0, 1) at an epsilon."""
+    first = float(log_ndtr(mu / 2 - epsilon / mu))
+    second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+    return first + math.log(-math.expm1(min(second - first, -1e-300)))
 
 
 @lru_cache(maxsize=256)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return mu for which distinguishing N(mu, 1) from N(0, 1) is (epsilon, delta)-private."""
-
-    def log_delta(mu: float) -> float:
-        first = scipy.stats.norm.logsf(epsilon / mu - mu / 2)
-        second = epsilon + scipy.stats.norm.logsf(epsilon / mu + mu / 2)
-        return float(first + math.log(-math.expm1(min(second - first, -1e-300))))
-
-    return float(scipy.optimize.brentq(lambda mu: log_delta(mu) - math.log(delta), 1e-9, 1e3))
+    target = math.log(delta)
+    return bisect(
+        lambda mu: gaussian_log_delta(epsilon, mu) <= target, 1e-9, 1e3, close=1e-14, geometric=True
+    )
 
 
 def gaussian_gamma(k: int, noise: float, n: int) -> float:
@@ -50,30 +54,23 @@ def bisect_integers(holds: Callable[[int], bool], good: int, bad: int) -> int:
     return good
 
 
-def last_safe(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Return a point, near a root of an increasing function, at which it is not positive."""
-    step = high - low
-    while (f_low := excess(low)) > 0:
-        low, high, step = low - step, low, 2 * step
-        if low < -50:
+def last_safe(excess: Callable[[float], float], slope: float) -> float:
+    """Return a point near the root of an increasing function, from 0 on, where it is not positive.
+
+    ``slope`` is about that of the function, which ends within 2e-4 below 0.
+    """
+    low, high, x = -math.inf, math.inf, 0.0
+    here = excess(x)
+    while high - low > 1e-6 and not -2e-4 <= here <= 0:
+        low, high = (x, high) if here <= 0 else (low, x)
+        if x < -50:
             raise ValueError("epsilon and delta must be larger for a composition in doubles")
-    while (f_high := excess(high)) <= 0:
-        low, high, f_low, step = high, high + step, f_high, 2 * step
-        if high > 50:
-            return low
-    # Regula falsi with halving (Illinois): a few evaluations, and the safe side is kept.
-    for _ in range(30):
-        if high - low < 2e-4 or -1e-3 < f_low <= 0:
+        if x > 50:
             break
-        middle = low - f_low * (high - low) / (f_high - f_low)
-        middle = min(max(middle, low + (high - low) * 1e-3), high - (high - low) * 1e-3)
-        here = excess(middle)
-        if here <= 0:
-            low, f_low = middle, here
-            f_high /= 2
-        else:
-            high, f_high = middle, here
-            f_low /= 2
-        if here <= 0 and here > -1e-3:
-            break
-    return low
+        step = min(max(-(here + 1e-4) / slope, -1.0), 1.0)
+        before, x = x, x + step
+        if not low < x < high:
+            x = (low + high) / 2
+        before_here, here = here, excess(x)
+        slope = min(max((here - before_here) / (x - before), slope / 4), slope * 4)
+    return x if here <= 0 else low
