@@ -54,20 +54,22 @@ def bisect_integers(holds: Callable[[int], bool], good: int, bad: int) -> int:
     return good
 
 
-def last_safe(excess: Callable[[float], float], slope: float) -> float:
-    """Return a point near the root of an increasing function, from 0 on, where it is not positive.
+def last_safe(
+    excess: Callable[[float], float], slope: float, *, start: float = 0.0, close: float = 2e-4
+) -> float:
+    """Return a point near the root of an increasing function at which it is not positive.
 
-    ``slope`` is about that of the function, which ends within 2e-4 below 0.
+    By secants from ``start`` with about this slope, until it is within ``close`` below 0.
     """
-    low, high, x = -math.inf, math.inf, 0.0
+    low, high, x = -math.inf, math.inf, start
     here = excess(x)
-    while high - low > 1e-6 and not -2e-4 <= here <= 0:
+    while high - low > close / 200 and not -close <= here <= 0:
         low, high = (x, high) if here <= 0 else (low, x)
         if x < -50:
             raise ValueError("epsilon and delta must be larger for a composition in doubles")
         if x > 50:
             break
-        step = min(max(-(here + 1e-4) / slope, -1.0), 1.0)
+        step = min(max(-(here + close / 2) / slope, -1.0), 1.0)
         before, x = x, x + step
         if not low < x < high:
             x = (low + high) / 2
