@@ -36,7 +36,7 @@ def masses_above(
     wanted = -math.log(tail / 2)
     low, high = _within(n - 1, gamma, wanted)
     width = 1 + math.floor(_GIVEN_UP * n * gamma)
-    m = 1.0 + np.arange(low, high + 1, width)
+    m: Floats = np.arange(low + 1, high + 2, width, dtype=np.float64)
     chance = window(n - 1, gamma, gamma / float(1 - blanket.gamma), low, high)
     chance = np.add.reduceat(chance, np.arange(0, chance.size, width))
     low, high = _within(n - 1, float(2 * blanket.gamma / k), wanted)

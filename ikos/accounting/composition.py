@@ -125,7 +125,7 @@ def blanket_losses(
     most = min(_MAX_CELLS, math.ceil(blanket.local_epsilon / step))
     while True:
         cells = min(most, cells)
-        levels = step * np.arange(cells + 1)
+        levels = step * np.arange(cells + 1, dtype=np.float64)
         upper, lower, lost = masses_above(blanket, levels, negligible * _LOST, most_terms)
         if upper[-1] <= negligible:
             break

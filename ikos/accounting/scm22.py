@@ -202,7 +202,7 @@ def _searched(
             high, best = scale, gamma
         else:
             low = scale
-        if 0.985 * small <= delta <= small or high <= low * (1 + 1e-3):
+        if 0.997 * small <= delta <= small or high <= low * (1 + 1e-3):
             break
         log = math.log(max(min(delta, 0.99), 1e-300) / 2)
         bend = (log - log_last) / (scale - last)  # at first from a delta of 2 without noise
@@ -211,7 +211,7 @@ def _searched(
         ends = (low * 1.002, low * 4) if low else (high / 4, high * 0.998)
         if low and high < math.inf:
             ends = low + (high - low) * 0.05, high - (high - low) * 0.05
-        scale = min(max(wanted * (1 + 4e-4), ends[0]), ends[1])
+        scale = min(max(wanted * (1 + 1e-4), ends[0]), ends[1])
     return best
 
 
