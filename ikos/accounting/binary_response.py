@@ -27,6 +27,7 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos._validation import integer, number, quote, round_down
+from ikos.accounting.binomial import pmf_within
 from ikos.accounting.blanket import local_gamma, reach_up
 from ikos.accounting.composition import advanced_share
 from ikos.counts.rounding import rational
@@ -62,13 +63,7 @@ def _binomial(n: int, p: float, odds: float, mass: float) -> _Window:
     reach = reach_up(mean * (1 - p), mass + 1)
     low = max(0, math.floor(mean - reach) - 1)
     high = min(n, math.ceil(mean + reach) + 1)
-    mode = min(max(math.floor((n + 1) * p), low), high)
-    k = np.arange(mode, high, dtype=np.float64)
-    above = np.cumprod((n - k) / (k + 1) * odds)
-    k = np.arange(mode, low, -1, dtype=np.float64)
-    below = np.cumprod(k / ((n - k + 1) * odds))
-    pmf = np.concatenate((below[::-1], [1.0], above))
-    return _Window(low, pmf / pmf.sum(), low == 0 and high == n)
+    return _Window(low, pmf_within(n, p, odds, low, high), low == 0 and high == n)
 
 
 class _ResponseDivergences:

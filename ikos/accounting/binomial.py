@@ -1,4 +1,4 @@
-"""Binomial probabilities in doubles, at points and over windows."""
+"""Binomial probabilities in doubles, at points and over ranges."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def log_pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
     return np.asarray(coefficient - _deviance(k, n * p) - _deviance(n - k, n * (1 - p)))
 
 
-def window(n: int, p: float, odds: float, low: int, high: int) -> Floats:
+def pmf_within(n: int, p: float, odds: float, low: int, high: int) -> Floats:
     """Return P[Bin(n, p) = k] for k = low, ..., high, normalized; ``odds`` are p / (1 - p)."""
     mode = min(max(math.floor((n + 1) * p), low), high)
     k = np.arange(mode, high, dtype=np.float64)

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 from scipy.special import betainc
 
-from ikos.accounting.binomial import Floats, log_pmf, window
+from ikos.accounting.binomial import Floats, log_pmf, pmf_within
 from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError, reach_down, reach_up
 
 MAX_TERMS = 1 << 27  # most entries of all tables: a second or two
@@ -37,7 +37,7 @@ def masses_above(
     low, high = _within(n - 1, gamma, wanted)
     width = 1 + math.floor(_GIVEN_UP * n * gamma)
     m: Floats = np.arange(low + 1, high + 2, width, dtype=np.float64)
-    chance = window(n - 1, gamma, gamma / float(1 - blanket.gamma), low, high)
+    chance = pmf_within(n - 1, gamma, gamma / float(1 - blanket.gamma), low, high)
     chance = np.add.reduceat(chance, np.arange(0, chance.size, width))
     low, high = _within(n - 1, float(2 * blanket.gamma / k), wanted)
     s = m if k == 2 else np.arange(max(1.0, low - width), high + 2.0)

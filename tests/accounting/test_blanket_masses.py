@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikos.accounting import blanket_masses
-from ikos.accounting.binomial import log_pmf, window
+from ikos.accounting.binomial import log_pmf, pmf_within
 from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError
 from ikos.accounting.blanket_masses import masses_above
 
@@ -104,7 +104,7 @@ def test_a_window_is_the_binomial_in_it(n, p):
     low, high = max(0, int(mean - 9 * deviation)), min(n, int(mean + 9 * deviation))
     points = np.linspace(low, high, 7).astype(int)
     np.testing.assert_allclose(
-        window(n, p, p / (1 - p), low, high)[points - low],
+        pmf_within(n, p, p / (1 - p), low, high)[points - low],
         np.exp(log_pmf(points, n, p)),
         rtol=1e-9,
     )
