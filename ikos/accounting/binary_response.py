@@ -132,7 +132,7 @@ class _ResponseDivergences:
         terms = np.maximum(difference[skip:] + (error[skip:] if error.ndim else error), 0.0)
         steps = np.arange(first + skip - start, first + skip - start + terms.size)
         weights = np.exp(-np.minimum(self.theta * steps, 700.0))
-        total = float(np.dot(terms, weights)) * (1 + terms.size * _UNIT) + _TINY
+        total = float((terms * weights).sum()) * (1 + terms.size * _UNIT) + _TINY
         if not (p.complete and q.complete and self._complete):
             total += 8 * math.exp(-self._mass)
         with gmpy2.context(precision=_PRECISION):
@@ -161,7 +161,7 @@ class _ResponseDivergences:
         difference = scipy.fft.irfft(transform, size)[:length]
         # No probability of a sum exceeds the largest of a summand.
         peak = 2 * min(float(p.max()), float(q.max()), 1.0)
-        norms = float(np.linalg.norm(p)) * float(np.linalg.norm(q)) * 2
+        norms = 2 * math.sqrt(float((p * p).sum()) * float((q * q).sum()))
         absolute = 32 * math.log2(size) * _UNIT * norms
         return difference, np.asarray(relative * peak + absolute)
 
