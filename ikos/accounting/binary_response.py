@@ -27,6 +27,7 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos._validation import integer, number, quote, round_down
+from ikos.accounting.binomial import pmf_within
 from ikos.accounting.blanket import local_gamma, reach_up
 from ikos.accounting.composition import advanced_share
 from ikos.counts.rounding import rational
@@ -62,13 +63,7 @@ def binomial_window(n: int, p: float, odds: float, mass: float) -> Window:
     reach = reach_up(mean * (1 - p), mass + 1)
     low = max(0, math.floor(mean - reach) - 1)
     high = min(n, math.ceil(mean + reach) + 1)
-    mode = min(max(math.floor((n + 1) * p), low), high)
-    k = np.arange(mode, high, dtype=np.float64)
-    above = np.cumprod((n - k) / (k + 1) * odds)
-    k = np.arange(mode, low, -1, dtype=np.float64)
-    below = np.cumprod(k / ((n - k + 1) * odds))
-    pmf = np.concatenate((below[::-1], [1.0], above))
-    return Window(low, pmf / pmf.sum(), low == 0 and high == n)
+    return Window(low, pmf_within(n, p, odds, low, high), low == 0 and high == n)
 
 
 class _ResponseDivergences:
@@ -137,7 +132,7 @@ class _ResponseDivergences:
         terms = np.maximum(difference[skip:] + (error[skip:] if error.ndim else error), 0.0)
         steps = np.arange(first + skip - start, first + skip - start + terms.size)
         weights = np.exp(-np.minimum(self.theta * steps, 700.0))
-        total = float(np.dot(terms, weights)) * (1 + terms.size * _UNIT) + _TINY
+        total = float((terms * weights).sum()) * (1 + terms.size * _UNIT) + _TINY
         if not (p.complete and q.complete and self._complete):
             total += 8 * math.exp(-self._mass)
         with gmpy2.context(precision=_PRECISION):
@@ -166,7 +161,7 @@ class _ResponseDivergences:
         difference = scipy.fft.irfft(transform, size)[:length]
         # No probability of a sum exceeds the largest of a summand.
         peak = 2 * min(float(p.max()), float(q.max()), 1.0)
-        norms = float(np.linalg.norm(p)) * float(np.linalg.norm(q)) * 2
+        norms = 2 * math.sqrt(float((p * p).sum()) * float((q * q).sum()))
         absolute = 32 * math.log2(size) * _UNIT * norms
         return difference, np.asarray(relative * peak + absolute)
 

@@ -24,11 +24,13 @@ import scipy
 from numpy.typing import NDArray
 
 from ikos._validation import integer, number, quote, round_down, round_up
-from ikos.accounting.blanket import MAX_TERMS, SLACK, ResponseBlanket, TooManyTermsError
+from ikos.accounting.blanket import SLACK, ResponseBlanket, TooManyTermsError
+from ikos.accounting.blanket_masses import MAX_TERMS, masses_above
 from ikos.accounting.solve import bisect
 from ikos.results import at_most
 
 _NEGLIGIBLE = 1e-5  # largest part of delta due to losses beyond the lattice
+_LOST = 1e-3  # part of that for what windows leave out
 _MAX_CELLS = 2000  # most steps of a lattice above 0
 _UP = 1 + 1e-14  # more than the rounding of a sum of doubles
 
@@ -115,18 +117,27 @@ def blanket_losses(
 
     Losses that at most the ``negligible`` mass exceeds count as infinite.
     """
-    tails = [blanket.tails(0.0, most_terms)]
-    while tails[-1][0] > negligible:
-        if len(tails) > _MAX_CELLS:
+    negligible = max(negligible, _LEAST)
+    deviation = math.sqrt(2 * blanket.k * (1 - blanket.gamma) ** 2 / (blanket.gamma * blanket.n))
+    # about as far as Gaussian losses reach, but no further than those of one answer
+    reach = deviation * (deviation / 2 + math.sqrt(-2 * math.log(negligible)))
+    cells = math.ceil(1.1 * reach / step)
+    most = min(_MAX_CELLS, math.ceil(blanket.local_epsilon / step))
+    while True:
+        cells = min(most, cells)
+        levels = step * np.arange(cells + 1, dtype=np.float64)
+        upper, lower, lost = masses_above(blanket, levels, negligible * _LOST, most_terms)
+        if upper[-1] <= negligible:
+            break
+        if cells == _MAX_CELLS:
             raise TooManyTermsError(
                 f"epsilon must be larger for exact losses: they reach {_MAX_CELLS} times as far as "
                 f"a step of {step:.3g}; use composition='basic'"
             )
-        epsilon = step * len(tails)
-        near = epsilon < blanket.local_epsilon
-        tails.append(blanket.tails(epsilon, most_terms) if near else (0.0, 0.0, 0.0))
-    cells = len(tails) - 1
-    upper, lower, _ = np.array(tails).T
+        cells = math.ceil(cells * math.sqrt(math.log(negligible) / math.log(upper[-1]))) + 2
+    cells = max(1, int(np.argmax(upper <= negligible)))
+    upper, lower = upper[: cells + 1], lower[: cells + 1]
+    infinite = float(upper[-1]) + lost
     p, q = upper[:-1] - upper[1:], lower[:-1] - lower[1:]
     left = step * np.arange(cells)
     # of mass p with likelihood ratio p / q, the part at the right end; the rest is at the left end
@@ -141,8 +152,8 @@ def blanket_losses(
     masses[1 : cells + 1][::-1] += mirrored
     masses[:cells][::-1] += q - mirrored
     # what is left has loss 0 exactly, or lies beyond the lattice
-    masses[cells] += max(0.0, 1.0 - float(masses.sum()) - float(upper[-1]))
-    return LossLattice(step, -cells, np.maximum(masses, 0.0), float(upper[-1]))
+    masses[cells] += max(0.0, 1.0 - float(masses.sum()) - infinite)
+    return LossLattice(step, -cells, np.maximum(masses, 0.0), infinite)
 
 
 def composed_divergence(

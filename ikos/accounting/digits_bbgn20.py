@@ -21,7 +21,7 @@ from functools import cache, lru_cache, partial
 import scipy
 
 from ikos._validation import choice, integer, number
-from ikos.accounting.blanket import MAX_USERS, ResponseBlanket, TooManyTermsError
+from ikos.accounting.blanket import MAX_USERS, ResponseBlanket
 from ikos.accounting.composition import advanced_composition, composed_divergence
 from ikos.accounting.gaussian import gaussian_mu
 from ikos.accounting.shuffled_response import (
@@ -31,18 +31,14 @@ from ikos.accounting.shuffled_response import (
     response_accountant,
     response_gamma,
 )
-from ikos.accounting.solve import gaussian_gamma, last_safe
+from ikos.accounting.solve import gaussian_gamma, gaussian_log_delta, last_safe
 from ikos.randomized_response import grid_up, response_variance
 
 COMPOSITIONS = ("numerical", "advanced", "basic")  # from the tightest to the simplest
 MIN_DELTA = math.nextafter(1e-100, 0)
 MAX_MESSAGES = 8
 MAX_VALUES = 1 << 20  # of all digits together in a search: rounding is then negligible
-_SEARCH_CELLS = 25
-_FINAL_CELLS = 120
-_WIDE = 2000  # from here on the search's lattice must suffice for the result
-_MAX_TERMS = 1 << 16
-_TOO_WIDE = 8000  # most terms of one point of a loss: more would make a search too slow
+_CELLS = 120  # steps of the lattice up to epsilon
 
 
 @dataclass(frozen=True)
@@ -283,17 +279,12 @@ def _optimized(
         # how much less noise than Gaussian losses need: about the same for all domains
         compose = partial(_composed_gammas, n, eps=eps, small=small)
         _, domains, shares = sketches[0]
-        if max(_widths(n, domains, _gammas(n, domains, shares, mu))) > _TOO_WIDE:
-            raise TooManyTermsError(
-                f"epsilon must be larger for composition='numerical' with {n:,} users, got "
-                f"{float(eps):g}; composition='basic' has no such limit"
-            )
-        gammas, scale = compose(domains, shares, mu, cells=_SEARCH_CELLS, known=(-0.5, 0.5))
+        gammas, scale = compose(domains, shares, mu)
         mu *= math.exp(scale / 2)
-        cells = _SEARCH_CELLS if max(_widths(n, domains, gammas)) > _WIDE else _FINAL_CELLS
-        for _, domains, shares in _search(n, m, mu, power)[:1]:
-            gammas, _ = compose(domains, shares, mu, cells=cells, known=(-0.02, 0.02))
-            found.append(_laid_out(domains, gammas))
+        _, best, shares = _search(n, m, mu, power)[0]
+        if best != domains:
+            gammas, _ = compose(best, shares, mu)
+        found.append(_laid_out(best, gammas))
     elif m == 1 and sketches:
         found.append(_single(n, eps, small, sketches[0][1][0], accountant))
     else:
@@ -348,16 +339,6 @@ def _gammas(
     )
 
 
-def _blankets(
-    n: int, domains: tuple[int, ...], gammas: tuple[Fraction, ...]
-) -> list[ResponseBlanket]:
-    return [ResponseBlanket(n, k, gamma) for k, gamma in zip(domains, gammas, strict=True)]
-
-
-def _widths(n: int, domains: tuple[int, ...], gammas: tuple[Fraction, ...]) -> list[int]:
-    return [blanket.width for blanket in _blankets(n, domains, gammas)]
-
-
 def _composed_gammas(
     n: int,
     domains: tuple[int, ...],
@@ -366,8 +347,6 @@ def _composed_gammas(
     *,
     eps: Fraction,
     small: Fraction,
-    cells: int,
-    known: tuple[float, float],
 ) -> tuple[tuple[Fraction, ...], float]:
     """Return probabilities in about these proportions that suffice by numerical composition."""
     low_eps, target = math.nextafter(float(eps), 0), math.nextafter(float(small), 0)
@@ -376,11 +355,11 @@ def _composed_gammas(
         return _gammas(n, domains, shares, mu * math.sqrt(scale))
 
     def excess(log_scale: float) -> float:
-        blankets = _blankets(n, domains, gammas(math.exp(log_scale)))
-        delta = composed_divergence(
-            low_eps, blankets, delta=target, cells=cells, most_terms=_MAX_TERMS
-        )
+        digits = zip(domains, gammas(math.exp(log_scale)), strict=True)
+        blankets = [ResponseBlanket(n, k, gamma) for k, gamma in digits]
+        delta = composed_divergence(low_eps, blankets, delta=target, cells=_CELLS)
         return math.log(max(delta, 1e-300) / target)
 
-    scale = last_safe(excess, *known)
+    bend = [gaussian_log_delta(low_eps, mu * math.exp(half)) for half in (-0.005, 0.005)]
+    scale = last_safe(excess, (bend[1] - bend[0]) / 0.02)
     return gammas(math.exp(scale)), scale

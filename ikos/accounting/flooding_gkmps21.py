@@ -18,15 +18,16 @@ are enlarged by more than that (:ref:`proof-shifts`).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 from ikos._validation import integer, number, quote
+from ikos.accounting.solve import last_safe
 from ikos.results import at_least
 
 MAX_STEPS = 1 << 16  # largest p
@@ -168,7 +169,7 @@ def shift_moments(
     up, down = np.empty((shifts.size, orders.size)), np.empty((shifts.size, orders.size))
     for row, d in enumerate(shifts.tolist()):
         rising = rate * d - np.log1p(d / (ends + j)).sum(axis=0)
-        moment = logsumexp(orders[:, np.newaxis] * rising + log_mass, axis=1)
+        moment = _log_sum(orders[:, np.newaxis] * rising + log_mass)
         if first > 0:
             least = rate * d - float(np.log1p(d / (first - 1 + j)).sum())
             moment = np.logaddexp(moment, orders * least + start)
@@ -177,13 +178,19 @@ def shift_moments(
             down[row] = np.inf
         else:
             falling = -rate * d - np.log1p(-d / (edges + j)).sum(axis=0)
-            down[row] = logsumexp(orders[:, np.newaxis] * falling + log_mass, axis=1)
+            down[row] = _log_sum(orders[:, np.newaxis] * falling + log_mass)
     lost = float(below[0]) * (1 + _SLACK)
     up, down = (
         np.where(shifts[:, np.newaxis] > 0, np.maximum(moments, 0.0) + _SLACK, 0.0)
         for moments in (up, down)
     )
     return ShiftMoments(shifts, up, down, lost)
+
+
+def _log_sum(logs: Floats) -> Floats:
+    """Return the logarithm of the sum of the exponentials of each row."""
+    most = logs.max(axis=1)
+    return np.asarray(most + np.log(np.exp(logs - most[:, np.newaxis]).sum(axis=1)))
 
 
 def _quantile(shape: int, rate: float, lost: float) -> int:
@@ -504,6 +511,8 @@ def _rough_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
     return left_out + _tail(total, order, epsilon)
 
 
+_LEAST_SCALE, _LARGEST_SCALE = math.log(1e-12), math.log(64.0)
+_SLOPE = 20.0  # of ln delta as a function of the scale's logarithm, about
 _SHAPES = (2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 192, 256, 384, 512)
 
 
@@ -516,38 +525,38 @@ def certified_flooding(steps: int, central: Fraction, epsilon: float, delta: flo
     """
     lost = _LOST * delta
 
-    @cache
-    def scale(shape: int) -> float:
-        low, high = math.log(1e-12), math.log(64.0)
-        for _ in range(16):
-            middle = (low + high) / 2
-            flooding = _scaled(steps, central, shape, math.exp(middle))
-            enough = _rough_delta(flooding, epsilon, lost) <= delta
-            low, high = (middle, high) if enough else (low, middle)
-        return math.exp(low)
+    scales: dict[int, float] = {}
+
+    def excess(shape: int, proof: Callable[..., float], log_scale: float) -> float:
+        if not _LEAST_SCALE < log_scale < _LARGEST_SCALE:
+            return math.copysign(1.0, log_scale)
+        flooding = _scaled(steps, central, shape, math.exp(log_scale))
+        # without what small floods lose, which does not fall with the scale
+        found = max(proof(flooding, epsilon, lost) - lost, 1e-3 * delta)
+        return math.log(found / (delta - lost))
+
+    def scale(index: int) -> float:
+        if index not in scales:
+            near = min(scales, key=lambda other: abs(other - index), default=None)
+            start = math.log(epsilon / steps)
+            if near is not None:
+                start = scales[near] + math.log(_SHAPES[index] / _SHAPES[near])
+            rough = partial(excess, _SHAPES[index], _rough_delta)
+            scales[index] = last_safe(rough, _SLOPE, start=start, close=1e-2)
+        return scales[index]
 
     @cache
     def mean(index: int) -> float:
-        return _scaled(steps, central, _SHAPES[index], scale(_SHAPES[index])).mean
+        return _scaled(steps, central, _SHAPES[index], math.exp(scale(index))).mean
 
     low, high = 0, len(_SHAPES) - 1
     while low < high:  # the mean falls and then rises with the shape
         middle = (low + high) // 2
         low, high = (low, middle) if mean(middle) <= mean(middle + 1) else (middle + 1, high)
-    shape = _SHAPES[low]
-
-    best: Flooding | None = None
-    good, bad, step = 0.0, math.inf, scale(shape)
-    for _ in range(40):
-        flooding = _scaled(steps, central, shape, step)
-        proved = flooding_delta(flooding, epsilon, lost)
-        if proved <= delta:
-            good, best = step, Flooding(steps, central, flooding.floods, proved)
-        else:
-            bad = step
-        if bad < good * 1.01:
-            break
-        step = min((good + bad) / 2, good * 1.1) if good else bad / 1.2
-    if best is None:
+    proof = partial(excess, _SHAPES[low], flooding_delta)
+    found = last_safe(proof, _SLOPE, start=scale(low), close=5e-3)
+    flooding = _scaled(steps, central, _SHAPES[low], math.exp(found))
+    proved = flooding_delta(flooding, epsilon, lost)
+    if proved > delta:
         raise ValueError(f"delta: no flooding could be certified for {delta!r}; use a larger one")
-    return best
+    return replace(flooding, delta=proved)

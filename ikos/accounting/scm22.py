@@ -49,8 +49,8 @@ SAMPLINGS = ("stratified", "uniform")  # one coordinate of each of t runs, or t 
 MAX_MESSAGES = 1 << 20
 MAX_VALUES = (1 << 20) + 1
 _SLACK = 1e-6  # enlargement of composed divergences: masses are differences of doubles
-# points of a loss per standard deviation, and the most terms of a point: fine, then coarse
-_STEPS = ((5.0, 1 << 17), (3.0, 1 << 19), (1.5, 1 << 20))
+# points of a loss per standard deviation, and the most terms of all: fine, then coarse
+_STEPS = ((5.0, 1 << 27), (1.5, 1 << 30))
 _TINY = 1e-12  # divergences of several messages are not computed more precisely below it
 _LADDER = (*range(1, 13), 14, 16, 19, 23, 28, 34, 41, 50, 64, 82, 105, 140, 200, 300, 500, 1000)
 
@@ -193,6 +193,7 @@ def _searched(
     """Return a sufficient gamma, within a thousandth of the smallest; 1 if there is none."""
     # steps in the noise gamma / (1 - gamma)^2, in which ln delta is about linear
     low, high, best = 0.0, math.inf, Fraction(1)
+    target, last, log_last = math.log(small / 2), 0.0, 0.0
     for _ in range(40):
         gamma = Fraction(max(1, round(gaussian_gamma(k, 1 / scale, n) * GRID)), GRID)
         if gamma >= 1 - Fraction(1, 1 << 20):
@@ -202,13 +203,16 @@ def _searched(
             high, best = scale, gamma
         else:
             low = scale
-        if 0.985 * small <= delta <= small or high <= low * (1 + 1e-3):
+        if 0.997 * small <= delta <= small or high <= low * (1 + 1e-3):
             break
-        wanted = scale * math.log(small / 2) / math.log(max(min(delta, 0.99), 1e-300) / 2)
+        log = math.log(max(min(delta, 0.99), 1e-300) / 2)
+        bend = (log - log_last) / (scale - last)  # at first from a delta of 2 without noise
+        wanted = scale + (target - log) / bend if bend < 0 else scale * target / log
+        last, log_last = scale, log
         ends = (low * 1.002, low * 4) if low else (high / 4, high * 0.998)
         if low and high < math.inf:
             ends = low + (high - low) * 0.05, high - (high - low) * 0.05
-        scale = min(max(wanted * (1 + 4e-4), ends[0]), ends[1])
+        scale = min(max(wanted * (1 + 1e-4), ends[0]), ends[1])
     return best
 
 

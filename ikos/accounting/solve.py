@@ -5,6 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from scipy.special import log_ndtr
+
+
+def gaussian_log_delta(epsilon: float, mu: float) -> float:
+    """Return ln delta at which N(mu, 1) hides N(0, 1) at an epsilon."""
+    first = float(log_ndtr(mu / 2 - epsilon / mu))
+    second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+    return first + math.log(-math.expm1(min(second - first, -1e-300)))
+
 
 def gaussian_gamma(k: int, noise: float, n: int) -> float:
     """Return gamma with 2 k (1 - gamma)^2 / (gamma n) = noise: about mu^2 of the digit."""
@@ -56,30 +65,25 @@ def crossing(excess: Callable[[float], float], bad: float, good: float) -> float
     return good
 
 
-def last_safe(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Return a point, near a root of an increasing function, at which it is not positive."""
-    step = high - low
-    while (f_low := excess(low)) > 0:
-        low, high, step = low - step, low, 2 * step
-        if low < -50:
+def last_safe(
+    excess: Callable[[float], float], slope: float, *, start: float = 0.0, close: float = 2e-4
+) -> float:
+    """Return a point near the root of an increasing function at which it is not positive.
+
+    By secants from ``start`` with about this slope, until it is within ``close`` below 0.
+    """
+    low, high, x = -math.inf, math.inf, start
+    here = excess(x)
+    while high - low > close / 200 and not -close <= here <= 0:
+        low, high = (x, high) if here <= 0 else (low, x)
+        if x < -50:
             raise ValueError("epsilon and delta must be larger for a composition in doubles")
-    while (f_high := excess(high)) <= 0:
-        low, high, f_low, step = high, high + step, f_high, 2 * step
-        if high > 50:
-            return low
-    # Regula falsi with halving (Illinois): a few evaluations, and the safe side is kept.
-    for _ in range(30):
-        if high - low < 2e-4 or -1e-3 < f_low <= 0:
+        if x > 50:
             break
-        middle = low - f_low * (high - low) / (f_high - f_low)
-        middle = min(max(middle, low + (high - low) * 1e-3), high - (high - low) * 1e-3)
-        here = excess(middle)
-        if here <= 0:
-            low, f_low = middle, here
-            f_high /= 2
-        else:
-            high, f_high = middle, here
-            f_low /= 2
-        if here <= 0 and here > -1e-3:
-            break
-    return low
+        step = min(max(-(here + close / 2) / slope, -1.0), 1.0)
+        before, x = x, x + step
+        if not low < x < high:
+            x = (low + high) / 2
+        before_here, here = here, excess(x)
+        slope = min(max((here - before_here) / (x - before), slope / 4), slope * 4)
+    return x if here <= 0 else low

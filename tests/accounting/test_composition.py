@@ -108,6 +108,7 @@ def test_the_lattice_holds_a_law(n):
     lattice = blanket_losses(ResponseBlanket(n, 4, Fraction(1, 3)), 0.01, 1e-12)
     assert math.isclose(lattice.masses.sum() + lattice.infinite, 1, rel_tol=1e-12)
     assert (lattice.masses >= 0).all()
+    assert 0 < lattice.infinite <= 1.1e-12  # no loss is beyond the lattice of n = 5, but windows
     losses = lattice.step * (lattice.first + np.arange(lattice.masses.size))
     # the masses under the other input add up to at most 1 as well
     assert float(np.dot(lattice.masses, np.exp(-losses))) <= 1 + 1e-9

@@ -127,8 +127,6 @@ def test_the_measure_of_the_search_is_good():
                 mu,
                 eps=Fraction(epsilon),
                 small=Fraction(delta),
-                cells=25,
-                known=(-0.1, 0.1),
             )
             other = digits.DigitParameters(
                 math.prod(domains) - 1, domains, digits._layout(domains), gammas
