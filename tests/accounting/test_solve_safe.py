@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikos.accounting.solve import gaussian_log_delta, gaussian_mu, last_safe
+from ikos.accounting.gaussian import gaussian_mu
+from ikos.accounting.solve import gaussian_log_delta, last_safe
 
 
 @given(st.floats(-20, 20), st.floats(0.1, 100), st.floats(0.01, 1000), st.floats(-20, 20))

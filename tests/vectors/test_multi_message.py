@@ -97,7 +97,7 @@ def test_one_coefficients_view_is_as_private_as_it_is_counted(
     precision: int, sampling: Fraction
 ) -> None:
     protocol = tiny(precision, sampling)
-    laws, cut = views(protocol.noise, 140 if precision == 1 else 90)
+    laws, cut = views(protocol.noise, 140 if precision == 1 else 150)
     assert cut < 1e-3
     g = float(sampling)
     local = protocol.local_epsilon
