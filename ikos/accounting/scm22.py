@@ -190,7 +190,7 @@ class SampledAnswers:
 def _searched(
     bound: Callable[[Fraction], float], scale: float, n: int, k: int, small: float
 ) -> Fraction:
-    """Return a sufficient gamma, within a thousandth of the smallest; 1 if there is none."""
+    """Return a sufficient gamma, near the smallest; 1 if there is none."""
     # steps in the noise gamma / (1 - gamma)^2, in which ln delta is about linear
     low, high, best = 0.0, math.inf, Fraction(1)
     target, last, log_last = math.log(small / 2), 0.0, 0.0
@@ -203,7 +203,7 @@ def _searched(
             high, best = scale, gamma
         else:
             low = scale
-        if 0.997 * small <= delta <= small or high <= low * (1 + 1e-3):
+        if 0.997 * small <= delta <= small or high <= low * (1 + 1e-4):
             break
         log = math.log(max(min(delta, 0.99), 1e-300) / 2)
         bend = (log - log_last) / (scale - last)  # at first from a delta of 2 without noise
