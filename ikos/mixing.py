@@ -134,7 +134,7 @@ class _Mixing:
         if not self.plan.kept:
             yield zip(repeat(self.share), every, strict=False)
         for group in self.plan.groups:
-            column = _Column(self, group)
+            column = _ShufflerOutput(self, group)
             yield zip(repeat(column.draw), every, strict=False)
             yield zip(repeat(column.make), group, strict=False)
 
@@ -175,7 +175,7 @@ class _Mixing:
         return self.scratch(name, here.stop - here.start, self.sharing.group.dtype)
 
 
-class _Column:
+class _ShufflerOutput:
     """One shuffler's messages in a group of ranges of values.
 
     Messages are uniform: a range hardly ever has more of them than there is room for in ``memory``,

@@ -552,7 +552,7 @@ class Given(RandomSource):
         self.rows = rows
 
     def _read_into(self, out: memoryview) -> None:
-        raise NotImplementedError
+        raise AssertionError("all that is drawn is shares")
 
     def family(self) -> Callable[[int], RandomSource]:
         return lambda number: Given([[self.rows[number >> 64][number % (1 << 64)]]])
@@ -585,13 +585,13 @@ def check_places_are_given_once(
     monkeypatch: pytest.MonkeyPatch, lock: Callable[[], Any] = threading.Lock
 ) -> None:
     monkeypatch.setattr(sharing, "USERS", 10)
-    make = mixing._Column.__init__
+    make = mixing._ShufflerOutput.__init__
 
     def slowly(column: Any, *arguments: Any) -> None:
         make(column, *arguments)
         column.stops, column.lock = Slow(column.stops), lock()
 
-    monkeypatch.setattr(mixing._Column, "__init__", slowly)
+    monkeypatch.setattr(mixing._ShufflerOutput, "__init__", slowly)
     x = np.arange(500, dtype=np.uint64)
     assert mixed_sum(x, scheme(2**64, 3), DeterministicRandom(8), threads=3) == 124_750
 

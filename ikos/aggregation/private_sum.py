@@ -208,16 +208,10 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         return values
 
     def rounded(
-        self,
-        values: NDArray[Any],
-        rng: RandomSource,
-        out: NDArray[Any] | None = None,
-        scratch: Scratch | None = None,
-    ) -> NDArray[Any]:
-        """Return checked values, rounded at random, as group elements."""
-        elements = np.empty(values.size, self.group.dtype) if out is None else out.reshape(-1)
-        self.encoding.encode(values, rng, elements, scratch)
-        return elements.reshape(values.shape)
+        self, values: NDArray[Any], rng: RandomSource, out: NDArray[Any], scratch: Scratch
+    ) -> None:
+        """Write checked values, rounded at random, as group elements."""
+        self.encoding.encode(values, rng, out.reshape(-1), scratch)
 
     def noise_shares(self, size: int, rng: RandomSource) -> NoiseShares:
         """Draw the noise of so many entries; all are independent, also those of one variable."""

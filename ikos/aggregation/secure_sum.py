@@ -148,19 +148,13 @@ class SecureAggregation(ShuffledSum[_T]):
         return replace(left, sigma=level)
 
     def rounded(
-        self,
-        values: NDArray[Any],
-        rng: RandomSource,
-        out: NDArray[Any] | None = None,
-        scratch: Scratch | None = None,
-    ) -> NDArray[Any]:
-        """Return checked values as group elements, which checked numbers are already."""
+        self, values: NDArray[Any], rng: RandomSource, out: NDArray[Any], scratch: Scratch
+    ) -> None:
+        """Write checked values as group elements, which checked numbers are already."""
         del rng, scratch
         elements = values if self.scalar else self.group.elements(values)
-        if out is None or elements is out:
-            return elements
-        out[...] = elements
-        return out
+        if elements is not out:
+            out[...] = elements
 
     @property
     def _values(self) -> str:

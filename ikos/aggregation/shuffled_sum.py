@@ -172,15 +172,11 @@ class ShuffledSum(ABC, Generic[_T]):
 
     @abstractmethod
     def rounded(
-        self,
-        values: NDArray[Any],
-        rng: RandomSource,
-        out: NDArray[Any] | None = None,
-        scratch: Scratch | None = None,
-    ) -> NDArray[Any]:
-        """Return group elements of checked values, of any shape: numbers, or entries of vectors.
+        self, values: NDArray[Any], rng: RandomSource, out: NDArray[Any], scratch: Scratch
+    ) -> None:
+        """Write the group elements of checked values, numbers or entries of vectors, to ``out``.
 
-        They may be written to ``out``, contiguous.
+        It is contiguous and has the shape of ``values``.
         """
 
     def noise_shares(self, size: int, rng: RandomSource) -> NoiseShares:
@@ -188,15 +184,10 @@ class ShuffledSum(ABC, Generic[_T]):
         del size, rng
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
 
-    def encoded(
-        self,
-        values: NDArray[Any],
-        rng: RandomSource,
-        out: NDArray[Any] | None = None,
-        scratch: Scratch | None = None,
-    ) -> NDArray[Any]:
-        """Return what `rounded` does, with noise."""
-        elements = self.rounded(values, rng, out, scratch)
+    def encoded(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
+        """Return the group elements of checked values, of the same shape, with noise."""
+        elements = np.empty(values.shape, dtype=self.group.dtype)
+        self.rounded(values, rng, elements, Scratch())
         _add(self.noise_shares(elements.size, rng), elements.reshape(-1), self.group)
         return elements
 
@@ -581,29 +572,35 @@ class BlockEncoder:
         self.clients, self.streams = clients, streams
         self.together = max(1, clients.trust.min_honest // USERS)
         self.drawn: dict[int, NoiseShares] = {}
+        self.scratch = Scratch()
 
     def __call__(
-        self,
-        values: NDArray[Any],
-        number: int,
-        out: NDArray[Any] | None = None,
-        scratch: Scratch | None = None,
+        self, values: NDArray[Any], number: int, out: NDArray[Any] | None = None
     ) -> NDArray[Any]:
-        """Return the elements of checked values, of block ``number``, as `ShuffledSum.encoded`."""
-        if not self.clients.scalar:
-            return self.clients.encoded(values, self.streams(number), out, scratch)
-        elements = self.clients.rounded(values, self.streams(number), out, scratch)
+        """Return the elements of checked values, of block ``number``, perhaps in ``out``."""
+        clients, source = self.clients, self.streams(number)
+        if out is None:
+            out = np.empty(values.shape, dtype=clients.group.dtype)
+        clients.rounded(values, source, out, self.scratch)
+        if clients.scalar:
+            noise = self._noise(number, out.size)
+        else:
+            noise = clients.noise_shares(out.size, source)
+        _add(noise, out.reshape(-1), clients.group)
+        return out
+
+    def _noise(self, number: int, size: int) -> NoiseShares:
+        """Return the noise of a block of so many numbers."""
         run, place = divmod(number, self.together)
         found = self.drawn.get(run)
         if found is None:
-            size = self.together * USERS if self.together > 1 else elements.size
-            found = self.clients.noise_shares(size, self.streams((1 << 64) + run))
+            drawn = self.together * USERS if self.together > 1 else size
+            found = self.clients.noise_shares(drawn, self.streams((1 << 64) + run))
             if self.together > 1:
                 self.drawn[run] = found
         users, noise = found
-        low, high = np.searchsorted(users, (place * USERS, place * USERS + elements.size))
-        _add((users[low:high] - place * USERS, noise[low:high]), elements, self.clients.group)
-        return elements
+        low, high = np.searchsorted(users, (place * USERS, place * USERS + size))
+        return users[low:high] - place * USERS, noise[low:high]
 
 
 def numbers_of(clients: ShuffledSum[Any], x: Values, rng: RandomSource) -> NDArray[Any] | Encoder:
@@ -619,13 +616,13 @@ def numbers_of(clients: ShuffledSum[Any], x: Values, rng: RandomSource) -> NDArr
         return elements
     users = given.size
     check_participation("x", users, clients.trust.min_honest, clients.n)
-    scratch = Scratch()
 
     def write(number: int, part: slice, out: NDArray[Any]) -> None:
         # a copy is checked and used: others may meanwhile write to the memory, or the file
-        values = out if given.dtype == out.dtype else scratch("values", out.size, given.dtype)
+        same = given.dtype == out.dtype
+        values = out if same else encode.scratch("values", out.size, given.dtype)
         values[:] = given[part]
-        encode(clients.checked(values, part.start), number, out, scratch)
+        encode(clients.checked(values, part.start), number, out)
 
     return Encoder(users, write)
 
@@ -650,17 +647,16 @@ def elements_of(
     What is drawn for an entry depends on its place, not on the threads.
     """
     users, numbers = values.shape[0], count()
-    streams, secrets = rng.streams(), rng.streams()
-    scratch = Scratch()
+    encode, secrets = BlockEncoder(clients, rng.streams()), rng.streams()
 
     def write(columns: slice, number: int, part: slice, out: NDArray[Any]) -> None:
         some = values[part, columns]
         copy, made = (
-            scratch(name, some.size, kind).reshape(some.shape)
+            encode.scratch(name, some.size, kind).reshape(some.shape)
             for name, kind in (("values", some.dtype), ("made", out.dtype))
         )
         copy[...] = some
-        out[:, part] = clients.encoded(copy, streams(number), made, scratch).T
+        out[:, part] = encode(copy, number, made).T
 
     together = min(max(COLUMNS, TOGETHER // users), max(1, AT_ONCE // users))
     elements = np.empty((min(clients.dimension, together), users), clients.group.dtype)
