@@ -138,11 +138,12 @@ class RandomSource(ABC):
             out[:] = self._big(group, out.size)
             return
         kind, width = out.dtype.type, 8 * out.dtype.itemsize
-        low = max(group.bits - 8, 0)
-        digits = -(-group.q >> low)  # values of the leading digit, of up to 8 bits
-        rejected: list[NDArray[np.int64]] = []
+        low = max(group.bits - 9, 0)
+        digits = -(-group.q >> low)  # values of the leading digit, of up to 9 bits
+        spare, used = np.empty(0, out.dtype), 0  # replaces values of q or more
         scratch = Scratch()
-        for part in blocks(out.size, REKEY_BYTES // out.dtype.itemsize):  # in cache
+        length = REKEY_BYTES // out.dtype.itemsize  # in cache
+        for part in blocks(out.size, length):
             block = out[part]
             self.fill(block)
             if digits == 1 << (group.bits - low):  # every bit pattern, or nearly
@@ -150,7 +151,7 @@ class RandomSource(ABC):
                     np.bitwise_and(block, kind((1 << group.bits) - 1), out=block)
                 if group.power_of_two or np.maximum.reduce(block) < group.q:
                     continue
-            elif low + 16 <= width:
+            elif group.bits + 4 <= width:  # at most 1 in 16 is replaced, below at most 1 in 109
                 np.floor_divide(block, kind((1 << width) // group.q), out=block)
             else:
                 leading = scratch("leading", block.size, np.uint16)
@@ -163,12 +164,13 @@ class RandomSource(ABC):
                 np.bitwise_and(block, kind((1 << low) - 1), out=block)
                 np.bitwise_or(block, shifted, out=block)
             beyond = np.greater_equal(block, group.q, out=scratch("beyond", block.size, np.bool_))
-            rejected.append(part.start + np.flatnonzero(beyond))
-        # at most 1 in 85: values of q or more are drawn again
-        if sum(places.size for places in rejected):
-            again = np.empty(sum(places.size for places in rejected), dtype=out.dtype)
-            self.uniform_into(again, group)
-            out[np.concatenate(rejected)] = again
+            places = np.flatnonzero(beyond)
+            if places.size > spare.size - used:
+                ahead = min(16, -(-(out.size - part.start) // length))  # blocks
+                spare, used = np.empty(places.size * ahead, out.dtype), 0
+                self.uniform_into(spare, group)
+            block[places] = spare[used : used + places.size]
+            used += places.size
 
     def uniform(self, q: int, size: int) -> NDArray[Any]:
         """Return independent uniform elements of Z_q, in the dtype of `ikos.modular.Zq`."""
