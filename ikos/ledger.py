@@ -134,9 +134,9 @@ class Ledger:
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> ledger = Ledger.new(f"{folder.name}/survey.ledger", epsilon=1, delta=1e-6)
-    >>> entry = ledger.enter(0.25, 1e-7, note="mean age")
+    >>> entry = ledger.enter(0.25, note="mean age")
     >>> print(ledger.left)
-    (0.75, 4e-07)
+    (0.75, 5e-07)
     >>> ledger.enter(2, 0)
     Traceback (most recent call last):
     ...

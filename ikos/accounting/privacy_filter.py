@@ -43,13 +43,13 @@ class Charge(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """An epsilon and a delta, printed rounded down."""
+    """An epsilon and a delta."""
 
     epsilon: Fraction
     delta: Fraction
 
     def __str__(self) -> str:
-        return f"({at_most(self.epsilon, 6)}, {at_most(self.delta, 3)})"
+        return f"({at_most(float(self.epsilon), 6)}, {at_most(float(self.delta), 3)})"
 
 
 @lru_cache(maxsize=1024)

@@ -39,6 +39,8 @@ COLUMNS = [
     Field("parameters", "hash of the protocol's parameters, if it has one"),
 ]
 
+EXAMPLE = "\b\nExample\n  ikos budget "
+
 EXAMPLES = """\b
 Examples
   ikos budget new survey.ledger --epsilon 1 --delta 1e-6
@@ -53,7 +55,8 @@ def command() -> None:
     """Keep the releases about the same users within a total budget.
 
     'new' makes a ledger, a file; the option --ledger of a release enters it before it is made, and
-    refuses it if it would overspend; 'enter' is for releases made elsewhere.
+    refuses it if it would overspend; 'enter' is for releases made elsewhere. All print one JSON
+    object with --json.
     """
 
 
@@ -68,7 +71,7 @@ def _report(ledger: Ledger, entries: tuple[Any, ...]) -> Report:
     return Report(title, COLUMNS, entries, notes, values(KEYS, ledger))
 
 
-@command.command("new", **HOW)
+@command.command("new", epilog=f"{EXAMPLE}new a.ledger --epsilon 1 --delta 1e-6", **HOW)
 @click.argument("file", type=FILE)
 @option("--epsilon", required=True, help="Epsilon of all releases together.")
 @option("--delta", type=Number(0, below=1), required=True, help="Delta of all releases together.")
@@ -88,7 +91,7 @@ def new(file: Path, **given: Any) -> Report:
     return _report(ledger, ledger.entries)
 
 
-@command.command("show", **HOW)
+@command.command("show", epilog=f"{EXAMPLE}show a.ledger", **HOW)
 @click.argument("file", type=FILE)
 def show(file: Path) -> Report:
     """Show a ledger's total, what is left of it, and all entries."""
@@ -98,7 +101,7 @@ def show(file: Path) -> Report:
     return _report(ledger, ledger.entries)
 
 
-@command.command("enter", **HOW)
+@command.command("enter", epilog=f"{EXAMPLE}enter a.ledger --epsilon 0.1 --note survey", **HOW)
 @click.argument("file", type=FILE)
 @option("--epsilon", type=Number(0, 10**6), required=True, help="Epsilon of the release.")
 @option("--delta", type=Number(0, 1), default="0", help="Delta of the release.")
