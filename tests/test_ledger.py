@@ -6,7 +6,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
@@ -269,6 +272,22 @@ def writer(path: Path, each: str, name: str) -> subprocess.Popen[str]:
 
 
 class TestProcesses:
+    def test_one_reads_after_the_other_has_written(
+        self, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real, together = module._head, threading.Barrier(2)
+
+        def head(connection: sqlite3.Connection) -> object:
+            found = real(connection)
+            with suppress(threading.BrokenBarrierError):
+                together.wait(0.05)  # which both do only if both have read
+            return found
+
+        monkeypatch.setattr(module, "_head", head)
+        with ThreadPoolExecutor(2) as pool:
+            numbers = [entry.number for entry in pool.map(ledger.enter, [TENTH] * 2)]
+        assert sorted(numbers) == [1, 2]
+
     @pytest.mark.slow
     def test_two_writers_spend_the_total_once(self, path: Path) -> None:
         ledger = Ledger.new(path, 1, 0)
@@ -387,9 +406,9 @@ def test_entries_are_forced_to_disk(ledger: Ledger) -> None:
 
 
 def test_gaussian_releases_cost_what_their_mu_says(ledger: Ledger) -> None:
-    """115 fit, each (0.1, 1e-9)-private, whose epsilons add up to 11.5."""
-    mu = gaussian_mu(0.1, 1e-9)
-    for _ in range(115):
-        ledger.enter(0.1, 1e-9, mu=mu)
+    """13 fit, each (0.3, 1e-9)-private, whose epsilons add up to 3.9."""
+    mu = gaussian_mu(0.3, 1e-9)
+    for _ in range(13):
+        ledger.enter(0.3, 1e-9, mu=mu)
     assert ledger.left.epsilon < TENTH
     assert ledger.spent > 0.9

@@ -44,8 +44,7 @@ EXAMPLE = "\b\nExample\n  ikos budget "
 EXAMPLES = """\b
 Examples
   ikos budget new survey.ledger --epsilon 1 --delta 1e-6
-  ikos mean people.csv --column age --lower 0 --upper 100 \\
-      --epsilon 0.1 --delta 1e-9 --ledger survey.ledger
+  ikos budget enter survey.ledger --epsilon 0.1 --delta 1e-9 --note "mean age"
   ikos budget show survey.ledger
 """
 
