@@ -224,13 +224,18 @@ def amplified_delta_floor(
     '7.9e-06'
     """
     eps, users, local = checked(epsilon, integer("n", n, high=MAX_COUNTED), local_epsilon)
-    o1, p1 = excess(eps, UP), excess(local, DOWN)
+    return third_value(excess(eps, UP), excess(local, DOWN), users, 3)
+
+
+def third_value(o1: Fraction, p1: Fraction, n: int, k: int) -> float:
+    """Return the divergence of response on k values if all others hold a third, rounded down."""
     if o1 >= p1:
         return 0.0
     unit = 1 / (p1 * (2 + o1))
     slope, rest = (p1 - o1) * unit * (1 - _MARGIN), o1 / (1 + p1) * unit
-    labels = Labels(2 * p1 * (2 + o1) / (3 + p1), 2 / (3 + p1), slope, rest=rest)
-    found, outside = _settled(labels, users, thin=False)
+    share, third = Fraction(2) / (k + p1), Fraction(k - 3) / (k + p1)
+    labels = Labels(share / unit, share, slope, third, p1 * rest, rest)
+    found, outside = _settled(labels, n, thin=False)
     return max(0.0, found * (1 - SLACK) * (1 - outside) - _TINY)
 
 
