@@ -17,11 +17,14 @@ from typing import ClassVar
 import gmpy2
 from gmpy2 import mpfr
 
+from ikos.accounting.gaussian import delta_at, shift_by_one
 from ikos.accounting.vector_noise import LaplaceNoise, Shift, least_value
 from ikos.accuracy import SkellamLaw
-from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
+from ikos.counts.rounding import DOWN, UP, exact, rounding
 from ikos.counts.skellam import return_chance
 from ikos.noise import MAX_SKELLAM
+
+_MOST = 1 - Fraction(1, 1 << 100)  # chance of no noise of which a delta is computed
 
 WORTH = 1.01
 """How much smaller noise with a delta must be to be preferred over purely private noise."""
@@ -31,7 +34,7 @@ WORTH = 1.01
 def step(variance: Fraction) -> mpfr:
     """Return u with erf(u) = e^-v I_0(v), rounded up: a shift by 1 is (sqrt(8) u)-private."""
     chance = return_chance(variance, UP)
-    if 1 - chance < mpfr(2) ** -100:  # hardly any noise
+    if chance > exact(_MOST, DOWN):
         return gmpy2.inf()
 
     def enough(u: mpfr) -> bool:
@@ -47,25 +50,10 @@ def step(variance: Fraction) -> mpfr:
     return u
 
 
-def gaussian_privacy(epsilon: Fraction, distance: mpfr) -> float:
-    """Return delta of N(0, 1) against N(theta, 1), theta = sqrt(8) distance, rounded up.
-
-    The smallest for this epsilon (Balle, Wang 2018, Theorem 8).
-    """
-    with rounding(DOWN):
-        near = exact(epsilon, DOWN) / (4 * distance) - distance
-    with rounding(UP):
-        far = exact(epsilon, UP) / (4 * distance) + distance
-    with rounding(DOWN):
-        less = gmpy2.exp(exact(epsilon, DOWN)) * gmpy2.erfc(far)
-    with rounding(UP):
-        return float_up((gmpy2.erfc(near) - less) / 2)
-
-
 def skellam_delta(epsilon: Fraction, variance: Fraction, l2_squared: int) -> float:
     """Return the delta of Skellam noise of any dimension, rounded up."""
     with rounding(UP):
-        return gaussian_privacy(epsilon, gmpy2.sqrt(mpfr(l2_squared)) * step(variance))
+        return delta_at(epsilon, gmpy2.sqrt(mpfr(l2_squared)) * step(variance))
 
 
 @dataclass(frozen=True)
@@ -89,11 +77,10 @@ class SkellamNoise:
 @lru_cache(maxsize=256)
 def least_skellam(epsilon: Fraction, delta: Fraction, l2_squared: int) -> SkellamNoise:
     """Return the smallest private Skellam noise, its variance rounded up to 24 bits."""
-
-    def enough(variance: Fraction) -> bool:
-        return Fraction(skellam_delta(epsilon, variance, l2_squared)) <= delta
-
-    variance = least_value(enough, l2_squared / (epsilon + epsilon**2))
+    most = min(shift_by_one(epsilon, delta, l2_squared), exact(_MOST, DOWN))
+    variance = least_value(
+        lambda v: return_chance(v, UP) <= most, l2_squared / (epsilon + epsilon**2)
+    )
     return SkellamNoise(variance, skellam_delta(epsilon, variance, l2_squared))
 
 

@@ -19,13 +19,11 @@ from functools import lru_cache
 from typing import ClassVar
 
 import gmpy2
-import numpy as np
-from gmpy2 import mpfr
 
 from ikos._validation import number
-from ikos.accounting.gaussian import gaussian_mu
+from ikos.accounting.gaussian import shift_by_one
 from ikos.accuracy import NoiseLaw
-from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
+from ikos.counts.rounding import DOWN, UP, exact, rounding
 
 _ROOTS_UP = 1 + Fraction(1, 1 << 52)  # a double that stands for a root is nearer below it
 
@@ -103,37 +101,6 @@ class Shift:
         return Shift(self.dimension * times, self.l1 * times, self.l2_squared * times, self.linf)
 
 
-def _best_order(divergence: Callable[[float], float], epsilon: float) -> Fraction:
-    """Return the approximate order a of the smallest delta, for (a - 1) D_a in doubles."""
-    from scipy import optimize
-
-    def log_delta(log_excess: float) -> float:
-        a = 1 + math.exp(log_excess)
-        return divergence(a) - (a - 1) * epsilon + a * math.log1p(-1 / a) - math.log(a - 1)
-
-    grid = np.linspace(-12, 23, 141)
-    values = [log_delta(float(point)) for point in grid]
-    best = int(np.argmin(values))
-    near = (float(grid[max(best - 1, 0)]), float(grid[min(best + 1, grid.size - 1)]))
-    found = optimize.minimize_scalar(
-        log_delta, bounds=near, method="bounded", options={"xatol": 1e-7}
-    )
-    return Fraction(1 + math.exp(float(found.x)))
-
-
-def _converted(a: Fraction, divergence_up: mpfr, epsilon: Fraction) -> float:
-    """Return delta for an order and an upper bound of (a - 1) D_a, rounded up (CKS20, Prop. 12)."""
-    with rounding(UP):
-        # a ln(1 - 1/a), which is negative, and -ln(a - 1)
-        shrink = exact(a, DOWN) * gmpy2.log(exact(1 - 1 / a, UP))
-        if shrink > 0:
-            shrink = mpfr(0)
-    with rounding(DOWN):
-        spent = exact((a - 1) * epsilon, DOWN) + gmpy2.log(exact(a - 1, DOWN))
-    with rounding(UP):
-        return min(1.0, float_up(gmpy2.exp(divergence_up + shrink - spent)))
-
-
 _BITS = 24  # few, so that sampling from a rate or a variance takes integers of machine words
 
 
@@ -188,10 +155,8 @@ def least_variance(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fract
 
     About l2^2 / mu^2 + 1/12 squared steps, where Gaussian noise needs l2^2 / mu^2.
     """
-    mu = Fraction(gaussian_mu(epsilon, delta))
     with rounding(DOWN):
-        middle = gmpy2.erf(gmpy2.sqrt(exact(mu * mu / (8 * l2_squared), DOWN)))
-        circle = 2 * gmpy2.const_pi() * middle * middle
+        circle = 2 * gmpy2.const_pi() * shift_by_one(epsilon, delta, l2_squared) ** 2
     with rounding(UP):
         variance = 1 / circle
     return _rounded(Fraction(*map(int, variance.as_integer_ratio())), up=True)

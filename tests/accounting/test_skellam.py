@@ -10,13 +10,11 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from scipy import special
 from statistical import skellam_law
 
 from ikos.accounting.skellam import (
     SkellamNoise,
     best_noise,
-    gaussian_privacy,
     least_skellam,
     skellam_delta,
     step,
@@ -63,30 +61,6 @@ def test_steps_are_the_published_ones_and_rounded_up(variance: Any, expected: fl
 def test_a_step_is_rounded_up_where_the_enclosure_is_widest() -> None:
     with mpmath.workdps(80):
         assert mpmath.erf(mpmath.mpf(str(step(Fraction(64))))) >= central_mass(64)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "theta"),
-    [
-        (1, 1e-8, 0.19606656),
-        (1, 1e-6, 0.236704381),
-        (0.99, 1e-8, 0.19420673),
-        (2, 1e-6, 0.44833474),
-    ],
-)
-def test_gaussian_privacy_at_the_published_distances(
-    epsilon: float, delta: float, theta: float
-) -> None:
-    def at(theta: float) -> float:
-        import gmpy2
-
-        return gaussian_privacy(Fraction(epsilon), gmpy2.mpfr(theta) / gmpy2.sqrt(gmpy2.mpfr(8)))
-
-    assert at(theta - 1e-9) < delta < at(theta + 1e-9)
-    true = special.ndtr(theta / 2 - epsilon / theta) - math.exp(epsilon) * special.ndtr(
-        -theta / 2 - epsilon / theta
-    )
-    assert at(theta) == pytest.approx(true, rel=1e-8)
 
 
 def exact_delta(variance: float, k: tuple[int, ...], epsilon: float) -> float:
