@@ -9,7 +9,7 @@ distances are in units of sqrt(8), in which that is erf(u) = e^-v I_0(v).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar
@@ -20,7 +20,7 @@ from gmpy2 import mpfr
 from ikos.accounting.gaussian import delta_at, shift_by_one
 from ikos.accounting.vector_noise import LaplaceNoise, Shift, least_value
 from ikos.accuracy import SkellamLaw
-from ikos.counts.rounding import DOWN, UP, exact, rounding
+from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 from ikos.counts.skellam import return_chance
 from ikos.noise import MAX_SKELLAM
 
@@ -28,6 +28,10 @@ _MOST = 1 - Fraction(1, 1 << 100)  # chance of no noise of which a delta is comp
 
 WORTH = 1.01
 """How much smaller noise with a delta must be to be preferred over purely private noise."""
+
+
+FAILING = Fraction(1, 200)
+"""The part of delta for vectors that randomized rounding moves further apart than is likely."""
 
 
 @lru_cache(maxsize=256)
@@ -95,6 +99,8 @@ def best_noise(
     If it is given, so many ``parties`` can draw one share each, of a variance that can be drawn.
     """
     pure = LaplaceNoise(epsilon / shift.l1)
-    found = least_skellam(epsilon, delta, shift.l2_squared)
+    square, failing = shift.likely(delta * FAILING)
+    found = least_skellam(epsilon, delta - failing, square)
+    found = replace(found, delta=float_up(exact(Fraction(found.delta) + failing, UP)))
     drawn = parties is None or found.variance <= MAX_SKELLAM * parties
     return found if drawn and WORTH * found.deviation < pure.deviation else pure

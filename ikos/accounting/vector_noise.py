@@ -5,15 +5,13 @@ norms (`Sensitivity`). Each coordinate gets independent noise: discrete Laplace 
 losses add up, or discrete Gaussian of one variance, which is as private as Gaussian noise of a
 variance smaller by 1/12; or Skellam noise, for which there is `ikos.accounting.skellam`. Proofs:
 :ref:`proof-vector-noise` and :ref:`proof-gaussian`.
-
-CKS20 is Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", 2020.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar
@@ -58,24 +56,26 @@ class Sensitivity:
             object.__setattr__(self, name, number(name, getattr(self, name), above=0))
 
     def steps(
-        self, dimension: int, *, scale: Real = 1, rounding_error: Real = 0, most: int | None = None
+        self, dimension: int, *, scale: Real = 1, bias: Real | None = None, most: int | None = None
     ) -> Shift:
         """Return the tightest bounds for integer vectors; ValueError if they are below one step.
 
-        ``scale`` is the steps of the encoding per unit of the norms. Both encodings differ from
-        what is encoded by less than half of ``rounding_error`` steps in each coordinate: 2 for
-        randomized rounding. No coordinate of a difference exceeds ``most``.
+        ``scale`` is the steps of the encoding per unit of the norms. With a ``bias``, vectors are
+        rounded to neighbouring steps, independently at random, and the expectation of a coordinate
+        is off by at most half of it. No coordinate of a difference exceeds ``most``.
         """
-        d, steps, error = dimension, Fraction(scale), Fraction(rounding_error)
+        d, steps, off = dimension, Fraction(scale), Fraction(bias or 0)
+        error = 0 if bias is None else 2 + off
         tallest = [] if most is None else [most]
-        whole, squares = [], []
+        whole, squares, expected = [], [], None
         if self.l1 is not None:
             whole.append(math.floor(Fraction(self.l1) * steps + d * error))
         if self.l2 is not None:
             with rounding(UP):
-                moved = gmpy2.sqrt(exact(d * error**2, UP))
+                root = Fraction(*map(int, gmpy2.sqrt(gmpy2.mpfr(d)).as_integer_ratio()))
             l2 = Fraction(self.l2) * _ROOTS_UP * steps
-            squares.append(math.floor((l2 + Fraction(*map(int, moved.as_integer_ratio()))) ** 2))
+            squares.append(math.floor((l2 + root * error) ** 2))
+            expected = None if bias is None else l2 + root * off
         if self.linf is not None:
             tallest.append(math.floor(Fraction(self.linf) * steps + error))
         highest = min([*tallest, *whole, *map(math.isqrt, squares)])
@@ -84,21 +84,44 @@ class Sensitivity:
         whole.append(d * highest)
         square = min([*squares, d * highest**2, min(whole) * highest])
         whole += [math.isqrt(d * square), square]  # Cauchy-Schwarz; |k| <= k^2 for integers
-        return Shift(d, min(whole), square, highest)
+        return Shift(d, min(whole), square, highest, expected)
 
 
 @dataclass(frozen=True)
 class Shift:
-    """Integer bounds on the norms of a difference of integer vectors; that of l2 is squared."""
+    """Integer bounds on the norms of a difference of integer vectors; that of l2 is squared.
+
+    ``expected`` bounds the l2 norm of the expectation of vectors that are rounded at random, in
+    each of several ``sums``.
+    """
 
     dimension: int
     l1: int
     l2_squared: int
     linf: int
+    expected: Fraction | None = field(default=None, repr=False)
+    sums: int = field(default=1, repr=False)
 
     def repeated(self, times: int) -> Shift:
         """Return the bounds of several sums, each with its own noise, even if users adapt."""
-        return Shift(self.dimension * times, self.l1 * times, self.l2_squared * times, self.linf)
+        return Shift(
+            self.dimension * times, self.l1 * times, self.l2_squared * times, self.linf,
+            self.expected, times,
+        )  # fmt: skip
+
+    def likely(self, failing: Fraction) -> tuple[int, Fraction]:
+        """Return a bound on the squared l2 norm, and the probability with which it may fail.
+
+        That is ``failing``, for all sums together, or 0: documentation, Skellam noise, "Rounding".
+        """
+        if self.expected is None:
+            return self.l2_squared, Fraction(0)
+        d, mean = self.dimension // self.sums, exact(self.expected, UP)
+        with rounding(UP):
+            level = gmpy2.log(exact(2 * self.sums / failing, UP))
+            moved = mean * mean + 2 * mean * gmpy2.sqrt(level)
+            square = self.sums * int(moved + d / 2 + gmpy2.sqrt(8 * d * level))
+        return min((square, failing), (self.l2_squared, Fraction(0)))
 
 
 _BITS = 24  # few, so that sampling from a rate or a variance takes integers of machine words

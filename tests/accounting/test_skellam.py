@@ -19,7 +19,7 @@ from ikos.accounting.skellam import (
     skellam_delta,
     step,
 )
-from ikos.accounting.vector_noise import LaplaceNoise, Sensitivity
+from ikos.accounting.vector_noise import LaplaceNoise, Sensitivity, Shift
 from ikos.counts.rounding import DOWN, UP
 from ikos.counts.skellam import return_chance
 
@@ -104,6 +104,28 @@ def test_no_shift_has_a_larger_divergence_than_the_bound(variance: float, epsilo
         assert exact_delta(variance, k, epsilon) <= bound + 1e-15
 
 
+@pytest.mark.parametrize("failing", [Fraction(1, 10), Fraction(1, 200)])
+def test_rounding_at_random_is_paid_for(failing: Fraction) -> None:
+    """Vectors 16 steps apart, rounded at random: the divergence of the mixture of all roundings."""
+    first, second, variance = np.array([8.5, 2.5]), np.array([-6.5, -3.0]), 400
+    law = skellam_law(variance).pmf
+    seen: list[Any] = []
+    for vector in (first, second):
+        mixed: Any = 0.0
+        for ups in itertools.product((0, 1), repeat=2):
+            low = np.floor(vector)
+            chance = float(np.prod(np.where(ups, vector - low, low + 1 - vector)))
+            each = [np.roll(np.pad(law, 20), int(x)) for x in low + ups]
+            mixed = mixed + chance * np.multiply.outer(*each)
+        seen.append(mixed)
+    expected = Fraction(float(np.linalg.norm(first - second))) * Fraction(1_000_001, 10**6)
+    square, paid = Shift(2, 99, 10**4, 99, expected).likely(failing)
+    assert paid == failing
+    for epsilon in (0.0, 0.5, 1.0, 3.0):
+        true = float(np.maximum(seen[0] - math.exp(epsilon) * seen[1], 0).sum())
+        assert 0 < true <= skellam_delta(Fraction(epsilon), Fraction(variance), square) + failing
+
+
 def test_smaller_distances_would_be_refuted() -> None:
     """At epsilon 0 the bound is the largest probability, that of 0: exact for a shift by 1."""
     for variance in (0.3, 4.0, 40.0):
@@ -114,8 +136,11 @@ def test_smaller_distances_would_be_refuted() -> None:
     assert exact_delta(25, (2, 3), 1) > skellam_delta(Fraction(1), Fraction(50), 13)
 
 
-@pytest.mark.parametrize("variance", [0.001, 0.05, 1, 10, 100])
-def test_the_middle_step_is_the_largest(variance: float) -> None:
+@pytest.mark.parametrize(
+    ("variance", "second"),
+    [(0.001, 0.28369318), (0.05, 0.36844819), (1, 0.75609493), (10, 0.99847998), (100, 0.99998727)],
+)
+def test_the_middle_step_is_the_largest(variance: float, second: float) -> None:
     """z_t = Phi^-1(P[X <= t]) is concave for t >= -1: the theorem's claim, in 60 digits."""
     with mpmath.workdps(60):
         v = mpmath.mpf(variance)
@@ -129,8 +154,7 @@ def test_the_middle_step_is_the_largest(variance: float) -> None:
         z.insert(0, -z[0])
         steps = [b - a for a, b in itertools.pairwise(z)]
         assert all(a > b for a, b in itertools.pairwise(steps))
-        if variance == 1:
-            assert float(steps[1] / steps[0]) == pytest.approx(0.75609493, rel=1e-7)
+        assert float(steps[1] / steps[0]) == pytest.approx(second, rel=1e-7)
 
 
 def test_variances_are_proved_and_hardly_smaller_ones_are_not() -> None:
@@ -142,6 +166,22 @@ def test_variances_are_proved_and_hardly_smaller_ones_are_not() -> None:
             less = found.variance * Fraction(999_999, 10**6)
             assert skellam_delta(given[0], less, l2_squared) > given[1]
             assert len(bin(found.variance.numerator).rstrip("0")) <= 2 + 25
+
+
+@pytest.mark.parametrize(
+    ("honest", "epsilon"), [(0.99, 1.005314), (0.9, 1.057147), (0.5, 1.442591)]
+)
+def test_fewer_honest_users_have_the_published_epsilon(honest: float, epsilon: float) -> None:
+    variance = least_skellam(Fraction(1), Fraction(1, 10**8), 10**6).variance * Fraction(honest)
+    for off, less in ((-2e-6, False), (2e-6, True)):
+        delta = skellam_delta(Fraction(epsilon + off), variance, 10**6)
+        assert (delta <= 1e-8) is less
+
+
+def test_the_bound_of_sixteen_steps_in_four_coordinates() -> None:
+    """Exact: between 9.98742e-9 and 9.99182e-9."""
+    bound = skellam_delta(Fraction(1), Fraction(266_378, 10), 4 * 16**2)
+    assert bound == pytest.approx(1e-8, rel=1e-4)
 
 
 def test_the_error_of_a_ball_is_near_the_analytic_gaussian() -> None:
@@ -157,6 +197,10 @@ def test_the_smaller_noise_is_taken() -> None:
         d: type(best_noise(*given, Sensitivity(l2=200).steps(d), 1000)) for d in (1, 13, 14, 1000)
     }
     assert kinds == {1: LaplaceNoise, 13: LaplaceNoise, 14: SkellamNoise, 1000: SkellamNoise}
+    # what rounding may exceed is part of delta
+    rounded = best_noise(*given, Sensitivity(l2=2).steps(1000, scale=512, bias=0), 1000)
+    assert float(rounded.deviation) / 512 == pytest.approx(10.2006176 * 1.0053, rel=2e-4)
+    assert 0.99999e-8 < rounded.delta <= given[1]
     # shares that cannot be drawn
     wide = Sensitivity(l2=2**30).steps(1000)
     assert isinstance(best_noise(*given, wide, 1000), LaplaceNoise)
