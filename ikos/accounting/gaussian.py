@@ -26,21 +26,6 @@ from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 Real = float | Fraction
 
 
-def delta_at(epsilon: Fraction, distance: mpfr) -> float:
-    """Return the delta of mu-Gaussian privacy, rounded up, for distance = mu / sqrt(8).
-
-    It grows with the distance, and is half of erfc(e/4d - d) - exp(e) erfc(e/4d + d).
-    """
-    with rounding(DOWN):
-        near = exact(epsilon, DOWN) / (4 * distance) - distance
-    with rounding(UP):
-        far = exact(epsilon, UP) / (4 * distance) + distance
-    with rounding(DOWN):
-        less = gmpy2.exp(exact(epsilon, DOWN)) * gmpy2.erfc(far)
-    with rounding(UP):
-        return float_up((gmpy2.erfc(near) - less) / 2)
-
-
 def gaussian_delta(epsilon: Real, mu: Real) -> float:
     """Return the delta of mu-Gaussian privacy, exact and rounded up to a double.
 
@@ -59,8 +44,16 @@ def gaussian_delta(epsilon: Real, mu: Real) -> float:
     eps, distance = number("epsilon", epsilon, low=0), number("mu", mu, above=0)
     with rounding(DOWN):
         root = gmpy2.sqrt(mpfr(8))
+    with rounding(UP):  # delta grows with it
+        t = exact(distance, UP) / root
+    with rounding(DOWN):
+        near = exact(eps, DOWN) / (4 * t) - t
     with rounding(UP):
-        return delta_at(eps, exact(distance, UP) / root)
+        far = exact(eps, UP) / (4 * t) + t
+    with rounding(DOWN):
+        less = gmpy2.exp(exact(eps, DOWN)) * gmpy2.erfc(far)
+    with rounding(UP):
+        return float_up((gmpy2.erfc(near) - less) / 2)
 
 
 @lru_cache(maxsize=256)

@@ -10,14 +10,12 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from statistical import skellam_law
+from statistical import skellam_delta, skellam_law
 
 from ikos.accounting.skellam import (
     SkellamNoise,
     best_noise,
     least_skellam,
-    skellam_delta,
-    step,
 )
 from ikos.accounting.vector_noise import LaplaceNoise, Sensitivity, Shift
 from ikos.counts.rounding import DOWN, UP
@@ -49,18 +47,9 @@ STEPS = {
 
 
 @pytest.mark.parametrize(("variance", "expected"), STEPS.items(), ids=str)
-def test_steps_are_the_published_ones_and_rounded_up(variance: Any, expected: float) -> None:
-    found = step(Fraction(variance))
-    assert float(found) * math.sqrt(8) == pytest.approx(expected, rel=1e-11)
-    with mpmath.workdps(60):
-        mass = central_mass(mpmath.mpf(float(variance)))
-        assert mpmath.erf(mpmath.mpf(str(found))) >= mass * (1 - mpmath.mpf(10) ** -50)
-        assert mpmath.erf(mpmath.mpf(str(found)) * (1 - mpmath.mpf(10) ** -20)) < mass
-
-
-def test_a_step_is_rounded_up_where_the_enclosure_is_widest() -> None:
-    with mpmath.workdps(80):
-        assert mpmath.erf(mpmath.mpf(str(step(Fraction(64))))) >= central_mass(64)
+def test_steps_are_the_published_ones(variance: Any, expected: float) -> None:
+    chance = mpmath.mpf(str(return_chance(Fraction(variance), UP)))
+    assert math.sqrt(8) * float(mpmath.erfinv(chance)) == pytest.approx(expected, rel=1e-11)
 
 
 def exact_delta(variance: float, k: tuple[int, ...], epsilon: float) -> float:
@@ -159,12 +148,13 @@ def test_the_middle_step_is_the_largest(variance: float, second: float) -> None:
 
 def test_variances_are_proved_and_hardly_smaller_ones_are_not() -> None:
     for l2_squared in (1, 56, 10**12):
-        for epsilon, delta in ((1, 1e-8), (Fraction(1, 10), 1e-5), (5, 1e-3), (10**4, 1e-9)):
+        for epsilon, delta in ((1, 1e-8), (Fraction(1, 10), 1e-5), (5, 1e-3), (20, 1e-9)):
             given = Fraction(epsilon), Fraction(delta), l2_squared
             found = least_skellam(*given)
-            assert skellam_delta(given[0], found.variance, l2_squared) == found.delta <= given[1]
+            assert found.delta == delta
+            assert skellam_delta(given[0], found.variance, l2_squared) <= delta
             less = found.variance * Fraction(999_999, 10**6)
-            assert skellam_delta(given[0], less, l2_squared) > given[1]
+            assert skellam_delta(given[0], less, l2_squared) > delta
             assert len(bin(found.variance.numerator).rstrip("0")) <= 2 + 25
 
 
@@ -198,9 +188,15 @@ def test_the_smaller_noise_is_taken() -> None:
     }
     assert kinds == {1: LaplaceNoise, 13: LaplaceNoise, 14: SkellamNoise, 1000: SkellamNoise}
     # what rounding may exceed is part of delta
-    rounded = best_noise(*given, Sensitivity(l2=2).steps(1000, scale=512, bias=0), 1000)
+    shift = Sensitivity(l2=2).steps(1000, scale=512, bias=0)
+    square, paid = shift.likely(given[1] / 200)
+    rounded = best_noise(*given, shift, 1000)
+    assert isinstance(rounded, SkellamNoise)
     assert float(rounded.deviation) / 512 == pytest.approx(10.2006176 * 1.0053, rel=2e-4)
-    assert 0.99999e-8 < rounded.delta <= given[1]
+    assert Fraction(rounded.delta) >= given[1]
+    less = rounded.variance * Fraction(999_999, 10**6)
+    assert skellam_delta(given[0], less, square) + paid > given[1]
+    assert skellam_delta(given[0], rounded.variance, square) + paid <= given[1]
     # shares that cannot be drawn
     wide = Sensitivity(l2=2**30).steps(1000)
     assert isinstance(best_noise(*given, wide, 1000), LaplaceNoise)
