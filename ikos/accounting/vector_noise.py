@@ -133,21 +133,20 @@ def _unit_of(value: Fraction) -> Fraction:
     return Fraction(2) ** (exponent - _BITS)
 
 
-def _rounded(value: Fraction, *, up: bool) -> Fraction:
-    unit = _unit_of(value)
-    return unit * (math.ceil(value / unit) if up else math.floor(value / unit))
+def _rounded_up(value: Fraction) -> Fraction:
+    return _unit_of(value) * math.ceil(value / _unit_of(value))
 
 
 def least_value(enough: Callable[[Fraction], bool], guess: Fraction) -> Fraction:
     """Return the smallest number of `_BITS` bits that is enough."""
-    good = _rounded(guess, up=True)
+    good = _rounded_up(guess)
     while not enough(good):
         good *= 2
     bad = good / 2
     while enough(bad):
         good, bad = bad, bad / 2
     while good - bad > _unit_of(good):
-        middle = _rounded((good + bad) / 2, up=True)
+        middle = _rounded_up((good + bad) / 2)
         if middle == good:
             break
         good, bad = (middle, bad) if enough(middle) else (good, middle)
@@ -182,4 +181,4 @@ def least_variance(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fract
         circle = 2 * gmpy2.const_pi() * shift_by_one(epsilon, delta, l2_squared) ** 2
     with rounding(UP):
         variance = 1 / circle
-    return _rounded(Fraction(*map(int, variance.as_integer_ratio())), up=True)
+    return _rounded_up(Fraction(*map(int, variance.as_integer_ratio())))
