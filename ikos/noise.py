@@ -331,7 +331,7 @@ def one_geometric(s: Fraction, rng: RandomSource) -> int:
 
 def _laplace(s: Fraction, count: int, rng: RandomSource) -> NDArray[Any]:
     """Return discrete Laplace draws, differences of two independent geometric variables."""
-    return _plus(geometric_draws(s, count, rng), -geometric_draws(s, count, rng))
+    return np.asarray(geometric_draws(s, count, rng) - geometric_draws(s, count, rng))
 
 
 def _gaussian(variance: Fraction, count: int, rng: RandomSource) -> NDArray[Any]:
