@@ -14,15 +14,16 @@ from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
+from scipy.special import betainc
 
 from ikos._validation import number, round_down
+from ikos.accounting.binomial import at_most, log_pmf
 from ikos.accounting.solve import bisect_integers
 from ikos.randomized_response import grid_up
 
 _MAX_COUNTS = 1 << 21  # most values of t examined
-_SLACK = 1e-8  # relative error allowed for scipy's binomial probabilities and tails
+_SLACK = 1e-8  # relative error allowed for binomial probabilities and scipy's tails
 _BLOCK = 1 << 16
 _CELLS = 2000
 _SOME = 128
@@ -30,19 +31,16 @@ _SOME = 128
 
 def _divergences(eps: float, t: NDArray[np.float64], p: float, tau: int) -> NDArray[np.float64]:
     """Return the larger of both directions for each t, rounded up."""
-    count = scipy.stats.binom(t - 1, p)
     growth, factor = math.expm1(eps), math.exp(eps)
-    best = np.zeros(t.size)
-    above = np.floor(t * (1 - (1 - p) / factor)) + 1
-    below = np.ceil(t * (1 - (1 - p) * factor)) - 1
-    for shift in (-1, 0, 1):
-        k = np.maximum(tau, above + shift)
-        value = p * count.pmf(k - 1) * (1 + _SLACK) - growth * count.sf(k - 1) * (1 - _SLACK)
-        np.maximum(best, value, out=best)
-        k = np.maximum(tau - 1, below + shift)
-        value = factor * p * count.pmf(k) * (1 + _SLACK) - growth * count.cdf(k) * (1 - _SLACK)
-        np.maximum(best, value, out=best)
-    return best
+    shifts = np.array([[-1.0], [0.0], [1.0]])
+    above = np.clip(np.floor(t * (1 - (1 - p) / factor)) + shifts, tau - 1, t - 1)
+    below = np.clip(np.ceil(t * (1 - (1 - p) * factor)) - 1 + shifts, tau - 1, t - 1)
+    more = np.where(above < t - 1, betainc(above + 1, np.maximum(t - 1 - above, 1), p), 0.0)
+    up = p * np.exp(log_pmf(above, t - 1, p)) * (1 + _SLACK) - growth * more * (1 - _SLACK)
+    less = at_most(below, t - 1, p)
+    down = factor * p * np.exp(log_pmf(below, t - 1, p)) * (1 + _SLACK)
+    down -= growth * less * (1 - _SLACK)
+    return np.asarray(np.maximum(np.maximum(up, down).max(axis=0), 0.0))
 
 
 def _negligible_from(eps: float, p: float, goal: float) -> float:
@@ -88,7 +86,7 @@ def smallest_threshold(eps: float, delta: float, n: int, p: float, *, every: boo
 def suppression(s: NDArray[np.float64], n: int, sampling: float, threshold: int) -> NDArray[Any]:
     """Bound the probability that a sum s of n values, each rounded to a bit, is suppressed."""
     mean = np.minimum(sampling * s / n, 1.0)
-    bound = scipy.stats.binom.cdf(threshold - 1, n, mean) * (1 + _SLACK)
+    bound = at_most(threshold - 1, n, mean) * (1 + _SLACK)
     return np.where(threshold <= sampling * s * (1 - 1e-12), np.minimum(bound, 1.0), 1.0)
 
 
