@@ -429,7 +429,9 @@ def _sums(
     return here, there, gone
 
 
-_CELLS = 512
+_RUNS = 512
+_WIDTHS = (64, 8, 1)  # runs that are taken together, before pairs of them are refined
+_PAIRS = 1 << 15  # of runs, at a time
 
 
 def _worst(
@@ -443,34 +445,58 @@ def _worst(
 ) -> NDArray[np.float64]:
     """Return the largest log moment over all pairs (x, y) and all sums t, for each order."""
     # values are grouped into runs, each with its largest moments
-    starts = np.unique(np.linspace(0, p + 1, min(p + 1, _CELLS) + 1).astype(np.int64)[:-1])
-    ends = np.append(starts[1:], p + 1) - 1
-    low, high = np.minimum.reduceat(pairs, starts), np.maximum.reduceat(pairs, starts)
-    a = np.maximum.reduceat(here, starts, axis=1)
-    b = np.maximum.reduceat(there, starts, axis=1)
+    starts = np.unique(np.linspace(0, p + 1, min(p + 1, _RUNS) + 1).astype(np.int64)[:-1])
     # the moment of s_1 for every shift from -2 p to 2 p, rounded up
     cell = np.searchsorted(pair.shifts, np.arange(2 * p + 1))
     of_shift = np.concatenate((pair.down[cell][:0:-1], pair.up[cell])).T
-    worst = np.full(order.size, -np.inf)
-    for i in range(starts.size):
-        most, least = low[i] - high, high[i] - low  # range of c_1(x) - c_1(y)
-        for far, near, falling in (
-            (ends[i] - starts, starts[i] - ends, 0),  # x >= y, and their least distance
-            (ends - starts[i], starts - ends[i], 1),
-        ):
-            valid = np.flatnonzero(far >= 0)
-            d, e = far[valid], np.maximum(near[valid], 0)
+
+    def moments(width: int, ways: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return bounds for runs of x, of y, and 0 for x >= y or 1, taking ``width`` together."""
+        begin = starts[::width]
+        end = np.append(begin[1:], p + 1) - 1
+        low, high = np.minimum.reduceat(pairs, begin), np.maximum.reduceat(pairs, begin)
+        a = np.maximum.reduceat(here, begin, axis=1)
+        b = np.maximum.reduceat(there, begin, axis=1)
+        result = np.full((order.size, ways.shape[1]), -np.inf)
+        for at in range(0, ways.shape[1], _PAIRS):
+            i, j, falling = ways[:, at : at + _PAIRS]
+            more, less = np.where(falling, (j, i), (i, j))
+            d, e = end[more] - begin[less], np.maximum(begin[more] - end[less], 0)
             # s_1 is shifted by c_1(x) - c_1(y) + j, less the distance if x < y, with 0 <= j <= it
-            begin, end = most[valid] - falling * d, least[valid] - falling * e
+            least, most = low[i] - high[j] - falling * d, high[i] - low[j] - falling * e
             for part, until in ((0.0, 0.25), (0.25, 0.5), (0.5, 1.0)):
                 # of a distance u in [e, d]: part u <= j <= until u, which together are all j, so
                 # that the loss s (u - 2 j) is at most s (1 - 2 part) u
                 loss = s * (1 - 2 * part) * d
-                first = np.clip(begin + np.ceil(part * e).astype(np.int64), -2 * p, 2 * p)
-                last = np.clip(end + np.floor(until * d).astype(np.int64), -2 * p, 2 * p)
+                first = np.clip(least + np.ceil(part * e).astype(np.int64), -2 * p, 2 * p)
+                last = np.clip(most + np.floor(until * d).astype(np.int64), -2 * p, 2 * p)
                 shifted = np.maximum(of_shift[:, first + 2 * p], of_shift[:, last + 2 * p])
-                moments = order[:, np.newaxis] * loss + shifted + a[:, [i]] + b[:, valid]
-                worst = np.maximum(worst, moments.max(axis=1))
+                found = order[:, np.newaxis] * loss + shifted + a[:, i] + b[:, j]
+                found = np.where(d >= 0, found, -np.inf)  # otherwise there is no such pair
+                np.maximum(result[:, at : at + _PAIRS], found, out=result[:, at : at + _PAIRS])
+        return result
+
+    def parts(ways: NDArray[np.int64], wide: int, width: int) -> NDArray[np.int64]:
+        """Return the parts of ``width`` of pairs of runs that were taken together."""
+        inner = np.arange(wide // width)
+        i, j, falling = ways[:, :, np.newaxis, np.newaxis]
+        found = np.broadcast_arrays(
+            i * inner.size + inner[:, np.newaxis], j * inner.size + inner, falling
+        )
+        result = np.stack([some.ravel() for some in found])
+        return result[:, (result[:2] < -(-starts.size // width)).all(axis=0)]
+
+    # Only pairs whose bound exceeds the largest one of the finest are refined.
+    ways, wide = np.array([[0, 0], [0, 0], [0, 1]]), _RUNS
+    worst = np.full(order.size, -np.inf)
+    for width in _WIDTHS:
+        ways = parts(ways, wide, width)
+        bounds = moments(width, ways)
+        tops = ways[:, np.unique(bounds.argmax(axis=1))]
+        worst = np.maximum(worst, moments(1, parts(tops, width, 1)).max(axis=1))
+        ways, wide = ways[:, (bounds > worst[:, np.newaxis]).any(axis=0)], width
+        if not ways.size:
+            break
     return worst
 
 
