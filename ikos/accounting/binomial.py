@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincc, gammaln, xlog1py, xlogy
+from scipy.special import betainc, betaincc, gammaln, xlog1py, xlogy
 
 Floats = NDArray[np.float64]
 _SERIES = 16.0  # from here on Stirling's series is exact to doubles
@@ -47,6 +47,12 @@ def at_most(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
     """Return P[Bin(n, p) <= k] for integers 0 <= k <= n, by scipy's beta functions."""
     k, n, p = (np.asarray(given, np.float64) for given in (k, n, p))
     return np.where(k < n, betaincc(k + 1, np.maximum(n - k, 1.0), p), 1.0)
+
+
+def above(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
+    """Return P[Bin(n, p) > k] for integers 0 <= k <= n, by scipy's beta functions."""
+    k, n, p = (np.asarray(given, np.float64) for given in (k, n, p))
+    return np.where(k < n, betainc(k + 1, np.maximum(n - k, 1.0), p), 0.0)
 
 
 def pmf_within(n: int, p: float, odds: float, low: int, high: int) -> Floats:

@@ -25,6 +25,7 @@ from functools import cache, lru_cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaincinv
 
 from ikos._validation import integer, number, quote
 from ikos.accounting.solve import last_safe
@@ -196,12 +197,15 @@ def _log_sum(logs: Floats) -> Floats:
 def _quantile(shape: int, rate: float, lost: float) -> int:
     """Return a k, at most one below the largest, with P[K < k] at most ``lost``."""
     low, high = 0, math.ceil(shape / rate) + 2
-    while high - low > 1:
-        between = np.unique(np.floor(np.linspace(low, high, 34)[1:-1]))
+    near = gammaincinv(shape, lost) / rate - shape / 2
+    between = np.unique(np.clip(np.floor(near) + np.arange(-16, 17), low, high))
+    while True:
         fits = _below(shape, rate, between) <= lost
         low = int(between[fits][-1]) if fits.any() else low
         high = int(between[~fits][0]) if not fits.all() else high
-    return low
+        if high - low <= 1:
+            return low
+        between = np.unique(np.floor(np.linspace(low, high, 34)[1:-1]))
 
 
 def atom(i: int) -> tuple[int, ...]:
@@ -429,7 +433,7 @@ def _sums(
     return here, there, gone
 
 
-_RUNS = 512
+_CELLS = 512
 _WIDTHS = (64, 8, 1)  # runs that are taken together, before pairs of them are refined
 _PAIRS = 1 << 15  # of runs, at a time
 
@@ -445,7 +449,7 @@ def _worst(
 ) -> NDArray[np.float64]:
     """Return the largest log moment over all pairs (x, y) and all sums t, for each order."""
     # values are grouped into runs, each with its largest moments
-    starts = np.unique(np.linspace(0, p + 1, min(p + 1, _RUNS) + 1).astype(np.int64)[:-1])
+    starts = np.unique(np.linspace(0, p + 1, min(p + 1, _CELLS) + 1).astype(np.int64)[:-1])
     # the moment of s_1 for every shift from -2 p to 2 p, rounded up
     cell = np.searchsorted(pair.shifts, np.arange(2 * p + 1))
     of_shift = np.concatenate((pair.down[cell][:0:-1], pair.up[cell])).T
@@ -480,26 +484,25 @@ def _worst(
         """Return the parts of ``width`` of pairs of runs that were taken together."""
         inner = np.arange(wide // width)
         i, j, falling = ways[:, :, np.newaxis, np.newaxis]
-        found = np.broadcast_arrays(
-            i * inner.size + inner[:, np.newaxis], j * inner.size + inner, falling
-        )
-        result = np.stack([some.ravel() for some in found])
+        i, j = i * inner.size + inner[:, np.newaxis], j * inner.size + inner
+        result = np.stack([some.ravel() for some in np.broadcast_arrays(i, j, falling)])
         return result[:, (result[:2] < -(-starts.size // width)).all(axis=0)]
 
     # Only pairs whose bound exceeds the largest one of the finest are refined.
-    ways, wide = np.array([[0, 0], [0, 0], [0, 1]]), _RUNS
+    many = -(-starts.size // _WIDTHS[0])
+    ways = np.indices((many, many, 2)).reshape(3, -1)
     worst = np.full(order.size, -np.inf)
-    for width in _WIDTHS:
-        ways = parts(ways, wide, width)
+    for width, finer in zip(_WIDTHS, (*_WIDTHS[1:], 1), strict=True):
         bounds = moments(width, ways)
-        tops = ways[:, np.unique(bounds.argmax(axis=1))]
-        worst = np.maximum(worst, moments(1, parts(tops, width, 1)).max(axis=1))
-        ways, wide = ways[:, (bounds > worst[:, np.newaxis]).any(axis=0)], width
+        best = ways[:, np.unique(bounds.argmax(axis=1))]
+        worst = np.maximum(worst, moments(1, parts(best, width, 1)).max(axis=1))
+        ways = parts(ways[:, (bounds > worst[:, np.newaxis]).any(axis=0)], width, finer)
         if not ways.size:
             break
     return worst
 
 
+@lru_cache(maxsize=8)
 def _classes(steps: int) -> dict[int, tuple[int, ...]]:
     """Return the required atoms by largest shift, rounded up to 1, 2, 3, 4, 6, 8, 12."""
     largest = decomposition(steps).largest()

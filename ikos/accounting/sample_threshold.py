@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc
 
 from ikos._validation import number, round_down
-from ikos.accounting.binomial import at_most, log_pmf
+from ikos.accounting.binomial import above, at_most, log_pmf
 from ikos.accounting.solve import bisect_integers
 from ikos.randomized_response import grid_up
 
@@ -29,18 +28,21 @@ _CELLS = 2000
 _SOME = 128
 
 
-def _divergences(eps: float, t: NDArray[np.float64], p: float, tau: int) -> NDArray[np.float64]:
-    """Return the larger of both directions for each t, rounded up."""
+def _largest(eps: float, t: NDArray[np.float64], p: float, tau: int, least: float) -> float:
+    """Return the larger of ``least`` and of both directions for every t, rounded up."""
     growth, factor = math.expm1(eps), math.exp(eps)
-    shifts = np.array([[-1.0], [0.0], [1.0]])
-    above = np.clip(np.floor(t * (1 - (1 - p) / factor)) + shifts, tau - 1, t - 1)
-    below = np.clip(np.ceil(t * (1 - (1 - p) * factor)) - 1 + shifts, tau - 1, t - 1)
-    more = np.where(above < t - 1, betainc(above + 1, np.maximum(t - 1 - above, 1), p), 0.0)
-    up = p * np.exp(log_pmf(above, t - 1, p)) * (1 + _SLACK) - growth * more * (1 - _SLACK)
-    less = at_most(below, t - 1, p)
-    down = factor * p * np.exp(log_pmf(below, t - 1, p)) * (1 + _SLACK)
-    down -= growth * less * (1 - _SLACK)
-    return np.asarray(np.maximum(np.maximum(up, down).max(axis=0), 0.0))
+    t, shifts = np.broadcast_arrays(t, [[-1.0], [0.0], [1.0]])
+    for scale, tail, y in (
+        (p, above, np.floor(t * (1 - (1 - p) / factor)) + shifts),
+        (factor * p, at_most, np.ceil(t * (1 - (1 - p) * factor)) - 1 + shifts),
+    ):
+        y = np.clip(y, tau - 1, t - 1)
+        first = scale * np.exp(log_pmf(y, t - 1, p)) * (1 + _SLACK)
+        # what is subtracted from the others could only make them smaller
+        large = first > least
+        rest = growth * tail(y[large], t[large] - 1, p) * (1 - _SLACK)
+        least = max(least, float((first[large] - rest).max(initial=0.0)))
+    return least
 
 
 def _negligible_from(eps: float, p: float, goal: float) -> float:
@@ -66,7 +68,7 @@ def largest_divergence(eps: float, n: int, p: float, tau: int, goal: float) -> f
     worst = goal if last < n else 0.0
     for start in range(tau, last + 1, _BLOCK):
         t = np.arange(start, min(start + _BLOCK, last + 1), dtype=np.float64)
-        worst = max(worst, float(_divergences(eps, t, p, tau).max()))
+        worst = _largest(eps, t, p, tau, worst)
     return worst
 
 
@@ -76,7 +78,7 @@ def smallest_threshold(eps: float, delta: float, n: int, p: float, *, every: boo
 
     def private(tau: int) -> bool:
         some = np.unique(np.geomspace(tau, max(tau, last), _SOME).round())
-        if _divergences(eps, some, p, tau).max() > delta:
+        if _largest(eps, some, p, tau, delta) > delta:
             return False
         return not every or largest_divergence(eps, n, p, tau, delta) <= delta
 
