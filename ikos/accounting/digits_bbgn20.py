@@ -12,6 +12,7 @@ counts, where the paper counts one fewer; the optimized layout has precision k_1
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from functools import cache, lru_cache, partial
 import scipy
 
 from ikos._validation import choice, integer, number
-from ikos.accounting.blanket import MAX_USERS, ResponseBlanket
+from ikos.accounting.blanket import LEAST_GAMMA, MAX_USERS, ResponseBlanket
 from ikos.accounting.composition import advanced_composition, composed_divergence
 from ikos.accounting.gaussian import gaussian_mu
 from ikos.accounting.shuffled_response import (
@@ -29,9 +30,10 @@ from ikos.accounting.shuffled_response import (
     MAX_EPSILON,
     MIN_EPSILON,
     response_accountant,
+    response_delta,
     response_gamma,
 )
-from ikos.accounting.solve import gaussian_gamma, gaussian_log_delta, last_safe
+from ikos.accounting.solve import bisect, gaussian_gamma, gaussian_log_delta, last_safe
 from ikos.randomized_response import grid_up, response_variance
 
 COMPOSITIONS = ("numerical", "advanced", "basic")  # from the tightest to the simplest
@@ -318,9 +320,21 @@ def _single(n: int, eps: Fraction, small: Fraction, k: int, accountant: str) -> 
     def error(values: int) -> float:
         return made(values).mse(n) if made(values).gammas[0] < 1 else math.inf
 
+    def ruled_out(values: int) -> bool:
+        """Whether no gamma that makes less error than k values is private, from the largest."""
+
+        def less(gamma: float) -> bool:
+            return _laid_out((values,), (Fraction(gamma),)).mse(n) < error(k)
+
+        if not less(LEAST_GAMMA):
+            return True
+        gamma = bisect(less, LEAST_GAMMA, 1.0, close=1e-9, geometric=True)
+        return response_delta(eps, n, values, gamma, accountant=accountant) > small
+
     step = max(1, k // 4)
     while step:
-        best = min((k, max(2, k - step), min(k + step, MAX_VALUES)), key=error)
+        others = {max(2, k - step), min(k + step, MAX_VALUES)}
+        best = min([k, *itertools.filterfalse(ruled_out, others)], key=error)
         step = step // 2 if best == k else 2 * step
         k = best
     gammas = made(k).gammas
