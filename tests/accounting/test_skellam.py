@@ -160,14 +160,15 @@ def test_the_middle_step_is_the_largest(variance: float) -> None:
 
 
 def test_variances_are_proved_and_hardly_smaller_ones_are_not() -> None:
-    for l2_squared in (1, 56, 10**12):
-        for epsilon, delta in ((1, 1e-8), (Fraction(1, 10), 1e-5), (5, 1e-3), (10**4, 1e-9)):
-            given = Fraction(epsilon), Fraction(delta), l2_squared
-            found = least_skellam(*given)
-            assert skellam_delta(given[0], found.variance, l2_squared) == found.delta <= given[1]
-            less = found.variance * Fraction(999_999, 10**6)
-            assert skellam_delta(given[0], less, l2_squared) > given[1]
-            assert len(bin(found.variance.numerator).rstrip("0")) <= 2 + 25
+    for epsilon, delta, l2_squared in (
+        (1, 1e-8, 1), (Fraction(1, 10), 1e-5, 10**12), (5, 1e-3, 56), (10**4, 1e-9, 10**12)
+    ):  # fmt: skip
+        given = Fraction(epsilon), Fraction(delta), l2_squared
+        found = least_skellam(*given)
+        assert skellam_delta(given[0], found.variance, l2_squared) == found.delta <= given[1]
+        less = found.variance * Fraction(999_999, 10**6)
+        assert skellam_delta(given[0], less, l2_squared) > given[1]
+        assert len(bin(found.variance.numerator).rstrip("0")) <= 2 + 25
 
 
 def test_the_error_of_a_ball_is_near_the_analytic_gaussian() -> None:
