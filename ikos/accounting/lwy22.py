@@ -19,30 +19,43 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import betainc, betaincc
 
 from ikos._validation import integer, number, round_down
+from ikos.accounting.binomial import pmf_within
+from ikos.accounting.blanket import SLACK, half_pmf, reach_down, reach_up, shortfall
 from ikos.accounting.solve import bisect
 from ikos.randomized_response import grid_up
 
 MAX_MESSAGES = 1 << 20
 """Most random messages of one user."""
 
-_CELLS = 1 << 13
-_MOST_MEAN = 1e11  # up to which the relative error of scipy's binomial tails is below 1e-9
-_SLACK = 1e-8
+_CELLS = 1 << 13  # most values of M that are looked at
 _TINY = 1e-290  # exceeds anything that underflows
+_MOST_MEAN = 1e11  # up to which the error of a window's probabilities is within `SLACK`
+_MAX_DEPTH = 1024
 
 
-def _pair_divergences(epsilon: float, m: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return bounds on D(m), which fall as m grows."""
-    odds = math.exp(epsilon)
-    c = np.ceil((m + 1) / (1 + odds)) - 1
-    upto = np.where(c < m, betainc(np.maximum(m - c, 1), c + 1, 0.5), 1.0)
-    before = np.where(c > 0, betainc(m - c + 1, np.maximum(c, 1), 0.5), 0.0)
-    bound = upto * (1 + _SLACK) - odds * before * (1 - _SLACK)
-    return np.asarray(np.minimum.accumulate(np.clip(bound, 0.0, 1.0)))
+def _inside(odds: float, messages: int, chance: float, tail: float) -> float:
+    """Return a bound on E[D(M)] but for M in tails of this mass, by D at the lower ends of cells.
+
+    With s = m + 1, S = Bin(s, 1/2) and ``odds`` for e^eps, D(m) is 2 (1 + odds) / s times
+    E[(s / (1 + odds) - S)_+].
+    """
+    mean, wanted = messages * chance, -math.log(tail)
+    low = max(0, math.floor(mean - reach_down(mean, wanted)) - 1)
+    high = min(messages, math.ceil(mean + reach_up(mean, wanted)) + 1)
+    m = np.unique(np.linspace(low, high, _CELLS).round())
+    pmf = pmf_within(messages, chance, chance / (1 - chance) if chance < 1 else math.inf, low, high)
+    s = m + 1
+    edge = s / (1 + odds)
+    b = np.floor(edge)
+    weight = np.add.reduceat(pmf, (m - low).astype(np.intp)) * half_pmf(s, b) / s
+    depth = 16
+    while True:
+        least, most = (2 * (1 + odds) * np.dot(weight, end) for end in shortfall(s, edge, b, depth))
+        if most - least <= 1e-9 * most or depth >= _MAX_DEPTH:
+            return float(most)
+        depth *= 4
 
 
 @lru_cache(maxsize=4096)
@@ -71,14 +84,12 @@ def random_messages_delta(
     mean = most * hit
     if not 0 < mean <= _MOST_MEAN:
         return 1.0
-    # D(M) at the lower end of M's cell: any cells from 0 on give an upper bound
-    reach = 25 * math.sqrt(mean) + 100
-    first, last = max(0.0, mean / math.cosh(eps / 2) - reach), min(mean + reach, most)
-    ends = np.unique(np.concatenate(([0.0], np.linspace(first, last, _CELLS).round())))
-    divergence = _pair_divergences(eps, ends)
-    below = betaincc(ends[1:], most - ends[1:] + 1, hit)  # P[M < end]
-    total = float(np.sum(below * -np.diff(divergence))) + float(divergence[-1])
-    return min(1.0, total * (1 + _SLACK) + _TINY)
+    odds, tail = max(1.0, math.exp(eps) * (1 - 1e-13)), 1e-22
+    while True:
+        found = _inside(odds, most, hit, tail) + 2 * tail
+        if 2 * tail <= 1e-9 * found or tail < 1e-290:
+            return min(1.0, found * (1 + SLACK) + _TINY)
+        tail = max(tail**3, 1e-300)
 
 
 @lru_cache(maxsize=1024)
