@@ -159,7 +159,7 @@ class ResponseBlanket:
         most = s * float(kappa)
         edge = most - slope * float(pi) * (n - s)  # its mean
         start = np.maximum(np.floor(edge), -1) + 1
-        first = half_pmf(s, start)
+        first = _half_pmf(s, start)
         above = 0.0
         if slope > 0 and pi > 0:
             above = float(np.dot(weight, _kinks(s, n - s, pi, most, slope, start, first, tail)))
@@ -169,7 +169,7 @@ class ResponseBlanket:
             least = largest = 0.0
             for i in range(0, s.size, _BLOCK):
                 here = slice(i, i + _BLOCK)
-                ends = shortfall(s[here], edge[here], start[here] - 1, depth)
+                ends = _shortfall(s[here], edge[here], start[here] - 1, depth)
                 least += float(np.dot(weight[here], ends[0]))
                 largest += float(np.dot(weight[here], ends[1]))
             if largest - least <= 1e-9 * largest or depth >= _MAX_DEPTH:
@@ -363,7 +363,7 @@ def _log_factorial(k: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(k < 16, exact, 0.5 * np.log(2 * math.pi * many) + series)
 
 
-def half_pmf(s: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+def _half_pmf(s: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return P[B = b] for B ~ Bin(s, 1/2), by Stirling's series."""
     x = (s - 2 * b) / s
     entropy = scipy.special.xlog1py(1 + x, x) + scipy.special.xlog1py(1 - x, -x)
@@ -371,7 +371,7 @@ def half_pmf(s: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float
     return np.exp(logs - s / 2 * entropy)
 
 
-def shortfall(
+def _shortfall(
     s: NDArray[np.float64], edge: NDArray[np.float64], b: NDArray[np.float64], depth: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Bound E[(edge - B)_+] / P[B = b] for B ~ Bin(s, 1/2) and b = floor(edge), edge <= s/2.

@@ -21,8 +21,9 @@ from functools import lru_cache
 import numpy as np
 
 from ikos._validation import integer, number, round_down
-from ikos.accounting.binomial import pmf_within
-from ikos.accounting.blanket import SLACK, half_pmf, reach_down, reach_up, shortfall
+from ikos.accounting.binary_response import binomial_window
+from ikos.accounting.binomial import log_pmf
+from ikos.accounting.blanket import SLACK, _shortfall
 from ikos.accounting.solve import bisect
 from ikos.randomized_response import grid_up
 
@@ -35,26 +36,26 @@ _MOST_MEAN = 1e11  # up to which the error of a window's probabilities is within
 _MAX_DEPTH = 1024
 
 
-def _inside(odds: float, messages: int, chance: float, tail: float) -> float:
-    """Return a bound on E[D(M)] but for M in tails of this mass, by D at the lower ends of cells.
+def _inside(odds: float, messages: int, chance: float, mass: float) -> float:
+    """Return a bound on E[D(M)] but for e^-mass of M, by D at the lower ends of cells.
 
     With s = m + 1, S = Bin(s, 1/2) and ``odds`` for e^eps, D(m) is 2 (1 + odds) / s times
     E[(s / (1 + odds) - S)_+].
     """
-    mean, wanted = messages * chance, -math.log(tail)
-    low = max(0, math.floor(mean - reach_down(mean, wanted)) - 1)
-    high = min(messages, math.ceil(mean + reach_up(mean, wanted)) + 1)
-    m = np.unique(np.linspace(low, high, _CELLS).round())
-    pmf = pmf_within(messages, chance, chance / (1 - chance) if chance < 1 else math.inf, low, high)
-    s = m + 1
+    window = binomial_window(
+        messages, chance, chance / (1 - chance) if chance < 1 else math.inf, mass
+    )
+    start = np.unique(np.linspace(0, window.pmf.size - 1, _CELLS).round())
+    s = window.first + start + 1
     edge = s / (1 + odds)
     b = np.floor(edge)
-    weight = np.add.reduceat(pmf, (m - low).astype(np.intp)) * half_pmf(s, b) / s
+    weight = np.add.reduceat(window.pmf, start.astype(np.intp)) * np.exp(log_pmf(b, s, 0.5)) / s
     depth = 16
     while True:
-        least, most = (2 * (1 + odds) * np.dot(weight, end) for end in shortfall(s, edge, b, depth))
+        ends = _shortfall(s, edge, b, depth)
+        least, most = (2 * (1 + odds) * float(np.dot(weight, end)) for end in ends)
         if most - least <= 1e-9 * most or depth >= _MAX_DEPTH:
-            return float(most)
+            return most
         depth *= 4
 
 
@@ -84,12 +85,12 @@ def random_messages_delta(
     mean = most * hit
     if not 0 < mean <= _MOST_MEAN:
         return 1.0
-    odds, tail = max(1.0, math.exp(eps) * (1 - 1e-13)), 1e-22
+    odds, mass = max(1.0, math.exp(eps) * (1 - 1e-13)), 50.0
     while True:
-        found = _inside(odds, most, hit, tail) + 2 * tail
-        if 2 * tail <= 1e-9 * found or tail < 1e-290:
-            return min(1.0, found * (1 + SLACK) + _TINY)
-        tail = max(tail**3, 1e-300)
+        found, left_out = _inside(odds, most, hit, mass), math.exp(-mass)
+        if left_out <= 1e-9 * found or mass > 660:
+            return min(1.0, (found + left_out) * (1 + SLACK) + _TINY)
+        mass *= 3
 
 
 @lru_cache(maxsize=1024)
