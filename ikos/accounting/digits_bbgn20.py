@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache, partial
 
-import scipy
-
 from ikos._validation import choice, integer, number
 from ikos.accounting.blanket import LEAST_GAMMA, MAX_USERS, ResponseBlanket
 from ikos.accounting.composition import advanced_composition, composed_divergence
@@ -137,14 +135,12 @@ def _split_gammas(
     if composition == "advanced" and m > 1:
         half = small / 2
 
-        def together(factor: float) -> float:
+        def within(factor: float) -> bool:
             parts = [(factor * share * float(eps), 0.0) for share in shares]
-            return advanced_composition(parts, half)[0] - float(eps) * (1 - 1e-9)
+            return advanced_composition(parts, half)[0] <= float(eps) * (1 - 1e-9)
 
-        # the smaller of both: below 1 + 1e-6 basic composition is as good
-        if together(1.0 + 1e-6) < 0:
-            scale = Fraction(float(scipy.optimize.brentq(together, 1.0, 1e3)) * (1 - 1e-9))
-            slack = half
+        if within(1 + 1e-6):  # below, basic composition is as good
+            scale, slack = Fraction(bisect(within, 1.0, 1e3, close=1e-9)), half
     if scale * eps * Fraction(min(shares)) < 2 * Fraction(MIN_EPSILON):
         raise ValueError(f"epsilon must be larger for {m} messages, got {float(eps):g}")
     each = (small - slack) / m
@@ -343,16 +339,6 @@ def _single(n: int, eps: Fraction, small: Fraction, k: int, accountant: str) -> 
     )
 
 
-def _gammas(
-    n: int, domains: tuple[int, ...], shares: Sequence[float], mu: float
-) -> tuple[Fraction, ...]:
-    """Return probabilities at which each digit's loss has about its share of mu^2."""
-    return tuple(
-        grid_up(gaussian_gamma(k, share * mu * mu, n))
-        for k, share in zip(domains, shares, strict=True)
-    )
-
-
 def _composed_gammas(
     n: int,
     domains: tuple[int, ...],
@@ -366,7 +352,11 @@ def _composed_gammas(
     low_eps, target = math.nextafter(float(eps), 0), math.nextafter(float(small), 0)
 
     def gammas(scale: float) -> tuple[Fraction, ...]:
-        return _gammas(n, domains, shares, mu * math.sqrt(scale))
+        whole = mu * math.sqrt(scale)  # each digit's loss has about its share of the square
+        return tuple(
+            grid_up(gaussian_gamma(k, share * whole * whole, n))
+            for k, share in zip(domains, shares, strict=True)
+        )
 
     def excess(log_scale: float) -> float:
         digits = zip(domains, gammas(math.exp(log_scale)), strict=True)
