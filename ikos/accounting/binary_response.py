@@ -155,9 +155,10 @@ class _ResponseDivergences:
         size = scipy.fft.next_fast_len(-(-length // step) * step, real=True)
         if size not in self._transforms:
             self._transforms[size] = scipy.fft.rfft(d, size)
-        transform = scipy.fft.rfft(p, size)
-        transform *= scipy.fft.rfft(q, size)
-        transform *= self._transforms[size]
+        transform = self._transforms[size]
+        for window in (p, q):
+            if window.size > 1:  # otherwise it is 1
+                transform = transform * scipy.fft.rfft(window, size)
         difference = scipy.fft.irfft(transform, size)[:length]
         # No probability of a sum exceeds the largest of a summand.
         peak = 2 * min(float(p.max()), float(q.max()), 1.0)

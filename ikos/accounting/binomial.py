@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln, xlog1py, xlogy
+from scipy.special import betainc, betaincc, gammaln, xlog1py, xlogy
 
 Floats = NDArray[np.float64]
 _SERIES = 16.0  # from here on Stirling's series is exact to doubles
@@ -27,12 +27,13 @@ def _stirling(x: Floats) -> Floats:
 
 def _deviance(x: Floats, mean: Floats) -> Floats:
     """Return x ln(x / mean) - (x - mean), without cancellation near the mean."""
+    mean = np.maximum(mean, 1e-300)
     off = (x - mean) / mean
     return mean * (xlog1py(1 + off, off) - off)
 
 
 def log_pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
-    """Return ln P[Bin(n, p) = k] for 0 < p < 1 and integers 0 <= k <= n, n >= 1.
+    """Return ln P[Bin(n, p) = k] for 0 < p < 1 and integers 0 <= k <= n.
 
     As C. Loader, *Fast and accurate computation of binomial probabilities*, 2000: by deviances,
     where differences of ln x! would lose all digits at large n.
@@ -40,6 +41,18 @@ def log_pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
     k, n, p = (np.asarray(given, np.float64) for given in (k, n, p))
     coefficient = _stirling(n) - _stirling(k) - _stirling(n - k)
     return np.asarray(coefficient - _deviance(k, n * p) - _deviance(n - k, n * (1 - p)))
+
+
+def at_most(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
+    """Return P[Bin(n, p) <= k] for integers 0 <= k <= n, by scipy's beta functions."""
+    k, n, p = (np.asarray(given, np.float64) for given in (k, n, p))
+    return np.where(k < n, betaincc(k + 1, np.maximum(n - k, 1.0), p), 1.0)
+
+
+def above(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
+    """Return P[Bin(n, p) > k] for integers 0 <= k <= n, by scipy's beta functions."""
+    k, n, p = (np.asarray(given, np.float64) for given in (k, n, p))
+    return np.where(k < n, betainc(k + 1, np.maximum(n - k, 1.0), p), 0.0)
 
 
 def pmf_within(n: int, p: float, odds: float, low: int, high: int) -> Floats:

@@ -192,6 +192,7 @@ def test_more_noise_hides_more(n, local, part, share, grows):
     assert amplified_delta_floor(epsilon, n, local) <= amplified_delta(epsilon, n, local)
 
 
+@pytest.mark.slow
 def test_a_delta_of_many_zeros():
     """Windows are wide then, and their ends far below the least double."""
     asked = {"local_epsilon": 0.5, "total_variation": 0.1}

@@ -147,15 +147,16 @@ def test_the_middle_step_is_the_largest(variance: float, second: float) -> None:
 
 
 def test_variances_are_proved_and_hardly_smaller_ones_are_not() -> None:
-    for l2_squared in (1, 56, 10**12):
-        for epsilon, delta in ((1, 1e-8), (Fraction(1, 10), 1e-5), (5, 1e-3), (20, 1e-9)):
-            given = Fraction(epsilon), Fraction(delta), l2_squared
-            found = least_skellam(*given)
-            assert found.delta == delta
-            assert skellam_delta(given[0], found.variance, l2_squared) <= delta
-            less = found.variance * Fraction(999_999, 10**6)
-            assert skellam_delta(given[0], less, l2_squared) > delta
-            assert len(bin(found.variance.numerator).rstrip("0")) <= 2 + 25
+    for epsilon, delta, l2_squared in (
+        (1, 1e-8, 1), (Fraction(1, 10), 1e-5, 10**12), (5, 1e-3, 56), (20, 1e-9, 10**12)
+    ):  # fmt: skip
+        given = Fraction(epsilon), Fraction(delta), l2_squared
+        found = least_skellam(*given)
+        assert found.delta == delta
+        assert skellam_delta(given[0], found.variance, l2_squared) <= delta
+        less = found.variance * Fraction(999_999, 10**6)
+        assert skellam_delta(given[0], less, l2_squared) > delta
+        assert len(bin(found.variance.numerator).rstrip("0")) <= 2 + 25
 
 
 @pytest.mark.parametrize(

@@ -225,8 +225,8 @@ def test_pure_noise_has_the_messages_of_the_layouts() -> None:
 
 
 def test_one_coordinate_is_the_scalar_private_sum() -> None:
-    scalar = PrivateSum(1000, 1, 1e-8, precision=128)
-    vector = PrivateVectorSum(1000, Box(1), 1, 1e-8, precision=128)
+    scalar = PrivateSum(100, 1, 1e-8, precision=128)
+    vector = PrivateVectorSum(100, Box(1), 1, 1e-8, precision=128)
     assert vector.modulus == scalar.modulus
     assert rate_of(vector) == scalar.rate
     assert vector.layout.count.total == scalar.messages.total
@@ -737,11 +737,11 @@ def test_vectors_of_a_ball_are_no_further_apart_than_the_noise_counts_with() -> 
     domain = Ball(1, 3.0)
     ends = np.array([[3.0], [-3.0]]) * (1 + 0.999e-9)
     assert (domain.values(ends) == ends).all()
-    promise = PrivateVectorSum(1000, domain, 1, 1e-6, precision=2**40).encoding.promise
+    promise = PrivateVectorSum(100, domain, 1, 1e-6, precision=2**40).encoding.promise
     assert promise is not None
     assert promise.l2 is not None
     assert promise.l2 >= Fraction(float(ends[0, 0])) - Fraction(float(ends[1, 0]))
-    assert CentralGaussian(1000, domain, 1, 1e-6, precision=2**40).encoding.promise == promise
+    assert CentralGaussian(100, domain, 1, 1e-6, precision=2**40).encoding.promise == promise
 
 
 # What is refused
