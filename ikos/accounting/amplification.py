@@ -21,7 +21,7 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos._validation import integer, number, round_down, round_up
-from ikos.accounting.binary_response import binomial_window
+from ikos.accounting.binomial import binomial_window
 from ikos.accounting.blanket import MAX_USERS, SLACK
 from ikos.accounting.solve import bisect
 from ikos.counts.rounding import DOWN, UP, float_down, float_up, rational, rounding
