@@ -22,7 +22,7 @@ from ikos.accounting.blanket_convolution import (
     noise_report,
     report_delta,
     report_epsilon,
-    unary_report,
+    sets_report,
 )
 from ikos.accounting.clones_fmt21 import clones_delta
 from ikos.accounting.composition import advanced_composition, optimal_delta, optimal_local_epsilon
@@ -66,5 +66,5 @@ __all__ = [
     "response_delta",
     "response_epsilon",
     "response_gamma",
-    "unary_report",
+    "sets_report",
 ]

@@ -24,6 +24,7 @@ from gmpy2 import mpfr
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import doubles, integer, number, quote, round_down
+from ikos.accounting.blanket import exp_down
 from ikos.accounting.solve import crossing
 from ikos.counts.rounding import rational
 
@@ -245,37 +246,45 @@ def gaussian_report(
     )
 
 
-def unary_report(one: float | Fraction, zero: float | Fraction) -> Report:
-    """Return the report of a value as bits, one for each value of a domain, flipped at random.
+def sets_report(
+    local_epsilon: float | Fraction, share: float | Fraction, common: float | Fraction
+) -> Report:
+    """Return the report of a value by a randomizer that prefers a set of messages for each value.
+
+    For a value, a message of its set has e^local_epsilon times the probability of any other,
+    relative to one fixed law: subset selection, unary encoding, local hashing.
 
     Parameters
     ----------
-    one, zero : float
-        Probability with which the bit of one's value, and any other, is sent as 1: ``zero < one``.
-        By itself a report has a local epsilon of ln(one (1 - zero) / (zero (1 - one))).
+    local_epsilon : float
+        Of one report by itself.
+    share, common : float
+        Probability, under the fixed law, of any value's set, and at most that of two values' sets
+        in common.
 
     Examples
     --------
-    >>> symmetric = unary_report(Fraction(2, 3), Fraction(1, 3))  # with odds 2: a local ln 4
-    >>> round(report_epsilon(symmetric, 1e-6, 10**4), 4)
-    0.0489
+    Subsets of 5 out of 20 values:
+
+    >>> subsets = sets_report(1, Fraction(5, 20), Fraction(5 * 4, 20 * 19))
+    >>> round(report_epsilon(subsets, 1e-6, 10**4), 4)
+    0.0302
     """
-    p = number("one", one, above=0, below=1)
-    q = number("zero", zero, above=0, below=1)
-    if q >= p:
-        raise ValueError(f"zero must be less than the probability one, got {quote(zero)}")
-    # Of any value's law over that without bits of a value, one bit gives the least factor.
-    least = (1 - p) / (1 - q)
-    pairs = [(x, y) for x in (0, 1) for y in (0, 1)]  # the bits of the two values
-    masses = [
-        [scale * a[x] * b[y] for x, y in pairs]
-        for scale, a, b in (
-            (least, (1 - q, q), (1 - q, q)),
-            (1, (1 - p, p), (1 - q, q)),
-            (1, (1 - q, q), (1 - p, p)),
+    odds = exp_down(number("local_epsilon", local_epsilon, above=0, high=60))
+    part = number("share", share, above=0, below=1)
+    both = number("common", common, low=max(0.0, float(2 * part - 1)), high=float(part))
+    cells = [
+        (mass / (1 + (odds - 1) * part), x, y)
+        for mass, x, y in (
+            (both, odds, odds),
+            (part - both, odds, Fraction(1)),
+            (part - both, Fraction(1), odds),
+            (1 - 2 * part + both, Fraction(1), Fraction(1)),
         )
+        if mass > 0
     ]
-    return _discrete(*np.array(masses, dtype=np.float64))
+    masses = [[mass, mass * x, mass * y] for mass, x, y in cells]
+    return _discrete(*np.array(masses, dtype=np.float64).T)
 
 
 def _discrete(blanket: Array, first: Array, second: Array, lost: float = 0.0) -> Report:
@@ -342,7 +351,7 @@ def _bounds(report: Report, eps: float, users: int) -> tuple[Callable[[], float]
     odds = math.exp(eps) * (1 - 4 * _UNIT), math.exp(eps) * (1 + 4 * _UNIT)
     slack = 64 * _UNIT * (report.first_ratio[1] + odds[1] * report.second_ratio[1])
     means = (report.first - odds[0] * report.second) / report.blanket
-    top = float((report.first_ratio[1] - odds[0] * report.second_ratio[0]).max())
+    top = float((report.first_ratio[1] - odds[0] * report.second_ratio[0] + slack).max())
     if top <= 0:
         return lambda: 0.0, lambda: report.lost
     # the deviation of the sum, and a lattice that its window can afford
@@ -367,7 +376,7 @@ def _bounds(report: Report, eps: float, users: int) -> tuple[Callable[[], float]
         )
         spread = _Lattice.of(np.concatenate((low, high, [0.0])), np.concatenate(masses))
         found = spread.excess(theta, step, users, points)[1]
-        return min(1.0, min(found, top + float(slack.max())) + report.lost)
+        return min(1.0, min(found, top) + report.lost)
 
     def lower() -> float:
         """Merge cells until their means are on the lattice."""

@@ -15,7 +15,7 @@ from ikos.accounting import (
     noise_report,
     report_delta,
     report_epsilon,
-    unary_report,
+    sets_report,
 )
 from ikos.accounting.blanket import blanket_divergence
 from ikos.accounting.blanket_convolution import (
@@ -274,40 +274,78 @@ def test_reports_that_are_shuffled_separately():
         assert 0 < exact <= curve.self_compose(2).get_delta_for_epsilon(epsilon)
 
 
-# Bits, one for each value of a domain
+# Randomizers that prefer a set of messages
 
 
-@pytest.mark.parametrize("n", [2, pytest.param(3, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("one", "zero"), [("2/3", "1/3"), ("1/2", "1/4"), ("7/8", "1/2")])
-@pytest.mark.parametrize("k", [2, 3])
-def test_bits_are_bounded_whatever_the_others_hold(k, one, zero, n):
-    one, zero = Fraction(one), Fraction(zero)
+def bits(one, zero):
+    """Return the laws of three bits, of which the value's is 1 with a probability of its own."""
     laws = []
-    for x in range(k):
-        chances = [one if j == x else zero for j in range(k)]
+    for x in range(3):
+        chances = [one if j == x else zero for j in range(3)]
         laws.append(
             [
-                math.prod(c if bit else 1 - c for c, bit in zip(chances, bits, strict=True))
-                for bits in itertools.product((0, 1), repeat=k)
+                math.prod(c if bit else 1 - c for c, bit in zip(chances, seen, strict=True))
+                for seen in itertools.product((0, 1), repeat=3)
             ]
         )
-    report = unary_report(one, zero)
+    return laws
+
+
+def subsets(k, s, odds):
+    sets = list(itertools.combinations(range(k), s))
+    total = math.comb(k, s) + (odds - 1) * math.comb(k - 1, s - 1)
+    return [[Fraction(odds if x in chosen else 1) / total for chosen in sets] for x in range(k)]
+
+
+def hashes(g, odds):
+    """Return the laws of a hash function of three values, and a response on the hash value."""
+    seeds = list(itertools.product(range(g), repeat=3))
+    total = len(seeds) * (odds + g - 1)
+    return [
+        [Fraction(odds if seed[x] == y else 1) / total for seed in seeds for y in range(g)]
+        for x in range(3)
+    ]
+
+
+SETS = {  # law, odds, share, common
+    "response": (subsets(4, 1, 3), 3, Fraction(1, 4), 0),
+    "subsets": (subsets(4, 2, 3), 3, Fraction(1, 2), Fraction(1, 6)),
+    "most": (subsets(4, 3, 5), 5, Fraction(3, 4), Fraction(1, 2)),
+    "unary": (bits(Fraction(2, 3), Fraction(1, 3)), 4, Fraction(1, 3), Fraction(1, 9)),
+    "optimized unary": (bits(Fraction(1, 2), Fraction(1, 4)), 3, Fraction(1, 4), Fraction(1, 16)),
+    "hashes": (hashes(2, 3), 3, Fraction(1, 2), Fraction(1, 4)),
+}
+
+
+@pytest.mark.points(6)
+@pytest.mark.parametrize("n", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", SETS)
+def test_preferred_sets_are_bounded_in_every_view(name, n):
+    laws, odds, share, common = SETS[name]
+    report = sets_report(math.log(odds), share, common)
     for epsilon in (0.1, 0.6):
-        high = Fraction(report_delta(report, epsilon, n)[1])
-        for others in itertools.combinations_with_replacement(laws, n - 1):
+        order = Fraction(math.exp(epsilon))
+        low, high = (Fraction(bound) for bound in report_delta(report, epsilon, n))
+        exact = blanket_excess(laws, 0, 1, n, order)
+        assert exact <= high
+        # among few values, some messages of bits or hashes are preferred by each of them
+        assert low <= exact or name in ("unary", "optimized unary", "hashes")
+        for others in itertools.combinations_with_replacement(laws[:3], n - 1):
             views = (shuffled([laws[x], *others]) for x in (0, 1))
-            assert hockey_stick(*views, Fraction(math.exp(epsilon))) <= high
+            assert hockey_stick(*views, order) <= high
 
 
 @pytest.mark.parametrize(
-    ("one", "zero"), [("2/3", "1/3"), pytest.param("1/2", "1/5", marks=pytest.mark.slow)]
+    "name", ["subsets", *(pytest.param(x, marks=pytest.mark.slow) for x in ("unary", "hashes"))]
 )
-def test_bits_are_hidden_better_than_by_labels(one, zero):
-    one, zero = Fraction(one), Fraction(zero)
-    local = math.log(one * (1 - zero) / (zero * (1 - one)))
-    far = one * (1 - zero) - zero * (1 - one)
+def test_sets_are_hidden_better_than_labels_and_disjoint_ones(name):
+    laws, odds, share, common = SETS[name]
+    local = math.log(odds)
+    far = sum(abs(x - y) for x, y in zip(*laws[:2], strict=True)) / 2
     labels = amplified_epsilon(1e-6, 1000, local, total_variation=far)
-    assert report_epsilon(unary_report(one, zero), 1e-6, 1000) < labels
+    apart = report_epsilon(sets_report(local, share, max(0, 2 * share - 1)), 1e-6, 1000)
+    found = report_epsilon(sets_report(local, share, common), 1e-6, 1000)
+    assert found < min(labels, apart)
 
 
 # Inputs that exist: what all others hold is the blanket, so both bounds are the view's
@@ -361,8 +399,10 @@ def test_below_the_local_guarantee_nothing_is_left():
         (lambda: gaussian_report(1, reach=math.nan), "reach must be"),
         (lambda: noise_report(float, float, [0.0, 0.4]), "edges must increase up to 1/2"),
         (lambda: noise_report(float, float, [math.nan, 0.5]), "edges must increase up to 1/2"),
-        (lambda: unary_report(0.3, 0.3), "zero must be less than the probability one, got 0.3"),
-        (lambda: unary_report(1, 0.3), "one must be less than 1"),
+        (lambda: sets_report(0, 0.3, 0), "local_epsilon must be"),
+        (lambda: sets_report(1, 1, 0.3), "share must be less than 1"),
+        (lambda: sets_report(1, 0.75, 0.25), "common must be at least 0.5"),
+        (lambda: sets_report(1, 0.25, 0.5), "common must be at most"),
         (lambda: laplace_report(1).either(laplace_report(1), 1), "share must be less than 1"),
         (lambda: Report(HALVES, np.array([0.5, math.nan]), HALVES, FLAT, FLAT), "first must be"),
         (lambda: Report(HALVES, HALVES / 2, HALVES, FLAT, FLAT), "first must have a total"),
