@@ -20,6 +20,7 @@ from ikos.accounting import (
 from ikos.accounting.blanket import blanket_divergence
 from ikos.accounting.blanket_convolution import (
     Report,
+    _outside,
     discrete_report,
     gaussian_report,
     laplace_report,
@@ -369,6 +370,19 @@ def test_ten_values_of_others_at_a_third():
     low, high = report_delta(Report(law[2], law[0], law[1], *ratios), 0.080095, 1000)
     assert 0.97e-6 < low < 1.00663e-6 < high < 1.0068e-6
     assert report_delta(Report(law[2], law[0], law[1], *ratios), 0.080131, 1000)[1] > 1e-6
+
+
+@pytest.mark.parametrize("top", [5, 20, 28, 40])
+def test_mass_outside_the_window_is_bounded(top):
+    places, chances, n, points = np.array([-3.0, 0.0, top]), np.array([0.5, 0.25, 0.25]), 4, 64
+    law = {0.0: 1.0}
+    for _ in range(n):
+        following = Counter()
+        for (a, p), (b, q) in itertools.product(law.items(), zip(places, chances, strict=True)):
+            following[a + b] += p * q
+        law = following
+    outside = sum(p for z, p in law.items() if abs(z) >= points // 2)
+    assert outside <= _outside(places, np.log(chances), n, points) <= 1
 
 
 def test_below_the_local_guarantee_nothing_is_left():
