@@ -331,8 +331,8 @@ def report_delta(report: Report, epsilon: float | Fraction, n: int) -> tuple[flo
     -------
     (float, float)
         Shuffled reports are (epsilon, second)-private for the two values, also if everything but
-        the blanket is known; E[(Z_1 + ... + Z_n)_+] / n is at least the first. The others' inputs
-        need not attain that.
+        the blanket is known; E[(Z_1 + ... + Z_n)_+] / n, of the report's cells, is at least the
+        first. The others' inputs need not attain that.
 
     Examples
     --------
