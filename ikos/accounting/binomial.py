@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,12 +56,48 @@ def above(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
     return np.where(k < n, betainc(k + 1, np.maximum(n - k, 1.0), p), 0.0)
 
 
-def pmf_within(n: int, p: float, odds: float, low: int, high: int) -> Floats:
-    """Return P[Bin(n, p) = k] for k = low, ..., high, normalized; ``odds`` are p / (1 - p)."""
-    mode = min(max(math.floor((n + 1) * p), low), high)
-    k = np.arange(mode, high, dtype=np.float64)
-    above = np.cumprod((n - k) / (k + 1) * odds)
-    k = np.arange(mode, low, -1, dtype=np.float64)
-    below = np.cumprod(k / ((n - k + 1) * odds))
-    pmf = np.concatenate((below[::-1], [1.0], above))
-    return np.asarray(pmf / pmf.sum())
+def reach(variance: float, wanted: float) -> float:
+    """Return x with P[X > mean + x] <= e^-wanted, as below, for X binomial (Bernstein)."""
+    return wanted / 3 + math.sqrt(wanted * wanted / 9 + 2 * variance * wanted)
+
+
+def pmf_around(n: Floats, p: float, odds: float, down: int, up: int) -> Floats:
+    """Return P[Bin(n, p) = m - down], ..., P[Bin(n, p) = m + up], normalized, for m = round(n p).
+
+    In a column for each entry of n; ``odds`` are p / (1 - p).
+    """
+    middle = np.round(n * p)
+    pmf = np.ones((down + 1 + up, n.size))
+    k = middle + np.arange(up, dtype=np.float64)[:, np.newaxis]
+    np.cumprod(np.maximum(n - k, 0) / (k + 1) * odds, axis=0, out=pmf[down + 1 :])
+    k = middle - np.arange(down, dtype=np.float64)[:, np.newaxis]
+    np.cumprod(np.maximum(k, 0) / ((n - k + 1) * odds), axis=0, out=pmf[:down][::-1])
+    pmf /= pmf.sum(axis=0)
+    return pmf
+
+
+@dataclass(frozen=True)
+class Window:
+    """The probabilities of ``first``, ``first`` + 1, ... that matter, normalized."""
+
+    first: int
+    pmf: Floats
+    complete: bool
+
+    def reversed(self, n: int) -> Window:
+        """Return the window of n minus the variable."""
+        return Window(n - self.first - self.pmf.size + 1, self.pmf[::-1], self.complete)
+
+
+def binomial_range(n: int, p: float, mass: float) -> tuple[int, int]:
+    """Return the least and largest number of a range that Bin(n, p) leaves with at most e^-mass."""
+    beyond = reach(n * p * (1 - p), mass + 1)
+    return max(0, math.floor(n * p - beyond) - 1), min(n, math.ceil(n * p + beyond) + 1)
+
+
+def binomial_window(n: int, p: float, odds: float, mass: float) -> Window:
+    """Return Bin(n, p) without e^-mass of it; odds = p / (1 - p)."""
+    low, high = binomial_range(n, p, mass)
+    middle = round(n * p)
+    pmf = pmf_around(np.array([float(n)]), p, odds, middle - low, high - middle)[:, 0]
+    return Window(low, pmf, low == 0 and high == n)

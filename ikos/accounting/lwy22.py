@@ -21,9 +21,8 @@ from functools import lru_cache
 import numpy as np
 
 from ikos._validation import integer, number, round_down
-from ikos.accounting.binary_response import binomial_window
-from ikos.accounting.binomial import log_pmf
-from ikos.accounting.blanket import SLACK, _shortfall
+from ikos.accounting.binomial import binomial_window, log_pmf
+from ikos.accounting.blanket import SLACK, shortfall
 from ikos.accounting.solve import bisect
 from ikos.randomized_response import grid_up
 
@@ -52,7 +51,7 @@ def _inside(odds: float, messages: int, chance: float, mass: float) -> float:
     weight = np.add.reduceat(window.pmf, start.astype(np.intp)) * np.exp(log_pmf(b, s, 0.5)) / s
     depth = 16
     while True:
-        ends = _shortfall(s, edge, b, depth)
+        ends = shortfall(s, edge, b, depth)
         least, most = (2 * (1 + odds) * float(np.dot(weight, end)) for end in ends)
         if most - least <= 1e-9 * most or depth >= _MAX_DEPTH:
             return most
