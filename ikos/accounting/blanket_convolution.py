@@ -201,8 +201,8 @@ def laplace_report(
 ) -> Report:
     """Return the report of a value in [0, 1] with Laplace noise of scale 1 / local_epsilon.
 
-    For the values 0 and 1; the same if the report is rounded to [0, 1]. ``reach`` as for
-    `noise_report`.
+    For the values 0 and 1, which are the worst unless the noise is truncated by ``reach``, as for
+    `noise_report`; the same if the report is rounded to [0, 1].
     """
     eps = rational(number("local_epsilon", local_epsilon, above=0, high=20))
     count = integer("cells", cells, low=1, high=1 << 16)

@@ -209,6 +209,32 @@ def test_laplace_noise(n, local, delta, epsilon):
 
 
 @pytest.mark.slow
+def test_the_ends_are_the_worst_pair_under_laplace_noise():
+    """By all stop-losses, on cells that 0, 1/2, 1 and the values are edges of."""
+    generator = np.random.default_rng(5)
+
+    def below(y, x, rate):
+        return np.where(y < x, np.exp(-rate * abs(y - x)) / 2, 1 - np.exp(-rate * abs(y - x)) / 2)
+
+    for _ in range(20):
+        rate, (x, other) = generator.uniform(0.3, 5), generator.random(2)
+        odds = math.exp(generator.uniform(0, rate))
+        ends = [0, 0.5, 1, x, other, 1 - x, 1 - other]
+        y = np.unique(np.concatenate((np.linspace(-25 / rate, 1 + 25 / rate, 8000), ends)))
+        omega = np.diff(
+            np.where(y < 0.5, below(y, 1, rate), 2 * below(0.5, 1, rate) - below(1 - y, 1, rate))
+        )
+        p, q, first, last = (np.diff(below(y, at, rate)) for at in (x, other, 0, 1))
+        levels = np.linspace(-odds * math.exp(rate), math.exp(rate), 50)[:, np.newaxis]
+        for beyond in (
+            lambda z: np.maximum(z, 0).sum(axis=1),
+            lambda z: np.maximum(-z, 0).sum(axis=1),
+        ):
+            pair = beyond(p - odds * q - levels * omega)
+            ends_of_all = beyond(first - odds * last - levels * omega)
+            assert np.all(pair <= ends_of_all * (1 + 1e-5) + 1e-9)
+
+
 def test_gaussian_noise():
     low, high = report_delta(gaussian_report(1, 1.9e-8), 0.06018, 10**4)
     assert 0.95e-6 < low < high
