@@ -217,7 +217,7 @@ def test_the_ends_are_the_worst_pair_under_laplace_noise():
         return np.where(y < x, np.exp(-rate * abs(y - x)) / 2, 1 - np.exp(-rate * abs(y - x)) / 2)
 
     for _ in range(20):
-        rate, (x, other) = generator.uniform(0.3, 5), generator.random(2)
+        rate, (x, other) = generator.uniform(0.3, 5), generator.beta(0.3, 0.3, 2)
         odds = math.exp(generator.uniform(0, rate))
         ends = [0, 0.5, 1, x, other, 1 - x, 1 - other]
         y = np.unique(np.concatenate((np.linspace(-25 / rate, 1 + 25 / rate, 8000), ends)))
