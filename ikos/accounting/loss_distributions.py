@@ -61,7 +61,8 @@ def loss_of_curve(
     nearest = (round(number("epsilons", e, above=0) / unit) for e in epsilons)
     keys = np.array(sorted({max(1, key) for key in nearest}))
     at = keys * float(unit)
-    above = np.minimum.accumulate([delta(float(e) * _BELOW) for e in at])
+    proved = [number("delta", delta(float(e) * _BELOW), low=0, high=1) for e in at]
+    above = np.minimum.accumulate(np.array(proved, dtype=np.float64))
     # exchanging the neighbours turns a loss of e into one of -e
     below = np.exp(-at) * above - np.expm1(-at)
     return PrivacyLossDistribution(

@@ -184,6 +184,13 @@ def test_likely_norms_of_several_sums_share_the_probability() -> None:
     assert Shift(2, 99, 40, 99).likely(failing) == (40, 0)
 
 
+def test_a_bias_moves_expectations_apart() -> None:
+    """Of fine steps, where doubles are off by whole ones: in each of d coordinates."""
+    shift = Sensitivity(l2=2).steps(9, scale=8, bias=Fraction(1, 2))
+    assert shift.expected is not None
+    assert Fraction(16 + 3 * 0.5) <= shift.expected < Fraction(17.5 + 1e-9)
+
+
 def test_shifts_are_made_tight() -> None:
     assert Sensitivity(l1=2, linf=1).steps(100) == Shift(100, 2, 2, 1)
     assert Sensitivity(l2=math.sqrt(2)).steps(100) == Shift(100, 2, 2, 1)
