@@ -30,6 +30,7 @@ from ikos.accounting import (
     response_epsilon,
 )
 from ikos.accounting.solve import bisect
+from ikos.results import at_least, at_most
 from ikos.vectors import Ball, Categories, CentralGaussian, FrequencyEstimation, PrivateVectorSum
 
 USERS = 10**5
@@ -156,9 +157,9 @@ def table() -> str:
         ours, source = row.ours(), row.source
         least = row.least(ours)
         if row.attained and row.false:
-            source += f", false: δ ≥ {row.attained(row.peer):.5g}"
+            source += f", false: δ ≥ {at_most(row.attained(row.peer), 5)}"
         return (
-            row.what, f"{ours:.5g}", "-" if least is None else f"{least:.5g}",
+            row.what, at_least(ours, 5), "-" if least is None else at_most(least, 5),
             f"{row.before:,.5g}", f"{row.peer:.5g}", source,
         )  # fmt: skip
 

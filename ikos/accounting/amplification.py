@@ -225,7 +225,7 @@ def third_value(o1: Fraction, p1: Fraction, n: int, k: int) -> float:
     share, third = Fraction(2) / (k + p1), Fraction(k - 3) / (k + p1)
     labels = Labels(share / unit, share, slope, third, p1 * rest, rest)
     found, outside = _settled(labels, n, thin=False)
-    return max(0.0, found * (1 - SLACK) * (1 - outside) - _TINY)
+    return max(0.0, found * (1 - SLACK) - outside - _TINY)
 
 
 def amplified_epsilon(

@@ -27,7 +27,7 @@ Real = float | Fraction
 
 
 def gaussian_delta(epsilon: Real, mu: Real) -> float:
-    """Return the delta of mu-Gaussian privacy, exact and rounded up to a double.
+    """Return the delta of mu-Gaussian privacy, rounded up, by less than 1e-70 before the last bit.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ def best_noise(
 ) -> VectorNoise:
     """Return the smaller noise of the two for a shift, purely private if Skellam saves little.
 
-    If it is given, so many ``parties`` can draw one share each, of a variance that can be drawn.
+    Skellam noise is one that so many ``parties`` can draw one share of each, if they are given.
     """
     pure = LaplaceNoise(epsilon / shift.l1)
     square, failing = shift.likely(delta * FAILING)
