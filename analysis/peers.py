@@ -90,7 +90,7 @@ def laplace_among_zeros(local: float, cells: int = 1 << 15) -> Report:
 
 def _laplace(n: int, local: int, delta: float, before: float, peer: float) -> Row:
     return Row(
-        _setting(f"{local}-private Laplace noise on 0 or 1", n, delta),
+        _setting(f"{local}-private Laplace noise on [0, 1]", n, delta),
         lambda: report_epsilon(laplace_report(local), delta, n),
         before, peer, "SCW25",
         delta, lambda epsilon: report_delta(laplace_among_zeros(local), epsilon, n)[0],
