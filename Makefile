@@ -64,6 +64,7 @@ figures: .venv/installed-learning ## tables and figures of the documentation, in
 	$(BIN)/python -m analysis.afnntz24_attacks --output build/figures
 	$(BIN)/python -m analysis.federated_learning --output build/figures
 	$(BIN)/python -m analysis.deployment_plan --output build/figures
+	$(BIN)/python -m analysis.peers --output build/figures
 
 format: .venv/installed-dev ## reformat the code
 	$(BIN)/ruff check --fix .

@@ -26,11 +26,14 @@ def pytest_addoption(parser: Any) -> None:
 
 
 @pytest.fixture
-def against(benchmark: Any) -> Callable[..., float]:
+def against(benchmark: Any, request: pytest.FixtureRequest) -> Callable[..., float]:
     """Time a target and a floor in turn, A B A B ..., and report the median ratio.
 
-    Pairing holds when the machine's speed drifts; the absolute times are the benchmark's table.
+    Pairing holds when the machine's speed drifts; the absolute times are the benchmark's table. The
+    clock is that of a mark ``benchmark(timer=...)``, if there is one.
     """
+    marked = request.node.get_closest_marker("benchmark")
+    clock = marked.kwargs["timer"] if marked else time.perf_counter
 
     def measure(
         target: Callable[[], object],
@@ -44,9 +47,9 @@ def against(benchmark: Any) -> Callable[..., float]:
         def before() -> None:
             if setup is not None:
                 setup()
-            start = time.perf_counter()
+            start = clock()
             floor()
-            floors.append(time.perf_counter() - start)
+            floors.append(clock() - start)
             if setup is not None:
                 setup()
 

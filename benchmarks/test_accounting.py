@@ -1,16 +1,32 @@
-"""Parameters of protocols: a comparison and its searches, against the losses that they end with."""
+"""Accountants and the searches for parameters that use them, in time of the processor."""
 
 from __future__ import annotations
 
 import gc
+import math
+import time
 from collections.abc import Callable
+from fractions import Fraction
 from functools import _lru_cache_wrapper
 
+import numpy as np
+import pytest
+from scipy import fft
+from scipy.special import betainc
+
+from ikos.accounting import (
+    amplified_epsilon,
+    laplace_report,
+    report_delta,
+    response_epsilon,
+)
 from ikos.accounting.blanket import ResponseBlanket
 from ikos.accounting.composition import composed_divergence
 from ikos.accounting.digits_bbgn20 import optimized_digits
 from ikos.baselines import comparison
 from ikos.domains import Ball
+
+pytestmark = pytest.mark.benchmark(timer=time.process_time)
 
 FOUND = optimized_digits(10**4, 1, 1e-8, 3)
 BLANKETS = [
@@ -48,3 +64,41 @@ def test_comparison_of_vectors(against: Callable[..., float]) -> None:
     """All protocols for a ball of 64 dimensions."""
     ball = Ball(64)
     against(lambda: comparison(10**4, 1, 1e-8, domain=ball), losses, setup=forget, rounds=5)
+
+
+def beta_functions(terms: int) -> None:
+    """Compute as many tails of a binomial variable."""
+    k = np.arange(1.0, terms + 1)
+    betainc(k * 0.7 + 1, k * 0.3 + 1, 0.5)
+
+
+def test_any_randomizer(against: Callable[..., float]) -> None:
+    """Epsilon of a million 6-private messages; a beta function for each number of labels."""
+    deviation = math.sqrt(10**6 * 2 / (math.exp(6) + 1))
+    against(
+        lambda: amplified_epsilon(1e-8, 10**6, 6),
+        lambda: beta_functions(round(20 * deviation)),
+        setup=forget,
+    )
+
+
+def test_convolution(against: Callable[..., float]) -> None:
+    """Both bounds on delta for a million Laplace reports; two transforms there and back."""
+    report, law = laplace_report(6), np.random.default_rng(0).random(1 << 21)
+
+    def floor() -> None:
+        for _ in range(2):
+            fft.irfft(fft.rfft(law), law.size)
+
+    against(lambda: report_delta(report, 0.1065, 10**6), floor, setup=forget)
+
+
+def test_answers_of_a_hundred_million(against: Callable[..., float]) -> None:
+    """Epsilon of 3-private answers on 10 values; a beta function for each number of two values."""
+    gamma = Fraction(10 / (math.exp(3) + 9))
+    width = ResponseBlanket(10**8, 10, gamma).width
+    against(
+        lambda: response_epsilon(1e-8, 10**8, 10, gamma),
+        lambda: beta_functions(width),
+        setup=forget,
+    )

@@ -12,6 +12,7 @@ from floors import add_up, keystream, sort_rows
 from numpy.typing import NDArray
 from scipy.special import betainc
 
+from ikos.accounting.binomial import binomial_range
 from ikos.accounting.blanket import ResponseBlanket
 from ikos.baselines import (
     BinaryRandomizedResponse,
@@ -89,8 +90,8 @@ def test_blanket_divergence_against_beta_functions(
 ) -> None:
     """One divergence against one incomplete beta function for each term of its sum."""
     gamma = Fraction(60 * k, n)
-    low, high = ResponseBlanket(n, k, gamma)._window(1e-22)
-    terms: NDArray[Any] = np.arange(max(low, 1), high + 1, dtype=np.float64)
+    low, high = binomial_range(n, float(2 * gamma / k), 50)
+    terms: NDArray[Any] = np.arange(low + 1, high + 1, dtype=np.float64)
 
     def floor() -> None:
         betainc(terms * 0.7 + 1, terms * 0.3 + 1, 0.5)

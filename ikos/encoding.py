@@ -33,7 +33,7 @@ _BLOCK = 1 << 21
 
 _SLACK = Fraction(1, 1 << 50)
 """A coordinate is scaled to {0..p} in four roundings to doubles, each with a relative error of
-2^-53: within half of this times p, which is added to the error of randomized rounding."""
+2^-53: within half of this times p. The bits that decide a rounding add 2^-53 to the bias."""
 
 
 def encode(
@@ -127,10 +127,8 @@ class Encoding:
         if self.promise is None:
             return Sensitivity(linf=p).steps(dimension)
         width = Fraction(self.bounds.upper) - Fraction(self.bounds.lower)
-        error = Fraction(0) if self.exact else 2 + p * _SLACK
-        return self.promise.steps(
-            dimension, scale=Fraction(p) / width, rounding_error=error, most=p
-        )
+        bias = None if self.exact else (p + 1) * _SLACK
+        return self.promise.steps(dimension, scale=Fraction(p) / width, bias=bias, most=p)
 
     def encode(
         self,

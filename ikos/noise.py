@@ -40,7 +40,8 @@ MAX_DRAWS = 1 << 40
 MAX_SHAPE = 10**6
 """Largest shape of `polya`; its time grows with the shape."""
 
-MAX_SKELLAM = 1 << 34
+MAX_SKELLAM = 1 << 40
+_TABLED = 1 << 34  # largest variance drawn from one table
 """Largest variance of `skellam`; its table has some 14 standard deviations of entries."""
 
 _FEW = 8  # most variables that are faster to draw one by one than all at once
@@ -187,7 +188,7 @@ def skellam(
 
     The variances of independent variables add up, so that one of variance v is the sum of n of
     variance v/n. Added to every coordinate of an integer vector, it is Gaussian differentially
-    private: `ikos.accounting.skellam`. ``variance`` is at most 2^34, and taken exactly; the rest
+    private: `ikos.accounting.skellam`. ``variance`` is at most 2^40, and taken exactly; the rest
     is as for `geometric`.
 
     Examples
@@ -331,7 +332,7 @@ def one_geometric(s: Fraction, rng: RandomSource) -> int:
 
 def _laplace(s: Fraction, count: int, rng: RandomSource) -> NDArray[Any]:
     """Return discrete Laplace draws, differences of two independent geometric variables."""
-    return _plus(geometric_draws(s, count, rng), -geometric_draws(s, count, rng))
+    return np.asarray(geometric_draws(s, count, rng) - geometric_draws(s, count, rng))
 
 
 def _gaussian(variance: Fraction, count: int, rng: RandomSource) -> NDArray[Any]:
@@ -463,9 +464,13 @@ def _few_jumps(
 
 
 def skellam_draws(variance: Fraction, count: int, rng: RandomSource) -> NDArray[Any]:
-    """Return ``count`` draws of this variance, differences of two Poisson variables of half it."""
-    table = _PoissonTable.of(variance * Fraction(1, 2))
-    return np.subtract(table.draws(count, rng), table.draws(count, rng), dtype=np.int64)
+    """Return ``count`` draws of this variance: sums of differences of two Poisson variables."""
+    parts = -(-variance // _TABLED)
+    table = _PoissonTable.of(variance * Fraction(1, 2 * parts))
+    total = np.zeros(count, dtype=np.int64)
+    for _ in range(parts):
+        total += np.subtract(table.draws(count, rng), table.draws(count, rng), dtype=np.int64)
+    return total
 
 
 _WORD = 64

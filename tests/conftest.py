@@ -9,6 +9,10 @@ from collections import defaultdict
 import pytest
 from hypothesis import settings
 
+# Whole packages first: pytest would run a module whose package is not loaded a second time, for its
+# doctests, and its classes would not be those that others have imported.
+import ikos.vectors  # noqa: F401
+
 POINTS = 2
 
 # A shell lets what it runs in the background ignore Ctrl-C, and so would the programs under test.

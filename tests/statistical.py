@@ -13,8 +13,10 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
+import mpmath
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
@@ -82,6 +84,15 @@ def discrete_laplace_law(s: float) -> IntegerLaw:
     reach = int(40 / s) + 2
     k = np.arange(-reach, reach + 1)
     return IntegerLaw(-reach, math.tanh(s / 2) * np.exp(-s * np.abs(k)))
+
+
+def skellam_delta(epsilon: Fraction, variance: Fraction, l2_squared: int) -> float:
+    """Return the delta of Skellam noise by Gaussian privacy: documentation, Skellam noise."""
+    with mpmath.workdps(40):
+        v = mpmath.mpf(variance.numerator) / variance.denominator
+        mu = mpmath.sqrt(8 * l2_squared) * mpmath.erfinv(mpmath.besseli(0, v) * mpmath.exp(-v))
+        e = mpmath.mpf(epsilon.numerator) / epsilon.denominator
+        return float(mpmath.ncdf(mu / 2 - e / mu) - mpmath.exp(e) * mpmath.ncdf(-mu / 2 - e / mu))
 
 
 def skellam_law(variance: float) -> IntegerLaw:

@@ -82,8 +82,8 @@ def fixture_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("commands")
     rng, n = np.random.default_rng(0), 600
     age, balance = rng.integers(18, 90, n), rng.integers(-900, 900, n)
-    body = "\n".join(f"{a},{b}" for a, b in zip(age, balance, strict=True))
-    (folder / "people.csv").write_text(f"age,balance\n{body}\n")
+    body = "\n".join(f"{a},{b},{a}" for a, b in zip(age, balance, strict=True))
+    (folder / "people.csv").write_text(f"age,balance,code\n{body}\n")
     (folder / "people.csv.gz").write_bytes(gzip.compress((folder / "people.csv").read_bytes()))
     (folder / "people").mkdir()
     (folder / "visits").mkdir()

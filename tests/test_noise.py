@@ -80,6 +80,13 @@ def test_skellam_fits_its_law_and_not_a_variance_five_per_cent_off(variance: Rat
         assert skellam_law(wrong * float(variance)).p_value(draws) < FALSE_ALARM
 
 
+def test_large_variances_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ikos.noise, "_TABLED", 7)
+    draws = skellam(Fraction(100, 7), 200_000, DeterministicRandom(48))  # three of them
+    assert skellam_law(100 / 7).p_value(draws) > FALSE_ALARM
+    assert skellam_law(0.95 * 100 / 7).p_value(draws) < FALSE_ALARM
+
+
 def test_skellam_shares_of_all_users_add_up() -> None:
     draws = skellam(Fraction(100, 7), 7 * 60_000, DeterministicRandom(47)).reshape(7, -1)
     assert skellam_law(100).p_value(draws.sum(axis=0)) > FALSE_ALARM
@@ -365,7 +372,7 @@ def test_other_arguments_are_refused() -> None:
     for size in (1.5, True, (2, 3)):
         with pytest.raises(TypeError, match="size must be an integer"):
             geometric(1, size)
-    for variance in (0, 2**34 + 1):
+    for variance in (0, 2**40 + 1):
         with pytest.raises(ValueError, match="variance must be"):
             skellam(variance)
     population: dict[str, Any] = {"n": 3, "s": 1, "parties": 3}

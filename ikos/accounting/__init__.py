@@ -19,8 +19,10 @@ from ikos.accounting.blanket_convolution import (
     discrete_report,
     gaussian_report,
     laplace_report,
+    noise_report,
     report_delta,
     report_epsilon,
+    sets_report,
 )
 from ikos.accounting.clones_fmt21 import clones_delta
 from ikos.accounting.composition import advanced_composition, optimal_delta, optimal_local_epsilon
@@ -52,6 +54,7 @@ __all__ = [
     "gaussian_mu",
     "gaussian_report",
     "laplace_report",
+    "noise_report",
     "optimal_delta",
     "optimal_local_epsilon",
     "optimized_digits",
@@ -63,4 +66,5 @@ __all__ = [
     "response_delta",
     "response_epsilon",
     "response_gamma",
+    "sets_report",
 ]

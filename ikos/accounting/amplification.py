@@ -21,7 +21,7 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos._validation import integer, number, round_down, round_up
-from ikos.accounting.binary_response import binomial_window
+from ikos.accounting.binomial import binomial_window, log_pmf
 from ikos.accounting.blanket import MAX_USERS, SLACK
 from ikos.accounting.solve import bisect
 from ikos.counts.rounding import DOWN, UP, float_down, float_up, rational, rounding
@@ -100,8 +100,9 @@ def _sum(labels: Labels, n: int, mass: float, *, thin: bool) -> float:
     rate = math.log(2) + slope * math.log(slope) + (1 - slope) * math.log1p(-slope)
     step = max(1, int(_STEP / (rate + 1 / t[0])), t.size // _BLOCKS) if thin else 1
     starts = np.arange(0, t.size, step)
-    weights = np.add.reduceat(window.pmf[possible], starts) / t[starts] * _path(t, r)[starts]
+    weights = np.add.reduceat(window.pmf[possible], starts)
     t, edges, r = t[starts], edges[starts], r[starts]
+    weights *= np.exp(log_pmf(r, t, 0.5)) / t
     half = (0.5 - slope) * t[0]
     reach = math.ceil(math.sqrt(half * half + 25 * (t[-1] + 1)) - half) + 2
     reach = min(reach + math.ceil(lean * g.size), int((t - r).max()) + 2)
@@ -132,18 +133,6 @@ def _sum(labels: Labels, n: int, mass: float, *, thin: bool) -> float:
 def _from(start: float, x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the rows of x after a first entry."""
     return np.pad(x, ((0, 0), (1, 0)), constant_values=start)
-
-
-def _path(t: NDArray[np.int64], r: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return P[Bin(t, 1/2) = r]; from one entry to the next t grows by 1 and r by 0 or 1."""
-    first, least = int(t[0]), int(r[0])
-    with gmpy2.context(precision=256):
-        log = gmpy2.lngamma(mpfr(first + 1)) - first * gmpy2.const_log2()
-        log -= gmpy2.lngamma(mpfr(least + 1)) + gmpy2.lngamma(mpfr(first - least + 1))
-        start = float(gmpy2.exp(log))
-    grown = np.where(np.diff(r) > 0, r[1:], t[1:] - r[1:])
-    steps = np.concatenate(([1.0], t[1:] / (2 * grown)))
-    return np.asarray(start * np.cumprod(steps), dtype=np.float64)
 
 
 def amplified_delta(
@@ -224,14 +213,19 @@ def amplified_delta_floor(
     '7.9e-06'
     """
     eps, users, local = checked(epsilon, integer("n", n, high=MAX_COUNTED), local_epsilon)
-    o1, p1 = excess(eps, UP), excess(local, DOWN)
+    return third_value(excess(eps, UP), excess(local, DOWN), users, 3)
+
+
+def third_value(o1: Fraction, p1: Fraction, n: int, k: int) -> float:
+    """Return the divergence of response on k values if all others hold a third, rounded down."""
     if o1 >= p1:
         return 0.0
     unit = 1 / (p1 * (2 + o1))
     slope, rest = (p1 - o1) * unit * (1 - _MARGIN), o1 / (1 + p1) * unit
-    labels = Labels(2 * p1 * (2 + o1) / (3 + p1), 2 / (3 + p1), slope, rest=rest)
-    found, outside = _settled(labels, users, thin=False)
-    return max(0.0, found * (1 - SLACK) * (1 - outside) - _TINY)
+    share, third = Fraction(2) / (k + p1), Fraction(k - 3) / (k + p1)
+    labels = Labels(share / unit, share, slope, third, p1 * rest, rest)
+    found, outside = _settled(labels, n, thin=False)
+    return max(0.0, found * (1 - SLACK) - outside - _TINY)
 
 
 def amplified_epsilon(

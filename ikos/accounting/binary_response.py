@@ -16,7 +16,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
 
@@ -27,8 +26,8 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos._validation import integer, number, quote, round_down
-from ikos.accounting.binomial import pmf_within
-from ikos.accounting.blanket import local_gamma, reach_up
+from ikos.accounting.binomial import binomial_window
+from ikos.accounting.blanket import local_gamma
 from ikos.accounting.composition import advanced_share
 from ikos.counts.rounding import rational
 from ikos.randomized_response import GRID, grid_down, grid_up
@@ -42,28 +41,6 @@ _DIRECT = 1 << 21  # products up to which a convolution is summed directly
 _TINY = 1e-290  # exceeds anything that underflows
 _CLOSE = 1e-4  # refinement ends here, as a part of delta
 _PRECISION = 256
-
-
-@dataclass(frozen=True)
-class Window:
-    """The probabilities of ``first``, ``first`` + 1, ... that matter, normalized."""
-
-    first: int
-    pmf: NDArray[np.float64]
-    complete: bool
-
-    def reversed(self, n: int) -> Window:
-        """Return the window of n minus the variable."""
-        return Window(n - self.first - self.pmf.size + 1, self.pmf[::-1], self.complete)
-
-
-def binomial_window(n: int, p: float, odds: float, mass: float) -> Window:
-    """Return Bin(n, p) without e^-mass of it, by Bernstein's inequality; odds = p / (1 - p)."""
-    mean = n * p
-    reach = reach_up(mean * (1 - p), mass + 1)
-    low = max(0, math.floor(mean - reach) - 1)
-    high = min(n, math.ceil(mean + reach) + 1)
-    return Window(low, pmf_within(n, p, odds, low, high), low == 0 and high == n)
 
 
 class _ResponseDivergences:
@@ -155,9 +132,10 @@ class _ResponseDivergences:
         size = scipy.fft.next_fast_len(-(-length // step) * step, real=True)
         if size not in self._transforms:
             self._transforms[size] = scipy.fft.rfft(d, size)
-        transform = scipy.fft.rfft(p, size)
-        transform *= scipy.fft.rfft(q, size)
-        transform *= self._transforms[size]
+        transform = self._transforms[size]
+        for window in (p, q):
+            if window.size > 1:  # otherwise it is 1
+                transform = transform * scipy.fft.rfft(window, size)
         difference = scipy.fft.irfft(transform, size)[:length]
         # No probability of a sum exceeds the largest of a summand.
         peak = 2 * min(float(p.max()), float(q.max()), 1.0)

@@ -17,20 +17,16 @@ BBGN19 is Balle, Bell, Gascon, Nissim, "The Privacy Blanket of the Shuffle Model
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
 
 import gmpy2
 import numpy as np
-import scipy
 from gmpy2 import mpfr
-from numpy.typing import NDArray
-from scipy.special import betainc
 
 from ikos._validation import floating, integer, number
+from ikos.accounting.binomial import Floats, binomial_window, log_pmf, pmf_around, reach
 from ikos.counts.rounding import DOWN, rational, rounding
 from ikos.randomized_response import grid_up
 
@@ -39,17 +35,6 @@ MAX_ANSWERS = 10**10  # most users of one randomized response
 SLACK = 1e-7  # relative enlargement of a divergence: more than the errors of the doubles
 LEAST_GAMMA = 2.0**-53  # given by the grid on which answers are drawn
 _FIRST_TAIL = 1e-22
-MAX_TERMS = 1 << 17  # most terms of the masses of one loss, by default
-
-
-def reach_up(mean: Any, wanted: float) -> Any:
-    """Return x with P[X > mean + x] <= e^-wanted for every binomial X, by Bernstein."""
-    return wanted / 3 + np.sqrt(wanted * wanted / 9 + 2 * mean * wanted)
-
-
-def reach_down(mean: Any, wanted: float) -> Any:
-    """Return x with P[X < mean - x] <= e^-wanted for every binomial X, by Chernoff."""
-    return np.sqrt(2 * mean * wanted)
 
 
 def exp_down(epsilon: Fraction) -> Fraction:
@@ -115,7 +100,7 @@ class ResponseBlanket:
         number("epsilon", epsilon, low=0)
         if self.gamma == 1 or epsilon >= self.local_epsilon:
             return 0.0
-        odds = max(Fraction(1), Fraction(_exp_down(epsilon)) * _LOWERED)
+        odds = max(Fraction(1), Fraction(math.exp(epsilon)) * _LOWERED)
         tail = _FIRST_TAIL
         while True:
             found = self._expected_excess(odds, tail)[1]
@@ -149,17 +134,17 @@ class ResponseBlanket:
         if kappa <= 0:
             return 0.0, 0.0
         slope = float(gamma * (odds - 1) / (truth * (1 + odds)))
-        low, high = self._window(tail)
-        s = np.arange(max(low, 1), high + 1, dtype=np.float64)  # S = 0 has no A
         chance = 2 * gamma / k
-        middle = round(n * float(chance))
-        weight = binomial_pmf(np.array([n]), chance, middle - low, high - middle)[-s.size :, 0]
-        weight *= float(truth * (1 + odds) / (gamma * n))
+        ratio = float(chance / (1 - chance))
+        window = binomial_window(n - 1, float(chance), ratio, -math.log(tail))
+        # S, weighted by itself, is one more than that of n - 1 users
+        s = np.arange(window.pmf.size, dtype=np.float64) + window.first + 1
+        weight = window.pmf / s * float(truth * (1 + odds) * 2 / k)
         pi = gamma * (1 - Fraction(2) / k) / (1 - chance)  # of C, among the n - s others
         most = s * float(kappa)
         edge = most - slope * float(pi) * (n - s)  # its mean
         start = np.maximum(np.floor(edge), -1) + 1
-        first = _half_pmf(s, start)
+        first = np.exp(log_pmf(start, s, 0.5))
         above = 0.0
         if slope > 0 and pi > 0:
             above = float(np.dot(weight, _kinks(s, n - s, pi, most, slope, start, first, tail)))
@@ -169,221 +154,32 @@ class ResponseBlanket:
             least = largest = 0.0
             for i in range(0, s.size, _BLOCK):
                 here = slice(i, i + _BLOCK)
-                ends = _shortfall(s[here], edge[here], start[here] - 1, depth)
+                ends = shortfall(s[here], edge[here], start[here] - 1, depth)
                 least += float(np.dot(weight[here], ends[0]))
                 largest += float(np.dot(weight[here], ends[1]))
             if largest - least <= 1e-9 * largest or depth >= _MAX_DEPTH:
                 return least, largest + above
             depth *= 4
 
-    def tails(self, epsilon: float, most_terms: int | None = None) -> tuple[float, float, float]:
-        """Return the masses under x and under x' of a privacy loss above epsilon >= 0, and delta.
 
-        In doubles; the truncated mass is added to the first and the last. TooManyTermsError above
-        ``most_terms``, by default ``MAX_TERMS``.
-        """
-        most = MAX_TERMS if most_terms is None else most_terms
-        tail = _FIRST_TAIL
-        while True:
-            above, below, delta, outside = self._sums(epsilon, tail, most)
-            if outside <= 1e-9 * delta or tail < 1e-290:
-                return above + outside, below, delta + outside
-            tail = max(tail**3, 1e-300)
-
-    @property
-    def width(self) -> int:
-        """Number of values of A + B that matter, with which the time of a divergence grows."""
-        low, high = self._window(_FIRST_TAIL)
-        return high - low
-
-    def _window(self, tail: float) -> tuple[int, int]:
-        """Return the range outside of which the size-biased S = A + B has at most mass ``tail``."""
-        mean = float(2 * self.gamma / self.k) * self.n
-        wanted = -math.log(tail / 2)
-        down, up = reach_down(mean, wanted), reach_up(mean, wanted)
-        # the size-biased variable is one more than a binomial one of n - 1
-        return max(0, math.floor(mean - down) - 1), min(self.n, math.ceil(mean + up) + 2)
-
-    def _sums(
-        self, epsilon: float, tail: float, most_terms: int
-    ) -> tuple[float, float, float, float]:
-        n, k, gamma = self.n, self.k, float(self.gamma)
-        low, high = self._window(tail)
-        # S or C beyond its window adds at most 2 P[S* or C outside] to each mass, S* size-biased.
-        outside = 4 * tail
-        s = np.arange(max(low, 1), high + 1, dtype=np.float64)  # S = 0 has no A
-        weight = scipy.stats.binom.pmf(s, n, 2 * gamma / k)
-        # The event is B < edge = kappa S - slope C. The difference of edge and an integer may be
-        # small compared with the rounding of these two. So e^eps is lowered by a part of 1e-13,
-        # which enlarges the divergence and moves kappa by more than its rounding (proof-blanket).
-        odds = max(Fraction(1), Fraction(_exp_down(epsilon)) * _LOWERED)
-        truth = (1 - self.gamma) * k
-        kappa = (truth - self.gamma * (odds - 1)) / (truth * (1 + odds))
-        slope = float(self.gamma * (odds - 1) / (truth * (1 + odds)))
-        others = n - s
-        pi = gamma * (1 - 2 / k) / (1 - 2 * gamma / k) if k > 2 else 0.0
-        mu = others * pi
-        most = s * float(kappa)  # kappa > 0: epsilon is below the local guarantee
-        # without other values C is 0
-        reach = reach_up(mu, -math.log(tail / 2)) if k > 2 else 0 * mu
-        first = np.ceil(most - slope * np.maximum(mu - reach, 0)) - 1
-        last = np.ceil(most - slope * np.minimum(mu + reach, others)) - 1
-        first, last = np.maximum(first, -1), np.maximum(last, -1)  # B <= -1 never happens
-        steps = int(max(0, (first - last).max())) + 1
-        if s.size * steps > most_terms:
-            raise TooManyTermsError(
-                f"epsilon must be larger for exact losses at n = {n}, k = {k}, gamma = "
-                f"{gamma:.3g}, got {epsilon:.3g}: they would take {s.size * steps:.2g} terms; use "
-                "composition='basic'"
-            )
-        by_terms = first.max() <= _FEW or epsilon > _LARGE
-        within = _lower_sums(s, int(first.max())) if by_terms else _centred_sums(s)
-        excess, mass_b, chance, mass_m = (np.zeros(s.size) for _ in range(4))
-        before, before_mean = np.zeros(s.size), np.zeros(s.size)
-        for step in range(steps):
-            b = first - step  # B <= b where edge is in (b, b + 1]
-            if slope > 0 and k > 2:
-                ends = np.ceil((most - b) / slope) - 1  # the largest C with edge > b
-                if step == steps - 1:
-                    ends = np.where(b >= 0, others, ends)
-                upto, upto_mean = _below(ends, others, pi)
-            else:
-                upto, upto_mean = np.ones(s.size), np.zeros(s.size)
-            here, here_mean = upto - before, upto_mean - before_mean
-            before, before_mean = upto, upto_mean
-            below, short, seen = within(b)
-            # E[edge - B; B <= b] = (edge - b) P[B <= b] + E[b - B; B <= b], or centred at S / 2
-            start = most - b if by_terms else s * float(kappa - _HALF)
-            excess += ((start - slope * mu) * below + short) * here - slope * below * here_mean
-            mass_b += seen * here
-            chance += below * here
-            mass_m += below * ((s + mu) * here + here_mean)
-        scale = 1 / (gamma * n)
-        seen_b = float(np.dot(weight, mass_b))
-        seen_a = float(np.dot(weight, s * chance)) - seen_b
-        blank = gamma * float(np.dot(weight, mass_m))
-        delta = max(0.0, float(np.dot(weight, excess)))
-        return (
-            scale * (blank + float(truth) * seen_a),
-            scale * (blank + float(truth) * seen_b),
-            scale * float(truth * (1 + odds)) * delta,
-            outside,
-        )
-
-
-_HALF = Fraction(1, 2)
-_LOWERED = 1 - Fraction(1, 10**13)
-# Up to _FEW values of B, or above an epsilon of _LARGE, sums over B are taken term by term: centred
-# at S / 2 they would cancel, as the few values of B that count are far from there.
-_FEW = 64
-_LARGE = 4.0
-
-Partial = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
-
-
-def _exp_down(epsilon: float) -> float:
-    """Return a double that is at most e^epsilon, and within three units of it."""
-    result = math.exp(epsilon)
-    return result if epsilon == 0 else math.nextafter(math.nextafter(result, 0), 0)
-
-
-def _lower_sums(s: NDArray[np.float64], most: int) -> Callable[[NDArray[np.float64]], Partial]:
-    """Return P[B <= b], E[b - B; B <= b] and E[B; B <= b] for B ~ Bin(s, 1/2), term by term."""
-    below = np.zeros((most + 2, s.size))  # row b + 1: P[B <= b]
-    seen = np.zeros((most + 2, s.size))
-    values = np.arange(most + 1.0)[:, np.newaxis]
-    here = scipy.stats.binom.pmf(values, s, 0.5)
-    np.cumsum(here, axis=0, out=below[1:])
-    np.cumsum(values * here, axis=0, out=seen[1:])
-    short = np.zeros((most + 2, s.size))
-    short[1:] = np.cumsum(below, axis=0)[:-1]  # the sum of P[B <= i] for i < b
-    columns = np.arange(s.size)
-
-    def at(b: NDArray[np.float64]) -> Partial:
-        row = np.clip(b + 1, 0, most + 1).astype(np.int64)
-        return below[row, columns], short[row, columns], seen[row, columns]
-
-    return at
-
-
-def _centred_sums(s: NDArray[np.float64]) -> Callable[[NDArray[np.float64]], Partial]:
-    """Return P[B <= b], E[s/2 - B; B <= b] and E[B; B <= b] for B ~ Bin(s, 1/2)."""
-
-    def at(b: NDArray[np.float64]) -> Partial:
-        inside = np.clip(b, 0, s - 1)
-        below = np.where(b < 0, 0.0, betainc(s - inside, inside + 1, 0.5))
-        short = np.where(b < 0, 0.0, (inside + 1) / 2 * scipy.stats.binom.pmf(inside + 1, s, 0.5))
-        return below, short, s / 2 * below - short
-
-    return at
-
-
-def _below(
-    c: NDArray[np.float64], n: NDArray[np.float64], pi: float
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return P[C <= c] and E[C - n pi; C <= c] for C ~ Bin(n, pi)."""
-    c = np.clip(c, -1, n)
-    inside = np.clip(c, 0, np.maximum(n - 1, 0))
-    cdf = np.where(c < 0, 0.0, np.where(c >= n, 1.0, betainc(n - inside, inside + 1, 1 - pi)))
-    mean = -(c + 1) * (1 - pi) * scipy.stats.binom.pmf(c + 1, n, pi)
-    return cdf, np.where((c < 0) | (c >= n), 0.0, mean)
-
-
-def binomial_pmf(n: NDArray[Any], p: Fraction, down: int, up: int) -> NDArray[np.float64]:
-    """Return P[X = m - down], ..., P[X = m + up], normalized, for X ~ Bin(n, p) and m = round(n p).
-
-    In a column for each entry of n.
-    """
-    odds = float(p / (1 - p))
-    middle = np.round(n * float(p))
-    pmf = np.ones((down + 1 + up, n.size))
-    k = middle + np.arange(up, dtype=np.float64)[:, np.newaxis]
-    np.cumprod(np.maximum(n - k, 0) / (k + 1) * odds, axis=0, out=pmf[down + 1 :])
-    k = middle - np.arange(down, dtype=np.float64)[:, np.newaxis]
-    np.cumprod(np.maximum(k, 0) / ((n - k + 1) * odds), axis=0, out=pmf[:down][::-1])
-    pmf /= pmf.sum(axis=0)
-    return pmf
-
-
+_LOWERED = 1 - Fraction(1, 10**13)  # more than e^epsilon in doubles, and an edge, are rounded
 _MAX_DEPTH = 1024
 _TABLE = 1 << 22  # about the most entries of tables of binomial probabilities
 _SHARED = 1e-5
 _BLOCK = 1 << 12  # values of S at a time: they fit into the cache
-_LOG_FACTORIALS = np.array([math.lgamma(k + 1) for k in range(16)])
 
 
-def _log_factorial(k: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ln(k!) - k ln(k) + k, within 3e-12."""
-    few = np.minimum(k, 15)
-    many = np.maximum(k, 16)
-    inverse = 1 / many
-    square = inverse * inverse
-    series = inverse * (1 / 12 - square * (1 / 360 - square / 1260))
-    exact = _LOG_FACTORIALS[few.astype(np.int64)] - scipy.special.xlogy(few, few) + few
-    return np.where(k < 16, exact, 0.5 * np.log(2 * math.pi * many) + series)
-
-
-def _half_pmf(s: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return P[B = b] for B ~ Bin(s, 1/2), by Stirling's series."""
-    x = (s - 2 * b) / s
-    entropy = scipy.special.xlog1py(1 + x, x) + scipy.special.xlog1py(1 - x, -x)
-    logs = _log_factorial(s) - _log_factorial(b) - _log_factorial(s - b)
-    return np.exp(logs - s / 2 * entropy)
-
-
-def _shortfall(
-    s: NDArray[np.float64], edge: NDArray[np.float64], b: NDArray[np.float64], depth: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def shortfall(s: Floats, edge: Floats, b: Floats, depth: int) -> tuple[Floats, Floats]:
     """Bound E[(edge - B)_+] / P[B = b] for B ~ Bin(s, 1/2) and b = floor(edge), edge <= s/2.
 
     By P[B <= b] / P[B = b], a continued fraction with positive terms, cut off after ``depth``.
     """
     rest = s - b
 
-    def first(j: int) -> NDArray[np.float64]:
+    def first(j: int) -> Floats:
         return np.maximum(b - (j - 1), 0) / (rest + 2 * j - 1) * (rest + j - 1) / (rest + 2 * j - 2)
 
-    def second(j: int) -> NDArray[np.float64]:
+    def second(j: int) -> Floats:
         return j * (s + j) / ((rest + 2 * j - 1) * (rest + 2 * j))
 
     x, y = first(depth + 1), second(depth)
@@ -401,15 +197,15 @@ def _shortfall(
 
 
 def _kinks(
-    s: NDArray[np.float64],
-    others: NDArray[np.float64],
+    s: Floats,
+    others: Floats,
     pi: Fraction,
-    most: NDArray[np.float64],
+    most: Floats,
     slope: float,
-    start: NDArray[np.float64],
-    first: NDArray[np.float64],
+    start: Floats,
+    first: Floats,
     tail: float,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Bound E[(edge(C) - B)_+] - E[(E edge(C) - B)_+], edge(C) = most - slope C, from above.
 
     The sum over b of P[B = b] times E[(edge(C) - b)_+] - (E edge(C) - b)_+. C ~ Bin(others, pi) is
@@ -418,8 +214,8 @@ def _kinks(
     p = float(pi)
     wanted = -math.log(tail / 2)
     mean = float(others[0]) * p
-    down, up = math.ceil(reach_down(mean, wanted)), math.ceil(reach_up(mean, wanted))
-    size = down + up
+    down = math.ceil(reach(mean, wanted))
+    size = 2 * down
     # A column serves some values of S: by its larger variance, this adds about _SHARED of it all.
     half, few = s[s.size // 2], others[s.size // 2]
     edge = most[s.size // 2] - slope * p * few
@@ -427,7 +223,7 @@ def _kinks(
     each = max(1, int(min(_SHARED * few / max(part, 1e-2), s.size)), s.size * size // _TABLE)
     column = np.arange(s.size) // each
     trials = others[::each]
-    pmf = binomial_pmf(trials, pi, down, up)
+    pmf = pmf_around(trials, p, float(pi / (1 - pi)), down, down)
     upper = np.zeros((size + 3, trials.size))  # E[(C - c)_+] for c = middle - down, ...
     np.cumsum(np.cumsum(pmf[:0:-1], axis=0), axis=0, out=upper[:size][::-1])
     lower = np.zeros_like(upper)  # E[(c - C)_+]

@@ -11,6 +11,7 @@ its rounding: :ref:`proof-blanket-convolution`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -20,19 +21,23 @@ import gmpy2
 import numpy as np
 import scipy
 from gmpy2 import mpfr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import doubles, integer, number, quote, round_down
+from ikos.accounting.blanket import exp_down
 from ikos.accounting.solve import crossing
+from ikos.counts.rounding import rational
 
 Array = NDArray[np.float64]
 
 MAX_USERS = 10**9
 _UNIT = 2.0**-53
+_ABOUT = 1 + 1e-9
 _CELLS = 4096  # of either half of the outputs
 _MASS = 28.0  # windows of the sum leave out about e^-28 of their tilted mass
 _MAX_POINTS = 1 << 23  # most points of a Fourier transform
 _MAX_CELLS = 1 << 23
+_FINEST = 1 << 17  # most points of a lattice on either side of 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +48,21 @@ class Report:
     ----------
     blanket, first, second : array
         Of each cell, the mass under omega and under the two values of the user, with a relative
-        error of at most 2^-48.
+        error of at most 2^-49. Omega is nowhere above the density of any value; its total may be
+        below 1.
     first_ratio, second_ratio : (array, array)
-        Least and largest density of either value over that of omega in the cell.
+        Least and largest density of either value over that of omega in the cell, likewise.
     lost : float
         Mass under the first value outside all cells, which counts as revealed.
+
+    Examples
+    --------
+    A uniform report of the interval [x - 1, x + 1]: half of it is the same for both values.
+
+    >>> half = [0.5]
+    >>> uniform = Report(half, half, half, ([1.0], [1.0]), ([1.0], [1.0]), lost=0.5)
+    >>> report_delta(uniform, 0.1, 100)  # the other half is never hidden
+    (0.0, 0.5)
     """
 
     blanket: Array
@@ -58,6 +73,7 @@ class Report:
     lost: float = 0.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "lost", float(number("lost", self.lost, low=0, high=1)))
         for name in ("blanket", "first", "second"):
             masses = doubles(name, getattr(self, name))
             if not (masses.ndim == 1 and masses.size and np.all(masses >= 0)):
@@ -69,85 +85,211 @@ class Report:
             object.__setattr__(self, name, masses)
         if not np.all(self.blanket > 0):
             raise ValueError("blanket must be positive in every cell: otherwise nothing is hidden")
+        for name in ("first", "second"):
+            low, high = (doubles(f"{name}_ratio", end) for end in getattr(self, f"{name}_ratio"))
+            mean = getattr(self, name) / self.blanket
+            if not np.all((low >= 0) & (low <= mean * _ABOUT) & (mean <= high * _ABOUT)):
+                raise ValueError(f"{name}_ratio must have {name} / blanket between, in each cell")
+            object.__setattr__(self, f"{name}_ratio", (low, high))
 
     def together(self, other: Report) -> Report:
         """Return two independent reports in one message."""
         if self.blanket.size * other.blanket.size > _MAX_CELLS:
             raise ValueError(f"reports must have at most {_MAX_CELLS} cells together")
+        return self._with(other, lambda a, b: np.multiply.outer(a, b).ravel(), (1, 1))
 
-        def product(a: Array, b: Array) -> Array:
-            return np.multiply.outer(a, b).ravel()
+    def either(self, other: Report, share: float | Fraction) -> Report:
+        """Return a message that is one of two reports, and says which.
 
-        def both(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
-            return product(a[0], b[0]), product(a[1], b[1])
+        Each user draws which one, whatever their value: this one with probability ``share``.
+        """
+        part = number("share", share, above=0, below=1)
+        shares = float(part), float(1 - part)
+        return self._with(other, lambda a, b: np.concatenate((a, b)), shares)
+
+    def _with(
+        self, other: Report, join: Callable[[Array, Array], Array], shares: tuple[float, float]
+    ) -> Report:
+        def masses(name: str) -> Array:
+            return join(shares[0] * getattr(self, name), shares[1] * getattr(other, name))
+
+        def ratios(name: str) -> tuple[Array, Array]:
+            (a, b), (c, d) = getattr(self, name), getattr(other, name)
+            return join(a, c), join(b, d)
 
         return Report(
-            product(self.blanket, other.blanket),
-            product(self.first, other.first),
-            product(self.second, other.second),
-            both(self.first_ratio, other.first_ratio),
-            both(self.second_ratio, other.second_ratio),
-            self.lost + other.lost,
+            masses("blanket"),
+            masses("first"),
+            masses("second"),
+            ratios("first_ratio"),
+            ratios("second_ratio"),
+            min(1.0, (shares[0] * self.lost + shares[1] * other.lost) * (1 + 4 * _UNIT)),
         )
 
 
-def _mirrored(blanket: Array, first: Array, ratio: tuple[Array, Array], lost: float) -> Report:
-    """Return a report with these cells on the first half, where omega is the second's density."""
-    ones = np.ones_like(blanket)
+Real = Callable[[mpfr], mpfr]
+
+
+def noise_report(
+    below: Real, ratio: Real, edges: ArrayLike, *, reach: float | Fraction = math.inf
+) -> Report:
+    """Return the report of a value in [0, 1] with symmetric noise of a log-concave density f.
+
+    For the values 0 and 1. Reports that only one of them can send count as revealed.
+
+    Parameters
+    ----------
+    below : callable
+        Probability of noise of at most y. It takes and returns `gmpy2.mpfr`, in a context of 160
+        bits.
+    ratio : callable
+        Density ratio f(y) / f(1 - y) for y up to 1/2, likewise.
+    edges : array
+        Of the cells, increasing up to 1/2; those from there on mirror them. Reports below the first
+        edge, and above its mirror image, count as revealed. It may be -inf.
+    reach : float
+        The noise is truncated to [-reach, reach], above 1/2.
+
+    Examples
+    --------
+    Logistic noise of scale 1:
+
+    >>> from gmpy2 import exp
+    >>> logistic = noise_report(
+    ...     lambda y: 1 / (1 + exp(-y)),
+    ...     lambda y: exp(1 - 2 * y) * ((1 + exp(y - 1)) / (1 + exp(-y))) ** 2,
+    ...     np.linspace(-30, 0.5, 2000),
+    ... )
+    >>> round(report_epsilon(logistic, 1e-6, 10**4), 4)
+    0.023
+    """
+    y = doubles("edges", edges)
+    if not (y.ndim == 1 and y.size > 1 and np.all(y[1:] > y[:-1]) and y[-1] == 0.5):
+        raise ValueError("edges must increase up to 1/2")
+    with gmpy2.context(precision=160):
+        points, outside = [mpfr(float(at)) for at in y], mpfr(0)
+        if reach != math.inf:
+            end = mpfr(rational(number("reach", reach, above=0.5)))
+            if points[0] < 1 - end:
+                points = [1 - end, *(at for at in points if at > 1 - end)]
+            outside = below(-end)
+        near, far = (
+            [(below(at - value) - outside) / (1 - 2 * outside) for at in points] for value in (0, 1)
+        )
+        first, second = (
+            np.array([float(b - a) for a, b in pairwise(each)]) for each in (near, far)
+        )
+        lost = float(near[0] + far[0]) * (1 + 1e-12)
+        ratios = np.array([float(ratio(at)) for at in points])
+
+    def halves(a: Array, b: Array) -> Array:
+        return np.concatenate((a, b))
+
+    low, high, one = ratios[1:], ratios[:-1], np.ones(first.size)
     return Report(
-        np.concatenate((blanket, blanket)),
-        np.concatenate((first, blanket)),
-        np.concatenate((blanket, first)),
-        (np.concatenate((ratio[0], ones)), np.concatenate((ratio[1], ones))),
-        (np.concatenate((ones, ratio[0])), np.concatenate((ones, ratio[1]))),
+        halves(second, second),
+        halves(first, second),
+        halves(second, first),
+        (halves(low, one), halves(high, one)),
+        (halves(one, low), halves(one, high)),
         lost,
     )
 
 
-def laplace_report(local_epsilon: float | Fraction, cells: int = _CELLS) -> Report:
+def laplace_report(
+    local_epsilon: float | Fraction, cells: int = _CELLS, *, reach: float | Fraction = math.inf
+) -> Report:
     """Return the report of a value in [0, 1] with Laplace noise of scale 1 / local_epsilon.
 
-    For the values 0 and 1; the same if the report is rounded to [0, 1].
+    For the values 0 and 1, which are the worst unless the noise is truncated by ``reach``, as for
+    `noise_report`; the same if the report is rounded to [0, 1].
     """
-    eps = float(number("local_epsilon", local_epsilon, above=0, high=20))
+    eps = rational(number("local_epsilon", local_epsilon, above=0, high=20))
     count = integer("cells", cells, low=1, high=1 << 16)
-    y = np.linspace(0, 0.5, count + 1)
-    part = -np.expm1(-eps * (y[1:] - y[:-1])) / 2
-    blanket = np.concatenate(([math.exp(-eps) / 2], part * np.exp(-eps * (1 - y[1:]))))
-    first = np.concatenate(([0.5], part * np.exp(-eps * y[:-1])))
-    ratio = np.exp(eps * (1 - 2 * y))
-    return _mirrored(
-        blanket,
-        first,
-        (np.concatenate((ratio[:1], ratio[1:])), np.concatenate((ratio[:1], ratio[:-1]))),
-        0.0,
-    )
+
+    def below(y: mpfr) -> mpfr:
+        tail = gmpy2.exp(-eps * abs(y)) / 2
+        return tail if y < 0 else 1 - tail
+
+    def ratio(y: mpfr) -> mpfr:
+        return gmpy2.exp(eps * min(mpfr(1), 1 - 2 * y))
+
+    edges = np.concatenate(([-math.inf], np.linspace(0, 0.5, count + 1)))
+    return noise_report(below, ratio, edges, reach=reach)
 
 
 def gaussian_report(
-    sigma: float | Fraction, lost: float | Fraction = 1e-10, cells: int = _CELLS
+    sigma: float | Fraction,
+    lost: float | Fraction = 1e-10,
+    cells: int = _CELLS,
+    *,
+    reach: float | Fraction = math.inf,
 ) -> Report:
     """Return the report of a value in [0, 1] with Gaussian noise of deviation sigma.
 
     For the values 0 and 1. Reports beyond [-L, 1 + L] count as revealed, where ``lost`` is about
-    the probability of one below -L for the value 0.
+    the probability of one below -L for the value 0. ``reach`` as for `noise_report`.
     """
     deviation = float(number("sigma", sigma, above=0, high=1e3))
     small = float(number("lost", lost, above=0, below=1))
     count = integer("cells", cells, low=1, high=1 << 16)
-    reach = -float(scipy.special.ndtri(small)) * deviation
-    if (1 + 2 * reach) / (2 * deviation**2) > 60:
+    least = float(scipy.special.ndtri(small)) * deviation
+    if (1 - 2 * least) / (2 * deviation**2) > 60:
         raise ValueError(f"sigma must be larger for lost = {small:g}, got {quote(sigma)}")
-    y = np.linspace(-reach, 0.5, count + 1)
-    with gmpy2.context(precision=256):
+    with gmpy2.context(precision=160):
         scale = mpfr(deviation) * gmpy2.sqrt(mpfr(2))
-        below = [gmpy2.erfc(-mpfr(float(at)) / scale) / 2 for at in y]
-        beyond = [gmpy2.erfc((1 - mpfr(float(at))) / scale) / 2 for at in y]
-        first = np.array([float(b - a) for a, b in pairwise(below)])
-        blanket = np.array([float(b - a) for a, b in pairwise(beyond)])
-        outside = float(below[0] + gmpy2.erfc((1 + mpfr(reach)) / scale) / 2) * (1 + 1e-12)
-    ratio = np.exp((1 - 2 * y) / (2 * deviation**2))
-    return _mirrored(blanket, first, (ratio[1:], ratio[:-1]), outside)
+    return noise_report(
+        lambda y: gmpy2.erfc(-y / scale) / 2,
+        lambda y: gmpy2.exp((1 - 2 * y) / scale**2),
+        np.linspace(least, 0.5, count + 1),
+        reach=reach,
+    )
+
+
+def sets_report(
+    local_epsilon: float | Fraction, share: float | Fraction, common: float | Fraction
+) -> Report:
+    """Return the report of a value by a randomizer that prefers a set of messages for each value.
+
+    For a value, a message of its set has e^local_epsilon times the probability of any other,
+    relative to one fixed law: subset selection, unary encoding, local hashing.
+
+    Parameters
+    ----------
+    local_epsilon : float
+        Of one report by itself.
+    share, common : float
+        Probability, under the fixed law, of any value's set, and at most that of two values' sets
+        in common.
+
+    Examples
+    --------
+    Subsets of 5 out of 20 values:
+
+    >>> subsets = sets_report(1, Fraction(5, 20), Fraction(5 * 4, 20 * 19))
+    >>> round(report_epsilon(subsets, 1e-6, 10**4), 4)
+    0.0302
+    """
+    odds = exp_down(number("local_epsilon", local_epsilon, above=0, high=60))
+    part = number("share", share, above=0, below=1)
+    both = number("common", common, low=max(0.0, float(2 * part - 1)), high=float(part))
+    cells = [
+        (mass / (1 + (odds - 1) * part), x, y)
+        for mass, x, y in (
+            (both, odds, odds),
+            (part - both, odds, Fraction(1)),
+            (part - both, Fraction(1), odds),
+            (1 - 2 * part + both, Fraction(1), Fraction(1)),
+        )
+        if mass > 0
+    ]
+    masses = [[mass, mass * x, mass * y] for mass, x, y in cells]
+    return _discrete(*np.array(masses, dtype=np.float64).T)
+
+
+def _discrete(blanket: Array, first: Array, second: Array, lost: float = 0.0) -> Report:
+    """Return the report with cells of one output each."""
+    return Report(blanket, first, second, (first / blanket,) * 2, (second / blanket,) * 2, lost)
 
 
 def discrete_report(law: object, first: int, second: int) -> Report:
@@ -170,15 +312,7 @@ def discrete_report(law: object, first: int, second: int) -> Report:
     if not kept.any():
         raise ValueError("law must have an output that every value can send")
     p, q = rows[pair[0]], rows[pair[1]]
-    ratios = p[kept] / blanket[kept], q[kept] / blanket[kept]
-    return Report(
-        blanket[kept],
-        p[kept],
-        q[kept],
-        (ratios[0],) * 2,
-        (ratios[1],) * 2,
-        math.fsum(p[~kept]) * (1 + 1e-12),
-    )
+    return _discrete(blanket[kept], p[kept], q[kept], math.fsum(p[~kept]) * (1 + 1e-12))
 
 
 def report_delta(report: Report, epsilon: float | Fraction, n: int) -> tuple[float, float]:
@@ -197,8 +331,8 @@ def report_delta(report: Report, epsilon: float | Fraction, n: int) -> tuple[flo
     -------
     (float, float)
         Shuffled reports are (epsilon, second)-private for the two values, also if everything but
-        the blanket is known; E[(Z_1 + ... + Z_n)_+] / n is at least the first. The others' inputs
-        need not attain that.
+        the blanket is known; E[(Z_1 + ... + Z_n)_+] / n, of the report's cells, is at least the
+        first. The others' inputs need not attain that.
 
     Examples
     --------
@@ -208,38 +342,51 @@ def report_delta(report: Report, epsilon: float | Fraction, n: int) -> tuple[flo
     """
     eps = round_down(number("epsilon", epsilon, above=0, high=60))
     users = integer("n", n, low=2, high=MAX_USERS)
+    lower, upper = _bounds(report, eps, users)
+    return lower(), upper()
+
+
+def _bounds(report: Report, eps: float, users: int) -> tuple[Callable[[], float], ...]:
+    """Return what computes the lower and the upper bound of `report_delta`."""
     odds = math.exp(eps) * (1 - 4 * _UNIT), math.exp(eps) * (1 + 4 * _UNIT)
-    slack = 16 * _UNIT * (report.first_ratio[1] + odds[1] * report.second_ratio[1])
+    slack = 64 * _UNIT * (report.first_ratio[1] + odds[1] * report.second_ratio[1])
     means = (report.first - odds[0] * report.second) / report.blanket
-    top = float((report.first_ratio[1] - odds[0] * report.second_ratio[0]).max())
+    top = float((report.first_ratio[1] - odds[0] * report.second_ratio[0] + slack).max())
     if top <= 0:
-        return 0.0, min(1.0, report.lost)
+        return lambda: 0.0, lambda: report.lost
     # the deviation of the sum, and a lattice that its window can afford
     deviation = math.sqrt(users * float(np.dot(report.blanket, means**2)))
     reach = 1.1 * deviation * math.sqrt(2 * _MASS) + 2 * top
     points = min(_MAX_POINTS, max(1 << 13, 1 << math.ceil(math.log2(2e3 * math.sqrt(users)))))
     step = top / math.ceil(top * points / (2 * reach))
-    theta = _tilt(report.blanket, means, users)
+    step = max(step, float(np.abs(means).max()) / _FINEST)  # if hardly a loss exceeds epsilon
+    theta = _tilt(report.blanket, means, users, max(top, step))
     zero = 1 - math.fsum(report.blanket)
-    # up: each cell at the lattice points around its values, with the same mean
-    low = np.floor((report.first_ratio[0] - odds[1] * report.second_ratio[1] - slack) / step)
-    high = np.ceil((report.first_ratio[1] - odds[0] * report.second_ratio[0] + slack) / step)
-    middle = np.clip((means + slack) / step, low, high)
-    width = np.maximum(high - low, 1)
-    weights = (
-        report.blanket * (high - middle) / width,
-        report.blanket * (middle - low) / width,
-    )
-    none = ([0.0], [max(zero, 0.0) + 8 * _UNIT])
-    spread = _Lattice.of(np.concatenate((low, high, none[0])), np.concatenate((*weights, none[1])))
-    # down: cells merged until their means are on the lattice
-    means = np.concatenate((means - slack, none[0]))
-    masses = np.concatenate((report.blanket, [max(zero - 8 * _UNIT, 0.0)]))
-    merged = _merged(means / step, masses)
-    loss = step * _excess_over(means / step, masses, merged)
-    loss += odds[1] * max(0.0, 1 - math.fsum(report.second))  # of the second value, outside
-    lower = merged.excess(theta, step, users, points)[0] - loss
-    return max(0.0, lower), min(1.0, spread.excess(theta, step, users, points)[1] + report.lost)
+
+    def upper() -> float:
+        """Put each cell at the lattice points around its values, with the same mean."""
+        low = np.floor((report.first_ratio[0] - odds[1] * report.second_ratio[1] - slack) / step)
+        high = np.ceil((report.first_ratio[1] - odds[0] * report.second_ratio[0] + slack) / step)
+        middle = np.clip((means + slack) / step, low, high)
+        width = np.maximum(high - low, 1)
+        masses = (
+            report.blanket * (high - middle) / width,
+            report.blanket * (middle - low) / width,
+            [max(zero, 0.0) + 8 * _UNIT],
+        )
+        spread = _Lattice.of(np.concatenate((low, high, [0.0])), np.concatenate(masses))
+        found = spread.excess(theta, step, users, points)[1]
+        return min(1.0, min(found, top) + report.lost)
+
+    def lower() -> float:
+        """Merge cells until their means are on the lattice."""
+        values = np.concatenate((means - slack, [0.0])) / step
+        masses = np.concatenate((report.blanket, [max(zero - 8 * _UNIT, 0.0)]))
+        merged = _merged(values, masses)
+        loss = step * _excess_over(values, masses, merged)
+        return max(0.0, merged.excess(theta, step, users, points)[0] - loss)
+
+    return lower, upper
 
 
 def report_epsilon(report: Report, delta: float | Fraction, n: int) -> float:
@@ -261,9 +408,10 @@ def report_epsilon(report: Report, delta: float | Fraction, n: int) -> float:
     0.0378
     """
     small = round_down(number("delta", delta, above=report.lost, below=1))
+    users = integer("n", n, low=2, high=MAX_USERS)
 
     def excess(eps: float) -> float:
-        bound = report_delta(report, eps, n)[1]
+        bound = _bounds(report, eps, users)[1]()
         return (math.log(bound) if bound else -1e3) - math.log(small)
 
     low = high = 1e-4
@@ -274,15 +422,15 @@ def report_epsilon(report: Report, delta: float | Fraction, n: int) -> float:
     return high if low == high else crossing(excess, low, high)
 
 
-def _tilt(masses: Array, values: Array, n: int) -> float:
-    """Return theta > 0 at which E[Z e^(theta Z)] is about 0."""
+def _tilt(masses: Array, values: Array, n: int, top: float) -> float:
+    """Return theta > 0 at which E[Z e^(theta Z)] is about 0, or about 100 / top."""
     deviation = math.sqrt(float(np.dot(masses, values**2)))
 
     def mean(theta: float) -> float:
         return -float(np.dot(masses, values * np.exp(np.minimum(theta * values, 600.0))))
 
     high = 1e-3 / (deviation * math.sqrt(n))
-    while mean(high) > 0 and high * values.max() < 100:
+    while mean(high) > 0 and high * top < 100:
         high *= 2
     if mean(high) > 0:
         return high
@@ -308,10 +456,11 @@ class _Lattice:
         used = self.masses > 0
         places, masses = places[used], self.masses[used]
         slope = theta * step
-        tilted = masses * np.exp(slope * places)
-        mean = math.fsum(tilted)
-        tilted /= mean
-        while points < _MAX_POINTS and _outside(places, tilted, n, points) > math.exp(-_MASS / 2):
+        logs = np.log(masses) + slope * places
+        mean = math.fsum(np.exp(logs))
+        logs -= math.log(mean)
+        tilted = np.exp(logs)
+        while points < _MAX_POINTS and _outside(places, logs, n, points) > math.exp(-_MASS / 2):
             points *= 2
         folded = np.bincount((places % points).astype(np.int64), weights=tilted, minlength=points)
         transform = scipy.fft.rfft(folded)
@@ -331,7 +480,7 @@ class _Lattice:
         error = grown * n * part * float(np.linalg.norm(tilted))
         error += (4 * n * _UNIT + 2 * part) * float(np.linalg.norm(law)) * grown
         error *= 1.01 * float(np.linalg.norm(weights))
-        error += _outside(places, tilted, n, points) / (math.e * slope)
+        error += _outside(places, logs, n, points) / (math.e * slope)
         error += 2 * j.size * _UNIT * float(np.dot(weights, np.abs(law[1 : points // 2])))
         relative = n * 4 * _UNIT * (float(np.abs(slope * places).max()) + 32)
         with gmpy2.context(precision=128):
@@ -343,16 +492,18 @@ class _Lattice:
         return low * (1 - 1e-12), high * (1 + 1e-12)
 
 
-def _outside(places: Array, tilted: Array, n: int, points: int) -> float:
+def _outside(places: Array, logs: Array, n: int, points: int) -> float:
     """Return a bound on the mass of the tilted sum outside the window, by Chernoff."""
-    deviation = math.sqrt(float(np.dot(tilted, places * places)))
+    if n * float(np.abs(places).max()) < points / 2 - 1:
+        return 0.0
+    deviation = max(1.0, math.sqrt(float(np.dot(np.exp(logs), places * places))))
     total = 0.0
     for side in (-1, 1):
         best = math.inf
         for factor in (0.25, 0.5, 0.75, 1.0, 1.5, 2.0):
             rate = factor * math.sqrt(2 * _MASS / n) / deviation
             with np.errstate(over="ignore"):
-                moment = float(np.dot(tilted, np.exp(side * rate * places)))
+                moment = float(np.exp(logs + side * rate * places).sum())
             best = min(best, n * math.log(moment) - rate * (points / 2 - 1))
         total += math.exp(min(best, 0.0))
     return min(1.0, total * math.exp(2 * n * places.size * _UNIT))

@@ -14,8 +14,8 @@ from functools import partial
 import numpy as np
 from scipy.special import betainc
 
-from ikos.accounting.binomial import Floats, log_pmf, pmf_within
-from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError, reach_down, reach_up
+from ikos.accounting.binomial import Floats, binomial_range, binomial_window, log_pmf
+from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError
 
 MAX_TERMS = 1 << 27  # most entries of all tables: a second or two
 _GIVEN_UP = 2e-5  # part of the messages by which their number is rounded down
@@ -33,15 +33,15 @@ def masses_above(
     2e-5 of its mean. TooManyTermsError above ``most_terms``.
     """
     n, k, gamma = blanket.n, blanket.k, float(blanket.gamma)
-    wanted = -math.log(tail / 2)
-    low, high = _within(n - 1, gamma, wanted)
+    mass = -math.log(tail)
+    messages = binomial_window(n - 1, gamma, gamma / float(1 - blanket.gamma), mass)
     width = 1 + math.floor(_GIVEN_UP * n * gamma)
-    m: Floats = np.arange(low + 1, high + 2, width, dtype=np.float64)
-    chance = pmf_within(n - 1, gamma, gamma / float(1 - blanket.gamma), low, high)
-    chance = np.add.reduceat(chance, np.arange(0, chance.size, width))
-    low, high = _within(n - 1, float(2 * blanket.gamma / k), wanted)
+    starts = np.arange(0, messages.pmf.size, width)
+    m = starts.astype(np.float64) + messages.first + 1
+    chance = np.add.reduceat(messages.pmf, starts)
+    low, high = binomial_range(n - 1, float(2 * blanket.gamma / k), mass)
     s = m if k == 2 else np.arange(max(1.0, low - width), high + 2.0)
-    span = math.ceil(math.sqrt(s[-1] * wanted / 2)) + 1  # B below S / 2, by Hoeffding
+    span = math.ceil(math.sqrt(s[-1] * (mass + 1) / 2)) + 1  # B below S / 2, by Hoeffding
     direct = span > _DIRECT * levels.size
     columns = 1 if k == 2 else m.size
     terms = s.size * (columns + (_DIRECT * levels.size if direct else span))
@@ -79,12 +79,6 @@ def masses_above(
             found[0] += blank + np.einsum("ij,ij,j->i", below, of_each, part) - of_other
             found[1] += blank + of_other
     return found[0], found[1], 6 * tail
-
-
-def _within(n: int, p: float, wanted: float) -> tuple[int, int]:
-    """Return a range outside of which Bin(n, p) is with probability at most 2 e^-wanted."""
-    low, high = n * p - reach_down(n * p, wanted), n * p + reach_up(n * p, wanted)
-    return max(0, math.floor(low)), min(n, math.ceil(high))
 
 
 def _of_messages(s: Floats, m: Floats, chance: Floats, k: int | Fraction) -> Floats:

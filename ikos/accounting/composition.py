@@ -20,10 +20,10 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from ikos._validation import integer, number, quote, round_down, round_up
+from ikos.accounting.binomial import log_pmf
 from ikos.accounting.blanket import SLACK, ResponseBlanket, TooManyTermsError
 from ikos.accounting.blanket_masses import MAX_TERMS, masses_above
 from ikos.accounting.solve import bisect
@@ -247,7 +247,7 @@ def _response(eps: float, k: int, local: float) -> float:
     for start in range(first, last + 1, 1 << 20):
         i = np.arange(start, min(last + 1, start + (1 << 20)), dtype=np.float64)
         beyond = np.minimum(eps - (k - 2 * i) * local, 0.0)
-        total += float(np.dot(scipy.stats.binom.pmf(i, k, chance), -np.expm1(beyond)))
+        total += float(np.dot(np.exp(log_pmf(i, k, chance)), -np.expm1(beyond)))
     return total
 
 

@@ -12,16 +12,15 @@ counts, where the paper counts one fewer; the optimized layout has precision k_1
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache, partial
 
-import scipy
-
 from ikos._validation import choice, integer, number
-from ikos.accounting.blanket import MAX_USERS, ResponseBlanket
+from ikos.accounting.blanket import LEAST_GAMMA, MAX_USERS, ResponseBlanket
 from ikos.accounting.composition import advanced_composition, composed_divergence
 from ikos.accounting.gaussian import gaussian_mu
 from ikos.accounting.shuffled_response import (
@@ -29,9 +28,10 @@ from ikos.accounting.shuffled_response import (
     MAX_EPSILON,
     MIN_EPSILON,
     response_accountant,
+    response_delta,
     response_gamma,
 )
-from ikos.accounting.solve import gaussian_gamma, gaussian_log_delta, last_safe
+from ikos.accounting.solve import bisect, gaussian_gamma, gaussian_log_delta, last_safe
 from ikos.randomized_response import grid_up, response_variance
 
 COMPOSITIONS = ("numerical", "advanced", "basic")  # from the tightest to the simplest
@@ -135,14 +135,12 @@ def _split_gammas(
     if composition == "advanced" and m > 1:
         half = small / 2
 
-        def together(factor: float) -> float:
+        def within(factor: float) -> bool:
             parts = [(factor * share * float(eps), 0.0) for share in shares]
-            return advanced_composition(parts, half)[0] - float(eps) * (1 - 1e-9)
+            return advanced_composition(parts, half)[0] <= float(eps) * (1 - 1e-9)
 
-        # the smaller of both: below 1 + 1e-6 basic composition is as good
-        if together(1.0 + 1e-6) < 0:
-            scale = Fraction(float(scipy.optimize.brentq(together, 1.0, 1e3)) * (1 - 1e-9))
-            slack = half
+        if within(1 + 1e-6):  # below, basic composition is as good
+            scale, slack = Fraction(bisect(within, 1.0, 1e3, close=1e-9)), half
     if scale * eps * Fraction(min(shares)) < 2 * Fraction(MIN_EPSILON):
         raise ValueError(f"epsilon must be larger for {m} messages, got {float(eps):g}")
     each = (small - slack) / m
@@ -318,24 +316,26 @@ def _single(n: int, eps: Fraction, small: Fraction, k: int, accountant: str) -> 
     def error(values: int) -> float:
         return made(values).mse(n) if made(values).gammas[0] < 1 else math.inf
 
+    def ruled_out(values: int) -> bool:
+        """Whether no gamma that makes less error than k values is private, from the largest."""
+
+        def less(gamma: float) -> bool:
+            return _laid_out((values,), (Fraction(gamma),)).mse(n) < error(k)
+
+        if not less(LEAST_GAMMA):
+            return True
+        gamma = bisect(less, LEAST_GAMMA, 1.0, close=1e-9, geometric=True)
+        return response_delta(eps, n, values, gamma, accountant=accountant) > small
+
     step = max(1, k // 4)
     while step:
-        best = min((k, max(2, k - step), min(k + step, MAX_VALUES)), key=error)
+        others = {max(2, k - step), min(k + step, MAX_VALUES)}
+        best = min([k, *itertools.filterfalse(ruled_out, others)], key=error)
         step = step // 2 if best == k else 2 * step
         k = best
     gammas = made(k).gammas
     return _laid_out(
         (k,), gammas, (response_accountant(eps, n, k, gammas[0], accountant=accountant),)
-    )
-
-
-def _gammas(
-    n: int, domains: tuple[int, ...], shares: Sequence[float], mu: float
-) -> tuple[Fraction, ...]:
-    """Return probabilities at which each digit's loss has about its share of mu^2."""
-    return tuple(
-        grid_up(gaussian_gamma(k, share * mu * mu, n))
-        for k, share in zip(domains, shares, strict=True)
     )
 
 
@@ -352,7 +352,11 @@ def _composed_gammas(
     low_eps, target = math.nextafter(float(eps), 0), math.nextafter(float(small), 0)
 
     def gammas(scale: float) -> tuple[Fraction, ...]:
-        return _gammas(n, domains, shares, mu * math.sqrt(scale))
+        whole = mu * math.sqrt(scale)  # each digit's loss has about its share of the square
+        return tuple(
+            grid_up(gaussian_gamma(k, share * whole * whole, n))
+            for k, share in zip(domains, shares, strict=True)
+        )
 
     def excess(log_scale: float) -> float:
         digits = zip(domains, gammas(math.exp(log_scale)), strict=True)

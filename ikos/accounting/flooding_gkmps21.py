@@ -25,6 +25,7 @@ from functools import cache, lru_cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaincinv
 
 from ikos._validation import integer, number, quote
 from ikos.accounting.solve import last_safe
@@ -196,12 +197,15 @@ def _log_sum(logs: Floats) -> Floats:
 def _quantile(shape: int, rate: float, lost: float) -> int:
     """Return a k, at most one below the largest, with P[K < k] at most ``lost``."""
     low, high = 0, math.ceil(shape / rate) + 2
-    while high - low > 1:
-        between = np.unique(np.floor(np.linspace(low, high, 34)[1:-1]))
+    near = gammaincinv(shape, lost) / rate - shape / 2
+    between = np.unique(np.clip(np.floor(near) + np.arange(-16, 17), low, high))
+    while True:
         fits = _below(shape, rate, between) <= lost
         low = int(between[fits][-1]) if fits.any() else low
         high = int(between[~fits][0]) if not fits.all() else high
-    return low
+        if high - low <= 1:
+            return low
+        between = np.unique(np.floor(np.linspace(low, high, 34)[1:-1]))
 
 
 def atom(i: int) -> tuple[int, ...]:
@@ -430,6 +434,8 @@ def _sums(
 
 
 _CELLS = 512
+_WIDTHS = (64, 8, 1)  # runs that are taken together, before pairs of them are refined
+_PAIRS = 1 << 15  # of runs, at a time
 
 
 def _worst(
@@ -444,36 +450,59 @@ def _worst(
     """Return the largest log moment over all pairs (x, y) and all sums t, for each order."""
     # values are grouped into runs, each with its largest moments
     starts = np.unique(np.linspace(0, p + 1, min(p + 1, _CELLS) + 1).astype(np.int64)[:-1])
-    ends = np.append(starts[1:], p + 1) - 1
-    low, high = np.minimum.reduceat(pairs, starts), np.maximum.reduceat(pairs, starts)
-    a = np.maximum.reduceat(here, starts, axis=1)
-    b = np.maximum.reduceat(there, starts, axis=1)
     # the moment of s_1 for every shift from -2 p to 2 p, rounded up
     cell = np.searchsorted(pair.shifts, np.arange(2 * p + 1))
     of_shift = np.concatenate((pair.down[cell][:0:-1], pair.up[cell])).T
-    worst = np.full(order.size, -np.inf)
-    for i in range(starts.size):
-        most, least = low[i] - high, high[i] - low  # range of c_1(x) - c_1(y)
-        for far, near, falling in (
-            (ends[i] - starts, starts[i] - ends, 0),  # x >= y, and their least distance
-            (ends - starts[i], starts - ends[i], 1),
-        ):
-            valid = np.flatnonzero(far >= 0)
-            d, e = far[valid], np.maximum(near[valid], 0)
+
+    def moments(width: int, ways: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return bounds for runs of x, of y, and 0 for x >= y or 1, taking ``width`` together."""
+        begin = starts[::width]
+        end = np.append(begin[1:], p + 1) - 1
+        low, high = np.minimum.reduceat(pairs, begin), np.maximum.reduceat(pairs, begin)
+        a = np.maximum.reduceat(here, begin, axis=1)
+        b = np.maximum.reduceat(there, begin, axis=1)
+        result = np.full((order.size, ways.shape[1]), -np.inf)
+        for at in range(0, ways.shape[1], _PAIRS):
+            i, j, falling = ways[:, at : at + _PAIRS]
+            more, less = np.where(falling, (j, i), (i, j))
+            d, e = end[more] - begin[less], np.maximum(begin[more] - end[less], 0)
             # s_1 is shifted by c_1(x) - c_1(y) + j, less the distance if x < y, with 0 <= j <= it
-            begin, end = most[valid] - falling * d, least[valid] - falling * e
+            least, most = low[i] - high[j] - falling * d, high[i] - low[j] - falling * e
             for part, until in ((0.0, 0.25), (0.25, 0.5), (0.5, 1.0)):
                 # of a distance u in [e, d]: part u <= j <= until u, which together are all j, so
                 # that the loss s (u - 2 j) is at most s (1 - 2 part) u
                 loss = s * (1 - 2 * part) * d
-                first = np.clip(begin + np.ceil(part * e).astype(np.int64), -2 * p, 2 * p)
-                last = np.clip(end + np.floor(until * d).astype(np.int64), -2 * p, 2 * p)
+                first = np.clip(least + np.ceil(part * e).astype(np.int64), -2 * p, 2 * p)
+                last = np.clip(most + np.floor(until * d).astype(np.int64), -2 * p, 2 * p)
                 shifted = np.maximum(of_shift[:, first + 2 * p], of_shift[:, last + 2 * p])
-                moments = order[:, np.newaxis] * loss + shifted + a[:, [i]] + b[:, valid]
-                worst = np.maximum(worst, moments.max(axis=1))
+                found = order[:, np.newaxis] * loss + shifted + a[:, i] + b[:, j]
+                found = np.where(d >= 0, found, -np.inf)  # otherwise there is no such pair
+                np.maximum(result[:, at : at + _PAIRS], found, out=result[:, at : at + _PAIRS])
+        return result
+
+    def parts(ways: NDArray[np.int64], wide: int, width: int) -> NDArray[np.int64]:
+        """Return the parts of ``width`` of pairs of runs that were taken together."""
+        inner = np.arange(wide // width)
+        i, j, falling = ways[:, :, np.newaxis, np.newaxis]
+        i, j = i * inner.size + inner[:, np.newaxis], j * inner.size + inner
+        result = np.stack([some.ravel() for some in np.broadcast_arrays(i, j, falling)])
+        return result[:, (result[:2] < -(-starts.size // width)).all(axis=0)]
+
+    # Only pairs whose bound exceeds the largest one of the finest are refined.
+    many = -(-starts.size // _WIDTHS[0])
+    ways = np.indices((many, many, 2)).reshape(3, -1)
+    worst = np.full(order.size, -np.inf)
+    for width, finer in zip(_WIDTHS, (*_WIDTHS[1:], 1), strict=True):
+        bounds = moments(width, ways)
+        best = ways[:, np.unique(bounds.argmax(axis=1))]
+        worst = np.maximum(worst, moments(1, parts(best, width, 1)).max(axis=1))
+        ways = parts(ways[:, (bounds > worst[:, np.newaxis]).any(axis=0)], width, finer)
+        if not ways.size:
+            break
     return worst
 
 
+@lru_cache(maxsize=8)
 def _classes(steps: int) -> dict[int, tuple[int, ...]]:
     """Return the required atoms by largest shift, rounded up to 1, 2, 3, 4, 6, 8, 12."""
     largest = decomposition(steps).largest()

@@ -26,19 +26,8 @@ from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 Real = float | Fraction
 
 
-def _beyond(x: Fraction, direction: int) -> mpfr:
-    """Return the probability that a normal variable exceeds x."""
-    against = DOWN if direction == UP else UP
-    with rounding(direction if x >= 0 else against):
-        root = gmpy2.sqrt(mpfr(2))
-    with rounding(against):
-        scaled = exact(x, against) / root
-    with rounding(direction):
-        return gmpy2.erfc(scaled) / 2
-
-
 def gaussian_delta(epsilon: Real, mu: Real) -> float:
-    """Return the delta of mu-Gaussian privacy, exact and rounded up to a double.
+    """Return the delta of mu-Gaussian privacy, rounded up, by less than 1e-70 before the last bit.
 
     Parameters
     ----------
@@ -53,12 +42,18 @@ def gaussian_delta(epsilon: Real, mu: Real) -> float:
     '1e-08'
     """
     eps, distance = number("epsilon", epsilon, low=0), number("mu", mu, above=0)
-    middle = eps / distance
-    above = _beyond(middle - distance / 2, UP)
     with rounding(DOWN):
-        below = gmpy2.exp(exact(eps, DOWN)) * _beyond(middle + distance / 2, DOWN)
+        root = gmpy2.sqrt(mpfr(8))
+    with rounding(UP):  # delta grows with it
+        t = exact(distance, UP) / root
+    with rounding(DOWN):
+        near = exact(eps, DOWN) / (4 * t) - t
     with rounding(UP):
-        return float_up(above - below)
+        far = exact(eps, UP) / (4 * t) + t
+    with rounding(DOWN):
+        less = gmpy2.exp(exact(eps, DOWN)) * gmpy2.erfc(far)
+    with rounding(UP):
+        return float_up((gmpy2.erfc(near) - less) / 2)
 
 
 @lru_cache(maxsize=256)
@@ -86,3 +81,13 @@ def gaussian_mu(epsilon: Real, delta: Real) -> float:
     while private(high):
         high *= 2
     return bisect(private, low, high, close=1e-12)
+
+
+def shift_by_one(epsilon: Fraction, delta: Fraction, l2_squared: int) -> mpfr:
+    """Return a total variation that a shift by 1 may have, so that one of norm l2 is private.
+
+    It is that of N(mu / l2, 1) and N(0, 1), with the largest mu: erf(mu / (sqrt(8) l2)).
+    """
+    mu = Fraction(gaussian_mu(epsilon, delta))
+    with rounding(DOWN):
+        return gmpy2.erf(gmpy2.sqrt(exact(mu * mu / (8 * l2_squared), DOWN)))

@@ -60,8 +60,11 @@ def loss_of_curve(
     unit = number("interval", interval, above=0)
     nearest = (round(number("epsilons", e, above=0) / unit) for e in epsilons)
     keys = np.array(sorted({max(1, key) for key in nearest}))
+    if not keys.size:
+        raise ValueError("epsilons must not be empty")
     at = keys * float(unit)
-    above = np.minimum.accumulate([delta(float(e) * _BELOW) for e in at])
+    proved = [number("delta", delta(float(e) * _BELOW), low=0, high=1) for e in at]
+    above = np.minimum.accumulate(np.array(proved, dtype=np.float64))
     # exchanging the neighbours turns a loss of e into one of -e
     below = np.exp(-at) * above - np.expm1(-at)
     return PrivacyLossDistribution(
@@ -87,7 +90,7 @@ def loss_of_guarantee(guarantee: Guarantee, *, interval: float = 1e-4) -> Privac
     """
     _check(guarantee)
     unit = number("interval", interval, above=0)
-    covered = unit * math.ceil(Fraction(guarantee.epsilon) / unit)
+    covered = unit * max(1, math.ceil(Fraction(guarantee.epsilon) / unit))
     return loss_of_curve(lambda _: guarantee.delta, [covered], interval=interval)
 
 

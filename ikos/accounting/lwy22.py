@@ -19,30 +19,43 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import betainc, betaincc
 
 from ikos._validation import integer, number, round_down
+from ikos.accounting.binomial import binomial_window, log_pmf
+from ikos.accounting.blanket import SLACK, shortfall
 from ikos.accounting.solve import bisect
 from ikos.randomized_response import grid_up
 
 MAX_MESSAGES = 1 << 20
 """Most random messages of one user."""
 
-_CELLS = 1 << 13
-_MOST_MEAN = 1e11  # up to which the relative error of scipy's binomial tails is below 1e-9
-_SLACK = 1e-8
+_CELLS = 1 << 13  # most values of M that are looked at
 _TINY = 1e-290  # exceeds anything that underflows
+_MOST_MEAN = 1e11  # up to which the error of a window's probabilities is within `SLACK`
+_MAX_DEPTH = 1024
 
 
-def _pair_divergences(epsilon: float, m: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return bounds on D(m), which fall as m grows."""
-    odds = math.exp(epsilon)
-    c = np.ceil((m + 1) / (1 + odds)) - 1
-    upto = np.where(c < m, betainc(np.maximum(m - c, 1), c + 1, 0.5), 1.0)
-    before = np.where(c > 0, betainc(m - c + 1, np.maximum(c, 1), 0.5), 0.0)
-    bound = upto * (1 + _SLACK) - odds * before * (1 - _SLACK)
-    return np.asarray(np.minimum.accumulate(np.clip(bound, 0.0, 1.0)))
+def _inside(odds: float, messages: int, chance: float, mass: float) -> float:
+    """Return a bound on E[D(M)] but for e^-mass of M, by D at the lower ends of cells.
+
+    With s = m + 1, S = Bin(s, 1/2) and ``odds`` for e^eps, D(m) is 2 (1 + odds) / s times
+    E[(s / (1 + odds) - S)_+].
+    """
+    window = binomial_window(
+        messages, chance, chance / (1 - chance) if chance < 1 else math.inf, mass
+    )
+    start = np.unique(np.linspace(0, window.pmf.size - 1, _CELLS).round())
+    s = window.first + start + 1
+    edge = s / (1 + odds)
+    b = np.floor(edge)
+    weight = np.add.reduceat(window.pmf, start.astype(np.intp)) * np.exp(log_pmf(b, s, 0.5)) / s
+    depth = 16
+    while True:
+        ends = shortfall(s, edge, b, depth)
+        least, most = (2 * (1 + odds) * float(np.dot(weight, end)) for end in ends)
+        if most - least <= 1e-9 * most or depth >= _MAX_DEPTH:
+            return most
+        depth *= 4
 
 
 @lru_cache(maxsize=4096)
@@ -71,14 +84,12 @@ def random_messages_delta(
     mean = most * hit
     if not 0 < mean <= _MOST_MEAN:
         return 1.0
-    # D(M) at the lower end of M's cell: any cells from 0 on give an upper bound
-    reach = 25 * math.sqrt(mean) + 100
-    first, last = max(0.0, mean / math.cosh(eps / 2) - reach), min(mean + reach, most)
-    ends = np.unique(np.concatenate(([0.0], np.linspace(first, last, _CELLS).round())))
-    divergence = _pair_divergences(eps, ends)
-    below = betaincc(ends[1:], most - ends[1:] + 1, hit)  # P[M < end]
-    total = float(np.sum(below * -np.diff(divergence))) + float(divergence[-1])
-    return min(1.0, total * (1 + _SLACK) + _TINY)
+    odds, mass = max(1.0, math.exp(eps) * (1 - 1e-13)), 50.0
+    while True:
+        found, left_out = _inside(odds, most, hit, mass), math.exp(-mass)
+        if left_out <= 1e-9 * found or mass > 660:
+            return min(1.0, (found + left_out) * (1 + SLACK) + _TINY)
+        mass *= 3
 
 
 @lru_cache(maxsize=1024)

@@ -14,35 +14,35 @@ from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from ikos._validation import number, round_down
+from ikos.accounting.binomial import above, at_most, log_pmf
 from ikos.accounting.solve import bisect_integers
 from ikos.randomized_response import grid_up
 
 _MAX_COUNTS = 1 << 21  # most values of t examined
-_SLACK = 1e-8  # relative error allowed for scipy's binomial probabilities and tails
+_SLACK = 1e-8  # relative error allowed for binomial probabilities and scipy's tails
 _BLOCK = 1 << 16
 _CELLS = 2000
 _SOME = 128
 
 
-def _divergences(eps: float, t: NDArray[np.float64], p: float, tau: int) -> NDArray[np.float64]:
-    """Return the larger of both directions for each t, rounded up."""
-    count = scipy.stats.binom(t - 1, p)
+def _largest(eps: float, t: NDArray[np.float64], p: float, tau: int, least: float) -> float:
+    """Return the larger of ``least`` and of both directions for every t, rounded up."""
     growth, factor = math.expm1(eps), math.exp(eps)
-    best = np.zeros(t.size)
-    above = np.floor(t * (1 - (1 - p) / factor)) + 1
-    below = np.ceil(t * (1 - (1 - p) * factor)) - 1
-    for shift in (-1, 0, 1):
-        k = np.maximum(tau, above + shift)
-        value = p * count.pmf(k - 1) * (1 + _SLACK) - growth * count.sf(k - 1) * (1 - _SLACK)
-        np.maximum(best, value, out=best)
-        k = np.maximum(tau - 1, below + shift)
-        value = factor * p * count.pmf(k) * (1 + _SLACK) - growth * count.cdf(k) * (1 - _SLACK)
-        np.maximum(best, value, out=best)
-    return best
+    t, shifts = np.broadcast_arrays(t, [[-1.0], [0.0], [1.0]])
+    for scale, tail, y in (
+        (p, above, np.floor(t * (1 - (1 - p) / factor)) + shifts),
+        (factor * p, at_most, np.ceil(t * (1 - (1 - p) * factor)) - 1 + shifts),
+    ):
+        y = np.clip(y, tau - 1, t - 1)
+        first = scale * np.exp(log_pmf(y, t - 1, p)) * (1 + _SLACK)
+        # what is subtracted from the others could only make them smaller
+        large = first > least
+        rest = growth * tail(y[large], t[large] - 1, p) * (1 - _SLACK)
+        least = max(least, float((first[large] - rest).max(initial=0.0)))
+    return least
 
 
 def _negligible_from(eps: float, p: float, goal: float) -> float:
@@ -68,7 +68,7 @@ def largest_divergence(eps: float, n: int, p: float, tau: int, goal: float) -> f
     worst = goal if last < n else 0.0
     for start in range(tau, last + 1, _BLOCK):
         t = np.arange(start, min(start + _BLOCK, last + 1), dtype=np.float64)
-        worst = max(worst, float(_divergences(eps, t, p, tau).max()))
+        worst = _largest(eps, t, p, tau, worst)
     return worst
 
 
@@ -78,7 +78,7 @@ def smallest_threshold(eps: float, delta: float, n: int, p: float, *, every: boo
 
     def private(tau: int) -> bool:
         some = np.unique(np.geomspace(tau, max(tau, last), _SOME).round())
-        if _divergences(eps, some, p, tau).max() > delta:
+        if _largest(eps, some, p, tau, delta) > delta:
             return False
         return not every or largest_divergence(eps, n, p, tau, delta) <= delta
 
@@ -88,7 +88,7 @@ def smallest_threshold(eps: float, delta: float, n: int, p: float, *, every: boo
 def suppression(s: NDArray[np.float64], n: int, sampling: float, threshold: int) -> NDArray[Any]:
     """Bound the probability that a sum s of n values, each rounded to a bit, is suppressed."""
     mean = np.minimum(sampling * s / n, 1.0)
-    bound = scipy.stats.binom.cdf(threshold - 1, n, mean) * (1 + _SLACK)
+    bound = at_most(threshold - 1, n, mean) * (1 + _SLACK)
     return np.where(threshold <= sampling * s * (1 - 1e-12), np.minimum(bound, 1.0), 1.0)
 
 

@@ -22,9 +22,9 @@ from fractions import Fraction
 from functools import lru_cache, partial
 
 import numpy as np
-import scipy
 
 from ikos._validation import choice, integer, number, round_down
+from ikos.accounting.binomial import at_most
 from ikos.accounting.blanket import MAX_USERS, ResponseBlanket, TooManyTermsError
 from ikos.accounting.composition import LossLattice, advanced_share, blanket_losses
 from ikos.accounting.gaussian import gaussian_mu
@@ -161,7 +161,7 @@ def _shares(epsilon: float, delta: float, times: int) -> Iterator[tuple[str, flo
 
 def _missing(m: int, n: int, d: int, t: int) -> float:
     """Return a bound on t P[N + 1 < m] for N ~ Bin(n - 1, t / d), rounded up."""
-    return min(1.0, t * float(scipy.stats.binom.cdf(m - 2, n - 1, t / d)) * (1 + 1e-6))
+    return min(1.0, t * float(at_most(m - 2, n - 1, t / d)) * (1 + 1e-6)) if m > 1 else 0.0
 
 
 def _least_users(n: int, d: int, t: int, tail: float) -> int:

@@ -14,6 +14,7 @@ import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import choice, integer, number, quote, round_down, round_up
+from ikos.accounting.amplification import excess, third_value
 from ikos.accounting.blanket import (
     LEAST_GAMMA,
     MAX_ANSWERS,
@@ -21,10 +22,11 @@ from ikos.accounting.blanket import (
     blanket_divergence,
 )
 from ikos.accounting.solve import crossing
-from ikos.counts.rounding import float_up, rational
+from ikos.counts.rounding import UP, float_up, rational
 from ikos.randomized_response import GRID
 
 MIN_EPSILON, MAX_EPSILON = math.nextafter(1e-6, 0), 100.0
+_TOLD_APART = 10**5  # most users whose third answers are told apart from others
 _NEGLIGIBLE = 1e-100  # below it Bennett's bound suffices
 _ABOVE = 1 + Fraction(1, 1 << 200)  # exceeds the relative errors of a few operations of 300 bits
 
@@ -172,8 +174,8 @@ def response_accountant(
 def response_attained(epsilon: float | Fraction, n: int, k: int, gamma: float | Fraction) -> float:
     """Return a delta below which shuffled randomized response is not (epsilon, delta)-private.
 
-    What the numbers of answers x and x' reveal if all other users hold one third value, rounded
-    down.
+    If all other users hold one third value: up to 10^5 users what the view reveals, beyond what the
+    numbers of answers x and x' do. Rounded down.
 
     Parameters
     ----------
@@ -187,7 +189,11 @@ def response_attained(epsilon: float | Fraction, n: int, k: int, gamma: float | 
     """
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     chance = number("gamma", gamma, low=LEAST_GAMMA, high=1)
-    return ResponseBlanket(n, integer("k", k, low=3), chance).attained(round_up(eps))
+    blanket = ResponseBlanket(n, integer("k", k, low=3), chance)
+    if blanket.n > _TOLD_APART:
+        return blanket.attained(round_up(eps))
+    o1 = excess(Fraction(round_up(eps)), UP)
+    return third_value(o1, k * (1 - chance) / chance, blanket.n, k)
 
 
 def _response(

@@ -2,70 +2,30 @@
 
 Replacing one user moves the sum by some k in Z^d whose Euclidean norm is at most s. Independent
 Skellam noise of variance v in every coordinate is (s eta(v))-Gaussian differentially private, where
-eta(v) = 2 Phi^-1((1 + e^-v I_0(v)) / 2) is that of a shift by 1: documentation, Skellam noise. Here
-distances are in units of sqrt(8), in which that is erf(u) = e^-v I_0(v).
+eta(v) = 2 Phi^-1((1 + e^-v I_0(v)) / 2) is that of a shift by 1: documentation, Skellam noise. That
+is at most mu / s if e^-v I_0(v) is at most erf(mu / (sqrt(8) s)).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar
 
-import gmpy2
-from gmpy2 import mpfr
-
+from ikos.accounting.gaussian import shift_by_one
 from ikos.accounting.vector_noise import LaplaceNoise, Shift, least_value
 from ikos.accuracy import SkellamLaw
-from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
+from ikos.counts.rounding import UP, exact, float_up
 from ikos.counts.skellam import return_chance
 from ikos.noise import MAX_SKELLAM
 
 WORTH = 1.01
 """How much smaller noise with a delta must be to be preferred over purely private noise."""
 
-
-@lru_cache(maxsize=256)
-def step(variance: Fraction) -> mpfr:
-    """Return u with erf(u) = e^-v I_0(v), rounded up: a shift by 1 is (sqrt(8) u)-private."""
-    chance = return_chance(variance, UP)
-    if 1 - chance < mpfr(2) ** -100:  # hardly any noise
-        return gmpy2.inf()
-
-    def enough(u: mpfr) -> bool:
-        with rounding(DOWN):
-            return bool(gmpy2.erf(u) >= chance)
-
-    with rounding(UP):
-        half = gmpy2.sqrt(gmpy2.const_pi()) / 2
-        u = chance * half
-        while not enough(u):  # Newton's steps stay below, as erf is concave, but for the last one
-            slope = gmpy2.exp(-u * u) / half
-            u = (u + (chance - gmpy2.erf(u)) / slope) * (1 + mpfr(2) ** -100)
-    return u
-
-
-def gaussian_privacy(epsilon: Fraction, distance: mpfr) -> float:
-    """Return delta of N(0, 1) against N(theta, 1), theta = sqrt(8) distance, rounded up.
-
-    The smallest for this epsilon (Balle, Wang 2018, Theorem 8).
-    """
-    with rounding(DOWN):
-        near = exact(epsilon, DOWN) / (4 * distance) - distance
-    with rounding(UP):
-        far = exact(epsilon, UP) / (4 * distance) + distance
-    with rounding(DOWN):
-        less = gmpy2.exp(exact(epsilon, DOWN)) * gmpy2.erfc(far)
-    with rounding(UP):
-        return float_up((gmpy2.erfc(near) - less) / 2)
-
-
-def skellam_delta(epsilon: Fraction, variance: Fraction, l2_squared: int) -> float:
-    """Return the delta of Skellam noise of any dimension, rounded up."""
-    with rounding(UP):
-        return gaussian_privacy(epsilon, gmpy2.sqrt(mpfr(l2_squared)) * step(variance))
+FAILING = Fraction(1, 200)
+"""The part of delta for vectors that randomized rounding moves further apart than is likely."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +49,11 @@ class SkellamNoise:
 @lru_cache(maxsize=256)
 def least_skellam(epsilon: Fraction, delta: Fraction, l2_squared: int) -> SkellamNoise:
     """Return the smallest private Skellam noise, its variance rounded up to 24 bits."""
-
-    def enough(variance: Fraction) -> bool:
-        return Fraction(skellam_delta(epsilon, variance, l2_squared)) <= delta
-
-    variance = least_value(enough, l2_squared / (epsilon + epsilon**2))
-    return SkellamNoise(variance, skellam_delta(epsilon, variance, l2_squared))
+    most = shift_by_one(epsilon, delta, l2_squared)
+    variance = least_value(
+        lambda v: return_chance(v, UP) <= most, l2_squared / (epsilon + epsilon**2)
+    )
+    return SkellamNoise(variance, float_up(exact(delta, UP)))
 
 
 VectorNoise = LaplaceNoise | SkellamNoise
@@ -105,9 +64,11 @@ def best_noise(
 ) -> VectorNoise:
     """Return the smaller noise of the two for a shift, purely private if Skellam saves little.
 
-    If it is given, so many ``parties`` can draw one share each, of a variance that can be drawn.
+    Skellam noise is one that so many ``parties`` can draw one share of each, if they are given.
     """
     pure = LaplaceNoise(epsilon / shift.l1)
-    found = least_skellam(epsilon, delta, shift.l2_squared)
+    square, failing = shift.likely(delta * FAILING)
+    found = least_skellam(epsilon, delta - failing, square)
+    found = replace(found, delta=float_up(exact(delta, UP)))
     drawn = parties is None or found.variance <= MAX_SKELLAM * parties
     return found if drawn and WORTH * found.deviation < pure.deviation else pure

@@ -5,27 +5,23 @@ norms (`Sensitivity`). Each coordinate gets independent noise: discrete Laplace 
 losses add up, or discrete Gaussian of one variance, which is as private as Gaussian noise of a
 variance smaller by 1/12; or Skellam noise, for which there is `ikos.accounting.skellam`. Proofs:
 :ref:`proof-vector-noise` and :ref:`proof-gaussian`.
-
-CKS20 is Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy", 2020.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar
 
 import gmpy2
-import numpy as np
-from gmpy2 import mpfr
 
 from ikos._validation import number
-from ikos.accounting.gaussian import gaussian_mu
+from ikos.accounting.gaussian import shift_by_one
 from ikos.accuracy import NoiseLaw
-from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
+from ikos.counts.rounding import DOWN, UP, exact, rounding
 
 _ROOTS_UP = 1 + Fraction(1, 1 << 52)  # a double that stands for a root is nearer below it
 
@@ -60,24 +56,26 @@ class Sensitivity:
             object.__setattr__(self, name, number(name, getattr(self, name), above=0))
 
     def steps(
-        self, dimension: int, *, scale: Real = 1, rounding_error: Real = 0, most: int | None = None
+        self, dimension: int, *, scale: Real = 1, bias: Real | None = None, most: int | None = None
     ) -> Shift:
         """Return the tightest bounds for integer vectors; ValueError if they are below one step.
 
-        ``scale`` is the steps of the encoding per unit of the norms. Both encodings differ from
-        what is encoded by less than half of ``rounding_error`` steps in each coordinate: 2 for
-        randomized rounding. No coordinate of a difference exceeds ``most``.
+        ``scale`` is the steps of the encoding per unit of the norms. With a ``bias``, vectors are
+        rounded to neighbouring steps, independently at random, and the expectation of a coordinate
+        is off by at most half of it. No coordinate of a difference exceeds ``most``.
         """
-        d, steps, error = dimension, Fraction(scale), Fraction(rounding_error)
+        d, steps, off = dimension, Fraction(scale), Fraction(bias or 0)
+        error = 0 if bias is None else 2 + off
         tallest = [] if most is None else [most]
-        whole, squares = [], []
+        whole, squares, expected = [], [], None
         if self.l1 is not None:
             whole.append(math.floor(Fraction(self.l1) * steps + d * error))
         if self.l2 is not None:
             with rounding(UP):
-                moved = gmpy2.sqrt(exact(d * error**2, UP))
+                root = Fraction(*map(int, gmpy2.sqrt(gmpy2.mpfr(d)).as_integer_ratio()))
             l2 = Fraction(self.l2) * _ROOTS_UP * steps
-            squares.append(math.floor((l2 + Fraction(*map(int, moved.as_integer_ratio()))) ** 2))
+            squares.append(math.floor((l2 + root * error) ** 2))
+            expected = None if bias is None else l2 + root * off
         if self.linf is not None:
             tallest.append(math.floor(Fraction(self.linf) * steps + error))
         highest = min([*tallest, *whole, *map(math.isqrt, squares)])
@@ -86,52 +84,44 @@ class Sensitivity:
         whole.append(d * highest)
         square = min([*squares, d * highest**2, min(whole) * highest])
         whole += [math.isqrt(d * square), square]  # Cauchy-Schwarz; |k| <= k^2 for integers
-        return Shift(d, min(whole), square, highest)
+        return Shift(d, min(whole), square, highest, expected)
 
 
 @dataclass(frozen=True)
 class Shift:
-    """Integer bounds on the norms of a difference of integer vectors; that of l2 is squared."""
+    """Integer bounds on the norms of a difference of integer vectors; that of l2 is squared.
+
+    ``expected`` bounds the l2 norm of the expectation of vectors that are rounded at random, in
+    each of several ``sums``.
+    """
 
     dimension: int
     l1: int
     l2_squared: int
     linf: int
+    expected: Fraction | None = field(default=None, repr=False)
+    sums: int = field(default=1, repr=False)
 
     def repeated(self, times: int) -> Shift:
         """Return the bounds of several sums, each with its own noise, even if users adapt."""
-        return Shift(self.dimension * times, self.l1 * times, self.l2_squared * times, self.linf)
+        return Shift(
+            self.dimension * times, self.l1 * times, self.l2_squared * times, self.linf,
+            self.expected, times,
+        )  # fmt: skip
 
+    def likely(self, failing: Fraction) -> tuple[int, Fraction]:
+        """Return a bound on the squared l2 norm, and the probability with which it may fail.
 
-def _best_order(divergence: Callable[[float], float], epsilon: float) -> Fraction:
-    """Return the approximate order a of the smallest delta, for (a - 1) D_a in doubles."""
-    from scipy import optimize
-
-    def log_delta(log_excess: float) -> float:
-        a = 1 + math.exp(log_excess)
-        return divergence(a) - (a - 1) * epsilon + a * math.log1p(-1 / a) - math.log(a - 1)
-
-    grid = np.linspace(-12, 23, 141)
-    values = [log_delta(float(point)) for point in grid]
-    best = int(np.argmin(values))
-    near = (float(grid[max(best - 1, 0)]), float(grid[min(best + 1, grid.size - 1)]))
-    found = optimize.minimize_scalar(
-        log_delta, bounds=near, method="bounded", options={"xatol": 1e-7}
-    )
-    return Fraction(1 + math.exp(float(found.x)))
-
-
-def _converted(a: Fraction, divergence_up: mpfr, epsilon: Fraction) -> float:
-    """Return delta for an order and an upper bound of (a - 1) D_a, rounded up (CKS20, Prop. 12)."""
-    with rounding(UP):
-        # a ln(1 - 1/a), which is negative, and -ln(a - 1)
-        shrink = exact(a, DOWN) * gmpy2.log(exact(1 - 1 / a, UP))
-        if shrink > 0:
-            shrink = mpfr(0)
-    with rounding(DOWN):
-        spent = exact((a - 1) * epsilon, DOWN) + gmpy2.log(exact(a - 1, DOWN))
-    with rounding(UP):
-        return min(1.0, float_up(gmpy2.exp(divergence_up + shrink - spent)))
+        That is ``failing``, for all sums together, or 0: documentation, Skellam noise, "Rounding".
+        """
+        if self.expected is None:
+            return self.l2_squared, Fraction(0)
+        d, mean = self.dimension // self.sums, exact(self.expected, UP)
+        with rounding(UP):
+            level = gmpy2.log(exact(2 * self.sums / failing, UP))
+            moved = mean * mean + 2 * mean * gmpy2.sqrt(level)
+            square = self.sums * int(moved + d / 2 + gmpy2.sqrt(8 * d * level))
+        return min((square, failing), (self.l2_squared, Fraction(0)))
 
 
 _BITS = 24  # few, so that sampling from a rate or a variance takes integers of machine words
@@ -143,21 +133,20 @@ def _unit_of(value: Fraction) -> Fraction:
     return Fraction(2) ** (exponent - _BITS)
 
 
-def _rounded(value: Fraction, *, up: bool) -> Fraction:
-    unit = _unit_of(value)
-    return unit * (math.ceil(value / unit) if up else math.floor(value / unit))
+def _rounded_up(value: Fraction) -> Fraction:
+    return _unit_of(value) * math.ceil(value / _unit_of(value))
 
 
 def least_value(enough: Callable[[Fraction], bool], guess: Fraction) -> Fraction:
     """Return the smallest number of `_BITS` bits that is enough."""
-    good = _rounded(guess, up=True)
+    good = _rounded_up(guess)
     while not enough(good):
         good *= 2
     bad = good / 2
     while enough(bad):
         good, bad = bad, bad / 2
     while good - bad > _unit_of(good):
-        middle = _rounded((good + bad) / 2, up=True)
+        middle = _rounded_up((good + bad) / 2)
         if middle == good:
             break
         good, bad = (middle, bad) if enough(middle) else (good, middle)
@@ -188,10 +177,8 @@ def least_variance(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fract
 
     About l2^2 / mu^2 + 1/12 squared steps, where Gaussian noise needs l2^2 / mu^2.
     """
-    mu = Fraction(gaussian_mu(epsilon, delta))
     with rounding(DOWN):
-        middle = gmpy2.erf(gmpy2.sqrt(exact(mu * mu / (8 * l2_squared), DOWN)))
-        circle = 2 * gmpy2.const_pi() * middle * middle
+        circle = 2 * gmpy2.const_pi() * shift_by_one(epsilon, delta, l2_squared) ** 2
     with rounding(UP):
         variance = 1 / circle
-    return _rounded(Fraction(*map(int, variance.as_integer_ratio())), up=True)
+    return _rounded_up(Fraction(*map(int, variance.as_integer_ratio())))

@@ -48,7 +48,7 @@ MAX_USERS, MAX_VECTORS = 1 << 53, 10**9
 
 METHODS = {
     "pure": "discrete Laplace noise of l1 sensitivity",
-    "skellam": "Skellam noise, by Gaussian differential privacy of l2 sensitivity",
+    "skellam": "Skellam noise, by Gaussian differential privacy of rounded vectors' l2 distances",
 }
 
 

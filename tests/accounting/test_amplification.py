@@ -17,6 +17,7 @@ from ikos.accounting import (
     amplified_epsilon,
     amplified_local_epsilon,
     clones_delta,
+    response_delta,
 )
 
 
@@ -73,10 +74,30 @@ def test_simple_fractions():
     """Odds 3, order 2: what enumeration with rational numbers gives."""
     fractions = ["1/4", "3/16", "9/64", "27/256", "81/1024", "243/4096"]
     floors = ["1/5", "3/25", "9/125", "27/625", "108/3125", "81/3125"]
-    for n, (fraction, floor) in enumerate(zip(fractions, floors, strict=True), start=1):
+    clones = ["1/4", "5/24", "25/144", "125/864", "625/5184", "3125/31104"]
+    bits = [[Fraction(3, 4), Fraction(1, 4)], [Fraction(1, 4), Fraction(3, 4)]]
+    for n in range(1, 7):
         asked = (math.log(2), n, math.log(3))
-        assert amplified_delta(*asked) == pytest.approx(float(Fraction(fraction)), rel=1e-6)
-        assert amplified_delta_floor(*asked) == pytest.approx(float(Fraction(floor)), rel=1e-6)
+        for bound, values in (
+            (amplified_delta, fractions),
+            (amplified_delta_floor, floors),
+            (clones_delta, clones),
+        ):
+            assert bound(*asked) == pytest.approx(float(Fraction(values[n - 1])), rel=1e-6)
+        # a response of two values attains it, if all others hold what the user does
+        one, other = (views(bits, (0,) * (n - 1), x) for x in (0, 1))
+        assert divergence(one, other, 2) == Fraction(fractions[n - 1])
+
+
+def test_a_pair_that_the_printed_bound_does_not_cover():
+    """A response on four values, others at the third: 5/144 is printed for 7/144."""
+    laws = [[Fraction(3 if x == y else 1, 6) for y in range(4)] for x in range(3)]
+    for n, odds, exact in ((2, Fraction(9, 4), "7/144"), (5, Fraction(5, 2), "29/15552")):
+        found = divergence(*(views(laws, (2,) * (n - 1), x) for x in (0, 1)), odds)
+        assert found == Fraction(exact)
+        labels = amplified_delta(math.log(odds), n, math.log(3), total_variation=Fraction(1, 3))
+        assert labels > found
+        assert n > 2 or labels == pytest.approx(13 / 144, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -131,20 +152,21 @@ def hashed(j):
     return [Fraction(P if f[j] == y else 1, 8 * (P + 1)) for f in functions for y in (0, 1)]
 
 
+# Of each: the law, its odds, its total variation distance, and for which response on sets it is one
 CHANNELS = {
-    "unary": (unary, 4, Fraction(1, 3)),  # (sqrt(p) - 1) / (sqrt(p) + 1)
-    "optimized unary": (optimized_unary, 3, Fraction(1, 4)),  # (p - 1) / (2 (p + 1))
-    "subset": (subset, 3, Fraction(1, 3)),  # (k-s) / (k-1) s (p - 1) / (p s + k - s)
-    "hashed": (hashed, 3, Fraction(1, 4)),  # (1 - 1/g) (p - 1) / (p + g - 1)
-    "response": (lambda j: [Fraction(P if i == j else 1, P + 2) for i in range(3)], 3, 0.4),
-    "skew": (lambda j: [(0.6, 0.25, 0.15), (0.3, 0.4, 0.3), (0.2, 0.35, 0.45)][j], 3, 0.4),
+    "unary": (unary, 4, Fraction(1, 3), None),  # (sqrt(p) - 1) / (sqrt(p) + 1)
+    "optimized unary": (optimized_unary, 3, Fraction(1, 4), None),  # (p - 1) / (2 (p + 1))
+    "subset": (subset, 3, Fraction(1, 3), 2),  # (k-s) / (k-1) s (p - 1) / (p s + k - s)
+    "hashed": (hashed, 3, Fraction(1, 4), 2),  # (1 - 1/g) (p - 1) / (p + g - 1)
+    "response": (lambda j: [Fraction(P if i == j else 1, P + 2) for i in range(3)], 3, 0.4, 3),
+    "skew": (lambda j: [(0.6, 0.25, 0.15), (0.3, 0.4, 0.3), (0.2, 0.35, 0.45)][j], 3, 0.4, None),
 }
 
 
 @pytest.mark.parametrize("name", CHANNELS)
 @pytest.mark.parametrize("n", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_it_covers_views_of_any_randomizer(name, n):
-    channel, p, far = CHANNELS[name]
+    channel, p, far, k = CHANNELS[name]
     laws = [channel(j) for j in range(3)]
     pairs = list(itertools.permutations(laws, 2))
     assert max(x / y for one, two in pairs for x, y in zip(one, two, strict=True)) <= p
@@ -157,6 +179,8 @@ def test_it_covers_views_of_any_randomizer(name, n):
             far_enough = amplified_delta(math.log(odds), n, math.log(p), total_variation=far)
             assert exact <= far_enough * (1 + 1e-12)
             assert far_enough <= amplified_delta(math.log(odds), n, math.log(p)) * (1 + 1e-6)
+            if k and odds > 1:
+                assert exact <= response_delta(math.log(odds), n, k, Fraction(k, p - 1 + k))
 
 
 def test_alone_there_is_the_local_guarantee():
@@ -192,6 +216,7 @@ def test_more_noise_hides_more(n, local, part, share, grows):
     assert amplified_delta_floor(epsilon, n, local) <= amplified_delta(epsilon, n, local)
 
 
+@pytest.mark.slow
 def test_a_delta_of_many_zeros():
     """Windows are wide then, and their ends far below the least double."""
     asked = {"local_epsilon": 0.5, "total_variation": 0.1}

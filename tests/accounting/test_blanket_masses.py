@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikos.accounting import blanket_masses
-from ikos.accounting.binomial import log_pmf, pmf_within
+from ikos.accounting.binomial import binomial_window, log_pmf
 from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError
 from ikos.accounting.blanket_masses import masses_above
 
@@ -100,11 +100,8 @@ def test_binomial_probabilities(n, p, data):
 
 @pytest.mark.parametrize(("n", "p"), [(30, 0.3), (10**6, 1e-4), (10**9, 0.25)])
 def test_a_window_is_the_binomial_in_it(n, p):
-    mean, deviation = n * p, math.sqrt(n * p * (1 - p))
-    low, high = max(0, int(mean - 9 * deviation)), min(n, int(mean + 9 * deviation))
-    points = np.linspace(low, high, 7).astype(int)
-    np.testing.assert_allclose(
-        pmf_within(n, p, p / (1 - p), low, high)[points - low],
-        np.exp(log_pmf(points, n, p)),
-        rtol=1e-9,
-    )
+    window = binomial_window(n, p, p / (1 - p), 40)
+    points = np.linspace(0, window.pmf.size - 1, 7).astype(int)
+    exact = np.exp(log_pmf(points + window.first, n, p))
+    np.testing.assert_allclose(window.pmf[points], exact, rtol=1e-9)
+    assert window.complete == (n == 30)

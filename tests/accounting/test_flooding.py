@@ -522,6 +522,22 @@ def test_largest_moment_is_over_all_pairs_and_sums(
         assert found[0] <= worst * 1.55
 
 
+def test_pairs_that_are_not_refined_are_not_the_worst(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each of several orders, the same as if all pairs of runs were looked at."""
+    steps, order = 150, np.array([0.5, 1.0, 4.0])
+    pairs, grid = decomposition(steps).pairs, np.arange(2 * steps + 1)
+    for seed, scale in enumerate((0.01, 0.1, 1.0)):
+        rng = np.random.default_rng(seed)
+        here, there = rng.uniform(0, 1, (2, 3, steps + 1))
+        up, down = np.cumsum(rng.uniform(0, scale, (2, grid.size, 3)), axis=1)
+        table = flooding_gkmps21.ShiftMoments(grid, up, down, 0.0)
+        found = flooding_gkmps21._worst(steps, 0.01, order, here, there, table, pairs)
+        with monkeypatch.context() as patch:
+            patch.setattr(flooding_gkmps21, "_WIDTHS", (1,))
+            every = flooding_gkmps21._worst(steps, 0.01, order, here, there, table, pairs)
+        assert found.tolist() == every.tolist()
+
+
 def test_rates_are_rounded_down() -> None:
     for rate in (1e-9, 0.3, 1.0, 7.7, Fraction(1, 3)):
         rounded = rate_down(rate)

@@ -98,6 +98,9 @@ def test_values_off_by_rounding_do_no_harm() -> None:
     loss = loss_of_curve(lambda e: gaussian_delta(e, 0.5) * bumps[round(e * 20)], GRID)
     for epsilon in (*GRID, 0.01, 0.777):
         assert loss.get_delta_for_epsilon(float(epsilon)) >= gaussian_delta(epsilon, 0.5) * DOUBLES
+    # a bound that grows again is no larger beyond than before
+    grows = loss_of_curve(lambda e: 0.01 if e < 1 else 0.02, [0.5, 2.0])
+    assert grows.get_delta_for_epsilon(3.0) == pytest.approx(0.01, rel=1e-12)
 
 
 def test_a_composed_guarantee() -> None:
@@ -128,6 +131,8 @@ def test_events_cover_pure_guarantees(count: int) -> None:
         (lambda: loss_of_guarantee(replace(PROVED, delta=1.0)), "guarantee must be proved"),
         (lambda: event(replace(PROVED, conditions=(f"{NOT}run",))), "guarantee must be proved"),
         (lambda: loss_of_curve(lambda _: 0.1, [0.0]), "epsilons must be greater than 0"),
+        (lambda: loss_of_curve(lambda _: math.nan, [0.1]), "delta must be finite, got nan"),
+        (lambda: loss_of_curve(lambda _: 1.5, [0.1]), "delta must be at most 1, got 1.5"),
         (lambda: loss_of_guarantee(PROVED, interval=0), "interval must be greater than 0"),
         (lambda: composed(loss_of_guarantee(PROVED), 1e-7), "delta must exceed the mass"),
         (lambda: composed(loss_of_guarantee(PROVED), 0), "delta must be greater than 0"),

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from ikos.accounting.gaussian import gaussian_mu
 from ikos.accounting.vector_noise import (
@@ -112,13 +113,82 @@ def test_rounding_of_both_vectors_is_covered(
         l2=float(np.linalg.norm(difference)) * (1 + 1e-12),
         linf=float(difference.max()) * (1 + 1e-12),
     )
-    shift = sensitivity.steps(len(entries), scale=scale, rounding_error=2)
+    shift = sensitivity.steps(len(entries), scale=scale, bias=0)
     first = np.where(up > 0, np.ceil(x * scale), np.floor(x * scale))
     second = np.where(down > 0, np.ceil(y * scale), np.floor(y * scale))
     k = np.abs(first - second).astype(int)
     assert k.sum() <= shift.l1
     assert (k * k).sum() <= shift.l2_squared
     assert k.max() <= shift.linf
+
+
+@given(
+    st.lists(st.tuples(st.integers(-24, 24), st.integers(-24, 24)), min_size=1, max_size=4),
+    st.fractions(Fraction(1, 1000), Fraction(1, 2)),
+)
+def test_likely_norms_fail_with_at_most_the_probability(
+    pairs: list[tuple[int, int]], failing: Fraction
+) -> None:
+    """Of two vectors in eighths of a step, rounded at random: all outcomes, as fractions."""
+    square = sum((x - y) ** 2 for x, y in pairs)
+    shift = Shift(len(pairs), 10**6, 10**6, 10**6, Fraction(math.isqrt(square) + 1, 8))
+    bound, _ = shift.likely(failing)
+    law = {0: Fraction(1)}
+    for pair in pairs:
+        ups = [(v // 8, Fraction(v % 8, 8)) for v in pair]
+        found: dict[int, Fraction] = {}
+        for (total, p), up, down in itertools.product(law.items(), (0, 1), (0, 1)):
+            (a, above), (b, below) = ups
+            chance = (above if up else 1 - above) * (below if down else 1 - below)
+            key = total + (a + up - b - down) ** 2
+            found[key] = found.get(key, Fraction(0)) + p * chance
+        law = found
+    assert sum(p for total, p in law.items() if total > bound) <= failing
+
+
+@pytest.mark.parametrize(("d", "apart"), [(64, 41), (300, 9), (1000, 1), (1000, 0)])
+@pytest.mark.parametrize("failing", [Fraction(1, 50), Fraction(1, 10**10)])
+def test_likely_norms_of_long_vectors_that_vary_most(d: int, apart: int, failing: Fraction) -> None:
+    """Both vectors are halfway between steps: coordinates move by -1, 0, 1 with 1/4, 1/2, 1/4."""
+    bound, _ = Shift(d, d**9, d**9, d, Fraction(apart * (math.isqrt(d - 1) + 1))).likely(failing)
+    moved = np.arange(d + 1)  # by 1 in either direction
+    chance = stats.binom.pmf(moved, d, 0.5)
+    # with j of them by 1, the square is d apart^2 + 2 apart (2 j - moved) + moved
+    least = np.floor((bound - d * apart**2 - moved + 2 * apart * moved) / (4 * max(apart, 1)))
+    beyond = stats.binom.sf(least, moved, 0.5) if apart else (moved > bound) * 1.0
+    assert (chance * beyond).sum() <= failing
+
+
+@pytest.mark.parametrize(
+    ("d", "steps", "conditional", "likely"),
+    [(64, 256, 259.454035, 258.49), (1000, 512, 515.728419, 514.66)],
+)
+def test_likely_norms_are_below_those_of_conditional_rounding(
+    d: int, steps: int, conditional: float, likely: float
+) -> None:
+    """Half of the norm for two vectors of a ball, next to KLS21's for one; on the page."""
+    level = math.sqrt(2 * math.log(1e10))
+    published = math.sqrt(steps**2 + d / 4 + level * (steps + math.sqrt(d) / 2))
+    assert published == pytest.approx(conditional, abs=1e-6)
+    square, _ = Sensitivity(l2=2).steps(d, scale=steps, bias=0).likely(Fraction(1, 10**10))
+    assert math.sqrt(square) / 2 == pytest.approx(likely, abs=0.005)
+
+
+def test_likely_norms_of_several_sums_share_the_probability() -> None:
+    one = Shift(64, 10**6, 10**6, 99, Fraction(500))
+    several = Shift(64, 10**4, 10**6, 99, Fraction(500)).repeated(10)
+    failing = Fraction(1, 10**8)
+    assert several.likely(failing) == (10 * one.likely(failing / 10)[0], failing)
+    # where they are no smaller, and without rounding, the bounds are those that cannot fail
+    assert Shift(2, 99, 40, 99, Fraction(4)).likely(failing) == (40, 0)
+    assert Shift(2, 99, 40, 99).likely(failing) == (40, 0)
+
+
+def test_a_bias_moves_expectations_apart() -> None:
+    """Of fine steps, where doubles are off by whole ones: in each of d coordinates."""
+    shift = Sensitivity(l2=2).steps(9, scale=8, bias=Fraction(1, 2))
+    assert shift.expected is not None
+    assert Fraction(16 + 3 * 0.5) <= shift.expected < Fraction(17.5 + 1e-9)
 
 
 def test_shifts_are_made_tight() -> None:

@@ -144,24 +144,24 @@ def test_rows_are_the_protocols_own_answers() -> None:
     ball, signs, at = Ball(5, 2), SparseTernary(5, 2), {"lower": -1, "upper": 3}
     box = Box(5, -ball.reach, ball.reach)
     expected: list[tuple[Domain, str, SumProtocol]] = [
-        (UNIT, "private-sum", PrivateSum(500, 1, DELTA, **at)),
-        (UNIT, "private-sum-bbgn20", PrivateSum(500, 1, DELTA, **at, analysis="balle2020")),
-        (UNIT, "designated-noise", DesignatedNoise(500, 1, DELTA, **at)),
-        (UNIT, "sparse-noise-scrcs11", SparseNoise(500, 1, DELTA, accountant="published", **at)),
-        (UNIT, "privacy-blanket", PrivacyBlanket(500, 1, DELTA, **at)),
-        (UNIT, "unary-encoding", UnaryEncoding(500, 1, DELTA, **at)),
-        (UNIT, "local-laplace", LocalLaplace(500, 1, **at)),
-        (ball, "central-gaussian", CentralGaussian(500, ball, 1, DELTA)),
-        (ball, "private-vector-sum", PrivateVectorSum(500, ball, 1, DELTA)),
-        (ball, "kashin-private-sum", KashinPrivateSum(500, ball, 1, DELTA)),
-        (ball, "one-coordinate", SampledCoordinates(500, box, 1, DELTA)),
-        (signs, "collision", Collision(500, signs, 1, DELTA)),
-        (signs, "local-collision", Collision(500, signs, 1)),
-        (signs, "local-privkv", PrivKV(500, signs, 1)),
+        (UNIT, "private-sum", PrivateSum(100, 1, DELTA, **at)),
+        (UNIT, "private-sum-bbgn20", PrivateSum(100, 1, DELTA, **at, analysis="balle2020")),
+        (UNIT, "designated-noise", DesignatedNoise(100, 1, DELTA, **at)),
+        (UNIT, "sparse-noise-scrcs11", SparseNoise(100, 1, DELTA, accountant="published", **at)),
+        (UNIT, "privacy-blanket", PrivacyBlanket(100, 1, DELTA, **at)),
+        (UNIT, "unary-encoding", UnaryEncoding(100, 1, DELTA, **at)),
+        (UNIT, "local-laplace", LocalLaplace(100, 1, **at)),
+        (ball, "central-gaussian", CentralGaussian(100, ball, 1, DELTA)),
+        (ball, "private-vector-sum", PrivateVectorSum(100, ball, 1, DELTA)),
+        (ball, "kashin-private-sum", KashinPrivateSum(100, ball, 1, DELTA)),
+        (ball, "one-coordinate", SampledCoordinates(100, box, 1, DELTA)),
+        (signs, "collision", Collision(100, signs, 1, DELTA)),
+        (signs, "local-collision", Collision(100, signs, 1)),
+        (signs, "local-privkv", PrivKV(100, signs, 1)),
     ]
     for domain, key, protocol in expected:
         given: Any = at if domain is UNIT else {"domain": domain}
-        (row,) = comparison(500, 1, DELTA, **given, protocols=[key])
+        (row,) = comparison(100, 1, DELTA, **given, protocols=[key])
         assert row.protocol == protocol
         cost = protocol.cost()
         assert (row.messages, row.bits) == (cost.messages_per_user, cost.bits_per_user)
@@ -170,15 +170,15 @@ def test_rows_are_the_protocols_own_answers() -> None:
 
 
 def test_fewer_honest_users() -> None:
-    rows = by_key(comparison(1000, 1, DELTA, min_honest=500, protocols=QUICK))
-    assert rows["private-sum"].mse == PrivateSum(1000, 1, DELTA, min_honest=500).mse
-    assert rows["local-laplace"].mse == LocalLaplace(1000, 1).mse
+    rows = by_key(comparison(200, 1, DELTA, min_honest=100, protocols=QUICK))
+    assert rows["private-sum"].mse == PrivateSum(200, 1, DELTA, min_honest=100).mse
+    assert rows["local-laplace"].mse == LocalLaplace(200, 1).mse
     for key in ("designated-noise", "sample-threshold"):
         assert rows[key].protocol is None
         assert rows[key].reason == "it needs all users to be honest and present"
         assert rows[key].messages is rows[key].bits is rows[key].guarantee is None
         assert rows[key].mse is rows[key].rmse is rows[key].influence is None
-    (all_honest,) = comparison(1000, 1, DELTA, min_honest=1000, protocols=["designated-noise"])
+    (all_honest,) = comparison(200, 1, DELTA, min_honest=200, protocols=["designated-noise"])
     assert all_honest.protocol is not None
     (few,) = comparison(500, 1, DELTA, domain=Ball(4), min_honest=300, protocols=["one-coordinate"])
     assert few.protocol is not None

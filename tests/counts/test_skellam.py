@@ -16,8 +16,9 @@ from scipy import special
 
 from ikos.counts.largest_component import largest_component
 from ikos.counts.recursion import rational
+from ikos.counts.rounding import UP
 from ikos.counts.share_graph import ShareGraph
-from ikos.counts.skellam import divergences
+from ikos.counts.skellam import divergences, return_chance
 
 
 def pmf(k: Any, variance: float) -> Any:
@@ -25,19 +26,21 @@ def pmf(k: Any, variance: float) -> Any:
 
 
 PUBLISHED = [
-    (10**5, 27, 5, 27_695_000, 1.342177e-12, 3.406779e-16, 2.275645e-11, 1.348831e-13),
+    (10**5, 27, 5, 27_695_000, 1.342177e-12, 0.01695488, 3.406779e-16, 2.275645e-11, 1.348831e-13),
     # D_2 with 1 + d xi, where d xi <= xi_d = 5.8e-5 is published
-    (10**6, 31, 4, 110_711_000, 2.147484e-9, 8.650933e-14, 5.7607e-8, 7.132847e-11),
+    (10**6, 31, 4, 110_711_000, 2.147484e-9, 0.02682536, 8.650933e-14, 5.7607e-8, 7.132847e-11),
 ]
 
 
 @pytest.mark.parametrize("row", PUBLISHED, ids=str)
 def test_the_moments_of_a_thousand_sums_are_the_published_ones(row: Any) -> None:
-    n, bits, m, variance, component, both, excess, eta = row
+    n, bits, m, variance, component, beta, both, excess, eta = row
     graph = ShareGraph(m, "parallel", clear_share=True)
     assert float(largest_component(n, 2**bits, graph).divergence()) == pytest.approx(
         component, rel=1e-6
     )
+    chance = return_chance(Fraction(2 * variance * (n - 1), n**2), UP)
+    assert float(chance) == pytest.approx(beta, rel=1e-6)
     found = divergences(2**bits, graph, n, Fraction(variance), 1, 1000)
     assert 2 * float(found.difference) == pytest.approx(both, rel=1e-4)
     assert float(found.excess) == pytest.approx(excess, rel=1e-4)
@@ -150,11 +153,9 @@ def test_agreement_given_the_total_is_the_published_one(s: int, gap: float, boun
     assert pmf(0, 2 * variance * s * (n - s) / n**2) - low == pytest.approx(bound, rel=1e-5)
 
 
-@pytest.mark.parametrize(("n", "q"), [(5, 4), (12, 64)])
-def test_the_bound_is_the_sum_over_components_of_the_theorem(n: int, q: int) -> None:
-    """With rational moments of the graph, where many components are likely."""
-    graph, variance = ShareGraph(2, "parallel", clear_share=True), 500.0
-    moments = rational(n, q, graph)
+def by_the_theorem(n: int, q: int, variance: float) -> tuple[float, float]:
+    """Return Delta* and xi for one sum, with rational moments of the graph."""
+    moments = rational(n, q, ShareGraph(2, "parallel", clear_share=True))
 
     def b(x: float) -> float:
         return float(special.ive(0, x) + 2 * sum(special.ive(q * k, x) for k in range(1, 200)))
@@ -166,10 +167,25 @@ def test_the_bound_is_the_sum_over_components_of_the_theorem(n: int, q: int) -> 
         gap = b(2 * variance * s * (n - s) / n**2) - b(2 * variance * s / n)
         several = float(moments.colourings[s]) - one
         terms.append(float(moments.component(n, n - s)) * (one * gap + 2 * beta * several))
+    return sum(terms), beta * float(moments.divergence[n])
+
+
+def test_the_theorem_at_three_users_is_the_published_one() -> None:
+    difference, excess = by_the_theorem(3, 3, 3.0)
+    assert difference == pytest.approx(0.262437, rel=1e-5)
+    # published less the probability of several components, which no proof here subtracts
+    assert excess - 10 / 36 == pytest.approx(0.145779, rel=1e-5)
+
+
+@pytest.mark.parametrize(("n", "q"), [(5, 4), (12, 64)])
+def test_the_bound_is_the_sum_over_components_of_the_theorem(n: int, q: int) -> None:
+    """Where many components are likely."""
+    graph, variance = ShareGraph(2, "parallel", clear_share=True), 500.0
+    moments = rational(n, q, graph)
+    difference, excess = by_the_theorem(n, q, variance)
     found = divergences(q, graph, n, Fraction(variance), 1, 1)
-    excess = beta * float(moments.divergence[n])
     # b modulo q is bounded by Chernoff's bound, as the modulus is small
-    assert 2 * float(found.difference) >= sum(terms) * (1 + excess) * (1 - 1e-9)
+    assert 2 * float(found.difference) >= difference * (1 + excess) * (1 - 1e-9)
     assert float(found.excess) >= excess * (1 - 1e-9)
     many = divergences(q, graph, n, Fraction(1, 10**4), 1, 1)  # noise that is nearly always 0
     several = sum(
