@@ -22,7 +22,6 @@ from ikos import PrivateSum
 from ikos.accounting.skellam import SkellamNoise, VectorNoise, least_skellam
 from ikos.accounting.vector_noise import LaplaceNoise, Sensitivity, Shift
 from ikos.aggregation.calibration import NoiseCalibration
-from ikos.aggregation.shuffled_sum import LAYOUTS
 from ikos.baselines import SumProtocol
 from ikos.bounds import Bounds
 from ikos.confidence import clopper_pearson
@@ -96,6 +95,7 @@ def vectors(domain: Domain, users: int, seed: int = 0) -> NDArray[Any]:
 
 
 DOMAINS = [Box(5, -2, 3), Ball(7, 2.5), SparseTernary(6, 2), Categories([3, 2])]
+LAYOUTS: list[Any] = ["separate", "group", 3]
 each_domain = pytest.mark.parametrize("domain", DOMAINS, ids=lambda d: type(d).__name__)
 
 
@@ -196,7 +196,7 @@ def test_too_few_messages_are_seen_through() -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("analysis", ["second_moment", "balle2020"])
 @pytest.mark.parametrize("domain", [Box(64), Ball(64), Categories([40])], ids=str)
-def test_budgets_are_kept(domain: Domain, analysis: str, layout: str) -> None:
+def test_budgets_are_kept(domain: Domain, analysis: str, layout: Any) -> None:
     for n, epsilon, delta in ((100, 1.0, 1e-8), (10**5, 0.3, 1e-5)):
         protocol = PrivateVectorSum(n, domain, epsilon, delta, layout=layout, analysis=analysis)
         assert protocol.guarantee.epsilon == epsilon
@@ -287,7 +287,7 @@ def test_what_is_given_is_labelled() -> None:
     assert bare.guarantee.conditions == ()
     hiding = NoiseCalibration(10, Trust("parallel", True, 10),
         Fraction(1), Fraction(1, 10**6), Fraction(0),
-        ONES.steps(100), "separate sums", "second_moment")  # fmt: skip
+        ONES.steps(100), "separate sums", 1, "second_moment")  # fmt: skip
     assert hiding.proved(2**10, 0)[0].delta == 1
     assert not hiding.pure
 
@@ -310,26 +310,27 @@ def chained(
 
 @pytest.mark.parametrize("clear", [True, False])
 @pytest.mark.parametrize(
-    ("layout", "dimension", "times", "messages"),
+    ("length", "dimension", "times", "messages"),
     [
-        ("separate sums", 64, 1, 7),
-        ("separate sums", 64, 30, 7),
-        ("separate sums", 20, 30, 8),
-        ("separate sums", 3, 2, 8),
-        ("one group", 64, 1, 86),
-        ("one group", 64, 30, 86),
-        ("one group", 20, 30, 30),
+        (1, 64, 1, 7),
+        (1, 64, 30, 7),
+        (1, 20, 30, 8),
+        (1, 3, 2, 8),
+        (5, 64, 1, 14),
+        (5, 20, 30, 14),
+        (64, 64, 1, 86),
+        (64, 64, 30, 86),
+        (20, 20, 30, 30),
     ],
 )
 def test_exact_hiding_proves_no_more_than_its_parts(
-    layout: str, dimension: int, times: int, messages: int, clear: bool
+    length: int, dimension: int, times: int, messages: int, clear: bool
 ) -> None:
-    """The divergences of one sum, put together here: d sums, T releases."""
+    """The divergences of one block, put together here: several blocks, T releases."""
     hiding = NoiseCalibration(500, Trust("parallel", clear, 500),
         Fraction(1), Fraction(1, 10**6), Fraction(1, 100),
-        ONES.steps(dimension), layout, "second_moment", times)  # fmt: skip
-    sums = 1 if layout == "one group" else dimension
-    order = 2 ** (10 * dimension // sums)
+        ONES.steps(dimension), "some", length, "second_moment", releases=times)  # fmt: skip
+    sums, order = math.ceil(dimension / length), 2 ** (10 * length)
     graph = ShareGraph(messages, "parallel", clear)
     # for the budget's share of the hiding, and for the least delta that there is
     tried = [
@@ -343,13 +344,13 @@ def test_exact_hiding_proves_no_more_than_its_parts(
         assert way.noise_epsilon + 2 * times * math.log1p(c) <= 1 + 1e-12
         noise = delta_of_noise(way.noise_epsilon, way.noise, ONES.steps(dimension * times))
         if isinstance(way.noise, LaplaceNoise):
-            jumps = NoiseJumps.discrete_laplace(500, way.noise.rate, dimension // sums)
+            jumps = NoiseJumps.discrete_laplace(500, way.noise.rate, length)
             one = divergences(order, graph, jumps)
             excess = float(one.excess)
             difference = float(one.difference) * (1 + excess) ** (sums - 1)
             difference *= sums if clear else sums**2
         else:
-            one = skellam.divergences(2**10, graph, 500, way.noise.variance, dimension // sums, 1)
+            one = skellam.divergences(2**10, graph, 500, way.noise.variance, length, 1)
             excess = float(one.excess)
             difference = float(one.difference) / (1 + excess)
             difference *= sums * (1 + excess) ** (sums - 1) * (1 + sums * excess)
@@ -365,28 +366,28 @@ def test_exact_hiding_proves_no_more_than_its_parts(
 
 
 @pytest.mark.parametrize(
-    ("layout", "dimension", "times", "messages"),
+    ("length", "dimension", "times", "messages"),
     [
-        ("separate sums", 64, 1, 9),
-        ("separate sums", 64, 30, 9),
-        ("separate sums", 20, 30, 10),
-        ("one group", 64, 1, 91),
-        ("one group", 20, 30, 33),
+        (1, 64, 1, 9),
+        (1, 64, 30, 9),
+        (1, 20, 30, 10),
+        (5, 64, 1, 15),
+        (64, 64, 1, 91),
+        (20, 20, 30, 33),
     ],
 )
 def test_hiding_by_the_lemma_proves_no_more_than_its_parts(
-    layout: str, dimension: int, times: int, messages: int
+    length: int, dimension: int, times: int, messages: int
 ) -> None:
     """(1 + e^eps0) 2^-sigma for each release, where d sums lose log2 d bits."""
     hiding = NoiseCalibration(500, Trust("parallel", True, 500),
         Fraction(1), Fraction(1, 10**6), Fraction(1, 100),
-        ONES.steps(dimension), layout, "balle2020", times)  # fmt: skip
+        ONES.steps(dimension), "some", length, "balle2020", releases=times)  # fmt: skip
     found, rate = hiding.proved(2**10, messages)
     level, delta = found.count.noise_epsilon, found.delta
     assert level == 1
     assert delta is not None
-    sums = 1 if layout == "one group" else dimension
-    order = 2 ** (10 * dimension // sums)
+    sums, order = math.ceil(dimension / length), 2 ** (10 * length)
     one = proved((500, 500), order, messages, analysis="balle2020", shuffler="parallel",
         clear_share=True)  # fmt: skip
     hidden = times * (1 + math.e) * sums * 2**-one.sigma
@@ -547,7 +548,7 @@ def test_rounding_adds_little() -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(("shuffler", "clear"), [("parallel", True), ("single", False)])
 def test_run_is_the_parts_put_together(
-    domain: Domain, layout: str, shuffler: str, clear: bool
+    domain: Domain, layout: Any, shuffler: str, clear: bool
 ) -> None:
     protocol = PrivateVectorSum(
         12, domain, 3, 1e-2, layout=layout, shuffler=shuffler, clear_share=clear
