@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import numpy as np
 import pytest
 from baselines.suite import bias_allowed, clipped_mean, mean_square
 from baselines.views import noise_modulo, view_law
+from exact.share_graph import Group
 from numpy.typing import NDArray
 from statistical import FALSE_ALARM, discrete_laplace_law, skellam_delta, skellam_law
 
@@ -158,6 +161,61 @@ def test_the_views_divergence_is_at_most_delta(
     proved = protocol.guarantee.delta
     true = worst_delta(protocol, protocol.noise, epsilon)
     assert true <= proved + 1e-11
+
+
+@cache
+def shares_of_one(moduli: tuple[int, ...], m: int, base: int) -> list[NDArray[np.int64]]:
+    """Return the multisets of m shares, as numbers, their sums, and how often each occurs."""
+    group, found = Group(moduli), Counter({(0, 0): 1})
+    for _ in range(m):
+        longer: Counter[tuple[int, int]] = Counter()
+        for (seen, total), count in found.items():
+            for share in range(group.q):
+                longer[seen + base**share, group.add(total, share)] += count
+        found = longer
+    return [np.array(column) for column in (*zip(*found, strict=True), tuple(found.values()))]
+
+
+def block_law(protocol: PrivateVectorSum, rows: Any) -> NDArray[Any]:
+    """Return the law of the view of a block behind one shuffler, by ascending multisets."""
+    q, m, b = protocol.modulus, protocol.layout.count.shuffled, len(rows[0])
+    seen, sums, counts = shares_of_one((q,) * b, m, m * len(rows) + 1)
+    noise, views, law = share_modulo(q, protocol, protocol.noise), np.zeros(1, int), np.ones(1)
+    for row in rows:
+        chances = np.ones(1)
+        for value in row[::-1]:  # the first coordinate is the lowest digit of an element
+            chances = np.multiply.outer(chances, np.roll(noise, value)).ravel()
+        own = chances[sums] * counts / q ** (b * (m - 1))
+        views, places = np.unique(np.add.outer(views, seen), return_inverse=True)
+        law = np.bincount(places.ravel(), np.multiply.outer(law, own).ravel())
+    return law
+
+
+@pytest.mark.parametrize(
+    ("messages", "epsilon", "delta", "method"),
+    [
+        (5, 0.3, 0.5, "skellam"),
+        (5, 0.05, 0.5, "skellam"),
+        pytest.param(6, 1, 0.001, "pure", marks=pytest.mark.slow),
+    ],
+)
+def test_the_divergence_of_the_views_of_blocks_is_at_most_delta(
+    messages: int, epsilon: float, delta: float, method: str
+) -> None:
+    """Two users, three coordinates: a block of two and a shorter one."""
+    protocol = PrivateVectorSum(
+        2, Box(3), epsilon, delta, integers=True, modulus=3, layout=2, messages=messages,
+        shuffler="single", clear_share=False,
+    )  # fmt: skip
+    assert (protocol.noise.method, protocol.blocks) == (method, (slice(0, 2), slice(2, 3)))
+    proved, other = protocol.guarantee.delta, (0, 1, 1)
+    laws = []
+    for x in ((0, 0, 0), (1, 1, 1)):
+        parts = [block_law(protocol, (x[cut], other[cut])) for cut in protocol.blocks]
+        laws.append(np.multiply.outer(*parts))
+    assert laws[0].sum() == pytest.approx(1, abs=1e-9)
+    true = np.maximum(laws[0] - math.exp(epsilon) * laws[1], 0).sum()
+    assert 0 < true <= proved < 1
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1, 0.5), (2, 0.1), (0.3, 0.02)])
