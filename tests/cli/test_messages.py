@@ -186,16 +186,8 @@ class TestVectors:
             assert row["smallest"] == row["layout"].startswith("blocks")
 
     def test_private_blocks_are_the_librarys(self, run):
-        line = (
-            "--domain",
-            "ball",
-            "--dimension",
-            "30",
-            "--overhead",
-            "48",
-            "--shuffler",
-            "parallel",
-        )
+        line = ("--domain", "ball", "--dimension", "30", "--overhead", "48",
+                "--shuffler", "parallel", "--clear-share")  # fmt: skip
         given = ("messages", "--users", "10^4", *PRIVATE[3:])
         rows = run(*given, *line, "--analysis", "second_moment").json["rows"]
         assert len(rows) == 3
