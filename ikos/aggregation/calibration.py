@@ -21,13 +21,7 @@ from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rounding
 from ikos.counts.secure import smallest
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MessageCount
-from ikos.counts.vectors import (
-    ENVELOPE_BYTES,
-    layout_name,
-    least_bytes,
-    level_of_sums,
-    sums_of,
-)
+from ikos.counts.vectors import ENVELOPE_BYTES, layout_name, least_bytes, level_of_sums, sums_of
 from ikos.results import ONE_REPORT
 from ikos.trust import Trust
 
