@@ -140,7 +140,7 @@ def noise_report(
     Parameters
     ----------
     below : callable
-        Probability of noise of at most y. It takes and returns `gmpy2.mpfr`, in a context of 160
+        Probability of noise of at most y. It takes and returns ``gmpy2.mpfr``, in a context of 160
         bits.
     ratio : callable
         Density ratio f(y) / f(1 - y) for y up to 1/2, likewise.
