@@ -117,7 +117,7 @@ def _ball(d: int, before: float, peer: float) -> Row:
 
 
 def _curator() -> float:
-    return math.sqrt(CentralGaussian(USERS, Ball(64), *STRICT, precision=1 << 20).mse / 64)
+    return math.sqrt(CentralGaussian(USERS, Ball(64), *STRICT).mse / 64)
 
 
 def _histogram() -> FrequencyEstimation:

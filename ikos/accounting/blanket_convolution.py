@@ -135,13 +135,14 @@ def noise_report(
 ) -> Report:
     """Return the report of a value in [0, 1] with symmetric noise of a log-concave density f.
 
-    For the values 0 and 1. Reports that only one of them can send count as revealed.
+    For the values 0 and 1, which are not proved to be the worst. Reports that only one of them can
+    send count as revealed.
 
     Parameters
     ----------
     below : callable
         Probability of noise of at most y. It takes and returns ``gmpy2.mpfr``, in a context of 160
-        bits.
+        bits: use gmpy2's functions.
     ratio : callable
         Density ratio f(y) / f(1 - y) for y up to 1/2, likewise.
     edges : array
@@ -227,8 +228,9 @@ def gaussian_report(
 ) -> Report:
     """Return the report of a value in [0, 1] with Gaussian noise of deviation sigma.
 
-    For the values 0 and 1. Reports beyond [-L, 1 + L] count as revealed, where ``lost`` is about
-    the probability of one below -L for the value 0. ``reach`` as for `noise_report`.
+    For the values 0 and 1, which are not proved to be the worst. Reports beyond [-L, 1 + L] count
+    as revealed, where ``lost`` is about the probability of one below -L for the value 0: choose a
+    tenth of delta, say. ``reach`` as for `noise_report`.
     """
     deviation = float(number("sigma", sigma, above=0, high=1e3))
     small = float(number("lost", lost, above=0, below=1))
@@ -332,7 +334,8 @@ def report_delta(report: Report, epsilon: float | Fraction, n: int) -> tuple[flo
     (float, float)
         Shuffled reports are (epsilon, second)-private for the two values, also if everything but
         the blanket is known; E[(Z_1 + ... + Z_n)_+] / n, of the report's cells, is at least the
-        first. The others' inputs need not attain that.
+        first. The others' inputs need not attain that. The second is never above the divergence of
+        one report alone; it may be far above the first where reports hide little.
 
     Examples
     --------
@@ -341,9 +344,14 @@ def report_delta(report: Report, epsilon: float | Fraction, n: int) -> tuple[flo
     (True, True)
     """
     eps = round_down(number("epsilon", epsilon, above=0, high=60))
-    users = integer("n", n, low=2, high=MAX_USERS)
-    lower, upper = _bounds(report, eps, users)
+    lower, upper = _bounds(_checked(report), eps, integer("n", n, low=2, high=MAX_USERS))
     return lower(), upper()
+
+
+def _checked(report: object) -> Report:
+    if not isinstance(report, Report):
+        raise TypeError(f"report must be a Report, such as laplace_report gives, got {report!r}")
+    return report
 
 
 def _bounds(report: Report, eps: float, users: int) -> tuple[Callable[[], float], ...]:
@@ -365,8 +373,9 @@ def _bounds(report: Report, eps: float, users: int) -> tuple[Callable[[], float]
 
     def upper() -> float:
         """Put each cell at the lattice points around its values, with the same mean."""
-        low = np.floor((report.first_ratio[0] - odds[1] * report.second_ratio[1] - slack) / step)
-        high = np.ceil((report.first_ratio[1] - odds[0] * report.second_ratio[0] + slack) / step)
+        least = report.first_ratio[0] - odds[1] * report.second_ratio[1] - slack
+        most = report.first_ratio[1] - odds[0] * report.second_ratio[0] + slack
+        low, high = np.floor(least / step), np.ceil(most / step)
         middle = np.clip((means + slack) / step, low, high)
         width = np.maximum(high - low, 1)
         masses = (
@@ -376,7 +385,11 @@ def _bounds(report: Report, eps: float, users: int) -> tuple[Callable[[], float]
         )
         spread = _Lattice.of(np.concatenate((low, high, [0.0])), np.concatenate(masses))
         found = spread.excess(theta, step, users, points)[1]
-        return min(1.0, min(found, top) + report.lost)
+        # of one report: z_+ is at most its chord over a cell
+        part = (np.clip(means + slack, least, most) - least) / (most - least)
+        chord = part * np.maximum(most, 0) + (1 - part) * np.maximum(least, 0)
+        alone = float(np.dot(report.blanket, chord)) * (1 + 2.0**-40)
+        return min(1.0, min(found, alone) + report.lost)
 
     def lower() -> float:
         """Merge cells until their means are on the lattice."""
@@ -393,33 +406,38 @@ def report_epsilon(report: Report, delta: float | Fraction, n: int) -> float:
     """Return an epsilon for which shuffled reports are (epsilon, delta)-private, rounded up.
 
     Within about a millionth of the smallest at which the second bound of `report_delta` is at most
-    delta; ValueError if there is none up to 60.
+    delta, or below 1e-9; ValueError if there is none up to 60.
 
     Parameters
     ----------
     report, n
         As for `report_delta`.
     delta : float
-        In (0, 1), and more than ``report.lost``.
+        In (0, 1), and more than ``report.lost``, which is a part of it.
 
     Examples
     --------
     >>> round(report_epsilon(laplace_report(1.0), 1e-6, 10**4), 4)
     0.0378
     """
-    small = round_down(number("delta", delta, above=report.lost, below=1))
+    lost = _checked(report).lost
+    small = round_down(number("delta", delta, above=lost, below=1))
     users = integer("n", n, low=2, high=MAX_USERS)
 
     def excess(eps: float) -> float:
         bound = _bounds(report, eps, users)[1]()
         return (math.log(bound) if bound else -1e3) - math.log(small)
 
-    low = high = 1e-4
+    high = 0.01
     while excess(high) > 0:
         if high == 60:
             raise ValueError(f"delta must be larger for any epsilon up to 60, got {quote(delta)}")
-        low, high = high, min(4 * high, 60)
-    return high if low == high else crossing(excess, low, high)
+        high = min(4 * high, 60)
+    while excess(low := high / 4) <= 0:
+        if low < 1e-9:
+            return low
+        high = low
+    return crossing(excess, low, high)
 
 
 def _tilt(masses: Array, values: Array, n: int, top: float) -> float:

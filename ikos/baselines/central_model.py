@@ -229,11 +229,12 @@ class CentralGaussian(Curator):
             return least_variance(self.epsilon, self.delta, moved)
 
         if not isinstance(made, Encoding):
-            made = converge(
+            coarse = converge(
                 made,
                 lambda encoding: encoding.precision / math.sqrt(variance(encoding)),
                 math.sqrt(self.n) / 2,
             )
+            made = made(coarse.precision << 6)  # a curator's bits cost nothing
         self._set(encoding=made, variance=variance(made), releases=times)
         self._claim(
             f"{self.domain}, precision={made.precision}, noise of variance "

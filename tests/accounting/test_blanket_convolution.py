@@ -12,6 +12,7 @@ import pytest
 
 from ikos.accounting import (
     amplified_epsilon,
+    gaussian_delta,
     noise_report,
     report_delta,
     report_epsilon,
@@ -241,6 +242,18 @@ def test_gaussian_noise():
     assert high == pytest.approx(1e-6, rel=2e-3)
 
 
+@pytest.mark.parametrize(("sigma", "n"), [(0.3, 100), (0.5, 100), (0.4, 3)])
+def test_reports_that_hide_little_are_as_private_as_one_alone(sigma, n):
+    found = report_epsilon(gaussian_report(sigma), 1e-8, n)
+    assert gaussian_delta(found, 1 / sigma) <= 1e-8
+    assert gaussian_delta(found * (1 - 1e-3), 1 / sigma) > 1e-8 - 2e-10
+
+
+def test_small_epsilons_are_found():
+    few, many = (report_epsilon(laplace_report(0.1, 64), 1e-6, n) for n in (10**6, 10**8))
+    assert few > 1e-4 > many > 1e-7
+
+
 def test_epsilon_is_enough_and_hardly_more():
     report = laplace_report(2, 64)
     epsilon = report_epsilon(report, 1e-6, 100)
@@ -430,6 +443,7 @@ def test_below_the_local_guarantee_nothing_is_left():
         (lambda: discrete_report([[0.5, 0.4], [0.5, 0.5]], 0, 1), "rows with a sum of 1"),
         (lambda: discrete_report([[1.0, 0.0], [0.0, 1.0]], 0, 1), "every value can send"),
         (lambda: report_delta(laplace_report(1), 0, 10), "epsilon must be"),
+        (lambda: report_delta(1, 0.5, 10), "report must be a Report"),
         (lambda: report_delta(laplace_report(1), 0.5, 1), "n must be at least 2"),
         (lambda: report_epsilon(laplace_report(1), 0, 10), "delta must be"),
         (lambda: report_epsilon(laplace_report(1), 1, 10), "delta must be"),
@@ -454,5 +468,5 @@ def test_below_the_local_guarantee_nothing_is_left():
     ],
 )
 def test_nonsense_is_refused(call, said):
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises((ValueError, TypeError), match=said):
         call()
