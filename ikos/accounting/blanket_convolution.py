@@ -41,8 +41,8 @@ _FINEST = 1 << 17  # most points of a lattice on either side of 0
 
 
 @dataclass(frozen=True, eq=False)
-class Report:
-    """What a report shows: masses of cells of outputs, and likelihood ratios within each.
+class ReportLaw:
+    """Laws of a report: masses of cells of outputs, and likelihood ratios within each.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Report:
     A uniform report of the interval [x - 1, x + 1]: half of it is the same for both values.
 
     >>> half = [0.5]
-    >>> uniform = Report(half, half, half, ([1.0], [1.0]), ([1.0], [1.0]), lost=0.5)
+    >>> uniform = ReportLaw(half, half, half, ([1.0], [1.0]), ([1.0], [1.0]), lost=0.5)
     >>> report_delta(uniform, 0.1, 100)  # the other half is never hidden
     (0.0, 0.5)
     """
@@ -92,13 +92,13 @@ class Report:
                 raise ValueError(f"{name}_ratio must have {name} / blanket between, in each cell")
             object.__setattr__(self, f"{name}_ratio", (low, high))
 
-    def together(self, other: Report) -> Report:
+    def together(self, other: ReportLaw) -> ReportLaw:
         """Return two independent reports in one message."""
         if self.blanket.size * other.blanket.size > _MAX_CELLS:
             raise ValueError(f"reports must have at most {_MAX_CELLS} cells together")
         return self._with(other, lambda a, b: np.multiply.outer(a, b).ravel(), (1, 1))
 
-    def either(self, other: Report, share: float | Fraction) -> Report:
+    def either(self, other: ReportLaw, share: float | Fraction) -> ReportLaw:
         """Return a message that is one of two reports, and says which.
 
         Each user draws which one, whatever their value: this one with probability ``share``.
@@ -108,8 +108,8 @@ class Report:
         return self._with(other, lambda a, b: np.concatenate((a, b)), shares)
 
     def _with(
-        self, other: Report, join: Callable[[Array, Array], Array], shares: tuple[float, float]
-    ) -> Report:
+        self, other: ReportLaw, join: Callable[[Array, Array], Array], shares: tuple[float, float]
+    ) -> ReportLaw:
         def masses(name: str) -> Array:
             return join(shares[0] * getattr(self, name), shares[1] * getattr(other, name))
 
@@ -117,7 +117,7 @@ class Report:
             (a, b), (c, d) = getattr(self, name), getattr(other, name)
             return join(a, c), join(b, d)
 
-        return Report(
+        return ReportLaw(
             masses("blanket"),
             masses("first"),
             masses("second"),
@@ -132,7 +132,7 @@ Real = Callable[[mpfr], mpfr]
 
 def noise_report(
     below: Real, ratio: Real, edges: ArrayLike, *, reach: float | Fraction = math.inf
-) -> Report:
+) -> ReportLaw:
     """Return the report of a value in [0, 1] with symmetric noise of a log-concave density f.
 
     For the values 0 and 1, which are not proved to be the worst. Reports that only one of them can
@@ -187,7 +187,7 @@ def noise_report(
         return np.concatenate((a, b))
 
     low, high, one = ratios[1:], ratios[:-1], np.ones(first.size)
-    return Report(
+    return ReportLaw(
         halves(second, second),
         halves(first, second),
         halves(second, first),
@@ -199,7 +199,7 @@ def noise_report(
 
 def laplace_report(
     local_epsilon: float | Fraction, cells: int = _CELLS, *, reach: float | Fraction = math.inf
-) -> Report:
+) -> ReportLaw:
     """Return the report of a value in [0, 1] with Laplace noise of scale 1 / local_epsilon.
 
     For the values 0 and 1, which are the worst unless the noise is truncated by ``reach``, as for
@@ -225,7 +225,7 @@ def gaussian_report(
     cells: int = _CELLS,
     *,
     reach: float | Fraction = math.inf,
-) -> Report:
+) -> ReportLaw:
     """Return the report of a value in [0, 1] with Gaussian noise of deviation sigma.
 
     For the values 0 and 1, which are not proved to be the worst. Reports beyond [-L, 1 + L] count
@@ -250,7 +250,7 @@ def gaussian_report(
 
 def sets_report(
     local_epsilon: float | Fraction, share: float | Fraction, common: float | Fraction
-) -> Report:
+) -> ReportLaw:
     """Return the report of a value by a randomizer that prefers a set of messages for each value.
 
     For a value, a message of its set has e^local_epsilon times the probability of any other,
@@ -289,12 +289,12 @@ def sets_report(
     return _discrete(*np.array(masses, dtype=np.float64).T)
 
 
-def _discrete(blanket: Array, first: Array, second: Array, lost: float = 0.0) -> Report:
+def _discrete(blanket: Array, first: Array, second: Array, lost: float = 0.0) -> ReportLaw:
     """Return the report with cells of one output each."""
-    return Report(blanket, first, second, (first / blanket,) * 2, (second / blanket,) * 2, lost)
+    return ReportLaw(blanket, first, second, (first / blanket,) * 2, (second / blanket,) * 2, lost)
 
 
-def discrete_report(law: object, first: int, second: int) -> Report:
+def discrete_report(law: object, first: int, second: int) -> ReportLaw:
     """Return the report with a row of output probabilities for each value, for two of the values.
 
     Outputs that some value never sends, and the first one does, count as revealed.
@@ -317,12 +317,12 @@ def discrete_report(law: object, first: int, second: int) -> Report:
     return _discrete(blanket[kept], p[kept], q[kept], math.fsum(p[~kept]) * (1 + 1e-12))
 
 
-def report_delta(report: Report, epsilon: float | Fraction, n: int) -> tuple[float, float]:
+def report_delta(report: ReportLaw, epsilon: float | Fraction, n: int) -> tuple[float, float]:
     """Return bounds on the divergence of the blanket for n shuffled reports.
 
     Parameters
     ----------
-    report : Report
+    report : ReportLaw
         Of every user.
     epsilon : float
         Of all reports together, positive and at most 60.
@@ -348,13 +348,13 @@ def report_delta(report: Report, epsilon: float | Fraction, n: int) -> tuple[flo
     return lower(), upper()
 
 
-def _checked(report: object) -> Report:
-    if not isinstance(report, Report):
-        raise TypeError(f"report must be a Report, such as laplace_report gives, got {report!r}")
+def _checked(report: object) -> ReportLaw:
+    if not isinstance(report, ReportLaw):
+        raise TypeError(f"report must be a ReportLaw, such as laplace_report gives, got {report!r}")
     return report
 
 
-def _bounds(report: Report, eps: float, users: int) -> tuple[Callable[[], float], ...]:
+def _bounds(report: ReportLaw, eps: float, users: int) -> tuple[Callable[[], float], ...]:
     """Return what computes the lower and the upper bound of `report_delta`."""
     odds = math.exp(eps) * (1 - 4 * _UNIT), math.exp(eps) * (1 + 4 * _UNIT)
     slack = 64 * _UNIT * (report.first_ratio[1] + odds[1] * report.second_ratio[1])
@@ -402,7 +402,7 @@ def _bounds(report: Report, eps: float, users: int) -> tuple[Callable[[], float]
     return lower, upper
 
 
-def report_epsilon(report: Report, delta: float | Fraction, n: int) -> float:
+def report_epsilon(report: ReportLaw, delta: float | Fraction, n: int) -> float:
     """Return an epsilon for which shuffled reports are (epsilon, delta)-private, rounded up.
 
     Within about a millionth of the smallest at which the second bound of `report_delta` is at most
