@@ -201,7 +201,7 @@ class CentralGaussian(Curator):
     >>> from ikos.vectors import Ball
     >>> protocol = CentralGaussian(1000, Ball(64), epsilon=1, delta=1e-8)
     >>> round(protocol.error(1000).coordinate.mean_square ** 0.5, 1)
-    10.3
+    10.2
     """
 
     encoding: Encoding
