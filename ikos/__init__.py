@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from ikos.aggregation import PrivateSum, SecureSum
     from ikos.counts import MessageCount, message_count, private_message_count, security_level
+    from ikos.ledger import Ledger
     from ikos.results import Guarantee, SumResult
     from ikos.shuffling import View
     from ikos.vectors import Ball, Box, PrivateVectorSum, SecureVectorSum
@@ -41,16 +42,18 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Ball", "Box", "Guarantee", "MessageCount", "PrivateSum", "PrivateVectorSum", "SecureSum",
-    "SecureVectorSum", "SumResult", "View", "__version__", "accounting", "attacks", "baselines",
-    "cluster", "counts", "datasets", "deployment", "graphs", "message_count", "noise", "plots",
-    "private_message_count", "security_level", "statistics", "tables", "testing", "vectors",
+    "Ball", "Box", "Guarantee", "Ledger", "MessageCount", "PrivateSum", "PrivateVectorSum",
+    "SecureSum", "SecureVectorSum", "SumResult", "View", "__version__", "accounting", "attacks",
+    "baselines", "cluster", "counts", "datasets", "deployment", "graphs", "message_count", "noise",
+    "plots", "private_message_count", "security_level", "statistics", "tables", "testing",
+    "vectors",
 ]  # fmt: skip
 
 
 _NAMES = {
     "aggregation": ("PrivateSum", "SecureSum"),
     "counts": ("MessageCount", "message_count", "private_message_count", "security_level"),
+    "ledger": ("Ledger",),
     "results": ("Guarantee", "SumResult"),
     "shuffling": ("View",),
     "vectors": ("Ball", "Box", "PrivateVectorSum", "SecureVectorSum"),

@@ -9,12 +9,15 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+
+from ikos import Ledger
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -88,6 +91,7 @@ def fixture_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         some = "\n".join(map(str, age[part::3]))
         (folder / "people" / f"part-{part}.csv").write_text(f"age\n{some}\n")
         (folder / "visits" / f"part-{part}.csv").write_text(f"minutes\n{some}\n2000\n")
+    Ledger.new(folder / "survey.ledger", 1, Fraction(1, 10**6))
     (folder / "ikos").mkdir()
     (folder / "ikos" / "data").symlink_to(ROOT / "ikos" / "data")
     return folder

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import check_participation, choice, number, reject_masked
 from ikos.bounds import Domain
 from ikos.errors import SumError
+from ikos.ledger import Ledger
 from ikos.modular import blocks
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Guarantee, SumResult, at_least, footer
@@ -86,8 +87,10 @@ class SumProtocol(Protocol):
     def analyze(self, view: View) -> SumResult:
         """Return the estimate for a view."""
 
-    def run(self, x: ArrayLike, rng: RandomSource | None = None) -> SumResult:
-        """Run the protocol on all users' values, in this process."""
+    def run(
+        self, x: ArrayLike, rng: RandomSource | None = None, *, ledger: Ledger | None = None
+    ) -> SumResult:
+        """Run the protocol on all users' values, in this process, entered in a ledger before."""
 
 
 def checked_epsilon(epsilon: object) -> Fraction:
@@ -193,13 +196,18 @@ class BaseProtocol(ABC):
         check_participation("view", users, self.min_honest, self.n)
         return self._result(self._totals(view, users), users)
 
-    def run(self, x: ArrayLike, rng: RandomSource | None = None) -> SumResult:
+    def run(
+        self, x: ArrayLike, rng: RandomSource | None = None, *, ledger: Ledger | None = None
+    ) -> SumResult:
         """Run the protocol on all users' values, in this process, some users at a time.
 
-        Values outside the domain, NaN included, are refused, not clipped.
+        Values outside the domain, NaN included, are refused, not clipped. With a ``ledger``, the
+        run is entered before anything is drawn, and refused if it would overspend.
         """
-        source = secure(rng)
-        result = self._play(self._values(x), source)
+        source, values = secure(rng), self._values(x)
+        if ledger is not None:
+            ledger.enter_run(self)
+        result = self._play(values, source)
         return replace(result, guarantee=result.guarantee.of_run(source))
 
     def _play(self, values: NDArray[Any], rng: RandomSource) -> SumResult:

@@ -39,6 +39,7 @@ from ikos.counts import Layout
 from ikos.counts.published import unproved
 from ikos.counts.types import MAX_MESSAGES
 from ikos.counts.vectors import ONE_GROUP, SEPARATE
+from ikos.ledger import Ledger
 from ikos.mixing import AT_ONCE, WORTHWHILE, Encoder, mixed_sum, mixed_sums
 from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource, secure
@@ -435,6 +436,7 @@ class ShuffledSum(ABC, Generic[_T]):
         threads: int | None = None,
         cluster: Any = None,
         progress: Progress | None = None,
+        ledger: Ledger | None = None,
     ) -> _T:
         """Run the protocol on all users' values, in this process.
 
@@ -457,6 +459,9 @@ class ShuffledSum(ABC, Generic[_T]):
         progress : callable, optional
             Called with how many pieces of the output, or coordinates of vectors, are done and are
             asked for.
+        ledger : ikos.Ledger, optional
+            For a private sum: the run is entered before anything is drawn, and refused if it would
+            overspend. If it fails afterwards, the entry stays.
 
         Returns
         -------
@@ -470,10 +475,13 @@ class ShuffledSum(ABC, Generic[_T]):
                 raise ValueError(f"threads must be None with cluster=, got {threads!r}")
             if not hasattr(cluster, "add_up"):
                 raise TypeError(f"cluster must be an ikos.cluster.Cluster, got {quote(cluster)}")
-            totals, users = cluster.add_up(self, x, source, progress)
-            return self._result(totals, users, source)
         if threads is not None:
             threads = integer("threads", threads, low=1, high=1024)
+        if ledger is not None:
+            ledger.enter_run(self)
+        if cluster is not None:
+            totals, users = cluster.add_up(self, x, source, progress)
+            return self._result(totals, users, source)
         if not self.scalar:
             users, given = vectors_of(self, x, source)
             return self._result(vector_totals(self, users, given, threads, progress), users, source)

@@ -23,6 +23,7 @@ KEYS = [
     Field("out_of_range", "with --bins, reject or clamp; else null"),
     Field("confidence", "of the intervals"),
     Field("standard_error", "bound on the root mean squared error of each count"),
+    release.LEDGER,
     Field("choice", "with --max-error or --max-bytes, lines about the protocols, the one chosen "
           "first; else null"),
 ]  # fmt: skip
@@ -55,7 +56,7 @@ SECTIONS = {"column": "Values", "epsilon": "Privacy", "shuffler": "Protocol",
 @option("--max-bytes", type=Number(above=0),
         help="Most bytes that each user sends, on average; smallest error.")  # fmt: skip
 @options(
-    "--on-out-of-range", "--epsilon", "--delta", "--min-honest", "--corrupt-shufflers",
+    "--on-out-of-range", "--epsilon", "--delta", "--ledger", "--min-honest", "--corrupt-shufflers",
     "--shuffler", "--clear-share/--no-clear-share", "--confidence",
     required=("--epsilon", "--delta"),
 )  # fmt: skip
@@ -87,6 +88,7 @@ def command(
         labels, cells = _binned(source, str(bins), on_out_of_range == "clamp")
     users = len(cells)
     given["min_honest"] = Honest.of(given["min_honest"], users)
+    ledger = release.opened(given.pop("ledger"))
     limits, choice = [given["max_error"], given["max_bytes"]], None
     if any(limits):
         if all(limits):
@@ -96,7 +98,7 @@ def command(
             f"{at_least(math.sqrt(one.error(users).coordinate.mean_square))}; {one.cost()}."
             for one in histogram_protocols(users, len(labels), **given)
         ]
-    result = histogram(cells, labels, **given).private
+    result = histogram(cells, labels, ledger=ledger, **given).private
 
     ends = zip(*(end.tolist() for end in result.interval(confidence)), strict=True)
     counts = zip(labels, result.estimate.tolist(), map(Interval._make, ends), strict=True)
@@ -105,6 +107,7 @@ def command(
         categories=labels, confidence=confidence, proved=result.guarantee.proved,
         out_of_range=None if bins is None else on_out_of_range or "reject",
         standard_error=math.sqrt(result.error.coordinate.mean_square), choice=choice,
+        ledger=ledger,
     )  # fmt: skip
     notes = [
         f"Each interval holds the true count with {percent(confidence)} confidence. Nothing is "
@@ -116,6 +119,7 @@ def command(
             f"{'Not chosen' if place else 'Chosen'}: {line}"
             for place, line in enumerate(choice or ())
         ),
+        *release.ledger_notes(ledger),
     ]
     title = f"Private counts of {source.which}, {users:,} user{'s' * (users != 1)}"
     rows = [release.Estimate(*one) for one in counts]

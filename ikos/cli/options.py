@@ -55,6 +55,10 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--integers": _flag("The values are integers: nothing is rounded."),
     "--epsilon": _known(types.EPSILON, "Privacy budget, e.g. 1; smaller is more private."),
     "--delta": _known(types.DELTA, "Delta of the guarantee, e.g. 1e-9; far below 1/users."),
+    "--ledger": _known(
+        types.FILE, "Enter the release in this file of 'ikos budget' first; refuse it if it would "
+        "overspend.", metavar="FILE",
+    ),
     "--min-honest": _known(
         types.HONEST, "Least number of honest users: a number, or a share such as 80%.", "all"
     ),

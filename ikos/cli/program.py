@@ -13,8 +13,8 @@ from ikos.cli.errors import Command, Group, one_line, problem
 from ikos.cli.output import complain, discard_output, say
 
 COMMANDS = (
-    "sum", "mean", "histogram", "secure-sum", "messages", "compare", "graphs", "demo", "task",
-    "serve", "submit",
+    "sum", "mean", "histogram", "secure-sum", "messages", "budget", "compare", "graphs",
+    "demo", "task", "serve", "submit",
 )  # fmt: skip
 """Each ``command_NAME`` of a module, or ``command`` of the module of its name."""
 

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +19,7 @@ from ikos.report import Field
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ikos import PrivateSum, SecureSum
+    from ikos import Ledger, PrivateSum, SecureSum
     from ikos.results import Interval
     from ikos.tables import Column
 
@@ -30,6 +31,8 @@ TABLE_KEYS = [
     Field("proved", "whether anything is proved"),
     Field("cost", "users, messages_per_user, bits_per_message"),
 ]
+LEDGER = Field("ledger", "the --ledger, in which the release is entered; or null",
+               value=lambda found: found.ledger and found.ledger.path)  # fmt: skip
 """The keys of every release's JSON object; integers of 2^53 or more are strings of digits."""
 
 SUM_KEYS = [
@@ -209,6 +212,20 @@ def _why_unproved(protocol: PrivateSum | SecureSum) -> str:
     count = protocol.messages
     why = unproved(count.analysis, secure_of(protocol).q)
     return f"{count.analysis} is {why}" if why else f"--messages {count.total} proves nothing"
+
+
+def ledger_notes(ledger: Ledger | None) -> list[str]:
+    """Return what is left in a ledger."""
+    if ledger is None:
+        return []
+    return [f"Entered in {ledger.path}, which has {ledger.left} left."]
+
+
+def opened(file: Path | None) -> Ledger | None:
+    """Open a ledger, if one is given."""
+    from ikos import Ledger
+
+    return None if file is None else Ledger(file)
 
 
 def secure_of(protocol: PrivateSum | SecureSum) -> Any:

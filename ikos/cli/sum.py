@@ -37,6 +37,7 @@ KEYS = [
           value="protocol.integers"),
     Field("wrap_probability", "bound on the probability that the estimate wrapped around",
           value="result.error.wrap_probability"),
+    release.LEDGER,
     Field("not_private", "with --show-true the truth: true_sum, true_mean, sum_error, "
           "clamped_values, true_sum_before_clamping; else null"),
 ]  # fmt: skip
@@ -69,7 +70,7 @@ def _command(name: str, names: str) -> click.Command:
     @release.of_table
     @options(
         "--lower", "--upper", "--on-out-of-range", "--integers", "--epsilon", "--delta",
-        "--min-honest", "--corrupt-shufflers", "--precision", "--modulus", "--messages",
+        "--ledger", "--min-honest", "--corrupt-shufflers", "--precision", "--modulus", "--messages",
         "--unproved", "--analysis", "--shuffler", "--clear-share/--no-clear-share", "--threads",
         required=("--lower", "--upper", "--epsilon", "--delta"),
     )  # fmt: skip
@@ -84,19 +85,21 @@ def _command(name: str, names: str) -> click.Command:
         lower, upper = rule.lower, rule.upper
         epsilon, delta = given.pop("epsilon"), given.pop("delta")
         threads, workers = given.pop("threads"), given.pop("workers")
+        ledger = release.opened(given.pop("ledger"))
         truth = release.Truth() if show_true else None
         with connected(workers, given.pop("scheduler")) as cluster:
             users, column = release.read(source.values, rule, truth)
             given["min_honest"] = Honest.of(given["min_honest"], users)
             protocol = PrivateSum(users, epsilon, delta, lower=lower, upper=upper, **given)
-            how: dict[str, Any] = {"threads": threads, "cluster": cluster}
+            how: dict[str, Any] = {"threads": threads, "cluster": cluster, "ledger": ledger}
             result = release.run(protocol, column, unproved=unproved, **how)
 
         guarantee = result.guarantee
         found = SimpleNamespace(
             source=source, rule=rule, users=users, protocol=protocol, secure=protocol.secure_sum,
             result=result, guarantee=guarantee, cost=result.cost, confidence=confidence,
-            requested_delta=delta, not_private=None, proved=protocol.guarantee.proved,
+            requested_delta=delta, not_private=None, ledger=ledger,
+            proved=protocol.guarantee.proved,
             sum=release.Estimate("sum", result.estimate, result.interval(confidence)),
             mean=release.Estimate("mean", result.mean(), result.mean_interval(confidence)),
         )  # fmt: skip
@@ -122,7 +125,7 @@ def _command(name: str, names: str) -> click.Command:
         proved = "Private" if guarantee.proved else "NOT PRIVATE, nothing is proved:"
         title = f"{proved} {names} of {source.which}"
         rows = [getattr(found, name) for name in names.split(" and ")]
-        notes += release.notes_of(found)
+        notes += release.notes_of(found) + release.ledger_notes(ledger)
         return Report(title, release.COLUMNS, rows, notes, values(KEYS, found), warnings)
 
     return command

@@ -17,6 +17,7 @@ from ikos.aggregation.private_sum import PrivateSum, PrivateVectorSum
 from ikos.aggregation.protocol import BLOCK
 from ikos.bounds import MAX_BOUND, require
 from ikos.domains import Ball, Box, Domain
+from ikos.ledger import Ledger
 from ikos.modular import blocks
 from ikos.randomness import RandomSource
 from ikos.results import Guarantee, Interval, Printed, SumResult, figures, footer, shown
@@ -55,8 +56,8 @@ class VectorSumOptions(SumOptions, total=False):
     releases: int
 
 
-Run = tuple[float | Fraction, float | Fraction, RandomSource | None, SumOptions]
-"""Epsilon, delta, the randomness and the protocol's options of one release."""
+Run = tuple[float | Fraction, float | Fraction, RandomSource | None, Ledger | None, SumOptions]
+"""Epsilon, delta, the randomness, the ledger and the protocol's options of one release."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,13 +87,13 @@ def private_sum_of(
     x: NDArray[Any], domain: Domain, run: Run, sensitivity: Sensitivity | None = None
 ) -> SumResult:
     """Return the private sum of vectors whose sensitivity this module computed."""
-    epsilon, delta, rng, options = run
+    epsilon, delta, rng, ledger, options = run
     # Both are named so that Python refuses them among the options: a sensitivity in the columns'
     # own units would be taken for one of scaled values, and too little noise added.
     protocol = PrivateVectorSum(
         x.shape[0], domain, epsilon, delta, sensitivity=sensitivity, integers=False, **options
     )
-    result = protocol.run(x, rng)
+    result = protocol.run(x, rng, ledger=ledger)
     kept = tuple(line for line in result.guarantee.conditions if "promised" not in line)
     return replace(result, guarantee=replace(result.guarantee, conditions=kept))
 
@@ -113,6 +114,7 @@ def mean(
     epsilon: float | Fraction,
     delta: float | Fraction,
     rng: RandomSource | None = None,
+    ledger: Ledger | None = None,
     **options: Unpack[MeanOptions],
 ) -> SumResult:
     """Release the sum and the mean of values within public bounds.
@@ -127,6 +129,8 @@ def mean(
         The guarantee of the whole release.
     rng : RandomSource, optional
         Secure randomness by default.
+    ledger : ikos.Ledger, optional
+        Where the release is entered before it is made.
     **options
         For `PrivateSum`.
 
@@ -140,7 +144,7 @@ def mean(
     """
     values = _one_column(x)
     protocol = PrivateSum(values.size, epsilon, delta, lower=lower, upper=upper, **options)
-    return protocol.run(values, rng)
+    return protocol.run(values, rng, ledger=ledger)
 
 
 def count(
@@ -149,6 +153,7 @@ def count(
     epsilon: float | Fraction,
     delta: float | Fraction,
     rng: RandomSource | None = None,
+    ledger: Ledger | None = None,
     **options: Unpack[SumOptions],
 ) -> SumResult:
     """Release the number of users whose answer is true, and their share as the mean.
@@ -166,7 +171,7 @@ def count(
     if answers.dtype != bool:
         raise TypeError(f"x must hold booleans, got an array of {answers.dtype}")
     protocol = PrivateSum(answers.size, epsilon, delta, lower=0, upper=1, integers=True, **options)
-    return protocol.run(answers.astype(np.float64), rng)
+    return protocol.run(answers.astype(np.float64), rng, ledger=ledger)
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,6 +273,7 @@ def means(
     epsilon: float | Fraction,
     delta: float | Fraction,
     rng: RandomSource | None = None,
+    ledger: Ledger | None = None,
     **options: Unpack[VectorSumOptions],
 ) -> ColumnSums:
     """Release the sums and the means of several columns within public bounds.
@@ -280,7 +286,7 @@ def means(
         One row per user.
     lower, upper : float or (d,) array_like of float
         Public bounds, common or per column, not taken from the data.
-    epsilon, delta, rng
+    epsilon, delta, rng, ledger
         As for `ikos.statistics.mean`; the guarantee is for all columns together.
     **options
         For `PrivateVectorSum`, except ``sensitivity`` and ``integers``, which refer to its vectors:
@@ -295,7 +301,7 @@ def means(
     True
     """
     scaled, centre, half = _scaled(x, lower, upper)
-    private = private_sum_of(scaled, Box(half.size, -1, 1), (epsilon, delta, rng, options))
+    private = private_sum_of(scaled, Box(half.size, -1, 1), (epsilon, delta, rng, ledger, options))
     return ColumnSums(private, half, centre)
 
 
@@ -372,6 +378,7 @@ def variances(
     epsilon: float | Fraction,
     delta: float | Fraction,
     rng: RandomSource | None = None,
+    ledger: Ledger | None = None,
     **options: Unpack[VectorSumOptions],
 ) -> Variances:
     """Release the means and the variances of several columns; all is as for `means`.
@@ -389,7 +396,7 @@ def variances(
     >>> bool((np.abs(result.estimate - x.var(axis=0)) < [20, 0.01]).all())
     True
     """
-    return Variances(*_sums_of_squares(x, lower, upper, (epsilon, delta, rng, options)))
+    return Variances(*_sums_of_squares(x, lower, upper, (epsilon, delta, rng, ledger, options)))
 
 
 def variance(
@@ -400,6 +407,7 @@ def variance(
     epsilon: float | Fraction,
     delta: float | Fraction,
     rng: RandomSource | None = None,
+    ledger: Ledger | None = None,
     **options: Unpack[SumOptions],
 ) -> Variances:
     """Release the mean and the variance of one column; all is as for `mean`, without ``integers``.
@@ -413,7 +421,7 @@ def variance(
     True
     """
     column = _one_column(x)[:, np.newaxis]
-    sums = _sums_of_squares(column, lower, upper, (epsilon, delta, rng, options))
+    sums = _sums_of_squares(column, lower, upper, (epsilon, delta, rng, ledger, options))
     private, (centre,), (half,) = sums
     return Variances(private, float(centre), float(half))
 
@@ -443,6 +451,7 @@ def linear_statistics(
     epsilon: float | Fraction,
     delta: float | Fraction,
     rng: RandomSource | None = None,
+    ledger: Ledger | None = None,
     **options: Unpack[VectorSumOptions],
 ) -> ColumnSums:
     """Release the sums of k public linear functions W x of the users' vectors of the domain.
@@ -480,7 +489,7 @@ def linear_statistics(
     for part in blocks(users, max(1, BLOCK // max(values.shape[1], k))):
         results[part] = (values[part].astype(np.float64) - centre) @ matrix.T
     np.clip(results, -reach, reach, out=results)
-    run = (epsilon, delta, rng, options)
+    run = (epsilon, delta, rng, ledger, options)
     private = private_sum_of(results, Box(k, -reach, reach), run, apart)
     return ColumnSums(private, np.ones(k), matrix @ centre)
 

@@ -18,6 +18,7 @@ from ikos.accounting.solve import bisect_integers
 from ikos.aggregation.private_sum import PrivateVectorSum
 from ikos.baselines.frequency_estimation_lwy22 import FrequencyEstimation
 from ikos.domains import Categories
+from ikos.ledger import Ledger
 from ikos.randomness import RandomSource
 from ikos.results import SumResult, at_least
 from ikos.statistics.columns import Release, Run, SumOptions, VectorSumOptions, private_sum_of
@@ -83,6 +84,7 @@ def histogram(
     max_error: float | None = None,
     max_bytes: float | None = None,
     rng: RandomSource | None = None,
+    ledger: Ledger | None = None,
     **options: Unpack[SumOptions],
 ) -> Histogram:
     """Release the number of users in each of the given categories.
@@ -109,8 +111,8 @@ def histogram(
             max_error=max_error, max_bytes=max_bytes, **options,
         )  # fmt: skip
         if isinstance(best, FrequencyEstimation):
-            return Histogram(best.run(cells, rng), labels)
-    return Histogram(_counted([labels], [cells], (epsilon, delta, rng, options)), labels)
+            return Histogram(best.run(cells, rng, ledger=ledger), labels)
+    return Histogram(_counted([labels], [cells], (epsilon, delta, rng, ledger, options)), labels)
 
 
 def histogram_protocols(
@@ -200,6 +202,7 @@ def histograms(
     epsilon: float | Fraction,
     delta: float | Fraction,
     rng: RandomSource | None = None,
+    ledger: Ledger | None = None,
     **options: Unpack[VectorSumOptions],
 ) -> Histograms:
     """Release the number of users in each category of each column.
@@ -233,7 +236,7 @@ def histograms(
             raise ValueError(
                 f"columns[{name!r}] must hold {users} values, as the first, got {cell.size}"
             )
-    run = (epsilon, delta, rng, options)
+    run = (epsilon, delta, rng, ledger, options)
     return Histograms(_counted(labels.values(), cells.values(), run), labels)
 
 
