@@ -1,9 +1,9 @@
 """A ledger of the releases about the same users, which refuses the one that would overspend.
 
-An SQLite file that any number of programs write, one at a time. An entry is on disk before `enter`
-returns, and a killed program leaves a whole entry or none. What still fits is decided by a privacy
-filter, so that every release may depend on the results of those before it: documentation, Keep to a
-budget. Nothing about the users is stored.
+An SQLite file that any number of programs write, one at a time. An entry is on disk before
+``Ledger.enter`` returns, and a killed program leaves a whole entry or none. What still fits is
+decided by a privacy filter, so that every release may depend on the results of those before it:
+documentation, Keep to a budget. Nothing about the users is stored.
 
 The digests of the entries form a chain that ends in the row of the total, which also has what is
 spent, so that damage by accident is an error. They stop no one who can write to the file, and an
@@ -244,13 +244,13 @@ class Ledger:
             killed may begin anew; another result must not be published under the same key. By
             default, every entry is another release.
         note, statement, parameters : str
-            As in `Entry`.
+            As in `ikos.ledger.Entry`.
 
         Returns
         -------
         Entry
-            Now on disk. `BudgetExceeded` is raised for a release that does not fit, ValueError for
-            a key that stands for another guarantee.
+            Now on disk. `ikos.ledger.BudgetExceeded` is raised for a release that does not fit,
+            ValueError for a key that stands for another guarantee.
         """
         charge = Charge.of(epsilon, delta, mu)
         words = tuple(map(str, (key or secrets.token_hex(8), statement, parameters, note)))
