@@ -277,6 +277,7 @@ class _Search:
             for K, log in moments.items()
         }  # fmt: skip
 
+    @np.errstate(over="ignore")  # infinite: nothing is proved
     def best(self, d: int, *grid: Array) -> tuple[float, Point]:
         """Return the least eta of a grid, and where it is."""
         n, c = self.found.n, self.c
@@ -294,7 +295,7 @@ class _Search:
         first, K = _least(self.singly, -np.log(share * room), 2)
         paired = bool(pairs.any())
         roots = map(gmpy2.sqrt, self.found.remainders(self.jumps, self.k, d, 3 if paired else 2))
-        difference, reference = map(float, roots)
+        difference, reference = map(np.float64, roots)
         eta = ((1 + c) * difference + c * reference) ** 2 / 4 / (1 - share - pairs) / room
         front = c * ((1 + part) * sum(h1**j for j in range(d + 1)) + main)
         eta = eta + first * share * room + front * (tall + wide + own)

@@ -224,6 +224,12 @@ def test_pure_noise_has_the_messages_of_the_layouts() -> None:
     assert group.layout == private_vector_layouts(10_000, 2**15, 1, 1e-8, 1, 100, sensitivity=2)[0]
 
 
+@pytest.mark.filterwarnings("error")
+def test_groups_beyond_what_a_double_holds_are_searched_for() -> None:
+    protocol = PrivateVectorSum(500, Categories([100]), 1, 1e-8, layout="group")
+    assert protocol.guarantee.delta <= 1e-8
+
+
 def test_one_coordinate_is_the_scalar_private_sum() -> None:
     scalar = PrivateSum(100, 1, 1e-8, precision=128)
     vector = PrivateVectorSum(100, Box(1), 1, 1e-8, precision=128)
