@@ -1,12 +1,12 @@
 """How many messages are enough, and what given messages prove.
 
 ``secure`` counts for a level of statistical security, ``private`` for differential privacy,
-``vectors`` for sums of vectors; ``planning`` chooses what costs least. ``analyses`` is the table of
-the upper bounds that a count can rest on: ``published`` formulas, and the ``second_moment`` of the
-share graph (``share_graph``, ``recursion``, ``largest_component``), from which ``hockey_stick``
-proves privacy, and ``higher_moments`` of message tuples (``tuple_moments``). ``necessary``,
-``necessary_private`` and ``floor`` have the lower bounds: how many messages are too few.
-``certificate`` returns the numbers behind a count.
+``vectors`` for sums of vectors and ``masked_vectors`` for long ones; ``planning`` chooses what
+costs least. ``analyses`` is the table of the upper bounds that a count can rest on: ``published``
+formulas, and the ``second_moment`` of the share graph (``share_graph``, ``recursion``,
+``largest_component``), from which ``hockey_stick`` proves privacy, and ``higher_moments`` of
+message tuples (``tuple_moments``). ``necessary``, ``necessary_private`` and ``floor`` have the
+lower bounds: how many messages are too few. ``certificate`` returns the numbers behind a count.
 """
 
 from ikos.counts.certificate import (
@@ -18,6 +18,7 @@ from ikos.counts.certificate import (
     certify_necessary,
     certify_private,
 )
+from ikos.counts.masked_vectors import MaskParameters, mask_parameters
 from ikos.counts.necessary import necessary_messages, security_interval
 from ikos.counts.necessary_private import necessary_private_messages, private_delta_interval
 from ikos.counts.partial_noise import short_noise_epsilon
@@ -50,9 +51,10 @@ from ikos.counts.vectors import Layout, private_vector_layouts, vector_layouts
 from ikos.trust import SHUFFLERS
 
 __all__ = [
-    "ANALYSES", "SHUFFLERS", "Certificate", "Layout", "MessageCount", "MomentCertificate",
-    "NecessaryCertificate", "Parameters", "PrivateCertificate", "Remaining", "Setting",
-    "certify", "certify_necessary", "certify_private", "cheapest", "cheapest_private", "least",
+    "ANALYSES", "SHUFFLERS", "Certificate", "Layout", "MaskParameters", "MessageCount",
+    "MomentCertificate", "NecessaryCertificate", "Parameters", "PrivateCertificate", "Remaining",
+    "Setting", "certify", "certify_necessary", "certify_private", "cheapest", "cheapest_private",
+    "least", "mask_parameters",
     "message_count", "necessary_messages", "necessary_private_messages", "private_delta",
     "private_delta_interval", "private_epsilon", "private_message_count", "private_parameters",
     "private_proved", "private_remaining", "private_vector_layouts", "proved", "remaining",
