@@ -148,11 +148,8 @@ class MaskedVectors:
             f"2^-{hundredths(found.security)}: both are proved, and counted",
         )
 
-    def draw_keys(self, users: int, rng: RandomSource) -> NDArray[np.int64]:
-        """Return keys, (users, degree): a key is for one vector."""
-        return self._gaussians(users, rng)
-
-    def _gaussians(self, polynomials: int, rng: RandomSource) -> NDArray[np.int64]:
+    def gaussians(self, polynomials: int, rng: RandomSource) -> NDArray[np.int64]:
+        """Return polynomials that are keys, each of one vector, or errors."""
         found = self.parameters
         drawn = discrete_gaussian(found.deviation**2, polynomials * found.degree, rng)
         return drawn.reshape(polynomials, found.degree)
@@ -169,12 +166,13 @@ class MaskedVectors:
         All of a user's have the key in its row of ``keys``; ``seed`` determines the public ones.
         """
         found, ring = self.parameters, self.ring
-        together = max(1, _AT_ONCE // found.degree)
-        for rows in blocks(found.samples, together):
+        for rows in blocks(found.samples, max(1, _AT_ONCE // found.degree)):
             public = ring.transform(ring.public(seed, range(rows.start, rows.stop)))
+            drawn = self.gaussians(len(vectors) * (rows.stop - rows.start), rng)
+            errors = drawn.reshape(len(vectors), -1, found.degree)
             for user, (vector, key) in enumerate(zip(vectors, keys, strict=True)):
                 sent = ring.product(public, key)
-                add(sent, scaled(self._gaussians(rows.stop - rows.start, rng), 0, ring.words))
+                add(sent, scaled(errors[user], 0, ring.words))
                 for place, digits in self._digits(vector, rows):
                     add(sent, scaled(digits, place, ring.words))
                 ring.reduce(sent)
@@ -243,7 +241,7 @@ class MaskedVectors:
         def part(number: int, values: NDArray[Any]) -> tuple[Words, NDArray[Any]]:
             source = streams(number)
             vectors = clients.noisy_integers(values, source)
-            keys = self.draw_keys(len(vectors), source)
+            keys = self.gaussians(len(vectors), source)
             total = self.ring.zeros(self.parameters.samples)
             for rows, _, sent in self.masked(seed, vectors, keys, source):
                 add(total[:, rows], sent)
@@ -254,9 +252,10 @@ class MaskedVectors:
         if not isinstance(given, Iterator):
             check_participation("x", len(given), clients.min_honest, clients.n)
         threads = cores() if threads is None else threads
+        together = max(1, _AT_ONCE // self.parameters.coefficients)
         try:
             with nullcontext() if threads == 1 else ThreadPoolExecutor(threads) as executor:
-                tasks = zip(count(), checked_blocks(clients, given), strict=False)
+                tasks = zip(count(), checked_blocks(clients, given, together), strict=False)
                 for more, some in spread(part, tasks, executor):
                     add(total, more)
                     keys.append(some)
@@ -310,14 +309,14 @@ class MaskedReport:
 
     @classmethod
     def of(
-        cls, masks: MaskedVectors, seed: bytes, vector: NDArray[np.int64], rng: RandomSource
+        cls, masks: MaskedVectors, seed: bytes, vectors: NDArray[np.int64], rng: RandomSource
     ) -> MaskedReport:
-        """Return the report of a vector; its key is nowhere else, and then forgotten."""
+        """Return the report of a single vector; its key is nowhere else, and then forgotten."""
         found, keys = masks.parameters, masks.keys
-        key = masks.draw_keys(1, rng)
+        key = masks.gaussians(1, rng)
         width = found.modulus_bits - found.dropped_bits
         packed = b"".join(
-            to_bytes(sent, width) for _, _, sent in masks.masked(seed, vector[np.newaxis], key, rng)
+            to_bytes(sent, width) for _, _, sent in masks.masked(seed, vectors, key, rng)
         )
         shares = keys.report(keys.group.reduce(key[0]), rng)
         number, seals = rng.bytes(ID_BYTES), [rng.bytes(SEAL_BYTES) for _ in range(masks.shufflers)]
@@ -461,10 +460,10 @@ class VectorSum(ShuffledSum[_T]):
         ``task`` is a name that no other task has, and that all parties know. Send all parts, or
         none, and send the same ones to try again; as for `report`, not as soon as they are made.
         """
+        masks, source = self._masks, secure(rng)
         whole = isinstance(reject_masked("x", x), np.ndarray)
-        source, values = secure(rng), self.checked(x[np.newaxis] if whole else [x])
-        vector = self.noisy_integers(values, source)[0]
-        return MaskedReport.of(self._masks, self.seed(task), vector, source)
+        vectors = self.noisy_integers(self.checked(x[np.newaxis] if whole else [x]), source)
+        return MaskedReport.of(masks, self.seed(task), vectors, source)
 
     def shuffler(self, number: int) -> KeyShuffler:
         """Return a shuffler of keys, for one task; numbers count from 0."""

@@ -545,10 +545,10 @@ class ShuffledSum(ABC, Generic[_T]):
 
 
 def checked_blocks(
-    clients: ShuffledSum[Any], x: NDArray[Any] | Iterator[ArrayLike]
+    clients: ShuffledSum[Any], x: NDArray[Any] | Iterator[ArrayLike], size: int | None = None
 ) -> Iterator[NDArray[Any]]:
-    """Yield checked copies of the values of `USERS` users at a time, of fewer for vectors."""
-    size = max(1, USERS // clients.dimension)
+    """Yield checked copies of ``size`` users' values, of `USERS` numbers in all by default."""
+    size = size or max(1, USERS // clients.dimension)
     if not isinstance(x, Iterator):
         for part in blocks(x.shape[0], size):
             yield clients.checked(x[part].copy(), part.start)
