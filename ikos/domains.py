@@ -19,7 +19,7 @@ from ikos.bounds import MAX_BOUND, Bounds, require
 from ikos.bounds import Domain as Domain
 from ikos.modular import blocks
 
-MAX_DIMENSION = 1 << 20
+MAX_DIMENSION = 1 << 24
 
 TOLERANCE = 1e-9
 """Relative excess of a norm that is accepted as rounding; guarantees for a ball include it."""

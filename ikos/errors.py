@@ -76,6 +76,8 @@ class NoisySum:
     """The error of a noisy sum of values that may be rounded at random, perhaps modulo q.
 
     The ``noise`` of the sum is in steps, of which one user's range, ``width``, has ``precision``.
+    It is also wrong, by any amount modulo q, if one of the other ``digits`` next to it wraps
+    around, or with the probability ``failure``.
     """
 
     noise: Noise
@@ -84,6 +86,8 @@ class NoisySum:
     width: float = 1.0
     modulus: int | None = None
     rounded: bool = True
+    digits: int = 1
+    failure: float = 0.0
 
     @property
     def integers(self) -> bool:
@@ -92,7 +96,11 @@ class NoisySum:
 
     @property
     def wrap_probability(self) -> float:
-        """Bound on the probability of a wrap-around."""
+        """Bound on the probability of a wrap-around, or of another reason to be wrong."""
+        return self.digits * self._wraps + self.failure
+
+    @property
+    def _wraps(self) -> float:
         if self.modulus is None:
             return 0.0
         return self.noise.tail_bound(Fraction(self.modulus - self.users * self.precision, 2))
@@ -104,6 +112,9 @@ class NoisySum:
             self.noise, users=self.users, precision=self.precision, modulus=self.modulus,
             rounded=self.rounded,
         )  # fmt: skip
+        if self.modulus is not None:
+            spoiled = math.sqrt((self.digits - 1) * self._wraps + self.failure)
+            error = math.hypot(error, spoiled * self.width * self.modulus / self.precision)
         return error**2 if error < 1e150 else math.inf
 
     def half_width(self, miss: float) -> float:
@@ -131,7 +142,7 @@ class NoisySum:
             self,
             dimension * self.mean_square,
             integers=self.integers,
-            wrap_probability=min(1.0, dimension * self.wrap_probability),
+            wrap_probability=min(1.0, dimension * self._wraps + self.failure),
         )
 
 

@@ -146,7 +146,8 @@ class Guarantee(Printed):
 
     A delta of 1 means that nothing is proved, and a condition that begins with "NOT for this" does
     not hold. Inputs are neighbours if they differ in one user's value; the number of users is
-    public.
+    public. A ``computational`` guarantee is against tests that cannot break what its conditions
+    assume, up to the advantage of those that can.
     """
 
     epsilon: float
@@ -154,6 +155,7 @@ class Guarantee(Printed):
     theorem: str
     conditions: tuple[str, ...]
     adjacency: str = "replace-one"
+    computational: bool = False
 
     @property
     def vacuous(self) -> bool:
@@ -177,7 +179,8 @@ class Guarantee(Printed):
         if self.vacuous:
             return "no differential privacy is proved: too few messages"
         epsilon, delta = at_least(self.epsilon, 6), at_least(self.delta, 3)
-        return f"({epsilon}, {delta})-differential privacy, {self.adjacency}"
+        kind = "computational " * self.computational
+        return f"({epsilon}, {delta})-{kind}differential privacy, {self.adjacency}"
 
     def __str__(self) -> str:
         if self.vacuous:

@@ -125,6 +125,29 @@ class NoiseCalibration:
         """The largest possible noise: hiding takes as much of the budget as it may."""
         return self._noise(self.epsilon - self._spare)
 
+    def hiding(self) -> gmpy2.mpfr:
+        """Return the largest advantage that masked vectors may leave, rounded down.
+
+        In the place of what is masked is the sum, but for this advantage nu, in each release: for
+        every test, P[M in E] <= e^epsilon P[M' in E] + (1 + e^epsilon) nu, and the noise's delta.
+        """
+        allowed = self._hiding_delta / self.releases
+        with rounding(UP):
+            factor = 1 + gmpy2.exp(exact(self.epsilon, UP))
+        with rounding(DOWN):
+            return exact(allowed, DOWN) / factor
+
+    def masked(self, layout: Layout, lost: gmpy2.mpfr) -> Layout:
+        """Return the layout of masked vectors, which lose so much, with what is proved."""
+        noise = self.largest_noise
+        with rounding(UP):
+            hidden = self.releases * (1 + gmpy2.exp(exact(self.epsilon, UP))) * lost
+            delta = float_up(hidden + gmpy2.mpfr(noise.delta))
+        layout = replace(layout, epsilon=self.epsilon, delta=delta)
+        if isinstance(noise, SkellamNoise):
+            return replace(layout, variance=noise.variance)
+        return replace(layout, rate=noise.rate)
+
     def chosen(self, q: int, messages: int | None = None) -> tuple[Layout, VectorNoise]:
         """Return the fewest messages per block that prove the budget, for groups of order q.
 

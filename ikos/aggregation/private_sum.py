@@ -19,6 +19,7 @@ from ikos.accounting.skellam import SkellamNoise, VectorNoise
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.accuracy import Noise, NoiseLaw, default_modulus, default_precision
 from ikos.aggregation.calibration import MAX_RELEASES, NoiseCalibration, reports
+from ikos.aggregation.masked_vectors import VectorSum, masked_layout, masked_vectors
 from ikos.aggregation.secure_sum import SecureSum, SecureVectorSum
 from ikos.aggregation.shuffled_sum import (
     PSEUDORANDOM,
@@ -28,13 +29,13 @@ from ikos.aggregation.shuffled_sum import (
 )
 from ikos.bounds import Bounds, Domain
 from ikos.concurrency import Scratch
-from ikos.counts import MessageCount, Remaining, private_remaining
+from ikos.counts import Layout, MessageCount, Remaining, private_remaining
 from ikos.counts.analyses import best_of_kind
 from ikos.counts.private import checked_budget
 from ikos.counts.published import covered
 from ikos.counts.rounding import UP, exact, float_up
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis
-from ikos.counts.vectors import ENVELOPE_BYTES, ONE_GROUP, checked_layout
+from ikos.counts.vectors import ENVELOPE_BYTES, MASKED, ONE_GROUP, checked_layout
 from ikos.encoding import MAX_PRECISION, Encoding, converge, decode, encoding_of
 from ikos.errors import NoisySum, SumError
 from ikos.noise import polya_shares, skellam_draws
@@ -95,7 +96,20 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         q = checked_modulus(modulus, plan.users, encoding.precision, law, plan.analysis)
         if messages is not None:
             messages = integer("messages", messages, low=1, high=MAX_MESSAGES)
-        layout, noise = plan.chosen(q, messages)
+        masks, noise = None, plan.largest_noise
+        if plan.layout == MASKED:
+            if q & (q - 1):
+                raise ValueError(f"modulus must be a power of two with masked vectors, got {q}")
+            p, middle = encoding.precision, q // 2 - 1
+            how: dict[str, Any] = {"overhead": plan.overhead, "analysis": plan.analysis}
+            how |= {"allowed": plan.hiding(), "deviation": noise.deviation}
+            masks = masked_vectors(
+                plan.users, domain.dimension, p, middle, plan.trust, SecureVectorSum, **how
+            )
+            layout: Layout = masked_layout(masks, domain.dimension, q.bit_length() - 1)
+            layout = plan.masked(layout, masks.lost(masks.keys.sigma))
+        else:
+            layout, noise = plan.chosen(q, messages)
         PrivateAggregation.__init__(
             self,
             plan.users,
@@ -109,11 +123,14 @@ class PrivateAggregation(ShuffledSum[SumResult]):
             encoding=encoding,
             noise=noise,
             releases=plan.releases,
+            masks=masks,
         )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self.guarantee, self._error, self.setting, self._cost  # computed once, not in each run
+        _ = self.guarantee, self._error, self._cost  # computed once, not in each run
+        if self.masks is None:
+            _ = self.setting
 
     @property
     def precision(self) -> int:
@@ -128,7 +145,7 @@ class PrivateAggregation(ShuffledSum[SumResult]):
     @cached_property
     def guarantee(self) -> Guarantee:
         """The guarantee of each user, for one run or for all ``releases`` together."""
-        delta, count = self.layout.delta, self.layout.count
+        delta, theorem = self.layout.delta, self.theorem
         assert delta is not None
         promise = "while any two vectors that a user may have are within the promised sensitivity"
         conditions = (
@@ -137,12 +154,17 @@ class PrivateAggregation(ShuffledSum[SumResult]):
             reports(self.releases),
             PSEUDORANDOM,
         )
-        theorem = count.theorem if self.scalar else f"{METHODS[self.noise.method]}; {count.theorem}"
-        return Guarantee(round_up(self.epsilon), delta, theorem, conditions if delta < 1 else ())
+        if not self.scalar:
+            theorem = f"{METHODS[self.noise.method]}; {theorem}"
+        said, masked = conditions if delta < 1 else (), self.masks is not None
+        return Guarantee(round_up(self.epsilon), delta, theorem, said, computational=masked)
 
     def error(self, users: int) -> SumError:
         """Return bounds on the error of a sum over this many users (BBGN20, Section 5.3)."""
-        users = validate_users(users, self.n)
+        users, masks = validate_users(users, self.n), self.masks
+        spoiled: dict[str, Any] = {}
+        if masks is not None:
+            spoiled = {"digits": masks.parameters.digits, "failure": masks.parameters.failure}
         return NoisySum(
             self.noise.law(Fraction(users, self.trust.min_honest)),
             self.encoding.precision,
@@ -150,6 +172,7 @@ class PrivateAggregation(ShuffledSum[SumResult]):
             self.encoding.bounds.width,
             self.q,
             rounded=not self.encoding.exact,
+            **spoiled,
         ).error(self.dimension)
 
     @cached_property
@@ -193,7 +216,9 @@ class PrivateAggregation(ShuffledSum[SumResult]):
 
     @cached_property
     def secure_sum(self) -> Any:
-        """The `SecureSum` or `SecureVectorSum` of the noisy integers."""
+        """The `SecureSum` or `SecureVectorSum` of the noisy integers; of keys, for masked ones."""
+        if self.masks is not None:
+            return self.masks.keys
         count, how = self.layout.count, asdict(self.trust)
         how |= {"messages": count.total, "analysis": count.analysis or "best"}
         if self.scalar:
@@ -435,7 +460,7 @@ class PrivateSum(PrivateAggregation):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class PrivateVectorSum(PrivateAggregation):
+class PrivateVectorSum(VectorSum[SumResult], PrivateAggregation):
     """Differentially private summation of vectors: exact noise that no user adds alone.
 
     Like `ikos.PrivateSum`, with exactly discrete Laplace or Skellam noise in every coordinate, the
@@ -454,7 +479,8 @@ class PrivateVectorSum(PrivateAggregation):
         smallest power of two at which rounding adds at most 1 % to the variance of the noise, and
         its effect on sensitivities adds at most 1 % to the standard deviation.
     layout, overhead
-        As in `SecureVectorSum`; ``messages`` are per block.
+        As in `SecureVectorSum`; ``messages`` are per block. With "masked", the guarantee is
+        computational, and all of epsilon is for the noise.
     sensitivity : Sensitivity, optional
         For a Box: a promise of how far apart any two vectors of a user may be, in the data's units.
         Privacy rests on it.
@@ -523,7 +549,7 @@ class PrivateVectorSum(PrivateAggregation):
                 trust=trust,
                 epsilon=budget,
                 delta=allowed,
-                reserve=spare,
+                reserve=spare * (name != MASKED),  # nothing else costs epsilon
                 shift=encoding.shift(domain.dimension),
                 layout=name,
                 length=length,
@@ -541,8 +567,6 @@ class PrivateVectorSum(PrivateAggregation):
         found = plan(made)
         law = found.largest_noise.law(Fraction(n, trust.min_honest))
         self._calibrate(found, domain, made, law, modulus, messages)
-
-    scalar = False
 
     @property
     def parameters(self) -> dict[str, object]:

@@ -9,18 +9,22 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, TypeVar
 
+import gmpy2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import integer, number, quote, reject_masked, vector
+from ikos.aggregation.masked_vectors import VectorSum, masked_layout, masked_vectors
 from ikos.aggregation.shuffled_sum import PSEUDORANDOM, ShuffledSum
 from ikos.concurrency import Scratch
 from ikos.counts import MessageCount, remaining
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.published import covered
+from ikos.counts.rounding import DOWN, UP, exact, rounding
 from ikos.counts.secure import MAX_MESSAGES, MAX_SIGMA, checked_analysis
 from ikos.counts.vectors import (
     ENVELOPE_BYTES,
+    MASKED,
     ONE_GROUP,
     checked_layout,
     least_bytes,
@@ -44,12 +48,14 @@ class SecureGuarantee(Printed):
 
     The analyzer's views of any two inputs with the same sum are within total variation
     ``2**-sigma``. ``sigma`` is rounded down; 0.0 if nothing is proved, infinite for a single user.
-    ``theorem`` and ``conditions`` are as in `ikos.Guarantee`.
+    ``theorem`` and ``conditions`` are as in `ikos.Guarantee`. A ``computational`` guarantee bounds
+    the advantage of tests, up to that against what its conditions assume.
     """
 
     sigma: float
     theorem: str
     conditions: tuple[str, ...]
+    computational: bool = False
 
     @property
     def vacuous(self) -> bool:
@@ -67,6 +73,11 @@ class SecureGuarantee(Printed):
         if self.vacuous:
             return "nothing is proved: too few messages"
         distance = "0" if math.isinf(self.sigma) else f"2^-{hundredths(self.sigma)}"
+        if self.computational:
+            return (
+                "no test that cannot break what is assumed tells any two inputs with the same sum "
+                f"with an advantage above {distance}"
+            )
         return f"views of any two inputs with the same sum are within total variation {distance}"
 
     def __str__(self) -> str:
@@ -122,7 +133,7 @@ class SecureAggregation(ShuffledSum[_T]):
     def guarantee(self) -> SecureGuarantee:
         """What is hidden of the users' values, by which theorem, under which conditions."""
         conditions = (*self.conditions, FURTHER_SUMS, PSEUDORANDOM) if self.sigma else ()
-        return SecureGuarantee(self.sigma, self.layout.count.theorem, conditions)
+        return SecureGuarantee(self.sigma, self.theorem, conditions, self.masks is not None)
 
     def remaining(
         self, *, honest: int | None = None, corrupt_shufflers: int | None = None
@@ -133,6 +144,11 @@ class SecureAggregation(ShuffledSum[_T]):
         with the analyzer; as planned by default. The ``sigma`` returned is for the whole vector, by
         the sum's own analysis, or by "best" if that one proves nothing.
         """
+        if self.masks is not None:
+            left: MessageCount = self.masks.keys.remaining(
+                honest=honest, corrupt_shufflers=corrupt_shufflers
+            )
+            return replace(left, sigma=self.masks.level(left.sigma))
         trust, count = self.trust, self.layout.count
         left = remaining(
             self.n,
@@ -289,23 +305,28 @@ class SecureSum(SecureAggregation[int]):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class SecureVectorSum(SecureAggregation[NDArray[Any]]):
+class SecureVectorSum(VectorSum[NDArray[Any]], SecureAggregation[NDArray[Any]]):
     """Secure summation of vectors: the analyzer learns the sum modulo q and, almost, nothing else.
 
     Like `ikos.SecureSum`, for vectors of ``dimension`` elements of Z_q.
 
     Parameters
     ----------
-    n, dimension, q : int
-        Users, coordinates, and the order of each coordinate's group.
+    n, dimension : int
+        Users and coordinates.
+    q, upper : int, optional
+        As in `ikos.SecureSum`, for each coordinate.
     sigma : float
         Security of the whole vector in bits, for which the number of messages is chosen.
-    layout : {"separate", "group", "blocks"} or int
+    layout : {"separate", "group", "blocks", "masked"} or int
         How many coordinates are shuffled together, in blocks with shufflers of their own: one,
         all, as many as take the fewest bytes, or this many. Short blocks take few bits and many
-        messages; see the documentation, Sums of vectors, "Layouts".
+        messages; see the documentation, Sums of vectors, "Layouts". With "masked", users send their
+        vectors masked, and only the keys of the masks in blocks: a few bytes a coordinate, for
+        vectors of thousands to millions, on an assumption; ``upper`` must be given.
     overhead : int
-        For "blocks", the bytes by which a message grows on its way: 48 in an HPKE envelope.
+        For "blocks" and "masked", the bytes by which a message grows on its way: 48 in an HPKE
+        envelope.
     messages, analysis, shuffler, clear_share, min_honest, corrupt_shufflers
         As in `ikos.SecureSum`, per block: a single shuffler is one for each block.
 
@@ -329,8 +350,9 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
         self,
         n: int,
         dimension: int,
-        q: int,
+        q: int | None = None,
         *,
+        upper: int | None = None,
         sigma: float | Fraction = 80,
         layout: str | int = "separate",
         overhead: int = ENVELOPE_BYTES,
@@ -341,14 +363,40 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
         min_honest: int | None = None,
         corrupt_shufflers: int = 0,
     ) -> None:
-        n, q = integer("n", n, low=1), integer("q", q, low=2)
+        n = integer("n", n, low=1)
+        q, upper = _group_order(n, q, upper, checked_analysis(analysis))
         d = integer("dimension", dimension, low=1, high=MAX_DIMENSION)
-        how: dict[str, Any] = {"messages": messages, "analysis": analysis}
-        how |= {"layout": layout, "overhead": integer("overhead", overhead, low=0)}
+        how: dict[str, Any] = {
+            "analysis": analysis,
+            "overhead": integer("overhead", overhead, low=0),
+        }
         trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
-        self._calibrate(n, q, d, trust, sigma=sigma, **how)
+        if checked_layout(layout, d, messages)[0] == MASKED:
+            self._mask(n, q, d, trust, upper, sigma, **how)
+        else:
+            how |= {"layout": layout, "messages": messages, "upper": upper}
+            self._calibrate(n, q, d, trust, sigma=sigma, **how)
 
-    scalar = False
+    def _mask(
+        self,
+        n: int,
+        q: int,
+        d: int,
+        trust: Trust,
+        upper: int | None,
+        sigma: float | Fraction,
+        **how: Any,
+    ) -> None:
+        """Set all fields, for masked vectors, by which sums are not taken modulo q."""
+        if upper is None:
+            raise TypeError("upper must be given with layout='masked': sums may not wrap around")
+        wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
+        with rounding(DOWN):
+            how["allowed"] = gmpy2.exp2(-exact(wanted + 1, UP))
+        half = -(-n * upper // 2)
+        masks = masked_vectors(n, d, upper, half, trust, SecureVectorSum, **how)
+        layout = masked_layout(masks, d, (q - 1).bit_length())
+        SecureAggregation.__init__(self, n, d, q, layout, trust, upper, masks=masks)
 
     def checked(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
         """Return vectors with each entry checked; the first is user number ``first``'s."""
@@ -359,11 +407,12 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
                 f"x must have shape (users, {self.dimension}), a row for each user, got shape "
                 f"{given.shape}"
             )
+        most = self.q - 1 if self.upper is None else self.upper
         good = (
-            given.dtype.kind in "biu" and 0 <= given.min(initial=0) <= given.max(initial=0) < self.q
+            given.dtype.kind in "biu" and 0 <= given.min(initial=0) <= given.max(initial=0) <= most
         )
         for c, column in enumerate(() if good else given.T):
-            self.group.elements(column, f"x[:, {c}]", first)
+            self.group.elements(column, f"x[:, {c}]", first, self.upper)
         return given
 
     def _result(

@@ -29,11 +29,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain, count, repeat
 from operator import call
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -58,6 +58,9 @@ from ikos.results import NOT, Cost, present
 from ikos.sharing import USERS, SharingScheme, split
 from ikos.shuffling import ORDERS, View, shuffle
 from ikos.trust import Trust
+
+if TYPE_CHECKING:
+    from ikos.aggregation.masked_vectors import MaskedVectors
 
 ENTRIES = 1 << 20  # of vectors, whose rounding and noise come from one source
 COLUMNS = 32  # coordinates taken out of all users' vectors at a time, in whole lines of cache,
@@ -153,13 +156,17 @@ def _add(noise: NoiseShares, elements: NDArray[Any], group: Zq) -> None:
 
 @dataclass(frozen=True, repr=False)
 class ShuffledSum(ABC, Generic[_T]):
-    """A sum over Z_q of n users' shares that shufflers mix, of numbers or of vectors."""
+    """A sum over Z_q of n users' shares that shufflers mix, of numbers or of vectors.
+
+    With ``masks``, users mask their vectors, and only the keys are shared.
+    """
 
     n: int
     dimension: int
     q: int
     layout: Layout
     trust: Trust
+    masks: MaskedVectors | None = field(default=None, kw_only=True)
 
     scalar = True
     """Whether users hold numbers, not vectors."""
@@ -193,6 +200,22 @@ class ShuffledSum(ABC, Generic[_T]):
         _add(self.noise_shares(elements.size, rng), elements.reshape(-1), self.group)
         return elements
 
+    def noisy_integers(self, values: NDArray[Any], rng: RandomSource) -> NDArray[np.int64]:
+        """Return checked vectors as integers, with noise, and not modulo q.
+
+        Masked vectors tell the sum of these integers: it must be as private as they say.
+        """
+        found = np.empty(values.shape, dtype=np.int64)
+        self.rounded(values, rng, found, Scratch())
+        places, noise = self.noise_shares(found.size, rng)
+        found.reshape(-1)[places] += noise
+        return found
+
+    def seed(self, task: bytes) -> bytes:
+        """Return the seed of a task's public polynomials, by a hash of all parameters."""
+        label = b"ikos masked vectors 1" + bytes.fromhex(self.parameter_hash)
+        return hashlib.sha256(label + task).digest()
+
     @abstractmethod
     def _result(self, totals: list[int], users: int, rng: RandomSource | None = None) -> _T:
         """Return the result for the sums of all coordinates; ``rng`` is the source of the run."""
@@ -211,6 +234,13 @@ class ShuffledSum(ABC, Generic[_T]):
     @property
     def sharing_parameters(self) -> dict[str, object]:
         """What the parties must agree on to share values and add up shares."""
+        if self.masks is not None:
+            return {
+                "protocol": "ikos-masked-vector-sum-1",
+                "q": hex(self.q),
+                **asdict(self.masks.parameters),
+                "keys": self.masks.keys.sharing_parameters,
+            }
         vector = {} if self.scalar else {"dimension": self.dimension, "layout": self.layout.name}
         return {
             "protocol": f"ikos-secure-{'' if self.scalar else 'vector-'}sum-2",
@@ -232,6 +262,11 @@ class ShuffledSum(ABC, Generic[_T]):
     @cached_property
     def setting(self) -> SharingScheme:
         """What is sent to whom, per coordinate."""
+        if self.masks is not None:
+            raise ValueError(
+                "layout must not be 'masked' for shares of vectors: use run, or client, shuffler "
+                "and analyzer"
+            )
         trust = self.trust
         return SharingScheme(self.group, self.layout.count.total, trust.single, trust.clear_share)
 
@@ -267,6 +302,11 @@ class ShuffledSum(ABC, Generic[_T]):
         return f"<{self._printed(f'n={self.n}')}: {self.cost()}; {self.guarantee}>"
 
     @property
+    def theorem(self) -> str:
+        """By which theorem what is summed is hidden."""
+        return self.layout.count.theorem if self.masks is None else self.masks.theorem
+
+    @property
     def _title(self) -> str:
         """The first line of what is printed."""
         return self._printed(f"of {self.n:,} user{'s' * (self.n > 1)}")
@@ -274,6 +314,8 @@ class ShuffledSum(ABC, Generic[_T]):
     @property
     def conditions(self) -> tuple[str, ...]:
         """What a proof assumes of the group, the users and the shufflers."""
+        if self.masks is not None:
+            return (*self.masks.assumptions, *self.masks.keys.conditions)
         trust = self.trust
         if trust.single:
             shufflers = alone(trust.clear_share)
@@ -369,16 +411,23 @@ class ShuffledSum(ABC, Generic[_T]):
                 f"got dtype {shares.dtype} or values beyond (not shown)"
             )
         vectors, source = shares.reshape(*shares.shape[:2], self.dimension), secure(rng)
-        columns: list[NDArray[Any]] = []
-        for block in self.blocks:
-            messages = pack(vectors[: self.setting.shuffled, :, block], self.group)
-            how = {"shuffler": self.trust.shuffler, "order": order}
-            columns += shuffle(messages, rng=source, **how)
+        columns = self.mixed(vectors[: self.setting.shuffled], source, order)
         if not self.setting.clear:
-            return View(tuple(columns), None)
+            return View(columns, None)
         clear = pack(vectors[-1], self.group).copy()
         clear.setflags(write=False)
-        return View(tuple(columns), clear)
+        return View(columns, clear)
+
+    def mixed(
+        self, shares: NDArray[Any], rng: RandomSource, order: str = "sorted"
+    ) -> tuple[NDArray[Any], ...]:
+        """Return what shufflers release of some of the users' shares, (messages, k, dimension)."""
+        columns: list[NDArray[Any]] = []
+        for block in self.blocks:
+            messages = pack(shares[..., block], self.group)
+            how = {"shuffler": self.trust.shuffler, "order": order}
+            columns += shuffle(messages, rng=rng, **how)
+        return tuple(columns)
 
     # The analyzer
 
@@ -476,6 +525,7 @@ class ShuffledSum(ABC, Generic[_T]):
                 raise ValueError(f"threads must be None with cluster=, got {threads!r}")
             if not hasattr(cluster, "add_up"):
                 raise TypeError(f"cluster must be an ikos.cluster.Cluster, got {quote(cluster)}")
+            _ = self.setting  # refuses masked vectors
         if threads is not None:
             threads = integer("threads", threads, low=1, high=1024)
         if ledger is not None:
@@ -483,6 +533,8 @@ class ShuffledSum(ABC, Generic[_T]):
         if cluster is not None:
             totals, users = cluster.add_up(self, x, source, progress)
             return self._result(totals, users, source)
+        if self.masks is not None:
+            return self._result(*self.masks.totals(self, x, source, threads, progress), source)
         if not self.scalar:
             users, given = vectors_of(self, x, source)
             return self._result(vector_totals(self, users, given, threads, progress), users, source)
@@ -493,10 +545,10 @@ class ShuffledSum(ABC, Generic[_T]):
 
 
 def checked_blocks(
-    clients: ShuffledSum[Any], x: NDArray[Any] | Iterator[ArrayLike]
+    clients: ShuffledSum[Any], x: NDArray[Any] | Iterator[ArrayLike], size: int | None = None
 ) -> Iterator[NDArray[Any]]:
-    """Yield checked copies of the values of `USERS` users at a time, of fewer for vectors."""
-    size = max(1, USERS // clients.dimension)
+    """Yield checked copies of ``size`` users' values, of `USERS` numbers in all by default."""
+    size = size or max(1, USERS // clients.dimension)
     if not isinstance(x, Iterator):
         for part in blocks(x.shape[0], size):
             yield clients.checked(x[part].copy(), part.start)

@@ -29,8 +29,9 @@ from ikos.results import at_least
 ONE_GROUP = "one group"
 SEPARATE = "separate sums"
 COMPOSED = "separate sums, composed"
+MASKED = "masked vectors"
 
-LAYOUTS = {"separate": SEPARATE, "group": ONE_GROUP, "blocks": "blocks"}
+LAYOUTS = {"separate": SEPARATE, "group": ONE_GROUP, "blocks": "blocks", "masked": MASKED}
 """What users write for each layout, and its name in parameter hashes, which is accepted too."""
 
 ENVELOPE_BYTES = 48
@@ -127,7 +128,7 @@ def checked_layout(layout: object, dimension: int, messages: object = None) -> t
     if not isinstance(layout, str):
         length = integer("layout", layout, low=1, high=dimension)
         return layout_name(dimension, length), length
-    lengths = {SEPARATE: 1, ONE_GROUP: dimension, "blocks": 0}
+    lengths = {SEPARATE: 1, ONE_GROUP: dimension, "blocks": 0, MASKED: 0}
     name = layout if layout in lengths else LAYOUTS[choice("layout", layout, LAYOUTS)]
     if not lengths[name] and messages is not None:
         raise ValueError(f"layout must be the length of blocks with messages, got {quote(layout)}")
