@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,13 +22,12 @@ from numpy.typing import NDArray
 
 from analysis.output import Files, main, markdown, plain_number, program
 from analysis.plots.panels import Line, Panel, panels_figure
-from ikos.counts import mask_parameters
-from ikos.counts.analyses import checked_scheme
 from ikos.counts.masked_vectors import ASSUMED_VARIANCE, DEVIATION, LARGEST_MODULUS
 from ikos.counts.types import MAX_BITS
-from ikos.counts.vectors import ENVELOPE_BYTES, least_bytes, least_layout
+from ikos.counts.vectors import ENVELOPE_BYTES
 from ikos.noise import discrete_gaussian
 from ikos.testing import DeterministicRandom
+from ikos.vectors import SecureVectorSum
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -183,22 +182,35 @@ def blocks() -> str:
 
 # Bytes
 
-USERS, BITS, SIGMA = 10**4, 21, Fraction(80)
+USERS, UPPER = 10**4, 209
 DIMENSIONS = tuple(10**k for k in range(3, 7))
 
 
 def sent(dimension: int) -> dict[str, float]:
     """Return the bytes that a client sends in each layout, in envelopes of 48 bytes."""
-    made = partial(least_layout, checked_scheme(USERS, 2**BITS), SIGMA, dimension)
-    masked = mask_parameters(USERS, dimension, 2 ** (BITS - 1) - 1)
-    layouts = {"separate": made(1), "blocks": least_bytes(made, dimension, ENVELOPE_BYTES)}
-    if dimension * BITS <= MAX_BITS:
-        layouts = {"group": made(dimension)} | layouts
-    found: dict[str, float] = {
-        name: layout.bytes_per_user(ENVELOPE_BYTES) for name, layout in layouts.items()
-    }
-    found["masked"] = masked.masked_bytes + masked.key_layout().bytes_per_user(ENVELOPE_BYTES)
-    return found | {"the bare sum": dimension * BITS / 8}
+    found: dict[str, float] = {}
+    bits = (USERS * UPPER).bit_length()
+    for layout in ("group", "separate", "blocks", "masked"):
+        if layout != "group" or dimension * bits <= MAX_BITS:
+            protocol = SecureVectorSum(USERS, dimension, upper=UPPER, layout=layout)
+            found[layout] = protocol.layout.bytes_per_user(ENVELOPE_BYTES)
+    found["a masked report"] = report_bytes(protocol)
+    return found | {"the bare sum": dimension * bits / 8}
+
+
+def report_bytes(protocol: SecureVectorSum) -> int:
+    """Return the bytes of what a client makes, each message of whole bytes in an envelope."""
+    report = protocol.client(
+        np.ones(protocol.dimension, dtype=np.int64), b"", DeterministicRandom(0)
+    )
+    assert protocol.masks is not None
+    keys = protocol.masks.keys
+    rows = [row for part in report.parts for row in part.shares]
+    rows += [] if report.clear is None else [report.clear]
+    messages = [row[block].size * keys.group.bits for row in rows for block in keys.blocks]
+    seals = sum(len(part.seal) for part in report.parts)
+    inside = len(report.masked) + seals + sum(math.ceil(bits / 8) for bits in messages)
+    return int(inside + ENVELOPE_BYTES * (1 + len(messages)))
 
 
 def kilobytes(found: Mapping[int, Mapping[str, float]]) -> str:
@@ -213,11 +225,18 @@ def kilobytes(found: Mapping[int, Mapping[str, float]]) -> str:
 
 def bytes_figure(found: Mapping[int, Mapping[str, float]]) -> Figure:
     """Return the figure of bytes."""
-    lines = []
+    lines: list[Line] = []
     for name in next(iter(found.values())):
         x, y = zip(*((float(d), one[name]) for d, one in found.items() if name in one), strict=True)
-        lines.append(Line(name, x, y, "dashed" if "bare" in name else ""))
-    title = f"{plain_number(USERS)} users, sums of {BITS} bits, 80 bits, envelopes of 48 bytes more"
+        points = tuple(zip(x, y, strict=True))
+        if name == "a masked report":  # drawn over what was computed
+            lines[-1] = replace(lines[-1], measured=points)
+        else:
+            lines.append(Line(name, x, y, "dashed" if "bare" in name else ""))
+    title = (
+        f"{plain_number(USERS)} users with values up to {UPPER}, 80 bits of security, envelopes of "
+        "48 bytes; masked: the line is computed, the points are of reports that were made"
+    )
     panel = Panel("", tuple(lines), "coordinates")
     return panels_figure([("bytes", [panel])], "What a client sends", title, beside=1.8)
 
