@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -522,6 +523,8 @@ def test_shares_of_vectors_are_refused() -> None:
     for call in (protocol.share, protocol.report, protocol.shuffle):
         with pytest.raises(ValueError, match=r"^layout must not be 'masked'"):
             call(x[0] if call == protocol.report else x)
+    with pytest.raises(ValueError, match=r"^layout must not be 'masked'"):
+        protocol.run(x, cluster=SimpleNamespace(add_up=None))
     for name, argument in (("analyzer", TASK), ("shuffler", 0)):
         with pytest.raises(ValueError, match=r"^layout must be 'masked'"):
             getattr(shares, name)(argument)
