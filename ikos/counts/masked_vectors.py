@@ -35,7 +35,6 @@ DEVIATION = 6
 ASSUMED_VARIANCE = Fraction(16, 5) ** 2
 """s1^2: of secrets and errors in the Ring-LWE problem that is assumed to be hard."""
 
-_FAILURE_BITS = 41  # of each part: the keys' sum, and the vectors'
 _MAX_USERS, _MAX_DIMENSION = 1 << 40, 1 << 40
 
 
@@ -244,19 +243,8 @@ def _fitting(
             modulus = digits * bits + least_shift(users, dropped, samples * degree)
             if modulus > most:
                 break
-            yield MaskParameters(
-                users,
-                dimension,
-                honest,
-                degree,
-                modulus,
-                digits * bits,
-                dropped,
-                bits,
-                digits,
-                key_modulus,
-                samples,
-            )
+            size = degree, modulus, digits * bits, dropped, bits, digits
+            yield MaskParameters(users, dimension, honest, *size, key_modulus, samples)
 
 
 def mask_parameters(
