@@ -2,7 +2,8 @@
 
     python -m analysis.vector_tables --output DIR
 
-writes into DIR ``vector-layouts.md``, messages of secure sums in either layout; ``vector-noise.md``
+writes into DIR ``vector-layouts.md``, messages of secure sums in the layouts; ``vector-blocks.md``,
+what blocks of several lengths cost; ``vector-noise.md``
 and ``vector-messages.md``, noise and messages of private ones; ``kashin-sampling.md`` and
 ``kashin-sums.md``, what even coefficients cost; ``vector-choice.md``, what every protocol sends and
 how far off it is; and ``vector-users.md``, how two of them compare as users become more. Nothing is
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 from analysis.output import Files, main, markdown, plain_number, program, steps
 from ikos.baselines import SumProtocol
 from ikos.counts import vector_layouts
+from ikos.counts.vectors import ENVELOPE_BYTES
 from ikos.results import at_least
 from ikos.vectors import (
     PCKVGRR,
@@ -32,6 +34,7 @@ from ikos.vectors import (
     PrivateVectorSum,
     PrivKV,
     SampledCoordinates,
+    SecureVectorSum,
     SparseTernary,
 )
 
@@ -69,16 +72,44 @@ def deviation(protocol: SumProtocol, dimension: int) -> float:
 
 
 def layouts() -> str:
-    """Return messages of the secure sum of n vectors at 80 bits, in either layout."""
+    """Return messages of the secure sum of n vectors at 80 bits, in each layout."""
     rows = []
     for d in DIMENSIONS:
-        found = {one.name: one for one in vector_layouts(USERS, 2**32, 80, d)}
-        group, separate = found["one group"], found.get("separate sums", found["one group"])
+        found = vector_layouts(USERS, 2**32, 80, d, overhead=ENVELOPE_BYTES)
+        group, separate = found[0], found[min(d, 2) - 1]
+        blocks = min(found, key=lambda one: one.bytes_per_user(ENVELOPE_BYTES))
         cells = [
-            (f"{one.messages_per_user:,}", f"{one.bits_per_user:,}") for one in (group, separate)
+            (f"{one.messages_per_user:,}", f"{one.bits_per_user:,}")
+            for one in (group, separate, blocks)
         ]
-        rows.append((f"{d:,}", *cells[0], *cells[1]))
-    return markdown(("d", "one group, messages", "bits", "separate sums, messages", "bits"), rows)
+        rows.append((f"{d:,}", *cells[0], *cells[1], str(blocks.length), *cells[2]))
+    sent = "messages", "bits"
+    header = ("d", *(f"{name}, {what}" for name in ("one group", "separate sums") for what in sent),
+              "best b", *sent)  # fmt: skip
+    return markdown(header, rows)
+
+
+SIZES = ((10**4, 20, 2048), (500, 23, 1000))
+"""Users, bits and coordinates of the sums whose blocks are compared."""
+
+
+def blocks() -> str:
+    """Return what blocks of several lengths cost, by themselves and in envelopes."""
+    best = {n: SecureVectorSum(n, d, 2**bits, layout="blocks").layout for n, bits, d in SIZES}
+    lengths = {1, 4, 8, 16, 32, 128, *(one.length for one in best.values())}
+    rows = []
+    for length in sorted(lengths):
+        cells = []
+        for n, bits, d in SIZES:
+            one = SecureVectorSum(n, d, 2**bits, layout=length).layout
+            mark = " (best)" if one == best[n] else ""
+            sent = (f"{math.ceil(one.bytes_per_user(o) / 1000):,}" for o in (0, ENVELOPE_BYTES))
+            cells += [f"{one.messages_per_user:,}", " / ".join(sent) + mark]
+        rows.append((str(length), *cells))
+    header = [
+        f"{plain_number(n)} users, {what}" for n, _, _ in SIZES for what in ("messages", "kB")
+    ]
+    return markdown(("b", *header), rows)
 
 
 def _domains() -> Iterator[tuple[str, Domain]]:
@@ -245,6 +276,7 @@ def users() -> str:
 
 TABLES: Mapping[str, Callable[[], str]] = {
     "vector-layouts": layouts,
+    "vector-blocks": blocks,
     "vector-noise": noise,
     "vector-messages": messages,
     "kashin-sampling": kashin_sampling,

@@ -21,7 +21,7 @@ from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rounding
 from ikos.counts.secure import smallest
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MessageCount
-from ikos.counts.vectors import ONE_GROUP, level_of_sums
+from ikos.counts.vectors import ENVELOPE_BYTES, layout_name, least_bytes, level_of_sums, sums_of
 from ikos.results import ONE_REPORT
 from ikos.trust import Trust
 
@@ -53,8 +53,9 @@ def reports(releases: int) -> str:
 class NoiseCalibration:
     """A private sum of integer vectors, without the number of messages and the group order.
 
-    ``shift`` is what replacing one user can change; the budget is for all ``releases``. For
-    numbers, the noise is ``always_pure``; it need not be ``drawn`` to find an encoding.
+    ``shift`` is what replacing one user can change; the budget is for all ``releases``. A vector is
+    cut into blocks of ``length`` coordinates, or 0 for the fewest bytes. For numbers, the noise is
+    ``always_pure``; it need not be ``drawn`` to find an encoding.
     """
 
     users: int
@@ -64,7 +65,9 @@ class NoiseCalibration:
     reserve: Fraction
     shift: Shift
     layout: str
+    length: int
     analysis: str
+    overhead: int = ENVELOPE_BYTES
     releases: int = 1
     always_pure: bool = False
     drawn: bool = True
@@ -76,8 +79,8 @@ class NoiseCalibration:
 
     @property
     def sums(self) -> int:
-        """Number of sums, each with its own shufflers."""
-        return 1 if self.layout == ONE_GROUP else self.shift.dimension
+        """Number of blocks, each with its own shufflers."""
+        return sums_of(self.shift.dimension, self.length)
 
     @property
     def _has_theorem(self) -> bool:
@@ -123,10 +126,14 @@ class NoiseCalibration:
         return self._noise(self.epsilon - self._spare)
 
     def chosen(self, q: int, messages: int | None = None) -> tuple[Layout, VectorNoise]:
-        """Return the fewest messages per sum that prove the budget, for groups of order q.
+        """Return the fewest messages per block that prove the budget, for groups of order q.
 
         For a given number of messages, return what is proved, possibly nothing.
         """
+        if not self.length:
+            d = self.shift.dimension
+            best = least_bytes(lambda b: self._blocks(b).chosen(q)[0], d, self.overhead)
+            return self._blocks(best.length).chosen(q)
         proof = cache(lambda m: self.proved(q, m))
         if messages is None:
 
@@ -142,9 +149,13 @@ class NoiseCalibration:
         count = layout.count.with_corruption(self.trust.corrupt_shufflers, messages)
         return replace(layout, count=count), noise
 
+    def _blocks(self, length: int) -> NoiseCalibration:
+        """Return the sum in blocks of some length."""
+        return replace(self, layout=layout_name(self.shift.dimension, length), length=length)
+
     def _order(self, q: int) -> int:
-        """Return the order of the group of one sum."""
-        return int(q ** (self.shift.dimension // self.sums))
+        """Return the order of the group of one block."""
+        return int(q**self.length)
 
     def _guess(self, order: int, allowed: Fraction) -> int:
         if self._has_theorem:
@@ -155,7 +166,7 @@ class NoiseCalibration:
         return least(users, order, level, analysis=self.analysis, **self.trust.graph).shuffled
 
     def proved(self, q: int, m: int) -> tuple[Layout, VectorNoise]:
-        """Return what is proved for m shuffled messages per sum, and the noise for it."""
+        """Return what is proved for m shuffled messages per block, and the noise for it."""
         order = self._order(q)
         noise: VectorNoise
         if not self._has_theorem:
@@ -165,8 +176,8 @@ class NoiseCalibration:
         else:
             count, noise = self._with_delta(q, m)
         sigma = level_of_sums(count.sigma, self.sums, analysis=count.analysis)
-        bits = (q - 1).bit_length() * (self.shift.dimension // self.sums)
-        layout = Layout(self.layout, count, self.sums, bits, sigma, self.epsilon, count.delta)
+        size = self.shift.dimension, self.length, (q - 1).bit_length()
+        layout = Layout(self.layout, count, *size, sigma, self.epsilon, count.delta)
         if isinstance(noise, SkellamNoise):
             return replace(layout, variance=noise.variance), noise
         return replace(layout, rate=noise.rate), noise
@@ -178,7 +189,6 @@ class NoiseCalibration:
 
     def _pure(self, order: int, m: int) -> tuple[MessageCount, LaplaceNoise]:
         """Purely private noise, by the hockey-stick theorem."""
-        d = self.shift.dimension
         count = private_proved(
             self.trust.min_honest,
             order,
@@ -188,7 +198,7 @@ class NoiseCalibration:
             self.shift.linf,
             analysis=self.analysis,
             reserve=self.reserve,
-            dimension=d // self.sums,
+            dimension=self.length,
             sensitivity=self.shift.l1,
             sums=self.sums,
             most=self.users,
@@ -261,7 +271,7 @@ class NoiseCalibration:
         self, noise: VectorNoise, q: int, graph: ShareGraph
     ) -> hockey_stick.Divergences:
         """Return the second moments of all views of one release."""
-        n, together = self.trust.min_honest, self.shift.dimension // self.sums
+        n, together = self.trust.min_honest, self.length
         if isinstance(noise, SkellamNoise):
             return skellam.divergences(q, graph, n, noise.variance, together, self.sums)
         jumps = hockey_stick.NoiseJumps.discrete_laplace(n, noise.rate, together)

@@ -25,7 +25,6 @@ from ikos.aggregation.shuffled_sum import (
     NoiseShares,
     ShuffledSum,
     Values,
-    layout_name,
 )
 from ikos.bounds import Bounds, Domain
 from ikos.concurrency import Scratch
@@ -35,7 +34,7 @@ from ikos.counts.private import checked_budget
 from ikos.counts.published import covered
 from ikos.counts.rounding import UP, exact, float_up
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis
-from ikos.counts.vectors import ONE_GROUP
+from ikos.counts.vectors import ENVELOPE_BYTES, ONE_GROUP, checked_layout
 from ikos.encoding import MAX_PRECISION, Encoding, converge, decode, encoding_of
 from ikos.errors import NoisySum, SumError
 from ikos.noise import polya_shares, skellam_draws
@@ -199,7 +198,7 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         how |= {"messages": count.total, "analysis": count.analysis or "best"}
         if self.scalar:
             return SecureSum(self.n, self.q, **how)
-        return SecureVectorSum(self.n, self.dimension, self.q, layout=self.layout.name, **how)
+        return SecureVectorSum(self.n, self.dimension, self.q, layout=self.layout.length, **how)
 
     def checked(self, x: Any, first: int = 0) -> NDArray[Any]:
         """Return checked values in the data's units; arrays of a suitable type are not copied."""
@@ -349,6 +348,7 @@ class PrivateSum(PrivateAggregation):
             reserve=spare,
             shift=encoding.shift(1),
             layout=ONE_GROUP,
+            length=1,
             analysis=analysis,
             always_pure=True,
         )
@@ -453,8 +453,8 @@ class PrivateVectorSum(PrivateAggregation):
         Number of steps between the smallest and the largest value of a coordinate. By default the
         smallest power of two at which rounding adds at most 1 % to the variance of the noise, and
         its effect on sensitivities adds at most 1 % to the standard deviation.
-    layout : {"separate", "group"}
-        As in `SecureVectorSum`; ``messages`` are per sum.
+    layout, overhead
+        As in `SecureVectorSum`; ``messages`` are per block.
     sensitivity : Sensitivity, optional
         For a Box: a promise of how far apart any two vectors of a user may be, in the data's units.
         Privacy rests on it.
@@ -495,7 +495,8 @@ class PrivateVectorSum(PrivateAggregation):
         *,
         precision: int | None = None,
         modulus: int | None = None,
-        layout: str = "separate",
+        layout: str | int = "separate",
+        overhead: int = ENVELOPE_BYTES,
         messages: int | None = None,
         sensitivity: Sensitivity | None = None,
         integers: bool = False,
@@ -509,11 +510,12 @@ class PrivateVectorSum(PrivateAggregation):
     ) -> None:
         n = integer("n", n, low=1, high=MAX_VECTORS)
         budget, allowed, spare = checked_budget(epsilon, delta, reserve)
-        layout = layout_name(layout)
         analysis = checked_analysis(analysis)
         trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
         times = integer("releases", releases, low=1, high=MAX_RELEASES)
         made = encoding_of(domain, precision, integers, sensitivity)
+        name, length = checked_layout(layout, domain.dimension, messages)
+        added = integer("overhead", overhead, low=0)
 
         def plan(encoding: Encoding) -> NoiseCalibration:
             return NoiseCalibration(
@@ -523,7 +525,9 @@ class PrivateVectorSum(PrivateAggregation):
                 delta=allowed,
                 reserve=spare,
                 shift=encoding.shift(domain.dimension),
-                layout=layout,
+                layout=name,
+                length=length,
+                overhead=added,
                 analysis=analysis,
                 releases=times,
             )

@@ -6,20 +6,29 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import integer, number, quote, reject_masked, vector
-from ikos.aggregation.shuffled_sum import PSEUDORANDOM, ShuffledSum, layout_name
+from ikos.aggregation.shuffled_sum import PSEUDORANDOM, ShuffledSum
 from ikos.concurrency import Scratch
-from ikos.counts import Layout, MessageCount, proved, remaining, vector_layouts
+from ikos.counts import MessageCount, remaining
+from ikos.counts.analyses import checked_scheme
 from ikos.counts.published import covered
 from ikos.counts.secure import MAX_MESSAGES, MAX_SIGMA, checked_analysis
-from ikos.counts.vectors import ONE_GROUP, level_of_sums
+from ikos.counts.vectors import (
+    ENVELOPE_BYTES,
+    ONE_GROUP,
+    checked_layout,
+    least_bytes,
+    least_layout,
+    level_of_sums,
+    proved_layout,
+)
 from ikos.domains import MAX_DIMENSION
-from ikos.modular import Zq
 from ikos.randomness import RandomSource
 from ikos.results import Printed, hundredths, unmet
 from ikos.trust import Trust
@@ -80,30 +89,22 @@ class SecureAggregation(ShuffledSum[_T]):
         trust: Trust,
         *,
         sigma: float | Fraction,
-        layout: str,
         messages: int | None,
         analysis: str,
+        layout: str | int = ONE_GROUP,
+        overhead: int = ENVELOPE_BYTES,
         upper: int | None = None,
     ) -> None:
         """Set all fields: the fewest messages for sigma, or what is proved for a given number."""
-        analysis = checked_analysis(analysis)
-        number("sigma", sigma, above=0, high=MAX_SIGMA)  # also checked if messages are given
-        if messages is None:
-            ways = vector_layouts(n, q, sigma, dimension, analysis=analysis, **asdict(trust))
-            sent = ways[0 if layout == ONE_GROUP else -1]
-        else:
+        scheme = checked_scheme(n, q, analysis=analysis, **asdict(trust))
+        wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)  # also if messages are given
+        length = checked_layout(layout, dimension, messages)[1]
+        made = partial(least_layout, scheme, wanted, dimension)
+        if messages is not None:
             total = integer("messages", messages, low=1, high=MAX_MESSAGES)
-            sums = 1 if layout == ONE_GROUP else dimension
-            count = proved(
-                (trust.min_honest, n),
-                q ** (dimension // sums),
-                trust.hiding(total),
-                analysis=analysis,
-                **trust.graph,
-            )
-            level = level_of_sums(count.sigma, sums, analysis=count.analysis)
-            count = count.with_corruption(trust.corrupt_shufflers, total)
-            sent = Layout(layout, count, sums, Zq(q).bits * (dimension // sums), level)
+            sent = proved_layout(scheme, total, dimension, length)
+        else:
+            sent = made(length) if length else least_bytes(made, dimension, overhead)
         SecureAggregation.__init__(self, n, dimension, q, sent, trust, upper)
 
     @property
@@ -135,7 +136,7 @@ class SecureAggregation(ShuffledSum[_T]):
         trust, count = self.trust, self.layout.count
         left = remaining(
             self.n,
-            self.q ** self.blocks[0].stop,
+            self.q**self.layout.length,
             count.total,
             honest=trust.min_honest if honest is None else honest,
             corrupt_shufflers=(
@@ -270,7 +271,7 @@ class SecureSum(SecureAggregation[int]):
         q, upper = _group_order(n, q, upper, checked_analysis(analysis))
         trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
         how: dict[str, Any] = {"messages": messages, "analysis": analysis, "upper": upper}
-        self._calibrate(n, q, 1, trust, sigma=sigma, layout=ONE_GROUP, **how)
+        self._calibrate(n, q, 1, trust, sigma=sigma, **how)
 
     @property
     def messages(self) -> MessageCount:
@@ -299,11 +300,14 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
         Users, coordinates, and the order of each coordinate's group.
     sigma : float
         Security of the whole vector in bits, for which the number of messages is chosen.
-    layout : {"separate", "group"}
-        Shuffle the shares of each coordinate separately, or whole vectors of shares. "separate"
-        takes more messages and far fewer bits.
+    layout : {"separate", "group", "blocks"} or int
+        How many coordinates are shuffled together, in blocks with shufflers of their own: one,
+        all, as many as take the fewest bytes, or this many. Short blocks take few bits and many
+        messages; see the documentation, Sums of vectors, "Layouts".
+    overhead : int
+        For "blocks", the bytes by which a message grows on its way: 48 in an HPKE envelope.
     messages, analysis, shuffler, clear_share, min_honest, corrupt_shufflers
-        As in `ikos.SecureSum`, per sum: a single shuffler is one for each sum.
+        As in `ikos.SecureSum`, per block: a single shuffler is one for each block.
 
     Attributes
     ----------
@@ -328,7 +332,8 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
         q: int,
         *,
         sigma: float | Fraction = 80,
-        layout: str = "separate",
+        layout: str | int = "separate",
+        overhead: int = ENVELOPE_BYTES,
         messages: int | None = None,
         analysis: str = "best",
         shuffler: str = "parallel",
@@ -339,7 +344,7 @@ class SecureVectorSum(SecureAggregation[NDArray[Any]]):
         n, q = integer("n", n, low=1), integer("q", q, low=2)
         d = integer("dimension", dimension, low=1, high=MAX_DIMENSION)
         how: dict[str, Any] = {"messages": messages, "analysis": analysis}
-        how["layout"] = layout_name(layout)
+        how |= {"layout": layout, "overhead": integer("overhead", overhead, low=0)}
         trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
         self._calibrate(n, q, d, trust, sigma=sigma, **how)
 

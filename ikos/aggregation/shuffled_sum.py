@@ -1,9 +1,21 @@
 """Sums over Z_q of shares that shufflers mix, of numbers and of vectors.
 
-A number is a vector of one coordinate. Each coordinate is shared separately. The coordinates that
-are shuffled together form a *block*: one message holds a share of each of them. Values come in
-blocks of users, of vectors with some of their coordinates, and each block draws its rounding and
-noise from its own source. So do bunches of coordinates their shares.
+A number is a vector of one coordinate. Vectors are cut into *blocks* of coordinates
+(`ikos.counts.vectors`): a message is one element of the group of a block, a share of each of its
+coordinates, and every block has shufflers of its own. Shares are drawn coordinate by coordinate,
+whatever the blocks are. What the parties do with them:
+
+- A client (`report`, or `share` for all users) makes an array (messages, dimension), of which
+  message j of the block with coordinates ``blocks[k]`` is the part ``[j, blocks[k]]``. The last
+  messages are clear shares, if there are any; each other one goes to a shuffler of its own, or all
+  of a block's to the block's single one.
+- The shufflers (`shuffle`) release a `View`: all columns of the first block, then those of the
+  next, each in an order of its own, and the clear shares of whole vectors.
+- The analyzer (`analyze`) adds up all messages of a block, in the group Z_q^length, and joins the
+  blocks' sums.
+
+Values come in parts: of users, of vectors with some of their coordinates. Each part draws its
+rounding and noise from its own source; so do bunches of coordinates their shares.
 """
 
 from __future__ import annotations
@@ -38,7 +50,6 @@ from ikos.concurrency import Interrupted, Progress, Scratch, cores, spread
 from ikos.counts import Layout
 from ikos.counts.published import unproved
 from ikos.counts.types import MAX_MESSAGES
-from ikos.counts.vectors import ONE_GROUP, SEPARATE
 from ikos.ledger import Ledger
 from ikos.mixing import AT_ONCE, WORTHWHILE, Encoder, mixed_sum, mixed_sums
 from ikos.modular import Zq, blocks
@@ -67,20 +78,10 @@ them, and which coordinates are then shared together, from which source."""
 
 PSEUDORANDOM = "the number of users is public; shares are pseudorandom (AES-256)"
 
-LAYOUTS = {"separate": SEPARATE, "group": ONE_GROUP}
-"""What users write for each layout, and its name in parameter hashes, which is accepted too."""
-
 NoiseShares = tuple[NDArray[np.int64], NDArray[Any]]
 """Places of entries that get noise, ascending, and the integers to be added."""
 
 _T = TypeVar("_T")
-
-
-def layout_name(layout: str) -> str:
-    """Check a layout and return its name in parameter hashes."""
-    if layout in LAYOUTS.values():
-        return layout
-    return LAYOUTS[choice("layout", layout, LAYOUTS)]
 
 
 def collusion(corrupt: int, shufflers: str = "shufflers") -> str:
@@ -237,7 +238,7 @@ class ShuffledSum(ABC, Generic[_T]):
     @cached_property
     def blocks(self) -> tuple[slice, ...]:
         """Which coordinates are shuffled together."""
-        return tuple(blocks(self.dimension, -(-self.dimension // self.layout.sums)))
+        return tuple(blocks(self.dimension, self.layout.length))
 
     @property
     def min_honest(self) -> int:
@@ -281,7 +282,7 @@ class ShuffledSum(ABC, Generic[_T]):
             shufflers = collusion(trust.corrupt_shufflers, which)
         analysis = self.layout.count.analysis
         return (
-            *unproved_conditions(analysis, self.q, self.blocks[0].stop),
+            *unproved_conditions(analysis, self.q, self.layout.length),
             present(trust.min_honest, self.n),
             shufflers,
         )
@@ -292,8 +293,8 @@ class ShuffledSum(ABC, Generic[_T]):
 
     @cached_property
     def _cost(self) -> Cost:
-        messages = self.layout.sums * self.setting.messages
-        return Cost(self.n, messages, self.layout.bits_per_message)
+        messages, bits = self.layout.messages_per_user, self.layout.bits_per_user
+        return Cost(self.n, messages, bits / messages if bits % messages else bits // messages)
 
     # The client
 
@@ -346,7 +347,7 @@ class ShuffledSum(ABC, Generic[_T]):
         Returns
         -------
         View
-            What the analyzer receives: one column per shuffler of the first sum, then of the
+            What the analyzer receives: one column per shuffler of the first block, then of the
             second, and so on. Messages of several coordinates are opaque items.
         """
         choice("order", order, ORDERS)

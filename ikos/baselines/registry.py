@@ -83,14 +83,17 @@ class ProtocolSpec:
         delta: float | Fraction,
         *,
         min_honest: int | None = None,
+        overhead: int | None = None,
     ) -> SumProtocol:
-        """Return the protocol; ValueError if it cannot be made."""
+        """Return the protocol, vectors in blocks with an overhead; ValueError if there is none."""
         if not isinstance(domain, self.domains):
             names = " or ".join(kind.__name__ for kind in self.domains)
             raise ValueError(  # noqa: TRY004 - a row says so, as for any other that is impossible
                 f"domain must be a {names}, got {type(domain).__name__}"
             )
         given = dict(self.options)
+        if overhead is not None and self.made_by is PrivateVectorSum:
+            given |= {"layout": "blocks", "overhead": overhead}
         if min_honest is not None and min_honest < n:
             if self.honest == "all":
                 raise ValueError("it needs all users to be honest and present")
@@ -307,6 +310,7 @@ def comparison(
     upper: float = 1.0,
     domain: Domain | None = None,
     min_honest: int | None = None,
+    overhead: int | None = None,
     protocols: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> tuple[ComparisonRow, ...]:
@@ -318,6 +322,9 @@ def comparison(
         As for `Baseline`. Purely private protocols have a delta of 0.
     domain : Domain, optional
         The set of the users' vectors, instead of bounds on numbers.
+    overhead : int, optional
+        Bytes by which each message grows on its way: `PrivateVectorSum` then takes the blocks of
+        coordinates that need the fewest bytes.
     protocols : sequence of str, optional
         Keys of the protocols to make; by default all ``PROTOCOLS`` for the domain.
     progress : callable, optional
@@ -354,7 +361,7 @@ def comparison(
     rows = []
     for done, spec in enumerate(wanted, 1):
         try:
-            made = spec.make(users, domain, eps, small, min_honest=honest)
+            made = spec.make(users, domain, eps, small, min_honest=honest, overhead=overhead)
             rows.append(ComparisonRow(spec, made))
         except ValueError as problem:
             rows.append(ComparisonRow(spec, None, str(problem)))

@@ -49,6 +49,7 @@ KEYS = [
     Field("min_honest", "least number of honest users"),
     Field("epsilon", "epsilon of the guarantee"),
     Field("delta", "delta of the guarantee; 1/users^2 by default"),
+    Field("overhead", "bytes by which each message grows on its way, or null"),
     *DOMAIN_KEYS,
     Field("data", "null, or with --data an object of file, column, out_of_range, runs (of each "
           "protocol), seed (null for secure randomness) and confidence (of the intervals)"),
@@ -64,6 +65,8 @@ COLUMNS = [
     Field("messages_per_user", "null if the protocol is not possible", "messages", count,
           "made.messages", needed=True),
     Field("bits_per_user", "bits of each user; the mean if they vary", "bits", count, "made.bits"),
+    Field("bytes_per_user", "the same in bytes, each message with --overhead more; null without it",
+          "bytes", count),
     Field("mse", "bound on the mean squared error of the sum, in squared units", "MSE", bound,
           "made.mse"),
     Field("standard_error", "its root", "RMSE", value="made.rmse",
@@ -125,8 +128,17 @@ class Row:
 
     made: ComparisonRow
     users: int
+    overhead: int | None
     reason: str | None
     runs: Measurement | None = None
+
+    @property
+    def bytes_per_user(self) -> float | None:
+        """What each user sends, with what each message grows by."""
+        made = self.made
+        if self.overhead is None or made.messages is None or made.bits is None:
+            return None
+        return math.ceil(made.bits / 8) + self.overhead * made.messages
 
     def __str__(self) -> str:
         """Return what people must know beyond the table."""
@@ -150,6 +162,7 @@ class Row:
         shell_complete=_complete,
         help="Only this protocol, as the table calls it; can be given many times.")  # fmt: skip
 @options(*DOMAIN_OPTIONS)
+@option("--overhead")
 @option("--data", "file", type=TABLE, metavar="TABLE",
         help="Also run every protocol on a column of a table, one row per user, and print its "
         "error, which is NOT private.")  # fmt: skip
@@ -205,14 +218,16 @@ def command(
     asked = SimpleNamespace(
         users=users, min_honest=Honest.of(given["min_honest"], users), epsilon=epsilon,
         delta=Fraction(1, users**2) if delta is None else delta, domain=space,
-        dimension=space.dimension, data=data, plot=plot,
+        dimension=space.dimension, overhead=given["overhead"], data=data, plot=plot,
     )  # fmt: skip
     with progress("choosing parameters") as shown:
         made = comparison(
             users, epsilon, asked.delta, domain=space, min_honest=asked.min_honest,
-            protocols=protocols or None, progress=shown,
+            overhead=given["overhead"], protocols=protocols or None, progress=shown,
         )  # fmt: skip
-    rows = [Row(one, users, one.reason and in_options(one.reason)) for one in made]
+    rows = [
+        Row(one, users, given["overhead"], one.reason and in_options(one.reason)) for one in made
+    ]
     if not any(one.protocol for one in made):
         reasons = "; ".join(f"{row.made.key}: {row.reason}" for row in rows)
         raise click.UsageError(f"no protocol is possible here: {reasons}")

@@ -35,6 +35,7 @@ KEYS = [
     Field("releases", "for how many sums about the same users the budget is, or null"),
     Field("precision", "steps between the bounds of a private sum, or null"),
     Field("integers", "whether values are integers, so that nothing is rounded"),
+    Field("overhead", "bytes by which each message of vectors grows on its way, or null"),
     *DOMAIN_KEYS,
     Field("plot", "the file that was written, or null"),
 ]  # fmt: skip
@@ -48,12 +49,14 @@ def _level(sigma: float) -> str:
 
 COLUMNS = [
     Field("best", "whether no proved row has fewer messages", "", lambda best: "*" * best),
-    Field("smallest", "whether no proved row has fewer bits", "", lambda best: "+" * best),
+    Field("smallest", "whether no proved row has fewer bits, or with --overhead fewer bytes", "",
+          lambda best: "+" * best),
     Field("analysis", "which bound", "analysis"),
     Field("shuffler", "parallel or single", "shuffler"),
     Field("clear_share", "whether a message bypasses the shufflers"),
-    Field("layout", "of vectors: separate sums or one group; null for numbers", "layout"),
-    Field("sums", "how many sums: 1, or one for each coordinate"),
+    Field("layout", "of vectors: separate sums, one group or blocks of so many coordinates; null "
+          "for numbers", "layout"),
+    Field("sums", "how many sums, one for each block; null for blocks where nothing is covered"),
     Field("shuffled", "shuffled messages of each sum; null where nothing is covered", "shuffled",
           value="counts.count.shuffled", needed=True),
     Field("necessary", "shuffled messages: fewer are proved not to be enough; null where unknown",
@@ -62,6 +65,8 @@ COLUMNS = [
     Field("total", "messages of each sum", value="counts.count.total"),
     Field("messages_per_user", "of all sums", "in all", value="counts.messages_per_user"),
     Field("bits_per_user", "of all sums", "bits/user", value="counts.bits_per_user"),
+    Field("bytes_per_user", "of all sums, each message with --overhead more; null without it",
+          "bytes/user"),
     Field("sigma", "security proved in bits; null where unlimited", "sigma", _level),
     Field("unlimited", "whether there is nothing to hide, as of a single user",
           value=lambda row: row.sigma and math.isinf(row.sigma)),
@@ -81,6 +86,8 @@ Examples
   ikos messages --users 10^6 --epsilon 1 --delta 1e-12
   ikos messages --users 10^5 --epsilon 1 --delta 1e-10 \\
       --domain ball --dimension 1024
+  ikos messages --users 500 --modulus 2^23 --sigma 80 --dimension 1000 \\
+      --overhead 48
 """
 
 SECTIONS = {"users": "Users", "modulus": "A secure sum", "epsilon": "A private sum",
@@ -105,6 +112,8 @@ PRIVATE = ("epsilon", "delta", "lower", "upper", "integers", "precision", "reser
 @option("--releases", type=Whole(1, 10**6), show_default="1",
         help="Of vectors: how many sums about the same users share the budget.")  # fmt: skip
 @options(*DOMAIN_OPTIONS)
+@option("--overhead", help="Also list blocks of coordinates that take the fewest bytes, if each "
+        "message grows by this many on its way: 48 in an HPKE envelope.")  # fmt: skip
 @option("--analysis", default=None, show_default="all")
 @option("--shuffler", default=None, show_default="both")
 @option("--clear-share/--no-clear-share", default=None, show_default="both")
@@ -120,7 +129,8 @@ def command(
     (one message of each user that bypasses the shufflers).
 
     With --dimension (secure) or --domain (private) the sums are of vectors,
-    whose coordinates are summed separately, or as one group.
+    whose coordinates are summed separately, or as one group; with --overhead
+    also in blocks.
 
     It also prints how many shuffled messages are necessary: no analysis,
     present or future, can get below that.
@@ -155,7 +165,7 @@ def command(
     said = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
     if not covered:
         raise click.UsageError(f"no theorem covers this: {'; '.join(said)}")
-    for mark, key in (("best", "messages_per_user"), ("smallest", "bits_per_user")):
+    for mark, key in (("best", "messages_per_user"), ("smallest", "size")):
         least = min((row.cost(key) for row in rows if row.proved), default=None)
         for row in rows:
             setattr(row, mark, row.proved and row.cost(key) == least)
@@ -174,7 +184,8 @@ def command(
         notes.append("necessary: fewer shuffled messages are proved not to be enough.")
     notes += [f"Not covered, or not proved: {one}." for one in said]
     notes.append(
-        "Each proved row is enough by itself; * marks the fewest messages, + the fewest bits."
+        "Each proved row is enough by itself; * marks the fewest messages, + the fewest "
+        f"{'bits' if asked.overhead is None else 'bytes'}."
     )
     who = f"{power_text(asked.users)} user{'s' * (asked.users != 1)}"
     who += f", {asked.min_honest:,} of them honest" * (asked.min_honest < asked.users)
@@ -196,6 +207,8 @@ def _check_together(given: Mapping[str, Any]) -> None:
             raise click.UsageError(f"--{name} is for a private sum, --sigma for a secure one")
     if given["releases"] is not None and given["domain"] is None:
         raise click.UsageError("--releases needs --domain")
+    if given["overhead"] is not None and not (given["domain"] or given["dimension"]):
+        raise click.UsageError("--overhead needs --dimension or --domain")
     if given["plot"] is not None and (given["domain"] or given["dimension"]):
         raise click.UsageError("--plot is for sums of numbers, without --domain and --dimension")
 
@@ -208,7 +221,8 @@ class CountRow:
     shuffler: str
     clear_share: bool
     layout: str | None
-    sums: int
+    sums: int | None
+    overhead: int | None
     counts: Layout | None = None
     standard_error: float | None = None
     necessary: int | None = None
@@ -226,16 +240,26 @@ class CountRow:
         """Of a secure sum, what is proved of the whole vector."""
         return None if self.counts is None or self.counts.epsilon is not None else self.counts.sigma
 
+    @property
+    def bytes_per_user(self) -> int | None:
+        """What each user sends, with what each message grows by."""
+        if self.counts is None or self.overhead is None:
+            return None
+        return self.counts.bytes_per_user(self.overhead)
+
     def cost(self, key: str) -> float:
-        """Return the messages or bits of each user, infinitely many where nothing is covered."""
-        return math.inf if self.counts is None else float(getattr(self.counts, key))
+        """Return the messages or the size of each user, infinite where nothing is covered."""
+        if self.counts is None:
+            return math.inf
+        if key == "size":
+            return float(self.bytes_per_user or self.counts.bits_per_user)
+        return float(self.counts.messages_per_user)
 
 
 def _asked(given: Mapping[str, Any]) -> Any:
     """Return what is asked, with what a private sum chooses; ``make`` returns such a sum."""
     from ikos import PrivateSum
-    from ikos.counts.vectors import checked_dimension
-    from ikos.vectors import PrivateVectorSum
+    from ikos.vectors import PrivateVectorSum, SecureVectorSum
 
     asked = SimpleNamespace(**given)
     asked.min_honest = Honest.of(asked.min_honest, asked.users)
@@ -244,7 +268,8 @@ def _asked(given: Mapping[str, Any]) -> Any:
     if asked.sigma is not None:
         asked.title += f"secure sum with {float(asked.sigma):g} bits of security"
         asked.q, asked.dimension = asked.modulus, asked.dimension or 1
-        checked_dimension(asked.dimension, asked.q)
+        given_ = asked.users, asked.dimension, asked.q
+        asked.make = partial(SecureVectorSum, *given_, sigma=asked.sigma)
         return asked
     domain: Any = domain_of(asked.domain, given)
     asked.domain, asked.dimension, asked.releases = domain, domain.dimension, asked.releases or 1
@@ -271,11 +296,14 @@ def _asked(given: Mapping[str, Any]) -> Any:
 
 def _rows(asked: Any, analysis: str, shuffler: str, clear_share: bool) -> Iterator[CountRow]:
     """Yield for each layout what an analysis proves, or why it covers nothing."""
-    for layout in ("separate sums", "one group"):
-        sums = asked.dimension if layout == "separate sums" else 1
-        row = CountRow(analysis, shuffler, clear_share, layout if asked.vectors else None, sums)
-        if layout == "separate sums" and asked.dimension == 1:
+    sums = {"separate sums": asked.dimension, "one group": 1, "blocks": None}
+    for layout in sums:
+        if layout == "blocks" and asked.overhead is None:
+            continue
+        if layout != "one group" and asked.dimension == 1:
             continue  # the same as one group
+        name = layout if asked.vectors else None
+        row = CountRow(analysis, shuffler, clear_share, name, sums[layout], asked.overhead)
         try:
             _count(asked, row, layout)
         except ValueError as problem:
@@ -283,12 +311,13 @@ def _rows(asked: Any, analysis: str, shuffler: str, clear_share: bool) -> Iterat
             if said.startswith("analysis ") and ": " in said:  # the setting is in the row
                 said = said.partition(": ")[2].partition("; ")[0]
             row.reason = said.removeprefix(f"{analysis} ")
-        yield row
+        if row.layout == layout or row.layout not in sums:  # not blocks of one, or of all
+            yield row
 
 
 def _count(asked: Any, row: CountRow, layout: str) -> None:
     """Find what is proved for a row, and what is necessary for the fewest or for all users."""
-    from ikos.counts import necessary_messages, necessary_private_messages, vector_layouts
+    from ikos.counts import necessary_messages, necessary_private_messages
     from ikos.counts.published import unproved
 
     if asked.corrupt_shufflers and row.shuffler == "single":
@@ -296,10 +325,13 @@ def _count(asked: Any, row: CountRow, layout: str) -> None:
     way: dict[str, Any] = {"shuffler": row.shuffler, "clear_share": row.clear_share}
     how = {"analysis": row.analysis, "min_honest": asked.min_honest, **way}
     how["corrupt_shufflers"] = asked.corrupt_shufflers
-    together = asked.dimension // row.sums
+    laid_out = {"layout": layout, "overhead": asked.overhead or 0} if asked.dimension > 1 else {}
+    protocol = asked.make(**how, **laid_out)
+    row.counts, together = protocol.layout, protocol.layout.length
+    if asked.vectors:
+        row.layout, row.sums = row.counts.name, row.counts.sums
     if asked.sigma is None:
-        protocol = asked.make(**how, **({"layout": layout} if asked.dimension > 1 else {}))
-        row.counts, row.standard_error = protocol.layout, math.sqrt(protocol.mse)
+        row.standard_error = math.sqrt(protocol.mse)
         if not asked.vectors and (row.shuffler, row.clear_share) == ("parallel", True):
             row.necessary = necessary_private_messages(
                 asked.users, asked.q, asked.epsilon, asked.delta, asked.precision,
@@ -307,8 +339,6 @@ def _count(asked: Any, row: CountRow, layout: str) -> None:
                 reserve=asked.reserve,
             )  # fmt: skip
     else:
-        made = vector_layouts(asked.users, asked.q, asked.sigma, asked.dimension, **how)
-        (row.counts,) = (one for one in made if one.name == layout)
         q, fewest = asked.q**together, {max(2, asked.min_honest), asked.users}
         covered = 8 % asked.q and (row.clear_share or asked.q % 4 != 2)
         if asked.users > 1 and (together == 1 or covered):  # the theorem is not for all vectors

@@ -118,6 +118,10 @@ _SHARED: dict[str, dict[str, Any]] = {
         None, "For categories: number of answers to each question, e.g. 2,5,12.",
         metavar="LIST", callback=_sizes,
     ),
+    "--overhead": _known(
+        types.Whole(), "Bytes by which each message grows on its way: 48 in an HPKE envelope.",
+        metavar="BYTES",
+    ),
     "--plot": {"type": types.FILE},
     "--ca": _known(
         types.FILE, "PEM file of authorities to trust in certificates, instead of the system's.",

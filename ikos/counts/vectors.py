@@ -1,13 +1,25 @@
-"""Sums of vectors: as one sum over a larger group, or as a sum for each coordinate."""
+"""Sums of vectors: a vector is cut into blocks of coordinates, each of them a sum of its own.
+
+A vector of d coordinates is cut into k = ceil(d/b) blocks of b; the last one may be shorter. A
+block is one element of a group of order q^b, with shares, a clear share, shufflers and permutations
+of its own. There is no other mechanism: blocks of one coordinate are called separate sums, and a
+single block of all coordinates one group.
+
+What is proved depends on b and k alone: a shorter last block is counted as a full one, of which it
+is a part. Longer blocks take more messages each and fewer in all. The proofs are in the
+documentation: How many messages, "Vectors".
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Unpack
 
-from ikos._validation import integer, number, quote
+from ikos._validation import choice, integer, number, quote
 from ikos.counts.analyses import TABLE, checked_analysis, checked_scheme
 from ikos.counts.private import MIN_DELTA, MIN_EPSILON, budget_of, promised
 from ikos.counts.rounding import UP, exact, float_up
@@ -18,6 +30,12 @@ ONE_GROUP = "one group"
 SEPARATE = "separate sums"
 COMPOSED = "separate sums, composed"
 
+LAYOUTS = {"separate": SEPARATE, "group": ONE_GROUP, "blocks": "blocks"}
+"""What users write for each layout, and its name in parameter hashes, which is accepted too."""
+
+ENVELOPE_BYTES = 48
+"""What an HPKE envelope adds to a message: a public key of 32 bytes, and a tag of 16."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -25,15 +43,16 @@ class Layout:
 
     Attributes
     ----------
-    name : {"one group", "separate sums", "separate sums, composed"}
-        The last one is separate private sums with budgets of their own.
+    name : str
+        "one group", "separate sums", "blocks of 13" and so on, or "separate sums, composed":
+        separate private sums with budgets of their own.
     count : MessageCount
-        Messages of each sum. Its ``sigma`` is that of one sum; its ``delta`` and ``noise_epsilon``
-        are those of the whole vector, but of one sum in the last layout.
-    sums : int
-        How many sums there are: 1, or one for each coordinate.
-    bits_per_message : int
-        ceil(log2 q) for each coordinate that a message holds.
+        Messages of each block. Its ``sigma`` is that of one block; its ``delta`` and
+        ``noise_epsilon`` are those of the whole vector, but of one sum in the composed layout.
+    dimension, length : int
+        Coordinates of the vector and of a block; the last block may be shorter.
+    bits : int
+        Of a coordinate, ceil(log2 q).
     sigma : float
         Proved security in bits, rounded down.
     epsilon, delta : Fraction, float or None
@@ -47,8 +66,9 @@ class Layout:
 
     name: str
     count: MessageCount
-    sums: int
-    bits_per_message: int
+    dimension: int
+    length: int
+    bits: int
     sigma: float
     epsilon: Fraction | None = None
     delta: float | None = None
@@ -56,23 +76,91 @@ class Layout:
     variance: Fraction | None = None
 
     @property
+    def sums(self) -> int:
+        """How many blocks there are, each with a sum of its own."""
+        return sums_of(self.dimension, self.length)
+
+    @property
     def messages_per_user(self) -> int:
-        """Messages that each user sends, for all sums together."""
+        """Messages that each user sends, for all blocks together."""
         return self.sums * self.count.total
+
+    @property
+    def bits_per_message(self) -> int:
+        """Bits of each message of a full block: ceil(log2 q) for each coordinate."""
+        return self.length * self.bits
 
     @property
     def bits_per_user(self) -> int:
         """Bits that each user sends, before any encryption."""
-        return self.messages_per_user * self.bits_per_message
+        return self.dimension * self.bits * self.count.total
+
+    def bytes_per_user(self, overhead: int) -> int:
+        """Return the bytes that each user sends if each message has ``overhead`` more of them."""
+        return -(-self.bits_per_user // 8) + overhead * self.messages_per_user
 
     def __str__(self) -> str:
         noise = "" if self.rate is None else f", noise scale {float(1 / self.rate):.4g}"
         if self.variance is not None:
             noise = f", noise deviation {math.sqrt(self.variance):.4g}"
+        most = "at most " if self.dimension % self.length else ""
         return (
-            f"{self.name}: {self.messages_per_user:,} messages of {self.bits_per_message:,} bits "
-            f"per user ({self.bits_per_user:,} bits){noise}"
+            f"{self.name}: {self.messages_per_user:,} messages of {most}"
+            f"{self.bits_per_message:,} bits per user ({self.bits_per_user:,} bits){noise}"
         )
+
+
+def sums_of(dimension: int, length: int) -> int:
+    """Return the number of blocks of this length."""
+    return -(-dimension // length)
+
+
+def layout_name(dimension: int, length: int) -> str:
+    """Return the name of a layout in parameter hashes."""
+    if length == dimension:
+        return ONE_GROUP
+    return SEPARATE if length == 1 else f"blocks of {length}"
+
+
+def checked_layout(layout: object, dimension: int, messages: object = None) -> tuple[str, int]:
+    """Check a layout and return its name and the length of blocks, 0 if that is to be chosen."""
+    if not isinstance(layout, str):
+        length = integer("layout", layout, low=1, high=dimension)
+        return layout_name(dimension, length), length
+    lengths = {SEPARATE: 1, ONE_GROUP: dimension, "blocks": 0}
+    name = layout if layout in lengths else LAYOUTS[choice("layout", layout, LAYOUTS)]
+    if not lengths[name] and messages is not None:
+        raise ValueError(f"layout must be the length of blocks with messages, got {quote(layout)}")
+    return name, lengths[name]
+
+
+def least_bytes(made: Callable[[int], Layout], dimension: int, overhead: int) -> Layout:
+    """Return the layout that takes the fewest bytes, if no longer block takes fewer messages.
+
+    ``made`` returns the layout for a length. Then no blocks up to the length b of ``high`` cost
+    less than the messages of ``low``, each with the bytes of those of ``high``.
+    """
+
+    def cost(layout: Layout, messages: int) -> int:
+        """Return the bits for this many messages of each block."""
+        return messages * (layout.dimension * layout.bits + 8 * overhead * layout.sums)
+
+    def own(layout: Layout) -> int:
+        return cost(layout, layout.count.total)
+
+    best = low = made(1)
+    spans = []
+    while low.length < dimension and low.bits_per_user < own(best):
+        high = made(min(2 * low.length, dimension))
+        spans.append((low, high))
+        best, low = min(best, high, key=own), high
+    while spans:
+        low, high = spans.pop()
+        if high.length - low.length > 1 and cost(high, low.count.total) < own(best):
+            middle = made((low.length + high.length) // 2)
+            best = min(best, middle, key=own)
+            spans += [(low, middle), (middle, high)]
+    return best
 
 
 def level_of_sums(sigma: float, sums: int, *, analysis: str | None) -> float:
@@ -97,32 +185,68 @@ def checked_dimension(dimension: object, q: int) -> int:
 
 
 def _layout(
-    name: str,
     scheme: Scheme,
     count: MessageCount,
-    sums: int,
     dimension: int,
+    length: int,
     budget: Budget | None = None,
+    *,
+    total: int | None = None,
     shares: int = 1,
 ) -> Layout:
-    """Return a layout of ``sums`` sums; ``budget`` is 1/shares of the whole vector's."""
-    bits = dimension // sums * (scheme.q - 1).bit_length()
-    sent = count.with_corruption(scheme.trust.corrupt_shufflers)
-    layout = Layout(name, sent, sums, bits, scheme.analysis.of_sums(count.sigma, sums))
+    """Return the layout of blocks of some length; ``budget`` is 1/shares of the whole vector's."""
+    sent = count.with_corruption(scheme.trust.corrupt_shufflers, total)
+    level = scheme.analysis.of_sums(count.sigma, sums_of(dimension, length))
+    name, bits = layout_name(dimension, length), (scheme.q - 1).bit_length()
+    layout = Layout(name, sent, dimension, length, bits, level)
     if budget is None:
         return layout
     assert count.delta is not None
     assert count.noise_epsilon is not None
     return replace(
         layout,
+        name=name if shares == 1 else COMPOSED,
         epsilon=budget.epsilon * shares,
         delta=min(1.0, float_up(exact(Fraction(count.delta) * shares, UP))),
         rate=Fraction(count.noise_epsilon) / budget.sensitivity,
     )
 
 
+def _blocks(scheme: Scheme, length: int) -> Scheme:
+    """Return the scheme of each block, for that of one coordinate."""
+    return replace(scheme, q=scheme.q ** checked_dimension(length, scheme.q))
+
+
+def least_layout(scheme: Scheme, sigma: Fraction, dimension: int, length: int) -> Layout:
+    """Return the fewest messages of each block such that the whole vector has a level."""
+    count = _blocks(scheme, length).least(sigma, sums_of(dimension, length))
+    return _layout(scheme, count, dimension, length)
+
+
+def proved_layout(scheme: Scheme, total: int, dimension: int, length: int) -> Layout:
+    """Return this many messages of each block, clear ones included, with what is proved."""
+    count = _blocks(scheme, length).proved(scheme.trust.hiding(total))
+    return _layout(scheme, count, dimension, length, total=total)
+
+
+def _side_by_side(
+    made: Callable[[int], Layout], dimension: int, overhead: int | None
+) -> tuple[Layout, ...]:
+    """Return one group, separate sums and the blocks of the fewest bytes, each of them once."""
+    found = [made(dimension), made(1)]
+    if overhead is not None:
+        found.append(least_bytes(made, dimension, integer("overhead", overhead, low=0)))
+    return tuple(dict.fromkeys(found))
+
+
 def vector_layouts(
-    n: int, q: int, sigma: float | Fraction, dimension: int, **choices: Unpack[TrustChoices]
+    n: int,
+    q: int,
+    sigma: float | Fraction,
+    dimension: int,
+    *,
+    overhead: int | None = None,
+    **choices: Unpack[TrustChoices],
 ) -> tuple[Layout, ...]:
     """Return the ways to sum vectors with sigma bits of security, side by side.
 
@@ -133,26 +257,29 @@ def vector_layouts(
         the whole vector.
     dimension : int
         Coordinates.
+    overhead : int, optional
+        Bytes by which each message grows on its way, such as 48 in an HPKE envelope.
 
     Returns
     -------
     tuple of Layout
-        "one group" and "separate sums", each with the fewest messages that prove sigma; only the
-        first for one coordinate.
+        "one group" and "separate sums", each with the fewest messages that prove sigma, and with
+        an ``overhead`` the blocks that take the fewest bytes. None of them is there twice.
 
     Examples
     --------
     >>> print(vector_layouts(10_000, 2**32, 80, 100)[1])
     separate sums: 1,700 messages of 32 bits per user (54,400 bits)
+    >>> blocks = vector_layouts(10_000, 2**32, 80, 100, overhead=48)[2]
+    >>> print(blocks)
+    blocks of 10: 390 messages of 320 bits per user (124,800 bits)
+    >>> blocks.bytes_per_user(48)
+    34320
     """
     scheme = checked_scheme(n, q, **choices)
     wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
-    d = checked_dimension(dimension, scheme.q)
-    group = replace(scheme, q=scheme.q**d).least(wanted)
-    one = _layout(ONE_GROUP, scheme, group, 1, d)
-    if d == 1:
-        return (one,)
-    return one, _layout(SEPARATE, scheme, scheme.least(wanted, d), d, d)
+    d = integer("dimension", dimension, low=1)
+    return _side_by_side(partial(least_layout, scheme, wanted, d), d, overhead)
 
 
 def private_vector_layouts(
@@ -165,6 +292,7 @@ def private_vector_layouts(
     *,
     sensitivity: int | None = None,
     reserve: float | Fraction = 0.01,
+    overhead: int | None = None,
     **choices: Unpack[TrustChoices],
 ) -> tuple[Layout, ...]:
     """Return the ways to sum vectors with (epsilon, delta)-differential privacy, side by side.
@@ -181,14 +309,16 @@ def private_vector_layouts(
         steps of the encoding: 2 for one-hot vectors with precision 1, for instance. By default
         d * precision, which holds for all vectors. Privacy rests on it. Reals are rounded at
         random, which can raise the norm, so that anything below d * precision is for integers.
+    overhead : int, optional
+        As in `vector_layouts`.
 
     Returns
     -------
     tuple of Layout
-        "one group" and "separate sums" have one noise for the whole vector, discrete Laplace of
-        rate noise_epsilon / sensitivity in each coordinate, and one proof. "separate sums,
-        composed" are d private sums with (epsilon/d, delta/d) each, by basic composition. Only the
-        first for one coordinate. Proofs: documentation, How many messages, "Vectors".
+        Those of `vector_layouts` have one noise for the whole vector, discrete Laplace of rate
+        noise_epsilon / sensitivity in each coordinate, and one proof. The last, "separate sums,
+        composed", are d private sums with (epsilon/d, delta/d) each, by basic composition; not for
+        one coordinate. Proofs: documentation, How many messages, "Vectors".
 
     Examples
     --------
@@ -208,20 +338,18 @@ def private_vector_layouts(
                 f"{name} must be at least {at_least(least * d, 6)} for {d} coordinates, "
                 f"got {quote(value)}"
             )
-    whole = replace(each, sensitivity=moved, dimension=d)
-    group = replace(scheme, q=scheme.q**d).least_private(whole)
-    one = _layout(ONE_GROUP, scheme, group, 1, d, whole)
+
+    def made(length: int) -> Layout:
+        whole = replace(each, sensitivity=moved, dimension=length, sums=sums_of(d, length))
+        return _layout(scheme, _blocks(scheme, length).least_private(whole), d, length, whole)
+
+    found = _side_by_side(made, d, overhead)
     if d == 1:
-        return (one,)
-    apart = replace(whole, dimension=1, sums=d)
+        return found
     alone = replace(
         each,
         epsilon=each.epsilon / d,
         delta=each.delta / d,
         sensitivity=min(each.sensitivity, moved),
     )
-    return (
-        one,
-        _layout(SEPARATE, scheme, scheme.least_private(apart), d, d, apart),
-        _layout(COMPOSED, scheme, scheme.least_private(alone), d, d, alone, d),
-    )
+    return *found, _layout(scheme, scheme.least_private(alone), d, 1, alone, shares=d)

@@ -52,7 +52,8 @@ class MeanOptions(SumOptions, total=False):
 class VectorSumOptions(SumOptions, total=False):
     """Options of `ikos.vectors.PrivateVectorSum` that apply to columns."""
 
-    layout: str
+    layout: str | int
+    overhead: int
     releases: int
 
 

@@ -10,7 +10,7 @@ import pytest
 from ikos import baselines
 from ikos.baselines import comparison
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Ball
+from ikos.vectors import Ball, PrivateVectorSum
 
 KEYS = ("central-discrete", "private-sum", "privacy-blanket", "local-laplace")
 SOME = tuple(word for key in KEYS for word in ("--protocol", key))
@@ -56,6 +56,17 @@ def test_vectors_are_the_librarys(run):
     )
     check(result["rows"][:2], rows[:2], 1000)
     assert (result["domain"], result["dimension"], result["radius"]) == ("ball", 8, 1)
+
+
+def test_an_overhead_is_counted_and_laid_out_for(run):
+    line = ("compare", "--users", "10^4", "--epsilon", "1", "--delta", "1e-8", "--domain", "ball",
+            "--dimension", "30", "--protocol", "private-vector-sum", "--json")  # fmt: skip
+    rows = {n: run(*line, *more).json["rows"][0] for n, more in ((0, ()), (48, ("--overhead", 48)))}
+    assert rows[0]["bytes_per_user"] is None
+    protocol = PrivateVectorSum(10**4, Ball(30), 1, Fraction("1e-8"), layout="blocks")
+    assert rows[48]["messages_per_user"] == protocol.layout.messages_per_user
+    assert rows[48]["bytes_per_user"] == protocol.layout.bytes_per_user(48)
+    assert rows[48]["messages_per_user"] < rows[0]["messages_per_user"]
 
 
 def test_the_table_holds_the_numbers_rounded_up(run):

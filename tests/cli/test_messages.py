@@ -167,6 +167,46 @@ class TestVectors:
             least_cost = min(row[cost] for row in proved)
             assert all(row[mark] == (row[cost] == least_cost) for row in proved)
 
+    def test_blocks_take_the_fewest_bytes(self, run):
+        given = ("--users", "500", "--modulus", "2^23", "--sigma", "80", "--dimension", "100")
+        line = ("messages", *given, "--analysis", "best", "--shuffler", "parallel",
+                "--overhead", "48", "--json")  # fmt: skip
+        result = run(*line).json
+        assert result["overhead"] == 48
+        assert {row["layout"] for row in result["rows"]} > set(LAYOUTS)
+        for row in result["rows"]:
+            named = {layout.name: layout for layout in vector_layouts(
+                500, 2**23, 80, 100, overhead=48, **how(row)
+            )}  # fmt: skip
+            layout = named[row["layout"]]
+            assert row["sums"] == layout.sums
+            assert row["messages_per_user"] == layout.messages_per_user
+            assert row["bytes_per_user"] == layout.bytes_per_user(48)
+            assert row["shuffled"] == layout.count.shuffled >= row["necessary"]
+            assert row["smallest"] == row["layout"].startswith("blocks")
+
+    def test_private_blocks_are_the_librarys(self, run):
+        line = ("--domain", "ball", "--dimension", "30", "--overhead", "48",
+                "--shuffler", "parallel", "--clear-share")  # fmt: skip
+        given = ("messages", "--users", "10^4", *PRIVATE[3:])
+        rows = run(*given, *line, "--analysis", "second_moment").json["rows"]
+        assert len(rows) == 3
+        for row in rows:
+            if row["layout"] in LAYOUTS:
+                continue
+            protocol = PrivateVectorSum(10**4, Ball(30), 1, Fraction("1e-8"), layout="blocks",
+                                        **how(row))  # fmt: skip
+            assert row["layout"] == protocol.layout.name
+            assert row["bytes_per_user"] == protocol.layout.bytes_per_user(48)
+            assert row["delta"] == protocol.layout.delta <= 1e-8
+
+    def test_blocks_of_all_or_of_one_coordinate_are_said_once(self, run):
+        line = (*VECTORS, "--analysis", "second_moment", "--overhead", "0")
+        assert [row["layout"] for row in run(*line).json["rows"]].count("separate sums") == 4
+
+    def test_an_overhead_is_for_vectors(self, refused):
+        assert "--overhead needs --dimension" in refused(*SECURE, "--overhead", "48")
+
     @pytest.mark.points(2)
     @pytest.mark.parametrize(
         ("options", "domain", "given"),

@@ -12,6 +12,7 @@ import gmpy2
 import numpy as np
 import pytest
 from exact.enumeration import view_law
+from exact.share_graph import views as share_graph_views
 from scipy import special
 
 from ikos.counts.largest_component import largest_component
@@ -121,6 +122,52 @@ def test_second_moments_of_all_views_are_at_most_the_bounds(q: int, variance: in
     if (q, variance) == (3, 3):
         assert apart == pytest.approx(0.0360391, rel=1e-5)
         assert excess == pytest.approx(0.0588553, rel=1e-5)
+
+
+def noise_of_two(variance: float, q: int) -> list[tuple[int, float, Any, Any]]:
+    """Return N, P[N], and the laws of residues of two users' noise given N, in M and in M-bar."""
+    k = np.arange(-30, 31)
+    one, found = pmf(k, variance / 2), []
+    for n in range(-4, 5):
+        own, other = np.zeros((q, q)), np.zeros((q, q))
+        np.add.at(own, ((n - k) % q, k % q), pmf(n - k, variance / 2) * one / pmf(n, variance))
+        np.add.at(other, ((n - k) % q, k % q), one)
+        found.append((n, float(pmf(n, variance)), own, other))
+    return found
+
+
+@pytest.mark.parametrize(("q", "m", "variance"), [(2, 2, 1), (2, 3, 0.1)])
+def test_second_moments_of_views_of_a_block_are_at_most_the_bounds(
+    q: int, m: int, variance: float
+) -> None:
+    """Two users, two coordinates in one message each: all views, clear shares and likely totals."""
+    shuffled = share_graph_views((q, q), 2, m, "parallel")
+    pairs = list(itertools.product(range(q * q), repeat=2))
+    seen = {view: i for i, view in enumerate({view for x in pairs for view in shuffled.law(x)})}
+    table, base = np.zeros((len(pairs), len(seen))), np.ones((q * q, len(seen)))
+    for row, x in zip(table, pairs, strict=True):
+        row[[seen[view] for view in shuffled.law(x)]] = list(shuffled.law(x).values())
+    for row, counts in zip(base, shuffled.uniform, strict=True):
+        row[[seen[view] for view in counts]] = list(counts.values())
+    table /= shuffled.choices
+    base /= q ** (2 * (2 * m - 1))
+    # elements by digits, the first coordinate last: those of the first user, then of the second
+    table = table.reshape(q, q, q, q, -1)
+    apart = excess = weight = 0.0
+    for (n1, p1, own1, other1), (n2, p2, own2, other2) in itertools.product(
+        noise_of_two(variance, q), repeat=2
+    ):
+        own, other = (np.einsum("ac,bd->badc", *laws) for laws in ((own1, own2), (other1, other2)))
+        for x in itertools.product(range(q), repeat=4):
+            shifted = np.roll(table, [-v for v in x], axis=(0, 1, 2, 3))
+            first, second = (np.tensordot(law, shifted, 4) for law in (own, other))
+            U = base[(x[1] + x[3] + n1) % q + q * ((x[0] + x[2] + n2) % q)]
+            apart += p1 * p2 / q**4 * float(((first - second) ** 2 / U).sum())
+            excess += p1 * p2 / q**4 * float((first**2 / U).sum())
+        weight += p1 * p2
+    bound = divergences(q, ShareGraph(m, "parallel", True), 2, Fraction(variance), 2, 1)
+    assert 0 < apart <= 2 * float(bound.difference)
+    assert 0 < excess - weight <= float(bound.excess)
 
 
 @pytest.mark.parametrize(("q", "variance"), [(2, 3), (3, 5)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,8 +25,9 @@ from ikos.counts import hockey_stick, private_proved, private_vector_layouts, ve
 from ikos.counts.hockey_stick import Divergences
 from ikos.counts.recursion import rational, rational_split
 from ikos.counts.share_graph import ShareGraph
-from ikos.counts.types import Budget
-from ikos.counts.vectors import COMPOSED, ONE_GROUP, Layout, level_of_sums
+from ikos.counts.types import Budget, MessageCount
+from ikos.counts.vectors import COMPOSED, ONE_GROUP, Layout, least_bytes, level_of_sums
+from ikos.vectors import SecureVectorSum
 
 each_setting = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
 
@@ -36,7 +38,7 @@ def _precise() -> Iterator[None]:
         yield
 
 
-# The product bounds, for two coordinates
+# The product bounds, for two blocks
 
 
 Laws = list[tuple[Counter[int], Counter[int], int]]  # of the views of x and y, and a weight
@@ -59,8 +61,8 @@ def pairs(shuffled: Views, clear: bool) -> Iterator[tuple[int, Laws]]:
         yield support(d), laws
 
 
-def joint(first: Laws, second: Laws, c: Fraction, total: int) -> Fraction:
-    """Return the divergence of order 1 + c between the views of two coordinates together."""
+def joint(first: Laws, second: Laws, c: Fraction, choices: int) -> Fraction:
+    """Return the divergence of order 1 + c between the views of two blocks together."""
     a, b = c.denominator, c.denominator + c.numerator
     found = weights = 0
     for (p1, q1, w1), (p2, q2, w2) in product(first, second):
@@ -69,22 +71,32 @@ def joint(first: Laws, second: Laws, c: Fraction, total: int) -> Fraction:
             gain += max(0, a * n1 * n2 - b * q1[v1] * q2[v2])
         found += gain * w1 * w2
         weights += w1 * w2
-    return Fraction(found, a * total**2 * weights)
+    return Fraction(found, a * choices * weights)
+
+
+BLOCKS: list[Any] = [  # of the groups of two blocks: two coordinates, b and b, or b and fewer
+    ((2,), (2,), 2, 2), ((2,), (2,), 2, 4), ((3,), (3,), 2, 2), ((2,), (2,), 3, 2),
+    ((2,), (2,), 3, 3), ((2, 2), (2,), 2, 2), ((2, 2), (2,), 2, 3),
+    *(pytest.param(*sizes, marks=pytest.mark.slow)
+      for sizes in (((2, 2), (2, 2), 2, 2), ((2, 2), (2,), 3, 2), ((3, 3), (3,), 2, 2))),
+]  # fmt: skip
 
 
 @each_setting
-@pytest.mark.parametrize(("q", "n", "m"), [(2, 2, 2), (2, 2, 4), (3, 2, 2), (2, 3, 2), (2, 3, 3)])
-def test_two_sums_are_within_the_product_bounds(
-    shuffler: str, clear: bool, q: int, n: int, m: int
+@pytest.mark.parametrize(("full", "last", "n", "m"), BLOCKS)
+def test_two_blocks_are_within_the_product_bounds_of_full_ones(
+    shuffler: str, clear: bool, full: tuple[int, ...], last: tuple[int, ...], n: int, m: int
 ) -> None:
-    shuffled, graph = views((q,), n, m, shuffler), ShareGraph(m, shuffler, clear)
-    moments = rational(n, q, graph)
+    """Every pair of inputs: total variation, and divergences of order 1 + c."""
+    graph, blocks = ShareGraph(m, shuffler, clear), [views(q, n, m, shuffler) for q in (full, last)]
+    order, choices = blocks[0].q, math.prod(block.choices for block in blocks)
+    moments = rational(n, order, graph)
     D, x = Fraction(moments.divergence[n]), Fraction(moments.excess[n])
-    split = {k: Fraction(rational_split(n, q, graph, k)) for k in range(2, n + 1)}
+    split = {k: Fraction(rational_split(n, order, graph, k)) for k in range(2, n + 1)}
     split |= {0: Fraction(0), 1: Fraction(0)}
-    inputs = list(pairs(shuffled, clear))
-    for (k, first), (j, second) in product(inputs, repeat=2):
-        variation = joint(first, second, Fraction(0), shuffled.choices)
+    first_inputs, last_inputs = (list(pairs(block, clear)) for block in blocks)
+    for (k, first), (j, second) in product(first_inputs, last_inputs):
+        variation = joint(first, second, Fraction(0), choices)
         assert variation**2 <= D * (1 + D)  # 2 D (1 + D) / 2
         one, two = split[k], split[j]
         # (sqrt(one) + sqrt(two))^2 <= 2 (one + two); what the library takes is 4 max(one, two)
@@ -92,7 +104,7 @@ def test_two_sums_are_within_the_product_bounds(
         assert 2 * variation**2 <= difference
         for c in (Fraction(1, 4), Fraction(1)):
             a, b = difference / (2 * c), c * ((1 + x) ** 2 - 1) / 4
-            eta = joint(first, second, c, shuffled.choices)
+            eta = joint(first, second, c, choices)
             assert eta <= a + b or (eta - a - b) ** 2 <= 4 * a * b
 
 
@@ -146,6 +158,104 @@ def test_layouts_are_minimal(
     assert apart.sigma == level(enough) >= sigma
     union = message_count(n, q, sigma + Fraction(math.log2(d) + 1e-9), **how)
     assert apart.count.total <= union.total
+
+
+@each_setting
+@pytest.mark.parametrize("length", [2, 5, 7])
+def test_blocks_have_the_fewest_messages_for_the_level_of_all_of_them(
+    shuffler: str, clear: bool, length: int
+) -> None:
+    n, q, sigma, d = 60, 2**16, 40, 12
+    how: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
+    layout = SecureVectorSum(n, d, q, sigma=sigma, layout=length, **how).layout
+    sums = math.ceil(d / length)
+    assert (layout.name, layout.sums) == (f"blocks of {length}", sums)
+
+    def level(m: int) -> float:
+        each = security_level(n, q**length, m, **how)
+        return level_of_sums(each, sums, analysis="second_moment")
+
+    m = layout.count.shuffled
+    assert layout.sigma == level(m) >= sigma > level(m - 1)
+    assert layout.messages_per_user == sums * layout.count.total
+    assert layout.bits_per_user == d * 16 * layout.count.total
+    assert layout.bytes_per_user(48) == 2 * d * layout.count.total + 48 * layout.messages_per_user
+
+
+TABLE = {
+    (500, 23, 1000): {1: 24_000, 4: 7750, 8: 5250, 16: 3906, 32: 3296, 128: 3128},
+    (10**4, 20, 2048): {1: 34_816, 4: 10_752, 8: 6912, 16: 4992, 32: 4032, 128: 3488},
+}
+"""Messages at 80 bits by the length of blocks, for some users, bits and coordinates."""
+
+LEAST = {(500, 23, 1000): (13, 354_989), (10**4, 20, 2048): (14, 439_236)}
+"""The best length, and bytes in envelopes of 48 more, of a last block padded with zeros."""
+
+
+@pytest.mark.parametrize("size", TABLE, ids=str)
+def test_messages_of_blocks_are_those_computed_before(size: tuple[int, int, int]) -> None:
+    n, bits, d = size
+    for length, messages in TABLE[size].items():
+        assert SecureVectorSum(n, d, 2**bits, layout=length).layout.messages_per_user == messages
+    best = SecureVectorSum(n, d, 2**bits, layout="blocks").layout
+    length, least = LEAST[size]
+    sent = best.messages_per_user
+    assert best.length == length
+    assert math.ceil(sent * (length * bits / 8 + 48)) in (least, least + 1)
+    assert 0.997 * least < best.bytes_per_user(48) <= least
+    assert vector_layouts(n, 2**bits, 80, d, overhead=48)[2] == best
+
+
+@given(
+    counts=st.lists(st.integers(0, 4), min_size=1, max_size=60),
+    bits=st.integers(1, 64),
+    overhead=st.integers(0, 100),
+)
+def test_the_least_bytes_are_found_if_messages_grow_with_the_length(
+    counts: list[int], bits: int, overhead: int
+) -> None:
+    d, totals = len(counts), list(itertools.accumulate(counts, initial=2))
+
+    def made(length: int) -> Layout:
+        return Layout("", MessageCount(totals[length], 0, 80.0, None, ""), d, length, bits, 80.0)
+
+    def cost(layout: Layout) -> int:
+        return layout.bits_per_user + 8 * overhead * layout.messages_per_user
+
+    found = least_bytes(made, d, overhead)
+    assert cost(found) == min(cost(made(length)) for length in range(1, d + 1))
+
+
+def test_the_least_overheads_take_the_ends() -> None:
+    one, separate = vector_layouts(500, 2**16, 40, 12, overhead=0)  # that is, separate sums
+    assert (one.length, separate.length) == (12, 1)
+    assert len(vector_layouts(500, 2**16, 40, 12, overhead=10**4)) == 2  # one group
+    group, separate, blocks = vector_layouts(10**4, 2**32, 80, 100, overhead=48)
+    assert blocks.name == f"blocks of {blocks.length}"
+    assert blocks.bytes_per_user(48) < min(one.bytes_per_user(48) for one in (group, separate))
+
+
+@each_setting
+def test_private_blocks_are_proved_as_a_whole(shuffler: str, clear: bool) -> None:
+    given = 2000, 2**14, 1, 1e-7, 1, 30
+    how: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
+    group, separate, blocks, composed = private_vector_layouts(*given, overhead=48, **how)
+    assert (composed.name, blocks.name) == (COMPOSED, f"blocks of {blocks.length}")
+    assert blocks.bytes_per_user(48) < min(one.bytes_per_user(48) for one in (group, separate))
+    n, q, epsilon, delta, p, d = given
+
+    def proved(m: int) -> MessageCount:
+        return private_proved(
+            n, q**blocks.length, m, epsilon, delta, p, dimension=blocks.length, sums=blocks.sums,
+            sensitivity=d * p, **how,
+        )  # fmt: skip
+
+    m = blocks.count.shuffled
+    assert blocks.count == proved(m)
+    fewer = proved(m - 1).delta
+    assert fewer is not None
+    assert blocks.delta is not None
+    assert blocks.delta <= delta < fewer
 
 
 def test_one_coordinate_is_a_scalar() -> None:

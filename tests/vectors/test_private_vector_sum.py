@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import numpy as np
 import pytest
 from baselines.suite import bias_allowed, clipped_mean, mean_square
 from baselines.views import noise_modulo, view_law
+from exact.share_graph import Group
 from numpy.typing import NDArray
 from statistical import FALSE_ALARM, discrete_laplace_law, skellam_delta, skellam_law
 
@@ -22,7 +25,6 @@ from ikos import PrivateSum
 from ikos.accounting.skellam import SkellamNoise, VectorNoise, least_skellam
 from ikos.accounting.vector_noise import LaplaceNoise, Sensitivity, Shift
 from ikos.aggregation.calibration import NoiseCalibration
-from ikos.aggregation.shuffled_sum import LAYOUTS
 from ikos.baselines import SumProtocol
 from ikos.bounds import Bounds
 from ikos.confidence import clopper_pearson
@@ -96,6 +98,7 @@ def vectors(domain: Domain, users: int, seed: int = 0) -> NDArray[Any]:
 
 
 DOMAINS = [Box(5, -2, 3), Ball(7, 2.5), SparseTernary(6, 2), Categories([3, 2])]
+LAYOUTS: list[Any] = ["separate", "group", 3]
 each_domain = pytest.mark.parametrize("domain", DOMAINS, ids=lambda d: type(d).__name__)
 
 
@@ -160,6 +163,61 @@ def test_the_views_divergence_is_at_most_delta(
     assert true <= proved + 1e-11
 
 
+@cache
+def shares_of_one(moduli: tuple[int, ...], m: int, base: int) -> list[NDArray[np.int64]]:
+    """Return the multisets of m shares, as numbers, their sums, and how often each occurs."""
+    group, found = Group(moduli), Counter({(0, 0): 1})
+    for _ in range(m):
+        longer: Counter[tuple[int, int]] = Counter()
+        for (seen, total), count in found.items():
+            for share in range(group.q):
+                longer[seen + base**share, group.add(total, share)] += count
+        found = longer
+    return [np.array(column) for column in (*zip(*found, strict=True), tuple(found.values()))]
+
+
+def block_law(protocol: PrivateVectorSum, rows: Any) -> NDArray[Any]:
+    """Return the law of the view of a block behind one shuffler, by ascending multisets."""
+    q, m, b = protocol.modulus, protocol.layout.count.shuffled, len(rows[0])
+    seen, sums, counts = shares_of_one((q,) * b, m, m * len(rows) + 1)
+    noise, views, law = share_modulo(q, protocol, protocol.noise), np.zeros(1, int), np.ones(1)
+    for row in rows:
+        chances = np.ones(1)
+        for value in row[::-1]:  # the first coordinate is the lowest digit of an element
+            chances = np.multiply.outer(chances, np.roll(noise, value)).ravel()
+        own = chances[sums] * counts / q ** (b * (m - 1))
+        views, places = np.unique(np.add.outer(views, seen), return_inverse=True)
+        law = np.bincount(places.ravel(), np.multiply.outer(law, own).ravel())
+    return law
+
+
+@pytest.mark.parametrize(
+    ("messages", "epsilon", "delta", "method"),
+    [
+        (5, 0.3, 0.5, "skellam"),
+        (5, 0.05, 0.5, "skellam"),
+        pytest.param(6, 1, 0.001, "pure", marks=pytest.mark.slow),
+    ],
+)
+def test_the_divergence_of_the_views_of_blocks_is_at_most_delta(
+    messages: int, epsilon: float, delta: float, method: str
+) -> None:
+    """Two users, three coordinates: a block of two and a shorter one."""
+    protocol = PrivateVectorSum(
+        2, Box(3), epsilon, delta, integers=True, modulus=3, layout=2, messages=messages,
+        shuffler="single", clear_share=False,
+    )  # fmt: skip
+    assert (protocol.noise.method, protocol.blocks) == (method, (slice(0, 2), slice(2, 3)))
+    proved, other = protocol.guarantee.delta, (0, 1, 1)
+    laws = []
+    for x in ((0, 0, 0), (1, 1, 1)):
+        parts = [block_law(protocol, (x[cut], other[cut])) for cut in protocol.blocks]
+        laws.append(np.multiply.outer(*parts))
+    assert laws[0].sum() == pytest.approx(1, abs=1e-9)
+    true = np.maximum(laws[0] - math.exp(epsilon) * laws[1], 0).sum()
+    assert 0 < true <= proved < 1
+
+
 @pytest.mark.parametrize(("epsilon", "delta"), [(1, 0.5), (2, 0.1), (0.3, 0.02)])
 def test_noise_alone_nearly_reaches_delta_and_less_of_it_exceeds_it(
     epsilon: float, delta: float
@@ -196,7 +254,7 @@ def test_too_few_messages_are_seen_through() -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("analysis", ["second_moment", "balle2020"])
 @pytest.mark.parametrize("domain", [Box(64), Ball(64), Categories([40])], ids=str)
-def test_budgets_are_kept(domain: Domain, analysis: str, layout: str) -> None:
+def test_budgets_are_kept(domain: Domain, analysis: str, layout: Any) -> None:
     for n, epsilon, delta in ((100, 1.0, 1e-8), (10**5, 0.3, 1e-5)):
         protocol = PrivateVectorSum(n, domain, epsilon, delta, layout=layout, analysis=analysis)
         assert protocol.guarantee.epsilon == epsilon
@@ -293,7 +351,7 @@ def test_what_is_given_is_labelled() -> None:
     assert bare.guarantee.conditions == ()
     hiding = NoiseCalibration(10, Trust("parallel", True, 10),
         Fraction(1), Fraction(1, 10**6), Fraction(0),
-        ONES.steps(100), "separate sums", "second_moment")  # fmt: skip
+        ONES.steps(100), "separate sums", 1, "second_moment")  # fmt: skip
     assert hiding.proved(2**10, 0)[0].delta == 1
     assert not hiding.pure
 
@@ -316,26 +374,27 @@ def chained(
 
 @pytest.mark.parametrize("clear", [True, False])
 @pytest.mark.parametrize(
-    ("layout", "dimension", "times", "messages"),
+    ("length", "dimension", "times", "messages"),
     [
-        ("separate sums", 64, 1, 7),
-        ("separate sums", 64, 30, 7),
-        ("separate sums", 20, 30, 8),
-        ("separate sums", 3, 2, 8),
-        ("one group", 64, 1, 86),
-        ("one group", 64, 30, 86),
-        ("one group", 20, 30, 30),
+        (1, 64, 1, 7),
+        (1, 64, 30, 7),
+        (1, 20, 30, 8),
+        (1, 3, 2, 8),
+        (5, 64, 1, 14),
+        (5, 20, 30, 14),
+        (64, 64, 1, 86),
+        (64, 64, 30, 86),
+        (20, 20, 30, 30),
     ],
 )
 def test_exact_hiding_proves_no_more_than_its_parts(
-    layout: str, dimension: int, times: int, messages: int, clear: bool
+    length: int, dimension: int, times: int, messages: int, clear: bool
 ) -> None:
-    """The divergences of one sum, put together here: d sums, T releases."""
+    """The divergences of one block, put together here: several blocks, T releases."""
     hiding = NoiseCalibration(500, Trust("parallel", clear, 500),
         Fraction(1), Fraction(1, 10**6), Fraction(1, 100),
-        ONES.steps(dimension), layout, "second_moment", times)  # fmt: skip
-    sums = 1 if layout == "one group" else dimension
-    order = 2 ** (10 * dimension // sums)
+        ONES.steps(dimension), "some", length, "second_moment", releases=times)  # fmt: skip
+    sums, order = math.ceil(dimension / length), 2 ** (10 * length)
     graph = ShareGraph(messages, "parallel", clear)
     # for the budget's share of the hiding, and for the least delta that there is
     tried = [
@@ -349,13 +408,13 @@ def test_exact_hiding_proves_no_more_than_its_parts(
         assert way.noise_epsilon + 2 * times * math.log1p(c) <= 1 + 1e-12
         noise = delta_of_noise(way.noise_epsilon, way.noise, ONES.steps(dimension * times))
         if isinstance(way.noise, LaplaceNoise):
-            jumps = NoiseJumps.discrete_laplace(500, way.noise.rate, dimension // sums)
+            jumps = NoiseJumps.discrete_laplace(500, way.noise.rate, length)
             one = divergences(order, graph, jumps)
             excess = float(one.excess)
             difference = float(one.difference) * (1 + excess) ** (sums - 1)
             difference *= sums if clear else sums**2
         else:
-            one = skellam.divergences(2**10, graph, 500, way.noise.variance, dimension // sums, 1)
+            one = skellam.divergences(2**10, graph, 500, way.noise.variance, length, 1)
             excess = float(one.excess)
             difference = float(one.difference) / (1 + excess)
             difference *= sums * (1 + excess) ** (sums - 1) * (1 + sums * excess)
@@ -371,28 +430,28 @@ def test_exact_hiding_proves_no_more_than_its_parts(
 
 
 @pytest.mark.parametrize(
-    ("layout", "dimension", "times", "messages"),
+    ("length", "dimension", "times", "messages"),
     [
-        ("separate sums", 64, 1, 9),
-        ("separate sums", 64, 30, 9),
-        ("separate sums", 20, 30, 10),
-        ("one group", 64, 1, 91),
-        ("one group", 20, 30, 33),
+        (1, 64, 1, 9),
+        (1, 64, 30, 9),
+        (1, 20, 30, 10),
+        (5, 64, 1, 15),
+        (64, 64, 1, 91),
+        (20, 20, 30, 33),
     ],
 )
 def test_hiding_by_the_lemma_proves_no_more_than_its_parts(
-    layout: str, dimension: int, times: int, messages: int
+    length: int, dimension: int, times: int, messages: int
 ) -> None:
     """(1 + e^eps0) 2^-sigma for each release, where d sums lose log2 d bits."""
     hiding = NoiseCalibration(500, Trust("parallel", True, 500),
         Fraction(1), Fraction(1, 10**6), Fraction(1, 100),
-        ONES.steps(dimension), layout, "balle2020", times)  # fmt: skip
+        ONES.steps(dimension), "some", length, "balle2020", releases=times)  # fmt: skip
     found, rate = hiding.proved(2**10, messages)
     level, delta = found.count.noise_epsilon, found.delta
     assert level == 1
     assert delta is not None
-    sums = 1 if layout == "one group" else dimension
-    order = 2 ** (10 * dimension // sums)
+    sums, order = math.ceil(dimension / length), 2 ** (10 * length)
     one = proved((500, 500), order, messages, analysis="balle2020", shuffler="parallel",
         clear_share=True)  # fmt: skip
     hidden = times * (1 + math.e) * sums * 2**-one.sigma
@@ -553,7 +612,7 @@ def test_rounding_adds_little() -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(("shuffler", "clear"), [("parallel", True), ("single", False)])
 def test_run_is_the_parts_put_together(
-    domain: Domain, layout: str, shuffler: str, clear: bool
+    domain: Domain, layout: Any, shuffler: str, clear: bool
 ) -> None:
     protocol = PrivateVectorSum(
         12, domain, 3, 1e-2, layout=layout, shuffler=shuffler, clear_share=clear

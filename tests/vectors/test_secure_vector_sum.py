@@ -1,4 +1,4 @@
-"""SecureVectorSum: exact sums in both layouts, what is shuffled together, and what is refused."""
+"""SecureVectorSum: exact sums in every layout, what is shuffled together, and what is refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from statistical import FALSE_ALARM, outcome_p_value
 from ikos import SecureSum, View, security_level
 from ikos.aggregation import shuffled_sum
 from ikos.aggregation.secure_sum import SecureVectorSum
-from ikos.aggregation.shuffled_sum import LAYOUTS, pack, unpack
+from ikos.aggregation.shuffled_sum import pack, unpack
 from ikos.concurrency import Interrupted
 from ikos.counts import vector_layouts
 from ikos.counts.vectors import ONE_GROUP, SEPARATE, level_of_sums
@@ -27,6 +27,7 @@ from ikos.testing import DeterministicRandom
 from ikos.vectors import Box, PrivateVectorSum
 
 MODULI = [2, 3, 2**32, 3 * 2**61, 2**64 - 59, 2**64, 2**64 + 13, 2**127 - 1]
+LAYOUTS: list[Any] = ["separate", "group", 2]
 SETTINGS = list(itertools.product(LAYOUTS, ("parallel", "single"), (True, False)))
 each_setting = pytest.mark.parametrize(("layout", "shuffler", "clear_share"), SETTINGS)
 
@@ -38,8 +39,9 @@ def elements(q: int, users: int, d: int, seed: int = 0) -> list[list[int]]:
 
 @each_setting
 @pytest.mark.parametrize("q", MODULI, ids=lambda q: f"{q.bit_length()}bits")
-def test_the_sum_is_exact(q: int, layout: str, shuffler: str, clear_share: bool) -> None:
+def test_the_sum_is_exact(q: int, layout: Any, shuffler: str, clear_share: bool) -> None:
     for users, d in ((1, 1), (2, 3), (7, 2), (3, 40)):
+        layout = min(d, layout) if layout == 2 else layout
         protocol = SecureVectorSum(
             users, d, q, layout=layout, messages=3, shuffler=shuffler, clear_share=clear_share
         )
@@ -59,9 +61,9 @@ def test_the_sum_is_exact(q: int, layout: str, shuffler: str, clear_share: bool)
     data=st.data(),
 )
 def test_the_sum_is_exact_for_any_group(
-    q: int, messages: int, setting: tuple[str, str, bool], data: st.DataObject
+    q: int, messages: int, setting: tuple[Any, str, bool], data: st.DataObject
 ) -> None:
-    d = data.draw(st.integers(1, 4))
+    d = data.draw(st.integers(2, 5))
     row = st.lists(st.integers(0, q - 1), min_size=d, max_size=d)
     x = data.draw(st.lists(row, min_size=1, max_size=4))
     layout, shuffler, clear = setting
@@ -80,7 +82,7 @@ def test_inputs_of_every_integer_dtype(dtype: Any) -> None:
 
 
 @each_setting
-def test_run_is_share_shuffle_and_analyze(layout: str, shuffler: str, clear_share: bool) -> None:
+def test_run_is_share_shuffle_and_analyze(layout: Any, shuffler: str, clear_share: bool) -> None:
     protocol = SecureVectorSum(
         4, 70, 1000, layout=layout, messages=4, shuffler=shuffler, clear_share=clear_share
     )
@@ -124,27 +126,33 @@ def test_one_group_shuffles_whole_vectors(q: int) -> None:
         assert unpack(view.clear, protocol.group, 3).tolist() == shares[2].tolist()
 
 
-def test_separate_sums_are_shuffled_by_permutations_of_their_own() -> None:
-    protocol = SecureVectorSum(5, 2, 2**32, messages=3)
-    shares = protocol.share(elements(2**32, 5, 2), DeterministicRandom(2))
+@pytest.mark.parametrize("shuffler", ["parallel", "single"])
+@pytest.mark.parametrize(("length", "ends"), [(1, (1, 2, 3)), (2, (2, 3)), (3, (3,))])
+def test_blocks_are_shuffled_by_permutations_of_their_own(
+    length: int, ends: tuple[int, ...], shuffler: str
+) -> None:
+    protocol = SecureVectorSum(5, 3, 2**32, layout=length, messages=3, shuffler=shuffler)
+    shares = protocol.share(elements(2**32, 5, 3), DeterministicRandom(2))
     view = protocol.shuffle(shares, DeterministicRandom(3), order="permuted")
-    assert len(view.columns) == 4
+    starts = (0, *ends[:-1])
+    rows = [shares[0], shares[1]] if shuffler == "parallel" else [shares[:2].reshape(10, 3)]
+    sent = [row[:, a:b].tolist() for a, b in zip(starts, ends, strict=True) for row in rows]
+    widths = [b - a for a, b in zip(starts, ends, strict=True) for _ in rows]
     orders = []
-    for place, column in enumerate(view.columns):
-        c, j = divmod(place, 2)
-        sent = shares[j, :, c].tolist()
-        assert sorted(sent) == sorted(column.tolist())
-        orders.append(tuple(sent.index(value) for value in column.tolist()))
-    assert len(set(orders)) > 1
+    for column, vectors, width in zip(view.columns, sent, widths, strict=True):
+        seen = unpack(column, protocol.group, width).tolist()
+        orders.append(tuple(vectors.index(one) for one in seen))
+        assert sorted(orders[-1]) == list(range(len(vectors)))
+    assert len(set(orders)) == len(orders)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shuffler", ["parallel", "single"])
-def test_the_view_hides_the_order_of_the_users(layout: str, shuffler: str) -> None:
+def test_the_view_hides_the_order_of_the_users(layout: Any, shuffler: str) -> None:
     protocol = SecureVectorSum(
-        8, 2, 2**20, layout=layout, messages=3, shuffler=shuffler, clear_share=False
+        8, 3, 2**20, layout=layout, messages=3, shuffler=shuffler, clear_share=False
     )
-    shares = protocol.share(elements(2**20, 8, 2), DeterministicRandom(5))
+    shares = protocol.share(elements(2**20, 8, 3), DeterministicRandom(5))
     first = protocol.shuffle(shares)
     second = protocol.shuffle(shares[:, ::-1])
     for one, other in zip(first.columns, second.columns, strict=True):
@@ -198,6 +206,26 @@ def test_the_law_of_separate_sums_is_the_product_of_the_coordinates_laws(clear: 
         assert played_law(protocol, x) == law
 
 
+@pytest.mark.parametrize("clear", [False, True])
+def test_the_law_of_blocks_is_the_product_of_the_laws_of_blocks(clear: bool) -> None:
+    """Two users, vectors of three bits: a block of two, and a shorter one."""
+    how: dict[str, Any] = {"messages": 2, "clear_share": clear}
+    protocol = SecureVectorSum(2, 3, 2, layout=2, **how)
+    for x in (((0, 1, 1), (1, 1, 0)), ((1, 0, 0), (1, 1, 1))):
+        law: Law = {}
+        first = played_law(SecureVectorSum(2, 2, 2, layout="group", **how), [row[:2] for row in x])
+        second = played_law(SecureVectorSum(2, 1, 2, **how), [row[2:] for row in x])
+        for (one, p), (other, r) in itertools.product(first.items(), second.items()):
+            whole = None
+            if clear:
+                pairs = unpack(np.array(one[1], dtype=(np.void, 8)), protocol.group, 2)
+                rows = np.column_stack([pairs, other[1]]).astype(np.uint32)
+                whole = tuple(pack(rows, protocol.group).tolist())
+            key = (*one[0], *other[0]), whole
+            law[key] = law.get(key, Fraction(0)) + p * r
+        assert played_law(protocol, x) == law
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("layout", "q", "messages", "first", "second"),
@@ -234,6 +262,11 @@ def test_given_messages_state_what_is_proved() -> None:
     separate = SecureVectorSum(1000, 16, 2**32, messages=25)
     each = security_level(1000, 2**32, 24)
     assert separate.sigma == level_of_sums(each, 16, analysis="second_moment") < each
+    blocks = SecureVectorSum(1000, 16, 2**32, layout=5, messages=45)  # 5, 5, 5 and 1
+    each = security_level(1000, 2**160, 44)
+    assert blocks.sigma == level_of_sums(each, 4, analysis="second_moment") < each
+    assert (blocks.layout.name, blocks.cost().messages_per_user) == ("blocks of 5", 180)
+    assert blocks.cost().bits_per_user == 45 * 16 * 32
     group = SecureVectorSum(1000, 16, 2**32, layout="one group", messages=90)
     assert group.sigma == security_level(1000, 2**512, 89)
     weaker = SecureVectorSum(1000, 16, 2**32, messages=25, corrupt_shufflers=2)
@@ -256,7 +289,7 @@ def test_given_the_number_that_is_chosen_proves_the_same() -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_guarantee_is_that_of_the_whole_vector(layout: str) -> None:
+def test_the_guarantee_is_that_of_the_whole_vector(layout: Any) -> None:
     options: dict[str, Any] = {"layout": layout, "min_honest": 90, "corrupt_shufflers": 1}
     protocol = SecureVectorSum(100, 3, 2**32, **options)
     found = protocol.guarantee
@@ -275,10 +308,11 @@ def test_the_guarantee_is_that_of_the_whole_vector(layout: str) -> None:
         (SEPARATE, 2, 2**31, "NOT for this group: not proved for a composite modulus"),
         (ONE_GROUP, 1, 2**31 - 1, "while"),
         (ONE_GROUP, 2, 2**31 - 1, "NOT for this group: not proved for vectors of several"),
+        (2, 3, 2**31 - 1, "NOT for this group: not proved for vectors of several"),
     ],
 )
 def test_a_theorem_that_does_not_cover_the_group_is_said_to(
-    layout: str, d: int, q: int, said: str
+    layout: Any, d: int, q: int, said: str
 ) -> None:
     ways: dict[str, Any] = {"analysis": "ghazi2020", "shuffler": "single", "clear_share": False}
     assert SecureVectorSum(50, d, q, layout=layout, **ways).guarantee.conditions[0].startswith(said)
@@ -297,7 +331,7 @@ def test_one_coordinate_is_the_scalar_sum() -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_what_remains_is_that_of_the_whole_vector(layout: str) -> None:
+def test_what_remains_is_that_of_the_whole_vector(layout: Any) -> None:
     protocol = SecureVectorSum(200, 4, 2**20, layout=layout, min_honest=150, corrupt_shufflers=1)
     assert protocol.remaining().sigma == protocol.sigma
     fewer = SecureVectorSum(
@@ -404,6 +438,8 @@ def test_parameters_are_immutable_and_compared_by_hash() -> None:
         SecureVectorSum(101, 4, 2**16), SecureVectorSum(100, 5, 2**16),
         SecureVectorSum(100, 4, 2**17), SecureVectorSum(100, 4, 2**16, sigma=90),
         SecureVectorSum(100, 4, 2**16, layout="one group"),
+        SecureVectorSum(100, 4, 2**16, layout=2),
+        SecureVectorSum(100, 4, 2**16, layout=3),
         SecureVectorSum(100, 4, 2**16, shuffler="single"),
         SecureVectorSum(100, 4, 2**16, clear_share=False),
         SecureVectorSum(100, 4, 2**16, min_honest=99),
@@ -422,6 +458,10 @@ def test_parameters_are_immutable_and_compared_by_hash() -> None:
         ({"dimension": 0}, ValueError, "^dimension "),
         ({"q": 1}, ValueError, "^q "),
         ({"layout": "both"}, ValueError, "^layout "),
+        ({"layout": 3}, ValueError, "^layout "),
+        ({"layout": 0}, ValueError, "^layout "),
+        ({"layout": "blocks", "messages": 4}, ValueError, "^layout "),
+        ({"layout": "blocks", "overhead": -1}, ValueError, "^overhead "),
         ({"sigma": 0}, ValueError, "^sigma "),
         ({"sigma": 0, "messages": 9}, ValueError, "^sigma "),
         ({"corrupt_shufflers": 10**9}, ValueError, "^messages "),
