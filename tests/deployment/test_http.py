@@ -29,7 +29,7 @@ from deployment_tasks import KEY, small_task
 from deployment_world import flip
 
 from ikos.deployment import analyzer, service, shuffler, store, tokens
-from ikos.deployment.hpke import size, unseal
+from ikos.deployment.hpke import unseal
 from ikos.deployment.party_files import (
     PartyConfig,
     read_control,
@@ -85,7 +85,7 @@ class Net(httpx.BaseTransport):
         self.operator = read_control(folder / "operator")
         self.controls = PartyConfig.read(folder / "analyzer").controls
         self.wire = httpx.Client(transport=self)
-        self.endpoints = {}
+        self.endpoints, self.parties = {}, {}
         self.clients = {}
         self.requests = []
         self.folder, self.rate = folder, rate
@@ -95,18 +95,20 @@ class Net(httpx.BaseTransport):
         name = self.task.name
         for party in range(1, COLUMNS + 1):
             config = PartyConfig.read(self.folder / f"shuffler-{party}")
-            self.endpoints[party] = one = shuffler.shuffler(config, self.wire)
+            self.parties[party] = one = shuffler.shuffler(config, self.wire)
+            self.endpoints[party] = one.at(0)
             self.clients[party] = Front(shuffler.application({name: one}, rate=self.rate))
         self.start_analyzer()
 
     def start_again(self):
-        for one in self.endpoints.values():
+        for one in self.parties.values():
             one.end()
         self.start()
 
     def start_analyzer(self):
         config = PartyConfig.read(self.folder / "analyzer")
-        self.endpoints[0] = one = analyzer.analyzer(config, self.wire)
+        self.parties[0] = one = analyzer.analyzer(config, self.wire)
+        self.endpoints[0] = one.at(0)
         self.clients[0] = Front(analyzer.application({self.task.name: one}, rate=self.rate))
 
     def handle_request(self, request):
@@ -128,7 +130,7 @@ class Net(httpx.BaseTransport):
         if control is not None:
             headers["Authorization"] = f"Bearer {tokens.to_text(control)}"
         answer = self.clients[party].request(
-            method, f"/tasks/{task or self.task.name}{path}", headers=headers, **options
+            method, f"/tasks/{task or self.task.name}/windows/0{path}", headers=headers, **options
         )
         self.answers.append(answer)
         return answer
@@ -186,7 +188,7 @@ class Net(httpx.BaseTransport):
         return {one.reports() for one in self.endpoints.values()}
 
     def end(self):
-        for one in self.endpoints.values():
+        for one in self.parties.values():
             one.end()
         self.wire.close()
 
@@ -272,7 +274,7 @@ def test_another_task(net):
 def test_a_part_of_another_size(net, party):
     report = ClientReport.make(net.task, 1)
     right = len(report.parts[party])
-    assert right == (size(net.task) if party else net.task.share_bytes)
+    assert right == (net.task.envelope_bytes if party else net.task.width)
     for part in (b"", report.parts[party][:-1], report.parts[party] + b"\0", bytes(1 << 20)):
         refused(net.put(party, 0, report, part=part), 400, "invalidMessage")
     assert net.endpoints[party].reports() == 0
@@ -413,7 +415,7 @@ def test_the_public_is_answered_without_the_disk(net, monkeypatch):
                 text = net.clients[party].get("/metrics").text
                 assert f'ikos_reports{{task="{net.task.name}"}} {reports}.0\n' in text
             assert net.clients[0].get("/").status_code == 200
-            assert net.clients[0].get(f"/tasks/{net.task.name}/page").status_code == 200
+            assert net.clients[0].get(f"/tasks/{net.task.name}/windows/0/page").status_code == 200
         assert sqlite3.connect is connect
 
     net.fill()
@@ -429,7 +431,7 @@ def test_the_public_is_answered_without_the_disk(net, monkeypatch):
 def test_a_request_that_is_given_up_stops_nobody_else(net):
     """As those are that a server which stops no longer waits for."""
     begun, held = threading.Event(), threading.Event()
-    net.endpoints[1].store.write(lambda _: begun.set() or held.wait(60))
+    net.endpoints[1].store.write(0, lambda _: begun.set() or held.wait(60))
     assert begun.wait(60)  # what comes now is not of the same transaction
     given_up, report = ClientReport.make(net.task, 1), ClientReport.make(net.task, 0)
 
@@ -478,7 +480,7 @@ def headed(net, party, token):
         (b"content-digest", digest_of(b"").encode()),
         (b"content-length", b"1000000"),
     ]
-    return f"/tasks/{net.task.name}/reports/{number}", headers
+    return f"/tasks/{net.task.name}/windows/0/reports/{number}", headers
 
 
 def test_an_endless_body_is_read_to_its_size(net):
@@ -490,7 +492,7 @@ def test_an_endless_body_is_read_to_its_size(net):
 
     path, headers = headed(net, 1, net.token(0, 1))
     assert called(net, 1, path, headers, endless) == (400, True)
-    assert size(net.task) < sum(read) <= size(net.task) + 10
+    assert net.task.envelope_bytes < sum(read) <= net.task.envelope_bytes + 10
     read.clear()
     path, headers = headed(net, 1, net.secrets[0])
     assert called(net, 1, path, headers, endless) == (401, True)
@@ -574,7 +576,7 @@ def test_the_order_of_commands(net):
     net.silent = set()
     for column, answer in enumerate(everybody(net, "GET", "/batch"), 1):
         assert answer.status_code == 200
-        length = size(net.task)
+        length = net.task.envelope_bytes
         parts = [answer.content[i : i + length] for i in range(0, len(answer.content), length)]
         assert len(parts) == MIN_HONEST
         assert parts == sorted(parts)
@@ -643,7 +645,7 @@ def test_an_order_outlives_the_analyzer(net, monkeypatch):
     total = net.fill()
     net.silent = {1, 2, 3}
     net.release()
-    net.endpoints[0].end()
+    net.parties[0].end()
     net.silent = set()
     net.start_analyzer()
     assert told_when(net, lambda found: found["result"])["result"]["estimate"] == total
@@ -696,7 +698,7 @@ def test_what_stops_is_deleted_where_a_shuffler_was_silent(net, monkeypatch):
     assert found["release"]["again"] is None
     requests = len(net.requests)
     assert net.release() == found
-    net.endpoints[0].end()
+    net.parties[0].end()
     net.start_analyzer()
     assert net.release() == found
     assert len(net.requests) == requests  # nobody is told once more
@@ -768,7 +770,7 @@ def test_a_shuffler_that_answers_something_else(net, monkeypatch, answer):
         return usual(request)
 
     monkeypatch.setattr(net, "handle_request", odd)
-    page = net.clients[0].get(f"/tasks/{net.task.name}/page")
+    page = net.clients[0].get(f"/tasks/{net.task.name}/windows/0/page")
     assert page.status_code == 200
     assert net.endpoints[1]._ask(3) is None
     with pytest.raises(OSError, match="shuffler 2 sent an unexpected answer"):
@@ -822,7 +824,7 @@ def test_no_answer_and_no_line_of_the_log_tells_a_secret(net, caplog):
     assert found["result"]["users"] == MIN_HONEST
     for client in net.clients.values():
         net.answers += [client.get("/metrics"), client.get("/health")]
-    net.answers += [net.clients[0].get(f"/tasks/{net.task.name}/page"), net.clients[0].get("/")]
+    net.answers += [net.clients[0].get(f"/tasks/{net.task.name}/windows/0/page"), net.clients[0].get("/")]
     told = b"\n".join(answer.content + str(answer.headers).encode() for answer in net.answers)
     # this test's own client logs the addresses that it asks for
     lines = [r.getMessage() for r in caplog.records if not r.name.startswith("http")]
@@ -872,7 +874,7 @@ def test_too_many_at_once(tmp_path, folders, quiet, clock):
 def test_a_clear_share_that_is_none_is_refused_at_once(net):
     """Found out later, it would stop the release: the shufflers' batches are deleted by then."""
     report = ClientReport.make(net.task, 1)
-    wrong = b"\xff" * net.task.share_bytes
+    wrong = b"\xff" * net.task.width
     assert int.from_bytes(wrong, "big") >= net.task.modulus
     answer = net.put(0, 0, ClientReport(report.id, (wrong, *report.parts[1:])))
     assert "element of the group" in refused(answer, 400, "invalidMessage")

@@ -522,12 +522,12 @@ class TestParties(Parties.TestCase):
     pass
 
 
-def test_what_shufflers_compare_names_the_task():
-    """SHA-256 of a label, the task's 32 bytes and the ids, written out here."""
-    ids = bytes(range(32))
-    text = b"ikos-parties 1 batch" + bytes(32) + ids
-    assert agreed_digest(bytes(32), ids) == hashlib.sha256(text).hexdigest()
-    assert agreed_digest(b"\1" * 32, ids) != agreed_digest(bytes(32), ids)
+def test_what_shufflers_compare_names_the_task_and_the_window():
+    """SHA-256 of a label, the task's 32 bytes, the window and the ids, written out here."""
+    task, ids = small_task(windows=9), bytes(range(32))
+    text = b"ikos-parties 2 batch" + task.id + bytes([0, 0, 0, 7]) + ids
+    assert agreed_digest(task.at(7), ids) == hashlib.sha256(text).hexdigest()
+    assert agreed_digest(task.at(8), ids) != agreed_digest(task.at(7), ids)
 
 
 def test_a_store_that_is_there_is_opened_without_writing(world, monkeypatch):
