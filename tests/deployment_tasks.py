@@ -23,9 +23,8 @@ def _first(users: int, min_honest: int, columns: int, values: tuple) -> Task:
         public_key=KEY.public_bytes,
         opens=now - timedelta(hours=1),
         closes=now + timedelta(days=1),
-        integers=True,
         min_honest=min_honest,
-        **dict(values),
+        **{"integers": True, **dict(values)},
     )
 
 

@@ -158,9 +158,8 @@ class Client:
         _check_secret("secret", secret)
         self.task = task
         self._secret = secret
-        self._place, self._reports = store, dict[int, ClientReport]()
-        if store is not None:
-            ReportStore(store, task.at(0))  # refused now
+        self._kept = None if store is None else ReportStore(store, task.at(0))
+        self._reports: dict[int, ClientReport] = {}
         self._ca, self._process = ca, os.getpid()
         self._making = threading.Lock()  # if threads submit at once, one makes the report
 
@@ -170,7 +169,7 @@ class Client:
         return window in self._reports if kept is None else kept.has(self._secret)
 
     def _store(self, window: Window) -> ReportStore | None:
-        return None if self._place is None else ReportStore(self._place, window)
+        return None if self._kept is None else self._kept.of_window(window)
 
     def submit(
         self, value: ArrayLike, *, window: int | None = None, patience: float = 60.0
@@ -248,7 +247,7 @@ def _check_secret(name: str, secret: object) -> None:
 def check_value(task: Task, value: ArrayLike) -> Any:
     """Return a value that the task allows, as the protocol reads it."""
     one: Any = [value]
-    if not task.labels and task.protocol.scalar:
+    if task.protocol.scalar:
         one = np.empty(1, dtype=object)
         one[0] = value
     try:

@@ -113,6 +113,10 @@ class ReportStore:
         self._path = Path(path).absolute()
         self._window = window
 
+    def of_window(self, window: Window) -> ReportStore:
+        """Return the same folder with the reports of another window."""
+        return ReportStore(self._path, window)
+
     def _place(self, secret: bytes, kind: str) -> Path:
         name = hmac.digest(secret, _LABEL + self._window.bound, "sha256")[:16].hex()
         return self._path / f"{name}.{kind}"

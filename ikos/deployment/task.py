@@ -463,7 +463,8 @@ class Task:
 
         TypeError or ValueError for one that the task does not allow, by its place.
         """
-        if self.labels and (given := np.asarray(x)).ndim == 1 and given.dtype.kind in "UO":
+        given = np.asarray(x) if self.labels and isinstance(self.domain, Categories) else None
+        if given is not None and given.ndim == 1 and given.dtype.kind in "UO":
             places = {label: place for place, label in enumerate(self.labels)}
             rows = np.zeros((given.size, len(places)), np.uint8)
             for row, label in enumerate(given.tolist()):

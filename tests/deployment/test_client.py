@@ -211,7 +211,7 @@ def test_two_programs_with_one_store_send_one_report(tmp_path, parties, monkeypa
 
 def damages():
     text = ClientReport.make(FIRST, 1).to_json(FIRST)
-    other = small_task(40, 20, 4, nonce=bytes(16))
+    other = small_task(40, 20, 4, nonce=bytes(16)).at(0)
     number = text.index('"id"') + 10
     return {
         "empty": "",
@@ -692,10 +692,9 @@ def test_a_page_is_no_receipt(parties, quiet):
 
 
 def test_a_value_is_not_rounded():
-    protocol = SimpleNamespace(protocol=PrivateSum(30, 1, 0.1))
-    assert module.check_value(protocol, Fraction(1)) == 1.0
+    assert module.check_value(TASK, Fraction(1)) == 1.0
     with pytest.raises(TypeError, match=r"^value must be .* got Fraction"):
-        module.check_value(protocol, Fraction(1, 3))
+        module.check_value(TASK, Fraction(1, 3))
 
 
 @pytest.mark.parametrize("number", [errno.ENOTSUP, errno.EPERM])

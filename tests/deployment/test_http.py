@@ -166,7 +166,7 @@ class Net(httpx.BaseTransport):
         """Let clients report, without requests."""
         waiting = []
         for client, value in enumerate(values):
-            report = ClientReport.make(self.task, value)
+            report = ClientReport.make(self.task.at(0), value)
             for party, one in self.endpoints.items():
                 token = tokens.digest(self.token(client, party))
                 waiting.append(one.accept(report.id, token, report.parts[party]))
@@ -223,7 +223,7 @@ def refused(answer, status, name):
 
 @pytest.mark.parametrize("party", [0, 1, COLUMNS])
 def test_a_report_is_accepted_once_and_acknowledged_again(net, party):
-    report = ClientReport.make(net.task, 1)
+    report = ClientReport.make(net.task.at(0), 1)
     answers = [net.put(party, 3, report) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [201, 200, 200]
     assert not any("connection" in answer.headers for answer in answers)  # it is kept
@@ -232,7 +232,7 @@ def test_a_report_is_accepted_once_and_acknowledged_again(net, party):
 
 
 def test_the_token_of_a_party_is_of_no_use_elsewhere(net):
-    report = ClientReport.make(net.task, 1)
+    report = ClientReport.make(net.task.at(0), 1)
     for party in range(COLUMNS + 1):
         for other in range(COLUMNS + 1):
             if other != party:
@@ -245,7 +245,7 @@ def test_the_token_of_a_party_is_of_no_use_elsewhere(net):
 
 @pytest.mark.parametrize("party", [0, 2])
 def test_what_is_no_token(net, party):
-    report = ClientReport.make(net.task, 1)
+    report = ClientReport.make(net.task.at(0), 1)
     good = tokens.to_text(net.token(0, party))
     for authorization in (
         None, "", "Bearer", "Bearer ", f"Basic {good}", good, f"Bearer  {good}", f"Bearer {good}=",
@@ -261,7 +261,7 @@ def test_what_is_no_token(net, party):
 
 
 def test_another_task(net):
-    report = ClientReport.make(net.task, 1)
+    report = ClientReport.make(net.task.at(0), 1)
     other = small_task(USERS, MIN_HONEST, COLUMNS, nonce=bytes(16)).name
     for name in (other, "x", net.task.name[:-1], net.task.name.swapcase()):
         refused(net.put(1, 0, report, task=name), 404, "unrecognizedTask")
@@ -272,7 +272,7 @@ def test_another_task(net):
 
 @pytest.mark.parametrize("party", [0, 1])
 def test_a_part_of_another_size(net, party):
-    report = ClientReport.make(net.task, 1)
+    report = ClientReport.make(net.task.at(0), 1)
     right = len(report.parts[party])
     assert right == (net.task.envelope_bytes if party else net.task.width)
     for part in (b"", report.parts[party][:-1], report.parts[party] + b"\0", bytes(1 << 20)):
@@ -282,7 +282,7 @@ def test_a_part_of_another_size(net, party):
 
 
 def test_another_digest(net):
-    report = ClientReport.make(net.task, 1)
+    report = ClientReport.make(net.task.at(0), 1)
     right = digest_of(report.parts[1])
     for digest in (None, "", right[:-1], right.upper(), digest_of(b""), "sha-512" + right[7:]):
         refused(net.put(1, 0, report, digest=digest), 400, "invalidMessage")
@@ -293,9 +293,9 @@ def test_another_digest(net):
 
 @pytest.mark.parametrize("party", [0, COLUMNS])
 def test_conflicts_and_replays(net, party):
-    report = other = ClientReport.make(net.task, 1)
+    report = other = ClientReport.make(net.task.at(0), 1)
     while other.parts[party] == report.parts[party]:  # a share has few values
-        other = ClientReport.make(net.task, 0)
+        other = ClientReport.make(net.task.at(0), 0)
     assert net.put(party, 0, report).status_code == 201
     for answer in (
         net.put(party, 0, other),  # a second report with one token
@@ -341,10 +341,10 @@ def lines(caplog, words):
 def test_a_full_disk(net, caplog):
     """Of SQLite's own, which has no more pages."""
     order(net, 1, "PRAGMA max_page_count=1")
-    first = ClientReport.make(net.task, 1)
+    first = ClientReport.make(net.task.at(0), 1)
     statuses = [net.put(1, 0, first).status_code]
     for client in range(1, USERS):
-        answer = net.put(1, client, ClientReport.make(net.task, 1))
+        answer = net.put(1, client, ClientReport.make(net.task.at(0), 1))
         assert net.put(1, 0, first).status_code == 200  # nothing is written for it
         statuses.append(answer.status_code)
         if answer.status_code != 201:
@@ -355,7 +355,7 @@ def test_a_full_disk(net, caplog):
     assert len(lines(caplog, "the store")) == 1
     order(net, 1, "PRAGMA max_page_count=1000000")
     client = statuses.index(507)
-    assert net.put(1, client, ClientReport.make(net.task, 1)).status_code == 201
+    assert net.put(1, client, ClientReport.make(net.task.at(0), 1)).status_code == 201
 
 
 @pytest.mark.parametrize("party", [0, 1])
@@ -433,7 +433,7 @@ def test_a_request_that_is_given_up_stops_nobody_else(net):
     begun, held = threading.Event(), threading.Event()
     net.endpoints[1].store.write(0, lambda _: begun.set() or held.wait(60))
     assert begun.wait(60)  # what comes now is not of the same transaction
-    given_up, report = ClientReport.make(net.task, 1), ClientReport.make(net.task, 0)
+    given_up, report = ClientReport.make(net.task.at(0), 1), ClientReport.make(net.task.at(0), 0)
 
     async def give_up():
         part = given_up.parts[1]
@@ -564,7 +564,7 @@ def test_the_order_of_commands(net):
     detail = "the content must be at most"
     too_long = net.ask(1, "PUT", "/batch", content=bytes(16 * USERS + 1), **one)
     assert detail in refused(too_long, 400, "invalidMessage")
-    digest = agreed_digest(net.task.id, ids)
+    digest = agreed_digest(net.task.at(0), ids)
     for _ in range(2):
         assert net.ask(1, "PUT", "/batch", content=ids, **one).json() == {"digest": digest}
     assert net.ask(1, "GET", "/agreement").json() == {"digest": digest}
@@ -581,7 +581,7 @@ def test_the_order_of_commands(net):
         assert len(parts) == MIN_HONEST
         assert parts == sorted(parts)
         for part in parts:
-            unseal(part, KEY, net.task, column)
+            unseal(part, KEY, net.task.at(0), column, 0)[0]
         assert not any(ids[i : i + 16] in answer.content for i in range(0, len(ids), 16))
     for _ in range(2):
         answer = net.ask(1, "DELETE", "/batch", **one)
@@ -598,7 +598,7 @@ def test_the_order_of_commands(net):
 
 def test_a_release(net):
     total = net.fill()
-    net.send(27, ClientReport.make(net.task, 1), parties=range(COLUMNS))  # not complete
+    net.send(27, ClientReport.make(net.task.at(0), 1), parties=range(COLUMNS))  # not complete
     found = net.release()
     assert found["state"] == "released"
     assert (found["reports"], found["complete"]) == (MIN_HONEST + 1, MIN_HONEST)
@@ -606,7 +606,7 @@ def test_a_release(net):
     assert found["release"] == {"running": False, "step": None, "message": None, "again": None}
     assert net.release() == found
     assert {one.state for party, one in net.endpoints.items() if party} == {"sent"}
-    refused(net.put(0, 29, ClientReport.make(net.task, 1)), 410, "taskClosed")
+    refused(net.put(0, 29, ClientReport.make(net.task.at(0), 1)), 410, "taskClosed")
 
 
 def told_when(net, check):
@@ -667,7 +667,7 @@ def test_pauses_grow_and_are_bounded(net, monkeypatch):
     monkeypatch.setattr(threading.Condition, "wait_for", wait_for)
     net.ask(0, "POST", "/release", control=net.operator)
     assert enough.wait(60)
-    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert pauses == [None, 1, 2, 4, 8, 16, 32, 60, 60]  # the first wait ends at once
     assert net.ask(0, "GET", "").json()["release"]["again"] in range(50, 61)
 
 
@@ -747,7 +747,7 @@ def test_the_log_names_the_task_and_says_once_that_it_was_closed(net, caplog):
     net.ask(0, "POST", "/close", control=net.operator)
     lines = [r.getMessage() for r in caplog.records if r.name == "ikos.deployment"]
     assert lines
-    assert all(line.startswith(f"task {net.task.name}: ") for line in lines)
+    assert all(line.startswith(f"task {net.task.name}, window 0: ") for line in lines)
     said = Counter(line.partition(": ")[2] for line in lines)
     assert said["closed by order"] == COLUMNS + 1  # at each party
     assert said["result released"] == 1
@@ -789,8 +789,8 @@ def test_health_status_and_metrics(net):
         assert found["task"] == net.task.name
         assert (found["party"], found["state"], found["reports"]) == (party, "collecting", 20)
         assert found["opens"] == net.task.opens.isoformat()
-    net.put(1, 27, ClientReport.make(net.task, 1))
-    net.put(1, 27, ClientReport.make(net.task, 1))
+    net.put(1, 27, ClientReport.make(net.task.at(0), 1))
+    net.put(1, 27, ClientReport.make(net.task.at(0), 1))
     text = net.clients[1].get("/metrics").text
     assert f'ikos_reports{{task="{net.task.name}"}} 21.0\n' in text
     assert 'ikos_answers_total{answer="reportRejected"} 1.0\n' in text
@@ -807,7 +807,7 @@ def forms(secret: bytes) -> list[bytes]:
 
 def test_no_answer_and_no_line_of_the_log_tells_a_secret(net, caplog):
     caplog.set_level(logging.DEBUG)
-    reports = [ClientReport.make(net.task, 1) for _ in range(MIN_HONEST)]
+    reports = [ClientReport.make(net.task.at(0), 1) for _ in range(MIN_HONEST)]
     for client, report in enumerate(reports):
         net.send(client, report)
     report = reports[0]
@@ -851,7 +851,7 @@ def test_whatever_is_refused_has_a_status():
 def test_too_many_at_once(tmp_path, folders, quiet, clock):
     net = Net(shutil.copytree(folders, tmp_path / "task"), rate=2)
     try:
-        reports = [ClientReport.make(net.task, 1) for _ in range(3)]
+        reports = [ClientReport.make(net.task.at(0), 1) for _ in range(3)]
         for _ in range(5):  # strangers use nothing up
             refused(net.put(1, 0, reports[0], token=bytes(32)), 401, "unauthorized")
             refused(net.put(1, 0, reports[0], authorization=None), 401, "unauthorized")
@@ -873,7 +873,7 @@ def test_too_many_at_once(tmp_path, folders, quiet, clock):
 
 def test_a_clear_share_that_is_none_is_refused_at_once(net):
     """Found out later, it would stop the release: the shufflers' batches are deleted by then."""
-    report = ClientReport.make(net.task, 1)
+    report = ClientReport.make(net.task.at(0), 1)
     wrong = b"\xff" * net.task.width
     assert int.from_bytes(wrong, "big") >= net.task.modulus
     answer = net.put(0, 0, ClientReport(report.id, (wrong, *report.parts[1:])))
@@ -883,7 +883,7 @@ def test_a_clear_share_that_is_none_is_refused_at_once(net):
 
 def test_a_store_that_cannot_be_written_is_said_once_and_again_when_it_can(net, caplog):
     caplog.set_level(logging.INFO)
-    reports = [ClientReport.make(net.task, 1) for _ in range(3)]
+    reports = [ClientReport.make(net.task.at(0), 1) for _ in range(3)]
     assert net.put(1, 0, reports[0]).status_code == 201
     order(net, 1, "PRAGMA query_only=1")
     for _ in range(100):

@@ -126,7 +126,7 @@ def status(running, client, report, party):
 def test_what_was_acknowledged_is_there(fleet, party):
     """Killed at any time while reports come: what was answered with 201 is 200 when sent again."""
     running = fleet.fresh()
-    reports = [ClientReport.make(running.task, 1) for _ in range(40)]
+    reports = [ClientReport.make(running.task.at(0), 1) for _ in range(40)]
     acknowledged = set()
 
     def send(client):
@@ -149,7 +149,7 @@ def test_what_was_acknowledged_is_there(fleet, party):
 def test_sigterm_in_the_middle_of_requests(fleet):
     """Each ends with status 0, and what it acknowledged is there when it is started again."""
     running = fleet.fresh()
-    pending = [ClientReport.make(running.task, 1) for _ in range(24)]
+    pending = [ClientReport.make(running.task.at(0), 1) for _ in range(24)]
     for client, report in enumerate(pending[:12]):
         running.put(client, report)
     for party in (0, 1):
@@ -209,7 +209,7 @@ def opened(running, party):
 
 
 def fleet_size(running, party):
-    return len(ClientReport.make(running.task, 1).parts[party])
+    return len(ClientReport.make(running.task.at(0), 1).parts[party])
 
 
 def head(running, party, client, report, *, length):
@@ -250,7 +250,7 @@ def test_a_full_disk(fleet):
     fleet.limit_files(1, max(largest, fleet.log(1).stat().st_size + (1 << 15)) + 4096)
     refused, kept = [], []
     for client in range(10, 40):
-        report = ClientReport.make(running.task, 1)
+        report = ClientReport.make(running.task.at(0), 1)
         (kept if put_part(fleet.http, running.task, running.secrets[client], report, 1) else refused
          ).append((client, report))  # fmt: skip
     assert refused
@@ -279,7 +279,7 @@ def test_a_slow_shuffler(fleet, monkeypatch):
     running = fleet.fresh()
     slow = fleet.processes[3]
     slow.send_signal(signal.SIGSTOP)
-    report = ClientReport.make(running.task, 1)
+    report = ClientReport.make(running.task.at(0), 1)
     with pytest.raises(Unsent, match="4 of 5 parties"):
         submit_with(running, 30, report, patience=0.5)
     slow.send_signal(signal.SIGCONT)
@@ -357,7 +357,7 @@ def test_what_each_party_has_on_disk_and_in_its_log(fleet):
     """Searched for by value: while it collects, closed, and after the release."""
     running = fleet.fresh()
     task = running.task
-    reports = [ClientReport.make(task, value) for value in VALUES]
+    reports = [ClientReport.make(task.at(0), value) for value in VALUES]
     everybody = list(range(task.messages))
     # a clear share is a byte, which is everywhere: `held` looks at what the stores hold instead
     parts = {j: [report.parts[j] for report in reports] for j in everybody[1:]}
@@ -490,7 +490,7 @@ def test_all_parties_are_killed_at_once_and_a_disk_is_full(fleet):
     running = fleet.fresh()
     total = running.submit(VALUES[:12])
     fleet.limit_files(2, 4096)  # enough for the count of changes
-    report = ClientReport.make(running.task, 1)
+    report = ClientReport.make(running.task.at(0), 1)
     assert not put_part(fleet.http, running.task, running.secrets[30], report, 2)
     for party in range(fleet.columns + 1):
         fleet.kill(party)
