@@ -345,7 +345,7 @@ class RemoteAnalyzer(_RemoteParty):
     def finish(
         self, seconds: float = 600.0, say: Callable[[str], None] = lambda _: None
     ) -> AnalyzerStatus:
-        """Order the release, and follow it until the window is ``released``, or ``stopped`` for good.
+        """Order the release, and follow it until it is ``released``, or ``stopped`` for good.
 
         ``say`` is called with each step and obstacle, in words for people. RemoteError if the
         analyzer does not answer, refuses, or is not done in time, when it continues by itself; or

@@ -14,7 +14,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from itertools import permutations
-from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
@@ -24,7 +23,6 @@ pytest.importorskip("starlette")
 import httpx
 from deployment_tasks import KEY, small_task
 
-from ikos import PrivateSum
 from ikos.deployment import client as module
 from ikos.deployment import tokens
 from ikos.deployment.client import Client, Rejected, Unsent, submit_many

@@ -824,7 +824,8 @@ def test_no_answer_and_no_line_of_the_log_tells_a_secret(net, caplog):
     assert found["result"]["users"] == MIN_HONEST
     for client in net.clients.values():
         net.answers += [client.get("/metrics"), client.get("/health")]
-    net.answers += [net.clients[0].get(f"/tasks/{net.task.name}/windows/0/page"), net.clients[0].get("/")]
+    page = net.clients[0].get(f"{net.task.at(0).path}/page")
+    net.answers += [page, net.clients[0].get("/")]
     told = b"\n".join(answer.content + str(answer.headers).encode() for answer in net.answers)
     # this test's own client logs the addresses that it asks for
     lines = [r.getMessage() for r in caplog.records if not r.name.startswith("http")]
