@@ -106,7 +106,8 @@ def test_the_task_and_its_guarantee():
     guarantee = TASK.protocol.guarantee
     assert "its operator sees it all" in page.text  # addresses on this machine
     for one in (
-        TASK.name, "integers yes", "domain number: lower 0.0, upper 1.0", "Nothing is released for fewer than 3",
+        TASK.name, "integers yes", "domain number: lower 0.0, upper 1.0",
+        "Nothing is released for fewer than 3",
         str(guarantee), TASK.opens.isoformat(), TASK.closes.isoformat(),
         *guarantee.conditions,
     ):  # fmt: skip

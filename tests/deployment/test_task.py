@@ -83,7 +83,8 @@ def test_a_task_is_read_as_it_was_written():
 
 
 CHANGES = {
-    "users": 1001, "min_honest": 999, "epsilon": "2", "delta": "1/100", "domain": {"kind": "number", "lower": (-1.0).hex(), "upper": (2.0).hex()},
+    "users": 1001, "min_honest": 999, "epsilon": "2", "delta": "1/100",
+    "domain": {"kind": "number", "lower": (-1.0).hex(), "upper": (2.0).hex()},
     "integers": True, "corrupt_clients": 7, "corrupt_shufflers": 1,
     "precision": 3,
     "modulus": str(2**40), "messages": 8, "analyzer": "https://b.example",
