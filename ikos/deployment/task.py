@@ -376,6 +376,8 @@ class Task:
         now = datetime.now(UTC)
         opens = opens or now
         period = closes if isinstance(closes, timedelta) else closes - opens
+        if period <= timedelta():
+            raise ValueError(f"closes must be later than opens, {opens:{MOMENT}}, got {closes}")
         try:
             made = cls(
                 users=chosen.n,

@@ -478,7 +478,7 @@ def test_three_windows_of_a_histogram_and_a_ledger_that_refuses_the_fourth(tmp_p
     labels = [f"class {place}" for place in range(8)]
     ledger = Ledger.new(tmp_path / "ledger", 3, 0.1, slack=0)
     fleet = Fleet(
-        tmp_path, columns=5, ledger=ledger.path, users=200, min_honest=180, delta=0.02, windows=4,
+        tmp_path, columns=6, ledger=ledger.path, users=200, min_honest=180, delta=0.02, windows=4,
         domain=Categories([8]), labels=labels, closes=timedelta(hours=1) + datetime.now(UTC),
         opens=datetime.now(UTC),
     )  # fmt: skip
@@ -491,13 +491,13 @@ def test_three_windows_of_a_histogram_and_a_ledger_that_refuses_the_fourth(tmp_p
             counts.append(200 - sum(counts))
             values = [label for label, n in zip(labels, counts, strict=True) for _ in range(n)]
             running.submit(values, window=None, connections=8, patience=600)
-            reports = [running.ask(p, "GET", window=window).json()["reports"] for p in range(6)]
-            assert reports == [200] * 6
+            reports = [running.ask(p, "GET", window=window).json()["reports"] for p in range(7)]
+            assert reports == [200] * 7
             if window == 1:
                 fleet.orders(0).write_text("RemoteShuffler.batch:before 3")
             with fleet.watched():
                 found = running.release(window)
-            states = {running.ask(p, "GET", window=window).json()["state"] for p in range(1, 6)}
+            states = {running.ask(p, "GET", window=window).json()["state"] for p in range(1, 7)}
             if window < 3:
                 assert (found["state"], states) == ("released", {"sent"})
                 assert found["result"]["estimate"] == counts
@@ -507,7 +507,7 @@ def test_three_windows_of_a_histogram_and_a_ledger_that_refuses_the_fourth(tmp_p
         assert fleet.deaths == 1
         keys = [entry.key for entry in ledger.entries]
         assert keys == [task.at(window).path for window in range(3)]
-        for party in range(6):
+        for party in range(7):
             with closing(sqlite3.connect(fleet.home(running, party) / "store.sqlite3")) as store:
                 for table in ("report", "batch", "complete"):
                     assert store.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
