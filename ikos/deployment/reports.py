@@ -49,18 +49,20 @@ class ClientReport:
     @classmethod
     def make_many(cls, window: Window, values: ArrayLike) -> Iterator[ClientReport]:
         """Yield what `make` returns for each value; all shares are drawn together, for speed."""
-        task = window.task
-        shares = _shares(task, task.values(values))
+        shares = _shares(window.task, window.task.values(values))
         for row in range(shares.shape[1]):
-            *shuffled, clear = shares[:, row].tolist()
-            envelopes = (
-                b"".join(
-                    seal(own[part], window, column, block)
-                    for block, part in enumerate(task.protocol.blocks)
-                )
-                for column, own in enumerate(shuffled, 1)
-            )
-            yield cls(os.urandom(ID_BYTES), (clear_part(clear, task), *envelopes))
+            yield cls._of(window, shares[:, row])
+
+    @classmethod
+    def _of(cls, window: Window, shares: NDArray[Any]) -> ClientReport:
+        """Return the report with these shares, (messages, coordinates)."""
+        *shuffled, clear = shares.tolist()
+        blocks = list(enumerate(window.task.protocol.blocks))
+        envelopes = (
+            b"".join(seal(own[part], window, column, block) for block, part in blocks)
+            for column, own in enumerate(shuffled, 1)
+        )
+        return cls(os.urandom(ID_BYTES), (clear_part(clear, window.task), *envelopes))
 
     @property
     def _digest(self) -> str:

@@ -442,7 +442,9 @@ def test_no_party_holds_a_value_an_encoded_one_or_a_share(tmp_path):
         steps = [value - lower for value in values]
         for client, own in enumerate(shares):
             assert sum(own) % task.modulus == int(elements[client])  # with its noise
-            running.put(client, ClientReport._of(task, np.array(own, dtype=group.dtype)))
+            running.put(
+                client, ClientReport._of(task.at(0), np.array(own, dtype=group.dtype)[:, None])
+            )
         some = slice(2)  # of them are enough to be looked for
         columns = list(zip(*shares[some], strict=True))
         secret = [*values[some], *steps[some], *map(int, elements[some])]
