@@ -190,7 +190,7 @@ def test_what_was_begun_is_paid_once_and_before_a_batch_is_asked_for(world, tmp_
 def test_a_ledger_that_cannot_be_used_is_waited_for(world, tmp_path, caplog):
     filled(world, 0, 9)
     (tmp_path / "ledger").rename(tmp_path / "away")
-    with pytest.raises(OSError, match="^the ledger cannot be used; the analyzer's log says why"):
+    with pytest.raises(OSError, match=r"^the ledger cannot be used; the analyzer's log says why"):
         world.analyzer.release()
     assert "No such file" in caplog.text
     assert {shuffler.state for shuffler in world.shufflers.values()} == {"closed"}
