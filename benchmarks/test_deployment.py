@@ -13,6 +13,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,10 @@ from starlette.applications import Starlette
 from ikos.deployment import shuffler as shufflers
 from ikos.deployment import tokens
 from ikos.deployment.analyzer import Analyzer
-from ikos.deployment.hpke import PrivateKey, seal, size, unseal
+from ikos.deployment.hpke import PrivateKey, seal, unseal
 from ikos.deployment.party_files import PartyConfig, read_secrets, write_party_files
 from ikos.deployment.reports import ClientReport
+from ikos.deployment.service import Party
 from ikos.deployment.shuffler import Shuffler
 from ikos.deployment.task import Task
 from ikos.deployment.wire import ID_BYTES, encoded
@@ -62,7 +64,7 @@ def request_of(task: Task, secret: bytes, party: int, part: bytes) -> Request:
         (b"authorization", b"Bearer " + token.encode()),
         (b"content-digest", b"sha-256=:" + digest + b":"),
     ]
-    return f"/tasks/{task.name}/reports/{encoded(os.urandom(ID_BYTES))}", headers, part
+    return f"{task.at(0).path}/reports/{encoded(os.urandom(ID_BYTES))}", headers, part
 
 
 def put(application: Starlette, requests: list[Request]) -> None:
@@ -104,7 +106,7 @@ class Collecting:
         write_party_files(self.task, KEY, folder)
         secrets = read_secrets(folder / "clients")
         # a shuffler cannot tell an envelope from other bytes, of which there are enough at once
-        parts = (os.urandom(size(self.task)) for _ in secrets)
+        parts = (os.urandom(self.task.envelope_bytes) for _ in secrets)
         pairs = zip(secrets, parts, strict=True)
         self.requests = iter([request_of(self.task, secret, 1, part) for secret, part in pairs])
         self.wire = httpx.Client()
@@ -128,7 +130,7 @@ def test_reports_of_one_shuffler(
     task = collecting.task
     against(
         lambda: collecting.put(count),
-        lambda: [seal(1, task, 1) for _ in range(count)],
+        lambda: [seal([1], task.at(0), 1, 0) for _ in range(count)],
         rounds=rounds,
     )
     seconds = benchmark.stats.stats.median
@@ -168,7 +170,7 @@ class Releasing:
         self._start(self.filled)
         waiting = []
         for secret, report in zip(
-            secrets, ClientReport.make_many(self.task, [1] * users), strict=True
+            secrets, ClientReport.make_many(self.task.at(0), [1] * users), strict=True
         ):
             for party, part in enumerate(report.parts):
                 token = tokens.digest(tokens.for_party(secret, self.task, party))
@@ -182,13 +184,15 @@ class Releasing:
 
     def _start(self, folder: Path) -> None:
         self.shufflers: dict[int, Shuffler] = {}
+        shuffler = partial(Shuffler, ask=lambda _, other: self.shufflers[other].agreement())
+        self.parties: list[Party[Any]] = []
         for party in range(1, self.task.columns + 1):
-            self.shufflers[party] = Shuffler(
-                PartyConfig.read(folder / f"shuffler-{party}"),
-                lambda other: self.shufflers[other].agreement(),
-            )
-        columns = [Direct(shuffler) for shuffler in self.shufflers.values()]
-        self.analyzer = Analyzer(PartyConfig.read(folder / "analyzer"), columns)
+            self.parties.append(Party(PartyConfig.read(folder / f"shuffler-{party}"), shuffler))
+            self.shufflers[party] = self.parties[-1].at(0)
+        columns: Any = [Direct(one) for one in self.shufflers.values()]
+        analyzer = partial(Analyzer, columns=lambda _: columns)
+        self.parties.append(Party(PartyConfig.read(folder / "analyzer"), analyzer))
+        self.analyzer = self.parties[-1].at(0)
 
     def begin(self) -> None:
         self.end()
@@ -201,12 +205,11 @@ class Releasing:
 
     def unseal(self) -> None:
         for party, envelope in self.envelopes:
-            unseal(envelope, KEY, self.task, party)
+            unseal(envelope, KEY, self.task.at(0), party, 0)
 
     def end(self) -> None:
-        self.analyzer.end()
-        for shuffler in self.shufflers.values():
-            shuffler.end()
+        for party in self.parties:
+            party.end()
 
 
 def test_release(

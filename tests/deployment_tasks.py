@@ -12,7 +12,7 @@ KEY = PrivateKey(bytes(range(32)))
 
 
 @cache
-def _first(users: int, min_honest: int, columns: int) -> Task:
+def _first(users: int, min_honest: int, columns: int, values: tuple) -> Task:
     now = datetime.now(UTC).replace(microsecond=0)
     return Task.new(
         users,
@@ -23,17 +23,18 @@ def _first(users: int, min_honest: int, columns: int) -> Task:
         public_key=KEY.public_bytes,
         opens=now - timedelta(hours=1),
         closes=now + timedelta(days=1),
-        upper=1.0,
-        integers=True,
         min_honest=min_honest,
+        **{"integers": True, **dict(values)},
     )
 
 
-def small_task(users: int = 6, min_honest: int = 3, columns: int = 8, **changed: object) -> Task:
-    """Return a task of a few users; with other parts where they are given."""
+def small_task(
+    users: int = 6, min_honest: int = 3, columns: int = 8, values: tuple = (), **changed: object
+) -> Task:
+    """Return a task of a few users, by default of bits; with other parts where they are given."""
     from dataclasses import fields
 
-    first = _first(users, min_honest, columns)
+    first = _first(users, min_honest, columns, values)
     if not changed:
         return first
     parts = {field.name: getattr(first, field.name) for field in fields(first)}

@@ -1,4 +1,4 @@
-"""The analyzer: collects clear shares, asks the shufflers for the rest, and releases one sum, once.
+"""The analyzer: collects clear shares, asks shufflers for the rest, releases each window once.
 
 Each step of a release is on disk before the next begins, and can be repeated.
 """
@@ -9,14 +9,13 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from operator import methodcaller
-from typing import Any, TypeVar
+from functools import partial
+from operator import add, methodcaller
+from typing import TypeVar
 
 import httpx
-import numpy as np
-from numpy.typing import NDArray
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -25,13 +24,13 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from ikos.deployment import hpke
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import RemoteShuffler, in_parallel
-from ikos.deployment.service import Endpoint, Service, now, split_ids
+from ikos.deployment.service import Endpoint, Party, Service, now, split_ids
 from ikos.deployment.status_page import task_page, tasks_page
-from ikos.deployment.store import StoreError, Writing, log
+from ikos.deployment.store import Store, StoreError, Writing, damaged, log
+from ikos.deployment.task import Window
 from ikos.deployment.wire import AnalyzerStatus, ReleaseState, Result, ShufflerStatus
-from ikos.modular import Zq
+from ikos.ledger import BudgetExceeded, Ledger
 from ikos.results import SumResult
-from ikos.shuffling import View
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
@@ -64,7 +63,7 @@ class Retrier:
         self._state: tuple[ReleaseState, float | None] = (ReleaseState(), None)
         self._logged: str | None = None
         # a daemon: the work can be left at any point and repeated
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     @property
     def now(self) -> ReleaseState:
@@ -77,6 +76,8 @@ class Retrier:
         """Begin, or retry at once; work under way is repeated after it."""
         with self._changed:
             self._wanted = True
+            if self._thread.ident is None:
+                self._thread.start()
             self._changed.notify()
             if not self._state[0].running:
                 self._step(None)
@@ -121,17 +122,31 @@ class Retrier:
         return None, None
 
 
-class Analyzer(Endpoint):
-    """The analyzer of one task, with its shufflers in order."""
+def _added(vectors: Iterable[list[int]], dimension: int) -> list[int]:
+    """Return the sum of vectors of integers."""
+    totals = [0] * dimension
+    for entries in vectors:
+        totals = list(map(add, totals, entries))
+    return totals
 
-    def __init__(self, config: PartyConfig, columns: Sequence[RemoteShuffler]) -> None:
-        super().__init__(config)
-        self.columns = tuple(columns)
+
+class Analyzer(Endpoint):
+    """The analyzer of one window; ``columns`` makes what asks its shufflers, in order."""
+
+    def __init__(
+        self,
+        config: PartyConfig,
+        store: Store,
+        window: Window,
+        columns: Callable[[Window], Sequence[RemoteShuffler]],
+    ) -> None:
+        super().__init__(config, store, window)
+        self.columns = tuple(columns(window))
         self._parties = range(1, len(self.columns) + 1)
         assert config.key is not None
         self._key = config.key
         self._releasing, self._asking = threading.Lock(), threading.Lock()
-        self._work = Retrier(f"task {self.task.name}: release", self._go_on)
+        self._work = Retrier(f"task {self.task.name}, window {window.number}: release", self._go_on)
         self._states: list[ShufflerStatus | str] = ["is being asked"] * self.task.columns
         self._asked = -math.inf
 
@@ -253,7 +268,8 @@ class Analyzer(Endpoint):
         if self.fact(_AGREED) is None:
             ids = self._agree(progress)
         else:
-            ids = [number for (number,) in self.store.rows("complete")]
+            ids = [number for (number,) in self.rows("complete")]
+        self._enter()
         self._fetch(ids, progress)
         progress("adding up")
         self._conclude(self._sum(ids))
@@ -286,20 +302,33 @@ class Analyzer(Endpoint):
                 writing.insert("complete", number)
             return None
 
-        why = self.store.write(work).result()
+        why = self.write(work).result()
         if why is not None:
             raise Stopped(why)
         return ids
 
+    def _enter(self) -> None:
+        """Enter the release in the ledger, once; Stopped if the budget does not allow it."""
+        if self.config.ledger is None:
+            return
+        key = self.window.path
+        try:
+            Ledger(self.config.ledger).enter_run(self.task.protocol, key=key, note=key)
+        except BudgetExceeded as error:
+            raise self._stop(f"the ledger refuses this release: {error}") from None
+        except (OSError, ValueError) as error:  # to be repaired, and tried again
+            self.log(f"ledger: {error}", logging.WARNING)
+            raise OSError("the ledger cannot be used; the analyzer's log says why") from None
+
     def _fetch(self, ids: list[bytes], progress: Callable[[str], None]) -> None:
         """Store the batches of all shufflers, and let them delete theirs."""
-        stored = {party for party, _ in self.store.rows("batch")}
+        stored = {party for party, _ in self.rows("batch")}
         missing = [party for party in self._parties if party not in stored]
         if missing:
             progress("telling the shufflers which reports are complete")
             agreed = b"".join(ids)
             list(self._ask(lambda column: column.agree(agreed)))
-        length = len(ids) * hpke.size(self.task)
+        length = len(ids) * self.task.envelope_bytes
         for party in missing:  # one by one: a batch may be a gigabyte
             progress(f"receiving the batch of shuffler {party}")
             data = self.columns[party - 1].batch(length)
@@ -307,35 +336,43 @@ class Analyzer(Endpoint):
                 raise OSError(
                     f"shuffler {party} released {len(data):,} bytes instead of {length:,}"
                 )
-            self.store.write(methodcaller("insert", "batch", party, data)).result()
+            self.write(methodcaller("insert", "batch", party, data)).result()
         progress("telling the shufflers that their batches are stored")
         list(self._ask(lambda column: column.forget()))
 
     def _sum(self, ids: list[bytes]) -> SumResult:
-        group = Zq(self.task.modulus)
-        with closing(self.store.rows("batch")) as rows:  # rows being read are not erased
-            columns = [self._opened(party, data, group) for party, data in rows]
-        complete, rows = set(ids), self.store.rows("report")
+        protocol, complete = self.task.protocol, set(ids)
         # each was verified when it came
-        own = [hpke.read_clear(part, self.task) for number, _, part in rows if number in complete]
-        return self.task.protocol.analyze(View((*columns, np.array(own, group.dtype)), None))
+        own = [part for number, _, part in self.rows("report") if number in complete]
+        if (len(own), self.count("batch")) != (len(ids), len(self.columns)):
+            raise damaged(f"of {len(ids)} complete reports it has {len(own)}, or batches are gone")
+        totals = _added((hpke.read_clear(part, self.task) for part in own), protocol.dimension)
+        with closing(self.rows("batch")) as rows:  # rows being read are not erased
+            for party, data in rows:
+                totals = list(map(add, totals, self._opened(party, data, len(ids))))
+        return protocol.result([total % self.task.modulus for total in totals], len(ids))
 
-    def _opened(self, party: int, data: bytes, group: Zq) -> NDArray[Any]:
-        """Return the shares in a batch."""
-        size = hpke.size(self.task)
-        sealed = [data[start : start + size] for start in range(0, len(data), size)]
-        shares, unopened = [], len(sealed) - len(set(sealed))
-        for envelope in sealed:
-            try:
-                shares.append(hpke.unseal(envelope, self._key, self.task, party))
-            except ValueError:
-                unopened += 1
+    def _opened(self, party: int, data: bytes, reports: int) -> list[int]:
+        """Return the sums of all coordinates of the shares in a batch."""
+        totals: list[int] = []
+        first = unopened = 0
+        for block, coordinates in enumerate(self.task.blocks):
+            size = self.task.block_bytes(block)
+            ends = range(first, first := first + reports * size, size)
+            sealed = {data[start : start + size] for start in ends}
+            shares, unopened = [], unopened + reports - len(sealed)
+            for envelope in sealed:
+                try:
+                    shares.append(hpke.unseal(envelope, self._key, self.window, party, block))
+                except ValueError:
+                    unopened += 1
+            totals += _added(shares, coordinates)
         if unopened:
             raise self._stop(
                 f"{unopened:,} envelopes of shuffler {party} do not open or are duplicates; "
                 "nothing is released, and no one can tell whose they are"
             )
-        return np.array(shares, group.dtype)
+        return totals
 
     def _conclude(self, result: SumResult) -> None:
         """Record the result and delete all shares, in one transaction."""
@@ -345,41 +382,46 @@ class Analyzer(Endpoint):
             writing.note(_RESULT, text)
             writing.clear(*_SHARES)
 
-        self.store.write(work).result()
+        self.write(work).result()
 
     def _delete(self) -> None:
         """Delete all shares left on disk; OSError if it must be called again."""
-        self.store.write(lambda writing: writing.clear(*_SHARES)).result()
+        self.write(lambda writing: writing.clear(*_SHARES)).result()
         self.store.shrink()
         if self.fact(_RESULT) is None:
             list(self._ask(lambda column: column.forget()))
         self.note(_OVER, "yes").result()
 
     def end(self) -> None:
-        """Start no new attempts, finish pending writes, and end."""
+        """Start no new attempts."""
         self._work.end()
-        super().end()
 
 
-def analyzer(config: PartyConfig, client: httpx.Client) -> Analyzer:
+def analyzer(config: PartyConfig, client: httpx.Client) -> Party[Analyzer]:
     """Return an analyzer that asks the shufflers over a connection, and resumes its work."""
-    pairs = enumerate(config.controls, 1)
-    made = Analyzer(config, [RemoteShuffler(client, config.task, *pair) for pair in pairs])
-    made.resume()
-    return made
+    if config.ledger is not None:
+        Ledger(config.ledger)  # refused now, not at a release
+
+    def columns(window: Window) -> list[RemoteShuffler]:
+        return [RemoteShuffler(client, window, *pair) for pair in enumerate(config.controls, 1)]
+
+    return Party(config, partial(Analyzer, columns=columns))
 
 
-def application(analyzers: Mapping[str, Analyzer], *, rate: float) -> Starlette:
+def application(analyzers: Mapping[str, Party[Analyzer]], *, rate: float) -> Starlette:
     """Return the ASGI application of the analyzer, for tasks by name."""
     service = Service(analyzers, rate)
 
     async def tasks(_: Request) -> Response:
-        found = ((one.task, one.state, one.reports()) for one in analyzers.values())
-        return HTMLResponse(tasks_page(found, now()))
+        moment = now()
+        found = [one.at(one.task.current(moment).number) for one in analyzers.values()]
+        return HTMLResponse(
+            tasks_page(((one.window, one.state, one.reports()) for one in found), moment)
+        )
 
     return service.application(
         service.route("GET", "/", tasks),
-        service.task_route("GET", "/page", _page),
+        service.window_route("GET", "/page", _page),
         service.command("POST", "/close", Analyzer.order_close),
         service.command("POST", "/release", Analyzer.order_release),
     )
@@ -387,4 +429,4 @@ def application(analyzers: Mapping[str, Analyzer], *, rate: float) -> Starlette:
 
 async def _page(one: Analyzer, _: Request) -> Response:
     states = await run_in_threadpool(one.states)
-    return HTMLResponse(task_page(one.task, one.status(), states, now()))
+    return HTMLResponse(task_page(one.window, one.status(), states, now()))

@@ -21,7 +21,7 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 
 from ikos.deployment import tokens
-from ikos.deployment.hpke import PrivateKey, size
+from ikos.deployment.hpke import PrivateKey
 from ikos.deployment.task import LONGEST, Task
 
 __all__ = ["read_secret", "read_secrets", "read_task", "write_party_files"]
@@ -139,6 +139,7 @@ class _ConfigFile(BaseModel):
     task: str
     party: int = Field(strict=True, ge=0)
     control: str = Field(pattern="^[0-9a-f]{64}$")
+    ledger: Path | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -146,6 +147,7 @@ class PartyConfig:
     """What a party knows: shuffler j, or as 0 the analyzer, which alone has a key and controls.
 
     ``control`` is the digest of the secret that may command it; the shufflers' are ``controls``.
+    In ``ledger`` the analyzer enters each release.
     """
 
     folder: Path
@@ -155,6 +157,7 @@ class PartyConfig:
     tokens: tokens.TokenList
     key: PrivateKey | None = None
     controls: tuple[bytes, ...] = ()
+    ledger: Path | None = None
 
     @classmethod
     def read(cls, folder: Path) -> PartyConfig:
@@ -168,7 +171,7 @@ class PartyConfig:
             raise refused from None
         if found.task != task.name or found.party > task.columns:
             raise refused
-        more = () if found.party else _analyzer_secrets(folder, task)
+        more = (*_analyzer_secrets(folder, task), found.ledger) if found.party == 0 else ()
         return cls(folder, task, found.party, bytes.fromhex(found.control), accepted, *more)
 
     @property
@@ -179,7 +182,7 @@ class PartyConfig:
     @property
     def part_bytes(self) -> int:
         """Number of bytes that each client sends to this party."""
-        return size(self.task) if self.party else self.task.share_bytes
+        return self.task.part_bytes(self.party)
 
     def commanded_by(self, secret: bytes) -> bool:
         """Whether a secret may command this party, in constant time."""
@@ -211,11 +214,13 @@ def folder_of(party: int) -> str:
     return f"shuffler-{party}" if party else "analyzer"
 
 
-def write_party_files(task: Task, key: PrivateKey, output: Path) -> dict[str, str]:
+def write_party_files(
+    task: Task, key: PrivateKey, output: Path, ledger: Path | None = None
+) -> dict[str, str]:
     """Write a folder for each party of a new task, and a secret for each client: all or nothing.
 
     Returns the recipient of each folder or file in ``output``, a new folder; ValueError if it
-    exists, or cannot be written. ``key`` is the analyzer's.
+    exists, or cannot be written. ``key`` and ``ledger`` are the analyzer's.
     """
     if key.public_bytes != task.public_key:
         raise ValueError("key must be the private key of the task's public key")
@@ -225,7 +230,7 @@ def write_party_files(task: Task, key: PrivateKey, output: Path) -> dict[str, st
         with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as made:
             whole = Path(made) / "whole"
             whole.mkdir(mode=0o700)
-            _write_party_files(task, key, whole)
+            _write_party_files(task, key, whole, ledger)
             whole.rename(output)
     except OSError as error:
         raise ValueError(f"cannot write {str(output)!r}: {reason(error)}") from None
@@ -239,7 +244,7 @@ def write_party_files(task: Task, key: PrivateKey, output: Path) -> dict[str, st
     return {str(output / name): one for name, one in whom.items()}
 
 
-def _write_party_files(task: Task, key: PrivateKey, made: Path) -> None:
+def _write_party_files(task: Task, key: PrivateKey, made: Path, ledger: Path | None) -> None:
     secrets = [tokens.fresh() for _ in range(task.users)]
     controls = [tokens.fresh() for _ in range(task.columns + 1)]
 
@@ -255,6 +260,8 @@ def _write_party_files(task: Task, key: PrivateKey, made: Path) -> None:
     for party, name in enumerate(names):
         control = tokens.digest(controls[party]).hex()
         config = {"task": task.name, "party": party, "control": control}
+        if ledger is not None and party == 0:
+            config["ledger"] = str(ledger.absolute())
         write(f"{name}/{CONFIG}", json.dumps(config))
         own = (tokens.for_party(secret, task, party) for secret in secrets)
         write_new(made / name / TOKENS, tokens.TokenList.pack(own))

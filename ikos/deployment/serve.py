@@ -35,7 +35,7 @@ from uvicorn.server import ServerState
 from ikos.deployment import analyzer, shuffler
 from ikos.deployment.party_files import PartyConfig, locked, owner_alone, reason
 from ikos.deployment.remote import connect
-from ikos.deployment.service import Endpoint
+from ikos.deployment.service import Party
 from ikos.deployment.store import log
 from ikos.deployment.task import on_loopback
 from ikos.deployment.wire import SLOWEST, in_one_line
@@ -209,7 +209,7 @@ def _serve(
     wanted: str,
     folders: Sequence[Path],
     listening: Listening,
-    start: Callable[..., Endpoint],
+    start: Callable[..., Party[Any]],
     application: Callable[..., Starlette],
 ) -> None:
     """Bind the addresses, then lock the folders; serve until SIGTERM or SIGINT."""
@@ -224,7 +224,7 @@ def _serve(
     known = listening.of(configs)
     with known.listen() as listener, contextlib.ExitStack() as opened:
         client = opened.enter_context(connect(listening.ca))
-        endpoints: dict[str, Endpoint] = {}
+        endpoints: dict[str, Party[Any]] = {}
         for config in configs:
             opened.enter_context(locked(config.folder))
             endpoint = start(config, client)

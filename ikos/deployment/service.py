@@ -12,12 +12,12 @@ import hashlib
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from inspect import isawaitable
 from itertools import pairwise
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
@@ -31,7 +31,8 @@ from ikos.deployment import tokens
 from ikos.deployment.hpke import read_clear
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.store import Store, StoreError, Writing, log
-from ikos.deployment.wire import ID_BYTES, SLOWEST, Message, Problem, decoded
+from ikos.deployment.task import Window
+from ikos.deployment.wire import ID_BYTES, SLOWEST, Message, Problem, Schedule, decoded
 
 _CLOSED = "closed"
 BODY_SECONDS = 10.0
@@ -52,6 +53,9 @@ _NAMES = {
 _STATUS = {name: status for status, names in _NAMES.items() for name in names}
 _AGAIN = {"Retry-After": "1"}
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: _AGAIN, 507: _AGAIN}
+
+_T = TypeVar("_T")
+_E = TypeVar("_E", bound="Endpoint")
 
 
 class Refused(Exception):  # noqa: N818
@@ -78,12 +82,11 @@ def split_ids(data: bytes) -> list[bytes]:
 
 
 class Endpoint(ABC):
-    """A party at work on one task."""
+    """A party at work on one window of a task; all of its windows share a store."""
 
-    def __init__(self, config: PartyConfig) -> None:
-        self.config = config
+    def __init__(self, config: PartyConfig, store: Store, window: Window) -> None:
+        self.config, self.store, self.window = config, store, window
         self.task = config.task
-        self.store = Store(config)
 
     @property
     def state(self) -> str:
@@ -92,39 +95,52 @@ class Endpoint(ABC):
 
     def reports(self) -> int:
         """Return how many reports were accepted, also after they were deleted."""
-        return int(self.fact("reports") or self.store.count("report"))
+        return int(self.fact("reports") or self.count("report"))
 
     @abstractmethod
     def status(self) -> Message:
         """Return its public status."""
 
     def log(self, words: str, level: int = logging.INFO) -> None:
-        """Log an event of the task, by its name: one server can have several."""
-        log.log(level, "task %s: %s", self.task.name, words)
+        """Log an event, by the task's name: one server can have several."""
+        log.log(level, "task %s, window %d: %s", self.task.name, self.window.number, words)
 
     def _public(self) -> dict[str, Any]:
         """Return the part of the status common to all parties."""
         return {
             "task": self.task.name,
+            "window": self.window.number,
             "party": self.config.party,
             "state": self.state,
             "reports": self.reports(),
-            "opens": self.task.opens.isoformat(),
-            "closes": self.task.closes.isoformat(),
+            "opens": self.window.opens.isoformat(),
+            "closes": self.window.closes.isoformat(),
         }
 
     def fact(self, name: str) -> str | None:
         """Return the value noted under a name."""
-        return self.store.facts.get(name)
+        return self.store.fact(self.window.number, name)
 
     def note(self, name: str, value: str) -> Future[str]:
         """Note a value permanently; the result is the first value noted."""
-        return self.store.write(lambda writing: writing.note(name, value))
+        return self.write(lambda writing: writing.note(name, value))
+
+    def write(self, work: Callable[[Writing], _T]) -> Future[_T]:
+        """Give the store some work on the window, as `Store.write`."""
+        return self.store.write(self.window.number, work)
+
+    def rows(self, table: str) -> Generator[list[Any], None, None]:
+        """Yield the window's rows of a table, as `Store.rows`."""
+        return self.store.rows(self.window.number, table)
+
+    def count(self, table: str) -> int:
+        """Return the number of the window's rows of a table."""
+        return self.store.count(self.window.number, table)
 
     @property
     def closed(self) -> bool:
         """Whether no more reports are accepted: by order, which is final, or by the clock."""
-        return self.closed_by_order or now() >= self.task.closes
+        return self.closed_by_order or now() >= self.window.closes
 
     @property
     def closed_by_order(self) -> bool:
@@ -147,7 +163,8 @@ class Endpoint(ABC):
 
         def work(writing: Writing) -> bool:
             rows = writing.connection.execute(
-                "SELECT id, token, part FROM report WHERE id = ? OR token = ?", (number, token)
+                "SELECT id, token, part FROM report WHERE window = ? AND (id = ? OR token = ?)",
+                (self.window.number, number, token),
             ).fetchall()
             if rows:
                 if rows != [(number, token, part)]:
@@ -156,39 +173,81 @@ class Endpoint(ABC):
                     )
                 return False
             # checked here, in the order of writes: nothing is accepted after `close` returned
-            if self.closed or _CLOSED in writing.facts:
-                raise Refused("taskClosed", "the task is closed")
-            if now() < self.task.opens:
-                raise Refused("reportTooEarly", "the task is not open yet")
+            if self.closed or writing.fact(_CLOSED):
+                raise Refused("taskClosed", "the window is closed")
+            if now() < self.window.opens:
+                raise Refused("reportTooEarly", "the window is not open yet")
             writing.insert("report", number, token, part)
             return True
 
-        return self.store.write(work)
+        return self.write(work)
 
     def all_ids(self) -> Iterator[bytes]:
         """Yield all ids, in byte order; StoreError if one was damaged or lost."""
         self.store.compare_indexes()  # tokens are looked up in one
-        for number, *_ in self.store.rows("report"):
+        for number, *_ in self.rows("report"):
             yield number
+
+    @abstractmethod
+    def resume(self) -> None:
+        """Resume what was ordered before the process ended."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Begin nothing more."""
+
+
+class Party(Generic[_E]):
+    """A party of a task, with an endpoint for each window that was asked for."""
+
+    def __init__(self, config: PartyConfig, make: Callable[[PartyConfig, Store, Window], _E]):
+        self.config, self.task, self.store = config, config.task, Store(config)
+        self._make, self._made = make, dict[int, _E]()
+        for number in self.store.windows:
+            self.at(number).resume()
+
+    def at(self, number: int) -> _E:
+        """Return the endpoint of a window."""
+        if number not in self._made:  # two threads may make one each, and both return the first
+            self._made.setdefault(number, self._make(self.config, self.store, self.task.at(number)))
+        return self._made[number]
+
+    def reports(self) -> int:
+        """Return how many reports were accepted in all windows."""
+        return sum(one.reports() for one in list(self._made.values()))
+
+    def schedule(self) -> Schedule:
+        """Return which window is open."""
+        moment = now()
+        number = self.task.current(moment).number
+        is_open = self.task.opens <= moment and not self.at(number).closed
+        return Schedule(
+            task=self.task.name,
+            party=self.config.party,
+            windows=self.task.windows,
+            open=number if is_open else None,
+        )
 
     def end(self) -> None:
         """Finish pending work, and end."""
+        for one in list(self._made.values()):
+            one.end()
         self.store.close()
 
 
 class Service:
-    """The routes of a server for some tasks, whose endpoints are given by name."""
+    """The routes of a server for some tasks, whose parties are given by name."""
 
-    def __init__(self, endpoints: Mapping[str, Endpoint], rate: float) -> None:
-        self.endpoints = endpoints
+    def __init__(self, parties: Mapping[str, Party[Any]], rate: float) -> None:
+        self.parties = parties
         self._most = self._left = rate
         self._then = time.monotonic()
         self._registry = registry = CollectorRegistry()
         self._answers = Counter("ikos_answers", "Requests answered.", ["answer"], registry=registry)
         self._seconds = Histogram("ikos_answer_seconds", "Seconds of an answer.", registry=registry)
         reports = Gauge("ikos_reports", "Reports accepted.", ["task"], registry=registry)
-        for name, endpoint in endpoints.items():
-            reports.labels(name).set_function(endpoint.reports)
+        for name, party in parties.items():
+            reports.labels(name).set_function(party.reports)
 
     def application(self, *routes: Route) -> Starlette:
         """Return the ASGI application of some routes, and of those that both servers have."""
@@ -196,8 +255,9 @@ class Service:
             routes=[
                 self.route("GET", "/health", self._health),
                 self.route("GET", "/metrics", self._metrics),
-                self.task_route("GET", "", lambda endpoint, _: endpoint.status()),
-                self.task_route("PUT", "/reports/{report}", self._report),
+                self.route("GET", "/tasks/{task}", self._schedule),
+                self.window_route("GET", "", lambda endpoint, _: endpoint.status()),
+                self.window_route("PUT", "/reports/{report}", self._report),
                 *routes,
             ],
             exception_handlers={HTTPException: _no_route},
@@ -225,14 +285,14 @@ class Service:
 
         return Route(path, answered, methods=[method])
 
-    def task_route(self, method: str, path: str, handler: Callable[[Any, Request], Any]) -> Route:
-        """Return the route of a public query to a party of a task."""
+    def window_route(self, method: str, path: str, handler: Callable[[Any, Request], Any]) -> Route:
+        """Return the route of a public query about a window of a task."""
 
         async def asked(request: Request) -> Response:
             found = handler(self._endpoint(request), request)
             return _response(await found if isawaitable(found) else found)
 
-        return self.route(method, f"/tasks/{{task}}{path}", asked)
+        return self.route(method, f"/tasks/{{task}}/windows/{{window:int}}{path}", asked)
 
     def command(self, method: str, path: str, handler: Callable[..., Any]) -> Route:
         """Return the route of a command that needs the control, run in a thread; a PUT has ids."""
@@ -247,18 +307,28 @@ class Service:
             found = await run_in_threadpool(handler, endpoint, *content)
             return _response(endpoint.status() if found is None else found)
 
-        return self.route(method, f"/tasks/{{task}}{path}", asked)
+        return self.route(method, f"/tasks/{{task}}/windows/{{window:int}}{path}", asked)
 
-    def _endpoint(self, request: Request) -> Any:
+    def party(self, request: Request) -> Party[Any]:
+        """Return the party of a request's task."""
         try:
-            return self.endpoints[request.path_params["task"]]
+            return self.parties[request.path_params["task"]]
         except KeyError:
             raise Refused("unrecognizedTask", "there is no such task here") from None
 
+    def _endpoint(self, request: Request) -> Any:
+        party, number = self.party(request), request.path_params["window"]
+        if number >= party.task.windows:
+            raise Refused("unrecognizedTask", "the task has no such window")
+        return party.at(number)
+
+    async def _schedule(self, request: Request) -> Response:
+        return _response(self.party(request).schedule())
+
     async def _health(self, _: Request) -> Response:
         lines = []
-        for name, endpoint in self.endpoints.items():
-            if trouble := await run_in_threadpool(endpoint.store.check):
+        for name, party in self.parties.items():
+            if trouble := await run_in_threadpool(party.store.check):
                 lines.append(f"task {name}: {trouble.name}: {trouble}\n")
         return PlainTextResponse("".join(lines) or "ok\n", status_code=503 if lines else 200)
 

@@ -1,4 +1,4 @@
-"""Who may report: each client has a secret, and from it a token per party, used once.
+"""Who may report: each client has a secret, and from it a token per party, used once per window.
 
 A party knows only the digests of its own tokens, and a token for one party is useless at another:
 no party can report, or use a token, in a client's place.
@@ -21,7 +21,7 @@ from ikos.deployment.wire import decoded, encoded
 __all__ = ["for_party", "fresh"]
 
 SECRET_BYTES = 32
-LABEL = b"ikos-parties 1 token"
+LABEL = b"ikos-parties 2 token"
 _DIGEST_BYTES = 32
 
 

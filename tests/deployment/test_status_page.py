@@ -67,24 +67,32 @@ class Reader(HTMLParser):
 
 
 TASK = small_task()
+FIRST = TASK.at(0)
 NOW = TASK.opens + timedelta(minutes=1)
 
 
 def status(state="collecting", *, complete=None, result=None, **release):
-    common = {"task": TASK.name, "opens": "", "closes": "", "reports": 5}
+    common = {"task": TASK.name, "window": 0, "opens": "", "closes": "", "reports": 5}
     return AnalyzerStatus(
         state=state, complete=complete, result=result, release=ReleaseState(**release), **common
     )
 
 
 def all_tell(state="collecting"):
-    common = {"task": TASK.name, "state": state, "reports": 4, "opens": "", "closes": ""}
+    common = {
+        "task": TASK.name,
+        "window": 0,
+        "state": state,
+        "reports": 4,
+        "opens": "",
+        "closes": "",
+    }
     return [ShufflerStatus(party=party, **common) for party in range(1, TASK.columns + 1)]
 
 
 def read(state, columns=None, at=None):
     columns = all_tell() if columns is None else columns
-    return Reader(task_page(TASK, state, columns, at or NOW))
+    return Reader(task_page(FIRST, state, columns, at or NOW))
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +106,8 @@ def test_the_task_and_its_guarantee():
     guarantee = TASK.protocol.guarantee
     assert "its operator sees it all" in page.text  # addresses on this machine
     for one in (
-        TASK.name, "integers yes", "upper 1", "Nothing is released for fewer than 3",
+        TASK.name, "integers yes", "domain number: lower 0.0, upper 1.0",
+        "Nothing is released for fewer than 3",
         str(guarantee), TASK.opens.isoformat(), TASK.closes.isoformat(),
         *guarantee.conditions,
     ):  # fmt: skip
@@ -143,8 +152,8 @@ def test_before_it_opens():
     assert "Not open yet.Opens in 2:05:07, at" in page.text
     assert page.text.count("not open yet") == 3 + TASK.columns  # the title twice, and all rows
     assert "collecting" not in page.text
-    assert "not open until" in Reader(tasks_page([(TASK, "collecting", 0)], at)).text
-    assert "not open" not in Reader(tasks_page([(TASK, "closed", 0)], at)).text
+    assert "not open until" in Reader(tasks_page([(FIRST, "collecting", 0)], at)).text
+    assert "not open" not in Reader(tasks_page([(FIRST, "closed", 0)], at)).text
 
 
 @pytest.mark.parametrize(
@@ -185,11 +194,11 @@ def test_words_of_others_are_escaped(result):
             assert read(status(state, **release), columns).text.count(HOSTILE) == 2
     found = result.model_copy(update={"text": HOSTILE})
     assert read(status("released", result=found)).text.count("alert") == 1
-    assert Reader(tasks_page([(TASK, HOSTILE, 0)], NOW)).text.count(HOSTILE) == 1
+    assert Reader(tasks_page([(FIRST, HOSTILE, 0)], NOW)).text.count(HOSTILE) == 1
 
 
 def test_nothing_is_loaded_but_the_style():
-    page = task_page(TASK, status(), all_tell(), NOW)
+    page = task_page(FIRST, status(), all_tell(), NOW)
     policy = Reader(page).metas["Content-Security-Policy"]
     style = page.partition("<style>")[2].partition("</style>")[0]
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -200,12 +209,13 @@ def test_nothing_is_loaded_but_the_style():
 
 
 def test_the_page_of_all_tasks():
-    first, later = TASK, small_task(40, 20, 4, closes=TASK.closes + timedelta(1))
+    first, later = FIRST, small_task(40, 20, 4, period=TASK.period + 86400).at(0)
     page = Reader(tasks_page([(later, "released", 1234), (first, "collecting", 5)], NOW))
-    assert page.text.index(first.name) < page.text.index(later.name)
-    for task, reports in ((first, "5 of 6"), (later, "1,234 of 40")):
-        row = page.text[page.text.index(task.name) :].replace(" ", "")
-        words = f"integers 0 to 1 {task.closes:%Y-%m-%d %H:%M:%S} UTC {reports}"
+    assert page.text.index(first.task.name) < page.text.index(later.task.name)
+    for window, reports in ((first, "5 of 6"), (later, "1,234 of 40")):
+        row = page.text[page.text.index(window.task.name) :].replace(" ", "")
+        closes = f"{window.closes:%Y-%m-%d %H:%M:%S} UTC"
+        words = f"number: lower 0.0, upper 1.0, integers {closes} {reports}"
         assert words.replace(" ", "") in row
     assert page.metas["refresh"] == "5"
     ended = tasks_page([(first, "released", 5), (later, "stopped", 5)], NOW)
