@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from ikos._validation import choice, quote, round_up
-from ikos.accounting.privacy_filter import Account, Budget, Charge, PrivacyFilter
+from ikos.accounting.privacy_filter import Account, EpsilonDelta, Charge, PrivacyFilter
 from ikos.results import Guarantee, at_least, unmet
 
 __all__ = ["BudgetExceeded", "Entry", "Ledger"]
@@ -51,7 +51,7 @@ CREATE TABLE entry (
 class BudgetExceeded(ValueError):  # noqa: N818
     """A release that does not fit what is ``left``; it was not entered."""
 
-    def __init__(self, message: str, left: Budget) -> None:
+    def __init__(self, message: str, left: EpsilonDelta) -> None:
         super().__init__(message)
         self.left = left
 
@@ -211,7 +211,7 @@ class Ledger:
         return self._account().spent
 
     @property
-    def left(self) -> Budget:
+    def left(self) -> EpsilonDelta:
         """The largest epsilon, and with it the largest delta, that the next release may have."""
         return self._account().left
 

@@ -234,7 +234,7 @@ class CentralGaussian(Curator):
                 lambda encoding: encoding.precision / math.sqrt(variance(encoding)),
                 math.sqrt(self.n) / 2,
             )
-            made = made(coarse.precision << 6)  # a curator's bits cost nothing
+            made = made(coarse.precision << 8)  # a curator's bits cost nothing
         self._set(encoding=made, variance=variance(made), releases=times)
         self._claim(
             f"{self.domain}, precision={made.precision}, noise of variance "
