@@ -65,6 +65,9 @@ STATUS_KEYS = [
     Field("complete", "complete reports; null before it is known"),
     Field("opens", "when reports begin to be accepted"),
     Field("closes", "when reports cease to be accepted"),
+    Field("expires", "when the analyzer deletes what was not released"),
+    Field("bar_hours", "hours of each of the bars"),
+    Field("bars", "reports that came in each, from when it opened"),
     Field("release", "running, step, message, and again: the seconds until the next attempt, or "
           "null"),
     Field("result", "null before it is released; estimate, sum_low, sum_high, mean, "

@@ -28,6 +28,7 @@ from ikos.deployment.remote import RemoteShuffler, in_parallel
 from ikos.deployment.service import Endpoint, Service, now, split_ids
 from ikos.deployment.status_page import task_page, tasks_page
 from ikos.deployment.store import StoreError, Writing, log
+from ikos.deployment.task import MOMENT
 from ikos.deployment.wire import AnalyzerStatus, ReleaseState, Result, ShufflerStatus
 from ikos.modular import Zq
 from ikos.results import SumResult
@@ -183,6 +184,24 @@ class Analyzer(Endpoint):
         """Resume what was ordered before the process ended."""
         if not self.over and (self.fact(_ORDERED) is not None or self.closed_by_order):
             self._work.begin()
+
+    def expire(self) -> bool:
+        """Stop a task that was not released in time, here and at the shufflers."""
+        if not self._releasing.acquire(blocking=False):  # not in the middle of a release
+            return False
+        try:
+            found = super().expire()
+        finally:
+            self._releasing.release()
+        if found:
+            self.order_release()  # which deletes, as it is stopped
+        return found
+
+    def _expire(self, writing: Writing) -> bool:
+        found = super()._expire(writing)
+        if found:
+            writing.note(_STOPPED, f"not released by {self.expires:{MOMENT}}, and deleted")
+        return found
 
     def order_close(self) -> AnalyzerStatus:
         """Close the task at all parties; return any that do not answer, to be told later."""

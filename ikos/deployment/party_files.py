@@ -16,6 +16,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from pydantic import BaseModel, Field
@@ -146,6 +147,7 @@ class PartyConfig:
     """What a party knows: shuffler j, or as 0 the analyzer, which alone has a key and controls.
 
     ``control`` is the digest of the secret that may command it; the shufflers' are ``controls``.
+    ``keep`` is how long after closing it keeps what is not released.
     """
 
     folder: Path
@@ -155,6 +157,7 @@ class PartyConfig:
     tokens: tokens.TokenList
     key: PrivateKey | None = None
     controls: tuple[bytes, ...] = ()
+    keep: timedelta = timedelta(days=30)
 
     @classmethod
     def read(cls, folder: Path) -> PartyConfig:

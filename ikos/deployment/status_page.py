@@ -1,4 +1,4 @@
-"""The status pages for operators: plain HTML without scripts, rendered for each request.
+"""The status pages for operators: plain HTML and SVG without scripts, rendered for each request.
 
 A page loads nothing, and its policy forbids loading. A shuffler may answer anything: the page shows
 only a possible count and the name of a state (`ikos.deployment.remote.RemoteShuffler.status`).
@@ -37,7 +37,10 @@ body { font: 1rem/1.5 system-ui, sans-serif; max-width: 50rem; margin: 0 auto; p
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; padding: 0.3rem 0.8rem 0.3rem 0; border-bottom: 1px solid #8888; }
 td, pre { overflow-wrap: anywhere; white-space: pre-wrap; }
+figure { margin: 1rem 0; }
+svg { width: 100%; height: auto; }
 """
+_WIDE, _HIGH = 720, 120  # of the bars of the chart
 _HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _AGAIN = '<meta http-equiv="refresh" content="5">\n'
 
@@ -113,10 +116,38 @@ def task_page(
     heads = _columns("Party", "Address", "Reports", "State")
     report = Report(f"Private sum: {state}", heads, rows, list(_notes(task, status, state, now)))
     more = ['<p><a href="/">All tasks</a></p>', f"<pre>{escape(task.explain())}</pre>"]
+    if any(status.bars):
+        more.insert(0, _chart(task, status))
     if status.result is not None:
         more.insert(0, f"<pre>{escape(status.result.text)}</pre>")
     over = state in _ENDED and not release.running and release.again is None
     return _document(report, more, over=over)
+
+
+def _chart(task: Task, status: AnalyzerStatus) -> str:
+    """Return a chart of the reports over time, with a bar for each ``bar_hours`` hours."""
+    step, most = timedelta(hours=status.bar_hours), max(status.bars)
+    slots = max(len(status.bars), -((task.opens - task.closes) // step))
+    each = _WIDE / slots
+    bars = [
+        f'<rect x="{i * each:.2f}" y="{_HIGH * (1 - n / most):.2f}" width="{0.8 * each:.2f}" '
+        f'height="{_HIGH * n / most:.2f}"><title>{_time(task.opens + i * step)}: {n:,}</title>'
+        "</rect>"
+        for i, n in enumerate(status.bars)
+        if n
+    ]
+    hours = "hour" if status.bar_hours == 1 else f"{status.bar_hours} hours"
+    about = f"Clear shares that came in each {hours}, {most:,} at most"
+    below = f'y="{_HIGH + 20}" font-size="13"'
+    return f"""<figure>
+<svg viewBox="0 0 {_WIDE} {_HIGH + 28}" role="img" aria-label="{about}" fill="currentColor">
+{"".join(bars)}
+<rect y="{_HIGH}" width="{_WIDE}" height="1"></rect>
+<text {below}>{_time(task.opens)}</text>
+<text x="{_WIDE}" text-anchor="end" {below}>{_time(task.closes)}</text>
+</svg>
+<figcaption>{about}.</figcaption>
+</figure>"""
 
 
 def _notes(task: Task, status: AnalyzerStatus, state: str, now: datetime) -> Iterator[str]:
@@ -133,6 +164,9 @@ def _notes(task: Task, status: AnalyzerStatus, state: str, now: datetime) -> Ite
         yield f"{'Why' if state == 'stopped' else 'Waiting'}: {release.message}."
     if release.again is not None:
         yield f"It is tried again in {release.again} s."
+    if state not in _ENDED and status.expires is not None:
+        expires = datetime.fromisoformat(status.expires)
+        yield f"What is not released by {_time(expires)} is deleted."
     known = "How many are complete is known when a release begins."
     if status.complete is not None:
         known = f"{status.complete:,} reports are complete."

@@ -177,6 +177,7 @@ class Store:
             raise ValueError(f"{str(path)!r} cannot be used as a store: {error}") from None
         self._queue: queue.SimpleQueue[tuple[_Write, Future[Any]] | None] = queue.SimpleQueue()
         self._closing, self._closed = threading.Lock(), False
+        self.timed: Callable[[float], object] = lambda _: None  # told the seconds of each commit
         self._thread = threading.Thread(target=self._work, name="store", daemon=True)
         self._thread.start()
 
@@ -218,6 +219,11 @@ class Store:
     def facts(self) -> Mapping[str, str]:
         """The facts noted, by name; known, as counts are, without reading the disk."""
         return self._contents.facts
+
+    @property
+    def alive(self) -> bool:
+        """Whether its writer is at work; otherwise writes wait forever."""
+        return self._thread.is_alive()
 
     def count(self, table: str) -> int:
         """Return the number of rows of a table."""
@@ -353,8 +359,10 @@ class Store:
                 going_on = taken[-1] is not None
                 # a write whose client is gone is not begun; one that is begun is finished
                 waiting = [one for one in taken if one and one[1].set_running_or_notify_cancel()]
+                begin = time.monotonic()
                 try:
                     answers = self._transact(connection, waiting)
+                    self.timed(time.monotonic() - begin)
                 except (sqlite3.Error, StoreError) as error:
                     # nothing of this transaction is stored, and no client was told otherwise
                     if connection.in_transaction:

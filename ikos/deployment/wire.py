@@ -73,13 +73,19 @@ class Agreement(Message):
 
 
 class Status(Message):
-    """A party's public status of a task."""
+    """A party's public status of a task; what is not released is deleted when it ``expires``.
+
+    ``bars`` counts reports in each ``bar_hours`` hours since it opened.
+    """
 
     task: str
     party: int = 0
     reports: int = Field(ge=0)
     opens: str
     closes: str
+    expires: str | None = None
+    bar_hours: int = 1
+    bars: list[int] = []
 
 
 class ShufflerStatus(Status):

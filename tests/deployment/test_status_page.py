@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections import Counter
 from datetime import timedelta
 from html.parser import HTMLParser
@@ -24,7 +25,7 @@ HOSTILE = "<script>alert('x')</script>\"&lt;<img src=x onerror=y>"
 VOID = {"meta"}
 TAGS = {
     "html", "head", "meta", "title", "style", "body", "main", "p", "b", "a", "table", "thead",
-    "tbody", "tr", "th", "td", "ul", "li", "pre",
+    "tbody", "tr", "th", "td", "ul", "li", "pre", "figure", "figcaption", "svg", "rect", "text",
 }  # fmt: skip
 
 
@@ -159,6 +160,32 @@ def test_before_it_opens():
 def test_times(left, words):
     page = read(status(), at=TASK.closes - left)
     assert f"Time left: {words}, until " in page.text
+
+
+def test_a_chart_of_reports_over_time():
+    """Bars in proportion, within the picture, each with its time; and none before any came."""
+    assert "svg" not in read(status()).tags
+    found = status().model_copy(update={"bars": [0, 3, 0, 4], "bar_hours": 2})
+    text = task_page(TASK, found, all_tell(), NOW)
+    page = Reader(text)
+    assert page.tags["svg"] == 1
+    assert "Clear shares that came in each 2 hours, 4 at most." in page.text
+    bars = re.findall(r'<rect x="(\S+)" y="(\S+)" width="(\S+)" height="(\S+)"><title>', text)
+    (x3, y3, width, high3), (x4, y4, _, high4) = (map(float, bar) for bar in bars)
+    assert TASK.closes - TASK.opens == timedelta(hours=25)
+    each = 720 / 13
+    assert (x3, x4) == pytest.approx((each, 3 * each), abs=0.01)
+    assert 0 < width < each
+    assert (high3, high4, y3, y4) == (90, 120, 30, 0)
+    assert f"{TASK.opens + timedelta(hours=6):%Y-%m-%d %H:%M:%S} UTC: 4" in page.text
+
+
+def test_when_it_is_deleted(result):
+    expires = TASK.closes + timedelta(days=9)
+    words = f"What is not released by {expires:%Y-%m-%d %H:%M:%S} UTC is deleted."
+    for state in ("collecting", "closed", "agreed", "stopped"):
+        found = status(state).model_copy(update={"expires": expires.isoformat()})
+        assert (words in read(found).text) == (state != "stopped")
 
 
 def test_released(result):
