@@ -100,28 +100,27 @@ class Addresses:
         return key is None or self._rate.allows(key)
 
     def _is_proxy(self, host: str) -> bool:
-        try:
-            return self.proxy is not None and _plain(host) in self.proxy
-        except ValueError:
-            return False
+        address = _plain(host)
+        return self.proxy is not None and address is not None and address in self.proxy
 
     def _key(self, host: str) -> bytes | None:
-        if not host:
-            return None
-        try:
-            address = _plain(host)
-            if address.is_loopback:
-                return None
-            if isinstance(address, IPv6Address):
-                host = str(ip_network((int(address), 64), strict=False))
-            else:
-                host = str(address)
-        except ValueError:  # a name that the proxy gave: limited as it is
-            pass
-        return hashlib.blake2b(host.encode(), key=self._secret, digest_size=16).digest()
+        address = _plain(host)
+        free = not host if address is None else address.is_loopback
+        return None if free else self._digest(host)
+
+    def _digest(self, host: str) -> bytes:
+        address = _plain(host)
+        if isinstance(address, IPv6Address):
+            address = ip_network((int(address), 64), strict=False).network_address
+        # a text that is no address, which the proxy gave, is limited as it is
+        text = host if address is None else str(address)
+        return hashlib.blake2b(text.encode(), key=self._secret, digest_size=16).digest()
 
 
-def _plain(host: str) -> IPv4Address | IPv6Address:
-    """Return an address; one of IPv4 as such, though an IPv6 socket shows it in IPv6."""
-    address = ip_address(host)
+def _plain(host: str) -> IPv4Address | IPv6Address | None:
+    """Return an address, if it is one; one of IPv4 as such, though an IPv6 socket shows IPv6."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return None
     return getattr(address, "ipv4_mapped", None) or address

@@ -819,7 +819,8 @@ def test_metrics(net):
     text = net.clients[2].get("/metrics").text
     assert f'ikos_answer_bytes_sum{{route="GET /tasks/{{task}}"}} {sent}.0\n' in text
     assert f'ikos_store_write_seconds_count{{task="{net.task.name}"}}' in text
-    labels = set(re.findall(r'(\w+)="', text))
+    texts = [net.clients[party].get("/metrics").text for party in (1, 2)]
+    labels = set(re.findall(r'(\w+)="', "".join(texts)))
     assert labels == {"le", "reason", "route", "state", "status", "task"}
 
 
