@@ -48,10 +48,16 @@ def write_new(path: Path, data: bytes, *, public: bool = False) -> None:
 
 
 def owner_alone(path: Path) -> None:
-    """Raise ValueError for a file of secrets that other users may read or write."""
+    """Raise ValueError for a file of secrets that other users may read or write.
+
+    Files of systemd's LoadCredential are for this service alone, whatever their mode says.
+    """
     try:
-        mode = path.stat().st_mode
+        mode, place = path.stat().st_mode, path.resolve(strict=True)
     except OSError:  # reading it reports this
+        return
+    given = os.environ.get("CREDENTIALS_DIRECTORY")
+    if given and place.is_relative_to(Path(given).resolve()):
         return
     if os.name == "posix" and stat.S_ISREG(mode) and mode & 0o077:
         raise ValueError(
