@@ -64,6 +64,9 @@ class Retrier:
         # progress and next attempt in one object, as it is read without the lock
         self._state: tuple[ReleaseState, float | None] = (ReleaseState(), None)
         self._logged: str | None = None
+        self.watch: Callable[[str | None], object] = lambda _: (
+            None
+        )  # told each step, None at an end
         # a daemon: the work can be left at any point and repeated
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
@@ -98,12 +101,14 @@ class Retrier:
                 self._wanted = False
                 self._step(None)
             message, pause = self._try(pause)
+            self.watch(None)
             with self._changed:
                 if not self._wanted:  # otherwise it was begun again meanwhile
                     until = None if pause is None else time.monotonic() + pause
                     self._state = ReleaseState(message=message), until
 
     def _step(self, step: str | None) -> None:
+        self.watch(step)
         self._state = ReleaseState(running=True, step=step), None
 
     def _try(self, pause: float | None) -> tuple[str | None, float | None]:
@@ -184,6 +189,10 @@ class Analyzer(Endpoint):
         """Resume what was ordered before the process ended."""
         if not self.over and (self.fact(_ORDERED) is not None or self.closed_by_order):
             self._work.begin()
+
+    def watch(self, told: Callable[[str | None], object]) -> None:
+        """Tell each step of a release, and None at its end."""
+        self._work.watch = told
 
     def expire(self) -> bool:
         """Stop a task that was not released in time, here and at the shufflers."""

@@ -1,6 +1,6 @@
 """How often, and how many at a time, a client or an address may ask.
 
-All of it is in memory, and forgotten within seconds: of an address a keyed digest is kept.
+All of it is in memory, of an address a keyed digest, until the next request after a second or two.
 """
 
 from __future__ import annotations
@@ -17,20 +17,19 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from starlette.types import Scope
 
 _SLACK = 1e-6  # seconds, for rounding
-_FEW = 1024  # keys that are kept though they could be forgotten
 
 
 class Rate:
     """At most ``rate`` a second for each key, and as many at once; at least one.
 
-    Of each key it keeps when as many are allowed at once again; later it forgets the key.
+    Of each key it keeps when as many are allowed at once again; soon after that it forgets the key.
     """
 
     def __init__(self, rate: float) -> None:
         self._step = 1 / rate
         self._most = max(1.0, self._step) + _SLACK
         self._until: dict[Hashable, float] = {}
-        self._full = _FEW
+        self._swept = time.monotonic()
 
     def allows(self, key: Hashable = None) -> bool:
         """Whether one more is allowed now; it is counted if it is."""
@@ -38,10 +37,10 @@ class Rate:
         until = max(now, self._until.get(key, now)) + self._step
         if until > now + self._most:
             return False
-        self._until[key] = until
-        if len(self._until) > self._full:
+        if now > self._swept + self._most:
             self._until = {one: then for one, then in self._until.items() if then > now}
-            self._full = max(_FEW, 2 * len(self._until))
+            self._swept = now
+        self._until[key] = until
         return True
 
 

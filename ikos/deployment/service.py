@@ -155,6 +155,9 @@ class Endpoint(ABC):
         if first:
             self.log("closed by order")
 
+    def watch(self, told: Callable[[str | None], object]) -> None:  # noqa: B027
+        """Tell each step of a release, and None at its end, if this party makes releases."""
+
     @property
     def expires(self) -> datetime:
         """When what was not released is deleted."""
@@ -261,6 +264,7 @@ class Service:
             "request_bytes", "Bytes of contents read.", "route", buckets=_SIZES
         )
         self._sent = histogram("answer_bytes", "Bytes of answers.", "route", buckets=_SIZES)
+        stages = histogram("release_stage_seconds", "Seconds of a release's steps.", "stage")
         writes = histogram("store_write_seconds", "Seconds of transactions on disk.", "task")
         self._refusals = Counter(
             "ikos_refusals", "Requests refused.", ["reason"], registry=registry
@@ -272,6 +276,7 @@ class Service:
         for name, endpoint in endpoints.items():
             reports.labels(name).set_function(endpoint.reports)
             endpoint.store.timed = writes.labels(name).observe
+            endpoint.watch(_Stages(stages))
         registry.register(_States(endpoints))
 
     def application(self, *routes: Route) -> Starlette:
@@ -397,6 +402,20 @@ class Service:
             raise Refused("invalidMessage", str(error)) from None
         new = await asyncio.wrap_future(endpoint.accept(number, token, part))
         return Response(status_code=201 if new else 200)
+
+
+class _Stages:
+    """Measures the steps of a release, under names without the number of a shuffler."""
+
+    def __init__(self, seconds: Histogram) -> None:
+        self._seconds = seconds
+        self._stage, self._then = "", 0.0
+
+    def __call__(self, step: str | None) -> None:
+        now = time.monotonic()
+        if self._stage:
+            self._seconds.labels(self._stage).observe(now - self._then)
+        self._stage, self._then = (step or "").rstrip("0123456789 "), now
 
 
 class _States(Collector):

@@ -604,6 +604,9 @@ def test_a_release(net):
     assert (found["reports"], found["complete"]) == (MIN_HONEST + 1, MIN_HONEST)
     assert (found["result"]["estimate"], found["result"]["users"]) == (total, MIN_HONEST)
     assert found["release"] == {"running": False, "step": None, "message": None, "again": None}
+    text = net.clients[0].get("/metrics").text
+    for stage, times in (("adding up", 1), ("receiving the batch of shuffler", COLUMNS)):
+        assert f'ikos_release_stage_seconds_count{{stage="{stage}"}} {times}.0\n' in text
     assert net.release() == found
     assert {one.state for party, one in net.endpoints.items() if party} == {"sent"}
     refused(net.put(0, 29, ClientReport.make(net.task, 1)), 410, "taskClosed")
