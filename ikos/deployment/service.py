@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
+from functools import cache, cached_property, partial
 from inspect import isawaitable
 from itertools import pairwise
 from typing import Any
@@ -178,7 +179,7 @@ class Endpoint(ABC):
         found = self.store.write(self._expire).result()
         if found:
             self.log("not released in time: all that was left is deleted", logging.WARNING)
-        if self.expired:  # also if the process ended before this
+        if self.expired:  # also if that failed before
             self.store.shrink()
         self._settled = True
         return found
@@ -193,7 +194,7 @@ class Endpoint(ABC):
         writing.clear(*_DELETED)
         return True
 
-    @property
+    @cached_property
     def _bar(self) -> timedelta:
         """The time of a bar of the chart: whole hours."""
         return timedelta(hours=-(-(self.task.closes - self.task.opens) // timedelta(hours=BARS)))
@@ -301,6 +302,8 @@ class Service:
     ) -> Route:
         """Return a route that answers problems and counts its answers."""
         name = f"{method} {path}"
+        received, sent = self._received.labels(name), self._sent.labels(name)
+        seconds = cache(partial(self._seconds.labels, name))
 
         async def answered(request: Request) -> Response:
             start = time.monotonic()
@@ -311,11 +314,11 @@ class Service:
                 self._refusals.labels(refused.name).inc()
             read = getattr(request.state, "read", None)
             if read is not None:
-                self._received.labels(name).observe(read)
+                received.observe(read)
             elif request.headers.get("content-length", "0") != "0":  # do not receive the rest
                 response.headers["Connection"] = "close"
-            self._sent.labels(name).observe(int(response.headers["content-length"]))
-            self._seconds.labels(name, response.status_code).observe(time.monotonic() - start)
+            sent.observe(int(response.headers["content-length"]))
+            seconds(response.status_code).observe(time.monotonic() - start)
             return response
 
         return Route(path, answered, methods=[method])
