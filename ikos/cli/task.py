@@ -71,6 +71,7 @@ STATUS_KEYS = [
     Field("complete", "complete reports; null before it is known"),
     Field("opens", "when reports begin to be accepted"),
     Field("closes", "when reports cease to be accepted"),
+    Field("expires", "when the analyzer deletes what was not released"),
     Field("release", "running, step, message, and again: the seconds until the next attempt, or "
           "null"),
     Field("result", "null before it is released; estimate, sum_low, sum_high, mean, "
@@ -90,8 +91,8 @@ Examples
       --shuffler https://a.example --shuffler https://b.example \\
       --shuffler https://c.example --shuffler https://d.example \\
       --shuffler https://e.example --shuffler https://f.example
-  ikos task new --dry-run --users 10^4 --min-honest 90% \
-      --categories red,green,blue --windows 24 --hours 1 \
+  ikos task new --dry-run --users 10^4 --min-honest 90% \\
+      --categories red,green,blue --windows 24 --hours 1 \\
       --epsilon 0.1 --delta 1e-9
 """
 
