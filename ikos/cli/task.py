@@ -120,10 +120,7 @@ def command() -> None:
 @command.command(
     "new", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=NEW_KEYS, columns=TASK_COLUMNS
 )
-@options(
-    "--users", "--lower", "--upper", "--integers", "--epsilon", "--delta",
-    required=("--users", "--epsilon", "--delta"),
-)  # fmt: skip
+@options("--users", "--lower", "--upper", "--integers", required=("--users",))
 @click.option("--categories", metavar="NAMES",
         help="Make a histogram: the categories, separated by commas.")  # fmt: skip
 @click.option("--coordinates", metavar="NAMES",
@@ -133,6 +130,10 @@ def command() -> None:
         help="Largest Euclidean norm of the vectors, instead of bounds.")  # fmt: skip
 @click.option("--layout", type=click.Choice(["separate", "group"]), default="separate",
         help="Shuffle each coordinate of vectors by itself, or all together.")  # fmt: skip
+@options("--epsilon", "--delta", required=("--epsilon", "--delta"))
+@option("--ledger", type=FILE, metavar="FILE",
+        help="Ledger ('ikos budget new') in which the analyzer enters each release first; one that "
+        "does not fit is stopped.")  # fmt: skip
 @option("--min-honest", required=True, show_default=None,
         help="Honest clients that a release must contain: a number, or a share such as 90%. With "
         "all, one that is missing stops the release.")  # fmt: skip
@@ -153,9 +154,6 @@ def command() -> None:
         help="How long reports are accepted in each window, instead of --closes.")  # fmt: skip
 @option("--windows", type=Whole(1), default=1,
         help="How many windows there are, one after the other, each with a result.")  # fmt: skip
-@option("--ledger", type=FILE, metavar="FILE",
-        help="Ledger ('ikos budget new') in which the analyzer enters each release first; one that "
-        "does not fit is stopped.")  # fmt: skip
 @option("--output", type=FOLDER, metavar="FOLDER", help="The folder to be made.")
 @option("--dry-run", is_flag=True,
         help="Show what is needed, and write nothing; addresses are optional.")  # fmt: skip
