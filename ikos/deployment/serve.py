@@ -479,14 +479,6 @@ class Door:
         self._waiting.pop(task, None)
 
 
-WATCHED = (METRICS, HEALTH, LIVE)
-
-
-def _path(route: object) -> str:
-    assert isinstance(route, Route)
-    return route.path
-
-
 class _Server(uvicorn.Server):
     """Accepts through a `Door`; SIGTERM and SIGINT stop it, SIGHUP reloads the certificate."""
 
@@ -494,9 +486,10 @@ class _Server(uvicorn.Server):
 
     def __init__(self, application: Starlette, listening: Listening, addresses: Addresses) -> None:
         routes = application.routes
-        self._watched = Starlette(routes=[one for one in routes if _path(one) in WATCHED])
+        watched = {one.path: one for one in routes if isinstance(one, Route)}
+        self._watched = Starlette(routes=[watched[path] for path in (METRICS, HEALTH, LIVE)])
         if listening.metrics_port is not None:
-            routes[:] = [one for one in routes if _path(one) != METRICS]
+            routes.remove(watched[METRICS])
         super().__init__(uvicorn_config(application))
         self._listening, self._addresses = listening, addresses
 

@@ -47,6 +47,7 @@ _SECONDS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000]
 PROBLEM = "urn:ikos:parties:"
 BYTES = "application/octet-stream"
 LIVE, HEALTH, METRICS = "/live", "/health", "/metrics"
+_WINDOW = "/tasks/{task}/windows/{window:int}"
 _NAMES = {
     400: ("invalidMessage",),
     401: ("unauthorized",),
@@ -300,7 +301,6 @@ class Service:
         self._rate, self._client_rate = Rate(rate), Rate(CLIENT_RATE)
         self._client_places = Places(CLIENT_PLACES)
         self._registry = own = CollectorRegistry()
-
         self._seconds = Histogram(
             "ikos_request_seconds", "Seconds of requests.", ["route", "status"], registry=own
         )
@@ -365,7 +365,7 @@ class Service:
             found = handler(self._endpoint(request), request)
             return _response(await found if isawaitable(found) else found)
 
-        return self.route(method, f"/tasks/{{task}}/windows/{{window:int}}{path}", asked)
+        return self.route(method, _WINDOW + path, asked)
 
     def command(self, method: str, path: str, handler: Callable[..., Any]) -> Route:
         """Return the route of a command that needs the control, run in a thread; a PUT has ids."""
@@ -380,7 +380,7 @@ class Service:
             found = await run_in_threadpool(handler, endpoint, *content)
             return _response(endpoint.status() if found is None else found)
 
-        return self.route(method, f"/tasks/{{task}}/windows/{{window:int}}{path}", asked)
+        return self.route(method, _WINDOW + path, asked)
 
     def party(self, request: Request) -> Party[Any]:
         """Return the party of a request's task."""
