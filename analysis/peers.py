@@ -19,7 +19,7 @@ import numpy as np
 
 from analysis.output import Files, main, markdown, plain_number, program, stepped
 from ikos.accounting import (
-    Report,
+    ReportLaw,
     amplified_delta_floor,
     amplified_epsilon,
     gaussian_mu,
@@ -75,7 +75,7 @@ def _any_randomizer(n: int, local: int, delta: float, before: float, peer: float
     )  # fmt: skip
 
 
-def laplace_among_zeros(local: float, cells: int = 1 << 15) -> Report:
+def laplace_among_zeros(local: float, cells: int = 1 << 15) -> ReportLaw:
     """Return the report of 0 or 1 with Laplace noise, where all other users hold 0.
 
     Their law is the whole blanket, so both bounds of `report_delta` are on what is revealed.
@@ -85,7 +85,7 @@ def laplace_among_zeros(local: float, cells: int = 1 << 15) -> Report:
     zero = np.concatenate(([0.5], parts, [math.exp(-local) / 2]))
     ratio, ones = np.exp(local * (2 * y - 1)), np.ones(cells + 2)
     ratios = np.concatenate((ratio[:1], ratio)), np.concatenate((ratio, ratio[-1:]))
-    return Report(zero, zero, zero[::-1], (ones, ones), ratios)
+    return ReportLaw(zero, zero, zero[::-1], (ones, ones), ratios)
 
 
 def _laplace(n: int, local: int, delta: float, before: float, peer: float) -> Row:
@@ -117,7 +117,7 @@ def _ball(d: int, before: float, peer: float) -> Row:
 
 
 def _curator() -> float:
-    return math.sqrt(CentralGaussian(USERS, Ball(64), *STRICT, precision=1 << 20).mse / 64)
+    return math.sqrt(CentralGaussian(USERS, Ball(64), *STRICT).mse / 64)
 
 
 def _histogram() -> FrequencyEstimation:

@@ -96,9 +96,9 @@ def test_convolution(against: Callable[..., float]) -> None:
 def test_answers_of_a_hundred_million(against: Callable[..., float]) -> None:
     """Epsilon of 3-private answers on 10 values; a beta function for each number of two values."""
     gamma = Fraction(10 / (math.exp(3) + 9))
-    width = ResponseBlanket(10**8, 10, gamma).width
+    deviation = math.sqrt(10**8 * 2 / 10 * gamma)
     against(
         lambda: response_epsilon(1e-8, 10**8, 10, gamma),
-        lambda: beta_functions(width),
+        lambda: beta_functions(round(15 * deviation)),
         setup=forget,
     )

@@ -1,9 +1,9 @@
 """A ledger of the releases about the same users, which refuses the one that would overspend.
 
-An SQLite file that any number of programs write, one at a time. An entry is on disk before `enter`
-returns, and a killed program leaves a whole entry or none. What still fits is decided by a privacy
-filter, so that every release may depend on the results of those before it: documentation, Keep to a
-budget. Nothing about the users is stored.
+An SQLite file that any number of programs write, one at a time. An entry is on disk before
+``Ledger.enter`` returns, and a killed program leaves a whole entry or none. What still fits is
+decided by a privacy filter, so that every release may depend on the results of those before it:
+documentation, Keep to a budget. Nothing about the users is stored.
 
 The digests of the entries form a chain that ends in the row of the total, which also has what is
 spent, so that damage by accident is an error. They stop no one who can write to the file, and an
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from ikos._validation import choice, quote, round_up
-from ikos.accounting.privacy_filter import Account, Budget, Charge, PrivacyFilter
+from ikos.accounting.privacy_filter import Account, EpsilonDelta, Charge, PrivacyFilter
 from ikos.results import Guarantee, at_least, unmet
 
 __all__ = ["BudgetExceeded", "Entry", "Ledger"]
@@ -51,7 +51,7 @@ CREATE TABLE entry (
 class BudgetExceeded(ValueError):  # noqa: N818
     """A release that does not fit what is ``left``; it was not entered."""
 
-    def __init__(self, message: str, left: Budget) -> None:
+    def __init__(self, message: str, left: EpsilonDelta) -> None:
         super().__init__(message)
         self.left = left
 
@@ -211,7 +211,7 @@ class Ledger:
         return self._account().spent
 
     @property
-    def left(self) -> Budget:
+    def left(self) -> EpsilonDelta:
         """The largest epsilon, and with it the largest delta, that the next release may have."""
         return self._account().left
 
@@ -244,13 +244,13 @@ class Ledger:
             killed may begin anew; another result must not be published under the same key. By
             default, every entry is another release.
         note, statement, parameters : str
-            As in `Entry`.
+            As in `ikos.ledger.Entry`.
 
         Returns
         -------
         Entry
-            Now on disk. `BudgetExceeded` is raised for a release that does not fit, ValueError for
-            a key that stands for another guarantee.
+            Now on disk. `ikos.ledger.BudgetExceeded` is raised for a release that does not fit,
+            ValueError for a key that stands for another guarantee.
         """
         charge = Charge.of(epsilon, delta, mu)
         words = tuple(map(str, (key or secrets.token_hex(8), statement, parameters, note)))

@@ -283,6 +283,7 @@ def mixed_sum(
     work = _Mixing(sharing, scheme, plan, users_in_blocks(users), encoder, receive)
     wanted = sum(map(len, plan.groups))
     total = done = 0
+    failed: BaseException | None = None
     try:
         with nullcontext() if threads == 1 else ThreadPoolExecutor(threads) as executor:
             try:
@@ -297,11 +298,13 @@ def mixed_sum(
                             progress(done, wanted)
             except BaseException as error:
                 work.stop.set()  # before the executor waits for its threads
-                raise work.failed or error from None
-            finally:
-                work.failed = None  # which would keep all memory for a while, by its traceback
+                failed = work.failed or error
+        if failed is not None:
+            raise failed  # here, as the context of an error would keep all memory for a while
     except KeyboardInterrupt:
         raise Interrupted(None, done, wanted, "pieces of the shufflers' output") from None
+    finally:
+        work.failed = failed = None  # and so would these, by its traceback
     return (total + sum(work.clear)) % scheme.group.q
 
 

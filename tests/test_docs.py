@@ -64,7 +64,7 @@ def run_page(text: str, name: str) -> str:
     return "".join(report)
 
 
-SEARCHES = ("baselines", "errata", "message-counts", "scale", "vectors")
+SEARCHES = ("amplify", "baselines", "errata", "message-counts", "scale", "vectors")
 """Pages of which single lines search for seconds."""
 
 

@@ -350,6 +350,7 @@ class TestRuns:
         assert entry.parameters == getattr(protocol, "parameter_hash", "")
         assert entry.note == type(protocol).__name__
 
+    @pytest.mark.slow
     def test_of_statistics(self, ledger: Ledger) -> None:
         table = np.stack([X, X], axis=1)
         mean(X, lower=0, upper=1, ledger=ledger, **BUDGET)

@@ -561,13 +561,13 @@ class Given(RandomSource):
         out[:] = self.rows[0]
 
 
-@pytest.mark.parametrize("low", range(120, 201))
+@pytest.mark.parametrize("low", range(300, 401))
 def test_no_range_overruns_the_next(monkeypatch: pytest.MonkeyPatch, low: int) -> None:
-    """Room for 220 messages is left where 100 are expected: less by a little, as much, and more."""
+    """Room for 376 messages is left where 200 are expected: less by a little, as much, and more."""
     monkeypatch.setattr(sharing, "USERS", 1)
-    column = [2**64 - 1] * (200 - low) + [0] * low
+    column = [2**64 - 1] * (400 - low) + [0] * low
     recorder, setting = Recorder(Zq(2**64)), scheme(2**64, 2)
-    zeros = np.zeros(200, dtype=np.uint64)
+    zeros = np.zeros(400, dtype=np.uint64)
     mixed_sum(zeros, setting, Given([column]), threads=2, receive=recorder)
     assert recorder.columns() == [sorted(column)]
 
@@ -635,8 +635,9 @@ def test_no_memory_is_kept_after_a_sum(fails: bool) -> None:
     gc.disable()
     tracemalloc.start()
     try:
-        with pytest.raises(ZeroDivisionError) if fails else nullcontext():
-            of_zeros(100_000, scheme(2**64, 4), threads=2, receive=receive)
+        for _ in range(10):  # sometimes both threads fail
+            with pytest.raises(ZeroDivisionError) if fails else nullcontext():
+                of_zeros(100_000, scheme(2**64, 4), threads=2, receive=receive)
         assert tracemalloc.get_traced_memory()[0] < 8 * 100_000
     finally:
         tracemalloc.stop()

@@ -15,7 +15,7 @@ from ikos.accounting.amplification import (
 )
 from ikos.accounting.binary_response import binary_response_delta, binary_response_gamma
 from ikos.accounting.blanket_convolution import (
-    Report,
+    ReportLaw,
     discrete_report,
     gaussian_report,
     laplace_report,
@@ -40,7 +40,7 @@ from ikos.accounting.shuffled_response import (
 __all__ = [
     "ACCOUNTANTS",
     "DigitParameters",
-    "Report",
+    "ReportLaw",
     "advanced_composition",
     "amplified_delta",
     "amplified_delta_floor",

@@ -41,8 +41,8 @@ _FINEST = 1 << 17  # most points of a lattice on either side of 0
 
 
 @dataclass(frozen=True, eq=False)
-class Report:
-    """What a report shows: masses of cells of outputs, and likelihood ratios within each.
+class ReportLaw:
+    """Laws of a report: masses of cells of outputs, and likelihood ratios within each.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Report:
     A uniform report of the interval [x - 1, x + 1]: half of it is the same for both values.
 
     >>> half = [0.5]
-    >>> uniform = Report(half, half, half, ([1.0], [1.0]), ([1.0], [1.0]), lost=0.5)
+    >>> uniform = ReportLaw(half, half, half, ([1.0], [1.0]), ([1.0], [1.0]), lost=0.5)
     >>> report_delta(uniform, 0.1, 100)  # the other half is never hidden
     (0.0, 0.5)
     """
@@ -92,13 +92,13 @@ class Report:
                 raise ValueError(f"{name}_ratio must have {name} / blanket between, in each cell")
             object.__setattr__(self, f"{name}_ratio", (low, high))
 
-    def together(self, other: Report) -> Report:
+    def together(self, other: ReportLaw) -> ReportLaw:
         """Return two independent reports in one message."""
         if self.blanket.size * other.blanket.size > _MAX_CELLS:
             raise ValueError(f"reports must have at most {_MAX_CELLS} cells together")
         return self._with(other, lambda a, b: np.multiply.outer(a, b).ravel(), (1, 1))
 
-    def either(self, other: Report, share: float | Fraction) -> Report:
+    def either(self, other: ReportLaw, share: float | Fraction) -> ReportLaw:
         """Return a message that is one of two reports, and says which.
 
         Each user draws which one, whatever their value: this one with probability ``share``.
@@ -108,8 +108,8 @@ class Report:
         return self._with(other, lambda a, b: np.concatenate((a, b)), shares)
 
     def _with(
-        self, other: Report, join: Callable[[Array, Array], Array], shares: tuple[float, float]
-    ) -> Report:
+        self, other: ReportLaw, join: Callable[[Array, Array], Array], shares: tuple[float, float]
+    ) -> ReportLaw:
         def masses(name: str) -> Array:
             return join(shares[0] * getattr(self, name), shares[1] * getattr(other, name))
 
@@ -117,7 +117,7 @@ class Report:
             (a, b), (c, d) = getattr(self, name), getattr(other, name)
             return join(a, c), join(b, d)
 
-        return Report(
+        return ReportLaw(
             masses("blanket"),
             masses("first"),
             masses("second"),
@@ -132,16 +132,17 @@ Real = Callable[[mpfr], mpfr]
 
 def noise_report(
     below: Real, ratio: Real, edges: ArrayLike, *, reach: float | Fraction = math.inf
-) -> Report:
+) -> ReportLaw:
     """Return the report of a value in [0, 1] with symmetric noise of a log-concave density f.
 
-    For the values 0 and 1. Reports that only one of them can send count as revealed.
+    For the values 0 and 1, which are not proved to be the worst. Reports that only one of them can
+    send count as revealed.
 
     Parameters
     ----------
     below : callable
-        Probability of noise of at most y. It takes and returns `gmpy2.mpfr`, in a context of 160
-        bits.
+        Probability of noise of at most y. It takes and returns ``gmpy2.mpfr``, in a context of 160
+        bits: use gmpy2's functions.
     ratio : callable
         Density ratio f(y) / f(1 - y) for y up to 1/2, likewise.
     edges : array
@@ -186,7 +187,7 @@ def noise_report(
         return np.concatenate((a, b))
 
     low, high, one = ratios[1:], ratios[:-1], np.ones(first.size)
-    return Report(
+    return ReportLaw(
         halves(second, second),
         halves(first, second),
         halves(second, first),
@@ -198,7 +199,7 @@ def noise_report(
 
 def laplace_report(
     local_epsilon: float | Fraction, cells: int = _CELLS, *, reach: float | Fraction = math.inf
-) -> Report:
+) -> ReportLaw:
     """Return the report of a value in [0, 1] with Laplace noise of scale 1 / local_epsilon.
 
     For the values 0 and 1, which are the worst unless the noise is truncated by ``reach``, as for
@@ -224,11 +225,12 @@ def gaussian_report(
     cells: int = _CELLS,
     *,
     reach: float | Fraction = math.inf,
-) -> Report:
+) -> ReportLaw:
     """Return the report of a value in [0, 1] with Gaussian noise of deviation sigma.
 
-    For the values 0 and 1. Reports beyond [-L, 1 + L] count as revealed, where ``lost`` is about
-    the probability of one below -L for the value 0. ``reach`` as for `noise_report`.
+    For the values 0 and 1, which are not proved to be the worst. Reports beyond [-L, 1 + L] count
+    as revealed, where ``lost`` is about the probability of one below -L for the value 0: choose a
+    tenth of delta, say. ``reach`` as for `noise_report`.
     """
     deviation = float(number("sigma", sigma, above=0, high=1e3))
     small = float(number("lost", lost, above=0, below=1))
@@ -248,7 +250,7 @@ def gaussian_report(
 
 def sets_report(
     local_epsilon: float | Fraction, share: float | Fraction, common: float | Fraction
-) -> Report:
+) -> ReportLaw:
     """Return the report of a value by a randomizer that prefers a set of messages for each value.
 
     For a value, a message of its set has e^local_epsilon times the probability of any other,
@@ -287,12 +289,12 @@ def sets_report(
     return _discrete(*np.array(masses, dtype=np.float64).T)
 
 
-def _discrete(blanket: Array, first: Array, second: Array, lost: float = 0.0) -> Report:
+def _discrete(blanket: Array, first: Array, second: Array, lost: float = 0.0) -> ReportLaw:
     """Return the report with cells of one output each."""
-    return Report(blanket, first, second, (first / blanket,) * 2, (second / blanket,) * 2, lost)
+    return ReportLaw(blanket, first, second, (first / blanket,) * 2, (second / blanket,) * 2, lost)
 
 
-def discrete_report(law: object, first: int, second: int) -> Report:
+def discrete_report(law: object, first: int, second: int) -> ReportLaw:
     """Return the report with a row of output probabilities for each value, for two of the values.
 
     Outputs that some value never sends, and the first one does, count as revealed.
@@ -315,12 +317,12 @@ def discrete_report(law: object, first: int, second: int) -> Report:
     return _discrete(blanket[kept], p[kept], q[kept], math.fsum(p[~kept]) * (1 + 1e-12))
 
 
-def report_delta(report: Report, epsilon: float | Fraction, n: int) -> tuple[float, float]:
+def report_delta(report: ReportLaw, epsilon: float | Fraction, n: int) -> tuple[float, float]:
     """Return bounds on the divergence of the blanket for n shuffled reports.
 
     Parameters
     ----------
-    report : Report
+    report : ReportLaw
         Of every user.
     epsilon : float
         Of all reports together, positive and at most 60.
@@ -332,7 +334,8 @@ def report_delta(report: Report, epsilon: float | Fraction, n: int) -> tuple[flo
     (float, float)
         Shuffled reports are (epsilon, second)-private for the two values, also if everything but
         the blanket is known; E[(Z_1 + ... + Z_n)_+] / n, of the report's cells, is at least the
-        first. The others' inputs need not attain that.
+        first. The others' inputs need not attain that. The second is never above the divergence of
+        one report alone; it may be far above the first where reports hide little.
 
     Examples
     --------
@@ -341,12 +344,17 @@ def report_delta(report: Report, epsilon: float | Fraction, n: int) -> tuple[flo
     (True, True)
     """
     eps = round_down(number("epsilon", epsilon, above=0, high=60))
-    users = integer("n", n, low=2, high=MAX_USERS)
-    lower, upper = _bounds(report, eps, users)
+    lower, upper = _bounds(_checked(report), eps, integer("n", n, low=2, high=MAX_USERS))
     return lower(), upper()
 
 
-def _bounds(report: Report, eps: float, users: int) -> tuple[Callable[[], float], ...]:
+def _checked(report: object) -> ReportLaw:
+    if not isinstance(report, ReportLaw):
+        raise TypeError(f"report must be a ReportLaw, such as laplace_report gives, got {report!r}")
+    return report
+
+
+def _bounds(report: ReportLaw, eps: float, users: int) -> tuple[Callable[[], float], ...]:
     """Return what computes the lower and the upper bound of `report_delta`."""
     odds = math.exp(eps) * (1 - 4 * _UNIT), math.exp(eps) * (1 + 4 * _UNIT)
     slack = 64 * _UNIT * (report.first_ratio[1] + odds[1] * report.second_ratio[1])
@@ -365,8 +373,9 @@ def _bounds(report: Report, eps: float, users: int) -> tuple[Callable[[], float]
 
     def upper() -> float:
         """Put each cell at the lattice points around its values, with the same mean."""
-        low = np.floor((report.first_ratio[0] - odds[1] * report.second_ratio[1] - slack) / step)
-        high = np.ceil((report.first_ratio[1] - odds[0] * report.second_ratio[0] + slack) / step)
+        least = report.first_ratio[0] - odds[1] * report.second_ratio[1] - slack
+        most = report.first_ratio[1] - odds[0] * report.second_ratio[0] + slack
+        low, high = np.floor(least / step), np.ceil(most / step)
         middle = np.clip((means + slack) / step, low, high)
         width = np.maximum(high - low, 1)
         masses = (
@@ -376,7 +385,11 @@ def _bounds(report: Report, eps: float, users: int) -> tuple[Callable[[], float]
         )
         spread = _Lattice.of(np.concatenate((low, high, [0.0])), np.concatenate(masses))
         found = spread.excess(theta, step, users, points)[1]
-        return min(1.0, min(found, top) + report.lost)
+        # of one report: z_+ is at most its chord over a cell
+        part = (np.clip(means + slack, least, most) - least) / (most - least)
+        chord = part * np.maximum(most, 0) + (1 - part) * np.maximum(least, 0)
+        alone = float(np.dot(report.blanket, chord)) * (1 + 2.0**-40)
+        return min(1.0, min(found, alone) + report.lost)
 
     def lower() -> float:
         """Merge cells until their means are on the lattice."""
@@ -389,37 +402,42 @@ def _bounds(report: Report, eps: float, users: int) -> tuple[Callable[[], float]
     return lower, upper
 
 
-def report_epsilon(report: Report, delta: float | Fraction, n: int) -> float:
+def report_epsilon(report: ReportLaw, delta: float | Fraction, n: int) -> float:
     """Return an epsilon for which shuffled reports are (epsilon, delta)-private, rounded up.
 
     Within about a millionth of the smallest at which the second bound of `report_delta` is at most
-    delta; ValueError if there is none up to 60.
+    delta, or below 1e-9; ValueError if there is none up to 60.
 
     Parameters
     ----------
     report, n
         As for `report_delta`.
     delta : float
-        In (0, 1), and more than ``report.lost``.
+        In (0, 1), and more than ``report.lost``, which is a part of it.
 
     Examples
     --------
     >>> round(report_epsilon(laplace_report(1.0), 1e-6, 10**4), 4)
     0.0378
     """
-    small = round_down(number("delta", delta, above=report.lost, below=1))
+    lost = _checked(report).lost
+    small = round_down(number("delta", delta, above=lost, below=1))
     users = integer("n", n, low=2, high=MAX_USERS)
 
     def excess(eps: float) -> float:
         bound = _bounds(report, eps, users)[1]()
         return (math.log(bound) if bound else -1e3) - math.log(small)
 
-    low = high = 1e-4
+    high = 0.01
     while excess(high) > 0:
         if high == 60:
             raise ValueError(f"delta must be larger for any epsilon up to 60, got {quote(delta)}")
-        low, high = high, min(4 * high, 60)
-    return high if low == high else crossing(excess, low, high)
+        high = min(4 * high, 60)
+    while excess(low := high / 4) <= 0:
+        if low < 1e-9:
+            return low
+        high = low
+    return crossing(excess, low, high)
 
 
 def _tilt(masses: Array, values: Array, n: int, top: float) -> float:

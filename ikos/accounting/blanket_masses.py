@@ -1,7 +1,7 @@
 """How likely the privacy loss of a blanket exceeds each of many levels, all at once.
 
-`ResponseBlanket.divergence` is for one epsilon. A loss on a lattice has hundreds of levels, which
-share two tables: of S = A + B and M, and of B given S. Proof: :ref:`proof-masses`.
+The blanket's own ``divergence`` is for one epsilon. A loss on a lattice has hundreds of levels,
+which share two tables: of S = A + B and M, and of B given S. Proof: :ref:`proof-masses`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Privacy losses as distributions of Google's dp-accounting, to compose with releases elsewhere.
 
-What is proved for replaced values becomes a pessimistic `PrivacyLossDistribution` of dp-accounting,
-whose divergence is nowhere below the true one ("connecting the dots", :ref:`proof-lattice`). It may
-be composed with others of the same interval, if those are pessimistic and for replaced values too.
+What is proved for replaced values becomes a pessimistic ``PrivacyLossDistribution`` of
+dp-accounting, whose divergence is nowhere below the true one ("connecting the dots",
+:ref:`proof-lattice`). It may be composed with others of the same interval, if those are pessimistic
+and for replaced values too.
 dp-accounting computes in doubles, in part by Fourier transforms. Its results are off by about a
 part of 1e-13, and by 1e-15, which is observed and not proved.
 

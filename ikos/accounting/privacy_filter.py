@@ -42,7 +42,7 @@ class Charge(NamedTuple):
         )
 
 
-class Budget(NamedTuple):
+class EpsilonDelta(NamedTuple):
     """An epsilon and a delta."""
 
     epsilon: Fraction
@@ -131,7 +131,7 @@ class Account:
         return None
 
     @cached_property
-    def left(self) -> Budget:
+    def left(self) -> EpsilonDelta:
         """The largest epsilon, and with it the largest delta, of one more release.
 
         The epsilon is less by up to a part of 1e-9, and 0 if it is below 2e-6 of the total.
@@ -144,7 +144,7 @@ class Account:
         high = 2 * float(self.total.epsilon)
         if fits(low := max(round_down(left), high * 1e-6)):
             left = max(left, Fraction(bisect(fits, low, high, close=1e-9)))
-        return Budget(left, self.total.delta - self.total.slack - self.deltas)
+        return EpsilonDelta(left, self.total.delta - self.total.slack - self.deltas)
 
     @cached_property
     def spent(self) -> float:

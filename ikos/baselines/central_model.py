@@ -201,7 +201,7 @@ class CentralGaussian(Curator):
     >>> from ikos.vectors import Ball
     >>> protocol = CentralGaussian(1000, Ball(64), epsilon=1, delta=1e-8)
     >>> round(protocol.error(1000).coordinate.mean_square ** 0.5, 1)
-    10.3
+    10.2
     """
 
     encoding: Encoding
@@ -229,11 +229,12 @@ class CentralGaussian(Curator):
             return least_variance(self.epsilon, self.delta, moved)
 
         if not isinstance(made, Encoding):
-            made = converge(
+            coarse = converge(
                 made,
                 lambda encoding: encoding.precision / math.sqrt(variance(encoding)),
                 math.sqrt(self.n) / 2,
             )
+            made = made(coarse.precision << 8)  # a curator's bits cost nothing
         self._set(encoding=made, variance=variance(made), releases=times)
         self._claim(
             f"{self.domain}, precision={made.precision}, noise of variance "

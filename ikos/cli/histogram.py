@@ -147,12 +147,18 @@ def _labelled(source: release.Source, categories: str, other: str | None) -> tup
     """Return the categories, and each user's category."""
     import numpy as np
 
+    from ikos.domains import MAX_DIMENSION
     from ikos.tables import BadRow
 
     labels: list[str] = []
     for text in map(str.strip, categories.split(",")):
-        span = re.fullmatch(r"(\d{1,7})\.\.(\d{1,7})", text)
+        span = re.fullmatch(r"(\d+)\.\.(\d+)", text)
         numbers = range(int(span[1]), int(span[2]) + 1) if span else ()
+        if span and not 0 < len(numbers) <= MAX_DIMENSION:
+            raise click.UsageError(
+                f"--categories must have ranges that rise, of at most {MAX_DIMENSION:,}, "
+                f"got {clipped(text)}"
+            )
         labels += map(str, numbers or [text])
     if other is not None:
         labels.append(other)

@@ -271,9 +271,11 @@ def _asked(given: Mapping[str, Any]) -> Any:
         given_ = asked.users, asked.dimension, asked.q
         asked.make = partial(SecureVectorSum, *given_, sigma=asked.sigma)
         return asked
-    asked.title += f"({float(asked.epsilon):g}, {float(asked.delta):g})-private sum"
     domain: Any = domain_of(asked.domain, given)
     asked.domain, asked.dimension, asked.releases = domain, domain.dimension, asked.releases or 1
+    asked.title += f"({float(asked.epsilon):g}, {float(asked.delta):g})-private sum"
+    if asked.releases > 1:
+        asked.title += f", each of {asked.releases:,} that are so private together"
     asked.reserve = Fraction(1, 100) if asked.reserve is None else asked.reserve
     how: dict[str, Any] = {"reserve": asked.reserve, "integers": asked.integers}
     budget = asked.epsilon, asked.delta

@@ -12,6 +12,7 @@ import pytest
 
 from ikos.accounting import (
     amplified_epsilon,
+    gaussian_delta,
     noise_report,
     report_delta,
     report_epsilon,
@@ -19,7 +20,7 @@ from ikos.accounting import (
 )
 from ikos.accounting.blanket import blanket_divergence
 from ikos.accounting.blanket_convolution import (
-    Report,
+    ReportLaw,
     _outside,
     discrete_report,
     gaussian_report,
@@ -241,6 +242,18 @@ def test_gaussian_noise():
     assert high == pytest.approx(1e-6, rel=2e-3)
 
 
+@pytest.mark.parametrize(("sigma", "n"), [(0.3, 100), (0.5, 100), (0.4, 3)])
+def test_reports_that_hide_little_are_as_private_as_one_alone(sigma, n):
+    found = report_epsilon(gaussian_report(sigma), 1e-8, n)
+    assert gaussian_delta(found, 1 / sigma) <= 1e-8
+    assert gaussian_delta(found * (1 - 1e-3), 1 / sigma) > 1e-8 - 2e-10
+
+
+def test_small_epsilons_are_found():
+    few, many = (report_epsilon(laplace_report(0.1, 64), 1e-6, n) for n in (10**6, 10**8))
+    assert few > 1e-4 > many > 1e-7
+
+
 def test_epsilon_is_enough_and_hardly_more():
     report = laplace_report(2, 64)
     epsilon = report_epsilon(report, 1e-6, 100)
@@ -383,7 +396,7 @@ def test_laplace_noise_of_others_at_one_end():
     report = laplace_report(1)
     (least, most), ones = report.first_ratio, (np.ones(report.blanket.size),) * 2
     ratio = report.second_ratio[0] / most, report.second_ratio[1] / least
-    real = Report(report.first, report.first, report.second, ones, ratio)
+    real = ReportLaw(report.first, report.first, report.second, ones, ratio)
     low, high = report_delta(real, 0.031302, 10**4)
     assert 0.99e-6 < low < 1e-6 < high < 1.001e-6
 
@@ -393,9 +406,9 @@ def test_ten_values_of_others_at_a_third():
     p = math.e
     law = np.array([[p, 1, 1, 7], [1, p, 1, 7], [1, 1, p, 7]]) / (p + 9)
     ratios = (law[0] / law[2],) * 2, (law[1] / law[2],) * 2
-    low, high = report_delta(Report(law[2], law[0], law[1], *ratios), 0.080095, 1000)
+    low, high = report_delta(ReportLaw(law[2], law[0], law[1], *ratios), 0.080095, 1000)
     assert 0.97e-6 < low < 1.00663e-6 < high < 1.0068e-6
-    assert report_delta(Report(law[2], law[0], law[1], *ratios), 0.080131, 1000)[1] > 1e-6
+    assert report_delta(ReportLaw(law[2], law[0], law[1], *ratios), 0.080131, 1000)[1] > 1e-6
 
 
 @pytest.mark.parametrize("top", [5, 20, 28, 40])
@@ -430,6 +443,7 @@ def test_below_the_local_guarantee_nothing_is_left():
         (lambda: discrete_report([[0.5, 0.4], [0.5, 0.5]], 0, 1), "rows with a sum of 1"),
         (lambda: discrete_report([[1.0, 0.0], [0.0, 1.0]], 0, 1), "every value can send"),
         (lambda: report_delta(laplace_report(1), 0, 10), "epsilon must be"),
+        (lambda: report_delta(1, 0.5, 10), "report must be a ReportLaw"),
         (lambda: report_delta(laplace_report(1), 0.5, 1), "n must be at least 2"),
         (lambda: report_epsilon(laplace_report(1), 0, 10), "delta must be"),
         (lambda: report_epsilon(laplace_report(1), 1, 10), "delta must be"),
@@ -444,15 +458,18 @@ def test_below_the_local_guarantee_nothing_is_left():
         (lambda: sets_report(1, 0.75, 0.25), "common must be at least 0.5"),
         (lambda: sets_report(1, 0.25, 0.5), "common must be at most"),
         (lambda: laplace_report(1).either(laplace_report(1), 1), "share must be less than 1"),
-        (lambda: Report(HALVES, np.array([0.5, math.nan]), HALVES, FLAT, FLAT), "first must be"),
-        (lambda: Report(HALVES, HALVES / 2, HALVES, FLAT, FLAT), "first must have a total"),
-        (lambda: Report(HALVES, HALVES, 2 * HALVES, FLAT, FLAT), "second must have a total"),
-        (lambda: Report(2 * HALVES, HALVES, HALVES, FLAT, FLAT), "blanket must have a total"),
-        (lambda: Report(HALVES, HALVES, HALVES, FLAT, (FLAT[0], [1, math.nan])), "second_ratio"),
-        (lambda: Report(HALVES, HALVES, HALVES, ([1, 1.1], [2, 2]), FLAT), "first_ratio must have"),
-        (lambda: Report(HALVES, HALVES, HALVES, FLAT, FLAT, math.nan), "lost must be"),
+        (lambda: ReportLaw(HALVES, np.array([0.5, math.nan]), HALVES, FLAT, FLAT), "first must be"),
+        (lambda: ReportLaw(HALVES, HALVES / 2, HALVES, FLAT, FLAT), "first must have a total"),
+        (lambda: ReportLaw(HALVES, HALVES, 2 * HALVES, FLAT, FLAT), "second must have a total"),
+        (lambda: ReportLaw(2 * HALVES, HALVES, HALVES, FLAT, FLAT), "blanket must have a total"),
+        (lambda: ReportLaw(HALVES, HALVES, HALVES, FLAT, (FLAT[0], [1, math.nan])), "second_ratio"),
+        (
+            lambda: ReportLaw(HALVES, HALVES, HALVES, ([1, 1.1], [2, 2]), FLAT),
+            "first_ratio must have",
+        ),
+        (lambda: ReportLaw(HALVES, HALVES, HALVES, FLAT, FLAT, math.nan), "lost must be"),
     ],
 )
 def test_nonsense_is_refused(call, said):
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises((ValueError, TypeError), match=said):
         call()
