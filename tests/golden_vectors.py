@@ -103,7 +103,7 @@ def _private_sum_of_indices(n: int) -> list[Any]:
     return [digest(shares), protocol.run(x, DeterministicRandom(4)).estimate]
 
 
-LAYOUTS = {"separate": "separate sums", "group": "one group"}
+LAYOUTS = ("separate", "group")
 DOMAINS = {
     "box": vectors.Box(4),
     "ball": vectors.Ball(4),
@@ -120,14 +120,12 @@ def _vectors(protocol: Any, share: Callable[..., Any], x: Any) -> list[Any]:
 def _secure_vector_sum(x: Any, q: int, layout: str, **how: Any) -> list[Any]:
     data = np.array(x)
     n, d = data.shape
-    protocol = vectors.SecureVectorSum(n, d, q, messages=3, layout=LAYOUTS[layout], **how)
+    protocol = vectors.SecureVectorSum(n, d, q, messages=3, layout=layout, **how)
     return _vectors(protocol, protocol.share, data)
 
 
 def _private_vector_sum(x: Any, domain: str, layout: str) -> list[Any]:
-    protocol = vectors.PrivateVectorSum(
-        len(x), DOMAINS[domain], 1, 0.01, messages=3, layout=LAYOUTS[layout]
-    )
+    protocol = vectors.PrivateVectorSum(len(x), DOMAINS[domain], 1, 0.01, messages=3, layout=layout)
     return _vectors(protocol, protocol.randomize, np.array(x))
 
 

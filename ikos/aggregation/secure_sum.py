@@ -21,7 +21,6 @@ from ikos.counts.published import covered
 from ikos.counts.secure import MAX_MESSAGES, MAX_SIGMA, checked_analysis
 from ikos.counts.vectors import (
     ENVELOPE_BYTES,
-    ONE_GROUP,
     checked_layout,
     least_bytes,
     least_layout,
@@ -91,14 +90,14 @@ class SecureAggregation(ShuffledSum[_T]):
         sigma: float | Fraction,
         messages: int | None,
         analysis: str,
-        layout: str | int = ONE_GROUP,
+        layout: str | int = "group",
         overhead: int = ENVELOPE_BYTES,
         upper: int | None = None,
     ) -> None:
         """Set all fields: the fewest messages for sigma, or what is proved for a given number."""
         scheme = checked_scheme(n, q, analysis=analysis, **asdict(trust))
         wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)  # also if messages are given
-        length = checked_layout(layout, dimension, messages)[1]
+        length = checked_layout(layout, dimension, messages)
         made = partial(least_layout, scheme, wanted, dimension)
         if messages is not None:
             total = integer("messages", messages, low=1, high=MAX_MESSAGES)

@@ -175,14 +175,6 @@ def promised(sensitivity: object, most: int) -> int:
     return integer("sensitivity", most if sensitivity is None else sensitivity, low=1, high=most)
 
 
-def near(n: int, q: int, delta: Fraction, shuffler: str, clear_share: bool) -> int:
-    """Return a count to begin a search for privacy by "second_moment" at."""
-    scheme = checked_scheme(
-        n, q, analysis="second_moment", shuffler=shuffler, clear_share=clear_share
-    )
-    return scheme.analysis.guess(scheme, Budget(Fraction(0), delta, Fraction(0), 1))
-
-
 def lemma_5_2(count: MessageCount, epsilon: Fraction) -> MessageCount:
     """Return a count with the delta that its sigma buys by BBGN20, Lemma 5.2.
 

@@ -22,7 +22,7 @@ PRIVATE = ("messages", "--users", "1000", "--epsilon", "1", "--delta", "1e-8", "
 VECTORS = ("messages", "--users", "10^4", "--modulus", "2^32", "--sigma", "80", "--dimension", "16",
            "--json")  # fmt: skip
 SETTINGS = [(kind, clear) for kind in ("parallel", "single") for clear in (True, False)]
-LAYOUTS = ("separate sums", "one group")
+LAYOUTS = {"separate sums": "separate", "one group": "group"}
 
 
 def how(row):
@@ -227,7 +227,7 @@ class TestVectors:
         assert (result["dimension"], result["domain"]) == (domain.dimension, options[0])
         for row in covered(result):
             protocol = PrivateVectorSum(
-                1000, domain, 1, Fraction("1e-8"), layout=row["layout"], **how(row),
+                1000, domain, 1, Fraction("1e-8"), layout=LAYOUTS[row["layout"]], **how(row),
                 **(given | {"modulus": chosen.modulus, "precision": chosen.precision}),
             )  # fmt: skip
             assert row["messages_per_user"] == protocol.layout.messages_per_user

@@ -278,7 +278,7 @@ def test_pure_noise_has_the_messages_of_the_layouts() -> None:
     _, expected, _ = private_vector_layouts(10_000, 2**15, 1, 1e-8, 1, 100, sensitivity=2)
     assert protocol.noise.method == "pure"
     assert protocol.layout == expected
-    group = PrivateVectorSum(10_000, Categories([100]), 1, 1e-8, modulus=2**15, layout="one group")
+    group = PrivateVectorSum(10_000, Categories([100]), 1, 1e-8, modulus=2**15, layout="group")
     assert group.layout == private_vector_layouts(10_000, 2**15, 1, 1e-8, 1, 100, sensitivity=2)[0]
 
 
@@ -351,7 +351,7 @@ def test_what_is_given_is_labelled() -> None:
     assert bare.guarantee.conditions == ()
     hiding = NoiseCalibration(10, Trust("parallel", True, 10),
         Fraction(1), Fraction(1, 10**6), Fraction(0),
-        ONES.steps(100), "separate sums", 1, "second_moment")  # fmt: skip
+        ONES.steps(100), 1, "second_moment")  # fmt: skip
     assert hiding.proved(2**10, 0)[0].delta == 1
     assert not hiding.pure
 
@@ -393,7 +393,7 @@ def test_exact_hiding_proves_no_more_than_its_parts(
     """The divergences of one block, put together here: several blocks, T releases."""
     hiding = NoiseCalibration(500, Trust("parallel", clear, 500),
         Fraction(1), Fraction(1, 10**6), Fraction(1, 100),
-        ONES.steps(dimension), "some", length, "second_moment", releases=times)  # fmt: skip
+        ONES.steps(dimension), length, "second_moment", releases=times)  # fmt: skip
     sums, order = math.ceil(dimension / length), 2 ** (10 * length)
     graph = ShareGraph(messages, "parallel", clear)
     # for the budget's share of the hiding, and for the least delta that there is
@@ -446,7 +446,7 @@ def test_hiding_by_the_lemma_proves_no_more_than_its_parts(
     """(1 + e^eps0) 2^-sigma for each release, where d sums lose log2 d bits."""
     hiding = NoiseCalibration(500, Trust("parallel", True, 500),
         Fraction(1), Fraction(1, 10**6), Fraction(1, 100),
-        ONES.steps(dimension), "some", length, "balle2020", releases=times)  # fmt: skip
+        ONES.steps(dimension), length, "balle2020", releases=times)  # fmt: skip
     found, rate = hiding.proved(2**10, messages)
     level, delta = found.count.noise_epsilon, found.delta
     assert level == 1
@@ -710,7 +710,7 @@ def test_equal_parameters_are_equal() -> None:
     others = [
         PrivateVectorSum(100, Ball(4, 2), 1, 1e-6), PrivateVectorSum(100, Ball(4), 1, 1e-7),
         PrivateVectorSum(100, Ball(4), 2, 1e-6), PrivateVectorSum(99, Ball(4), 1, 1e-6),
-        PrivateVectorSum(100, Ball(4), 1, 1e-6, layout="one group"),
+        PrivateVectorSum(100, Ball(4), 1, 1e-6, layout="group"),
         PrivateVectorSum(100, Box(4), 1, 1e-6),
     ]  # fmt: skip
     assert len({p.parameter_hash for p in [protocol, *others]}) == 7
