@@ -23,7 +23,15 @@ from ikos._validation import choice, integer, number, quote
 from ikos.counts.analyses import TABLE, checked_analysis, checked_scheme
 from ikos.counts.private import MIN_DELTA, MIN_EPSILON, budget_of, promised
 from ikos.counts.rounding import UP, exact, float_up
-from ikos.counts.types import MAX_BITS, MAX_SIGMA, Budget, MessageCount, Scheme, TrustChoices
+from ikos.counts.types import (
+    MAX_BITS,
+    MAX_MESSAGES,
+    MAX_SIGMA,
+    Budget,
+    MessageCount,
+    Scheme,
+    TrustChoices,
+)
 from ikos.results import at_least
 
 ONE_GROUP = "one group"
@@ -220,10 +228,24 @@ def least_layout(scheme: Scheme, sigma: Fraction, dimension: int, length: int) -
     return _layout(scheme, count, dimension, length)
 
 
-def proved_layout(scheme: Scheme, total: int, dimension: int, length: int) -> Layout:
-    """Return this many messages of each block, clear ones included, with what is proved."""
-    count = _blocks(scheme, length).proved(scheme.trust.hiding(total))
-    return _layout(scheme, count, dimension, length, total=total)
+def secure_layout(
+    scheme: Scheme,
+    sigma: object,
+    dimension: int,
+    layout: object = "group",
+    overhead: object = ENVELOPE_BYTES,
+    messages: object = None,
+) -> Layout:
+    """Return the fewest messages of each block for a level, or given ones with what is proved."""
+    wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)  # also if messages are given
+    length = checked_layout(layout, dimension, messages)
+    added = integer("overhead", overhead, low=0)
+    if messages is not None:
+        total = integer("messages", messages, low=1, high=MAX_MESSAGES)
+        count = _blocks(scheme, length).proved(scheme.trust.hiding(total))
+        return _layout(scheme, count, dimension, length, total=total)
+    made = partial(least_layout, scheme, wanted, dimension)
+    return made(length) if length else least_bytes(made, dimension, added)
 
 
 def _side_by_side(
