@@ -218,6 +218,12 @@ def test_the_divergence_of_the_views_of_blocks_is_at_most_delta(
     assert 0 < true <= proved < 1
 
 
+@pytest.mark.parametrize("layout", ["separate", 2, "group"])
+def test_noisy_vectors_are_shared_as_by_the_secure_sum(layout: Any) -> None:
+    protocol = PrivateVectorSum(20, Box(5), 1, 1e-6, layout=layout)
+    assert protocol.secure_sum.sharing_parameters == protocol.sharing_parameters
+
+
 @pytest.mark.parametrize(("epsilon", "delta"), [(1, 0.5), (2, 0.1), (0.3, 0.02)])
 def test_noise_alone_nearly_reaches_delta_and_less_of_it_exceeds_it(
     epsilon: float, delta: float
