@@ -9,7 +9,6 @@ import pytest
 from ikos import PrivateSum, message_count
 from ikos.counts import (
     ANALYSES,
-    least,
     necessary_messages,
     necessary_private_messages,
     vector_layouts,
@@ -53,7 +52,9 @@ class TestNumbers:
                     with pytest.raises(ValueError):
                         message_count(10**6, 2**64, 80, min_honest=honest, **how(row))
                 continue
-            count = least((honest, 10**6), 2**64, 80, **how(row)).with_corruption(corrupt)
+            count = message_count(10**6, 2**64, 80, min_honest=honest, **how(row)).with_corruption(
+                corrupt
+            )
             assert (row["shuffled"], row["clear"]) == (count.shuffled, count.clear)
             assert row["total"] == row["messages_per_user"] == count.total
             assert (row["sigma"], row["theorem"]) == (count.sigma, count.theorem)

@@ -29,11 +29,11 @@ from ikos.counts import (
     private_epsilon,
     private_proved,
     private_remaining,
-    proved,
     remaining,
     short_noise_epsilon,
     smallest_users,
 )
+from ikos.counts.analyses import checked_scheme
 from ikos.counts.partial_noise import _series, _term
 from ikos.counts.private import Remaining
 from ikos.counts.rounding import DOWN, UP, exact, rounding
@@ -178,7 +178,7 @@ def test_smallest_users_of_published_analyses(analysis: str, how: dict[str, Any]
     m = 900 if analysis == "ghazi2020" else 20
     found = smallest_users(2**32, 40, m, analysis=analysis, **how)
     assert security_level(found, 2**32, m, analysis=analysis, **how) >= 40
-    below = proved((found - 1, found - 1), 2**32, m, analysis=analysis, **how)
+    below = checked_scheme(found - 1, 2**32, analysis=analysis, **how).proved(m)
     assert below.sigma < 40
 
 

@@ -28,7 +28,8 @@ from ikos.aggregation.calibration import NoiseCalibration
 from ikos.baselines import SumProtocol
 from ikos.bounds import Bounds
 from ikos.confidence import clopper_pearson
-from ikos.counts import private_vector_layouts, proved, skellam
+from ikos.counts import private_vector_layouts, skellam
+from ikos.counts.analyses import checked_scheme
 from ikos.counts.hockey_stick import NoiseJumps, divergences
 from ikos.counts.share_graph import ShareGraph
 from ikos.encoding import Encoding
@@ -386,6 +387,7 @@ def chained(
         (1, 64, 30, 7),
         (1, 20, 30, 8),
         (1, 3, 2, 8),
+        (2, 3, 2, 10),
         (5, 64, 1, 14),
         (5, 20, 30, 14),
         (64, 64, 1, 86),
@@ -458,8 +460,8 @@ def test_hiding_by_the_lemma_proves_no_more_than_its_parts(
     assert level == 1
     assert delta is not None
     sums, order = math.ceil(dimension / length), 2 ** (10 * length)
-    one = proved((500, 500), order, messages, analysis="balle2020", shuffler="parallel",
-        clear_share=True)  # fmt: skip
+    one = checked_scheme(500, order, analysis="balle2020", shuffler="parallel",
+        clear_share=True).proved(messages)  # fmt: skip
     hidden = times * (1 + math.e) * sums * 2**-one.sigma
     noise = delta_of_noise(1, rate, ONES.steps(dimension * times))
     assert (hidden + noise) * (1 - 1e-9) <= delta < 1
