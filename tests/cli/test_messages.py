@@ -184,6 +184,10 @@ class TestVectors:
             assert row["messages_per_user"] == layout.messages_per_user
             assert row["bytes_per_user"] == layout.bytes_per_user(48)
             assert row["shuffled"] == layout.count.shuffled >= row["necessary"]
+            asked = {"shuffler": "parallel", "clear_share": row["clear_share"]}
+            assert row["necessary"] == necessary_messages(
+                500, 2 ** (23 * layout.length), 80, **asked
+            )
             assert row["smallest"] == row["layout"].startswith("blocks")
 
     def test_private_blocks_are_the_librarys(self, run):
