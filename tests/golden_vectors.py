@@ -24,6 +24,7 @@ import numpy as np
 
 import ikos
 from ikos import accounting, counts, noise, vectors
+from ikos.aggregation.shuffled_sum import unpack
 from ikos.baselines import PROTOCOLS
 from ikos.bounds import Bounds
 from ikos.deployment.task import Task
@@ -103,7 +104,7 @@ def _private_sum_of_indices(n: int) -> list[Any]:
     return [digest(shares), protocol.run(x, DeterministicRandom(4)).estimate]
 
 
-LAYOUTS = {"separate": "separate sums", "group": "one group"}
+LAYOUTS = ("separate", "group")
 DOMAINS = {
     "box": vectors.Box(4),
     "ball": vectors.Ball(4),
@@ -120,14 +121,21 @@ def _vectors(protocol: Any, share: Callable[..., Any], x: Any) -> list[Any]:
 def _secure_vector_sum(x: Any, q: int, layout: str, **how: Any) -> list[Any]:
     data = np.array(x)
     n, d = data.shape
-    protocol = vectors.SecureVectorSum(n, d, q, messages=3, layout=LAYOUTS[layout], **how)
+    protocol = vectors.SecureVectorSum(n, d, q, messages=3, layout=layout, **how)
     return _vectors(protocol, protocol.share, data)
 
 
+def _view_of_blocks(x: Any, q: int, **how: Any) -> list[Any]:
+    protocol = vectors.SecureVectorSum(len(x), len(x[0]), q, messages=3, **how)
+    shares = protocol.share(x, DeterministicRandom(1))
+    view = protocol.shuffle(shares, DeterministicRandom(2), order="permuted")
+    each = len(view.columns) // len(protocol.blocks)
+    received = [(a, protocol.blocks[i // each]) for i, a in enumerate(view.columns)]
+    return [unpack(a, protocol.group, block.stop - block.start) for a, block in received]
+
+
 def _private_vector_sum(x: Any, domain: str, layout: str) -> list[Any]:
-    protocol = vectors.PrivateVectorSum(
-        len(x), DOMAINS[domain], 1, 0.01, messages=3, layout=LAYOUTS[layout]
-    )
+    protocol = vectors.PrivateVectorSum(len(x), DOMAINS[domain], 1, 0.01, messages=3, layout=layout)
     return _vectors(protocol, protocol.randomize, np.array(x))
 
 
@@ -154,6 +162,11 @@ def _count(found: Any) -> list[Any]:
 
 def _layouts(found: Any) -> list[Any]:
     return [[one.sums, *_count(one.count), one.bits_per_user] for one in found]
+
+
+def _blocks(protocol: Any) -> list[Any]:
+    layout = protocol.layout
+    return [layout.name, *_layouts([layout])[0], layout.sigma, protocol.parameter_hash]
 
 
 def _private_remaining(honest: int) -> list[float]:
@@ -204,6 +217,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "private sum": _private_sum,
     "private sum of 0..n-1 over n": _private_sum_of_indices,
     "secure vector sum": _secure_vector_sum,
+    "view of blocks": _view_of_blocks,
     "private vector sum": _private_vector_sum,
     "discrete laplace": _discrete_laplace,
     "skellam": _skellam,
@@ -220,6 +234,10 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "remaining level": lambda **a: _count(counts.remaining(**a)),
     "private message count": lambda **a: _count(ikos.private_message_count(**a)),
     "remaining epsilon": _private_remaining,
+    "blocks": lambda **a: _blocks(vectors.SecureVectorSum(**a, layout="blocks")),
+    "private blocks": lambda n, dimension, **a: _blocks(
+        vectors.PrivateVectorSum(n, vectors.Ball(dimension), 1, 1e-8, layout="blocks", **a)
+    ),
     "vector layouts": lambda **a: _layouts(counts.vector_layouts(**a)),
     "private vector layouts": lambda **a: _layouts(counts.private_vector_layouts(**a)),
     "response delta": accounting.response_delta,
@@ -274,6 +292,9 @@ def _vector_sums() -> Entries:
     x = [[1, 2], [3, 4], [0, 7]]
     for layout, how in itertools.product(LAYOUTS, _settings()):
         yield "secure vector sum", {"x": x, "q": 11, "layout": layout, **how}
+    five = [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10], [0, 1, 0, 1, 0]]
+    for how in _settings():
+        yield "view of blocks", {"x": five, "q": 11, "layout": 2, **how}
     data = {
         "box": [[0.5, 0.75, 0, 1], [0.0, 0.25, 0.1, 1], [1.0, 1.0, 1.0, 0.3]],
         "ball": [[0.5, 0.75, 0, 0], [0.0, -0.25, 0.1, 0.5], [1.0, 0.0, 0.0, 0]],
@@ -348,6 +369,9 @@ def _private_counts() -> Entries:
 
 
 def _vector_counts() -> Entries:
+    for how in _settings():
+        yield "blocks", {"n": 500, "q": 2**23, "dimension": 1000, **how}
+        yield "private blocks", {"n": 2000, "dimension": 50, **how}
     for n, d, how in itertools.product((100, 10**4, 10**6), (1, 16, 1024), _settings()):
         yield "vector layouts", {"n": n, "q": 2**32, "sigma": 80, "dimension": d, **how}
         budget = {"epsilon": 1, "delta": 1e-8, "precision": 50}

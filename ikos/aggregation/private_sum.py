@@ -34,7 +34,7 @@ from ikos.counts.private import checked_budget
 from ikos.counts.published import covered
 from ikos.counts.rounding import UP, exact, float_up
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis
-from ikos.counts.vectors import ENVELOPE_BYTES, ONE_GROUP, checked_layout
+from ikos.counts.vectors import ENVELOPE_BYTES, checked_layout
 from ikos.encoding import MAX_PRECISION, Encoding, converge, decode, encoding_of
 from ikos.errors import NoisySum, SumError
 from ikos.noise import polya_shares, skellam_draws
@@ -347,7 +347,6 @@ class PrivateSum(PrivateAggregation):
             delta=allowed,
             reserve=spare,
             shift=encoding.shift(1),
-            layout=ONE_GROUP,
             length=1,
             analysis=analysis,
             always_pure=True,
@@ -514,7 +513,7 @@ class PrivateVectorSum(PrivateAggregation):
         trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
         times = integer("releases", releases, low=1, high=MAX_RELEASES)
         made = encoding_of(domain, precision, integers, sensitivity)
-        name, length = checked_layout(layout, domain.dimension, messages)
+        length = checked_layout(layout, domain.dimension, messages)
         added = integer("overhead", overhead, low=0)
 
         def plan(encoding: Encoding) -> NoiseCalibration:
@@ -525,7 +524,6 @@ class PrivateVectorSum(PrivateAggregation):
                 delta=allowed,
                 reserve=spare,
                 shift=encoding.shift(domain.dimension),
-                layout=name,
                 length=length,
                 overhead=added,
                 analysis=analysis,

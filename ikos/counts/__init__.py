@@ -38,9 +38,7 @@ from ikos.counts.private import (
 )
 from ikos.counts.secure import (
     ANALYSES,
-    least,
     message_count,
-    proved,
     remaining,
     security_level,
     smallest_users,
@@ -52,10 +50,10 @@ from ikos.trust import SHUFFLERS
 __all__ = [
     "ANALYSES", "SHUFFLERS", "Certificate", "Layout", "MessageCount", "MomentCertificate",
     "NecessaryCertificate", "Parameters", "PrivateCertificate", "Remaining", "Setting",
-    "certify", "certify_necessary", "certify_private", "cheapest", "cheapest_private", "least",
+    "certify", "certify_necessary", "certify_private", "cheapest", "cheapest_private",
     "message_count", "necessary_messages", "necessary_private_messages", "private_delta",
     "private_delta_interval", "private_epsilon", "private_message_count", "private_parameters",
-    "private_proved", "private_remaining", "private_vector_layouts", "proved", "remaining",
+    "private_proved", "private_remaining", "private_vector_layouts", "remaining",
     "security_interval", "security_level", "short_noise_epsilon", "smallest_users",
     "vector_layouts",
 ]  # fmt: skip
