@@ -175,7 +175,7 @@ class Releasing:
             for party, part in enumerate(report.parts):
                 token = tokens.digest(tokens.for_party(secret, self.task, party))
                 desk = self.shufflers[party] if party else self.analyzer
-                waiting.append(desk.accept(report.id, token, part))
+                waiting.append(desk.accept([(report.id, token, part)]))
                 if party:
                     self.envelopes.append((party, part))
         for future in waiting:

@@ -29,10 +29,8 @@ def flip(path, place, bits=1):
 
 def told(waiting):
     """Return whether a part is new, or the name of the problem."""
-    try:
-        return waiting.result()
-    except Refused as refused:
-        return refused.name
+    [answer] = waiting.result()
+    return answer.name if isinstance(answer, Refused) else answer
 
 
 class LostError(OSError):
@@ -160,7 +158,7 @@ class World:
         random.Random(client).shuffle(parties)
         for party in parties:
             token = tokens.digest(tokens.for_party(self.secrets[client], self.task, party))
-            yield party, self.party(party, window).accept(report.id, token, report.parts[party])
+            yield party, self.party(party, window).accept([(report.id, token, report.parts[party])])
 
     def report(self, value, window=0):
         return ClientReport.make(self.task.at(window), value)

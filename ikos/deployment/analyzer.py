@@ -27,7 +27,7 @@ from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import RemoteShuffler, in_parallel
 from ikos.deployment.service import Endpoint, Party, Service, now, split_ids
 from ikos.deployment.status_page import task_page, tasks_page
-from ikos.deployment.store import Store, StoreError, Writing, damaged, log
+from ikos.deployment.store import Store, StoreError, Writing, damaged, in_statements, log
 from ikos.deployment.task import MOMENT, Window
 from ikos.deployment.wire import AnalyzerStatus, ReleaseState, Result, ShufflerStatus
 from ikos.ledger import BudgetExceeded, Ledger
@@ -328,8 +328,8 @@ class Analyzer(Endpoint):
                     f"{self.task.min_reports:,}",
                 )
             writing.note(_AGREED, "yes")
-            for number in ids:
-                writing.insert("complete", number)
+            for some in in_statements(ids):
+                writing.insert("complete", *((number,) for number in some))
             return None
 
         why = self.write(work).result()
@@ -366,7 +366,7 @@ class Analyzer(Endpoint):
                 raise OSError(
                     f"shuffler {party} released {len(data):,} bytes instead of {length:,}"
                 )
-            self.write(methodcaller("insert", "batch", party, data)).result()
+            self.write(methodcaller("insert", "batch", (party, data))).result()
         progress("telling the shufflers that their batches are stored")
         list(self._ask(lambda column: column.forget()))
 

@@ -10,9 +10,10 @@ import asyncio
 import base64
 import hashlib
 import logging
+import sqlite3
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -33,7 +34,7 @@ from ikos.deployment import tokens
 from ikos.deployment.hpke import read_clear
 from ikos.deployment.limits import Addresses, Places, Rate
 from ikos.deployment.party_files import PartyConfig
-from ikos.deployment.store import Store, StoreError, Writing, log
+from ikos.deployment.store import Store, StoreError, Writing, in_statements, log
 from ikos.deployment.task import Window
 from ikos.deployment.wire import ID_BYTES, SLOWEST, Message, Problem, Schedule, decoded
 
@@ -41,6 +42,7 @@ _CLOSED = "closed"
 _EXPIRED = "expired"
 LATEST = 48  # windows in the chart, and in metrics
 BODY_SECONDS = 10.0
+GATHER_SECONDS = 0.002  # for which a report waits for others, to share a transaction
 CLIENT_RATE = 10.0  # reports a second with one token: a client needs one, and repeats it at most
 CLIENT_PLACES = 4  # reports at a time with one token
 _SECONDS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000]
@@ -65,6 +67,7 @@ _AGAIN = {"Retry-After": "1"}
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: _AGAIN, 507: _AGAIN}
 
 _T = TypeVar("_T")
+_Report = tuple[bytes, ...]
 _E = TypeVar("_E", bound="Endpoint")
 
 
@@ -97,6 +100,7 @@ class Endpoint(ABC):
     def __init__(self, config: PartyConfig, store: Store, window: Window) -> None:
         self.config, self.store, self.window = config, store, window
         self.task = config.task
+        self._gathered: list[tuple[_Report, asyncio.Future[bool]]] = []
         self._settled = False
 
     @property
@@ -200,33 +204,81 @@ class Endpoint(ABC):
         writing.clear()
         return True
 
-    def accept(self, number: bytes, token: bytes, part: bytes) -> Future[bool]:
-        """Keep a client's part, once; the result, when it is on disk, is whether it is new.
+    async def receive(self, *report: bytes) -> bool:
+        """Keep a client's id, digest of its token, and part; return whether they are new.
 
-        It is not new if the same part, id and token came before, even if the task is closed by now.
-        Anything else under that id or token is Refused. After a StoreError nothing of it is kept.
+        Reports that come within a few milliseconds share a transaction. One whose client leaves
+        meanwhile is kept, as its other parts may be.
+        """
+        loop = asyncio.get_running_loop()
+        if not self._gathered:
+            loop.call_later(GATHER_SECONDS, self._keep)
+        answer: asyncio.Future[bool] = loop.create_future()
+        self._gathered.append((report, answer))
+        return await answer
+
+    def _keep(self) -> None:
+        """Accept the reports that were gathered."""
+        gathered, self._gathered = self._gathered, []
+
+        def answer(kept: asyncio.Future[list[bool | Refused]]) -> None:
+            error = kept.exception()
+            found = [error] * len(gathered) if error else kept.result()
+            for (_, waiting), one in zip(gathered, found, strict=True):
+                if waiting.done():  # cancelled
+                    continue
+                if isinstance(one, BaseException):
+                    waiting.set_exception(one)
+                else:
+                    waiting.set_result(one)
+
+        kept = self.accept([report for report, _ in gathered])
+        asyncio.wrap_future(kept).add_done_callback(answer)
+
+    def accept(self, reports: Sequence[_Report]) -> Future[list[bool | Refused]]:
+        """Keep parts of clients, each once; the result, when they are on disk, is which are new.
+
+        A part is not new if it came before with the same id and token, even if the task is closed
+        by now. Anything else under that id or token is refused. After a StoreError nothing of them
+        is kept.
         """
 
-        def work(writing: Writing) -> bool:
-            rows = writing.connection.execute(
-                "SELECT id, token, part FROM report WHERE window = ? AND (id = ? OR token = ?)",
-                (self.window.number, number, token),
-            ).fetchall()
-            if rows:
-                if rows != [(number, token, part)]:
-                    raise Refused(
-                        "reportRejected", "this report or token was used for something else"
-                    )
-                return False
-            # checked here, in the order of writes: nothing is accepted after `close` returned
-            if self.closed or writing.fact(_CLOSED):
-                raise Refused("taskClosed", "the window is closed")
-            if now() < self.window.opens:
-                raise Refused("reportTooEarly", "the window is not open yet")
-            writing.insert("report", number, token, part)
-            return True
+        def work(writing: Writing) -> list[bool | Refused]:
+            pieces = in_statements(reports)
+            return [one for some in pieces for one in self._accept_some(writing, some)]
 
         return self.write(work)
+
+    def _accept_some(self, writing: Writing, reports: Sequence[_Report]) -> list[bool | Refused]:
+        if self._refusal(writing) is None:
+            with suppress(sqlite3.IntegrityError):  # an id or a token is known
+                writing.insert("report", *reports)
+                return [True] * len(reports)
+        return [self._accept(writing, report) for report in reports]
+
+    def _accept(self, writing: Writing, report: _Report) -> bool | Refused:
+        number, token, _ = report
+        rows = writing.connection.execute(
+            "SELECT id, token, part FROM report WHERE window = ? AND (id = ? OR token = ?)",
+            (self.window.number, number, token),
+        ).fetchall()
+        if rows == [report]:
+            return False
+        if rows:
+            return Refused("reportRejected", "this report or token was used for something else")
+        if refusal := self._refusal(writing):
+            return refusal
+        writing.insert("report", report)
+        return True
+
+    def _refusal(self, writing: Writing) -> Refused | None:
+        """Return why no new report is accepted, if none is."""
+        # checked in the order of writes: nothing is accepted after `close` returned
+        if self.closed or writing.fact(_CLOSED):
+            return Refused("taskClosed", "the window is closed")
+        if now() < self.window.opens:
+            return Refused("reportTooEarly", "the window is not open yet")
+        return None
 
     def all_ids(self) -> Iterator[bytes]:
         """Yield all ids, in byte order; StoreError if one was damaged or lost."""
@@ -450,7 +502,7 @@ class Service:
                 read_clear(part, config.task)
         except ValueError as error:
             raise Refused("invalidMessage", str(error)) from None
-        new = await asyncio.wrap_future(endpoint.accept(number, token, part))
+        new = await endpoint.receive(number, token, part)
         return Response(status_code=201 if new else 200)
 
 

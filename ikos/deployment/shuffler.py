@@ -22,7 +22,7 @@ from ikos.deployment.limits import Addresses
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import RemoteShuffler, in_parallel
 from ikos.deployment.service import BYTES, Endpoint, Party, Refused, Service, split_ids
-from ikos.deployment.store import Store, Writing, damaged
+from ikos.deployment.store import Store, Writing, damaged, in_statements
 from ikos.deployment.task import Window
 from ikos.deployment.wire import Agreement, ShufflerStatus
 
@@ -91,8 +91,8 @@ class Shuffler(Endpoint):
         def work(writing: Writing) -> str:
             if (before := writing.fact(_AGREED)) is not None:
                 return before
-            for number in ids:
-                writing.insert("complete", number)
+            for some in in_statements(ids):
+                writing.insert("complete", *((number,) for number in some))
             here = "SELECT count(*) FROM complete JOIN report USING (window, id) WHERE window = ?"
             found = writing.connection.execute(here, (self.window.number,)).fetchone()[0]
             if found != len(ids):

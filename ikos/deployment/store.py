@@ -20,7 +20,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +29,7 @@ from ikos.deployment.party_files import PartyConfig, write_new
 
 LAYOUT = 4
 TOGETHER = 512  # writes in one transaction at most: all are answered after its commit
+_ROWS = 150  # of one statement: older versions of SQLite take 999 values
 SHRINK_SECONDS = 5  # to wait for readers
 FRESH_SECONDS = 1.0  # for which a check answers all requests
 
@@ -68,6 +70,7 @@ _COUNTING = "the count of changes cannot be written"
 _NONE = (0, 0)  # rows, and the sum of their digests
 
 _T = TypeVar("_T")
+_Row = Sequence[bytes | str | int]
 
 log = logging.getLogger("ikos.deployment")
 
@@ -124,15 +127,17 @@ class Writing(_Contents):
         self._store, self.window = store, window
         self.connection = connection
 
-    def insert(self, table: str, *row: bytes | str | int) -> None:
-        """Add a row."""
-        self._insert(table, self.window, *row)
+    def insert(self, table: str, *rows: _Row) -> None:
+        """Add some rows, in one statement: none of them if one has a key that is there."""
+        self._insert(table, self.window, rows)
 
-    def _insert(self, table: str, window: int, *row: bytes | str | int) -> None:
-        digest = self._store.digest(table, (window, *row))
-        marks = ", ".join("?" * (len(row) + 2))
-        self.connection.execute(f"INSERT INTO {table} VALUES ({marks})", (window, *row, digest))
-        self.tallies[f"{table} {window}"] = _added(self.tally(window, table), digest)
+    def _insert(self, table: str, window: int, rows: Sequence[_Row]) -> None:
+        digests = [self._store.digest(table, (window, *row)) for row in rows]
+        values = [(window, *row, digest) for row, digest in zip(rows, digests, strict=True)]
+        # one statement: before and after each, the thread waits for its turn
+        marks = ", ".join([f"({', '.join('?' * len(values[0]))})"] * len(values))
+        self.connection.execute(f"INSERT INTO {table} VALUES {marks}", [*chain(*values)])
+        self.tallies[f"{table} {window}"] = reduce(_added, digests, self.tally(window, table))
         self.touch()
 
     def count(self, table: str) -> int:
@@ -148,7 +153,7 @@ class Writing(_Contents):
         if (first := self.fact(name)) is not None:
             return first
         own = f"{self.window} {name}"
-        self._insert("fact", 0, own, value)
+        self._insert("fact", 0, [(own, value)])
         self.facts = {**self.facts, own: value}
         return value
 
@@ -163,6 +168,12 @@ class Writing(_Contents):
     def touch(self) -> None:
         """Count a change, so that the tally is written even if nothing else is."""
         self.changes += 1
+
+
+def in_statements(rows: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """Yield rows in as many pieces as statements are needed to insert them."""
+    for start in range(0, len(rows), _ROWS):
+        yield rows[start : start + _ROWS]
 
 
 _Write = Callable[[Writing], Any]

@@ -41,10 +41,10 @@ def decoded(text: object, length: int, name: str = "") -> bytes:
     """
     refused = f"{name} must be {length} bytes in base64url".lstrip()
     try:
-        data = base64.b64decode(f"{text}{'=' * (-len(str(text)) % 4)}", b"-_", validate=True)
+        data = base64.urlsafe_b64decode(f"{text}{'=' * (-len(str(text)) % 4)}")
     except (binascii.Error, ValueError):
         raise ValueError(refused) from None
-    if len(data) != length or encoded(data) != text:
+    if len(data) != length or encoded(data) != text:  # or it holds other characters
         raise ValueError(refused)
     return data
 

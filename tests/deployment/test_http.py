@@ -171,8 +171,8 @@ class Net(httpx.BaseTransport):
             report = ClientReport.make(self.task.at(0), value)
             for party, one in self.endpoints.items():
                 token = tokens.digest(self.token(client, party))
-                waiting.append(one.accept(report.id, token, report.parts[party]))
-        assert {future.result() for future in waiting} == {True}
+                waiting.append(one.accept([(report.id, token, report.parts[party])]))
+        assert all(future.result() == [True] for future in waiting)
         return sum(values)
 
     def release(self):
@@ -438,18 +438,39 @@ def test_a_request_that_is_given_up_stops_nobody_else(net):
     given_up, report = ClientReport.make(net.task.at(0), 1), ClientReport.make(net.task.at(0), 0)
 
     async def give_up():
-        part = given_up.parts[1]
-        waiting = net.endpoints[1].accept(given_up.id, bytes(32), part)
-        task = asyncio.ensure_future(asyncio.wrap_future(waiting))
-        await asyncio.sleep(0.01)
-        task.cancel()
-        await asyncio.wait([task])
-        return task.cancelled()
+        first, second = (
+            asyncio.ensure_future(net.endpoints[1].receive(one.id, token, one.parts[1]))
+            for one, token in ((given_up, bytes(32)), (report, b"1" * 32))
+        )
+        await asyncio.sleep(2 * service.GATHER_SECONDS)
+        first.cancel()
+        await asyncio.wait([first])
+        held.set()
+        assert await second
+        return first.cancelled()
 
     assert asyncio.run(give_up())
-    held.set()
-    assert net.put(1, 1, report).status_code == 201
-    assert net.endpoints[1].reports() == 1  # nobody was told of the other
+    assert net.endpoints[1].reports() == 2  # its other parts may have been kept
+
+
+def test_reports_that_come_together_are_answered_one_by_one(net):
+    """Four share a transaction: two are new, one was there, and one has a token of another."""
+    endpoint = net.endpoints[1]
+    parts = [
+        (bytes([n]) * 16, bytes([n]) * 32, bytes(endpoint.config.part_bytes)) for n in range(4)
+    ]
+    assert endpoint.accept([parts[0]]).result() == [True]
+    stolen = (bytes(15) + b"9", *parts[1][1:])
+
+    async def together():
+        asked = (endpoint.receive(*part) for part in (parts[1], parts[0], stolen, parts[2]))
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    first, again, refused, last = asyncio.run(together())
+    assert (first, again, last) == (True, False, True)
+    assert refused.name == "reportRejected"
+    assert endpoint.accept([parts[3], parts[3]]).result() == [True, False]
+    assert list(endpoint.all_ids()) == sorted(part[0] for part in parts)
 
 
 # How much is read
