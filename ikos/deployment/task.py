@@ -34,6 +34,7 @@ from pydantic import (
 from pydantic.dataclasses import dataclass
 
 from ikos._validation import integer, quote
+from ikos.accounting.skellam import SkellamNoise
 from ikos.aggregation.private_sum import PrivateAggregation, PrivateSum, PrivateVectorSum
 from ikos.aggregation.shuffled_sum import collusion
 from ikos.bounds import Bounds, Domain
@@ -64,7 +65,6 @@ _LONGEST_HOST = 253
 _NUMBERS = ("precision", "modulus", "min_honest", "corrupt_shufflers")
 _DOMAINS = {"number": Bounds, "box": Box, "ball": Ball, "categories": Categories}
 _KINDS = {kind: name for name, kind in _DOMAINS.items()}
-_LAYOUT = "separate"
 
 _PROMISED = ("min_honest", "corrupt_clients", "corrupt_shufflers")
 _GUARANTEED = ("epsilon", "delta", "theorem", "conditions")
@@ -197,6 +197,7 @@ Moment = Annotated[
 ]
 # JSON's numbers are doubles in many languages
 Modulus = Annotated[int, Strict(), _text(int), PlainSerializer(str)]
+Noise = tuple[Literal["laplace", "skellam"], Ratio]
 Key = Annotated[bytes, *_bytes(KEY_BYTES)]
 Nonce = Annotated[bytes, *_bytes(NONCE_BYTES)]
 
@@ -230,6 +231,9 @@ class Task:
     opens, period, windows : datetime, int, int
         When the first window opens, in UTC to the second; the seconds for which each is open; how
         many there are, one after the other. Each has its own reports and its own result.
+    noise : (str, Fraction)
+        That of a coordinate of a sum over ``min_honest`` clients: ("laplace", rate) or ("skellam",
+        variance). It follows from the other numbers, for clients that cannot compute it.
     nonce, parameters : bytes, str
         Random bytes; the protocol's ``parameter_hash``, which every party computes again.
     """
@@ -245,8 +249,9 @@ class Task:
     corrupt_shufflers: Integer
     precision: Integer
     modulus: Modulus
-    layout: Annotated[str, Strict()]
+    layout: Literal["separate", "group"]
     messages: Integer
+    noise: Noise
     shufflers: tuple[Address, ...]
     analyzer: Address
     public_key: Key
@@ -296,10 +301,10 @@ class Task:
                 f"messages must be enough for delta = {quote(self.delta)}, got "
                 f"{self.messages}: they prove {at_least(protocol.guarantee.delta, 6)}"
             )
-        if protocol.parameter_hash != self.parameters:
+        if (protocol.parameter_hash, _noise(protocol)) != (self.parameters, self.noise):
             raise ValueError(
-                "parameters of the task are not those that this version of ikos computes from its "
-                "numbers: all parties need the same version"
+                "parameters and noise of the task are not those that this version of ikos computes "
+                "from its numbers: all parties need the same version"
             )
 
     @classmethod
@@ -313,7 +318,7 @@ class Task:
         lower: float = 0.0,
         upper: float = 1.0,
         labels: Sequence[str] = (),
-        layout: str = _LAYOUT,
+        layout: Literal["separate", "group"] = "separate",
         shufflers: Sequence[str] | None = None,
         analyzer: str | None = None,
         public_key: bytes | None = None,
@@ -395,6 +400,7 @@ class Task:
                 windows=windows,
                 nonce=os.urandom(NONCE_BYTES),
                 parameters=chosen.parameter_hash,
+                noise=_noise(chosen),
                 epsilon=chosen.epsilon,
                 **numbers,
             )
@@ -588,6 +594,14 @@ def _protocol(
         options |= {"lower": domain.lower, "upper": domain.upper}
         return EnvelopedSum(users, epsilon, delta, **options)
     return EnvelopedVectorSum(users, domain, epsilon, delta, layout=layout, **options)
+
+
+def _noise(protocol: EnvelopedSum | EnvelopedVectorSum) -> Noise:
+    """Return the kind of a protocol's noise, and its rate or variance."""
+    noise = protocol.noise
+    if isinstance(noise, SkellamNoise):
+        return "skellam", noise.variance
+    return "laplace", noise.rate
 
 
 @plain_dataclass(frozen=True)

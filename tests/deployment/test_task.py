@@ -91,6 +91,7 @@ CHANGES = {
     "public_key": encoded(bytes(range(1, 33))), "opens": "2029-12-31T23:00:00Z",
     "period": 7200, "windows": 2, "layout": "group", "labels": ["x"], "nonce": encoded(bytes(16)),
     "shufflers": [f"https://t{j}.example" for j in range(6)], "parameters": "0" * 64,
+    "noise": ["laplace", "1/2"],
 }  # fmt: skip
 
 
@@ -141,7 +142,9 @@ WRONG = [
     ),
     ("domain", []), ("domain", {}), ("domain", {"kind": "box", "dimension": 0}), ("integers", 1),
     ("domain", {"kind": "categories", "sizes": 3}), ("labels", ["a", "b"]), ("labels", "a"),
-    ("labels", [""]), ("labels", [1]), ("layout", 1), ("period", 0), ("period", 1 << 60),
+    ("labels", [""]), ("labels", [1]), ("layout", 1), ("layout", "one group"),
+    ("noise", ["skellam", "1"]), ("noise", ["gauss", "1"]), ("noise", "1"),
+    ("period", 0), ("period", 1 << 60),
     ("period", "60"), ("windows", 0), ("windows", 10_001), ("windows", True),
     ("corrupt_clients", -1), ("corrupt_clients", 1), ("corrupt_clients", True),
     ("corrupt_clients", "0"),
