@@ -1,7 +1,8 @@
 // Compares the client in JavaScript with the vectors in tests/golden/wire.json, and prints how many
-// it compared; with `draws SEED-LESS COUNT KIND PARAMETER CLIENTS`, prints so many draws of noise.
+// it compared. With COUNT KIND PARAMETER CLIENTS, it prints so many reproducible draws of noise.
 
 import assert from "node:assert/strict";
+import crypto from "node:crypto";
 import fs from "node:fs";
 import * as client from "../../examples/client.mjs";
 
@@ -67,5 +68,13 @@ const CHECKS = {
   },
 };
 
-for (const [operation, given, wanted] of vectors) CHECKS[operation](given, wanted);
-console.log(vectors.length);
+const [count, kind, parameter, clients] = process.argv.slice(2);
+if (count) {
+  const stream = crypto.createCipheriv("aes-256-ctr", Buffer.alloc(32), Buffer.alloc(16));
+  const draws = new client.Draws((length) => stream.update(Buffer.alloc(length)));
+  const drawn = Array.from({ length: Number(count) }, () => draws.noise([kind, parameter], clients));
+  console.log(`[${drawn}]`);
+} else {
+  for (const [operation, given, wanted] of vectors) CHECKS[operation](given, wanted);
+  console.log(vectors.length);
+}
