@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from ikos._validation import choice, quote, round_up
-from ikos.accounting.privacy_filter import Account, EpsilonDelta, Charge, PrivacyFilter
+from ikos.accounting.privacy_filter import Account, Charge, EpsilonDelta, PrivacyFilter
 from ikos.results import Guarantee, at_least, unmet
 
 __all__ = ["BudgetExceeded", "Entry", "Ledger"]

@@ -71,6 +71,7 @@ STATUS_KEYS = [
     Field("complete", "complete reports; null before it is known"),
     Field("opens", "when reports begin to be accepted"),
     Field("closes", "when reports cease to be accepted"),
+    Field("expires", "when the analyzer deletes what was not released"),
     Field("release", "running, step, message, and again: the seconds until the next attempt, or "
           "null"),
     Field("result", "null before it is released; estimate, sum_low, sum_high, mean, "
@@ -90,8 +91,8 @@ Examples
       --shuffler https://a.example --shuffler https://b.example \\
       --shuffler https://c.example --shuffler https://d.example \\
       --shuffler https://e.example --shuffler https://f.example
-  ikos task new --dry-run --users 10^4 --min-honest 90% \
-      --categories red,green,blue --windows 24 --hours 1 \
+  ikos task new --dry-run --users 10^4 --min-honest 90% \\
+      --categories red,green,blue --windows 24 --hours 1 \\
       --epsilon 0.1 --delta 1e-9
 """
 
@@ -119,10 +120,7 @@ def command() -> None:
 @command.command(
     "new", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=NEW_KEYS, columns=TASK_COLUMNS
 )
-@options(
-    "--users", "--lower", "--upper", "--integers", "--epsilon", "--delta",
-    required=("--users", "--epsilon", "--delta"),
-)  # fmt: skip
+@options("--users", "--lower", "--upper", "--integers", required=("--users",))
 @click.option("--categories", metavar="NAMES",
         help="Make a histogram: the categories, separated by commas.")  # fmt: skip
 @click.option("--coordinates", metavar="NAMES",
@@ -132,6 +130,10 @@ def command() -> None:
         help="Largest Euclidean norm of the vectors, instead of bounds.")  # fmt: skip
 @click.option("--layout", type=click.Choice(["separate", "group"]), default="separate",
         help="Shuffle each coordinate of vectors by itself, or all together.")  # fmt: skip
+@options("--epsilon", "--delta", required=("--epsilon", "--delta"))
+@option("--ledger", type=FILE, metavar="FILE",
+        help="Ledger ('ikos budget new') in which the analyzer enters each release first; one that "
+        "does not fit is stopped.")  # fmt: skip
 @option("--min-honest", required=True, show_default=None,
         help="Honest clients that a release must contain: a number, or a share such as 90%. With "
         "all, one that is missing stops the release.")  # fmt: skip
@@ -152,9 +154,6 @@ def command() -> None:
         help="How long reports are accepted in each window, instead of --closes.")  # fmt: skip
 @option("--windows", type=Whole(1), default=1,
         help="How many windows there are, one after the other, each with a result.")  # fmt: skip
-@option("--ledger", type=FILE, metavar="FILE",
-        help="Ledger ('ikos budget new') in which the analyzer enters each release first; one that "
-        "does not fit is stopped.")  # fmt: skip
 @option("--output", type=FOLDER, metavar="FOLDER", help="The folder to be made.")
 @option("--dry-run", is_flag=True,
         help="Show what is needed, and write nothing; addresses are optional.")  # fmt: skip

@@ -25,9 +25,9 @@ from ikos.deployment import hpke
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import RemoteShuffler, in_parallel
 from ikos.deployment.service import Endpoint, Party, Service, now, split_ids
-from ikos.deployment.status_page import task_page, tasks_page
+from ikos.deployment.status_page import BARS, task_page, tasks_page
 from ikos.deployment.store import Store, StoreError, Writing, damaged, log
-from ikos.deployment.task import Window
+from ikos.deployment.task import MOMENT, Window
 from ikos.deployment.wire import AnalyzerStatus, ReleaseState, Result, ShufflerStatus
 from ikos.ledger import BudgetExceeded, Ledger
 from ikos.results import SumResult
@@ -54,7 +54,12 @@ class Stopped(Exception):  # noqa: N818
 class Retrier:
     """Does what is left to do in a thread, again after an OSError; ``work`` tells its steps."""
 
-    def __init__(self, name: str, work: Callable[[Callable[[str], None]], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[Callable[[str], None]], None],
+        timed: Callable[[str, float], object] = lambda *_: None,
+    ) -> None:
         self._name = name
         self._work = work
         self._changed = threading.Condition()
@@ -62,6 +67,7 @@ class Retrier:
         # progress and next attempt in one object, as it is read without the lock
         self._state: tuple[ReleaseState, float | None] = (ReleaseState(), None)
         self._logged: str | None = None
+        self._timed, self._since = timed, 0.0
         # a daemon: the work can be left at any point and repeated
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -99,11 +105,16 @@ class Retrier:
                 self._step(None)
             message, pause = self._try(pause)
             with self._changed:
+                self._step(None)
                 if not self._wanted:  # otherwise it was begun again meanwhile
                     until = None if pause is None else time.monotonic() + pause
                     self._state = ReleaseState(message=message), until
 
     def _step(self, step: str | None) -> None:
+        before, then = self._state[0].step, self._since
+        self._since = time.monotonic()
+        if before is not None:
+            self._timed(before, self._since - then)
         self._state = ReleaseState(running=True, step=step), None
 
     def _try(self, pause: float | None) -> tuple[str | None, float | None]:
@@ -146,7 +157,8 @@ class Analyzer(Endpoint):
         assert config.key is not None
         self._key = config.key
         self._releasing, self._asking = threading.Lock(), threading.Lock()
-        self._work = Retrier(f"task {self.task.name}, window {window.number}: release", self._go_on)
+        name = f"task {self.task.name}, window {window.number}: release"
+        self._work = Retrier(name, self._go_on, lambda *took: store.timed(*took))
         self._states: list[ShufflerStatus | str] = ["is being asked"] * self.task.columns
         self._asked = -math.inf
 
@@ -198,6 +210,25 @@ class Analyzer(Endpoint):
         """Resume what was ordered before the process ended."""
         if not self.over and (self.fact(_ORDERED) is not None or self.closed_by_order):
             self._work.begin()
+
+    def expire(self) -> bool:
+        """Stop a window that was not released in time, here and at the shufflers."""
+        if not self._releasing.acquire(blocking=False):  # not in the middle of a release
+            return False
+        try:
+            found = super().expire()
+        finally:
+            self._releasing.release()
+        if found:
+            self._work.begin()  # which deletes, as it is stopped
+        return found
+
+    def _expire(self, writing: Writing) -> bool:
+        found = super()._expire(writing)
+        if found:
+            writing.note(_ORDERED, "yes")
+            writing.note(_STOPPED, f"not released by {self.expires:{MOMENT}}, and deleted")
+        return found
 
     def order_close(self) -> AnalyzerStatus:
         """Close the task at all parties; return any that do not answer, to be told later."""
@@ -419,14 +450,14 @@ def application(analyzers: Mapping[str, Party[Analyzer]], *, rate: float) -> Sta
             tasks_page(((one.window, one.state, one.reports()) for one in found), moment)
         )
 
+    async def page(one: Analyzer, request: Request) -> Response:
+        states = await run_in_threadpool(one.states)
+        bars = [(each.window, each.reports()) for each in service.party(request).opened()[-BARS:]]
+        return HTMLResponse(task_page(one.window, one.status(), states, bars, now()))
+
     return service.application(
         service.route("GET", "/", tasks),
-        service.window_route("GET", "/page", _page),
+        service.window_route("GET", "/page", page),
         service.command("POST", "/close", Analyzer.order_close),
         service.command("POST", "/release", Analyzer.order_release),
     )
-
-
-async def _page(one: Analyzer, _: Request) -> Response:
-    states = await run_in_threadpool(one.states)
-    return HTMLResponse(task_page(one.window, one.status(), states, now()))

@@ -16,6 +16,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from pydantic import BaseModel, Field
@@ -47,10 +48,16 @@ def write_new(path: Path, data: bytes, *, public: bool = False) -> None:
 
 
 def owner_alone(path: Path) -> None:
-    """Raise ValueError for a file of secrets that other users may read or write."""
+    """Raise ValueError for a file of secrets that other users may read or write.
+
+    Files of systemd's LoadCredential are for this service alone, whatever their mode says.
+    """
     try:
-        mode = path.stat().st_mode
+        mode, place = path.stat().st_mode, path.resolve(strict=True)
     except OSError:  # reading it reports this
+        return
+    given = os.environ.get("CREDENTIALS_DIRECTORY")
+    if given and place.is_relative_to(Path(given).resolve()):
         return
     if os.name == "posix" and stat.S_ISREG(mode) and mode & 0o077:
         raise ValueError(
@@ -147,7 +154,8 @@ class PartyConfig:
     """What a party knows: shuffler j, or as 0 the analyzer, which alone has a key and controls.
 
     ``control`` is the digest of the secret that may command it; the shufflers' are ``controls``.
-    In ``ledger`` the analyzer enters each release.
+    In ``ledger`` the analyzer enters each release; ``keep`` is how long after a window closes it
+    keeps what is not released.
     """
 
     folder: Path
@@ -158,6 +166,7 @@ class PartyConfig:
     key: PrivateKey | None = None
     controls: tuple[bytes, ...] = ()
     ledger: Path | None = None
+    keep: timedelta = timedelta(days=30)
 
     @classmethod
     def read(cls, folder: Path) -> PartyConfig:

@@ -1,7 +1,7 @@
 """The common part of shufflers and analyzer: one report per token and id, received over HTTP.
 
 Answers and addresses follow the IETF's distributed aggregation protocol where the concepts match;
-problems are as in RFC 9457. No id, token, share or address of a client is logged or counted.
+problems are as in RFC 9457. No id, token, share or address of a client is logged, or in a metric.
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache, partial
 from inspect import isawaitable
 from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -29,15 +33,24 @@ from starlette.routing import Route
 
 from ikos.deployment import tokens
 from ikos.deployment.hpke import read_clear
+from ikos.deployment.limits import Places, Rate
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.store import Store, StoreError, Writing, log
 from ikos.deployment.task import Window
 from ikos.deployment.wire import ID_BYTES, SLOWEST, Message, Problem, Schedule, decoded
 
 _CLOSED = "closed"
+_EXPIRED = "expired"
+_REPORTS = "reports"
+_DELETED = ("report", "complete", "batch")
 BODY_SECONDS = 10.0
+CLIENT_RATE = 10.0  # reports a second with one token: a client needs one, and repeats it at most
+CLIENT_PLACES = 4  # reports at a time with one token
+_SECONDS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000]
+_SIZES = [64, 256, 1024, 4096, 1 << 14, 1 << 17, 1 << 20, 1 << 24, 1 << 30]
 PROBLEM = "urn:ikos:parties:"
 BYTES = "application/octet-stream"
+LIVE, HEALTH, METRICS = "/live", "/health", "/metrics"
 _NAMES = {
     400: ("invalidMessage",),
     401: ("unauthorized",),
@@ -51,6 +64,7 @@ _NAMES = {
     507: ("storeFull",),
 }
 _STATUS = {name: status for status, names in _NAMES.items() for name in names}
+_TOO_MANY = "tooManyRequests"
 _AGAIN = {"Retry-After": "1"}
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: _AGAIN, 507: _AGAIN}
 
@@ -87,6 +101,7 @@ class Endpoint(ABC):
     def __init__(self, config: PartyConfig, store: Store, window: Window) -> None:
         self.config, self.store, self.window = config, store, window
         self.task = config.task
+        self._settled = False
 
     @property
     def state(self) -> str:
@@ -95,7 +110,7 @@ class Endpoint(ABC):
 
     def reports(self) -> int:
         """Return how many reports were accepted, also after they were deleted."""
-        return int(self.fact("reports") or self.count("report"))
+        return int(self.fact(_REPORTS) or self.count("report"))
 
     @abstractmethod
     def status(self) -> Message:
@@ -115,6 +130,7 @@ class Endpoint(ABC):
             "reports": self.reports(),
             "opens": self.window.opens.isoformat(),
             "closes": self.window.closes.isoformat(),
+            "expires": self.expires.isoformat(),
         }
 
     def fact(self, name: str) -> str | None:
@@ -153,6 +169,41 @@ class Endpoint(ABC):
         self.note(_CLOSED, now().isoformat(timespec="seconds")).result()
         if first:
             self.log("closed by order")
+
+    @property
+    def expires(self) -> datetime:
+        """When what was not released is deleted."""
+        return self.window.closes + self.config.keep
+
+    @property
+    def expired(self) -> bool:
+        """Whether something was deleted that was not released."""
+        return self.fact(_EXPIRED) is not None
+
+    def expire(self) -> bool:
+        """Delete, for good, what was not released in time; return whether something was.
+
+        StoreError if this must be called again; it may be called at any time.
+        """
+        if self._settled or now() < self.expires:
+            return False
+        found = self.write(self._expire).result()
+        if found:
+            self.log("not released in time: all that was left is deleted", logging.WARNING)
+        if self.expired:  # also if that failed before
+            self.store.shrink()
+        self._settled = True
+        return found
+
+    def _expire(self, writing: Writing) -> bool:
+        if not any(map(writing.count, _DELETED)):
+            return False
+        # final, in one transaction: no clock that is set back opens the window again
+        for name in (_CLOSED, _EXPIRED):
+            writing.note(name, now().isoformat(timespec="seconds"))
+        writing.note(_REPORTS, str(writing.count("report")))
+        writing.clear(*_DELETED)
+        return True
 
     def accept(self, number: bytes, token: bytes, part: bytes) -> Future[bool]:
         """Keep a client's part, once; the result, when it is on disk, is whether it is new.
@@ -212,6 +263,16 @@ class Party(Generic[_E]):
             self._made.setdefault(number, self._make(self.config, self.store, self.task.at(number)))
         return self._made[number]
 
+    def opened(self) -> list[_E]:
+        """Return the endpoints of the windows that have opened, and at least of the first."""
+        return [self.at(number) for number in range(self.task.current(now()).number + 1)]
+
+    def expire(self) -> None:
+        """Delete what was not released in time, where that is possible now."""
+        for one in list(self._made.values()):
+            with suppress(OSError):  # the store has logged it; this is called again
+                one.expire()
+
     def reports(self) -> int:
         """Return how many reports were accepted in all windows."""
         return sum(one.reports() for one in list(self._made.values()))
@@ -240,21 +301,44 @@ class Service:
 
     def __init__(self, parties: Mapping[str, Party[Any]], rate: float) -> None:
         self.parties = parties
-        self._most = self._left = rate
-        self._then = time.monotonic()
+        self._rate, self._client_rate = Rate(rate), Rate(CLIENT_RATE)
+        self._client_places = Places(CLIENT_PLACES)
         self._registry = registry = CollectorRegistry()
-        self._answers = Counter("ikos_answers", "Requests answered.", ["answer"], registry=registry)
-        self._seconds = Histogram("ikos_answer_seconds", "Seconds of an answer.", registry=registry)
+
+        def histogram(name: str, about: str, *labels: str, **options: Any) -> Histogram:
+            return Histogram(f"ikos_{name}", about, labels, registry=registry, **options)
+
+        self._seconds = histogram("request_seconds", "Seconds of requests.", "route", "status")
+        self._received = histogram(
+            "request_bytes", "Bytes of contents read.", "route", buckets=_SIZES
+        )
+        self._sent = histogram("answer_bytes", "Bytes of answers.", "route", buckets=_SIZES)
+        work = histogram(
+            "work_seconds",
+            "Seconds of writes and of a release's steps.",
+            "task",
+            "work",
+            buckets=_SECONDS,
+        )
+        self._refusals = Counter(
+            "ikos_refusals", "Requests refused.", ["reason"], registry=registry
+        )
+        self._limited = Counter(
+            "ikos_limited", "Requests beyond a limit.", ["limit"], registry=registry
+        )
         reports = Gauge("ikos_reports", "Reports accepted.", ["task"], registry=registry)
         for name, party in parties.items():
             reports.labels(name).set_function(party.reports)
+            party.store.timed = partial(_timed, work, name)
+        registry.register(_States(parties))
 
     def application(self, *routes: Route) -> Starlette:
         """Return the ASGI application of some routes, and of those that both servers have."""
         made = Starlette(
             routes=[
-                self.route("GET", "/health", self._health),
-                self.route("GET", "/metrics", self._metrics),
+                self.route("GET", LIVE, self._live),
+                self.route("GET", HEALTH, self._health),
+                self.route("GET", METRICS, self._metrics),
                 self.route("GET", "/tasks/{task}", self._schedule),
                 self.window_route("GET", "", lambda endpoint, _: endpoint.status()),
                 self.window_route("PUT", "/reports/{report}", self._report),
@@ -263,24 +347,31 @@ class Service:
             exception_handlers={HTTPException: _no_route},
         )
         made.router.redirect_slashes = False  # each route has one address
+        made.state.limited = self.limited
         return made
 
     def route(
         self, method: str, path: str, handler: Callable[[Request], Awaitable[Response]]
     ) -> Route:
         """Return a route that answers problems and counts its answers."""
+        name = f"{method} {path}"
+        received, sent = self._received.labels(name), self._sent.labels(name)
+        seconds = cache(partial(self._seconds.labels, name))
 
         async def answered(request: Request) -> Response:
             start = time.monotonic()
             try:
-                response, name = await handler(request), "done"
+                response = await handler(request)
             except (Refused, StoreError) as refused:  # the store has logged its errors
-                response, name = _problem(refused.name, str(refused)), refused.name
-            empty = request.headers.get("content-length", "0") == "0"
-            if not empty and not hasattr(request.state, "read"):  # do not receive the rest
+                response = problem(refused.name, str(refused))
+                self._refusals.labels(refused.name).inc()
+            read = getattr(request.state, "read", None)
+            if read is not None:
+                received.observe(read)
+            elif request.headers.get("content-length", "0") != "0":  # do not receive the rest
                 response.headers["Connection"] = "close"
-            self._answers.labels(name).inc()
-            self._seconds.observe(time.monotonic() - start)
+            sent.observe(int(response.headers["content-length"]))
+            seconds(response.status_code).observe(time.monotonic() - start)
             return response
 
         return Route(path, answered, methods=[method])
@@ -325,6 +416,13 @@ class Service:
     async def _schedule(self, request: Request) -> Response:
         return _response(self.party(request).schedule())
 
+    async def _live(self, _: Request) -> Response:
+        """Whether this process can go on; if not, it must be started again."""
+        alive = all(party.store.alive for party in self.parties.values())
+        return PlainTextResponse(
+            "ok\n" if alive else "a store's writer ended\n", 200 if alive else 503
+        )
+
     async def _health(self, _: Request) -> Response:
         lines = []
         for name, party in self.parties.items():
@@ -336,22 +434,28 @@ class Service:
         text = generate_latest(self._registry)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    def _allowed(self) -> bool:
-        """Whether one more report is allowed: as many a second as the rate, also in one burst."""
-        now = time.monotonic()
-        self._left = min(self._most, self._left + (now - self._then) * self._most)
-        self._then = now
-        allowed = self._left >= 1
-        self._left -= allowed
-        return allowed
+    def limited(self, limit: str) -> Response:
+        """Count a request beyond a limit, and return its answer."""
+        self._limited.labels(limit).inc()
+        self._refusals.labels(_TOO_MANY).inc()
+        answer = problem(_TOO_MANY, f"too many at once for this {limit}; try again")
+        answer.headers["Connection"] = "close"
+        return answer
 
     async def _report(self, endpoint: Endpoint, request: Request) -> Response:
-        config = endpoint.config
         token = tokens.digest(_bearer(request))
-        if token not in config.tokens:
+        if token not in endpoint.config.tokens:
             raise Refused("unauthorized", "this token is not one of the task's")
-        if not self._allowed():  # only clients use it up: tokens are looked up first
-            raise Refused("tooManyRequests", "too many reports at once; try again")
+        # only clients use up limits, and one client does not use up those of all
+        if not (self._client_places.left(token) > 0 and self._client_rate.allows(token)):
+            return self.limited("client")
+        if not self._rate.allows():
+            return self.limited("server")
+        with self._client_places.taken(token):
+            return await self._accepted(endpoint, request, token)
+
+    async def _accepted(self, endpoint: Endpoint, request: Request, token: bytes) -> Response:
+        config = endpoint.config
         try:
             number = decoded(request.path_params["report"], ID_BYTES, "the report's id")
             part = await _body(request, config.part_bytes)
@@ -366,6 +470,26 @@ class Service:
         return Response(status_code=201 if new else 200)
 
 
+class _States(Collector):
+    """How many windows of each task are in each state, of those that have opened, as a metric."""
+
+    def __init__(self, parties: Mapping[str, Party[Any]]) -> None:
+        self._parties = parties
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        found = GaugeMetricFamily("ikos_windows", "Windows by state.", labels=["task", "state"])
+        for name, party in self._parties.items():
+            states = [one.state for one in party.opened()]
+            for state in set(states):
+                found.add_metric([name, state], states.count(state))
+        yield found
+
+
+def _timed(seconds: Histogram, task: str, work: str, took: float) -> None:
+    """Observe what some work took, without the number of a shuffler in its name."""
+    seconds.labels(task, work.rstrip("0123456789 ")).observe(took)
+
+
 def _response(found: Response | bytes | Message) -> Response:
     if isinstance(found, Response):
         return found
@@ -374,7 +498,8 @@ def _response(found: Response | bytes | Message) -> Response:
     return JSONResponse(found.model_dump())
 
 
-def _problem(name: str, detail: str) -> Response:
+def problem(name: str, detail: str) -> Response:
+    """Return the answer to a request that is refused."""
     return JSONResponse(
         Problem(type=PROBLEM + name, detail=detail).model_dump(),
         status_code=_STATUS[name],
@@ -413,7 +538,7 @@ async def _body(request: Request, size: int, *, exactly: bool = True) -> bytes:
         raise Refused("tooSlow", "the content did not come in time") from None
     except ClientDisconnect:
         raise Refused("invalidMessage", "the content ended early") from None
-    request.state.read = True
+    request.state.read = len(body)
     if exactly and len(body) != size:
         raise Refused("invalidMessage", wanted)
     return bytes(body)

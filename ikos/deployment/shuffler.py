@@ -62,7 +62,7 @@ class Shuffler(Endpoint):
     @property
     def state(self) -> str:
         """``collecting``, ``closed``, ``agreed``, ``sent``, or ``deleted`` without being sent."""
-        if self.agreement() is None:
+        if self.agreement() is None or self.expired:
             return "deleted" if self.deleted else super().state
         return "sent" if self.deleted else "agreed"
 

@@ -1,4 +1,4 @@
-"""The status pages for operators: plain HTML without scripts, rendered for each request.
+"""The status pages for operators: plain HTML and SVG without scripts, rendered for each request.
 
 A page loads nothing, and its policy forbids loading. A shuffler may answer anything: the page shows
 only a possible count and the name of a state (`ikos.deployment.remote.RemoteShuffler.status`).
@@ -37,7 +37,11 @@ body { font: 1rem/1.5 system-ui, sans-serif; max-width: 50rem; margin: 0 auto; p
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; padding: 0.3rem 0.8rem 0.3rem 0; border-bottom: 1px solid #8888; }
 td, pre { overflow-wrap: anywhere; white-space: pre-wrap; }
+figure { margin: 1rem 0; }
+svg { width: 100%; height: auto; }
 """
+BARS = 48  # of the chart at most: the latest windows
+_WIDE, _HIGH = 720, 120  # of the chart
 _HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _AGAIN = '<meta http-equiv="refresh" content="5">\n'
 
@@ -104,9 +108,16 @@ def tasks_page(windows: Iterable[tuple[Window, str, int]], now: datetime) -> str
 
 
 def task_page(
-    window: Window, status: AnalyzerStatus, columns: Sequence[ShufflerStatus | str], now: datetime
+    window: Window,
+    status: AnalyzerStatus,
+    columns: Sequence[ShufflerStatus | str],
+    bars: Sequence[tuple[Window, int]],
+    now: datetime,
 ) -> str:
-    """Return the page of one window, with the status of each shuffler, or why there is none."""
+    """Return the page of one window, with the status of each shuffler, or why there is none.
+
+    ``bars`` are the reports in windows of the task, for a chart.
+    """
     task, state, release = window.task, _shown(window, status.state, now), status.release
     rows: list[tuple[object, ...]]
     rows = [("Analyzer: clear shares", task.analyzer, status.reports, state)]
@@ -117,10 +128,31 @@ def task_page(
     heads = _columns("Party", "Address", "Reports", "State")
     report = Report(f"Private sum: {state}", heads, rows, list(_notes(window, status, state, now)))
     more = ['<p><a href="/">All tasks</a></p>', f"<pre>{escape(task.explain())}</pre>"]
+    if task.windows > 1:
+        more.insert(0, _chart(bars))
     if status.result is not None:
         more.insert(0, f"<pre>{escape(status.result.text)}</pre>")
     over = state in _ENDED and not release.running and release.again is None
     return _document(report, more, over=over)
+
+
+def _chart(bars: Sequence[tuple[Window, int]]) -> str:
+    """Return a chart of the reports in each window, which links to their pages."""
+    most = max(1, *(reports for _, reports in bars))
+    each = _WIDE / BARS
+    drawn = "".join(
+        f'<a href="{one.path}/page"><title>Window {one.number + 1}, {_time(one.opens)}: '
+        f'{reports:,}</title><rect x="{i * each:g}" y="0" width="{each:g}" height="{_HIGH}" '
+        f'fill-opacity="0"></rect><rect x="{i * each:g}" y="{_HIGH * (1 - reports / most):.1f}" '
+        f'width="{0.8 * each:g}" height="{_HIGH * reports / most + 1:.1f}"></rect></a>\n'
+        for i, (one, reports) in enumerate(bars)
+    )
+    about = f"Clear shares in each window, {most:,} at most"
+    return f"""<figure>
+<svg viewBox="0 0 {_WIDE} {_HIGH + 1}" role="img" aria-label="{about}" fill="currentColor">
+{drawn}</svg>
+<figcaption>{about}.</figcaption>
+</figure>"""
 
 
 def _notes(window: Window, status: AnalyzerStatus, state: str, now: datetime) -> Iterator[str]:
@@ -139,6 +171,9 @@ def _notes(window: Window, status: AnalyzerStatus, state: str, now: datetime) ->
         yield f"{'Why' if state == 'stopped' else 'Waiting'}: {release.message}."
     if release.again is not None:
         yield f"It is tried again in {release.again} s."
+    if state not in _ENDED:
+        expires = datetime.fromisoformat(status.expires)
+        yield f"What is not released by {_time(expires)} is deleted."
     known = "How many are complete is known when a release begins."
     if status.complete is not None:
         known = f"{status.complete:,} reports are complete."

@@ -191,6 +191,8 @@ class Store:
             raise ValueError(f"{str(path)!r} cannot be used as a store: {error}") from None
         self._queue: queue.SimpleQueue[tuple[_Write, int, Future[Any]] | None] = queue.SimpleQueue()
         self._closing, self._closed = threading.Lock(), False
+        # told what took how many seconds: writes, and the steps of a release
+        self.timed: Callable[[str, float], object] = lambda *_: None
         self._thread = threading.Thread(target=self._work, name="store", daemon=True)
         self._thread.start()
 
@@ -234,6 +236,11 @@ class Store:
         known = [name.partition(" ")[0] for name in self._contents.facts]
         rows = [name.partition(" ")[2] for name in self._contents.tallies if name != "fact 0"]
         return sorted({*map(int, known), *map(int, rows)})
+
+    @property
+    def alive(self) -> bool:
+        """Whether its writer is at work; otherwise writes wait forever."""
+        return self._thread.is_alive()
 
     def fact(self, window: int, name: str) -> str | None:
         """Return a fact noted of a window; known, as counts are, without reading the disk."""
@@ -375,8 +382,10 @@ class Store:
                 going_on = taken[-1] is not None
                 # a write whose client is gone is not begun; one that is begun is finished
                 waiting = [one for one in taken if one and one[2].set_running_or_notify_cancel()]
+                begin = time.monotonic()
                 try:
                     answers = self._transact(connection, waiting)
+                    self.timed("write", time.monotonic() - begin)
                 except (sqlite3.Error, StoreError) as error:
                     # nothing of this transaction is stored, and no client was told otherwise
                     if connection.in_transaction:

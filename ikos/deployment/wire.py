@@ -92,7 +92,7 @@ class Schedule(Message):
 
 
 class Status(Message):
-    """A party's public status of a window of a task."""
+    """A party's public status of a window; what is not released is deleted when it ``expires``."""
 
     task: str
     window: int
@@ -100,6 +100,7 @@ class Status(Message):
     reports: int = Field(ge=0)
     opens: str
     closes: str
+    expires: str
 
 
 class ShufflerStatus(Status):

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +29,7 @@ import httpx
 from deployment_tasks import KEY, small_task
 from deployment_world import flip
 
-from ikos.deployment import analyzer, service, shuffler, store, tokens
+from ikos.deployment import analyzer, limits, service, shuffler, store, tokens
 from ikos.deployment.hpke import unseal
 from ikos.deployment.party_files import (
     PartyConfig,
@@ -50,6 +51,7 @@ PROBLEM = "urn:ikos:parties:"
 @pytest.fixture(autouse=True)
 def remembered(monkeypatch):
     monkeypatch.setattr(Task, "from_json", staticmethod(READ))
+    monkeypatch.setattr(service, "CLIENT_RATE", 1e6)  # these clients repeat themselves
 
 
 def digest_of(part: bytes) -> str:
@@ -314,7 +316,7 @@ def test_conflicts_and_replays(net, party):
 def clock(monkeypatch):
     """A clock of the servers that stands still until it is moved."""
     clock = SimpleNamespace(now=1000.0)
-    monkeypatch.setattr(service, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: clock.now))
     return clock
 
 
@@ -604,6 +606,10 @@ def test_a_release(net):
     assert (found["reports"], found["complete"]) == (MIN_HONEST + 1, MIN_HONEST)
     assert (found["result"]["estimate"], found["result"]["users"]) == (total, MIN_HONEST)
     assert found["release"] == {"running": False, "step": None, "message": None, "again": None}
+    text = net.clients[0].get("/metrics").text
+    for stage, times in (("adding up", 1), ("receiving the batch of shuffler", COLUMNS)):
+        labels = f'task="{net.task.name}",work="{stage}"'
+        assert f"ikos_work_seconds_count{{{labels}}} {times}.0\n" in text
     assert net.release() == found
     assert {one.state for party, one in net.endpoints.items() if party} == {"sent"}
     refused(net.put(0, 29, ClientReport.make(net.task.at(0), 1)), 410, "taskClosed")
@@ -793,8 +799,50 @@ def test_health_status_and_metrics(net):
     net.put(1, 27, ClientReport.make(net.task.at(0), 1))
     text = net.clients[1].get("/metrics").text
     assert f'ikos_reports{{task="{net.task.name}"}} 21.0\n' in text
-    assert 'ikos_answers_total{answer="reportRejected"} 1.0\n' in text
-    assert "# TYPE ikos_answer_seconds histogram" in text
+
+
+def test_metrics(net):
+    """Each request, by its route and status; nothing in them says who sent what."""
+    net.fill((1,) * 3)
+    report = ClientReport.make(net.task.at(0), 1)
+    net.put(1, 27, report)
+    net.put(1, 28, report)
+    net.put(1, 29, report, part=b"xxx")
+    net.ask(1, "GET", "")
+    net.ask(1, "POST", "/close", control=net.controls[0])
+    for party in (0, 1):
+        text = net.clients[party].get("/metrics").text
+        assert f'ikos_reports{{task="{net.task.name}"}} {3 + party}.0\n' in text
+        state = "closed" if party else "collecting"
+        assert f'ikos_windows{{state="{state}",task="{net.task.name}"}} 1.0\n' in text
+    assert 'ikos_refusals_total{reason="reportRejected"} 1.0\n' in text
+    assert 'ikos_refusals_total{reason="invalidMessage"} 1.0\n' in text
+    route = "PUT /tasks/{task}/windows/{window:int}/reports/{report}"
+    for status in (201, 409, 400):
+        assert f'ikos_request_seconds_count{{route="{route}",status="{status}"}} 1.0\n' in text
+    assert (
+        f'ikos_request_bytes_sum{{route="{route}"}} {2 * net.task.envelope_bytes + 3}.0\n' in text
+    )
+    sent = len(net.ask(2, "GET", "").content)
+    text, path = net.clients[2].get("/metrics").text, "/tasks/{task}/windows/{window:int}"
+    assert f'ikos_answer_bytes_sum{{route="GET {path}"}} {sent}.0\n' in text
+    assert f'ikos_work_seconds_count{{task="{net.task.name}",work="write"}}' in text
+    texts = [net.clients[party].get("/metrics").text for party in (1, 2)]
+    labels = set(re.findall(r'(\w+)="', "".join(texts)))
+    assert labels == {"le", "reason", "route", "state", "status", "task", "work"}
+
+
+def test_live(net, monkeypatch):
+    """A full disk is no reason to start the process again; a writer that has ended is."""
+    order(net, 1, "PRAGMA query_only=1")
+    net.put(1, 1, ClientReport.make(net.task.at(0), 1))
+    assert "storeReadOnly" in health(net, 1)
+    assert net.clients[1].get("/live").text == "ok\n"
+    monkeypatch.setattr(net.endpoints[1].store, "_transact", None)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    net.endpoints[1].write(lambda _: None)
+    net.endpoints[1].store._thread.join(60)
+    assert net.clients[1].get("/live").status_code == 503
 
 
 def forms(secret: bytes) -> list[bytes]:
@@ -845,7 +893,7 @@ def test_whatever_is_refused_has_a_status():
     """A name without one would be an error of the program, in the middle of an answer."""
     text = "".join(path.read_text() for path in Path(service.__file__).parent.glob("*.py"))
     named = set(re.findall(r'Refused\(\s*"(\w+)"', text))
-    named |= {"storeFailed", *store.PROBLEMS.values()}
+    named |= {"storeFailed", "tooManyRequests", *store.PROBLEMS.values()}
     assert named == set(service._STATUS)
 
 
@@ -870,6 +918,159 @@ def test_too_many_at_once(tmp_path, folders, quiet, clock):
         assert again == [200, 200, 429]  # a burst is of a second, however long nobody asked
     finally:
         net.end()
+
+
+def test_a_client_that_repeats_itself(tmp_path, folders, quiet, clock, monkeypatch):
+    """It is told to wait, others are not, and it uses up nothing of theirs."""
+    monkeypatch.setattr(service, "CLIENT_RATE", 2)
+    net = Net(shutil.copytree(folders, tmp_path / "task"), rate=4)
+    try:
+        reports = [ClientReport.make(net.task.at(0), 1) for _ in range(2)]
+        answers = [net.put(1, 0, reports[0]) for _ in range(9)]
+        assert [answer.status_code for answer in answers] == [201, 200, *[429] * 7]
+        assert "this client" in refused(answers[-1], 429, "tooManyRequests")
+        assert answers[-1].headers["retry-after"] == "1"
+        assert answers[-1].headers["connection"] == "close"
+        assert net.put(1, 1, reports[1]).status_code == 201
+        assert net.put(2, 0, reports[0]).status_code == 201
+        clock.now += 1
+        assert net.put(1, 0, reports[0]).status_code == 200
+        text = net.clients[1].get("/metrics").text
+        assert 'ikos_limited_total{limit="client"} 7.0\n' in text
+        assert 'ikos_refusals_total{reason="tooManyRequests"} 7.0\n' in text
+    finally:
+        net.end()
+
+
+def test_a_client_with_many_slow_requests(net):
+    """A few bodies at a time with one token; others, and later ones, are read."""
+    most = service.CLIENT_PLACES
+    path, headers = headed(net, 1, net.token(0, 1))
+    other, others = headed(net, 1, net.token(1, 1))
+
+    async def ask(path, headers, come):
+        sent = []
+
+        async def receive():
+            await come.wait()
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message):
+            sent.append(message.get("status"))
+
+        scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "PUT",
+            "scheme": "http", "path": path, "raw_path": path.encode(), "query_string": b"",
+            "root_path": "", "headers": headers, "client": None, "server": ("127.0.0.1", 9000),
+        }  # fmt: skip
+        await net.clients[1].app(scope, receive, send)
+        return sent[0]
+
+    async def check():
+        come, at_once = asyncio.Event(), asyncio.Event()
+        at_once.set()
+        slow = [asyncio.ensure_future(ask(path, headers, come)) for _ in range(most)]
+        await asyncio.sleep(0.02)
+        found = [await ask(path, headers, at_once), await ask(other, others, at_once)]
+        come.set()
+        return [*found, *await asyncio.gather(*slow), await ask(path, headers, at_once)]
+
+    assert asyncio.run(check()) == [429, *[400] * (most + 2)]
+
+
+# What is never released
+
+
+@pytest.fixture
+def later(monkeypatch):
+    """A date of the servers that can be moved."""
+    later = SimpleNamespace(by=timedelta())
+    monkeypatch.setattr(service, "now", lambda: datetime.now(UTC) + later.by)
+    return later
+
+
+def test_what_is_never_released_is_deleted(net, later, caplog):
+    """At each party by its own clock, for good; the analyzer tells the others as well."""
+    net.fill()
+    days = timedelta(days=30)
+    found = net.ask(1, "GET", "").json()
+    assert found["expires"] == (net.task.closes + days).isoformat()
+    later.by = net.task.closes + days - datetime.now(UTC) - timedelta(minutes=1)
+    assert not any(one.expire() for one in net.endpoints.values())
+    assert net.counts() == {MIN_HONEST}
+    later.by += timedelta(minutes=1)
+    assert [net.endpoints[party].expire() for party in (1, 2)] == [True, True]
+    assert [net.endpoints[party].state for party in (1, 2, 3)] == ["deleted", "deleted", "closed"]
+    assert net.endpoints[0].expire()
+    told_when(net, lambda _: net.endpoints[3].state == "deleted")
+    told_when(net, lambda found: not found["release"]["running"])
+    found = net.ask(0, "GET", "").json()
+    assert (found["state"], found["reports"]) == ("stopped", MIN_HONEST)
+    assert "not released by" in found["release"]["message"]
+    assert net.endpoints[0].over
+    assert len(lines(caplog, "not released in time")) == 3
+    later.by = timedelta()  # whatever the clock says afterwards
+    for party, one in net.endpoints.items():
+        assert (one.expire(), one.closed) == (False, True)
+        refused(net.put(party, 27, ClientReport.make(net.task.at(0), 1)), 410, "taskClosed")
+        assert not any(one.count(table) for table in ("report", "batch", "complete"))
+    one = {"control": net.controls[0]}
+    refused(net.ask(1, "GET", "/reports", **one), 410, "batchGone")
+    refused(net.ask(1, "GET", "/batch", **one), 410, "batchGone")
+    net.start_again()
+    assert net.release()["state"] == "stopped"
+
+
+def test_a_shuffler_that_agreed_sends_nothing_that_has_expired(net, later):
+    net.fill()
+    everybody(net, "POST", "/close")
+    ids = everybody(net, "GET", "/reports")[0].content
+    everybody(net, "PUT", "/batch", content=ids)
+    later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
+    assert net.endpoints[1].expire()
+    assert net.endpoints[1].state == "deleted"  # not sent
+    refused(net.ask(1, "GET", "/batch", control=net.controls[0]), 410, "batchGone")
+
+
+def test_deleting_while_somebody_reads_the_store(net, later, monkeypatch):
+    """What was deleted is in the store's log then; it is called again until it is not."""
+    monkeypatch.setattr(store, "SHRINK_SECONDS", 0)
+    net.fill()
+    later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
+    one = net.endpoints[1]
+    digests = [tokens.digest(net.token(client, 1)) for client in range(MIN_HONEST)]
+
+    def there():
+        data = b"".join(path.read_bytes() for path in one.store.path.parent.glob("store.sqlite3*"))
+        return sum(digest in data for digest in digests)
+
+    with closing(sqlite3.connect(one.store.path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM report").fetchone()
+        with pytest.raises(OSError, match="a reader holds the store"):
+            one.expire()
+        assert (one.state, there()) == ("deleted", MIN_HONEST)
+    assert not one.expire()  # nothing is left to be deleted
+    assert not there()
+
+
+def test_what_was_released_does_not_expire(net, later):
+    net.fill()
+    found = net.release()
+    later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
+    assert not any(one.expire() for one in net.endpoints.values())
+    assert net.endpoints[0].state == "released"
+    assert {one.state for party, one in net.endpoints.items() if party} == {"sent"}
+    assert net.ask(0, "GET", "").json() == found
+
+
+def test_a_release_under_way_does_not_expire(net, later):
+    net.fill()
+    later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
+    with net.endpoints[0]._releasing:
+        assert not net.endpoints[0].expire()
+    assert net.endpoints[0].state == "closed"
+    assert net.endpoints[0].expire()
 
 
 def test_a_clear_share_that_is_none_is_refused_at_once(net):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections import Counter
 from datetime import timedelta
 from html.parser import HTMLParser
@@ -24,7 +25,7 @@ HOSTILE = "<script>alert('x')</script>\"&lt;<img src=x onerror=y>"
 VOID = {"meta"}
 TAGS = {
     "html", "head", "meta", "title", "style", "body", "main", "p", "b", "a", "table", "thead",
-    "tbody", "tr", "th", "td", "ul", "li", "pre",
+    "tbody", "tr", "th", "td", "ul", "li", "pre", "figure", "figcaption", "svg", "rect",
 }  # fmt: skip
 
 
@@ -73,6 +74,7 @@ NOW = TASK.opens + timedelta(minutes=1)
 
 def status(state="collecting", *, complete=None, result=None, **release):
     common = {"task": TASK.name, "window": 0, "opens": "", "closes": "", "reports": 5}
+    common["expires"] = (TASK.closes + timedelta(days=9)).isoformat()
     return AnalyzerStatus(
         state=state, complete=complete, result=result, release=ReleaseState(**release), **common
     )
@@ -86,13 +88,14 @@ def all_tell(state="collecting"):
         "reports": 4,
         "opens": "",
         "closes": "",
+        "expires": "",
     }
     return [ShufflerStatus(party=party, **common) for party in range(1, TASK.columns + 1)]
 
 
 def read(state, columns=None, at=None):
     columns = all_tell() if columns is None else columns
-    return Reader(task_page(FIRST, state, columns, at or NOW))
+    return Reader(task_page(FIRST, state, columns, [(FIRST, 5)], at or NOW))
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +173,27 @@ def test_times(left, words):
     assert f"Time left: {words}, until " in page.text
 
 
+def test_a_chart_of_the_reports_of_each_window():
+    """Bars in proportion, each of which links to its window; and none for a single window."""
+    assert "svg" not in read(status()).tags
+    task = small_task(windows=3)
+    bars = [(task.at(number), reports) for number, reports in enumerate((30, 0, 40))]
+    text = task_page(task.at(2), status(), all_tell(), bars, NOW)
+    page = Reader(text)
+    assert "Clear shares in each window, 40 at most." in page.text
+    assert f"Window 3, {task.at(2).opens:%Y-%m-%d %H:%M:%S} UTC: 40" in page.text
+    drawn = re.findall(r'<rect x="(\S+)" y="(\S+)" width="12" height="(\S+)"></rect></a>', text)
+    assert drawn == [("0", "30.0", "91.0"), ("15", "120.0", "1.0"), ("30", "0.0", "121.0")]
+    assert re.findall('<a href="([^"]+)"><title>', text) == [f"{one.path}/page" for one, _ in bars]
+
+
+def test_when_it_is_deleted(result):
+    expires = TASK.closes + timedelta(days=9)
+    words = f"What is not released by {expires:%Y-%m-%d %H:%M:%S} UTC is deleted."
+    for state in ("collecting", "closed", "agreed", "stopped"):
+        assert (words in read(status(state)).text) == (state != "stopped")
+
+
 def test_released(result):
     page = read(status("released", complete=4, result=result), all_tell("sent"))
     for one in (
@@ -198,7 +222,7 @@ def test_words_of_others_are_escaped(result):
 
 
 def test_nothing_is_loaded_but_the_style():
-    page = task_page(FIRST, status(), all_tell(), NOW)
+    page = task_page(FIRST, status(), all_tell(), [(FIRST, 5)], NOW)
     policy = Reader(page).metas["Content-Security-Policy"]
     style = page.partition("<style>")[2].partition("</style>")[0]
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
