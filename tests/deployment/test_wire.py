@@ -77,54 +77,54 @@ def opened(task, file: Path) -> list[int]:
 @pytest.mark.parametrize(
     ("options", "values"),
     [
-        ({"lower": -2, "upper": 5}, [-2, 5, 0, 3]),
+        ({"lower": -2, "upper": 5, "windows": 2}, [-2, 5, 0, 3]),
         ({"domain": Categories([3]), "labels": ["rot", "grün", "blå"], "integers": False},
          ["grün", "blå", "grün", "rot"]),
     ],
     ids=["numbers", "categories"],
 )  # fmt: skip
 def test_its_reports_are_counted_with_those_of_the_library(tmp_path, options, values):
-    """With the analyzer's key, all noise is known: the sum is exactly that of values and noise."""
+    """With the analyzer's key all noise is known: the result is exactly that of what was sent."""
     from deployment_processes import Fleet
 
-    labels = options.get("labels")
-    given = values * 6
+    kept, given, labels = tmp_path / "reports", values * 6, options.get("labels")
     fleet = Fleet(tmp_path, columns=6, **options)
     try:
         (running,) = fleet.tasks
-        task, half = running.task, len(given) // 2
-        kept = tmp_path / "reports"
-        running.submit(given[:half], store=kept)
-        for client in range(half, len(given)):
-            (tmp_path / f"token-{client}").write_text(tokens.to_text(running.secrets[client]))
+        task, secrets = running.task, running.secrets
+        agreed = ["--max-epsilon=1", "--max-delta=0.9", f"--hash={task.name}"]
 
-        def submit(client):
-            files = (running.home / "task.json", tmp_path / f"token-{client}")
-            report = kept / f"{client}.json"
-            return run(CLIENT, "--window=0", "--", *files, report, given[client % len(given)])
+        def submit(client, *more):
+            token = tmp_path / f"token-{client}"
+            token.write_text(tokens.to_text(secrets[client]))
+            files = (running.home / "task.json", token, kept / f"{client}.json")
+            return run(CLIENT, *agreed, *more, "--", *files, given[client % len(given)])
 
+        running.submit(given[:12], store=kept)
+        assert submit(12, "--max-epsilon=0.99").stderr == "the task's epsilon is 1\n"
+        assert not (kept / "12.json").exists()
         with ThreadPoolExecutor(2) as executor:
-            # the last one once more, which counts once
-            for done in executor.map(submit, [*range(half, len(given)), len(given) - 1]):
+            for done in executor.map(submit, [*range(12, 24), 23]):  # the last once more
                 assert (done.returncode, done.stderr) == (0, "")
-        assert running.reports() == [len(given)] * task.messages
+        assert running.reports() == [24] * task.messages
         found = running.release()
         assert found["state"] == "released", found["release"]
-        (tmp_path / f"token-{len(given)}").write_text(tokens.to_text(running.secrets[len(given)]))
-        late = submit(len(given))
+        late = submit(24, "--window=0")
         assert late.returncode == 1
         assert "taskClosed" in late.stderr
     finally:
         fleet.end()
-    files = list(kept.glob("*.json"))
-    assert len(files) == len(given) + 1
-    files.remove(kept / f"{len(given)}.json")
-    sums = np.sum([opened(task, file) for file in files], axis=0) % task.modulus
-    steps = [[x == label for label in labels] if labels else [x + 2] for x in given]
-    exact = np.sum(steps, axis=0)
-    noise = (sums - exact + task.modulus // 2) % task.modulus - task.modulus // 2
+    sent = {file.stem: np.array(opened(task, file)) for file in kept.glob("*.json")}
+    del sent["24"]
+    q, steps = (
+        task.modulus,
+        [[x == label for label in labels] if labels else [x + 2] for x in given],
+    )
+    for client in range(12, 24):
+        noise = (sent[f"{client}"] - steps[client] + q // 2) % q - q // 2
+        assert np.abs(noise).max() < 40 * task.protocol.noise.deviation
+    total = np.sum(steps, axis=0)
+    noise = (sum(sent.values()) - total + q // 2) % q - q // 2
     lowest = 0 if labels else -2 * len(given)
-    assert np.ravel(found["result"]["estimate"]).tolist() == (lowest + exact + noise).tolist()
-    assert found["complete"] == len(given)
-    # noise of all is 40/20 times that of one variable: wrong values would stand out
-    assert np.abs(noise).max() < 40 * float(task.protocol.noise.deviation)
+    assert np.ravel(found["result"]["estimate"]).tolist() == (lowest + total + noise).tolist()
+    assert found["complete"] == len(sent) == len(given)
