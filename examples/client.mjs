@@ -65,12 +65,8 @@ export function readTask(text) {
   const given = JSON.parse(canonical);
   if (given.version !== VERSION) throw new Error(`the task must be of version ${VERSION}`);
   const { domain, layout } = given;
-  const dimension = {
-    number: () => 1,
-    box: () => domain.dimension,
-    ball: () => domain.dimension,
-    categories: () => domain.sizes.reduce((sum, size) => sum + size, 0),
-  }[domain.kind]();
+  const sum = domain.sizes?.reduce((all, size) => all + size, 0);
+  const dimension = domain.kind === "number" ? 1 : (sum ?? domain.dimension);
   const q = BigInt(given.modulus);
   const width = Math.ceil((q - 1n).toString(2).length / 8);
   const blocks = layout === "separate" ? Array(dimension).fill(1) : [dimension];
@@ -107,14 +103,12 @@ export function steps(task, value) {
   if (domain.kind === "ball") {
     const square = x.reduce(([a, b], [c, d]) => [a * d * d + c * c * b, b * d * d], [0n, 1n]);
     const [r, below] = hexadecimal(domain.radius);
-    if (less([r * r, below * below], square)) throw new RangeError("the norm must be within the radius");
+    if (less([r * r, below * below], square)) throw new RangeError("the norm is above the radius");
   }
-  if (domain.kind === "categories") {
-    let first = 0;
-    for (const size of domain.sizes) {
-      const ones = given.slice(first, (first += size)).filter((one) => one === 1);
-      if (ones.length !== 1) throw new RangeError("one category of each question must be chosen");
-    }
+  let first = 0;
+  for (const size of domain.sizes ?? []) {
+    const ones = given.slice(first, (first += size)).filter((one) => one === 1);
+    if (ones.length !== 1) throw new RangeError("one category of each question must be chosen");
   }
   const [span, below] = minus(high, low);
   return x.map((one) => {
@@ -139,21 +133,16 @@ export class Draws {
     }
   }
 
-  coin(u, v) {
-    return this.below(v) < u;
-  }
-
   /** A coin of probability e^(-u/v), u <= v. */
   coinExp(u, v) {
     let j = 1n;
-    while (this.coin(u, v * j)) j += 1n;
+    while (this.below(v * j) < u) j += 1n;
     return j % 2n === 1n;
   }
 
   geometric([a, b]) {
-    let low = this.below(b);
+    let [low, high] = [this.below(b), 0n];
     while (!this.coinExp(low, b)) low = this.below(b);
-    let high = 0n;
     while (this.coinExp(1n, 1n)) high += 1n;
     return (low + b * high) / a;
   }
@@ -180,22 +169,20 @@ export class Draws {
     for (;;) {
       let [k, weight, all] = [0n, 1n, 2n];
       for (; this.below(2n) === 1n; weight *= 2n * u, all *= v * k) k += 1n;
-      if (this.coin(weight, all)) return k;
+      if (this.below(all) < weight) return k;
     }
   }
 
   noise([kind, parameter], clients) {
     const [n, [a, b]] = [BigInt(clients), ratio(parameter)];
-    const draw = {
-      laplace: () => this.polya(n, [a, b]),
-      skellam: () => this.poisson([a, 2n * n * b]),
-    }[kind];
-    return draw() - draw();
+    if (kind === "laplace") return this.polya(n, [a, b]) - this.polya(n, [a, b]);
+    if (kind === "skellam") return this.poisson([a, 2n * n * b]) - this.poisson([a, 2n * n * b]);
+    throw new Error(`noise of the unknown kind ${kind}`);
   }
 
   /** Rounded to one of its neighbours: up with the probability of its fraction. */
   rounded([a, b]) {
-    return a / b + (this.coin(a % b, b) ? 1n : 0n);
+    return a / b + (this.below(b) < a % b ? 1n : 0n);
   }
 }
 
@@ -208,7 +195,8 @@ export function noisy(task, value, draws) {
 /** m vectors that add up to y modulo q, uniform but for that. */
 export function split(task, y, draws) {
   const rest = y.map((one) => mod(one, task.q));
-  const shares = Array.from({ length: task.messages - 1 }, () => rest.map(() => draws.below(task.q)));
+  const uniform = () => rest.map(() => draws.below(task.q));
+  const shares = Array.from({ length: task.messages - 1 }, uniform);
   for (const share of shares) share.forEach((one, i) => (rest[i] = mod(rest[i] - one, task.q)));
   return [...shares, rest];
 }
@@ -240,8 +228,9 @@ export function seal(publicKey, info, plaintext, ephemeral) {
   const none = Buffer.alloc(0);
   const prk = extract(KEM, none, "eae_prk", dh);
   const shared = expand(KEM, prk, "shared_secret", Buffer.concat([enc, publicKey]), 32);
-  const hashes = [extract(SUITE, none, "psk_id_hash", none), extract(SUITE, none, "info_hash", info)];
-  const context = Buffer.concat([Buffer.from([0]), ...hashes]);
+  const hash = (label, data) => extract(SUITE, none, label, data);
+  const bound = [hash("psk_id_hash", none), hash("info_hash", info)];
+  const context = Buffer.concat([Buffer.from([0]), ...bound]);
   const secret = extract(SUITE, shared, "secret", none);
   const key = expand(SUITE, secret, "key", context, 16);
   const nonce = expand(SUITE, secret, "base_nonce", context, 12);
@@ -301,10 +290,9 @@ async function ask({ url, ...request }) {
 /** Send all parts, in a random order, until all parties have theirs. */
 export async function send(task, window, secret, report, patience = 60) {
   const until = Date.now() + 1000 * patience;
-  let waiting = [...Array(task.messages).keys()];
-  for (let i = waiting.length; i > 1; ) {
-    const j = crypto.randomInt(i--);
-    [waiting[i], waiting[j]] = [waiting[j], waiting[i]];
+  let waiting = [];
+  for (let party = 0; party < task.messages; party += 1) {
+    waiting.splice(crypto.randomInt(party + 1), 0, party); // at a uniform place: a uniform order
   }
   for (let pause = 200; ; pause = Math.min(2 * pause, 5000)) {
     const behind = [];
@@ -335,8 +323,8 @@ export async function openWindow(task) {
 function kept(file, task, window, value) {
   if (!fs.existsSync(file)) {
     const { id, parts } = makeReport(task, window, value);
-    const texts = { id: id.toString("base64url"), parts: parts.map((one) => one.toString("base64url")) };
-    const text = JSON.stringify({ window: windowPath(task, window), ...texts });
+    const [number, ...texts] = [id, ...parts].map((one) => one.toString("base64url"));
+    const text = JSON.stringify({ window: windowPath(task, window), id: number, parts: texts });
     fs.writeFileSync(file, text, { mode: 0o600, flag: "wx", flush: true }); // and no second one
     const folder = fs.openSync(path.dirname(path.resolve(file)), "r");
     fs.fsyncSync(folder);

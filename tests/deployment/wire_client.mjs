@@ -6,7 +6,8 @@ import crypto from "node:crypto";
 import fs from "node:fs";
 import * as client from "../../examples/client.mjs";
 
-const vectors = JSON.parse(fs.readFileSync(new URL("../golden/wire.json", import.meta.url), "utf8"));
+const golden = new URL("../golden/wire.json", import.meta.url);
+const vectors = JSON.parse(fs.readFileSync(golden, "utf8"));
 const tasks = {};
 
 function lowest([a, b]) {
@@ -72,7 +73,7 @@ const [count, kind, parameter, clients] = process.argv.slice(2);
 if (count) {
   const stream = crypto.createCipheriv("aes-256-ctr", Buffer.alloc(32), Buffer.alloc(16));
   const draws = new client.Draws((length) => stream.update(Buffer.alloc(length)));
-  const drawn = Array.from({ length: Number(count) }, () => draws.noise([kind, parameter], clients));
+  const drawn = Array.from(Array(Number(count)), () => draws.noise([kind, parameter], clients));
   console.log(`[${drawn}]`);
 } else {
   for (const [operation, given, wanted] of vectors) CHECKS[operation](given, wanted);
