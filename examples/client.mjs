@@ -17,7 +17,8 @@ import { pathToFileURL } from "node:url";
 const VERSION = "ikos-parties-2";
 const ENVELOPE = Buffer.from("ikos-parties 2 envelope");
 const TOKEN = Buffer.from("ikos-parties 2 token");
-const SETTLE_MS = 100; // from the call to the first request: longer than drawing takes
+const SETTLE_MS = 100; // from the call to the first request, longer than drawing takes, and as much
+const DRAW_MS = 30; // more for each coordinate: the time of drawing depends on the noise
 const ANSWER_MS = 60_000;
 const AGAIN = new Set([408, 429, 500, 502, 503, 504, 507]);
 
@@ -157,19 +158,20 @@ export class Draws {
     return sum;
   }
 
+  /** By rejection from geometric tails on both sides of the mode. */
   poisson([a, b]) {
-    const parts = (a + b - 1n) / b;
-    let sum = 0n;
-    for (let part = 0n; part < parts; part += 1n) sum += this.smallPoisson(a, b * parts);
-    return sum;
-  }
-
-  /** A Poisson variable of mean u/v <= 1. */
-  smallPoisson(u, v) {
+    const mode = a / b;
+    let s = 1n;
+    while (s * s * b <= a) s += 1n;
     for (;;) {
-      let [k, weight, all] = [0n, 1n, 2n];
-      for (; this.below(2n) === 1n; weight *= 2n * u, all *= v * k) k += 1n;
-      if (this.below(all) < weight) return k;
+      const right = this.below(2n) === 1n;
+      let [k, u, v] = right ? [mode, 1n, 3n] : [mode - 1n, mode * b, 3n * a];
+      while (this.below(s + 1n) < s) {
+        u *= (right ? a : k * b) * (s + 1n);
+        k += right ? 1n : -1n;
+        v *= (right ? k * b : a) * s;
+      }
+      if (this.below(v) < u) return k;
     }
   }
 
@@ -354,7 +356,7 @@ async function main() {
   const begin = Date.now();
   const given = task.labels.includes(value) ? value : JSON.parse(value);
   const report = kept(reportFile, task, window, given);
-  await sleep(begin + SETTLE_MS - Date.now());
+  await sleep(begin + SETTLE_MS + DRAW_MS * task.dimension - Date.now());
   await send(task, window, secret, report);
   console.log(`All ${task.messages} parties have the report.`);
 }
