@@ -207,11 +207,11 @@ class Fleet:
             task = Task.new(
                 shufflers=[f"{scheme}:{port}" for port in ports[1:]],
                 analyzer=f"{scheme}:{ports[0]}",
-                public_key=KEY.public_bytes,
+                public_keys=[KEY.public_bytes],
                 **{**times, **numbers, **options},
             )
             home = folder / f"task-{number}"
-            write_party_files(task, KEY, home, ledger)
+            write_party_files(task, [KEY], home, ledger)
             self.tasks.append(
                 Running(
                     self, task, home, read_secrets(home / "clients"),

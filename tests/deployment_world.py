@@ -101,7 +101,7 @@ class World:
         if base is not None:
             shutil.copytree(base.folder, self.folder)
         else:
-            write_party_files(task, KEY, self.folder, ledger)
+            write_party_files(task, [KEY], self.folder, ledger)
         text = (self.folder / "clients" / "tokens.txt").read_text()
         self.secrets = [tokens.from_text(line) for line in text.split()]
         self.faults = Faults()

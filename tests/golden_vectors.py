@@ -190,7 +190,7 @@ def _task(users: int, honest: int) -> list[str]:
     made = Task.new(
         users, 1, 1e-8, lower=0, upper=100, min_honest=honest, corrupt_clients=10,
         shufflers=[f"https://s{j}.example:8443" for j in range(8)],
-        analyzer="https://analyzer.example:8443", public_key=bytes(range(32)),
+        analyzer="https://analyzer.example:8443", kem="x25519", public_keys=[bytes(range(32))],
         opens=datetime(2030, 1, 1, tzinfo=UTC), closes=datetime(2030, 1, 2, tzinfo=UTC),
     )  # fmt: skip
     held = {field.name: getattr(made, field.name) for field in fields(made) if field.init}

@@ -141,13 +141,14 @@ class TestNew:
             (("--coordinates", "5", "--norm", "2"), Ball(5, 2)),
         ],
     )
-    def test_costs_are_shown_before_a_task_is_made(self, run, given, domain):
+    @pytest.mark.parametrize(("kem", "overhead"), [("mlkem768-x25519", 1136), ("x25519", 48)])
+    def test_costs_are_shown_before_a_task_is_made(self, run, given, domain, kem, overhead):
         few = ("--users", "500", "--min-honest", "90%", "--epsilon", "1", "--delta", "1e-6")
-        found = run("task", "new", "--dry-run", *few, *given, "--json").json
+        found = run("task", "new", "--dry-run", *few, *given, "--kem", kem, "--json").json
         assert found["blocks"] == domain.dimension
         assert found["messages"] == found["shuffled"] * domain.dimension + 1
         width = ((int(found["modulus"]) - 1).bit_length() + 7) // 8
-        each = domain.dimension * (48 + width)
+        each = domain.dimension * (overhead + width)
         assert found["bytes_per_shuffler"] == 500 * each
         assert found["bytes_per_client"] == found["shuffled"] * each + domain.dimension * width
         assert found["release_seconds"] > 0
