@@ -8,7 +8,7 @@ from functools import cache
 from ikos.deployment.hpke import PrivateKey
 from ikos.deployment.task import Task
 
-KEY = PrivateKey(bytes(range(32)))
+KEY, *_ = KEYS = [PrivateKey(bytes(range(first, first + 32))) for first in range(3)]
 
 
 @cache

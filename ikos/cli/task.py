@@ -159,8 +159,9 @@ def command() -> None:
         help="How many keys the analyzer has, each for some windows: it erases a key when they are "
         "over.")  # fmt: skip
 @click.option("--kem", type=click.Choice(["mlkem768-x25519", "x25519"]),
-        show_default="the first, if this machine has it", help="How envelopes are encrypted. A quantum computer could open those of x25519, which "
-        "are shorter by 1,088 bytes.")  # fmt: skip
+        show_default="the first, if this machine has it",
+        help="How envelopes are encrypted. A quantum computer could open those of x25519, which "
+        "are 1,088 bytes shorter.")  # fmt: skip
 @option("--ledger", type=FILE, metavar="FILE",
         help="Ledger ('ikos budget new') in which the analyzer enters each release first; one that "
         "does not fit is stopped.")  # fmt: skip

@@ -130,7 +130,8 @@ class Retrier:
             self._logged = str(error)
             return self._logged, min(2 * pause if pause else FIRST_PAUSE, LONGEST_PAUSE)
         except Exception:
-            log.error("%s failed", self._name)  # without its text, which might hold secrets
+            if not self._ended:  # an executor takes no more work while the program ends
+                log.error("%s failed", self._name)  # without its text, which might hold secrets
             return "an error of the program", None
         self._logged = None
         return None, None

@@ -152,7 +152,8 @@ WRONG = [
     ("analyzer", 1), ("analyzer", "http://a.example"), ("analyzer", "https://u:p@a.example"),
     ("analyzer", "https://a.example/x"), ("analyzer", "https://a.example?x"),
     ("analyzer", "https://"), ("analyzer", "https://a.example:99999"), ("analyzer", "ftp://a"),
-    ("analyzer", "https://s1.example:8443"), ("public_keys", ["A"]), ("public_keys", None), ("public_keys", []),
+    ("analyzer", "https://s1.example:8443"), ("public_keys", ["A"]),
+    ("public_keys", None), ("public_keys", []),
     ("nonce", encoded(bytes(15))), ("opens", "2030-01-01"), ("opens", 5),
 ]  # fmt: skip
 
