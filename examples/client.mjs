@@ -65,6 +65,7 @@ export function readTask(text) {
   const canonical = text.trim();
   const given = JSON.parse(canonical);
   if (given.version !== VERSION) throw new Error(`the task must be of version ${VERSION}`);
+  if (given.kem !== "x25519") throw new Error(`Node 20 does not have ${given.kem}`);
   const { domain, layout } = given;
   const sum = domain.sizes?.reduce((all, size) => all + size, 0);
   const dimension = domain.kind === "number" ? 1 : (sum ?? domain.dimension);
@@ -247,7 +248,8 @@ export const envelopeInfo = (task, window, shuffler, block) =>
 
 /** The parts of a report, for the analyzer and each shuffler; `keys` fixes ephemeral keys. */
 export function partsOf(task, window, shares, keys = []) {
-  const publicKey = Buffer.from(task.public_key, "base64url");
+  const number = Math.floor((window * task.public_keys.length) / task.windows);
+  const publicKey = Buffer.from(task.public_keys[number], "base64url");
   const written = shares.map((share) => share.map((one) => bytesOf(one, task.width)));
   const clear = written.pop();
   const sealed = written.map((share, column) => {

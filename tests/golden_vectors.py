@@ -207,28 +207,41 @@ def _made_task(users: int, delta: float, columns: int, **options: Any) -> Task:
 
 def _task(users: int, honest: int) -> list[str]:
     options = {"lower": 0, "upper": 100, "min_honest": honest, "corrupt_clients": 10}
-    task = _made_task(users, 1e-8, 8, public_key=bytes(range(32)), **options)
+    task = _made_task(users, 1e-8, 8, kem="x25519", public_keys=[bytes(range(32))], **options)
     return [task.to_json(), task.name]
 
 
 # What clients send: docs/wire-format.md
 
-KEY = PrivateKey(bytes(range(32)))
 WIRE: dict[str, dict[str, Any]] = {
-    "number": {"lower": -0.5, "upper": 100, "windows": 3},
+    "number": {"lower": -0.5, "upper": 100, "windows": 3, "keys": 2},
     "integers": {"lower": -3, "upper": 4, "integers": True, "modulus": 2**80 + 13},
     "box": {"domain": vectors.Box(2, 0.1, 10), "layout": "group"},
     "ball": {"domain": vectors.Ball(12, 0.3)},
     "categories": {"domain": vectors.Categories([3]), "labels": ["rot", "grün", "blå"]},
     "questions": {"domain": vectors.Categories([2, 3])},
+    "hybrid": {"domain": vectors.Categories([2]), "kem": "mlkem768-x25519"},
 }
+
+
+def _wire_key(name: str, number: int) -> PrivateKey:
+    return PrivateKey(bytes(range(number, number + 32)), WIRE[name].get("kem", "x25519"))
 
 
 @functools.cache
 def _wire(name: str) -> Task:
-    options = {"min_honest": 500, **WIRE[name]}
+    options = {"min_honest": 500, "kem": "x25519", "keys": 1, **WIRE[name]}
     columns = Task.new(600, 1, 0.01, **options).columns
-    return _made_task(600, 0.01, columns, public_key=KEY.public_bytes, **options)
+    keys = [_wire_key(name, number).public_bytes for number in range(options.pop("keys"))]
+    return _made_task(600, 0.01, columns, public_keys=keys, **options)
+
+
+def _wire_opened(name: str, window: int, shuffler: int, block: int, envelope: str) -> Any:
+    where = _wire(name).at(window)
+    key = _wire_key(name, where.key)
+    bound = hpke.info(where, shuffler, block)
+    shares = hpke.unseal(bytes.fromhex(envelope), key, where, shuffler, block)
+    return {"private": key.raw.hex(), "info": bound.hex(), "shares": shares}
 
 
 def _wire_task(name: str) -> dict[str, Any]:
@@ -277,6 +290,7 @@ def _wire_noise(rate: Any, n: int) -> list[Any]:
 
 def _wire_report(name: str, window: int) -> dict[str, Any]:
     task, rng = _wire(name), DeterministicRandom(10)
+    where = task.at(window)
     dimension = task.domain.dimension
     shares = rng.uniform(task.modulus, task.messages * dimension).reshape(-1, dimension)
     secret, number = rng.bytes(32), rng.bytes(16)
@@ -285,20 +299,21 @@ def _wire_report(name: str, window: int) -> dict[str, Any]:
         pyhpke.KDFId.HKDF_SHA256,
         pyhpke.AEADId.AES128_GCM,
     )
-    public = suite.kem.deserialize_public_key(task.public_key)
+    public = suite.kem.deserialize_public_key(where.public_key)
     keys, infos, parts = [], [], [hpke.clear_part(shares[-1].tolist(), task)]
     for column in range(1, task.messages):
         own, part = [rng.bytes(32) for _ in task.blocks], b""
-        for block, (raw, where) in enumerate(zip(own, task.protocol.blocks, strict=True)):
-            infos.append(hpke.info(task.at(window), column, block))
+        for block, (raw, some) in enumerate(zip(own, task.protocol.blocks, strict=True)):
+            infos.append(hpke.info(where, column, block))
             pair = pyhpke.KEMKeyPair(
                 suite.kem.deserialize_private_key(raw),
-                suite.kem.deserialize_public_key(PrivateKey(raw).public_bytes),
+                suite.kem.deserialize_public_key(PrivateKey(raw, task.kem).public_bytes),
             )
             enc, context = suite.create_sender_context(public, infos[-1], eks=pair)
-            held = shares[column - 1, where].tolist()
+            held = shares[column - 1, some].tolist()
             envelope = enc + context.seal(hpke.clear_part(held, task))
-            assert hpke.unseal(envelope, KEY, task.at(window), column, block) == held
+            key = _wire_key(name, where.key)
+            assert hpke.unseal(envelope, key, where, column, block) == held
             part += envelope
         keys.append([raw.hex() for raw in own])
         parts.append(part)
@@ -311,7 +326,7 @@ def _wire_report(name: str, window: int) -> dict[str, Any]:
     report = ClientReport(number, tuple(parts))
     with httpx.Client(transport=httpx.MockTransport(answer)) as http:
         for party in range(task.messages):
-            send_part(http, task.at(window), secret, report, party)
+            send_part(http, where, secret, report, party)
     names = ("Authorization", "Content-Digest", "Content-Type")
     return {
         "secret": tokens.to_text(secret),
@@ -369,6 +384,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "wire steps": _wire_steps,
     "wire noise": _wire_noise,
     "wire report": _wire_report,
+    "wire opened": _wire_opened,
 }
 
 
@@ -537,8 +553,12 @@ def _wires() -> Entries:
             yield "wire steps", {"name": name, "value": value}
     for rate, n in ((Fraction(1, 1000), 3), (Fraction(10**30 + 1, 3 * 10**31), 2), (3, 1)):
         yield "wire noise", {"rate": rate, "n": n}
-    for name in WIRE:
+    for name in list(WIRE)[:-1]:
         yield "wire report", {"name": name, "window": _wire(name).windows - 1}
+    window = _wire("hybrid").at(0)  # ML-KEM draws its own randomness: each envelope is a new one
+    for place in ({"shuffler": 1, "block": 0}, {"shuffler": 3, "block": 1}):
+        envelope = hpke.seal([place["shuffler"]], window, *place.values()).hex()
+        yield "wire opened", {"name": "hybrid", "window": 0, **place, "envelope": envelope}
 
 
 FILES: dict[str, Callable[[], Entries]] = {
