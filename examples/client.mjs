@@ -1,4 +1,5 @@
 // A client in JavaScript, for Node 20 or later, without packages. Written from docs/wire-format.md.
+// It reports to tasks whose KEM is X25519: `ikos task new --kem x25519`.
 //
 //     node client.mjs task.json token report.json 3
 //
