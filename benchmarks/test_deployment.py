@@ -48,7 +48,7 @@ def task_of(users: int) -> Task:
         1e-6,
         shufflers=[f"http://127.0.0.1:{9001 + j}" for j in range(COLUMNS)],
         analyzer="http://127.0.0.1:9000",
-        public_key=KEY.public_bytes,
+        public_keys=[KEY.public_bytes],
         opens=now - timedelta(hours=1),
         closes=now + timedelta(days=1),
         integers=True,
@@ -103,7 +103,7 @@ class Collecting:
 
     def __init__(self, folder: Path, users: int) -> None:
         self.task = task_of(users)
-        write_party_files(self.task, KEY, folder)
+        write_party_files(self.task, [KEY], folder)
         secrets = read_secrets(folder / "clients")
         # a shuffler cannot tell an envelope from other bytes, of which there are enough at once
         parts = (os.urandom(self.task.envelope_bytes) for _ in secrets)
@@ -164,7 +164,7 @@ class Releasing:
     def __init__(self, folder: Path, users: int) -> None:
         self.filled, self.now = folder / "filled", folder / "now"
         self.task = task_of(users)
-        write_party_files(self.task, KEY, self.filled)
+        write_party_files(self.task, [KEY], self.filled)
         secrets = read_secrets(self.filled / "clients")
         self.envelopes: list[tuple[int, bytes]] = []
         self._start(self.filled)

@@ -8,7 +8,7 @@ from functools import cache
 from ikos.deployment.hpke import PrivateKey
 from ikos.deployment.task import Task
 
-KEY = PrivateKey(bytes(range(32)))
+KEY, *_ = KEYS = [PrivateKey(bytes(range(first, first + 32))) for first in range(3)]
 
 
 @cache
@@ -20,7 +20,7 @@ def _first(users: int, min_honest: int, columns: int, values: tuple) -> Task:
         0.9,
         shufflers=[f"http://127.0.0.1:{9001 + j}" for j in range(columns)],
         analyzer="http://127.0.0.1:9000",
-        public_key=KEY.public_bytes,
+        public_keys=[KEY.public_bytes],
         opens=now - timedelta(hours=1),
         closes=now + timedelta(days=1),
         min_honest=min_honest,

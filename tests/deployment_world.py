@@ -8,10 +8,10 @@ import threading
 from functools import partial
 from pathlib import Path
 
-from deployment_tasks import KEY
+from deployment_tasks import KEYS
 
 from ikos.deployment import tokens
-from ikos.deployment.analyzer import Analyzer
+from ikos.deployment.analyzer import Analyzer, AnalyzerParty
 from ikos.deployment.party_files import PartyConfig, write_party_files
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.service import Party, Refused
@@ -99,7 +99,8 @@ class World:
         if base is not None:
             shutil.copytree(base.folder, self.folder)
         else:
-            write_party_files(task, KEY, self.folder, ledger)
+            keys = [key for key in KEYS if key.public_bytes in task.public_keys]
+            write_party_files(task, keys, self.folder, ledger)
         text = (self.folder / "clients" / "tokens.txt").read_text()
         self.secrets = [tokens.from_text(line) for line in text.split()]
         self.faults = Faults()
@@ -129,14 +130,14 @@ class World:
             make = partial(
                 Analyzer, columns=lambda window: [Direct(self, window, j + 1) for j in others]
             )
+            self.parties[0] = AnalyzerParty(config, make)
         else:
             config = PartyConfig.read(self.folder / f"shuffler-{number}")
 
             def ask(window, other):
                 return self.faults.around(self.party(other, window.number).agreement)
 
-            make = partial(Shuffler, ask=ask)
-        self.parties[number] = Party(config, make)
+            self.parties[number] = Party(config, partial(Shuffler, ask=ask))
 
     def stop(self):
         """End all parties that were started."""

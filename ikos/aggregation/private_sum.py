@@ -113,7 +113,7 @@ class PrivateAggregation(ShuffledSum[SumResult]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self.guarantee, self._error, self.setting, self._cost  # computed once, not in each run
+        _ = self.guarantee, self.setting, self._cost  # computed once, not in each run
 
     @property
     def precision(self) -> int:

@@ -42,6 +42,8 @@ TASK_KEYS = [
     Field("modulus", "order of the group of the shares, a string of digits"),
     Field("shuffled", "number of shufflers"),
     Field("blocks", "envelopes of a client for each shuffler, each with some coordinates"),
+    Field("kem", "how envelopes are encrypted: mlkem768-x25519 or x25519"),
+    Field("keys", "keys of the analyzer, each for some windows"),
     Field("messages", "messages of a client: all envelopes, and the clear share for the analyzer"),
     Field("bytes_per_client", "bytes that a client sends to all parties together"),
     Field("bytes_per_shuffler", "bytes that a shuffler receives, and later sends, if all report"),
@@ -154,6 +156,13 @@ def command() -> None:
         help="How long reports are accepted in each window, instead of --closes.")  # fmt: skip
 @option("--windows", type=Whole(1), default=1,
         help="How many windows there are, one after the other, each with a result.")  # fmt: skip
+@option("--keys", type=Whole(1), show_default="one for each window",
+        help="How many keys the analyzer has, each for some windows: it erases a key when they are "
+        "over.")  # fmt: skip
+@click.option("--kem", type=click.Choice(["mlkem768-x25519", "x25519"]),
+        show_default="the first, if this machine has it",
+        help="How envelopes are encrypted. A quantum computer could open those of x25519, which "
+        "are 1,088 bytes shorter.")  # fmt: skip
 @option("--output", type=FOLDER, metavar="FOLDER", help="The folder to be made.")
 @option("--dry-run", is_flag=True,
         help="Show what is needed, and write nothing; addresses are optional.")  # fmt: skip
@@ -170,7 +179,7 @@ def new(
     The precision, the group and the number of messages are chosen, and so the number of shufflers.
     Give each folder to a different person: a holder of all parties' folders sees everything.
     """
-    from ikos.deployment.hpke import PrivateKey
+    from ikos.deployment.opening import PrivateKey
     from ikos.deployment.party_files import write_party_files
     from ikos.deployment.task import Task
     from ikos.results import budget_warnings
@@ -183,15 +192,15 @@ def new(
         raise click.UsageError("--dry-run writes nothing: omit --output")
     if not dry_run and None in (output, given["analyzer"]):
         raise click.UsageError("missing option '--output' or '--analyzer' (or --dry-run)")
-    key = None if output is None else PrivateKey.generate()
+    made = [PrivateKey.generate(given["kem"]) for _ in range(given["keys"] or given["windows"])]
     given["closes"] = given["closes"] or timedelta(hours=hours or 24)
-    public = None if key is None else key.public_bytes
-    task = Task.new(shufflers=shufflers or (None if dry_run else ()), public_key=public, **given)
+    public = () if dry_run else [key.public_bytes for key in made]
+    task = Task.new(shufflers=shufflers or (None if dry_run else ()), public_keys=public, **given)
     report, folders = task.summary(), {}
     needed = "1 shuffler is" if task.columns == 1 else f"{task.columns} shufflers are"
     title, notes = f"{needed} needed, and an analyzer.", ["Nothing was written."]
-    if output is not None and key is not None:
-        folders = write_party_files(task, key, output, ledger)
+    if output is not None:
+        folders = write_party_files(task, made, output, ledger)
         handed = [f"Give {folder} to {whom}." for folder, whom in folders.items()]
         title, notes = report.title, [*handed, SECRECY]
     warnings = budget_warnings(given["epsilon"], given["delta"], task.users)

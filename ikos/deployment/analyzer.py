@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
+from itertools import islice
 from operator import add, methodcaller
 from typing import TypeVar
 
@@ -23,7 +24,8 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ikos.deployment import hpke
 from ikos.deployment.limits import Addresses
-from ikos.deployment.party_files import PartyConfig
+from ikos.deployment.openers import Chunk, Sums, openers
+from ikos.deployment.party_files import PartyConfig, reason
 from ikos.deployment.remote import RemoteShuffler, in_parallel
 from ikos.deployment.service import Endpoint, Party, Service, now, split_ids
 from ikos.deployment.status_page import task_page, tasks_page
@@ -42,6 +44,7 @@ _STOPPED = "stopped"
 _RESULT = "result"
 _OVER = "over"
 _LISTS = 4  # of ids received at the same time
+_CHUNK, _CHUNK_BYTES = 256, 1 << 20  # most envelopes, or bytes, that a process opens together
 _FRESH = 1.0  # seconds for which shufflers' states are cached
 
 _T = TypeVar("_T")
@@ -127,18 +130,11 @@ class Retrier:
             self._logged = str(error)
             return self._logged, min(2 * pause if pause else FIRST_PAUSE, LONGEST_PAUSE)
         except Exception:
-            log.error("%s failed", self._name)  # without its text, which might hold secrets
+            if not self._ended:  # an executor takes no more work while the program ends
+                log.error("%s failed", self._name)  # without its text, which might hold secrets
             return "an error of the program", None
         self._logged = None
         return None, None
-
-
-def _added(vectors: Iterable[list[int]], dimension: int) -> list[int]:
-    """Return the sum of vectors of integers."""
-    totals = [0] * dimension
-    for entries in vectors:
-        totals = list(map(add, totals, entries))
-    return totals
 
 
 class Analyzer(Endpoint):
@@ -154,8 +150,8 @@ class Analyzer(Endpoint):
         super().__init__(config, store, window)
         self.columns = tuple(columns(window))
         self._parties = range(1, len(self.columns) + 1)
-        assert config.key is not None
-        self._key = config.key
+        assert config.keys is not None
+        self._keys = config.keys
         self._releasing, self._asking = threading.Lock(), threading.Lock()
         name = f"task {self.task.name}, window {window.number}: release"
         self._work = Retrier(name, self._go_on, lambda *took: store.timed(*took))
@@ -376,27 +372,38 @@ class Analyzer(Endpoint):
         own = [part for number, _, part in self.rows("report") if number in complete]
         if (len(own), self.count("batch")) != (len(ids), len(self.columns)):
             raise damaged(f"of {len(ids)} complete reports it has {len(own)}, or batches are gone")
-        totals = _added((hpke.read_clear(part, self.task) for part in own), protocol.dimension)
-        with closing(self.rows("batch")) as rows:  # rows being read are not erased
+        totals = [0] * protocol.dimension
+        for part in own:
+            totals = list(map(add, totals, hpke.read_clear(part, self.task)))
+        key = self._keys.read(self.window.key)
+        envelopes = len(ids) * len(self.columns) * len(self.task.blocks)
+        with (
+            closing(self.rows("batch")) as rows,  # rows being read are not erased
+            openers(key, self.task, envelopes) as add_up,
+        ):
             for party, data in rows:
-                totals = list(map(add, totals, self._opened(party, data, len(ids))))
+                found = self._opened(party, add_up(self._chunks(party, data, len(ids))), len(ids))
+                totals = list(map(add, totals, found))
         return protocol.result([total % self.task.modulus for total in totals], len(ids))
 
-    def _opened(self, party: int, data: bytes, reports: int) -> list[int]:
-        """Return the sums of all coordinates of the shares in a batch."""
-        totals: list[int] = []
-        first = unopened = 0
+    def _chunks(self, party: int, data: bytes, reports: int) -> Iterator[Chunk]:
+        """Yield the envelopes of a batch, those that are there twice once."""
+        first = 0
         for block, coordinates in enumerate(self.task.blocks):
-            size = self.task.block_bytes(block)
+            size, info = self.task.block_bytes(block), hpke.info(self.window, party, block).hex()
             ends = range(first, first := first + reports * size, size)
-            sealed = {data[start : start + size] for start in ends}
-            shares, unopened = [], unopened + reports - len(sealed)
-            for envelope in sealed:
-                try:
-                    shares.append(hpke.unseal(envelope, self._key, self.window, party, block))
-                except ValueError:
-                    unopened += 1
-            totals += _added(shares, coordinates)
+            sealed = iter({data[start : start + size] for start in ends})
+            most = max(1, min(_CHUNK, _CHUNK_BYTES // size))
+            while chunk := b"".join(islice(sealed, most)):
+                yield block, chunk, info, size, coordinates
+
+    def _opened(self, party: int, found: Iterable[Sums], reports: int) -> list[int]:
+        """Return the sums of all coordinates of the shares in a batch."""
+        totals, unopened = [0] * self.task.protocol.dimension, reports * len(self.task.blocks)
+        for block, opened, sums in found:
+            part = self.task.protocol.blocks[block]
+            totals[part] = map(add, totals[part], sums)
+            unopened -= opened
         if unopened:
             raise self._stop(
                 f"{unopened:,} envelopes of shuffler {party} do not open or are duplicates; "
@@ -427,7 +434,32 @@ class Analyzer(Endpoint):
         self._work.end()
 
 
-def analyzer(config: PartyConfig, client: httpx.Client) -> Party[Analyzer]:
+class AnalyzerParty(Party[Analyzer]):
+    """The analyzer of all windows of a task, which erases private keys that are not needed."""
+
+    def expire(self) -> None:
+        """Delete what was not released in time, and keys of windows of which nothing is left."""
+        super().expire()
+        assert self.config.keys is not None
+        for number in sorted(self.config.keys.left):
+            windows = self.task.windows_of(number)
+            if all(map(self._is_gone, reversed(windows))):  # the last one is gone last, mostly
+                try:
+                    self.config.keys.erase(number)
+                    words = "the private key of windows %d to %d is erased"
+                    log.info(f"task %s: {words}", self.task.name, windows[0], windows[-1])
+                except OSError as error:
+                    log.error("task %s: a private key stays: %s", self.task.name, reason(error))
+
+    def _is_gone(self, number: int) -> bool:
+        """Whether nothing will be opened of a window: it is over, or expired without reports."""
+        if self.store.fact(number, _OVER) is not None:
+            return True
+        expired = now() >= self.task.at(number).closes + self.config.keep
+        return expired and not self.store.count(number, "report")
+
+
+def analyzer(config: PartyConfig, client: httpx.Client) -> AnalyzerParty:
     """Return an analyzer that asks the shufflers over a connection, and resumes its work."""
     if config.ledger is not None:
         Ledger(config.ledger)  # refused now, not at a release
@@ -435,7 +467,7 @@ def analyzer(config: PartyConfig, client: httpx.Client) -> Party[Analyzer]:
     def columns(window: Window) -> list[RemoteShuffler]:
         return [RemoteShuffler(client, window, *pair) for pair in enumerate(config.controls, 1)]
 
-    return Party(config, partial(Analyzer, columns=columns))
+    return AnalyzerParty(config, partial(Analyzer, columns=columns))
 
 
 def application(

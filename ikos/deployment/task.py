@@ -34,9 +34,11 @@ from pydantic import (
 from pydantic.dataclasses import dataclass
 
 from ikos._validation import integer, quote
+from ikos.accounting.skellam import SkellamNoise
 from ikos.aggregation.private_sum import PrivateAggregation, PrivateSum, PrivateVectorSum
 from ikos.aggregation.shuffled_sum import collusion
 from ikos.bounds import Bounds, Domain
+from ikos.deployment.opening import HYBRID, KEMS, TAG_BYTES, X25519, best_kem
 from ikos.deployment.wire import decoded, encoded, in_one_line
 from ikos.domains import Ball, Box, Categories
 from ikos.report import Field, Report
@@ -44,16 +46,14 @@ from ikos.results import Guarantee, at_least, present
 
 VERSION: Final = "ikos-parties-2"
 NONCE_BYTES = 16
-KEY_BYTES = 32
-TAG_BYTES = 16
-LONGEST = 1 << 16
+LONGEST = 1 << 20
 """Largest number of characters of a description."""
 
 MAX_WINDOWS = 10_000
 MAX_BATCH = 10**9
 """Bytes of a shuffler's batch, which is one value in the analyzer's store."""
 
-ENVELOPE_SECONDS, COORDINATE_SECONDS = 65e-6, 0.5e-6
+ENVELOPE_SECONDS, COORDINATE_SECONDS = {X25519: 65e-6, HYBRID: 100e-6}, 0.5e-6
 """What one core takes in a release, measured (documentation, Load): to fetch, open and add up an
 envelope, and for each coordinate in it."""
 
@@ -64,13 +64,12 @@ _LONGEST_HOST = 253
 _NUMBERS = ("precision", "modulus", "min_honest", "corrupt_shufflers")
 _DOMAINS = {"number": Bounds, "box": Box, "ball": Ball, "categories": Categories}
 _KINDS = {kind: name for name, kind in _DOMAINS.items()}
-_LAYOUT = "separate"
 
 _PROMISED = ("min_honest", "corrupt_clients", "corrupt_shufflers")
 _GUARANTEED = ("epsilon", "delta", "theorem", "conditions")
 _ENCRYPTED = (
-    "the encryption of the envelopes holds (HPKE with X25519, HKDF-SHA256 and AES-128-GCM) against "
-    "all but the analyzer"
+    "the encryption of the envelopes holds (HPKE with {}, HKDF-SHA256 and AES-128-GCM) against all "
+    "but the analyzer"
 )
 COLUMNS = [Field("name", "one of the keys", ""), Field("value", "that of the key", "value")]
 
@@ -83,7 +82,10 @@ class _Enveloped(PrivateAggregation):
     release nothing before all of them agree to one choice (`ikos.deployment.shuffler`).
     """
 
-    def __init__(self, *given: Any, corrupt_shufflers: int = 0, **options: Any) -> None:
+    def __init__(
+        self, *given: Any, corrupt_shufflers: int = 0, kem: str = X25519, **options: Any
+    ) -> None:
+        self.kem = kem
         corrupt = integer("corrupt_shufflers", corrupt_shufflers, low=0)
         options |= {"corrupt_shufflers": corrupt + 1, "clear_share": False}
         super().__init__(*given, **options)
@@ -102,7 +104,8 @@ class _Enveloped(PrivateAggregation):
     def guarantee(self) -> Guarantee:
         """The guarantee of each client."""
         found = super().guarantee
-        return replace(found, conditions=(*found.conditions, _ENCRYPTED) if found.proved else ())
+        encrypted = _ENCRYPTED.format(KEMS[self.kem].words)
+        return replace(found, conditions=(*found.conditions, encrypted) if found.proved else ())
 
 
 class EnvelopedSum(_Enveloped, PrivateSum):
@@ -158,11 +161,6 @@ def _text(read: Callable[[str], Any]) -> BeforeValidator:
     return BeforeValidator(lambda value: read(value) if isinstance(value, str) else value)
 
 
-def _bytes(length: int) -> tuple[Any, ...]:
-    read = _text(lambda text: decoded(text, length))
-    return Strict(), Len(length, length), read, PlainSerializer(encoded)
-
-
 def _domain(given: object) -> object:
     """Return a domain, also from its form in JSON: its kind and its parameters."""
     if not isinstance(given, dict):
@@ -197,8 +195,11 @@ Moment = Annotated[
 ]
 # JSON's numbers are doubles in many languages
 Modulus = Annotated[int, Strict(), _text(int), PlainSerializer(str)]
-Key = Annotated[bytes, *_bytes(KEY_BYTES)]
-Nonce = Annotated[bytes, *_bytes(NONCE_BYTES)]
+Noise = tuple[Literal["laplace", "skellam"], Ratio]
+Bytes = Annotated[
+    bytes, Strict(), _text(lambda text: decoded(text, len(text) * 3 // 4)), PlainSerializer(encoded)
+]
+Nonce = Annotated[Bytes, Len(NONCE_BYTES, NONCE_BYTES)]
 
 
 @dataclass(frozen=True)
@@ -225,11 +226,18 @@ class Task:
     precision, modulus, layout, messages : int, int, str, int
         As in `ikos.PrivateSum` and `ikos.vectors.PrivateVectorSum`; one message of each block goes
         to the analyzer itself, in the clear.
-    shufflers, analyzer, public_key : tuple of str, str, bytes
-        Their addresses, a shuffler per shuffled message, and the analyzer's X25519 key.
+    shufflers, analyzer : tuple of str, str
+        Their addresses, a shuffler per shuffled message.
+    kem, public_keys : str, tuple of bytes
+        How envelopes are encrypted, ``"mlkem768-x25519"`` or ``"x25519"``; the analyzer's keys, of
+        which it erases the private ones as windows are over. Key k of K is that of the windows w,
+        of W, with floor(w K / W) = k.
     opens, period, windows : datetime, int, int
         When the first window opens, in UTC to the second; the seconds for which each is open; how
         many there are, one after the other. Each has its own reports and its own result.
+    noise : (str, Fraction)
+        That of a coordinate of a sum over ``min_honest`` clients: ("laplace", rate) or ("skellam",
+        variance). It follows from the other numbers, for clients that cannot compute it.
     nonce, parameters : bytes, str
         Random bytes; the protocol's ``parameter_hash``, which every party computes again.
     """
@@ -245,11 +253,13 @@ class Task:
     corrupt_shufflers: Integer
     precision: Integer
     modulus: Modulus
-    layout: Annotated[str, Strict()]
+    layout: Literal["separate", "group"]
     messages: Integer
+    noise: Noise
     shufflers: tuple[Address, ...]
     analyzer: Address
-    public_key: Key
+    kem: Literal["mlkem768-x25519", "x25519"]
+    public_keys: tuple[Bytes, ...]
     opens: Moment
     period: Integer
     windows: Integer
@@ -273,6 +283,12 @@ class Task:
             _ = self.closes
         except OverflowError:
             raise ValueError(f"period must end before the year 10000, got {self.period}") from None
+        length = KEMS[self.kem].public
+        if {len(key) for key in self.public_keys} != {length}:
+            raise ValueError(f"public_keys must be of {length} bytes for kem = {self.kem!r}")
+        if len(set(self.public_keys)) < len(self.public_keys):
+            raise ValueError("public_keys must be different")
+        integer("keys", len(self.public_keys), low=1, high=self.windows)
         protocol = self.protocol
         if self.labels and len(set(self.labels)) != self.domain.dimension:
             raise ValueError(
@@ -285,6 +301,11 @@ class Task:
                 f"each shuffler {self.envelope_bytes:,} bytes, got {self.users:,}: a batch is at "
                 f"most {MAX_BATCH:,} bytes"
             )
+        if (length := len(self.to_json())) > LONGEST:
+            raise ValueError(
+                f"windows must have fewer keys, or fewer labels: the description is {length:,} "
+                f"characters, and must be at most {LONGEST:,}"
+            )
         integer("corrupt_clients", self.corrupt_clients, low=0, high=self.users - self.min_honest)
         if len(self.shufflers) != self.columns:
             raise ValueError(
@@ -296,10 +317,10 @@ class Task:
                 f"messages must be enough for delta = {quote(self.delta)}, got "
                 f"{self.messages}: they prove {at_least(protocol.guarantee.delta, 6)}"
             )
-        if protocol.parameter_hash != self.parameters:
+        if (protocol.parameter_hash, _noise(protocol)) != (self.parameters, self.noise):
             raise ValueError(
-                "parameters of the task are not those that this version of ikos computes from its "
-                "numbers: all parties need the same version"
+                "parameters and noise of the task are not those that this version of ikos computes "
+                "from its numbers: all parties need the same version"
             )
 
     @classmethod
@@ -313,10 +334,12 @@ class Task:
         lower: float = 0.0,
         upper: float = 1.0,
         labels: Sequence[str] = (),
-        layout: str = _LAYOUT,
+        layout: Literal["separate", "group"] = "separate",
         shufflers: Sequence[str] | None = None,
         analyzer: str | None = None,
-        public_key: bytes | None = None,
+        kem: str | None = None,
+        public_keys: Sequence[bytes] = (),
+        keys: int | None = None,
         opens: datetime | None = None,
         closes: datetime | timedelta = timedelta(days=1),
         windows: int = 1,
@@ -331,10 +354,15 @@ class Task:
             As for a task.
         domain : Domain, optional
             Of vectors. By default, values are numbers between ``lower`` and ``upper``.
-        shufflers, analyzer, public_key
-            More shufflers than the guarantee needs are all used. Without a key the task is a draft,
+        shufflers, analyzer, public_keys
+            More shufflers than the guarantee needs are all used. Without keys the task is a draft,
             which needs no addresses and cannot run: it gives the number of shufflers needed,
             ``columns``, and what they prove.
+        keys
+            Number of keys of a draft, by default one for each window.
+        kem
+            That of the keys. By default the hybrid of ML-KEM-768 and X25519, if this machine's
+            ``cryptography`` has it (from version 48 on); otherwise X25519.
         opens, closes : datetime, datetime or timedelta
             When the first window opens, now by default; when it closes, or how long each is open.
         options
@@ -350,12 +378,15 @@ class Task:
         >>> votes = Categories([3])
         >>> draft = Task.new(2000, 1, 1e-8, domain=votes, labels=["yes", "no", "unknown"])
         >>> draft.columns, draft.blocks, draft.part_bytes
-        (6, (1, 1, 1), 156)
+        (6, (1, 1, 1), 3420)
         """
         if isinstance(shufflers, str):
             raise TypeError(f"shufflers must be addresses, got {quote(shufflers)}")
-        if public_key is not None and (shufflers is None or analyzer is None):
-            raise ValueError("shufflers and analyzer must be given with public_key")
+        if public_keys and (shufflers is None or analyzer is None):
+            raise ValueError("shufflers and analyzer must be given with public_keys")
+        kem = kem or best_kem()
+        count = integer("keys", windows if keys is None else keys, low=1, high=MAX_WINDOWS)
+        drafted = tuple(number.to_bytes(KEMS[kem].public) for number in range(count))
         if unknown := options.keys() - {*_NUMBERS, "integers"}:
             raise TypeError(f"{min(unknown)} is not an option of a task")
         values = Bounds(lower, upper) if domain is None else domain
@@ -389,12 +420,14 @@ class Task:
                 messages=messages,
                 shufflers=tuple(shufflers),
                 analyzer=analyzer or "https://analyzer.invalid",
-                public_key=public_key or bytes(KEY_BYTES),
+                kem=kem,  # type: ignore[arg-type]
+                public_keys=tuple(public_keys) or drafted,
                 opens=opens,
                 period=math.ceil(period.total_seconds()),
                 windows=windows,
                 nonce=os.urandom(NONCE_BYTES),
                 parameters=chosen.parameter_hash,
+                noise=_noise(chosen),
                 epsilon=chosen.epsilon,
                 **numbers,
             )
@@ -407,7 +440,7 @@ class Task:
     @cached_property
     def protocol(self) -> EnvelopedSum | EnvelopedVectorSum:
         """The protocol that clients and analyzer run, with its guarantee."""
-        options = {name: getattr(self, name) for name in (*_NUMBERS, "integers")}
+        options = {name: getattr(self, name) for name in (*_NUMBERS, "integers", "kem")}
         budget = (self.epsilon, self.delta)
         return _protocol(
             self.users, self.domain, *budget, self.layout, messages=self.messages, **options
@@ -426,6 +459,11 @@ class Task:
         """Return the window that is open; before all of them the first, after them the last."""
         passed = (now - self.opens) // timedelta(seconds=self.period)
         return self.at(min(max(0, passed), self.windows - 1))
+
+    def windows_of(self, key: int) -> range:
+        """Return the windows of a key, one after the other."""
+        keys, windows = len(self.public_keys), self.windows
+        return range(-(-key * windows // keys), -(-(key + 1) * windows // keys))
 
     @property
     def min_reports(self) -> int:
@@ -449,7 +487,7 @@ class Task:
 
     def block_bytes(self, block: int) -> int:
         """Return the bytes of each envelope of a block."""
-        return KEY_BYTES + self.width * self.blocks[block] + TAG_BYTES
+        return KEMS[self.kem].sealed + self.width * self.blocks[block] + TAG_BYTES
 
     @cached_property
     def envelope_bytes(self) -> int:
@@ -518,7 +556,7 @@ class Task:
     def release_seconds(self) -> float:
         """What one core takes to release a window with all clients' reports, about."""
         dimension, envelopes = self.domain.dimension, len(self.blocks)
-        each = envelopes * ENVELOPE_SECONDS + dimension * COORDINATE_SECONDS
+        each = envelopes * ENVELOPE_SECONDS[self.kem] + dimension * COORDINATE_SECONDS
         return self.users * self.columns * each
 
     def summary(self) -> Report:
@@ -530,6 +568,8 @@ class Task:
             "shuffled": self.columns,
             "domain": words_of(self.domain),
             "blocks": len(self.blocks),
+            "kem": self.kem,
+            "keys": len(self.public_keys),
             "messages": self.columns * len(self.blocks) + 1,
             "bytes_per_client": sum(map(self.part_bytes, range(self.messages))),
             "bytes_per_shuffler": self.users * self.envelope_bytes,
@@ -590,6 +630,14 @@ def _protocol(
     return EnvelopedVectorSum(users, domain, epsilon, delta, layout=layout, **options)
 
 
+def _noise(protocol: EnvelopedSum | EnvelopedVectorSum) -> Noise:
+    """Return the kind of a protocol's noise, and its rate or variance."""
+    noise = protocol.noise
+    if isinstance(noise, SkellamNoise):
+        return "skellam", noise.variance
+    return "laplace", noise.rate
+
+
 @plain_dataclass(frozen=True)
 class Window:
     """One collection of a task, with its own reports, release and result."""
@@ -606,6 +654,16 @@ class Window:
     def closes(self) -> datetime:
         """From when on they are not."""
         return self.opens + timedelta(seconds=self.task.period)
+
+    @property
+    def key(self) -> int:
+        """The number of its key, which some windows share."""
+        return self.number * len(self.task.public_keys) // self.task.windows
+
+    @property
+    def public_key(self) -> bytes:
+        """The key to which its envelopes are sealed."""
+        return self.task.public_keys[self.key]
 
     @property
     def bound(self) -> bytes:

@@ -130,8 +130,27 @@ class TestNew:
         task = read_task(folder)
         assert (task.domain.sizes, task.labels) == ((3,), ("yes", "no", "unknown"))
         assert (task.windows, task.period) == (24, 3600)
+        assert len(set(task.public_keys)) == 24
+        assert PartyConfig.read(folder / "analyzer").keys.left == set(range(24))
         assert PartyConfig.read(folder / "analyzer").ledger == tmp_path / "ledger"
         assert PartyConfig.read(folder / "shuffler-1").ledger is None
+
+    def test_few_keys_of_the_other_kind(self, run, tmp_path):
+        how = ("--windows", "5", "--keys", "2", "--kem", "x25519")
+        made = run("task", "new", *SMALL, *addresses(), *how, "--output", tmp_path / "visits",
+                   "--json", warning=LITTLE).json  # fmt: skip
+        assert (made["kem"], made["keys"]) == ("x25519", 2)
+        keys = PartyConfig.read(tmp_path / "visits" / "analyzer").keys
+        assert [len(keys.read(number).public_bytes) for number in keys.left] == [32, 32]
+        assert (
+            run("task", "new", "--dry-run", *SMALL, *how, "--json", warning=LITTLE).json["keys"]
+            == 2
+        )
+
+    def test_more_keys_than_windows(self, refused):
+        assert refused("task", "new", "--dry-run", *SMALL, "--keys", "2") == (
+            "--keys must be at most 1, got 2"
+        )
 
     @pytest.mark.parametrize(
         ("given", "domain"),
@@ -141,13 +160,14 @@ class TestNew:
             (("--coordinates", "5", "--norm", "2"), Ball(5, 2)),
         ],
     )
-    def test_costs_are_shown_before_a_task_is_made(self, run, given, domain):
+    @pytest.mark.parametrize(("kem", "overhead"), [("mlkem768-x25519", 1136), ("x25519", 48)])
+    def test_costs_are_shown_before_a_task_is_made(self, run, given, domain, kem, overhead):
         few = ("--users", "500", "--min-honest", "90%", "--epsilon", "1", "--delta", "1e-6")
-        found = run("task", "new", "--dry-run", *few, *given, "--json").json
+        found = run("task", "new", "--dry-run", *few, *given, "--kem", kem, "--json").json
         assert found["blocks"] == domain.dimension
         assert found["messages"] == found["shuffled"] * domain.dimension + 1
         width = ((int(found["modulus"]) - 1).bit_length() + 7) // 8
-        each = domain.dimension * (48 + width)
+        each = domain.dimension * (overhead + width)
         assert found["bytes_per_shuffler"] == 500 * each
         assert found["bytes_per_client"] == found["shuffled"] * each + domain.dimension * width
         assert found["release_seconds"] > 0

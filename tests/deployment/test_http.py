@@ -199,7 +199,7 @@ class Net(httpx.BaseTransport):
 def folders(tmp_path_factory):
     """Return the folders of all parties, who were here once, to be copied: that is faster."""
     made = tmp_path_factory.mktemp("parties") / "task"
-    write_party_files(small_task(USERS, MIN_HONEST, COLUMNS), KEY, made)
+    write_party_files(small_task(USERS, MIN_HONEST, COLUMNS), [KEY], made)
     Net(made).end()
     return made
 
@@ -342,7 +342,7 @@ def lines(caplog, words):
 
 def test_a_full_disk(net, caplog):
     """Of SQLite's own, which has no more pages."""
-    order(net, 1, "PRAGMA max_page_count=1")
+    order(net, 1, "PRAGMA max_page_count=14")
     first = ClientReport.make(net.task.at(0), 1)
     statuses = [net.put(1, 0, first).status_code]
     for client in range(1, USERS):

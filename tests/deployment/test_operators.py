@@ -96,7 +96,7 @@ def party(folder, settings="", role="shuffler"):
 @pytest.fixture
 def folders(tmp_path):
     made = tmp_path / "task"
-    write_party_files(small_task(40, 20, 4), KEY, made)
+    write_party_files(small_task(40, 20, 4), [KEY], made)
     return made
 
 
@@ -204,7 +204,7 @@ def closed_with_reports(folder, monkeypatch):
         analyzer=f"http://127.0.0.1:{ports[0]}",
         shufflers=tuple(f"http://127.0.0.1:{port}" for port in ports[1:]),
     )  # fmt: skip
-    write_party_files(task, KEY, folder)
+    write_party_files(task, [KEY], folder)
     found = {}
     with monkeypatch.context() as patch:
         patch.setattr(service, "now", lambda: task.opens + timedelta(minutes=1))

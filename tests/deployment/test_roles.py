@@ -19,7 +19,7 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from deployment_tasks import small_task
+from deployment_tasks import KEY, small_task
 from deployment_world import World
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -368,11 +368,16 @@ def test_a_folder_with_a_part_of_another_task_is_refused(world):
     analyzer, shuffler = world.folder / "analyzer", world.folder / "shuffler-1"
     key, config = analyzer / "private-key", shuffler / "seat.json"
     right = key.read_bytes()
-    key.write_text(tokens.to_text(PrivateKey.generate().raw))
-    with pytest.raises(ValueError, match="must be that of the task"):
-        PartyConfig.read(analyzer)
+    for lines, wrong in (
+        ([tokens.to_text(PrivateKey.generate().raw)], r"line 1 of .* must be that of the task"),
+        ([], "must have a line for each key of the task"),
+        (["x" * 43], "must hold a private key in each line"),
+    ):
+        key.write_text("".join(f"{line}\n" for line in lines))
+        with pytest.raises(ValueError, match=wrong):
+            PartyConfig.read(analyzer)
     key.write_bytes(right)
-    assert PartyConfig.read(analyzer).key.raw == tokens.from_text(right.decode().strip())
+    assert PartyConfig.read(analyzer).keys.read(0).raw == KEY.raw
     values = json.loads(config.read_text())
     config.write_text(json.dumps({**values, "task": small_task(users=7).name}))
     with pytest.raises(ValueError, match="must be a party's folder for its task"):

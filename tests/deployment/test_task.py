@@ -24,7 +24,7 @@ def new(**changed):
     options = {
         "shufflers": [f"https://s{j}.example:8443" for j in range(6)],
         "analyzer": "https://a.example",
-        "public_key": KEY.public_bytes,
+        "public_keys": [KEY.public_bytes],
         "opens": NOW,
         "closes": NOW + timedelta(hours=1),
     }
@@ -46,11 +46,12 @@ def test_a_draft_says_how_many_shufflers_are_needed():
     """It has no key, so that nothing can be sent to it; a task with a key has all addresses."""
     draft = Task.new(1000, 1, 1e-3)
     assert draft.columns == EnvelopedSum(1000, 1, 1e-3).messages.total - 1
-    assert draft.public_key == bytes(32)
+    assert draft.public_keys == (bytes(1216),)
+    assert len(Task.new(1000, 1, 1e-3, windows=5, kem="x25519").public_keys) == 5
     assert draft.closes - draft.opens == timedelta(days=1)
     assert all(address.endswith(".invalid") for address in (draft.analyzer, *draft.shufflers))
     for missing in ({"analyzer": None}, {"shufflers": None}):
-        with pytest.raises(ValueError, match="must be given with public_key"):
+        with pytest.raises(ValueError, match="must be given with public_keys"):
             new(**missing)
     with pytest.raises(ValueError, match="closes must be in the future"):
         new(opens=datetime(2020, 1, 1, tzinfo=UTC), closes=timedelta(hours=1))
@@ -88,9 +89,10 @@ CHANGES = {
     "integers": True, "corrupt_clients": 7, "corrupt_shufflers": 1,
     "precision": 3,
     "modulus": str(2**40), "messages": 8, "analyzer": "https://b.example",
-    "public_key": encoded(bytes(range(1, 33))), "opens": "2029-12-31T23:00:00Z",
+    "public_keys": [encoded(bytes(1216))], "kem": "x25519", "opens": "2029-12-31T23:00:00Z",
     "period": 7200, "windows": 2, "layout": "group", "labels": ["x"], "nonce": encoded(bytes(16)),
     "shufflers": [f"https://t{j}.example" for j in range(6)], "parameters": "0" * 64,
+    "noise": ["laplace", "1/2"],
 }  # fmt: skip
 
 
@@ -107,7 +109,7 @@ def test_every_part_is_in_the_hash_or_refused(part):
     except ValueError:
         # whatever the protocol computes is bound by the parameters
         assert part not in {
-            "analyzer", "public_key", "opens", "period", "windows", "nonce", "shufflers",
+            "analyzer", "public_keys", "opens", "period", "windows", "nonce", "shufflers",
             "corrupt_clients", "layout", "labels",
         }  # fmt: skip
     else:
@@ -141,7 +143,9 @@ WRONG = [
     ),
     ("domain", []), ("domain", {}), ("domain", {"kind": "box", "dimension": 0}), ("integers", 1),
     ("domain", {"kind": "categories", "sizes": 3}), ("labels", ["a", "b"]), ("labels", "a"),
-    ("labels", [""]), ("labels", [1]), ("layout", 1), ("period", 0), ("period", 1 << 60),
+    ("labels", [""]), ("labels", [1]), ("layout", 1), ("layout", "one group"),
+    ("noise", ["skellam", "1"]), ("noise", ["gauss", "1"]), ("noise", "1"),
+    ("period", 0), ("period", 1 << 60),
     ("period", "60"), ("windows", 0), ("windows", 10_001), ("windows", True),
     ("corrupt_clients", -1), ("corrupt_clients", 1), ("corrupt_clients", True),
     ("corrupt_clients", "0"),
@@ -151,7 +155,8 @@ WRONG = [
     ("analyzer", 1), ("analyzer", "http://a.example"), ("analyzer", "https://u:p@a.example"),
     ("analyzer", "https://a.example/x"), ("analyzer", "https://a.example?x"),
     ("analyzer", "https://"), ("analyzer", "https://a.example:99999"), ("analyzer", "ftp://a"),
-    ("analyzer", "https://s1.example:8443"), ("public_key", "A"), ("public_key", None),
+    ("analyzer", "https://s1.example:8443"), ("public_keys", ["A"]),
+    ("public_keys", None), ("public_keys", []),
     ("nonce", encoded(bytes(15))), ("opens", "2030-01-01"), ("opens", 5),
 ]  # fmt: skip
 
@@ -229,7 +234,7 @@ def test_the_guarantee_rests_on_encryption_besides():
     plain = PrivateSum(1000, 1, 1e-3, messages=7).guarantee
     *others, last = task.protocol.guarantee.conditions
     assert others == list(plain.conditions)
-    assert last.startswith("the encryption of the envelopes holds (HPKE with X25519, ")
+    assert last.startswith("the encryption of the envelopes holds (HPKE with ML-KEM-768 and X25")
     assert last in " ".join(task.explain().split())
     run = task.protocol.run([0.5] * 1000)
     assert last in Result.of(run).conditions
