@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from starlette.types import Scope
@@ -95,6 +96,7 @@ class Addresses:
         return self._proxy is not None and address is not None and address in self._proxy
 
 
+@lru_cache(1024)
 def _address(host: str) -> IPv4Address | IPv6Address | None:
     """Return an address, if it is one; one of IPv4 as such, though an IPv6 socket shows IPv6."""
     try:

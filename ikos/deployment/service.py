@@ -374,12 +374,12 @@ class Service:
         """Return the ASGI application of some routes, and of those that both servers have."""
         made = Starlette(
             routes=[
+                self.window_route("PUT", "/reports/{report}", self._report),  # most requests
                 self.route("GET", LIVE, self._live),
                 self.route("GET", HEALTH, self._health),
                 self.route("GET", METRICS, self._metrics),
                 self.route("GET", "/tasks/{task}", self._schedule),
                 self.window_route("GET", "", lambda endpoint, _: endpoint.status()),
-                self.window_route("PUT", "/reports/{report}", self._report),
                 *routes,
             ],
             exception_handlers={HTTPException: _no_route},
