@@ -42,7 +42,7 @@ Examples
       --column visits
 """
 
-SECTIONS = {"value": "One client", "values": "Many clients", "max_epsilon": "What is sent",
+SECTIONS = {"value": "One client", "values": "Many clients", "window": "What is sent",
             "how": "Output"}  # fmt: skip
 
 
@@ -65,9 +65,9 @@ SECTIONS = {"value": "One client", "values": "Many clients", "max_epsilon": "Wha
     metavar="NAME",
     help="Name of the column of values; of vectors, given once for each coordinate.",
 )
+@option("--show-values")
 @option("--window", type=Whole(), metavar="NUMBER", show_default="the one that is open",
         help="Window, from 0 on, of a task that has several.")  # fmt: skip
-@option("--show-values")
 @option("--max-epsilon", type=EPSILON, help="Send nothing to a task that promises less privacy.")
 @option("--max-delta", type=DELTA, help="The same for its delta.")
 @option("--store", type=FOLDER, metavar="FOLDER", show_default="'reports', next to the task",

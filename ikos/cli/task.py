@@ -122,11 +122,8 @@ def command() -> None:
 @command.command(
     "new", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=NEW_KEYS, columns=TASK_COLUMNS
 )
-@options(
-    "--users", "--lower", "--upper", "--integers", "--epsilon", "--delta",
-    required=("--users", "--epsilon", "--delta"),
-)  # fmt: skip
-@click.option("--categories", metavar="NAMES",
+@options("--users", "--lower", "--upper", "--integers", required=("--users",))
+@click.option("--categories", metavar="LIST",
         help="Make a histogram: the categories, separated by commas.")  # fmt: skip
 @click.option("--coordinates", metavar="NAMES",
         help="Add up vectors: their number of coordinates, or the names, separated by commas, all "
@@ -135,6 +132,10 @@ def command() -> None:
         help="Largest Euclidean norm of the vectors, instead of bounds.")  # fmt: skip
 @click.option("--layout", type=click.Choice(["separate", "group"]), default="separate",
         help="Shuffle each coordinate of vectors by itself, or all together.")  # fmt: skip
+@options("--epsilon", "--delta", required=("--epsilon", "--delta"))
+@option("--ledger", type=FILE, metavar="FILE",
+        help="Ledger ('ikos budget new') in which the analyzer enters each release first; one that "
+        "does not fit is stopped.")  # fmt: skip
 @option("--min-honest", required=True, show_default=None,
         help="Honest clients that a release must contain: a number, or a share such as 90%. With "
         "all, one that is missing stops the release.")  # fmt: skip
@@ -162,9 +163,6 @@ def command() -> None:
         show_default="the first, if this machine has it",
         help="How envelopes are encrypted. A quantum computer could open those of x25519, which "
         "are 1,088 bytes shorter.")  # fmt: skip
-@option("--ledger", type=FILE, metavar="FILE",
-        help="Ledger ('ikos budget new') in which the analyzer enters each release first; one that "
-        "does not fit is stopped.")  # fmt: skip
 @option("--output", type=FOLDER, metavar="FOLDER", help="The folder to be made.")
 @option("--dry-run", is_flag=True,
         help="Show what is needed, and write nothing; addresses are optional.")  # fmt: skip
