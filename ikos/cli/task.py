@@ -144,6 +144,10 @@ def command() -> None:
         "reports than both together.")  # fmt: skip
 @options("--corrupt-shufflers", "--precision")
 @option("--modulus", type=Whole(2, 1 << 4096))
+@click.option("--kem", type=click.Choice(["mlkem768-x25519", "x25519"]),
+        show_default="the first, if this machine has it",
+        help="How envelopes are encrypted. A quantum computer could open those of x25519, which "
+        "are 1,088 bytes shorter.")  # fmt: skip
 @click.option("--shuffler", "shufflers", multiple=True, metavar="URL",
         help="Address of a shuffler, given once for each; https, or http on this "
         "machine.")  # fmt: skip
@@ -159,10 +163,6 @@ def command() -> None:
 @option("--keys", type=Whole(1), show_default="one for each window",
         help="How many keys the analyzer has, each for some windows: it erases a key when they are "
         "over.")  # fmt: skip
-@click.option("--kem", type=click.Choice(["mlkem768-x25519", "x25519"]),
-        show_default="the first, if this machine has it",
-        help="How envelopes are encrypted. A quantum computer could open those of x25519, which "
-        "are 1,088 bytes shorter.")  # fmt: skip
 @option("--output", type=FOLDER, metavar="FOLDER", help="The folder to be made.")
 @option("--dry-run", is_flag=True,
         help="Show what is needed, and write nothing; addresses are optional.")  # fmt: skip

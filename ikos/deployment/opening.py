@@ -67,8 +67,8 @@ def suite(kem: str) -> Suite:
         MLKEM768PrivateKey.from_seed_bytes(bytes(_SEED))
     except UnsupportedAlgorithm:
         raise ValueError(
-            f"kem {HYBRID!r} needs ML-KEM, which cryptography {_version} does not have here: "
-            "install version 48 or later"
+            f"kem must be {X25519!r} with cryptography {_version}, which has no ML-KEM here "
+            f"(version 48 has), got {HYBRID!r}"
         ) from None
     return Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 
