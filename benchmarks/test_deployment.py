@@ -136,7 +136,7 @@ def test_reports_of_one_shuffler(
     seconds = benchmark.stats.stats.median
     sealing = benchmark.extra_info["floor_seconds"]
     note(f"{count / seconds:,.0f} reports a second; {count / sealing:,.0f} envelopes sealed")
-    assert collecting.desk.reports() >= count * rounds
+    assert collecting.desk.at(0).reports() >= count * rounds
     collecting.end()
 
 
@@ -242,7 +242,7 @@ def test_memory_over_many_reports(note: Callable[[str], None], tmp_path: Path) -
         collecting.put(first)
     seconds = time.monotonic() - begin
     grown = resident() - before
-    assert collecting.desk.reports() == most
+    assert collecting.desk.at(0).reports() == most
     collecting.end()
     note(
         f"{grown / 2**20:+.1f} MiB from 10^4 to 10^5 reports, {most * 0.9 / seconds:,.0f} a second"
