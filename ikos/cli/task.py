@@ -121,7 +121,7 @@ def command() -> None:
     "new", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=NEW_KEYS, columns=TASK_COLUMNS
 )
 @options("--users", "--lower", "--upper", "--integers", required=("--users",))
-@click.option("--categories", metavar="NAMES",
+@click.option("--categories", metavar="LIST",
         help="Make a histogram: the categories, separated by commas.")  # fmt: skip
 @click.option("--coordinates", metavar="NAMES",
         help="Add up vectors: their number of coordinates, or the names, separated by commas, all "

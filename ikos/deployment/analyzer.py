@@ -22,10 +22,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ikos.deployment import hpke
+from ikos.deployment.limits import Addresses
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import RemoteShuffler, in_parallel
 from ikos.deployment.service import Endpoint, Party, Service, now, split_ids
-from ikos.deployment.status_page import BARS, task_page, tasks_page
+from ikos.deployment.status_page import task_page, tasks_page
 from ikos.deployment.store import Store, StoreError, Writing, damaged, log
 from ikos.deployment.task import MOMENT, Window
 from ikos.deployment.wire import AnalyzerStatus, ReleaseState, Result, ShufflerStatus
@@ -40,7 +41,6 @@ _AGREED = "agreed"
 _STOPPED = "stopped"
 _RESULT = "result"
 _OVER = "over"
-_SHARES = ("report", "batch", "complete")
 _LISTS = 4  # of ids received at the same time
 _FRESH = 1.0  # seconds for which shufflers' states are cached
 
@@ -321,7 +321,6 @@ class Analyzer(Endpoint):
 
         def work(writing: Writing) -> str | None:
             writing.note("complete", str(len(ids)))
-            writing.note("reports", str(writing.count("report")))
             if len(ids) < self.task.min_reports:
                 return writing.note(
                     _STOPPED,
@@ -411,13 +410,13 @@ class Analyzer(Endpoint):
 
         def work(writing: Writing) -> None:
             writing.note(_RESULT, text)
-            writing.clear(*_SHARES)
+            writing.clear()
 
         self.write(work).result()
 
     def _delete(self) -> None:
         """Delete all shares left on disk; OSError if it must be called again."""
-        self.write(lambda writing: writing.clear(*_SHARES)).result()
+        self.write(Writing.clear).result()
         self.store.shrink()
         if self.fact(_RESULT) is None:
             list(self._ask(lambda column: column.forget()))
@@ -439,9 +438,11 @@ def analyzer(config: PartyConfig, client: httpx.Client) -> Party[Analyzer]:
     return Party(config, partial(Analyzer, columns=columns))
 
 
-def application(analyzers: Mapping[str, Party[Analyzer]], *, rate: float) -> Starlette:
+def application(
+    analyzers: Mapping[str, Party[Analyzer]], *, rate: float, addresses: Addresses | None = None
+) -> Starlette:
     """Return the ASGI application of the analyzer, for tasks by name."""
-    service = Service(analyzers, rate)
+    service = Service(analyzers, rate, addresses)
 
     async def tasks(_: Request) -> Response:
         moment = now()
@@ -452,7 +453,7 @@ def application(analyzers: Mapping[str, Party[Analyzer]], *, rate: float) -> Sta
 
     async def page(one: Analyzer, request: Request) -> Response:
         states = await run_in_threadpool(one.states)
-        bars = [(each.window, each.reports()) for each in service.party(request).opened()[-BARS:]]
+        bars = [(each.window, each.reports()) for each in service.party(request).latest()]
         return HTMLResponse(task_page(one.window, one.status(), states, bars, now()))
 
     return service.application(

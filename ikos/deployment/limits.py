@@ -1,18 +1,15 @@
 """How often, and how many at a time, a client or an address may ask.
 
-All of it is in memory, of an address a keyed digest, until the next request after a second or two.
+All of it is in memory, until the next request after a second or two.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
 import time
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from starlette.types import Scope
 
@@ -48,16 +45,16 @@ class Places:
     """At most ``most`` at a time for each key."""
 
     def __init__(self, most: int) -> None:
-        self.most = most
+        self._most = most
         self._taken: Counter[Hashable] = Counter()
 
-    def left(self, key: Hashable) -> int:
-        """Return how many more may be taken; negative if too many are."""
-        return self.most - self._taken[key]
+    def free(self, key: Hashable) -> bool:
+        """Whether one more may be taken."""
+        return self._taken[key] < self._most
 
     @contextmanager
     def taken(self, key: Hashable) -> Iterator[None]:
-        """Take a place, whether or not one is left."""
+        """Take a place, whether or not one is free."""
         self._taken[key] += 1
         try:
             yield
@@ -67,7 +64,6 @@ class Places:
                 del self._taken[key]
 
 
-@dataclass
 class Addresses:
     """Limits for each address: an IPv4 address, or the 64 bits that an IPv6 network has.
 
@@ -76,18 +72,14 @@ class Addresses:
     counts, which the proxy wrote; from anyone else that header counts for nothing.
     """
 
-    rate: float
-    connections: int
-    proxy: IPv4Network | IPv6Network | None = None
-    _secret: bytes = field(default_factory=lambda: os.urandom(32), repr=False)
+    def __init__(
+        self, rate: float, connections: int, proxy: IPv4Network | IPv6Network | None = None
+    ) -> None:
+        self.places, self._rate, self._proxy = Places(connections), Rate(rate), proxy
 
-    def __post_init__(self) -> None:
-        self.places = Places(self.connections)
-        self._rate = Rate(self.rate)
-
-    def connecting(self, host: str) -> bytes | None:
+    def connecting(self, host: str) -> Hashable:
         """Return the key of who connects, or None for who is not limited: the proxy is not."""
-        return None if self._is_proxy(host) else self._key(host)
+        return None if self._is_proxy(host) else _key(host)
 
     def allows(self, scope: Scope) -> bool:
         """Whether a request is allowed; it is counted if it is."""
@@ -95,31 +87,28 @@ class Addresses:
         if self._is_proxy(host):
             lines = [text for name, text in scope["headers"] if name == b"x-forwarded-for"]
             host = b",".join(lines).rpartition(b",")[2].decode("latin-1").strip()
-        key = self._key(host)
+        key = _key(host)
         return key is None or self._rate.allows(key)
 
     def _is_proxy(self, host: str) -> bool:
-        address = _plain(host)
-        return self.proxy is not None and address is not None and address in self.proxy
-
-    def _key(self, host: str) -> bytes | None:
-        address = _plain(host)
-        free = not host if address is None else address.is_loopback
-        return None if free else self._digest(host)
-
-    def _digest(self, host: str) -> bytes:
-        address = _plain(host)
-        if isinstance(address, IPv6Address):
-            address = ip_network((int(address), 64), strict=False).network_address
-        # a text that is no address, which the proxy gave, is limited as it is
-        text = host if address is None else str(address)
-        return hashlib.blake2b(text.encode(), key=self._secret, digest_size=16).digest()
+        address = _address(host)
+        return self._proxy is not None and address is not None and address in self._proxy
 
 
-def _plain(host: str) -> IPv4Address | IPv6Address | None:
+def _address(host: str) -> IPv4Address | IPv6Address | None:
     """Return an address, if it is one; one of IPv4 as such, though an IPv6 socket shows IPv6."""
     try:
         address = ip_address(host)
     except ValueError:
         return None
     return getattr(address, "ipv4_mapped", None) or address
+
+
+def _key(host: str) -> Hashable:
+    """Return what counts as one address; None for this machine."""
+    address = _address(host)
+    if address is None:
+        return host or None  # of what is no address, which the proxy gave, the text counts
+    if address.is_loopback:
+        return None
+    return int(address) >> 64 if isinstance(address, IPv6Address) else address

@@ -29,9 +29,7 @@ import uvicorn
 from pydantic import ConfigDict, Field, IPvAnyNetwork, Strict, ValidationError
 from pydantic.dataclasses import dataclass
 from starlette.applications import Starlette
-from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
@@ -53,9 +51,8 @@ WAIT_SECONDS = 30.0  # for a head, and for an answer to be read: longer in propo
 REQUESTS = 1000  # in one connection at most
 HEADER_BYTES = 1 << 14  # of a request's head at most
 SPARE = 100  # connections beyond the limit that are answered 503; more are closed at once
-SPARE_OF_ADDRESS = 10  # connections of an address beyond its limit that are answered 429
 WATCHERS = 20  # connections for metrics
-LOOK_SECONDS = 10.0  # after which to look for a new certificate, and for what has expired
+LOOK_SECONDS = 10.0  # after which to look again for what has expired
 _BATCH = 32  # connections that are accepted before others have their turn
 _ODD_LINES = re.compile(rb"(?<!\r)\n|\n[ \t]")
 
@@ -126,17 +123,6 @@ class Listening:
             ) from None
         owner_alone(self.private_key)
         return context
-
-    def stamp(self) -> list[tuple[int, int] | None]:
-        """Return what changes when the certificate or its key does."""
-        found: list[tuple[int, int] | None] = []
-        for path in filter(None, (self.certificate, self.private_key)):
-            try:
-                stat = path.stat()
-                found.append((stat.st_ino, stat.st_ctime_ns))
-            except OSError:
-                found.append(None)
-        return found
 
     def of(self, configs: Sequence[PartyConfig]) -> Listening:
         """Return where to listen for some parties, by default at their address in the tasks."""
@@ -268,7 +254,9 @@ def _serve(
         opened.callback(over.set)
         # a daemon, which is not waited for: deleting can be left at any point and repeated
         threading.Thread(target=_expire, args=(parties, over), daemon=True).start()
-        _Server(application(parties, rate=known.rate), known).run(listeners)
+        addresses = Addresses(known.address_rate, known.address_connections, known.proxy)
+        made = application(parties, rate=known.rate, addresses=addresses)
+        _Server(made, known, addresses).run(listeners)
         log.info("stopped")
 
 
@@ -281,26 +269,7 @@ def _expire(parties: Mapping[str, Party[Any]], over: threading.Event) -> None:
             return
 
 
-class Limited:
-    """An application that refuses addresses which ask too often."""
-
-    def __init__(
-        self, application: ASGIApp, addresses: Addresses, refuse: Callable[[str], Response]
-    ) -> None:
-        self.addresses = addresses
-        self._application, self._refuse = application, refuse
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        allowed = self.addresses.allows(scope)
-        application = self._application if allowed else self._refuse("address")
-        await application(scope, receive, send)
-
-    async def refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a request of a connection beyond the limit."""
-        await self._refuse("address")(scope, receive, send)
-
-
-def uvicorn_config(application: ASGIApp) -> uvicorn.Config:
+def uvicorn_config(application: Starlette) -> uvicorn.Config:
     """Return how uvicorn runs an application."""
     return uvicorn.Config(
         application,
@@ -350,17 +319,9 @@ def _then_wait(name: str) -> Any:
 class TimedProtocol(H11Protocol):
     """A connection in ``waiting`` while it waits; uvicorn waits forever for a head or a reader."""
 
-    def __init__(
-        self,
-        waiting: Waiting,
-        place: contextlib.ExitStack,
-        refuse: ASGIApp | None,
-        *arguments: Any,
-    ) -> None:
+    def __init__(self, waiting: Waiting, place: contextlib.ExitStack, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._place = place
-        if refuse is not None:
-            self.app = refuse
         self.conn = _Strict(h11.SERVER, self.config.h11_max_incomplete_event_size or HEADER_BYTES)
         self._waiting = waiting
         self._deadline: asyncio.TimerHandle | None = None
@@ -411,8 +372,8 @@ class Door:
     """Accepts at most ``most`` connections; one more ends the one that has waited longest.
 
     asyncio's own servers accept without a limit, and take 300 kB for each connection before the
-    first byte of TLS. ``tls`` may be changed, for subsequent connections. Of a `Limited`
-    application it also limits each address's connections.
+    first byte of TLS. ``tls`` may be changed, for subsequent connections. With ``addresses`` it
+    closes connections beyond the limit of an address.
     """
 
     def __init__(
@@ -422,13 +383,13 @@ class Door:
         listener: socket.socket,
         most: int,
         tls: ssl.SSLContext | None = None,
+        addresses: Addresses | None = None,
     ) -> None:
-        self.tls = tls
+        self.tls, self._addresses = tls, addresses
         self._state, self._most, self._listener = state, most, listener
         self._loop = asyncio.get_running_loop()
         self._waiting: Waiting = {}
         self._arriving: set[asyncio.Task[None]] = set()
-        self._limited = config.app if isinstance(config.app, Limited) else None
         self._arguments: tuple[Any, ...] = (config, state, {}, self._loop)
         listener.setblocking(False)
         self._listen()
@@ -463,20 +424,16 @@ class Door:
             if there >= self._most and not self._make_room() and there >= self._most + SPARE:
                 wire.close()
                 continue
-            place, refuse = contextlib.ExitStack(), None
-            if self._limited is not None:
-                addresses = self._limited.addresses
-                if (key := addresses.connecting(host)) is not None:
-                    left = addresses.places.left(key)
-                    if left <= -SPARE_OF_ADDRESS:
-                        wire.close()
-                        continue
-                    refuse = None if left > 0 else self._limited.refuse
-                    place.enter_context(addresses.places.taken(key))
+            place, addresses = contextlib.ExitStack(), self._addresses
+            if addresses is not None and (key := addresses.connecting(host)) is not None:
+                if not addresses.places.free(key):
+                    wire.close()
+                    continue
+                place.enter_context(addresses.places.taken(key))
             wire.setblocking(False)
             with contextlib.suppress(OSError):  # otherwise answers wait to be acknowledged
                 wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            protocol = partial(TimedProtocol, self._waiting, place, refuse, *self._arguments)
+            protocol = partial(TimedProtocol, self._waiting, place, *self._arguments)
             task = self._loop.create_task(self._admit(wire, protocol, place))
             self._arriving.add(task)
             task.add_done_callback(self._arrived)
@@ -522,35 +479,25 @@ class Door:
         self._waiting.pop(task, None)
 
 
-WATCHED = (METRICS, HEALTH, LIVE)
-
-
-def _path(route: object) -> str:
-    assert isinstance(route, Route)
-    return route.path
-
-
 class _Server(uvicorn.Server):
     """Accepts through a `Door`; SIGTERM and SIGINT stop it, SIGHUP reloads the certificate."""
 
     _door: Door
 
-    def __init__(self, application: Starlette, listening: Listening) -> None:
+    def __init__(self, application: Starlette, listening: Listening, addresses: Addresses) -> None:
         routes = application.routes
-        self._watched = Starlette(routes=[one for one in routes if _path(one) in WATCHED])
+        watched = {one.path: one for one in routes if isinstance(one, Route)}
+        self._watched = Starlette(routes=[watched[path] for path in (METRICS, HEALTH, LIVE)])
         if listening.metrics_port is not None:
-            routes[:] = [one for one in routes if _path(one) != METRICS]
-        addresses = Addresses(
-            listening.address_rate, listening.address_connections, listening.proxy
-        )
-        super().__init__(uvicorn_config(Limited(application, addresses, application.state.limited)))
-        self._listening = listening
+            routes.remove(watched[METRICS])
+        super().__init__(uvicorn_config(application))
+        self._listening, self._addresses = listening, addresses
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         assert sockets
-        self._stamp = self._loaded = self._listening.stamp()
         (listener, *watched), tls = sockets, self._listening.tls()
-        self._door = Door(self.config, self.server_state, listener, CONNECTIONS, tls)
+        state = self.server_state
+        self._door = Door(self.config, state, listener, CONNECTIONS, tls, self._addresses)
         doors = [self._door]
         for one in watched:
             config = uvicorn_config(self._watched)
@@ -558,23 +505,14 @@ class _Server(uvicorn.Server):
             doors.append(Door(config, ServerState(), one, WATCHERS))
         self.servers = doors  # type: ignore[assignment]  # which uvicorn closes
         self.started = True
-        asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
         for one, words in zip(sockets, ("", " for metrics"), strict=False):
             host = self._listening.metrics_host if words else self._listening.host or ""
             scheme = "https" if tls and not words else "http"
             place = _place(host, one.getsockname()[1])
             log.info("listening on %s://%s%s", scheme, place, words)
 
-    def _look(self) -> None:
-        """Reload the certificate when its files have changed, and no longer change."""
-        before, self._stamp = self._stamp, self._listening.stamp()
-        if before == self._stamp != self._loaded:
-            self._reload()
-        asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
-
     def _reload(self) -> None:
         """Reload the certificate; a wrong one changes nothing."""
-        self._loaded = self._listening.stamp()
         try:
             self._door.tls = self._listening.tls()
         except ValueError as error:

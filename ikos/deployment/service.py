@@ -22,8 +22,6 @@ from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -33,7 +31,7 @@ from starlette.routing import Route
 
 from ikos.deployment import tokens
 from ikos.deployment.hpke import read_clear
-from ikos.deployment.limits import Places, Rate
+from ikos.deployment.limits import Addresses, Places, Rate
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.store import Store, StoreError, Writing, log
 from ikos.deployment.task import Window
@@ -41,16 +39,15 @@ from ikos.deployment.wire import ID_BYTES, SLOWEST, Message, Problem, Schedule, 
 
 _CLOSED = "closed"
 _EXPIRED = "expired"
-_REPORTS = "reports"
-_DELETED = ("report", "complete", "batch")
+LATEST = 48  # windows in the chart, and in metrics
 BODY_SECONDS = 10.0
 CLIENT_RATE = 10.0  # reports a second with one token: a client needs one, and repeats it at most
 CLIENT_PLACES = 4  # reports at a time with one token
 _SECONDS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000]
-_SIZES = [64, 256, 1024, 4096, 1 << 14, 1 << 17, 1 << 20, 1 << 24, 1 << 30]
 PROBLEM = "urn:ikos:parties:"
 BYTES = "application/octet-stream"
 LIVE, HEALTH, METRICS = "/live", "/health", "/metrics"
+_WINDOW = "/tasks/{task}/windows/{window:int}"
 _NAMES = {
     400: ("invalidMessage",),
     401: ("unauthorized",),
@@ -64,7 +61,6 @@ _NAMES = {
     507: ("storeFull",),
 }
 _STATUS = {name: status for status, names in _NAMES.items() for name in names}
-_TOO_MANY = "tooManyRequests"
 _AGAIN = {"Retry-After": "1"}
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: _AGAIN, 507: _AGAIN}
 
@@ -110,7 +106,7 @@ class Endpoint(ABC):
 
     def reports(self) -> int:
         """Return how many reports were accepted, also after they were deleted."""
-        return int(self.fact(_REPORTS) or self.count("report"))
+        return int(self.fact("reports") or self.count("report"))
 
     @abstractmethod
     def status(self) -> Message:
@@ -196,13 +192,12 @@ class Endpoint(ABC):
         return found
 
     def _expire(self, writing: Writing) -> bool:
-        if not any(map(writing.count, _DELETED)):
+        if not any(map(writing.count, ("report", "complete", "batch"))):
             return False
         # final, in one transaction: no clock that is set back opens the window again
         for name in (_CLOSED, _EXPIRED):
             writing.note(name, now().isoformat(timespec="seconds"))
-        writing.note(_REPORTS, str(writing.count("report")))
-        writing.clear(*_DELETED)
+        writing.clear()
         return True
 
     def accept(self, number: bytes, token: bytes, part: bytes) -> Future[bool]:
@@ -263,19 +258,19 @@ class Party(Generic[_E]):
             self._made.setdefault(number, self._make(self.config, self.store, self.task.at(number)))
         return self._made[number]
 
-    def opened(self) -> list[_E]:
-        """Return the endpoints of the windows that have opened, and at least of the first."""
-        return [self.at(number) for number in range(self.task.current(now()).number + 1)]
+    def latest(self) -> list[_E]:
+        """Return the endpoints of the latest windows that have opened, and at least of the first.
+
+        Not of all: anyone may ask for a page.
+        """
+        last = self.task.current(now()).number
+        return [self.at(number) for number in range(max(0, last + 1 - LATEST), last + 1)]
 
     def expire(self) -> None:
         """Delete what was not released in time, where that is possible now."""
         for one in list(self._made.values()):
             with suppress(OSError):  # the store has logged it; this is called again
                 one.expire()
-
-    def reports(self) -> int:
-        """Return how many reports were accepted in all windows."""
-        return sum(one.reports() for one in list(self._made.values()))
 
     def schedule(self) -> Schedule:
         """Return which window is open."""
@@ -299,38 +294,29 @@ class Party(Generic[_E]):
 class Service:
     """The routes of a server for some tasks, whose parties are given by name."""
 
-    def __init__(self, parties: Mapping[str, Party[Any]], rate: float) -> None:
-        self.parties = parties
+    def __init__(
+        self, parties: Mapping[str, Party[Any]], rate: float, addresses: Addresses | None
+    ) -> None:
+        self.parties, self._addresses = parties, addresses
         self._rate, self._client_rate = Rate(rate), Rate(CLIENT_RATE)
         self._client_places = Places(CLIENT_PLACES)
-        self._registry = registry = CollectorRegistry()
-
-        def histogram(name: str, about: str, *labels: str, **options: Any) -> Histogram:
-            return Histogram(f"ikos_{name}", about, labels, registry=registry, **options)
-
-        self._seconds = histogram("request_seconds", "Seconds of requests.", "route", "status")
-        self._received = histogram(
-            "request_bytes", "Bytes of contents read.", "route", buckets=_SIZES
+        self._registry = own = CollectorRegistry()
+        self._seconds = Histogram(
+            "ikos_request_seconds", "Seconds of requests.", ["route", "status"], registry=own
         )
-        self._sent = histogram("answer_bytes", "Bytes of answers.", "route", buckets=_SIZES)
-        work = histogram(
-            "work_seconds",
+        work = Histogram(
+            "ikos_work_seconds",
             "Seconds of writes and of a release's steps.",
-            "task",
-            "work",
+            ["task", "work"],
             buckets=_SECONDS,
+            registry=own,
         )
-        self._refusals = Counter(
-            "ikos_refusals", "Requests refused.", ["reason"], registry=registry
-        )
-        self._limited = Counter(
-            "ikos_limited", "Requests beyond a limit.", ["limit"], registry=registry
-        )
-        reports = Gauge("ikos_reports", "Reports accepted.", ["task"], registry=registry)
+        self._refusals = Counter("ikos_refusals", "Requests refused.", ["reason"], registry=own)
+        self._limited = Counter("ikos_limited", "Those beyond a limit.", ["limit"], registry=own)
+        self._windows = Gauge("ikos_windows", "Latest windows.", ["task", "state"], registry=own)
+        self._reports = Gauge("ikos_reports", "In the latest window.", ["task"], registry=own)
         for name, party in parties.items():
-            reports.labels(name).set_function(party.reports)
             party.store.timed = partial(_timed, work, name)
-        registry.register(_States(parties))
 
     def application(self, *routes: Route) -> Starlette:
         """Return the ASGI application of some routes, and of those that both servers have."""
@@ -347,30 +333,26 @@ class Service:
             exception_handlers={HTTPException: _no_route},
         )
         made.router.redirect_slashes = False  # each route has one address
-        made.state.limited = self.limited
         return made
 
     def route(
         self, method: str, path: str, handler: Callable[[Request], Awaitable[Response]]
     ) -> Route:
         """Return a route that answers problems and counts its answers."""
-        name = f"{method} {path}"
-        received, sent = self._received.labels(name), self._sent.labels(name)
-        seconds = cache(partial(self._seconds.labels, name))
+        seconds = cache(partial(self._seconds.labels, f"{method} {path}"))
 
         async def answered(request: Request) -> Response:
             start = time.monotonic()
             try:
+                addresses = self._addresses
+                self._check("address", addresses is None or addresses.allows(request.scope))
                 response = await handler(request)
             except (Refused, StoreError) as refused:  # the store has logged its errors
-                response = problem(refused.name, str(refused))
+                response = _problem(refused.name, str(refused))
                 self._refusals.labels(refused.name).inc()
-            read = getattr(request.state, "read", None)
-            if read is not None:
-                received.observe(read)
-            elif request.headers.get("content-length", "0") != "0":  # do not receive the rest
+            empty = request.headers.get("content-length", "0") == "0"
+            if not empty and not hasattr(request.state, "read"):  # do not receive the rest
                 response.headers["Connection"] = "close"
-            sent.observe(int(response.headers["content-length"]))
             seconds(response.status_code).observe(time.monotonic() - start)
             return response
 
@@ -383,7 +365,7 @@ class Service:
             found = handler(self._endpoint(request), request)
             return _response(await found if isawaitable(found) else found)
 
-        return self.route(method, f"/tasks/{{task}}/windows/{{window:int}}{path}", asked)
+        return self.route(method, _WINDOW + path, asked)
 
     def command(self, method: str, path: str, handler: Callable[..., Any]) -> Route:
         """Return the route of a command that needs the control, run in a thread; a PUT has ids."""
@@ -398,7 +380,7 @@ class Service:
             found = await run_in_threadpool(handler, endpoint, *content)
             return _response(endpoint.status() if found is None else found)
 
-        return self.route(method, f"/tasks/{{task}}/windows/{{window:int}}{path}", asked)
+        return self.route(method, _WINDOW + path, asked)
 
     def party(self, request: Request) -> Party[Any]:
         """Return the party of a request's task."""
@@ -431,26 +413,28 @@ class Service:
         return PlainTextResponse("".join(lines) or "ok\n", status_code=503 if lines else 200)
 
     async def _metrics(self, _: Request) -> Response:
+        self._windows.clear()
+        for name, party in self.parties.items():
+            windows = party.latest()
+            self._reports.labels(name).set(windows[-1].reports())
+            for one in windows:
+                self._windows.labels(name, one.state).inc()
         text = generate_latest(self._registry)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    def limited(self, limit: str) -> Response:
-        """Count a request beyond a limit, and return its answer."""
-        self._limited.labels(limit).inc()
-        self._refusals.labels(_TOO_MANY).inc()
-        answer = problem(_TOO_MANY, f"too many at once for this {limit}; try again")
-        answer.headers["Connection"] = "close"
-        return answer
+    def _check(self, limit: str, allowed: bool) -> None:
+        """Refuse a request beyond a limit."""
+        if not allowed:
+            self._limited.labels(limit).inc()
+            raise Refused("tooManyRequests", f"too many at once for this {limit}; try again")
 
     async def _report(self, endpoint: Endpoint, request: Request) -> Response:
         token = tokens.digest(_bearer(request))
         if token not in endpoint.config.tokens:
             raise Refused("unauthorized", "this token is not one of the task's")
         # only clients use up limits, and one client does not use up those of all
-        if not (self._client_places.left(token) > 0 and self._client_rate.allows(token)):
-            return self.limited("client")
-        if not self._rate.allows():
-            return self.limited("server")
+        self._check("client", self._client_places.free(token) and self._client_rate.allows(token))
+        self._check("server", self._rate.allows())
         with self._client_places.taken(token):
             return await self._accepted(endpoint, request, token)
 
@@ -470,21 +454,6 @@ class Service:
         return Response(status_code=201 if new else 200)
 
 
-class _States(Collector):
-    """How many windows of each task are in each state, of those that have opened, as a metric."""
-
-    def __init__(self, parties: Mapping[str, Party[Any]]) -> None:
-        self._parties = parties
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        found = GaugeMetricFamily("ikos_windows", "Windows by state.", labels=["task", "state"])
-        for name, party in self._parties.items():
-            states = [one.state for one in party.opened()]
-            for state in set(states):
-                found.add_metric([name, state], states.count(state))
-        yield found
-
-
 def _timed(seconds: Histogram, task: str, work: str, took: float) -> None:
     """Observe what some work took, without the number of a shuffler in its name."""
     seconds.labels(task, work.rstrip("0123456789 ")).observe(took)
@@ -498,8 +467,7 @@ def _response(found: Response | bytes | Message) -> Response:
     return JSONResponse(found.model_dump())
 
 
-def problem(name: str, detail: str) -> Response:
-    """Return the answer to a request that is refused."""
+def _problem(name: str, detail: str) -> Response:
     return JSONResponse(
         Problem(type=PROBLEM + name, detail=detail).model_dump(),
         status_code=_STATUS[name],
@@ -538,7 +506,7 @@ async def _body(request: Request, size: int, *, exactly: bool = True) -> bytes:
         raise Refused("tooSlow", "the content did not come in time") from None
     except ClientDisconnect:
         raise Refused("invalidMessage", "the content ended early") from None
-    request.state.read = len(body)
+    request.state.read = True
     if exactly and len(body) != size:
         raise Refused("invalidMessage", wanted)
     return bytes(body)

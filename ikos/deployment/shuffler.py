@@ -18,6 +18,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from ikos.deployment.limits import Addresses
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import RemoteShuffler, in_parallel
 from ikos.deployment.service import BYTES, Endpoint, Party, Refused, Service, split_ids
@@ -26,7 +27,6 @@ from ikos.deployment.task import Window
 from ikos.deployment.wire import Agreement, ShufflerStatus
 
 _AGREED = "agreed"
-_REPORTS = "reports"
 _CHUNK = 512  # envelopes sent together
 
 
@@ -57,7 +57,7 @@ class Shuffler(Endpoint):
     @property
     def deleted(self) -> bool:
         """Whether all envelopes were deleted, which also noted their number."""
-        return self.fact(_REPORTS) is not None
+        return self.fact("reports") is not None
 
     @property
     def state(self) -> str:
@@ -145,12 +145,7 @@ class Shuffler(Endpoint):
         open. StoreError while a reader holds the store: traces stay on disk until this is repeated.
         """
         self._close_for_good()
-
-        def work(writing: Writing) -> None:
-            writing.note(_REPORTS, str(writing.count("report")))
-            writing.clear("report", "complete")
-
-        self.write(work).result()
+        self.write(Writing.clear).result()
         self.store.shrink()
         self.log("batch deleted")
 
@@ -177,9 +172,11 @@ def shuffler(config: PartyConfig, client: httpx.Client) -> Party[Shuffler]:
     return Party(config, partial(Shuffler, ask=ask))
 
 
-def application(shufflers: Mapping[str, Party[Shuffler]], *, rate: float) -> Starlette:
+def application(
+    shufflers: Mapping[str, Party[Shuffler]], *, rate: float, addresses: Addresses | None = None
+) -> Starlette:
     """Return the ASGI application of shufflers, by task name."""
-    service = Service(shufflers, rate)
+    service = Service(shufflers, rate, addresses)
     return service.application(
         service.command("POST", "/close", Shuffler.close),
         service.command("GET", "/reports", Shuffler.ids),

@@ -40,7 +40,6 @@ td, pre { overflow-wrap: anywhere; white-space: pre-wrap; }
 figure { margin: 1rem 0; }
 svg { width: 100%; height: auto; }
 """
-BARS = 48  # of the chart at most: the latest windows
 _WIDE, _HIGH = 720, 120  # of the chart
 _HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _AGAIN = '<meta http-equiv="refresh" content="5">\n'
@@ -139,7 +138,7 @@ def task_page(
 def _chart(bars: Sequence[tuple[Window, int]]) -> str:
     """Return a chart of the reports in each window, which links to their pages."""
     most = max(1, *(reports for _, reports in bars))
-    each = _WIDE / BARS
+    each = _WIDE / max(24, len(bars))
     drawn = "".join(
         f'<a href="{one.path}/page"><title>Window {one.number + 1}, {_time(one.opens)}: '
         f'{reports:,}</title><rect x="{i * each:g}" y="0" width="{each:g}" height="{_HIGH}" '

@@ -152,9 +152,10 @@ class Writing(_Contents):
         self.facts = {**self.facts, own: value}
         return value
 
-    def clear(self, *tables: str) -> None:
-        """Delete all rows of tables."""
-        for table in tables:
+    def clear(self) -> None:
+        """Delete all rows, but not how many reports there were."""
+        self.note("reports", str(self.count("report")))
+        for table in ("report", "complete", "batch"):
             self.connection.execute(f"DELETE FROM {table} WHERE window = ?", (self.window,))
             self.tallies.pop(f"{table} {self.window}", None)
         self.touch()

@@ -1,4 +1,4 @@
-"""What an operator relies on, with real processes: limits, metrics, new certificates, expiry."""
+"""What an operator relies on, with real processes: limits, metrics, expiry."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import http.client
 import os
 import re
 import signal
-import ssl
 import subprocess
 import sys
 import time
@@ -25,7 +24,6 @@ if sys.platform != "linux":
 import httpx
 from deployment_processes import PATIENCE, free_ports, until
 from deployment_tasks import KEY, small_task
-from deployment_tls import certificates
 
 from ikos.deployment import service, tokens
 from ikos.deployment.party_files import PartyConfig, read_secrets, write_party_files
@@ -192,50 +190,6 @@ def test_metrics_at_a_place_of_their_own(folders):
         watching.close()
     with party(folders / "shuffler-1") as one:
         assert ask(one.ports[-1], "/metrics").status_code == 200
-
-
-# Certificates
-
-
-def test_a_certificate_that_changes(folders, tmp_path):
-    """It is read by itself; a bad one changes nothing; no connection is dropped."""
-    (tmp_path / "other").mkdir()
-    authority, certificate = certificates(tmp_path)
-    _, other = certificates(tmp_path / "other")
-    key, other_key = certificate.with_suffix(".key"), other.with_suffix(".key")
-    settings = f'certificate = "{certificate}"\nprivate_key = "{key}"\n'
-    with contextlib.ExitStack() as closing, party(folders / "shuffler-1", settings) as one:
-        (port,) = one.ports
-        context = ssl.create_default_context(cafile=authority)
-        old = http.client.HTTPSConnection("localhost", port, context=context, timeout=60)
-        closing.enter_context(contextlib.closing(old))
-
-        def answers():
-            old.request("GET", "/health")
-            return old.getresponse().read() == b"ok\n"
-
-        def shown():
-            return ssl.get_server_certificate(("127.0.0.1", port), timeout=60)
-
-        assert answers()
-        wire, first = old.sock, certificate.read_text()
-        assert shown() == first
-        other.replace(certificate)  # half of it
-        one.logged("the old certificate stays in force: certificate and private_key must be")
-        assert shown() == first
-        time.sleep(1)
-        assert one.said.count("stays in force") == 1  # said once
-        key.unlink()
-        one.logged("stays in force", times=2)
-        assert shown() == first
-        other_key.replace(key)
-        one.logged("read the certificate again")
-        assert shown() == certificate.read_text() != first
-        assert answers()
-        assert old.sock is wire  # the same connection all the time
-        time.sleep(1)
-        assert one.said.count("read the certificate again") == 1
-        assert "Traceback" not in one.said
 
 
 # What is never released

@@ -182,8 +182,8 @@ def test_a_chart_of_the_reports_of_each_window():
     page = Reader(text)
     assert "Clear shares in each window, 40 at most." in page.text
     assert f"Window 3, {task.at(2).opens:%Y-%m-%d %H:%M:%S} UTC: 40" in page.text
-    drawn = re.findall(r'<rect x="(\S+)" y="(\S+)" width="12" height="(\S+)"></rect></a>', text)
-    assert drawn == [("0", "30.0", "91.0"), ("15", "120.0", "1.0"), ("30", "0.0", "121.0")]
+    drawn = re.findall(r'<rect x="(\S+)" y="(\S+)" width="24" height="(\S+)"></rect></a>', text)
+    assert drawn == [("0", "30.0", "91.0"), ("30", "120.0", "1.0"), ("60", "0.0", "121.0")]
     assert re.findall('<a href="([^"]+)"><title>', text) == [f"{one.path}/page" for one, _ in bars]
 
 
