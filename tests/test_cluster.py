@@ -379,6 +379,21 @@ def test_arguments(here):
     assert here.client.status == "running"  # who gave it closes it
 
 
+def test_a_greeting_that_comes_with_more_is_asked_for_again(here, monkeypatch):
+    asked, connect = [], here.client.__class__
+
+    def busy(*place, **how):
+        asked.append(place)
+        if len(asked) == 1:
+            raise AssertionError
+        return connect(*place, **how)
+
+    monkeypatch.setattr("distributed.Client", busy)
+    with Cluster(scheduler=here.client.cluster.scheduler_address) as cluster:
+        assert SecureSum(3, 8, messages=2).run([1, 2, 3], cluster=cluster) == 6
+    assert len(asked) == 2
+
+
 def test_a_cluster_that_was_closed(here):
     with Cluster(scheduler=here.client.cluster.scheduler_address) as cluster:
         pass

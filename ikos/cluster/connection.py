@@ -189,7 +189,7 @@ async def _answers(address: str) -> None:
     await (await connect(address, timeout=ANSWER)).close()
 
 
-def _client(place: Any) -> Any:
+def _client(place: Any, tries: int = 3) -> Any:
     """Connect to a scheduler that has workers, by its address or the object that runs it."""
     from distributed import Client
 
@@ -199,6 +199,11 @@ def _client(place: Any) -> Any:
             with ThreadPoolExecutor(1) as executor:  # the program may run its own loop here
                 executor.submit(asyncio.run, _answers(place)).result()
         client = Client(place, timeout=ANSWER, set_as_default=False)
+    except AssertionError:
+        # distributed expects its greeting alone; a busy scheduler may send more along with it
+        if tries == 1:
+            raise
+        return _client(place, tries - 1)
     except (OSError, ValueError, TypeError, ImportError) as error:
         raise ClusterError(f"no scheduler answers at {shown}: {_first_line(error)}") from None
     try:

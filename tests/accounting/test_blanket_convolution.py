@@ -242,13 +242,16 @@ def test_gaussian_noise():
     assert high == pytest.approx(1e-6, rel=2e-3)
 
 
-@pytest.mark.parametrize(("sigma", "n"), [(0.3, 100), (0.5, 100), (0.4, 3)])
+@pytest.mark.parametrize(
+    ("sigma", "n"), [(0.3, 100), pytest.param(0.5, 100, marks=pytest.mark.slow), (0.4, 3)]
+)
 def test_reports_that_hide_little_are_as_private_as_one_alone(sigma, n):
     found = report_epsilon(gaussian_report(sigma), 1e-8, n)
     assert gaussian_delta(found, 1 / sigma) <= 1e-8
     assert gaussian_delta(found * (1 - 1e-3), 1 / sigma) > 1e-8 - 2e-10
 
 
+@pytest.mark.slow
 def test_small_epsilons_are_found():
     few, many = (report_epsilon(laplace_report(0.1, 64), 1e-6, n) for n in (10**6, 10**8))
     assert few > 1e-4 > many > 1e-7

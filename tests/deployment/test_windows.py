@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from contextlib import suppress
 from functools import cache
 
@@ -212,3 +213,23 @@ def test_the_schedule_tells_which_window_is_open(world, clock, monkeypatch):
     for moment in (early, late):
         monkeypatch.setattr(service, "now", lambda moment=moment: moment)
         assert told() == (None, 3)
+
+
+def test_each_window_expires_by_itself(world, clock, monkeypatch):
+    """Thirty days after it closed; a later one of the same store is kept."""
+    for window in (0, 2):
+        clock(window)
+        filled(world, window, 5)
+    later = world.task.at(1).closes + world.parties[0].config.keep
+    monkeypatch.setattr(service, "now", lambda: later)
+    for party in world.parties.values():
+        party.expire()
+    until = time.monotonic() + 60
+    while not world.analyzer.over and time.monotonic() < until:
+        time.sleep(0.01)
+    assert world.analyzer.over
+    for number in world.parties:
+        first, last = world.party(number, 0), world.party(number, 2)
+        assert first.state == ("deleted" if number else "stopped")
+        assert (first.reports(), first.count("report")) == (14, 0)
+        assert (last.state, last.count("report")) == ("closed", 14)
