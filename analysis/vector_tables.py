@@ -144,9 +144,7 @@ def messages() -> str:
     for domain in (*map(Box, DIMENSIONS[1:]), *map(Ball, DIMENSIONS[1:])):
         kind, d = type(domain).__name__, domain.dimension
         separate = PrivateVectorSum(USERS, domain, *STRICT)
-        group = PrivateVectorSum(
-            USERS, domain, *STRICT, layout="one group", modulus=separate.modulus
-        )
+        group = PrivateVectorSum(USERS, domain, *STRICT, layout="group", modulus=separate.modulus)
         cells = [
             f"{value:,}"
             for one in (separate.layout, group.layout)

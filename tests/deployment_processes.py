@@ -33,6 +33,13 @@ def die_where_told(orders: Path) -> None:
     """
     from ikos.deployment import analyzer, client, remote, service, shuffler, store
 
+    clock = orders.with_name("clock")
+
+    def moved():
+        ahead = float(clock.read_text()) if clock.exists() else 0
+        return datetime.now(UTC) + timedelta(seconds=ahead)
+
+    service.now = moved
     counting = threading.Lock()  # shufflers are asked at once: two threads must not count as one
 
     def die(point: str) -> None:
@@ -117,7 +124,7 @@ def main(arguments: list[str]) -> None:
         folder, number, store, value = rest
         secret = read_secrets(Path(folder, "clients"))[int(number)]
         client = Client(read_task(Path(folder)), secret, store=store)
-        print(client.submit(float(value), patience=PATIENCE).again)
+        print(client.submit(float(value), window=0, patience=PATIENCE).again)
         return
     certificate, ca, *folders = (None if one == "-" else Path(one) for one in rest)
     listening = Listening(
@@ -165,13 +172,16 @@ class Fleet:
         Shufflers.
     certificate, ca : Path, optional
         TLS.
+    ledger, key : Path, PrivateKey, optional
+        Of the analyzer.
     options : object
         Of `Task.new`.
     """
 
     def __init__(
-        self, folder: Path, tasks: int = 1, columns: int = 4, certificate=None, ca=None, **options
-    ):
+        self, folder: Path, tasks: int = 1, columns: int = 4, certificate=None, ca=None,
+        ledger=None, key=None, **options
+    ):  # fmt: skip
         from deployment_tasks import KEY
 
         from ikos.deployment.party_files import (
@@ -182,6 +192,7 @@ class Fleet:
         )
         from ikos.deployment.task import Task
 
+        key = key or KEY
         self.folder, self.columns = folder, columns
         self.certificate, self.ca = certificate, ca
         self.processes: dict[int, subprocess.Popen] = {}
@@ -191,18 +202,17 @@ class Fleet:
         scheme = "http://127.0.0.1" if certificate is None else "https://localhost"
         now = datetime.now(UTC).replace(microsecond=0)
         numbers = {"users": 40, "min_honest": 20, "epsilon": 1, "delta": 0.9, "integers": True}
+        times = {"opens": now - timedelta(hours=1), "closes": now + timedelta(days=1)}
         self.tasks = []
         for number in range(tasks):
             task = Task.new(
                 shufflers=[f"{scheme}:{port}" for port in ports[1:]],
                 analyzer=f"{scheme}:{ports[0]}",
-                public_key=KEY.public_bytes,
-                opens=now - timedelta(hours=1),
-                closes=now + timedelta(days=1),
-                **{**numbers, **options},
+                public_keys=[key.public_bytes],
+                **{**times, **numbers, **options},
             )
             home = folder / f"task-{number}"
-            write_party_files(task, KEY, home)
+            write_party_files(task, [key], home, ledger)
             self.tasks.append(
                 Running(
                     self, task, home, read_secrets(home / "clients"),
@@ -234,6 +244,12 @@ class Fleet:
 
     def orders(self, party: int) -> Path:
         return self.folder / f"orders-{party}"
+
+    def set_clock(self, ahead: float) -> None:
+        """Let all parties' clocks be so many seconds ahead."""
+        made = self.folder / "clock.new"
+        made.write_text(str(ahead))
+        made.rename(self.folder / "clock")
 
     def start(self, party: int) -> None:
         with self.log(party).open("ab") as log:
@@ -313,13 +329,13 @@ def run(*arguments: object, **options: object) -> subprocess.Popen:
     )
 
 
-def put_part(http, task, secret, report, party) -> bool:
+def put_part(http, window, secret, report, party) -> bool:
     """Send the part of one party, once; False where it is to be tried again."""
     from ikos.deployment.client import send_part
     from ikos.deployment.remote import RemoteError
 
     try:
-        send_part(http, task, secret, report, party)
+        send_part(http, window, secret, report, party)
     except RemoteError:
         return False
     return True
@@ -332,14 +348,14 @@ class Running:
         self.fleet, self.task, self.home = fleet, task, home
         self.secrets, self.operator, self.controls = secrets, operator, controls
 
-    def ask(self, party, method, path="", control=None, **options):
+    def ask(self, party, method, path="", control=None, window=0, **options):
         """Ask a party until it answers."""
         from ikos.deployment import tokens
 
         headers = dict(options.pop("headers", {}))
         if control is not None:
             headers["Authorization"] = f"Bearer {tokens.to_text(control)}"
-        address = f"{self.task.address(party)}/tasks/{self.task.name}{path}"
+        address = f"{self.task.address(party)}{self.task.at(window).path}{path}"
 
         def answer():
             try:
@@ -350,29 +366,30 @@ class Running:
         # an answer may be a problem, and problems are not true
         return until(lambda: (found := answer()) is not None and (found,), f"{method} {path}")[0]
 
-    def submit(self, values, first: int = 0, **options) -> int:
+    def submit(self, values, first: int = 0, window: int = 0, **options) -> int:
         """Let clients report, from this process, and return the sum of their values."""
         from ikos.deployment.client import submit_many
 
         secrets = self.secrets[first : first + len(values)]
-        options = {"patience": PATIENCE, "ca": self.fleet.ca, "connections": 4, **options}
+        options = {"ca": self.fleet.ca, "connections": 4, "window": window, **options}
+        options.setdefault("patience", PATIENCE)
         assert submit_many(self.task, secrets, values, **options) == len(values)
-        return sum(values)
+        return sum(values) if isinstance(values[0], (int, float)) else len(values)
 
     def put(self, client, report, parties=None) -> None:
         """Send a report, or some of its parts."""
         for party in range(self.task.messages) if parties is None else parties:
-            assert put_part(self.fleet.http, self.task, self.secrets[client], report, party)
+            assert put_part(self.fleet.http, self.task.at(0), self.secrets[client], report, party)
 
-    def release(self):
+    def release(self, window=0):
         """Release as an operator does who asks until it is done; return the analyzer's status."""
 
         def done():
-            found = self.ask(0, "GET").json()
+            found = self.ask(0, "GET", window=window).json()
             if found["state"] in ("released", "stopped") and not found["release"]["running"]:
                 return found
             if not found["release"]["running"]:
-                self.ask(0, "POST", "/release", self.operator)
+                self.ask(0, "POST", "/release", self.operator, window)
             return None
 
         return until(done, "a release")

@@ -56,13 +56,14 @@ class Wired:
         self.task = task = read_task(folder)
         self.wires = Wires(stack)
         self.http = stack.enter_context(httpx.Client(transport=self.wires))
-        self.analyzer = analyzer.analyzer(PartyConfig.read(folder / "analyzer"), self.http)
-        stack.callback(self.analyzer.end)
-        self._plug(0, analyzer.application({task.name: self.analyzer}, rate=1e6))
+        one = analyzer.analyzer(PartyConfig.read(folder / "analyzer"), self.http)
+        stack.callback(one.end)
+        self.analyzer = one.at(0)
+        self._plug(0, analyzer.application({task.name: one}, rate=1e6))
         for party in range(1, task.columns + 1):
-            one = shuffler.shuffler(PartyConfig.read(folder / f"shuffler-{party}"), self.http)
-            stack.callback(one.end)
-            self._plug(party, shuffler.application({task.name: one}, rate=1e6))
+            other = shuffler.shuffler(PartyConfig.read(folder / f"shuffler-{party}"), self.http)
+            stack.callback(other.end)
+            self._plug(party, shuffler.application({task.name: other}, rate=1e6))
 
     def _plug(self, party, application):
         self.wires.ends[self.task.address(party)] = application

@@ -5,15 +5,16 @@ from __future__ import annotations
 import random
 import shutil
 import threading
+from functools import partial
 from pathlib import Path
 
-from deployment_tasks import KEY
+from deployment_tasks import KEYS
 
 from ikos.deployment import tokens
-from ikos.deployment.analyzer import Analyzer
+from ikos.deployment.analyzer import Analyzer, AnalyzerParty
 from ikos.deployment.party_files import PartyConfig, write_party_files
 from ikos.deployment.reports import ClientReport
-from ikos.deployment.service import Refused
+from ikos.deployment.service import Party, Refused
 from ikos.deployment.shuffler import Shuffler
 
 
@@ -28,10 +29,8 @@ def flip(path, place, bits=1):
 
 def told(waiting):
     """Return whether a part is new, or the name of the problem."""
-    try:
-        return waiting.result()
-    except Refused as refused:
-        return refused.name
+    [answer] = waiting.result()
+    return answer.name if isinstance(answer, Refused) else answer
 
 
 class LostError(OSError):
@@ -67,11 +66,11 @@ class Faults:
 class Direct:
     """A shuffler, as the analyzer speaks to it, without a network."""
 
-    def __init__(self, world, party):
-        self.world, self.party = world, party
+    def __init__(self, world, window, party):
+        self.world, self.window, self.party = world, window, party
 
     def _shuffler(self):
-        return self.world.shufflers[self.party]
+        return self.world.parties[self.party].at(self.window.number)
 
     def close(self):
         self.world.faults.around(self._shuffler().close)
@@ -92,19 +91,20 @@ class Direct:
 
 
 class World:
-    """Everybody."""
+    """Everybody; the first window, where no other is named."""
 
-    def __init__(self, task, folder: Path, base=None):
+    def __init__(self, task, folder: Path, base=None, ledger=None):
         self.task = task
         self.folder = folder / "task"
         if base is not None:
             shutil.copytree(base.folder, self.folder)
         else:
-            write_party_files(task, KEY, self.folder)
+            keys = [key for key in KEYS if key.public_bytes in task.public_keys]
+            write_party_files(task, keys, self.folder, ledger)
         text = (self.folder / "clients" / "tokens.txt").read_text()
         self.secrets = [tokens.from_text(line) for line in text.split()]
         self.faults = Faults()
-        self.shufflers, self.analyzer = {}, None
+        self.parties = {}
         try:
             for party in (*range(1, task.columns + 1), 0):
                 self.start(party)
@@ -112,42 +112,54 @@ class World:
             self.stop()
             raise
 
-    def party(self, number):
-        return self.analyzer if number == 0 else self.shufflers[number]
+    @property
+    def analyzer(self):
+        return self.parties[0].at(0)
+
+    @property
+    def shufflers(self):
+        return {party: one.at(0) for party, one in self.parties.items() if party}
+
+    def party(self, number, window=0):
+        return self.parties[number].at(window)
 
     def start(self, number):
         """Start a party from its folder; where it runs already, as after a kill."""
         if number == 0:
-            columns = [Direct(self, party) for party in range(1, self.task.columns + 1)]
-            self.analyzer = Analyzer(PartyConfig.read(self.folder / "analyzer"), columns)
+            config, others = PartyConfig.read(self.folder / "analyzer"), range(self.task.columns)
+            make = partial(
+                Analyzer, columns=lambda window: [Direct(self, window, j + 1) for j in others]
+            )
+            self.parties[0] = AnalyzerParty(config, make)
         else:
             config = PartyConfig.read(self.folder / f"shuffler-{number}")
-            self.shufflers[number] = Shuffler(
-                config, lambda other: self.faults.around(self.shufflers[other].agreement)
-            )
+
+            def ask(window, other):
+                return self.faults.around(self.party(other, window.number).agreement)
+
+            self.parties[number] = Party(config, partial(Shuffler, ask=ask))
 
     def stop(self):
         """End all parties that were started."""
-        if self.analyzer is not None:
-            self.analyzer.end()
-        for shuffler in self.shufflers.values():
-            shuffler.end()
+        for party in self.parties.values():
+            party.end()
 
-    def send(self, client, report, parties=None):
+    def send(self, client, report, parties=None, window=0):
         """Send a report, or some of its parts; return whether each is new, or the problem."""
-        return {party: told(waiting) for party, waiting in self._send(client, report, parties)}
+        sent = self._send(client, report, parties, window)
+        return {party: told(waiting) for party, waiting in sent}
 
-    def send_all(self, reports):
+    def send_all(self, reports, window=0):
         """Send the reports of the first clients; the stores write all of them at once."""
-        waiting = [list(self._send(*one)) for one in enumerate(reports)]
+        waiting = [list(self._send(*one, window=window)) for one in enumerate(reports)]
         assert {told(one) for parts in waiting for _, one in parts} == {True}
 
-    def _send(self, client, report, parties=None):
+    def _send(self, client, report, parties=None, window=0):
         parties = list(range(self.task.messages)) if parties is None else list(parties)
         random.Random(client).shuffle(parties)
         for party in parties:
             token = tokens.digest(tokens.for_party(self.secrets[client], self.task, party))
-            yield party, self.party(party).accept(report.id, token, report.parts[party])
+            yield party, self.party(party, window).accept([(report.id, token, report.parts[party])])
 
-    def report(self, value):
-        return ClientReport.make(self.task, value)
+    def report(self, value, window=0):
+        return ClientReport.make(self.task.at(window), value)

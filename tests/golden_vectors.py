@@ -8,6 +8,7 @@ string of digits, perhaps with a slash, is an integer beyond 2^53 or a fraction.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
@@ -15,18 +16,26 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
+import pyhpke
 
 import ikos
 from ikos import accounting, counts, noise, vectors
+from ikos.aggregation.shuffled_sum import unpack
 from ikos.baselines import PROTOCOLS
 from ikos.bounds import Bounds
+from ikos.deployment import hpke, tokens
+from ikos.deployment.client import check_value, send_part
+from ikos.deployment.hpke import PrivateKey
+from ikos.deployment.reports import ClientReport
 from ikos.deployment.task import Task
+from ikos.randomness import RandomSource
 from ikos.testing import DeterministicRandom
 
 FOLDER = Path(__file__).with_name("golden")
@@ -103,7 +112,7 @@ def _private_sum_of_indices(n: int) -> list[Any]:
     return [digest(shares), protocol.run(x, DeterministicRandom(4)).estimate]
 
 
-LAYOUTS = {"separate": "separate sums", "group": "one group"}
+LAYOUTS = ("separate", "group")
 DOMAINS = {
     "box": vectors.Box(4),
     "ball": vectors.Ball(4),
@@ -120,14 +129,21 @@ def _vectors(protocol: Any, share: Callable[..., Any], x: Any) -> list[Any]:
 def _secure_vector_sum(x: Any, q: int, layout: str, **how: Any) -> list[Any]:
     data = np.array(x)
     n, d = data.shape
-    protocol = vectors.SecureVectorSum(n, d, q, messages=3, layout=LAYOUTS[layout], **how)
+    protocol = vectors.SecureVectorSum(n, d, q, messages=3, layout=layout, **how)
     return _vectors(protocol, protocol.share, data)
 
 
+def _view_of_blocks(x: Any, q: int, **how: Any) -> list[Any]:
+    protocol = vectors.SecureVectorSum(len(x), len(x[0]), q, messages=3, **how)
+    shares = protocol.share(x, DeterministicRandom(1))
+    view = protocol.shuffle(shares, DeterministicRandom(2), order="permuted")
+    each = len(view.columns) // len(protocol.blocks)
+    received = [(a, protocol.blocks[i // each]) for i, a in enumerate(view.columns)]
+    return [unpack(a, protocol.group, block.stop - block.start) for a, block in received]
+
+
 def _private_vector_sum(x: Any, domain: str, layout: str) -> list[Any]:
-    protocol = vectors.PrivateVectorSum(
-        len(x), DOMAINS[domain], 1, 0.01, messages=3, layout=LAYOUTS[layout]
-    )
+    protocol = vectors.PrivateVectorSum(len(x), DOMAINS[domain], 1, 0.01, messages=3, layout=layout)
     return _vectors(protocol, protocol.randomize, np.array(x))
 
 
@@ -167,6 +183,11 @@ def _layouts(found: Any) -> list[Any]:
     return [[one.sums, *_count(one.count), one.bits_per_user] for one in found]
 
 
+def _blocks(protocol: Any) -> list[Any]:
+    layout = protocol.layout
+    return [layout.name, *_layouts([layout])[0], layout.sigma, protocol.parameter_hash]
+
+
 def _private_remaining(honest: int) -> list[float]:
     left = ikos.PrivateSum(10_000, 1, 1e-8).remaining(honest=honest, delta=1e-6)
     return [left.epsilon, left.delta]
@@ -197,16 +218,156 @@ def _vector_protocol(name: str, domain: str) -> list[Any]:
     return _figures(one.make(2000, DOMAINS[domain], Fraction(1), Fraction(1, 10**6)), data[domain])
 
 
-def _task(users: int, honest: int) -> list[str]:
+def _made_task(users: int, delta: float, columns: int, **options: Any) -> Task:
     made = Task.new(
-        users, 1, 1e-8, lower=0, upper=100, min_honest=honest, corrupt_clients=10,
-        shufflers=[f"https://s{j}.example:8443" for j in range(8)],
-        analyzer="https://analyzer.example:8443", public_key=bytes(range(32)),
-        opens=datetime(2030, 1, 1, tzinfo=UTC), closes=datetime(2030, 1, 2, tzinfo=UTC),
+        users, 1, delta, **options,
+        shufflers=[f"https://s{j}.example:8443" for j in range(columns)],
+        analyzer="https://analyzer.example:8443",
+        opens=datetime(2030, 1, 1, tzinfo=UTC), closes=timedelta(days=1),
     )  # fmt: skip
     held = {field.name: getattr(made, field.name) for field in fields(made) if field.init}
-    task = Task(**held | {"nonce": bytes(16)})
+    return Task(**held | {"nonce": bytes(16)})
+
+
+def _task(users: int, honest: int) -> list[str]:
+    options = {"lower": 0, "upper": 100, "min_honest": honest, "corrupt_clients": 10}
+    task = _made_task(users, 1e-8, 8, kem="x25519", public_keys=[bytes(range(32))], **options)
     return [task.to_json(), task.name]
+
+
+# What clients send: docs/wire-format.md
+
+WIRE: dict[str, dict[str, Any]] = {
+    "number": {"lower": -0.5, "upper": 100, "windows": 3, "keys": 2},
+    "integers": {"lower": -3, "upper": 4, "integers": True, "modulus": 2**80 + 13},
+    "box": {"domain": vectors.Box(2, 0.1, 10), "layout": "group"},
+    "ball": {"domain": vectors.Ball(12, 0.3)},
+    "categories": {"domain": vectors.Categories([3]), "labels": ["rot", "grün", "blå"]},
+    "questions": {"domain": vectors.Categories([2, 3])},
+    "hybrid": {"domain": vectors.Categories([2]), "kem": "mlkem768-x25519"},
+}
+
+
+def _wire_key(name: str, number: int) -> PrivateKey:
+    return PrivateKey(bytes(range(number, number + 32)), WIRE[name].get("kem", "x25519"))
+
+
+@functools.cache
+def _wire(name: str) -> Task:
+    options = {"min_honest": 500, "kem": "x25519", "keys": 1, **WIRE[name]}
+    columns = Task.new(600, 1, 0.01, **options).columns
+    keys = [_wire_key(name, number).public_bytes for number in range(options.pop("keys"))]
+    return _made_task(600, 0.01, columns, public_keys=keys, **options)
+
+
+def _wire_opened(name: str, window: int, shuffler: int, block: int, envelope: str) -> Any:
+    where = _wire(name).at(window)
+    key = _wire_key(name, where.key)
+    bound = hpke.info(where, shuffler, block)
+    shares = hpke.unseal(bytes.fromhex(envelope), key, where, shuffler, block)
+    return {"private": key.raw.hex(), "info": bound.hex(), "shares": shares}
+
+
+def _wire_task(name: str) -> dict[str, Any]:
+    task = _wire(name)
+    return {
+        "text": task.to_json(),
+        "hash": task.name,
+        "width": task.width,
+        "blocks": task.blocks,
+        "parts": [task.part_bytes(party) for party in range(task.messages)],
+        "open": [
+            [int(moment.timestamp()) for moment in (window.opens, window.closes)]
+            for window in map(task.at, range(task.windows))
+        ],
+    }
+
+
+def _wire_steps(name: str, value: Any) -> list[str]:
+    protocol = _wire(name).protocol
+    x = check_value(_wire(name), value)
+    bounds = protocol.encoding.bounds
+    low, width = Fraction(bounds.lower), Fraction(bounds.upper) - Fraction(bounds.lower)
+    exact = [(Fraction(one) - low) * protocol.precision / width for one in np.ravel(x).tolist()]
+    for seed in range(20):
+        made = protocol.encoding.encode(np.array([x]), DeterministicRandom(seed))
+        assert all(abs(one - t) < 1 for one, t in zip(np.ravel(made).tolist(), exact, strict=True))
+    return [str(t) for t in exact]
+
+
+class _Kept(RandomSource):
+    """A reproducible source that keeps what it gave."""
+
+    def __init__(self, seed: int) -> None:
+        self.source, self.given = DeterministicRandom(seed), b""
+
+    def _read_into(self, out: memoryview) -> None:
+        out[:] = self.source.bytes(len(out))
+        self.given += bytes(out)
+
+
+def _wire_noise(rate: Any, n: int) -> list[Any]:
+    source = _Kept(9)
+    drawn = [int(sum(noise.polya_shares(1, Fraction(rate), n, source)[1])) for _ in range(20)]
+    return [source.given.hex(), drawn]
+
+
+def _wire_report(name: str, window: int) -> dict[str, Any]:
+    task, rng = _wire(name), DeterministicRandom(10)
+    where = task.at(window)
+    dimension = task.domain.dimension
+    shares = rng.uniform(task.modulus, task.messages * dimension).reshape(-1, dimension)
+    secret, number = rng.bytes(32), rng.bytes(16)
+    suite = pyhpke.CipherSuite.new(
+        pyhpke.KEMId.DHKEM_X25519_HKDF_SHA256,
+        pyhpke.KDFId.HKDF_SHA256,
+        pyhpke.AEADId.AES128_GCM,
+    )
+    public = suite.kem.deserialize_public_key(where.public_key)
+    keys, infos, parts = [], [], [hpke.clear_part(shares[-1].tolist(), task)]
+    for column in range(1, task.messages):
+        own, part = [rng.bytes(32) for _ in task.blocks], b""
+        for block, (raw, some) in enumerate(zip(own, task.protocol.blocks, strict=True)):
+            infos.append(hpke.info(where, column, block))
+            pair = pyhpke.KEMKeyPair(
+                suite.kem.deserialize_private_key(raw),
+                suite.kem.deserialize_public_key(PrivateKey(raw, task.kem).public_bytes),
+            )
+            enc, context = suite.create_sender_context(public, infos[-1], eks=pair)
+            held = shares[column - 1, some].tolist()
+            envelope = enc + context.seal(hpke.clear_part(held, task))
+            key = _wire_key(name, where.key)
+            assert hpke.unseal(envelope, key, where, column, block) == held
+            part += envelope
+        keys.append([raw.hex() for raw in own])
+        parts.append(part)
+    requests: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        return httpx.Response(201, stream=httpx.ByteStream(b""))
+
+    report = ClientReport(number, tuple(parts))
+    with httpx.Client(transport=httpx.MockTransport(answer)) as http:
+        for party in range(task.messages):
+            send_part(http, where, secret, report, party)
+    names = ("Authorization", "Content-Digest", "Content-Type")
+    return {
+        "secret": tokens.to_text(secret),
+        "id": number.hex(),
+        "shares": shares,
+        "ephemeral": keys,
+        "y": [sum(column) % task.modulus for column in shares.T.tolist()],
+        "infos": [one.hex() for one in infos],
+        "requests": [
+            {
+                "url": str(one.url),
+                "headers": {name: one.headers[name] for name in names},
+                "body": one.content.hex(),
+            }
+            for one in requests
+        ],
+    }
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -215,6 +376,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "private sum": _private_sum,
     "private sum of 0..n-1 over n": _private_sum_of_indices,
     "secure vector sum": _secure_vector_sum,
+    "view of blocks": _view_of_blocks,
     "private vector sum": _private_vector_sum,
     "masked vector": _masked_vector,
     "discrete laplace": _discrete_laplace,
@@ -232,6 +394,10 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "remaining level": lambda **a: _count(counts.remaining(**a)),
     "private message count": lambda **a: _count(ikos.private_message_count(**a)),
     "remaining epsilon": _private_remaining,
+    "blocks": lambda **a: _blocks(vectors.SecureVectorSum(**a, layout="blocks")),
+    "private blocks": lambda n, dimension, **a: _blocks(
+        vectors.PrivateVectorSum(n, vectors.Ball(dimension), 1, 1e-8, layout="blocks", **a)
+    ),
     "vector layouts": lambda **a: _layouts(counts.vector_layouts(**a)),
     "private vector layouts": lambda **a: _layouts(counts.private_vector_layouts(**a)),
     "response delta": accounting.response_delta,
@@ -244,6 +410,11 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "protocol": _protocol,
     "vector protocol": _vector_protocol,
     "task": _task,
+    "wire task": _wire_task,
+    "wire steps": _wire_steps,
+    "wire noise": _wire_noise,
+    "wire report": _wire_report,
+    "wire opened": _wire_opened,
 }
 
 
@@ -286,6 +457,9 @@ def _vector_sums() -> Entries:
     x = [[1, 2], [3, 4], [0, 7]]
     for layout, how in itertools.product(LAYOUTS, _settings()):
         yield "secure vector sum", {"x": x, "q": 11, "layout": layout, **how}
+    five = [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10], [0, 1, 0, 1, 0]]
+    for how in _settings():
+        yield "view of blocks", {"x": five, "q": 11, "layout": 2, **how}
     data = {
         "box": [[0.5, 0.75, 0, 1], [0.0, 0.25, 0.1, 1], [1.0, 1.0, 1.0, 0.3]],
         "ball": [[0.5, 0.75, 0, 0], [0.0, -0.25, 0.1, 0.5], [1.0, 0.0, 0.0, 0]],
@@ -362,6 +536,9 @@ def _private_counts() -> Entries:
 
 
 def _vector_counts() -> Entries:
+    for how in _settings():
+        yield "blocks", {"n": 500, "q": 2**23, "dimension": 1000, **how}
+        yield "private blocks", {"n": 2000, "dimension": 50, **how}
     for n, d, how in itertools.product((100, 10**4, 10**6), (1, 16, 1024), _settings()):
         yield "vector layouts", {"n": n, "q": 2**32, "sigma": 80, "dimension": d, **how}
         budget = {"epsilon": 1, "delta": 1e-8, "precision": 50}
@@ -398,6 +575,30 @@ def _tasks() -> Entries:
     yield "task", {"users": 10**6, "honest": 800_000}
 
 
+def _wires() -> Entries:
+    for name in WIRE:
+        yield "wire task", {"name": name}
+    values = {
+        "number": [-0.5, 0.1, 33, 100.0],
+        "integers": [-3, 0, 4],
+        "box": [[0.1, 10], [0.3, 7.7]],
+        "ball": [[0] * 12, [0.1, -0.05, *[0.07, -0.01] * 5], [*[0] * 11, -0.3]],
+        "categories": ["grün", [0, 0, 1]],
+        "questions": [[0, 1, 1, 0, 0]],
+    }
+    for name, given in values.items():
+        for value in given:
+            yield "wire steps", {"name": name, "value": value}
+    for rate, n in ((Fraction(1, 1000), 3), (Fraction(10**30 + 1, 3 * 10**31), 2), (3, 1)):
+        yield "wire noise", {"rate": rate, "n": n}
+    for name in list(WIRE)[:-1]:
+        yield "wire report", {"name": name, "window": _wire(name).windows - 1}
+    window = _wire("hybrid").at(0)  # ML-KEM draws its own randomness: each envelope is a new one
+    for place in ({"shuffler": 1, "block": 0}, {"shuffler": 3, "block": 1}):
+        envelope = hpke.seal([place["shuffler"]], window, *place.values()).hex()
+        yield "wire opened", {"name": "hybrid", "window": 0, **place, "envelope": envelope}
+
+
 FILES: dict[str, Callable[[], Entries]] = {
     "secure-sums": _secure_sums,
     "private-sums": _private_sums,
@@ -410,6 +611,7 @@ FILES: dict[str, Callable[[], Entries]] = {
     "accountants": _accountants,
     "protocols": _protocols,
     "tasks": _tasks,
+    "wire": _wires,
 }
 
 

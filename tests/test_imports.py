@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -95,6 +97,22 @@ def test_no_party_knows_another(party):
     others = {f"ikos.deployment.{m}" for p, ms in PARTIES.items() if p != party for m in ms}
     for module in PARTIES[party]:
         assert not nx.descendants(_graph(), f"ikos.deployment.{module}") & others
+
+
+def test_clients_need_no_server():
+    """A device installs ``ikos[client]``, which is less than ``ikos[deployment]``."""
+    needed = {other.split(".")[0] for other in nx.descendants(_graph(), "ikos.deployment.client")}
+    servers = {"h11", "prometheus_client", "starlette", "uvicorn"}
+    assert not needed & {*servers, "matplotlib", "networkx"}
+    extras = tomllib.loads((ROOT.parent / "pyproject.toml").read_text("utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    names = {
+        extra: {re.split(r"[>=]", one)[0] for one in extras[extra]}
+        for extra in ("client", "deployment")
+    }
+    assert names["client"] <= needed
+    assert names["deployment"] == {"ikos[client]", *servers}
 
 
 def test_plots_and_extras_are_not_needed():

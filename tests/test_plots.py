@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 
 from ikos import PrivateSum, message_count
-from ikos.counts import least, necessary_messages, necessary_private_messages
+from ikos.counts import necessary_messages, necessary_private_messages
 from ikos.counts.floor import counting_floor
 from ikos.plots import (
     BOTH_WAYS,
@@ -123,7 +123,7 @@ def test_fewer_honest_users():
         for curve in secure_curves([101], 2**32, 40, honest=Fraction(1, 10))
         if (curve.name, curve.shuffler) == ("second_moment", "single")
     )
-    count = least((11, 101), 2**32, 40, shuffler="single", clear_share=False)
+    count = message_count(101, 2**32, 40, min_honest=11, shuffler="single", clear_share=False)
     assert curve.points == ((101, count.total),)
 
 

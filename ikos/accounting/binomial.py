@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincc, gammaln, xlog1py, xlogy
 
 Floats = NDArray[np.float64]
 _SERIES = 16.0  # from here on Stirling's series is exact to doubles
@@ -21,7 +21,7 @@ def _stirling(x: Floats) -> Floats:
     small = np.minimum(x, _SERIES)
     return np.where(
         x < _SERIES,
-        gammaln(small + 1) - xlogy(small, small) + small,
+        scipy.special.gammaln(small + 1) - scipy.special.xlogy(small, small) + small,
         0.5 * np.log(2 * math.pi * large) + series,
     )
 
@@ -30,7 +30,7 @@ def _deviance(x: Floats, mean: Floats) -> Floats:
     """Return x ln(x / mean) - (x - mean), without cancellation near the mean."""
     mean = np.maximum(mean, 1e-300)
     off = (x - mean) / mean
-    return mean * (xlog1py(1 + off, off) - off)
+    return mean * (scipy.special.xlog1py(1 + off, off) - off)
 
 
 def log_pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
@@ -47,13 +47,13 @@ def log_pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
 def at_most(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
     """Return P[Bin(n, p) <= k] for integers 0 <= k <= n, by scipy's beta functions."""
     k, n, p = (np.asarray(given, np.float64) for given in (k, n, p))
-    return np.where(k < n, betaincc(k + 1, np.maximum(n - k, 1.0), p), 1.0)
+    return np.where(k < n, scipy.special.betaincc(k + 1, np.maximum(n - k, 1.0), p), 1.0)
 
 
 def above(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
     """Return P[Bin(n, p) > k] for integers 0 <= k <= n, by scipy's beta functions."""
     k, n, p = (np.asarray(given, np.float64) for given in (k, n, p))
-    return np.where(k < n, betainc(k + 1, np.maximum(n - k, 1.0), p), 0.0)
+    return np.where(k < n, scipy.special.betainc(k + 1, np.maximum(n - k, 1.0), p), 0.0)
 
 
 def reach(variance: float, wanted: float) -> float:

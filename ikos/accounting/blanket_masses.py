@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
-from scipy.special import betainc
+import scipy
 
 from ikos.accounting.binomial import Floats, binomial_range, binomial_window, log_pmf
 from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError
@@ -122,6 +122,6 @@ def _tabulated(s: Floats, span: int) -> Callable[[Floats], tuple[Floats, Floats]
 def _half(s: Floats, b: Floats) -> tuple[Floats, Floats]:
     """Return P[B <= b] and E[B; B <= b], B ~ Bin(s, 1/2), for b <= s / 2."""
     inside = np.clip(b, 0, s - 1)
-    below = np.where(b < 0, 0.0, betainc(s - inside, inside + 1, 0.5))
+    below = np.where(b < 0, 0.0, scipy.special.betainc(s - inside, inside + 1, 0.5))
     short = (inside + 1) / 2 * np.exp(log_pmf(inside + 1, s, 0.5))
     return below, np.where(b < 0, 0.0, s / 2 * below - short)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from scipy.special import log_ndtr
+import scipy
 
 
 def gaussian_log_delta(epsilon: float, mu: float) -> float:
     """Return ln delta at which N(mu, 1) hides N(0, 1) at an epsilon."""
-    first = float(log_ndtr(mu / 2 - epsilon / mu))
-    second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+    first = float(scipy.special.log_ndtr(mu / 2 - epsilon / mu))
+    second = epsilon + float(scipy.special.log_ndtr(-mu / 2 - epsilon / mu))
     return first + math.log(-math.expm1(min(second - first, -1e-300)))
 
 

@@ -6,7 +6,7 @@ Sums of vectors, "What the view reveals" and "Rounds".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
 
@@ -14,14 +14,13 @@ import gmpy2
 
 from ikos.accounting.skellam import SkellamNoise, VectorNoise, best_noise
 from ikos.accounting.vector_noise import LaplaceNoise, Shift
-from ikos.counts import Layout, hockey_stick, least, private_proved, proved, skellam
-from ikos.counts.analyses import TABLE
-from ikos.counts.private import lemma_5_2, near, share_graphs
+from ikos.counts import Layout, hockey_stick, skellam
+from ikos.counts.analyses import TABLE, checked_scheme
 from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rounding
-from ikos.counts.secure import smallest
-from ikos.counts.share_graph import ShareGraph
-from ikos.counts.types import MessageCount
-from ikos.counts.vectors import ENVELOPE_BYTES, layout_name, least_bytes, level_of_sums, sums_of
+from ikos.counts.search import smallest
+from ikos.counts.share_graph import ShareGraph, share_graphs
+from ikos.counts.types import Budget, MessageCount, Scheme
+from ikos.counts.vectors import ENVELOPE_BYTES, least_bytes, level_of_sums, sums_of
 from ikos.results import ONE_REPORT
 from ikos.trust import Trust
 
@@ -64,7 +63,6 @@ class NoiseCalibration:
     delta: Fraction
     reserve: Fraction
     shift: Shift
-    layout: str
     length: int
     analysis: str
     overhead: int = ENVELOPE_BYTES
@@ -155,8 +153,8 @@ class NoiseCalibration:
         """
         if not self.length:
             d = self.shift.dimension
-            best = least_bytes(lambda b: self._blocks(b).chosen(q)[0], d, self.overhead)
-            return self._blocks(best.length).chosen(q)
+            best = least_bytes(lambda b: replace(self, length=b).chosen(q)[0], d, self.overhead)
+            return replace(self, length=best.length).chosen(q)
         proof = cache(lambda m: self.proved(q, m))
         if messages is None:
 
@@ -164,92 +162,48 @@ class NoiseCalibration:
                 delta = proof(m)[0].delta
                 return delta is not None and delta <= self.delta
 
-            guess = self._guess(self._order(q), self._hiding_delta / self.releases)
-            m = smallest(enough, guess)
+            scheme, allowed = self._scheme(q), self._hiding_delta / self.releases
+            near = Budget(Fraction(0), allowed, Fraction(0), 1)
+            m = smallest(enough, scheme.analysis.guess(scheme, near))
         else:
             m = self.trust.hiding(messages)
         layout, noise = proof(m)
         count = layout.count.with_corruption(self.trust.corrupt_shufflers, messages)
         return replace(layout, count=count), noise
 
-    def _blocks(self, length: int) -> NoiseCalibration:
-        """Return the sum in blocks of some length."""
-        return replace(self, layout=layout_name(self.shift.dimension, length), length=length)
-
-    def _order(self, q: int) -> int:
-        """Return the order of the group of one block."""
-        return int(q**self.length)
-
-    def _guess(self, order: int, allowed: Fraction) -> int:
-        if self._has_theorem:
-            return near(self.trust.min_honest, order, allowed, **self.trust.graph)
-        with rounding(UP):
-            level = Fraction(float_up(1 - gmpy2.log2(exact(allowed, DOWN))))
-        users = (self.trust.min_honest, self.trust.min_honest)
-        return least(users, order, level, analysis=self.analysis, **self.trust.graph).shuffled
+    def _scheme(self, q: int) -> Scheme:
+        """Return the scheme of one block."""
+        how = {"analysis": self.analysis, **asdict(self.trust)}
+        return checked_scheme(self.users, q**self.length, **how)
 
     def proved(self, q: int, m: int) -> tuple[Layout, VectorNoise]:
         """Return what is proved for m shuffled messages per block, and the noise for it."""
-        order = self._order(q)
-        noise: VectorNoise
-        if not self._has_theorem:
-            count, noise = self._by_lemma(order, m)
-        elif self.pure and self.releases == 1:
-            count, noise = self._pure(order, m)
-        else:
+        if self._has_theorem and not (self.pure and self.releases == 1):
             count, noise = self._with_delta(q, m)
+        else:
+            count, noise = self._by_budget(q, m)
         sigma = level_of_sums(count.sigma, self.sums, analysis=count.analysis)
         size = self.shift.dimension, self.length, (q - 1).bit_length()
-        layout = Layout(self.layout, count, *size, sigma, self.epsilon, count.delta)
+        layout = Layout(count, *size, sigma, self.epsilon, count.delta)
         if isinstance(noise, SkellamNoise):
             return replace(layout, variance=noise.variance), noise
         return replace(layout, rate=noise.rate), noise
 
-    def _present(self, order: int, m: int) -> MessageCount:
-        """Return the count whose level holds for every number of honest users."""
-        users = (self.trust.min_honest, self.users)
-        return proved(users, order, m, analysis=self.analysis, **self.trust.graph)
-
-    def _pure(self, order: int, m: int) -> tuple[MessageCount, LaplaceNoise]:
-        """Purely private noise, by the hockey-stick theorem."""
-        count = private_proved(
-            self.trust.min_honest,
-            order,
-            m,
-            self.epsilon,
-            self.delta,
-            self.shift.linf,
-            analysis=self.analysis,
-            reserve=self.reserve,
-            dimension=self.length,
-            sensitivity=self.shift.l1,
-            sums=self.sums,
-            most=self.users,
-            **self.trust.graph,
-        )
+    def _by_budget(self, q: int, m: int) -> tuple[MessageCount, VectorNoise]:
+        """Purely private noise of one release by the analysis's own theorem, any by Lemma 5.2."""
+        moved = self.shift.l1
+        budget = Budget(self.epsilon, self.delta, self.reserve, moved, self.length, self.sums)
+        count = self._scheme(q).proved(m, budget)
         assert count.noise_epsilon is not None
-        rate = Fraction(count.noise_epsilon) / self.shift.l1
-        return count, LaplaceNoise(rate)
-
-    def _by_lemma(self, order: int, m: int) -> tuple[MessageCount, VectorNoise]:
-        """Any noise, by Lemma 5.2 and the level of the sums together."""
-        users = (self.trust.min_honest, self.trust.min_honest)
-        count = proved(users, order, m, analysis=self.analysis, **self.trust.graph)
-        level = level_of_sums(count.sigma, self.sums, analysis=self.analysis)
-        together = replace(count, sigma=level, analysis=self.analysis if level > 0 else None)
-        hidden = lemma_5_2(together, self.epsilon)
-        assert hidden.noise_epsilon is not None
-        assert hidden.delta is not None
-        left = Fraction(hidden.noise_epsilon)
-        noise = self._noise(left)
+        assert count.delta is not None
+        noise = self._noise(Fraction(count.noise_epsilon))
         with rounding(UP):
-            total = float_up(self.releases * gmpy2.mpfr(hidden.delta) + gmpy2.mpfr(noise.delta))
-        present = self._present(order, m)
-        return replace(hidden, delta=min(1.0, total), sigma=present.sigma), noise
+            total = float_up(self.releases * gmpy2.mpfr(count.delta) + gmpy2.mpfr(noise.delta))
+        return replace(count, delta=min(1.0, total)), noise
 
     def _with_delta(self, q: int, m: int) -> tuple[MessageCount, VectorNoise]:
         """Noise that needs a delta, or several releases, by the extended hockey-stick theorem."""
-        count = self._present(self._order(q), m)
+        count = self._scheme(q).proved(m)
         graphs = share_graphs(m, **self.trust.graph)
         tried = [way for graph in graphs for way in self._ways(q, graph, self._hiding_delta)]
         if not tried:
@@ -298,7 +252,7 @@ class NoiseCalibration:
         if isinstance(noise, SkellamNoise):
             return skellam.divergences(q, graph, n, noise.variance, together, self.sums)
         jumps = hockey_stick.NoiseJumps.discrete_laplace(n, noise.rate, together)
-        return hockey_stick.divergences(self._order(q), graph, jumps).of_sums(self.sums, graph)
+        return hockey_stick.divergences(q**together, graph, jumps).of_sums(self.sums, graph)
 
     def _way(self, q: int, graph: ShareGraph, level: float, allowed: Fraction) -> _Way | None:
         """Return what is proved for noise of this epsilon, or None if c costs too much of it."""

@@ -40,7 +40,6 @@ from ikos.concurrency import Interrupted, Progress, cores, spread
 from ikos.counts import Layout
 from ikos.counts.masked_vectors import MaskParameters, mask_parameters
 from ikos.counts.rounding import DOWN, UP, float_down, float_up, rounding
-from ikos.counts.vectors import MASKED
 from ikos.modular import blocks
 from ikos.negacyclic import Negacyclic, Words, above, add, from_bytes, raised, scaled, to_bytes
 from ikos.noise import discrete_gaussian
@@ -70,6 +69,11 @@ class MaskedLayout(Layout):
     masks: MaskParameters = field(kw_only=True)
     keys: Layout = field(kw_only=True)
     shufflers: int = field(kw_only=True)
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return "masked vectors"
 
     @property
     def sums(self) -> int:
@@ -526,4 +530,4 @@ def masked_layout(masks: MaskedVectors, dimension: int, bits: int) -> MaskedLayo
     keys, sigma = masks.keys.layout, masks.level(masks.keys.sigma)
     size = dimension, keys.length, bits
     more = {"masks": masks.parameters, "keys": keys, "shufflers": masks.shufflers}
-    return MaskedLayout(MASKED, keys.count, *size, sigma, **more)
+    return MaskedLayout(keys.count, *size, sigma, **more)

@@ -35,7 +35,7 @@ from ikos.counts.private import checked_budget
 from ikos.counts.published import covered
 from ikos.counts.rounding import UP, exact, float_up
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis
-from ikos.counts.vectors import ENVELOPE_BYTES, MASKED, ONE_GROUP, checked_layout
+from ikos.counts.vectors import ENVELOPE_BYTES, MASKED, checked_layout
 from ikos.encoding import MAX_PRECISION, Encoding, converge, decode, encoding_of
 from ikos.errors import NoisySum, SumError
 from ikos.noise import polya_shares, skellam_draws
@@ -91,13 +91,15 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         law: Noise,
         modulus: int | None,
         messages: int | None,
+        *,
+        masked: bool = False,
     ) -> None:
         """Set all fields: the messages and the noise that a plan proves for an encoding."""
         q = checked_modulus(modulus, plan.users, encoding.precision, law, plan.analysis)
         if messages is not None:
             messages = integer("messages", messages, low=1, high=MAX_MESSAGES)
         masks, noise = None, plan.largest_noise
-        if plan.layout == MASKED:
+        if masked:
             if q & (q - 1):
                 raise ValueError(f"modulus must be a power of two with masked vectors, got {q}")
             p, middle = encoding.precision, q // 2 - 1
@@ -128,9 +130,8 @@ class PrivateAggregation(ShuffledSum[SumResult]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self.guarantee, self._error, self._cost  # computed once, not in each run
-        if self.masks is None:
-            _ = self.setting
+        # computed once, not in each run
+        _ = self.guarantee, self.masks or self.setting, self._cost
 
     @property
     def precision(self) -> int:
@@ -372,7 +373,6 @@ class PrivateSum(PrivateAggregation):
             delta=allowed,
             reserve=spare,
             shift=encoding.shift(1),
-            layout=ONE_GROUP,
             length=1,
             analysis=analysis,
             always_pure=True,
@@ -540,7 +540,7 @@ class PrivateVectorSum(VectorSum[SumResult], PrivateAggregation):
         trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
         times = integer("releases", releases, low=1, high=MAX_RELEASES)
         made = encoding_of(domain, precision, integers, sensitivity)
-        name, length = checked_layout(layout, domain.dimension, messages)
+        length = checked_layout(layout, domain.dimension, messages)
         added = integer("overhead", overhead, low=0)
 
         def plan(encoding: Encoding) -> NoiseCalibration:
@@ -549,9 +549,8 @@ class PrivateVectorSum(VectorSum[SumResult], PrivateAggregation):
                 trust=trust,
                 epsilon=budget,
                 delta=allowed,
-                reserve=spare * (name != MASKED),  # nothing else costs epsilon
+                reserve=spare * (layout != MASKED),  # nothing else costs epsilon
                 shift=encoding.shift(domain.dimension),
-                layout=name,
                 length=length,
                 overhead=added,
                 analysis=analysis,
@@ -566,7 +565,7 @@ class PrivateVectorSum(VectorSum[SumResult], PrivateAggregation):
             made = converge(made, signal, math.sqrt(trust.min_honest) / 2)
         found = plan(made)
         law = found.largest_noise.law(Fraction(n, trust.min_honest))
-        self._calibrate(found, domain, made, law, modulus, messages)
+        self._calibrate(found, domain, made, law, modulus, messages, masked=layout == MASKED)
 
     @property
     def parameters(self) -> dict[str, object]:

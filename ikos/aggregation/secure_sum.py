@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from typing import Any, TypeVar
 
 import gmpy2
@@ -14,28 +13,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import integer, number, quote, reject_masked, vector
-from ikos.aggregation.masked_vectors import VectorSum, masked_layout, masked_vectors
+from ikos.aggregation.masked_vectors import (
+    VectorSum,
+    masked_layout,
+    masked_vectors,
+)
 from ikos.aggregation.shuffled_sum import PSEUDORANDOM, ShuffledSum
 from ikos.concurrency import Scratch
-from ikos.counts import MessageCount, remaining
+from ikos.counts import Layout, MessageCount, remaining
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.published import covered
 from ikos.counts.rounding import DOWN, UP, exact, rounding
-from ikos.counts.secure import MAX_MESSAGES, MAX_SIGMA, checked_analysis
-from ikos.counts.vectors import (
-    ENVELOPE_BYTES,
-    MASKED,
-    ONE_GROUP,
-    checked_layout,
-    least_bytes,
-    least_layout,
-    level_of_sums,
-    proved_layout,
-)
+from ikos.counts.secure import checked_analysis
+from ikos.counts.types import MAX_SIGMA, Choices
+from ikos.counts.vectors import ENVELOPE_BYTES, MASKED, checked_layout, level_of_sums, secure_layout
 from ikos.domains import MAX_DIMENSION
 from ikos.randomness import RandomSource
 from ikos.results import Printed, hundredths, unmet
-from ikos.trust import Trust
 
 FURTHER_SUMS = "for one report per user; every further sum over the same users is learned as well"
 
@@ -91,32 +85,6 @@ class SecureAggregation(ShuffledSum[_T]):
     """The common part of `SecureSum` and `SecureVectorSum`; ``upper`` is the largest value."""
 
     upper: int | None
-
-    def _calibrate(
-        self,
-        n: int,
-        q: int,
-        dimension: int,
-        trust: Trust,
-        *,
-        sigma: float | Fraction,
-        messages: int | None,
-        analysis: str,
-        layout: str | int = ONE_GROUP,
-        overhead: int = ENVELOPE_BYTES,
-        upper: int | None = None,
-    ) -> None:
-        """Set all fields: the fewest messages for sigma, or what is proved for a given number."""
-        scheme = checked_scheme(n, q, analysis=analysis, **asdict(trust))
-        wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)  # also if messages are given
-        length = checked_layout(layout, dimension, messages)[1]
-        made = partial(least_layout, scheme, wanted, dimension)
-        if messages is not None:
-            total = integer("messages", messages, low=1, high=MAX_MESSAGES)
-            sent = proved_layout(scheme, total, dimension, length)
-        else:
-            sent = made(length) if length else least_bytes(made, dimension, overhead)
-        SecureAggregation.__init__(self, n, dimension, q, sent, trust, upper)
 
     @property
     def sigma(self) -> float:
@@ -285,9 +253,10 @@ class SecureSum(SecureAggregation[int]):
     ) -> None:
         n = integer("n", n, low=1)
         q, upper = _group_order(n, q, upper, checked_analysis(analysis))
-        trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
-        how: dict[str, Any] = {"messages": messages, "analysis": analysis, "upper": upper}
-        self._calibrate(n, q, 1, trust, sigma=sigma, **how)
+        how: Choices = {"analysis": analysis, "shuffler": shuffler, "clear_share": clear_share}
+        scheme = checked_scheme(n, q, min_honest, corrupt_shufflers, **how)
+        sent = secure_layout(scheme, sigma, 1, messages=messages)
+        SecureAggregation.__init__(self, n, 1, q, sent, scheme.trust, upper)
 
     @property
     def messages(self) -> MessageCount:
@@ -366,37 +335,27 @@ class SecureVectorSum(VectorSum[NDArray[Any]], SecureAggregation[NDArray[Any]]):
         n = integer("n", n, low=1)
         q, upper = _group_order(n, q, upper, checked_analysis(analysis))
         d = integer("dimension", dimension, low=1, high=MAX_DIMENSION)
-        how: dict[str, Any] = {
-            "analysis": analysis,
-            "overhead": integer("overhead", overhead, low=0),
-        }
-        trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
-        if checked_layout(layout, d, messages)[0] == MASKED:
-            self._mask(n, q, d, trust, upper, sigma, **how)
+        how: Choices = {"analysis": analysis, "shuffler": shuffler, "clear_share": clear_share}
+        scheme = checked_scheme(n, q, min_honest, corrupt_shufflers, **how)
+        masks = None
+        if layout == MASKED:
+            checked_layout(layout, d, messages)
+            if upper is None:
+                raise TypeError(
+                    f"upper must be given with layout={MASKED!r}: sums are not modulo q"
+                )
+            wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
+            with rounding(DOWN):
+                allowed = gmpy2.exp2(-exact(wanted + 1, UP))
+            added, half = integer("overhead", overhead, low=0), -(-n * upper // 2)
+            masks = masked_vectors(
+                n, d, upper, half, scheme.trust, SecureVectorSum,
+                allowed=allowed, overhead=added, analysis=analysis,
+            )  # fmt: skip
+            sent: Layout = masked_layout(masks, d, (q - 1).bit_length())
         else:
-            how |= {"layout": layout, "messages": messages, "upper": upper}
-            self._calibrate(n, q, d, trust, sigma=sigma, **how)
-
-    def _mask(
-        self,
-        n: int,
-        q: int,
-        d: int,
-        trust: Trust,
-        upper: int | None,
-        sigma: float | Fraction,
-        **how: Any,
-    ) -> None:
-        """Set all fields, for masked vectors, by which sums are not taken modulo q."""
-        if upper is None:
-            raise TypeError("upper must be given with layout='masked': sums may not wrap around")
-        wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
-        with rounding(DOWN):
-            how["allowed"] = gmpy2.exp2(-exact(wanted + 1, UP))
-        half = -(-n * upper // 2)
-        masks = masked_vectors(n, d, upper, half, trust, SecureVectorSum, **how)
-        layout = masked_layout(masks, d, (q - 1).bit_length())
-        SecureAggregation.__init__(self, n, d, q, layout, trust, upper, masks=masks)
+            sent = secure_layout(scheme, sigma, d, layout, overhead, messages)
+        SecureAggregation.__init__(self, n, d, q, sent, scheme.trust, upper, masks=masks)
 
     def checked(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
         """Return vectors with each entry checked; the first is user number ``first``'s."""

@@ -442,6 +442,11 @@ class ShuffledSum(ABC, Generic[_T]):
         """
         return self._result(*self._read(view))
 
+    def result(self, totals: list[int], users: int) -> _T:
+        """Return the result for the sums modulo q of all coordinates of so many users' shares."""
+        check_participation("totals", users, self.trust.min_honest, self.n)
+        return self._result(totals, users)
+
     def _read(self, view: View) -> tuple[list[int], int]:
         """Return the sum of each coordinate modulo q, and the number of users in a view."""
         if not isinstance(view, View):

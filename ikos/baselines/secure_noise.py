@@ -21,11 +21,11 @@ from ikos.aggregation.private_sum import checked_modulus, checked_precision
 from ikos.aggregation.shuffled_sum import alone
 from ikos.baselines.base import NumberBaseline
 from ikos.bounds import Bounds
-from ikos.counts import MessageCount, least, proved
-from ikos.counts.private import lemma_5_2
+from ikos.counts import MessageCount
+from ikos.counts.analyses import checked_scheme
 from ikos.counts.rounding import float_up, rational
 from ikos.counts.secure import BEST, MAX_MESSAGES
-from ikos.counts.types import Budget, lemma_5_2_sigma
+from ikos.counts.types import Budget, lemma_5_2_delta, lemma_5_2_sigma
 from ikos.encoding import decode, encode
 from ikos.errors import NoisySum, SumError
 from ikos.noise import discrete_laplace
@@ -83,20 +83,21 @@ class NoiseOverSecureSum(NumberBaseline):
         (1 + e^epsilon) 2^-sigma)-private. What further honest users send is attributed to the
         adversary. A given number of messages may prove nothing: 1.0.
         """
-        users = (self.min_honest, self.min_honest)
         how: dict[str, Any] = {"shuffler": shuffler, "clear_share": flag("clear_share", clear)}
+        scheme = checked_scheme(self.min_honest, q, **how)
+        budget = Budget(self.epsilon, delta, Fraction(0), 1)
         if messages is None:
-            level = float_up(lemma_5_2_sigma(Budget(self.epsilon, delta, Fraction(0), 1)))
-            count = least(users, q, level, **how)
+            count = scheme.least(Fraction(float_up(lemma_5_2_sigma(budget))))
             total = count.total
         else:
             total = integer("messages", messages, low=1, high=MAX_MESSAGES)
-            count = proved(users, q, max(0, total - clear), **how)
-        count = lemma_5_2(count, self.epsilon)
+            count = scheme.proved(scheme.trust.hiding(total))
+        hidden = lemma_5_2_delta(count.sigma, self.epsilon) if count.sigma else 1.0
+        by = f"BBGN20, Lemma 5.2, with {count.theorem}" if count.sigma else count.theorem
+        count = replace(count, theorem=by, delta=hidden, noise_epsilon=budget.whole)
         secure_sum = SecureSum(self.n, q, messages=total, min_honest=self.min_honest, **how)
         self._set(secure_sum=secure_sum, messages=count)
-        assert count.delta is not None
-        return count.delta
+        return hidden
 
     @property
     def modulus(self) -> int:

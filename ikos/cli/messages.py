@@ -56,7 +56,7 @@ COLUMNS = [
     Field("clear_share", "whether a message bypasses the shufflers"),
     Field("layout", "of vectors: separate sums, one group or blocks of so many coordinates; null "
           "for numbers", "layout"),
-    Field("sums", "how many sums, one for each block; null for blocks where nothing is covered"),
+    Field("sums", "how many sums, one for each block", value="counts.sums"),
     Field("shuffled", "shuffled messages of each sum; null where nothing is covered", "shuffled",
           value="counts.count.shuffled", needed=True),
     Field("necessary", "shuffled messages: fewer are proved not to be enough; null where unknown",
@@ -221,7 +221,6 @@ class CountRow:
     shuffler: str
     clear_share: bool
     layout: str | None
-    sums: int | None
     overhead: int | None
     counts: Layout | None = None
     standard_error: float | None = None
@@ -296,14 +295,15 @@ def _asked(given: Mapping[str, Any]) -> Any:
 
 def _rows(asked: Any, analysis: str, shuffler: str, clear_share: bool) -> Iterator[CountRow]:
     """Yield for each layout what an analysis proves, or why it covers nothing."""
-    sums = {"separate sums": asked.dimension, "one group": 1, "blocks": None}
-    for layout in sums:
+    from ikos.counts.vectors import LAYOUTS
+
+    for layout, name in LAYOUTS.items():
         if layout == "blocks" and asked.overhead is None:
             continue
-        if layout != "one group" and asked.dimension == 1:
+        if layout != "group" and asked.dimension == 1:
             continue  # the same as one group
-        name = layout if asked.vectors else None
-        row = CountRow(analysis, shuffler, clear_share, name, sums[layout], asked.overhead)
+        shown = name if asked.vectors else None
+        row = CountRow(analysis, shuffler, clear_share, shown, asked.overhead)
         try:
             _count(asked, row, layout)
         except ValueError as problem:
@@ -311,7 +311,7 @@ def _rows(asked: Any, analysis: str, shuffler: str, clear_share: bool) -> Iterat
             if said.startswith("analysis ") and ": " in said:  # the setting is in the row
                 said = said.partition(": ")[2].partition("; ")[0]
             row.reason = said.removeprefix(f"{analysis} ")
-        if row.layout == layout or row.layout not in sums:  # not blocks of one, or of all
+        if row.layout == name or row.layout not in LAYOUTS.values():  # not blocks of one or all
             yield row
 
 
@@ -329,7 +329,7 @@ def _count(asked: Any, row: CountRow, layout: str) -> None:
     protocol = asked.make(**how, **laid_out)
     row.counts, together = protocol.layout, protocol.layout.length
     if asked.vectors:
-        row.layout, row.sums = row.counts.name, row.counts.sums
+        row.layout = row.counts.name
     if asked.sigma is None:
         row.standard_error = math.sqrt(protocol.mse)
         if not asked.vectors and (row.shuffler, row.clear_share) == ("parallel", True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from ikos.cli.errors import Command, problem
 from ikos.cli.options import option
 from ikos.cli.output import on_terminal, progress, say
 from ikos.cli.task import TASK_COLUMNS, TASK_KEYS
-from ikos.cli.types import DELTA, EPSILON, FILE, FOLDER, TABLE
+from ikos.cli.types import DELTA, EPSILON, FILE, FOLDER, TABLE, Whole
 from ikos.report import Field, Report
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ Examples
       --column visits
 """
 
-SECTIONS = {"value": "One client", "values": "Many clients", "max_epsilon": "What is sent",
+SECTIONS = {"value": "One client", "values": "Many clients", "window": "What is sent",
             "how": "Output"}  # fmt: skip
 
 
@@ -49,16 +50,24 @@ SECTIONS = {"value": "One client", "values": "Many clients", "max_epsilon": "Wha
     "submit", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=TASK_COLUMNS
 )
 @click.argument("folder", type=FOLDER)
-@option("--value", metavar="NUMBER",
-        help="This client's value, or - to read it from standard input: other users of this "
-        "machine can see command lines.")  # fmt: skip
+@option("--value", metavar="VALUE",
+        help="This client's value: a number, a category, or numbers separated by commas; or - to "
+        "read it from standard input: other users of this machine can see command "
+        "lines.")  # fmt: skip
 @option("--token", type=FILE, metavar="FILE", show_default="'token', next to the task",
         help="File with the client's secret, or - for standard input.")  # fmt: skip
 @option("--values", type=TABLE, metavar="TABLE",
         help="Values of many clients, one per row, for trials: FOLDER is the "
         "clients'.")  # fmt: skip
-@click.option("--column", metavar="NAME", help="Name of the column of values.")
+@click.option(
+    "--column",
+    multiple=True,
+    metavar="NAME",
+    help="Name of the column of values; of vectors, given once for each coordinate.",
+)
 @option("--show-values")
+@option("--window", type=Whole(), metavar="NUMBER", show_default="the one that is open",
+        help="Window, from 0 on, of a task that has several.")  # fmt: skip
 @option("--max-epsilon", type=EPSILON, help="Send nothing to a task that promises less privacy.")
 @option("--max-delta", type=DELTA, help="The same for its delta.")
 @option("--store", type=FOLDER, metavar="FOLDER", show_default="'reports', next to the task",
@@ -88,7 +97,7 @@ def command(
     column, show_values = options.pop("column"), options.pop("show_values")
     if (value is None) == (values is None):
         raise click.UsageError("give --value for one client, or --values and --column for many")
-    if (values is None) != (column is None):
+    if (values is None) != (not column):
         raise click.UsageError("--values and --column belong together")
     if values is not None and token is not None:
         raise click.UsageError("--token is for --value, one client")
@@ -106,7 +115,7 @@ def command(
             title = f"All {task.messages} parties have the report."
             notes = [f"It was {STANDS}."] * again + notes
         else:
-            clients = _many(task, home, str(values), str(column), show_values, options)
+            clients = _many(task, home, str(values), column, show_values, options)
             title = f"All {task.messages} parties have the reports of {clients:,} clients."
             notes += ["For testing only: this program saw the values of all."]
             notes += ["Reports made by an earlier call keep the values that they had."] * again
@@ -133,28 +142,46 @@ def _one(task: Task, home: Path, value: str, token: Path | None, options: dict[s
     """Send one client's report; return whether it was made before."""
     from ikos._validation import printable
     from ikos.deployment.client import Client, Unsent, check_value
+    from ikos.deployment.remote import connect, open_window
 
     if value == "-" and str(token) == "-":
         raise click.UsageError("--value and --token cannot both be read from standard input")
     secret = _secret(home, token)
-    number = math.nan
-    with suppress(ValueError):
-        number = float(sys.stdin.read(1000) if value == "-" else value)
-    check_value(task, number)  # checked also if an earlier report is sent
-    patience = options.pop("patience")
+    given = _given(task, sys.stdin.read(1 << 20) if value == "-" else value)
+    check_value(task, given)  # checked also if an earlier report is sent
+    patience, window = options.pop("patience"), options.pop("window")
     client = Client(task, secret, **options)
-    also = f"; it was {STANDS}" * client.begun
+    if window is None:
+        window = 0
+        if task.windows > 1:
+            with connect(options["ca"]) as http:
+                window = open_window(http, task).number
+    begun = client.begun(window)
+    also = f"; it was {STANDS}" * begun
     try:
-        return client.submit(number, patience=patience).again
+        return client.submit(given, window=window, patience=patience).again
     except Unsent as unsent:
         raise click.UsageError(printable(str(unsent)) + also) from None
     except KeyboardInterrupt:
-        if not client.begun:
+        if not client.begun(window):
             raise
         raise KeyboardInterrupt(
             "interrupted; parts of the report may have reached some parties: submit again to go on "
             "with it"
         ) from None
+
+
+def _given(task: Task, text: str) -> Any:
+    """Return a client's value: a label, a number, or a list of numbers; NaN for no number."""
+    if text.strip() in task.labels:
+        return text.strip()
+    numbers = []
+    for one in text.split(","):
+        number = math.nan
+        with suppress(ValueError):
+            number = float(one)
+        numbers.append(number)
+    return numbers[0] if task.protocol.scalar else numbers
 
 
 def _secret(home: Path, token: Path | None) -> bytes:
@@ -176,7 +203,12 @@ def _secret(home: Path, token: Path | None) -> bytes:
 
 
 def _many(
-    task: Task, home: Path, values: str, column: str, show_values: bool, options: dict[str, Any]
+    task: Task,
+    home: Path,
+    values: str,
+    columns: Sequence[str],
+    show_values: bool,
+    options: dict[str, Any],
 ) -> int:
     """Send the reports of many clients; return their number."""
     import numpy as np
@@ -185,13 +217,20 @@ def _many(
     from ikos.aggregation.shuffled_sum import with_location
     from ikos.deployment.client import Rejected, Unsent, submit_many
     from ikos.deployment.party_files import read_secrets
+    from ikos.domains import Categories
     from ikos.tables import open_column
 
-    table = open_column(values, column, show_values=show_values)
-    found = np.concatenate(list(with_location(task.protocol, table).blocks()))
+    texts = isinstance(task.domain, Categories) and len(columns) == 1
+    tables = [
+        open_column(values, column, show_values=show_values, texts=texts) for column in columns
+    ]
+    if task.protocol.scalar:
+        tables = [with_location(task.protocol, table) for table in tables]
+    parts = [np.concatenate(list(table.blocks())) for table in tables]
+    found = parts[0] if texts or task.protocol.scalar else np.stack(parts, axis=1)
     secrets = read_secrets(home)
-    if len(secrets) < found.size:
-        few = f"{values!r} has {found.size:,} rows, and there are {len(secrets):,} clients"
+    if len(secrets) < len(found):
+        few = f"{values!r} has {len(found):,} rows, and there are {len(secrets):,} clients"
         raise click.UsageError(few)
     done = 0
     with progress("reports sent") as show:
@@ -203,9 +242,9 @@ def _many(
                 show(sent, whole)
 
         try:
-            return submit_many(task, secrets[: found.size], found, progress=report, **options)
+            return submit_many(task, secrets[: len(found)], found, progress=report, **options)
         except (Rejected, Unsent, KeyboardInterrupt) as error:
-            said = f"all parties have the reports of {done:,} of {found.size:,} clients"
+            said = f"all parties have the reports of {done:,} of {len(found):,} clients"
             if not isinstance(error, Rejected):
                 said += ", and the same command resumes with the others"
             if isinstance(error, KeyboardInterrupt):

@@ -21,8 +21,8 @@ from ikos.report import Field, Report
 
 if TYPE_CHECKING:
     from ikos.deployment.remote import RemoteAnalyzer
-    from ikos.deployment.task import Task
-    from ikos.deployment.wire import AnalyzerStatus
+    from ikos.deployment.task import Task, Window
+    from ikos.deployment.wire import AnalyzerStatus, Result
 
 TASK_KEYS = [
     Field("task", "its name, the hash of its description"),
@@ -30,8 +30,7 @@ TASK_KEYS = [
     Field("min_honest", "honest clients that a release must contain"),
     Field("corrupt_clients", "dishonest clients that may also be in it"),
     Field("min_reports", "complete reports that a release needs: the sum of both"),
-    Field("lower", "public lower bound of the values"),
-    Field("upper", "public upper bound of the values"),
+    Field("domain", "where values lie: numbers within bounds, a box, a ball, or categories"),
     Field("integers", "whether values are integers"),
     Field("epsilon", "epsilon of the guarantee"),
     Field("delta", "proved delta of the guarantee"),
@@ -41,10 +40,18 @@ TASK_KEYS = [
     Field("corrupt_shufflers", "shufflers that may collude with the analyzer"),
     Field("precision", "steps of the encoding between the bounds"),
     Field("modulus", "order of the group of the shares, a string of digits"),
-    Field("shuffled", "shufflers: a client sends one message to each, and one to the analyzer"),
+    Field("shuffled", "number of shufflers"),
+    Field("blocks", "envelopes of a client for each shuffler, each with some coordinates"),
+    Field("kem", "how envelopes are encrypted: mlkem768-x25519 or x25519"),
+    Field("keys", "keys of the analyzer, each for some windows"),
+    Field("messages", "messages of a client: all envelopes, and the clear share for the analyzer"),
+    Field("bytes_per_client", "bytes that a client sends to all parties together"),
+    Field("bytes_per_shuffler", "bytes that a shuffler receives, and later sends, if all report"),
+    Field("release_seconds", "what a core takes, about, to release a result if all report"),
     Field("root_mse", "bound on the root mean squared error of the sum of all clients"),
-    Field("opens", "when reports begin to be accepted"),
-    Field("closes", "when reports cease to be accepted"),
+    Field("opens", "when the first window opens"),
+    Field("closes", "when the last window closes"),
+    Field("windows", "how many windows there are, each with its own reports and result"),
 ]
 """The keys of the JSON object that describes a task, `ikos.deployment.Task.summary`."""
 
@@ -59,16 +66,19 @@ NEW_KEYS = [
 
 STATUS_KEYS = [
     Field("task", "its name"),
+    Field("window", "its number, from 0 on"),
     Field("party", "0, the analyzer"),
     Field("state", "collecting, closed, agreed, stopped or released"),
     Field("reports", "reports at the analyzer"),
     Field("complete", "complete reports; null before it is known"),
     Field("opens", "when reports begin to be accepted"),
     Field("closes", "when reports cease to be accepted"),
+    Field("expires", "when the analyzer deletes what was not released"),
     Field("release", "running, step, message, and again: the seconds until the next attempt, or "
           "null"),
     Field("result", "null before it is released; estimate, sum_low, sum_high, mean, "
-          "standard_error, users, epsilon, delta, theorem, conditions, text"),
+          "standard_error, users, epsilon, delta, theorem, conditions, text; of vectors, the first "
+          "four are lists"),
 ]  # fmt: skip
 
 TASK_COLUMNS = [Field("name", "one of the keys"), Field("value", "that of the key")]
@@ -83,6 +93,9 @@ Examples
       --shuffler https://a.example --shuffler https://b.example \\
       --shuffler https://c.example --shuffler https://d.example \\
       --shuffler https://e.example --shuffler https://f.example
+  ikos task new --dry-run --users 10^4 --min-honest 90% \\
+      --categories red,green,blue --windows 24 --hours 1 \\
+      --epsilon 0.1 --delta 1e-9
 """
 
 SECTIONS = {"users": "Clients and their values", "epsilon": "Privacy", "precision": "Protocol",
@@ -109,10 +122,20 @@ def command() -> None:
 @command.command(
     "new", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=NEW_KEYS, columns=TASK_COLUMNS
 )
-@options(
-    "--users", "--lower", "--upper", "--integers", "--epsilon", "--delta",
-    required=("--users", "--lower", "--upper", "--epsilon", "--delta"),
-)  # fmt: skip
+@options("--users", "--lower", "--upper", "--integers", required=("--users",))
+@click.option("--categories", metavar="LIST",
+        help="Make a histogram: the categories, separated by commas.")  # fmt: skip
+@click.option("--coordinates", metavar="NAMES",
+        help="Add up vectors: their number of coordinates, or the names, separated by commas, all "
+        "between the bounds.")  # fmt: skip
+@click.option("--norm", type=click.FloatRange(0, min_open=True), metavar="NUMBER",
+        help="Largest Euclidean norm of the vectors, instead of bounds.")  # fmt: skip
+@click.option("--layout", type=click.Choice(["separate", "group"]), default="separate",
+        help="Shuffle each coordinate of vectors by itself, or all together.")  # fmt: skip
+@options("--epsilon", "--delta", required=("--epsilon", "--delta"))
+@option("--ledger", type=FILE, metavar="FILE",
+        help="Ledger ('ikos budget new') in which the analyzer enters each release first; one that "
+        "does not fit is stopped.")  # fmt: skip
 @option("--min-honest", required=True, show_default=None,
         help="Honest clients that a release must contain: a number, or a share such as 90%. With "
         "all, one that is missing stops the release.")  # fmt: skip
@@ -121,15 +144,25 @@ def command() -> None:
         "reports than both together.")  # fmt: skip
 @options("--corrupt-shufflers", "--precision")
 @option("--modulus", type=Whole(2, 1 << 4096))
+@click.option("--kem", type=click.Choice(["mlkem768-x25519", "x25519"]),
+        show_default="the first, if this machine has it",
+        help="How envelopes are encrypted. A quantum computer could open those of x25519, which "
+        "are 1,088 bytes shorter.")  # fmt: skip
 @click.option("--shuffler", "shufflers", multiple=True, metavar="URL",
         help="Address of a shuffler, given once for each; https, or http on this "
         "machine.")  # fmt: skip
 @option("--analyzer", metavar="URL", help="Address of the analyzer.")
 @option("--opens", type=MOMENT, metavar="TIME", show_default="now",
         help="When reports begin to be accepted, such as 2026-01-31T12:00:00Z.")  # fmt: skip
-@option("--closes", type=MOMENT, metavar="TIME", help="When reports cease to be accepted.")
+@option("--closes", type=MOMENT, metavar="TIME", help="When reports cease to be accepted, in the "
+        "first window.")  # fmt: skip
 @option("--hours", type=click.FloatRange(0, 1e6, min_open=True), show_default="24",
-        help="How long reports are accepted, instead of --closes.")  # fmt: skip
+        help="How long reports are accepted in each window, instead of --closes.")  # fmt: skip
+@option("--windows", type=Whole(1), default=1,
+        help="How many windows there are, one after the other, each with a result.")  # fmt: skip
+@option("--keys", type=Whole(1), show_default="one for each window",
+        help="How many keys the analyzer has, each for some windows: it erases a key when they are "
+        "over.")  # fmt: skip
 @option("--output", type=FOLDER, metavar="FOLDER", help="The folder to be made.")
 @option("--dry-run", is_flag=True,
         help="Show what is needed, and write nothing; addresses are optional.")  # fmt: skip
@@ -138,6 +171,7 @@ def new(
     dry_run: bool,
     shufflers: tuple[str, ...],
     hours: float | None,
+    ledger: Path | None,
     **given: Any,
 ) -> Report:
     """Make a task and a folder for each party.
@@ -145,12 +179,12 @@ def new(
     The precision, the group and the number of messages are chosen, and so the number of shufflers.
     Give each folder to a different person: a holder of all parties' folders sees everything.
     """
-    from ikos.deployment.hpke import PrivateKey
+    from ikos.deployment.opening import PrivateKey
     from ikos.deployment.party_files import write_party_files
     from ikos.deployment.task import Task
     from ikos.results import budget_warnings
 
-    check_bounds(given["lower"], given["upper"])
+    given |= _values(*map(given.pop, ("categories", "coordinates", "norm", "lower", "upper")))
     given["min_honest"] = Honest.of(given["min_honest"], given["users"])
     if given["closes"] is not None and hours is not None:
         raise click.UsageError("give either --closes or --hours")
@@ -158,15 +192,15 @@ def new(
         raise click.UsageError("--dry-run writes nothing: omit --output")
     if not dry_run and None in (output, given["analyzer"]):
         raise click.UsageError("missing option '--output' or '--analyzer' (or --dry-run)")
-    key = None if output is None else PrivateKey.generate()
+    made = [PrivateKey.generate(given["kem"]) for _ in range(given["keys"] or given["windows"])]
     given["closes"] = given["closes"] or timedelta(hours=hours or 24)
-    public = None if key is None else key.public_bytes
-    task = Task.new(shufflers=shufflers or (None if dry_run else ()), public_key=public, **given)
+    public = () if dry_run else [key.public_bytes for key in made]
+    task = Task.new(shufflers=shufflers or (None if dry_run else ()), public_keys=public, **given)
     report, folders = task.summary(), {}
     needed = "1 shuffler is" if task.columns == 1 else f"{task.columns} shufflers are"
     title, notes = f"{needed} needed, and an analyzer.", ["Nothing was written."]
-    if output is not None and key is not None:
-        folders = write_party_files(task, key, output)
+    if output is not None:
+        folders = write_party_files(task, made, output, ledger)
         handed = [f"Give {folder} to {whom}." for folder, whom in folders.items()]
         title, notes = report.title, [*handed, SECRECY]
     warnings = budget_warnings(given["epsilon"], given["delta"], task.users)
@@ -178,6 +212,37 @@ def new(
     return replace(report, title=title, notes=[*report.notes, *notes], data=data, warnings=warnings)
 
 
+def _values(
+    categories: str | None,
+    coordinates: str | None,
+    norm: float | None,
+    lower: float | None,
+    upper: float | None,
+) -> dict[str, Any]:
+    """Return the options of `Task.new` that say where values lie."""
+    from ikos.vectors import Ball, Box, Categories
+
+    bounded = (lower, upper) != (None, None)
+    if bounded + (categories is not None) + (norm is not None) != 1:
+        raise click.UsageError("give --lower and --upper, or --categories, or --norm")
+    if lower is not None or upper is not None:
+        if lower is None or upper is None:
+            raise click.UsageError("--lower and --upper belong together")
+        check_bounds(lower, upper)
+    if (coordinates is None) != (norm is None) and not bounded:
+        raise click.UsageError("--coordinates goes with bounds or --norm")
+    if coordinates is None and categories is None:
+        return {"lower": lower, "upper": upper}
+    names = [name.strip() for name in (categories or coordinates or "").split(",")]
+    if categories is not None:
+        return {"domain": Categories([len(names)]), "labels": names}
+    dimension = len(names)
+    if dimension == 1 and names[0].isdecimal():
+        dimension, names = int(names[0]), []
+    domain = Box(dimension, lower, upper) if norm is None else Ball(dimension, norm)  # type: ignore[arg-type]
+    return {"domain": domain, "labels": names}
+
+
 # Requests to the analyzer
 
 
@@ -185,7 +250,9 @@ def _asks(name: str, epilog: str) -> Callable[[Any], Any]:
     """Add a command that asks the analyzer, with the common options."""
 
     def add(function: Any) -> Any:
-        made = click.argument("folder", type=FOLDER)(option("--ca")(function))
+        made = option("--window", type=Whole(), metavar="NUMBER", show_default="the current one",
+                      help="Window, from 0 on, of a task that has several.")(function)  # fmt: skip
+        made = click.argument("folder", type=FOLDER)(option("--ca")(made))
         of = {"keys": STATUS_KEYS, "columns": COLUMNS}
         return command.command(name, cls=Command, epilog=epilog, **of)(made)
 
@@ -193,8 +260,8 @@ def _asks(name: str, epilog: str) -> Callable[[Any], Any]:
 
 
 @_asks("status", "\b\nExample\n  ikos task status visits/task.json --json")
-def status(folder: Path, ca: Path | None) -> Report:
-    """Show the progress of the task of FOLDER, or of a file task.json.
+def status(folder: Path, ca: Path | None, window: int | None) -> Report:
+    """Show the progress of a window of the task of FOLDER, or of a file task.json.
 
     Asks the analyzer, which tells anyone.
     """
@@ -203,18 +270,19 @@ def status(folder: Path, ca: Path | None) -> Report:
 
     task = read_task(folder)
     with connect(ca) as http:
-        return status_report(task, RemoteAnalyzer(http, task).status(), "status")
+        chosen = _window(task, window)
+        return status_report(chosen, RemoteAnalyzer(http, chosen).status(), "status")
 
 
 @_asks("close", "\b\nExample\n  ikos task close visits/operator")
-def close(folder: Path, ca: Path | None) -> Report:
+def close(folder: Path, ca: Path | None, window: int | None) -> Report:
     """Stop all parties from accepting reports, now and for good.
 
-    FOLDER is the operator's. Without this, a task closes at its time.
+    FOLDER is the operator's. Without this, a window closes at its time.
     """
     from ikos._validation import printable
 
-    with _operated(folder, ca) as (task, analyzer):
+    with _operated(folder, ca, window) as (chosen, analyzer):
         found = analyzer.close()
     if found.missing:
         raise click.UsageError(
@@ -223,73 +291,108 @@ def close(folder: Path, ca: Path | None) -> Report:
     if found.state == "released":
         path = click.get_current_context().command_path
         complain(path, "warning", "the task was released already: nothing was left to close")
-    return status_report(task, found, "close")
+    return status_report(chosen, found, "close")
 
 
 @_asks("release", "\b\nExample\n  ikos task release visits/operator --wait 0 --json")
 @option("--wait", type=click.FloatRange(0, 1e6), default=600, metavar="SECONDS",
         help="How long to follow it; it continues at the analyzer.")  # fmt: skip
-def release(folder: Path, wait: float, ca: Path | None) -> Report:
+def release(folder: Path, wait: float, ca: Path | None, window: int | None) -> Report:
     """Release the sum of the complete reports, once, and print it.
 
-    FOLDER is the operator's. An open task is closed first, unless it has too few reports: to end it
-    anyway, use 'ikos task close' first. Steps are shown on standard error. If a party does not
+    FOLDER is the operator's. An open window is closed first, unless it has too few reports: to end
+    it anyway, use 'ikos task close' first. Steps are shown on standard error. If a party does not
     answer, the analyzer retries and resumes where it was, even after this command has ended.
     """
     path = click.get_current_context().command_path
-    with _operated(folder, ca) as (task, analyzer):
+    with _operated(folder, ca, window) as (chosen, analyzer):
         try:
             found = analyzer.finish(wait, lambda step: say(f"{path}: {step}"))
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted; the release goes on at the analyzer") from None
-    report = status_report(task, found, "release")
+    report = status_report(chosen, found, "release")
     if found.state == "stopped":
         print_report(report)
         raise click.exceptions.Exit(1)
     return report
 
 
+def _window(task: Task, number: int | None) -> Window:
+    """Return a window of a task, by default the current one by this machine's clock."""
+    return task.current(datetime.now(UTC)) if number is None else task.at(number)
+
+
 @contextmanager
-def _operated(folder: Path, ca: Path | None) -> Iterator[tuple[Task, RemoteAnalyzer]]:
-    """Yield the task of the operator's folder, and its analyzer."""
+def _operated(
+    folder: Path, ca: Path | None, number: int | None
+) -> Iterator[tuple[Window, RemoteAnalyzer]]:
+    """Yield a window of the task of the operator's folder, and its analyzer."""
     from ikos.deployment.party_files import read_control, read_task
     from ikos.deployment.remote import RemoteAnalyzer, connect
 
     task, control = read_task(folder), read_control(folder)
+    if number is None and task.windows > 1:
+        raise click.UsageError(f"give --window, from 0 to {task.windows - 1}")
+    window = _window(task, number)
     with connect(ca) as http:
-        yield task, RemoteAnalyzer(http, task, control)
+        yield window, RemoteAnalyzer(http, window, control)
 
 
-def status_report(task: Task, found: AnalyzerStatus, command: str) -> Report:
-    """Return the analyzer's status of a task, with the result if there is one."""
+def status_report(window: Window, found: AnalyzerStatus, command: str) -> Report:
+    """Return the analyzer's status of a window, with the result if there is one."""
     from ikos._validation import printable
-    from ikos.results import Guarantee, Interval, at_least, budget_warnings
+    from ikos.results import Guarantee, at_least, budget_warnings
+
+    task = window.task
 
     complete = "" if found.complete is None else f", {found.complete:,} of them complete"
-    early = found.state == "collecting" and datetime.now(UTC) < task.opens
+    early = found.state == "collecting" and datetime.now(UTC) < window.opens
     title = f"{'not open yet' if early else found.state}: {found.reports:,} reports{complete}"
     notes = [
         f"At least {task.min_reports:,} of {task.users:,} reports must be complete.",
-        f"Open from {task.opens:%Y-%m-%d %H:%M:%S} to {task.closes:%Y-%m-%d %H:%M:%S} UTC.",
+        f"Open from {window.opens:%Y-%m-%d %H:%M:%S} to {window.closes:%Y-%m-%d %H:%M:%S} UTC.",
     ]
+    if task.windows > 1:
+        notes.append(f"Window {window.number}, of 0 to {task.windows - 1}.")
     if words := found.release.words:
         notes.append(f"Release: {words}.")
     rows = []
     if (result := found.result) is not None:
-        low, high = result.sum_low, result.sum_high
-        rows = [
-            Estimate("sum", result.estimate, Interval(low, high)),
-            Estimate("mean", result.mean, Interval(low / result.users, high / result.users)),
-        ]
+        rows = _estimates(task, result)
         budget = Guarantee(result.epsilon, result.delta, result.theorem, tuple(result.conditions))
         notes += [
             "Each interval holds the true value with 95% confidence.",
-            f"The standard error of the sum is at most {at_least(result.standard_error, 4)}.",
+            "The standard error of the sum"
+            + " (of all coordinates together)" * isinstance(result.estimate, list)
+            + f" is at most {at_least(result.standard_error, 4)}.",
             *guarantee_notes(budget),
             *budget_warnings(result.epsilon, result.delta, result.users),
         ]
     data = {"command": f"task {command}", **found.model_dump(exclude={"missing"})}
     return Report(title.capitalize(), COLUMNS, rows, [*map(printable, notes)], data)
+
+
+def _estimates(task: Task, result: Result) -> list[Estimate]:
+    """Return what was released, by name: sums and means, or the counts of a histogram."""
+    from ikos.domains import Categories
+    from ikos.results import Interval
+
+    sums, low, high = (
+        one if isinstance(one, list) else [one]
+        for one in (result.estimate, result.sum_low, result.sum_high)
+    )
+    users, names = result.users, list(task.labels)
+    if isinstance(result.estimate, list):
+        names = names or [str(place) for place in range(len(sums))]
+    counted = isinstance(task.domain, Categories)
+    rows = []
+    for place, (total, *ends) in enumerate(zip(sums, low, high, strict=True)):
+        own = f" {names[place]}" if names else ""
+        rows.append(Estimate(own.strip() if counted else f"sum{own}", total, Interval(*ends)))
+        if not counted:
+            mean = Interval(*(end / users for end in ends))
+            rows.append(Estimate(f"mean{own}", total / users, mean))
+    return rows
 
 
 # The parties' programs

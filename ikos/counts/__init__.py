@@ -39,9 +39,7 @@ from ikos.counts.private import (
 )
 from ikos.counts.secure import (
     ANALYSES,
-    least,
     message_count,
-    proved,
     remaining,
     security_level,
     smallest_users,
@@ -54,10 +52,10 @@ __all__ = [
     "ANALYSES", "SHUFFLERS", "Certificate", "Layout", "MaskParameters", "MessageCount",
     "MomentCertificate", "NecessaryCertificate", "Parameters", "PrivateCertificate", "Remaining",
     "Setting", "certify", "certify_necessary", "certify_private", "cheapest", "cheapest_private",
-    "least", "mask_parameters",
+    "mask_parameters",
     "message_count", "necessary_messages", "necessary_private_messages", "private_delta",
     "private_delta_interval", "private_epsilon", "private_message_count", "private_parameters",
-    "private_proved", "private_remaining", "private_vector_layouts", "proved", "remaining",
+    "private_proved", "private_remaining", "private_vector_layouts", "remaining",
     "security_interval", "security_level", "short_noise_epsilon", "smallest_users",
     "vector_layouts",
 ]  # fmt: skip

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import Unpack
 
 import gmpy2
 from gmpy2 import mpfr
 
-from ikos._validation import integer, number, quote
+from ikos._validation import integer, quote
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rational, rounding
-from ikos.counts.types import MAX_SIGMA, TrustChoices
-from ikos.counts.vectors import ENVELOPE_BYTES, Layout, least_bytes, least_layout
+from ikos.counts.types import TrustChoices
+from ikos.counts.vectors import ENVELOPE_BYTES, Layout, secure_layout
 from ikos.results import Printed
 
 LARGEST_MODULUS = {1024: 26, 2048: 53, 4096: 106, 8192: 214}
@@ -220,9 +219,7 @@ class MaskParameters(Printed):
         """Return the blocks in which keys take the fewest bytes at a level of sigma bits."""
         choices["min_honest"] = self.min_honest
         scheme = checked_scheme(self.users, self.key_modulus, **choices)
-        wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
-        made = partial(least_layout, scheme, wanted, self.degree)
-        return least_bytes(made, self.degree, integer("overhead", overhead, low=0))
+        return secure_layout(scheme, sigma, self.degree, "blocks", overhead)
 
     def __str__(self) -> str:
         return (

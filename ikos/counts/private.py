@@ -12,15 +12,13 @@ from ikos._validation import integer, number, quote
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.partial_noise import short_noise_epsilon
 from ikos.counts.rounding import UP, exact, float_up, rational
-from ikos.counts.secure import for_range, left_over
-from ikos.counts.share_graph import share_graphs as share_graphs
+from ikos.counts.secure import left_over
 from ikos.counts.types import (
     MAX_MESSAGES,
     Budget,
     Choices,
     GivenNoise,
     MessageCount,
-    lemma_5_2_delta,
 )
 from ikos.results import at_least
 
@@ -116,7 +114,6 @@ def private_proved(
     dimension: int = 1,
     sensitivity: int | None = None,
     sums: int = 1,
-    most: int | None = None,
     **choices: Unpack[Choices],
 ) -> MessageCount:
     """Return m shuffled messages with the privacy that is proved for them, which may be nothing.
@@ -139,9 +136,6 @@ def private_proved(
     sums : int
         How many such sums there are, each with shufflers of its own. ``delta`` and
         ``noise_epsilon`` are for all of them together, the counts and ``sigma`` for each.
-    most : int, optional
-        Honest users at most, n by default: ``sigma`` holds for every number in between. The delta
-        for n users holds for more.
     q, epsilon, precision, reserve, **choices
         As in `private_message_count`: ``analysis``, ``shuffler``, ``clear_share``.
 
@@ -155,9 +149,7 @@ def private_proved(
     >>> f"{private_proved(1000, 2**16, 6, 1, 1e-9, 32).delta:.1e}"
     '3.9e-13'
     """
-    least = integer("n", n, low=1)
-    users = least, least if most is None else integer("most", most, low=least)
-    scheme = for_range(users, q, choices)
+    scheme = checked_scheme(n, q, **choices)
     budget = budget_of(epsilon, 0.5, reserve, precision)
     dimension, sums = integer("dimension", dimension, low=1), integer("sums", sums, low=1)
     budget = replace(
@@ -173,30 +165,6 @@ def private_proved(
 def promised(sensitivity: object, most: int) -> int:
     """Check and return a promise how far a replacement moves a sum, by default as far as it can."""
     return integer("sensitivity", most if sensitivity is None else sensitivity, low=1, high=most)
-
-
-def near(n: int, q: int, delta: Fraction, shuffler: str, clear_share: bool) -> int:
-    """Return a count to begin a search for privacy by "second_moment" at."""
-    scheme = checked_scheme(
-        n, q, analysis="second_moment", shuffler=shuffler, clear_share=clear_share
-    )
-    return scheme.analysis.guess(scheme, Budget(Fraction(0), delta, Fraction(0), 1))
-
-
-def lemma_5_2(count: MessageCount, epsilon: Fraction) -> MessageCount:
-    """Return a count with the delta that its sigma buys by BBGN20, Lemma 5.2.
-
-    All of epsilon goes to the noise. Delta is rounded up, and is 1.0 where nothing is proved.
-    """
-    left = Budget(epsilon, Fraction(1), Fraction(0), 1).whole
-    if count.analysis is None:
-        return replace(count, delta=1.0, noise_epsilon=left)
-    return replace(
-        count,
-        theorem=f"BBGN20, Lemma 5.2, with {count.theorem}",
-        delta=lemma_5_2_delta(count.sigma, epsilon),
-        noise_epsilon=left,
-    )
 
 
 def private_delta(

@@ -23,7 +23,6 @@ from ikos.counts.types import (
     Choices,
     MessageCount,
     Scheme,
-    Users,
 )
 
 __all__ = ["ANALYSES", "BEST", "MAX_MESSAGES", "MAX_SIGMA", "checked_analysis", "smallest"]
@@ -129,34 +128,6 @@ def message_count(
     scheme = checked_scheme(n, q, min_honest, corrupt_shufflers, **how)
     count = scheme.least(number("sigma", sigma, above=0, high=MAX_SIGMA))
     return count.with_corruption(scheme.trust.corrupt_shufflers)
-
-
-def least(
-    users: Users, q: int, sigma: float | Fraction, **choices: Unpack[Choices]
-) -> MessageCount:
-    """Return the fewest messages for any number of honest users from ``users[0]`` to ``users[1]``.
-
-    The worst case of "ishai2006" is the most users, of the others mostly the fewest.
-    """
-    scheme = for_range(users, q, choices)
-    return scheme.least(number("sigma", sigma, above=0, high=MAX_SIGMA))
-
-
-def proved(users: Users, q: int, m: int, **choices: Unpack[Choices]) -> MessageCount:
-    """Return m shuffled messages with what is proved for them, which may be nothing.
-
-    As `security_level`, for every number of honest users from ``users[0]`` to ``users[1]``. Where
-    the analysis does not cover the setting, the result has ``sigma=0.0`` and ``analysis=None``.
-    """
-    return for_range(users, q, choices).proved(integer("m", m, low=0, high=MAX_MESSAGES))
-
-
-def for_range(users: Users, q: object, choices: Choices) -> Scheme:
-    """Check and return the scheme for every number of honest users in a range."""
-    low, high = users
-    if integer("n", high, low=1, high=MAX_USERS) < integer("n", low, low=1):
-        raise ValueError(f"users must be (fewest, most), got {quote(users)}")
-    return checked_scheme(high, q, low, **choices)
 
 
 def remaining(

@@ -23,16 +23,26 @@ from ikos._validation import choice, integer, number, quote
 from ikos.counts.analyses import TABLE, checked_analysis, checked_scheme
 from ikos.counts.private import MIN_DELTA, MIN_EPSILON, budget_of, promised
 from ikos.counts.rounding import UP, exact, float_up
-from ikos.counts.types import MAX_BITS, MAX_SIGMA, Budget, MessageCount, Scheme, TrustChoices
+from ikos.counts.types import (
+    MAX_BITS,
+    MAX_MESSAGES,
+    MAX_SIGMA,
+    Budget,
+    MessageCount,
+    Scheme,
+    TrustChoices,
+)
 from ikos.results import at_least
 
 ONE_GROUP = "one group"
 SEPARATE = "separate sums"
 COMPOSED = "separate sums, composed"
-MASKED = "masked vectors"
 
-LAYOUTS = {"separate": SEPARATE, "group": ONE_GROUP, "blocks": "blocks", "masked": MASKED}
-"""What users write for each layout, and its name in parameter hashes, which is accepted too."""
+LAYOUTS = {"separate": SEPARATE, "group": ONE_GROUP, "blocks": "blocks"}
+"""What users write for each layout in blocks, and what it is called."""
+
+MASKED = "masked"
+"""What users write for masked vectors, of which only keys are summed in blocks."""
 
 ENVELOPE_BYTES = 48
 """What an HPKE envelope adds to a message: a public key of 32 bytes, and a tag of 16."""
@@ -44,9 +54,6 @@ class Layout:
 
     Attributes
     ----------
-    name : str
-        "one group", "separate sums", "blocks of 13" and so on, or "separate sums, composed":
-        separate private sums with budgets of their own.
     count : MessageCount
         Messages of each block. Its ``sigma`` is that of one block; its ``delta`` and
         ``noise_epsilon`` are those of the whole vector, but of one sum in the composed layout.
@@ -63,9 +70,10 @@ class Layout:
         steps of the encoding.
     variance : Fraction or None
         Of Skellam noise in its place, in squared steps.
+    composed : bool
+        Whether the sums are private ones with budgets of their own.
     """
 
-    name: str
     count: MessageCount
     dimension: int
     length: int
@@ -75,6 +83,16 @@ class Layout:
     delta: float | None = None
     rate: Fraction | None = None
     variance: Fraction | None = None
+    composed: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is called in parameter hashes: "one group", "separate sums" or "blocks of 13"."""
+        if self.composed:
+            return COMPOSED
+        if self.length == self.dimension:
+            return ONE_GROUP
+        return SEPARATE if self.length == 1 else f"blocks of {self.length}"
 
     @property
     def sums(self) -> int:
@@ -116,23 +134,14 @@ def sums_of(dimension: int, length: int) -> int:
     return -(-dimension // length)
 
 
-def layout_name(dimension: int, length: int) -> str:
-    """Return the name of a layout in parameter hashes."""
-    if length == dimension:
-        return ONE_GROUP
-    return SEPARATE if length == 1 else f"blocks of {length}"
-
-
-def checked_layout(layout: object, dimension: int, messages: object = None) -> tuple[str, int]:
-    """Check a layout and return its name and the length of blocks, 0 if that is to be chosen."""
+def checked_layout(layout: object, dimension: int, messages: object) -> int:
+    """Check a layout and return the length of blocks, 0 if that is to be chosen."""
     if not isinstance(layout, str):
-        length = integer("layout", layout, low=1, high=dimension)
-        return layout_name(dimension, length), length
-    lengths = {SEPARATE: 1, ONE_GROUP: dimension, "blocks": 0, MASKED: 0}
-    name = layout if layout in lengths else LAYOUTS[choice("layout", layout, LAYOUTS)]
-    if not lengths[name] and messages is not None:
-        raise ValueError(f"layout must be the length of blocks with messages, got {quote(layout)}")
-    return name, lengths[name]
+        return integer("layout", layout, low=1, high=dimension)
+    lengths = {"separate": 1, "group": dimension, "blocks": 0, MASKED: 0}
+    if not lengths[choice("layout", layout, lengths)] and messages is not None:
+        raise ValueError(f"layout must be the length of blocks with messages, got {layout!r}")
+    return lengths[layout]
 
 
 def least_bytes(made: Callable[[int], Layout], dimension: int, overhead: int) -> Layout:
@@ -198,15 +207,14 @@ def _layout(
     """Return the layout of blocks of some length; ``budget`` is 1/shares of the whole vector's."""
     sent = count.with_corruption(scheme.trust.corrupt_shufflers, total)
     level = scheme.analysis.of_sums(count.sigma, sums_of(dimension, length))
-    name, bits = layout_name(dimension, length), (scheme.q - 1).bit_length()
-    layout = Layout(name, sent, dimension, length, bits, level)
+    layout = Layout(sent, dimension, length, (scheme.q - 1).bit_length(), level)
     if budget is None:
         return layout
     assert count.delta is not None
     assert count.noise_epsilon is not None
     return replace(
         layout,
-        name=name if shares == 1 else COMPOSED,
+        composed=shares > 1,
         epsilon=budget.epsilon * shares,
         delta=min(1.0, float_up(exact(Fraction(count.delta) * shares, UP))),
         rate=Fraction(count.noise_epsilon) / budget.sensitivity,
@@ -224,10 +232,24 @@ def least_layout(scheme: Scheme, sigma: Fraction, dimension: int, length: int) -
     return _layout(scheme, count, dimension, length)
 
 
-def proved_layout(scheme: Scheme, total: int, dimension: int, length: int) -> Layout:
-    """Return this many messages of each block, clear ones included, with what is proved."""
-    count = _blocks(scheme, length).proved(scheme.trust.hiding(total))
-    return _layout(scheme, count, dimension, length, total=total)
+def secure_layout(
+    scheme: Scheme,
+    sigma: object,
+    dimension: int,
+    layout: object = "group",
+    overhead: object = ENVELOPE_BYTES,
+    messages: object = None,
+) -> Layout:
+    """Return the fewest messages of each block for a level, or given ones with what is proved."""
+    wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)  # also if messages are given
+    length = checked_layout(layout, dimension, messages)
+    added = integer("overhead", overhead, low=0)
+    if messages is not None:
+        total = integer("messages", messages, low=1, high=MAX_MESSAGES)
+        count = _blocks(scheme, length).proved(scheme.trust.hiding(total))
+        return _layout(scheme, count, dimension, length, total=total)
+    made = partial(least_layout, scheme, wanted, dimension)
+    return made(length) if length else least_bytes(made, dimension, added)
 
 
 def _side_by_side(

@@ -1,4 +1,4 @@
-"""The analyzer: collects clear shares, asks the shufflers for the rest, and releases one sum, once.
+"""The analyzer: collects clear shares, asks shufflers for the rest, releases each window once.
 
 Each step of a release is on disk before the next begins, and can be repeated.
 """
@@ -9,29 +9,31 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from operator import methodcaller
-from typing import Any, TypeVar
+from functools import partial
+from itertools import islice
+from operator import add, methodcaller
+from typing import TypeVar
 
 import httpx
-import numpy as np
-from numpy.typing import NDArray
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ikos.deployment import hpke
-from ikos.deployment.party_files import PartyConfig
+from ikos.deployment.limits import Addresses
+from ikos.deployment.openers import Chunk, Sums, openers
+from ikos.deployment.party_files import PartyConfig, reason
 from ikos.deployment.remote import RemoteShuffler, in_parallel
-from ikos.deployment.service import Endpoint, Service, now, split_ids
+from ikos.deployment.service import Endpoint, Party, Service, now, split_ids
 from ikos.deployment.status_page import task_page, tasks_page
-from ikos.deployment.store import StoreError, Writing, log
+from ikos.deployment.store import Store, StoreError, Writing, damaged, in_statements, log
+from ikos.deployment.task import MOMENT, Window
 from ikos.deployment.wire import AnalyzerStatus, ReleaseState, Result, ShufflerStatus
-from ikos.modular import Zq
+from ikos.ledger import BudgetExceeded, Ledger
 from ikos.results import SumResult
-from ikos.shuffling import View
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
@@ -41,8 +43,8 @@ _AGREED = "agreed"
 _STOPPED = "stopped"
 _RESULT = "result"
 _OVER = "over"
-_SHARES = ("report", "batch", "complete")
 _LISTS = 4  # of ids received at the same time
+_CHUNK, _CHUNK_BYTES = 256, 1 << 20  # most envelopes, or bytes, that a process opens together
 _FRESH = 1.0  # seconds for which shufflers' states are cached
 
 _T = TypeVar("_T")
@@ -55,7 +57,12 @@ class Stopped(Exception):  # noqa: N818
 class Retrier:
     """Does what is left to do in a thread, again after an OSError; ``work`` tells its steps."""
 
-    def __init__(self, name: str, work: Callable[[Callable[[str], None]], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[Callable[[str], None]], None],
+        timed: Callable[[str, float], object] = lambda *_: None,
+    ) -> None:
         self._name = name
         self._work = work
         self._changed = threading.Condition()
@@ -63,8 +70,9 @@ class Retrier:
         # progress and next attempt in one object, as it is read without the lock
         self._state: tuple[ReleaseState, float | None] = (ReleaseState(), None)
         self._logged: str | None = None
+        self._timed, self._since = timed, 0.0
         # a daemon: the work can be left at any point and repeated
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     @property
     def now(self) -> ReleaseState:
@@ -77,6 +85,8 @@ class Retrier:
         """Begin, or retry at once; work under way is repeated after it."""
         with self._changed:
             self._wanted = True
+            if self._thread.ident is None:
+                self._thread.start()
             self._changed.notify()
             if not self._state[0].running:
                 self._step(None)
@@ -98,11 +108,16 @@ class Retrier:
                 self._step(None)
             message, pause = self._try(pause)
             with self._changed:
+                self._step(None)
                 if not self._wanted:  # otherwise it was begun again meanwhile
                     until = None if pause is None else time.monotonic() + pause
                     self._state = ReleaseState(message=message), until
 
     def _step(self, step: str | None) -> None:
+        before, then = self._state[0].step, self._since
+        self._since = time.monotonic()
+        if before is not None:
+            self._timed(before, self._since - then)
         self._state = ReleaseState(running=True, step=step), None
 
     def _try(self, pause: float | None) -> tuple[str | None, float | None]:
@@ -115,23 +130,31 @@ class Retrier:
             self._logged = str(error)
             return self._logged, min(2 * pause if pause else FIRST_PAUSE, LONGEST_PAUSE)
         except Exception:
-            log.error("%s failed", self._name)  # without its text, which might hold secrets
+            if not self._ended:  # an executor takes no more work while the program ends
+                log.error("%s failed", self._name)  # without its text, which might hold secrets
             return "an error of the program", None
         self._logged = None
         return None, None
 
 
 class Analyzer(Endpoint):
-    """The analyzer of one task, with its shufflers in order."""
+    """The analyzer of one window; ``columns`` makes what asks its shufflers, in order."""
 
-    def __init__(self, config: PartyConfig, columns: Sequence[RemoteShuffler]) -> None:
-        super().__init__(config)
-        self.columns = tuple(columns)
+    def __init__(
+        self,
+        config: PartyConfig,
+        store: Store,
+        window: Window,
+        columns: Callable[[Window], Sequence[RemoteShuffler]],
+    ) -> None:
+        super().__init__(config, store, window)
+        self.columns = tuple(columns(window))
         self._parties = range(1, len(self.columns) + 1)
-        assert config.key is not None
-        self._key = config.key
+        assert config.keys is not None
+        self._keys = config.keys
         self._releasing, self._asking = threading.Lock(), threading.Lock()
-        self._work = Retrier(f"task {self.task.name}: release", self._go_on)
+        name = f"task {self.task.name}, window {window.number}: release"
+        self._work = Retrier(name, self._go_on, lambda *took: store.timed(*took))
         self._states: list[ShufflerStatus | str] = ["is being asked"] * self.task.columns
         self._asked = -math.inf
 
@@ -183,6 +206,25 @@ class Analyzer(Endpoint):
         """Resume what was ordered before the process ended."""
         if not self.over and (self.fact(_ORDERED) is not None or self.closed_by_order):
             self._work.begin()
+
+    def expire(self) -> bool:
+        """Stop a window that was not released in time, here and at the shufflers."""
+        if not self._releasing.acquire(blocking=False):  # not in the middle of a release
+            return False
+        try:
+            found = super().expire()
+        finally:
+            self._releasing.release()
+        if found:
+            self._work.begin()  # which deletes, as it is stopped
+        return found
+
+    def _expire(self, writing: Writing) -> bool:
+        found = super()._expire(writing)
+        if found:
+            writing.note(_ORDERED, "yes")
+            writing.note(_STOPPED, f"not released by {self.expires:{MOMENT}}, and deleted")
+        return found
 
     def order_close(self) -> AnalyzerStatus:
         """Close the task at all parties; return any that do not answer, to be told later."""
@@ -253,7 +295,8 @@ class Analyzer(Endpoint):
         if self.fact(_AGREED) is None:
             ids = self._agree(progress)
         else:
-            ids = [number for (number,) in self.store.rows("complete")]
+            ids = [number for (number,) in self.rows("complete")]
+        self._enter()
         self._fetch(ids, progress)
         progress("adding up")
         self._conclude(self._sum(ids))
@@ -274,7 +317,6 @@ class Analyzer(Endpoint):
 
         def work(writing: Writing) -> str | None:
             writing.note("complete", str(len(ids)))
-            writing.note("reports", str(writing.count("report")))
             if len(ids) < self.task.min_reports:
                 return writing.note(
                     _STOPPED,
@@ -282,24 +324,37 @@ class Analyzer(Endpoint):
                     f"{self.task.min_reports:,}",
                 )
             writing.note(_AGREED, "yes")
-            for number in ids:
-                writing.insert("complete", number)
+            for some in in_statements(ids):
+                writing.insert("complete", *((number,) for number in some))
             return None
 
-        why = self.store.write(work).result()
+        why = self.write(work).result()
         if why is not None:
             raise Stopped(why)
         return ids
 
+    def _enter(self) -> None:
+        """Enter the release in the ledger, once; Stopped if the budget does not allow it."""
+        if self.config.ledger is None:
+            return
+        key = self.window.path
+        try:
+            Ledger(self.config.ledger).enter_run(self.task.protocol, key=key, note=key)
+        except BudgetExceeded as error:
+            raise self._stop(f"the ledger refuses this release: {error}") from None
+        except (OSError, ValueError) as error:  # to be repaired, and tried again
+            self.log(f"ledger: {error}", logging.WARNING)
+            raise OSError("the ledger cannot be used; the analyzer's log says why") from None
+
     def _fetch(self, ids: list[bytes], progress: Callable[[str], None]) -> None:
         """Store the batches of all shufflers, and let them delete theirs."""
-        stored = {party for party, _ in self.store.rows("batch")}
+        stored = {party for party, _ in self.rows("batch")}
         missing = [party for party in self._parties if party not in stored]
         if missing:
             progress("telling the shufflers which reports are complete")
             agreed = b"".join(ids)
             list(self._ask(lambda column: column.agree(agreed)))
-        length = len(ids) * hpke.size(self.task)
+        length = len(ids) * self.task.envelope_bytes
         for party in missing:  # one by one: a batch may be a gigabyte
             progress(f"receiving the batch of shuffler {party}")
             data = self.columns[party - 1].batch(length)
@@ -307,35 +362,54 @@ class Analyzer(Endpoint):
                 raise OSError(
                     f"shuffler {party} released {len(data):,} bytes instead of {length:,}"
                 )
-            self.store.write(methodcaller("insert", "batch", party, data)).result()
+            self.write(methodcaller("insert", "batch", (party, data))).result()
         progress("telling the shufflers that their batches are stored")
         list(self._ask(lambda column: column.forget()))
 
     def _sum(self, ids: list[bytes]) -> SumResult:
-        group = Zq(self.task.modulus)
-        with closing(self.store.rows("batch")) as rows:  # rows being read are not erased
-            columns = [self._opened(party, data, group) for party, data in rows]
-        complete, rows = set(ids), self.store.rows("report")
+        protocol, complete = self.task.protocol, set(ids)
         # each was verified when it came
-        own = [hpke.read_clear(part, self.task) for number, _, part in rows if number in complete]
-        return self.task.protocol.analyze(View((*columns, np.array(own, group.dtype)), None))
+        own = [part for number, _, part in self.rows("report") if number in complete]
+        if (len(own), self.count("batch")) != (len(ids), len(self.columns)):
+            raise damaged(f"of {len(ids)} complete reports it has {len(own)}, or batches are gone")
+        totals = [0] * protocol.dimension
+        for part in own:
+            totals = list(map(add, totals, hpke.read_clear(part, self.task)))
+        key = self._keys.read(self.window.key)
+        envelopes = len(ids) * len(self.columns) * len(self.task.blocks)
+        with (
+            closing(self.rows("batch")) as rows,  # rows being read are not erased
+            openers(key, self.task, envelopes) as add_up,
+        ):
+            for party, data in rows:
+                found = self._opened(party, add_up(self._chunks(party, data, len(ids))), len(ids))
+                totals = list(map(add, totals, found))
+        return protocol.result([total % self.task.modulus for total in totals], len(ids))
 
-    def _opened(self, party: int, data: bytes, group: Zq) -> NDArray[Any]:
-        """Return the shares in a batch."""
-        size = hpke.size(self.task)
-        sealed = [data[start : start + size] for start in range(0, len(data), size)]
-        shares, unopened = [], len(sealed) - len(set(sealed))
-        for envelope in sealed:
-            try:
-                shares.append(hpke.unseal(envelope, self._key, self.task, party))
-            except ValueError:
-                unopened += 1
+    def _chunks(self, party: int, data: bytes, reports: int) -> Iterator[Chunk]:
+        """Yield the envelopes of a batch, those that are there twice once."""
+        first = 0
+        for block, coordinates in enumerate(self.task.blocks):
+            size, info = self.task.block_bytes(block), hpke.info(self.window, party, block).hex()
+            ends = range(first, first := first + reports * size, size)
+            sealed = iter({data[start : start + size] for start in ends})
+            most = max(1, min(_CHUNK, _CHUNK_BYTES // size))
+            while chunk := b"".join(islice(sealed, most)):
+                yield block, chunk, info, size, coordinates
+
+    def _opened(self, party: int, found: Iterable[Sums], reports: int) -> list[int]:
+        """Return the sums of all coordinates of the shares in a batch."""
+        totals, unopened = [0] * self.task.protocol.dimension, reports * len(self.task.blocks)
+        for block, opened, sums in found:
+            part = self.task.protocol.blocks[block]
+            totals[part] = map(add, totals[part], sums)
+            unopened -= opened
         if unopened:
             raise self._stop(
                 f"{unopened:,} envelopes of shuffler {party} do not open or are duplicates; "
                 "nothing is released, and no one can tell whose they are"
             )
-        return np.array(shares, group.dtype)
+        return totals
 
     def _conclude(self, result: SumResult) -> None:
         """Record the result and delete all shares, in one transaction."""
@@ -343,48 +417,80 @@ class Analyzer(Endpoint):
 
         def work(writing: Writing) -> None:
             writing.note(_RESULT, text)
-            writing.clear(*_SHARES)
+            writing.clear()
 
-        self.store.write(work).result()
+        self.write(work).result()
 
     def _delete(self) -> None:
         """Delete all shares left on disk; OSError if it must be called again."""
-        self.store.write(lambda writing: writing.clear(*_SHARES)).result()
+        self.write(Writing.clear).result()
         self.store.shrink()
         if self.fact(_RESULT) is None:
             list(self._ask(lambda column: column.forget()))
         self.note(_OVER, "yes").result()
 
     def end(self) -> None:
-        """Start no new attempts, finish pending writes, and end."""
+        """Start no new attempts."""
         self._work.end()
-        super().end()
 
 
-def analyzer(config: PartyConfig, client: httpx.Client) -> Analyzer:
+class AnalyzerParty(Party[Analyzer]):
+    """The analyzer of all windows of a task, which erases private keys that are not needed."""
+
+    def expire(self) -> None:
+        """Delete what was not released in time, and keys of windows of which nothing is left."""
+        super().expire()
+        assert self.config.keys is not None
+        for number in sorted(self.config.keys.left):
+            windows = self.task.windows_of(number)
+            if all(map(self._is_gone, reversed(windows))):  # the last one is gone last, mostly
+                try:
+                    self.config.keys.erase(number)
+                    words = "the private key of windows %d to %d is erased"
+                    log.info(f"task %s: {words}", self.task.name, windows[0], windows[-1])
+                except OSError as error:
+                    log.error("task %s: a private key stays: %s", self.task.name, reason(error))
+
+    def _is_gone(self, number: int) -> bool:
+        """Whether nothing will be opened of a window: it is over, or expired without reports."""
+        if self.store.fact(number, _OVER) is not None:
+            return True
+        expired = now() >= self.task.at(number).closes + self.config.keep
+        return expired and not self.store.count(number, "report")
+
+
+def analyzer(config: PartyConfig, client: httpx.Client) -> AnalyzerParty:
     """Return an analyzer that asks the shufflers over a connection, and resumes its work."""
-    pairs = enumerate(config.controls, 1)
-    made = Analyzer(config, [RemoteShuffler(client, config.task, *pair) for pair in pairs])
-    made.resume()
-    return made
+    if config.ledger is not None:
+        Ledger(config.ledger)  # refused now, not at a release
+
+    def columns(window: Window) -> list[RemoteShuffler]:
+        return [RemoteShuffler(client, window, *pair) for pair in enumerate(config.controls, 1)]
+
+    return AnalyzerParty(config, partial(Analyzer, columns=columns))
 
 
-def application(analyzers: Mapping[str, Analyzer], *, rate: float) -> Starlette:
+def application(
+    analyzers: Mapping[str, Party[Analyzer]], *, rate: float, addresses: Addresses | None = None
+) -> Starlette:
     """Return the ASGI application of the analyzer, for tasks by name."""
-    service = Service(analyzers, rate)
+    service = Service(analyzers, rate, addresses)
 
     async def tasks(_: Request) -> Response:
-        found = ((one.task, one.state, one.reports()) for one in analyzers.values())
-        return HTMLResponse(tasks_page(found, now()))
+        moment = now()
+        found = [one.at(one.task.current(moment).number) for one in analyzers.values()]
+        return HTMLResponse(
+            tasks_page(((one.window, one.state, one.reports()) for one in found), moment)
+        )
+
+    async def page(one: Analyzer, request: Request) -> Response:
+        states = await run_in_threadpool(one.states)
+        bars = [(each.window, each.reports()) for each in service.party(request).latest()]
+        return HTMLResponse(task_page(one.window, one.status(), states, bars, now()))
 
     return service.application(
         service.route("GET", "/", tasks),
-        service.task_route("GET", "/page", _page),
+        service.window_route("GET", "/page", page),
         service.command("POST", "/close", Analyzer.order_close),
         service.command("POST", "/release", Analyzer.order_release),
     )
-
-
-async def _page(one: Analyzer, _: Request) -> Response:
-    states = await run_in_threadpool(one.states)
-    return HTMLResponse(task_page(one.task, one.status(), states, now()))

@@ -18,6 +18,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -33,10 +34,11 @@ from ikos.deployment.remote import (
     Untrusted,
     connect,
     exchange,
+    open_window,
     problem_of,
 )
 from ikos.deployment.reports import ClientReport, ReportStore
-from ikos.deployment.task import Task
+from ikos.deployment.task import Task, Window
 from ikos.deployment.wire import encoded
 from ikos.results import at_least
 
@@ -70,29 +72,33 @@ class Unsent(OSError):  # noqa: N818
 
 @dataclass(frozen=True)
 class Receipt:
-    """All parties have the report; ``again``: an earlier call made it, this value was not used."""
+    """All parties have the report of a window.
+
+    ``again``: an earlier call made it, this value was not used.
+    """
 
     parties: int
     again: bool
+    window: int = 0
 
 
 def _send(
     http: httpx.Client,
-    task: Task,
+    window: Window,
     secret: bytes,
     report: ClientReport,
     until: float,
     given_up: threading.Event = _NEVER,
 ) -> None:
     """Send all parts, in a random order; parties count a repeated part once."""
-    parties = task.messages
+    parties = window.task.messages
     waiting, pause = random.SystemRandom().sample(range(parties), parties), _PAUSE
     while waiting:
         behind, why = [], ""
         for party in waiting:
             seconds = min(ANSWER_SECONDS, max(CONNECT_SECONDS, until - time.monotonic()))
             try:
-                send_part(http, task, secret, report, party, seconds)
+                send_part(http, window, secret, report, party, seconds)
             except Untrusted as error:
                 raise Unsent(str(error)) from None
             except RemoteError as error:
@@ -110,7 +116,7 @@ def _send(
 
 
 class Client:
-    """One client of one task.
+    """One client of one task, with one report for each window.
 
     Parameters
     ----------
@@ -135,7 +141,7 @@ class Client:
     Examples
     --------
     >>> Client(task, secret, store="reports", max_epsilon=1).submit(42)  # doctest: +SKIP
-    Receipt(parties=6, again=False)
+    Receipt(parties=6, again=False, window=0)
     """
 
     def __init__(
@@ -152,23 +158,31 @@ class Client:
         _check_secret("secret", secret)
         self.task = task
         self._secret = secret
-        self._store = None if store is None else ReportStore(store, task)
-        self._report: ClientReport | None = None
+        self._kept = None if store is None else ReportStore(store, task.at(0))
+        self._reports: dict[int, ClientReport] = {}
         self._ca, self._process = ca, os.getpid()
         self._making = threading.Lock()  # if threads submit at once, one makes the report
 
-    @property
-    def begun(self) -> bool:
-        """Whether this client's report was made, by this object or with its store."""
-        return self._report is not None if self._store is None else self._store.has(self._secret)
+    def begun(self, window: int = 0) -> bool:
+        """Whether a window's report was made, by this object or with its store."""
+        kept = self._store(self.task.at(window))
+        return window in self._reports if kept is None else kept.has(self._secret)
 
-    def submit(self, value: float, *, patience: float = 60.0) -> Receipt:
+    def _store(self, window: Window) -> ReportStore | None:
+        return None if self._kept is None else self._kept.of_window(window)
+
+    def submit(
+        self, value: ArrayLike, *, window: int | None = None, patience: float = 60.0
+    ) -> Receipt:
         """Send this client's report of a value; blocks until all parties have it.
 
         Parameters
         ----------
-        value : float
-            Within the task's bounds. Not used if a report was made before.
+        value : float, (d,) array_like or str
+            In the task's domain, or one of its labels. Not used if a report was made before.
+        window : int, optional
+            By default the one that is open, which the analyzer is asked if the task has several. No
+            party accepts reports for another.
         patience : float
             Seconds to keep trying while parties do not answer; each gets at least five.
 
@@ -181,30 +195,45 @@ class Client:
         """
         seconds = number("patience", patience, low=0, high=1e6)
         with closing(connect(self._ca)) as http:
+            chosen = _window(self.task, window, http)
             begin = time.monotonic()
             with self._making:
-                report, again = self._made(value)
+                report, again = self._made(chosen, value)
             # the time of the first message reveals nothing about the time of sampling
             time.sleep(max(0.0, begin + SETTLE_SECONDS - time.monotonic()))
             until = begin + SETTLE_SECONDS + seconds
-            _send(http, self.task, self._secret, report, until)
-        if self._store is not None:
-            self._store.mark_sent(self._secret)
-        return Receipt(self.task.messages, again)
+            _send(http, chosen, self._secret, report, until)
+        if (kept := self._store(chosen)) is not None:
+            kept.mark_sent(self._secret)
+        return Receipt(self.task.messages, again, chosen.number)
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("a Client cannot be copied: its copy might make a second report")
 
-    def _made(self, value: float) -> tuple[ClientReport, bool]:
+    def _made(self, window: Window, value: ArrayLike) -> tuple[ClientReport, bool]:
         """Return the report, kept before it is sent, and whether an earlier call made it."""
-        if self._store is None and os.getpid() != self._process:
+        kept = self._store(window)
+        if kept is None and os.getpid() != self._process:
             raise RuntimeError("a Client without a store cannot be used in a forked process")
-        found = self._report if self._store is None else self._store.of(self._secret)
+        found = self._reports.get(window.number) if kept is None else kept.of(self._secret)
         if found is not None:
             return found, True
-        made = ClientReport.make(self.task, check_value(self.task, value))
-        self._report = made if self._store is None else self._store.add(self._secret, made)
-        return self._report, self._report is not made
+        made = ClientReport.make(window, check_value(self.task, value))
+        if kept is not None:
+            found = kept.add(self._secret, made)
+            return found, found is not made
+        self._reports[window.number] = made
+        return made, False
+
+
+def _window(task: Task, number: int | None, http: httpx.Client) -> Window:
+    """Return a window of a task: the one given, or the one that is open."""
+    if number is None and task.windows > 1:
+        try:
+            return open_window(http, task)
+        except RemoteError as error:
+            raise Unsent(str(error)) from None
+    return task.at(number or 0)
 
 
 def _check_secret(name: str, secret: object) -> None:
@@ -215,12 +244,14 @@ def _check_secret(name: str, secret: object) -> None:
         raise ValueError(f"{name} must be {tokens.SECRET_BYTES} bytes, got {len(secret)}")
 
 
-def check_value(task: Task, value: object) -> float:
+def check_value(task: Task, value: ArrayLike) -> Any:
     """Return a value that the task allows, as the protocol reads it."""
-    one = np.empty(1, dtype=object)
-    one[0] = value
+    one: Any = [value]
+    if task.protocol.scalar:
+        one = np.empty(1, dtype=object)
+        one[0] = value
     try:
-        return float(task.protocol.checked(one)[0])
+        return task.values(one)[0]
     except (TypeError, ValueError) as error:  # these do not quote it
         raise type(error)(str(error).replace("x[0]", "value", 1)) from None
 
@@ -240,20 +271,20 @@ def _check_promise(
 
 def send_part(
     http: httpx.Client,
-    task: Task,
+    window: Window,
     secret: bytes,
     report: ClientReport,
     party: int,
     seconds: float = ANSWER_SECONDS,
 ) -> None:
     """Send one party's part, once."""
-    part = report.parts[party]
+    part, task = report.parts[party], window.task
     who = f"shuffler {party}" if party else "the analyzer"
     digest = base64.b64encode(hashlib.sha256(part).digest()).decode()
     response = exchange(
         http,
         "PUT",
-        f"{task.address(party)}/tasks/{task.name}/reports/{encoded(report.id)}",
+        f"{task.address(party)}{window.path}/reports/{encoded(report.id)}",
         who,
         content=part,
         headers={
@@ -278,6 +309,7 @@ def submit_many(
     secrets: Sequence[bytes],
     values: ArrayLike,
     *,
+    window: int | None = None,
     store: Path | str | None = None,
     connections: int = 8,
     ca: Path | None = None,
@@ -297,8 +329,10 @@ def submit_many(
         begun, unchanged, and nothing that all parties have.
     secrets : sequence of bytes
         One per value, all different.
-    values : (k,) array_like of float
-        Within the task's bounds. Not used for clients whose report was made before.
+    values : (k,) or (k, d) array_like
+        In the task's domain, or its labels. Not used for clients whose report was made before.
+    window : int, optional
+        As for `Client.submit`.
     connections : int
         How many clients send at once.
     progress : callable, optional
@@ -310,20 +344,22 @@ def submit_many(
         As for `Client.submit`, for the first client affected, whose ``row`` the last two have.
     """
     _check_promise(task, max_epsilon, max_delta)
-    checked = task.protocol.checked(values)
-    if len(secrets) != checked.size:
-        raise ValueError(f"secrets must be one for each of {checked.size}, got {len(secrets)}")
+    checked = task.values(values)
+    if len(secrets) != len(checked):
+        raise ValueError(f"secrets must be one for each of {len(checked)}, got {len(secrets)}")
     for row, secret in enumerate(secrets):
         _check_secret(f"secrets[{row}]", secret)
     if len(set(secrets)) < len(secrets):
         raise ValueError("secrets must be different: one client sends one report")
-    kept = None if store is None else ReportStore(store, task)
+    with closing(connect(ca)) as http:
+        chosen = _window(task, window, http)
+    kept = None if store is None else ReportStore(store, chosen)
     rows = [row for row, one in enumerate(secrets) if kept is None or not kept.is_sent(one)]
     # before anything is sent
     reports = {row: None if kept is None else kept.of(secrets[row]) for row in rows}
     new = [row for row in rows if reports[row] is None]
     if new:
-        reports |= dict(zip(new, ClientReport.make_many(task, checked[new]), strict=True))
+        reports |= dict(zip(new, ClientReport.make_many(chosen, checked[new]), strict=True))
     before = len(secrets) - len(rows)
     given_up, failed = threading.Event(), threading.Event()
     with closing(connect(ca)) as http, ThreadPoolExecutor(connections) as executor:
@@ -334,7 +370,7 @@ def submit_many(
                 return
             try:
                 report = made if kept is None else kept.add(secrets[row], made)
-                _send(http, task, secrets[row], report, time.monotonic() + patience, given_up)
+                _send(http, chosen, secrets[row], report, time.monotonic() + patience, given_up)
                 if kept is not None:
                     kept.mark_sent(secrets[row])
             except BaseException as error:

@@ -14,14 +14,15 @@ import shlex
 import sqlite3
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from pydantic import BaseModel, Field
 
 from ikos.deployment import tokens
-from ikos.deployment.hpke import PrivateKey, size
+from ikos.deployment.opening import PrivateKey
 from ikos.deployment.task import LONGEST, Task
 
 __all__ = ["read_secret", "read_secrets", "read_task", "write_party_files"]
@@ -35,6 +36,7 @@ CONTROL = "control"
 SECRETS = "tokens.txt"
 STORE = "store.sqlite3"
 LOCK = "lock.sqlite3"
+_ERASED = 43 * "."  # as long as a key
 
 
 def write_new(path: Path, data: bytes, *, public: bool = False) -> None:
@@ -47,10 +49,16 @@ def write_new(path: Path, data: bytes, *, public: bool = False) -> None:
 
 
 def owner_alone(path: Path) -> None:
-    """Raise ValueError for a file of secrets that other users may read or write."""
+    """Raise ValueError for a file of secrets that other users may read or write.
+
+    Files of systemd's LoadCredential are for this service alone, whatever their mode says.
+    """
     try:
-        mode = path.stat().st_mode
+        mode, place = path.stat().st_mode, path.resolve(strict=True)
     except OSError:  # reading it reports this
+        return
+    given = os.environ.get("CREDENTIALS_DIRECTORY")
+    if given and place.is_relative_to(Path(given).resolve()):
         return
     if os.name == "posix" and stat.S_ISREG(mode) and mode & 0o077:
         raise ValueError(
@@ -117,11 +125,58 @@ def read_control(folder: Path) -> bytes:
     return _secret(folder / CONTROL, "the operator's secret")
 
 
-def _analyzer_secrets(folder: Path, task: Task) -> tuple[PrivateKey, tuple[bytes, ...]]:
-    """Return the key and the controls in the analyzer's folder."""
-    key = PrivateKey(_secret(folder / KEY, "a private key"))
-    if key.public_bytes != task.public_key:
-        raise ValueError(f"the private key in {str(folder)!r} must be that of the task")
+class KeyFile:
+    """The analyzer's private keys, a line each: those ``left``, as others were erased in place."""
+
+    def __init__(self, path: Path, task: Task) -> None:
+        self._path, self._task = path, task
+        self.left = set[int]()
+        owner_alone(path)
+        lines = self._lines()
+        if len(lines) != len(task.public_keys):
+            raise ValueError(f"{str(path)!r} must have a line for each key of the task")
+        for number, line in enumerate(lines):
+            if line != _ERASED:
+                self.left.add(number)
+            # a line that was partly erased when the power failed will be erased again
+            if "." not in line and self._key(line).public_bytes != task.public_keys[number]:
+                raise ValueError(
+                    f"the private key in line {number + 1} of {str(path)!r} must be that of the "
+                    "task"
+                )
+
+    def _lines(self) -> list[str]:
+        return _read(self._path, "private keys").splitlines()
+
+    def _key(self, line: str) -> PrivateKey:
+        try:
+            raw = tokens.from_text(line)
+        except ValueError:
+            raise ValueError(f"{str(self._path)!r} must hold a private key in each line") from None
+        return PrivateKey(raw, self._task.kem)
+
+    def read(self, number: int) -> PrivateKey:
+        """Return a key, which is in memory only while it is used; OSError if it is gone."""
+        try:
+            return self._key(self._lines()[number])
+        except (ValueError, LookupError):
+            raise OSError(f"there is no private key in line {number + 1}") from None
+
+    def erase(self, number: int) -> None:
+        """Overwrite a key where it is on the disk; OSError if that fails."""
+        length = len(_ERASED) + 1
+        with self._path.open("r+b", buffering=0) as file:
+            if os.fstat(file.fileno()).st_size != length * len(self._task.public_keys):
+                raise OSError(f"{str(self._path)!r} is not as it was written")
+            file.seek(number * length)
+            file.write(_ERASED.encode())
+            os.fsync(file.fileno())
+        self.left.discard(number)
+
+
+def _analyzer_secrets(folder: Path, task: Task) -> tuple[KeyFile, tuple[bytes, ...]]:
+    """Return the keys and the controls in the analyzer's folder."""
+    keys = KeyFile(folder / KEY, task)
     path = folder / CONTROLS
     owner_alone(path)
     try:
@@ -130,7 +185,7 @@ def _analyzer_secrets(folder: Path, task: Task) -> tuple[PrivateKey, tuple[bytes
         controls = ()
     if len(controls) != task.columns:
         raise ValueError(f"{str(path)!r} must hold a secret for each shuffler")
-    return key, controls
+    return keys, controls
 
 
 class _ConfigFile(BaseModel):
@@ -139,13 +194,16 @@ class _ConfigFile(BaseModel):
     task: str
     party: int = Field(strict=True, ge=0)
     control: str = Field(pattern="^[0-9a-f]{64}$")
+    ledger: Path | None = None
 
 
 @dataclass(frozen=True, repr=False)
 class PartyConfig:
-    """What a party knows: shuffler j, or as 0 the analyzer, which alone has a key and controls.
+    """What a party knows: shuffler j, or as 0 the analyzer, which alone has keys and controls.
 
     ``control`` is the digest of the secret that may command it; the shufflers' are ``controls``.
+    In ``ledger`` the analyzer enters each release; ``keep`` is how long after a window closes it
+    keeps what is not released.
     """
 
     folder: Path
@@ -153,8 +211,10 @@ class PartyConfig:
     party: int
     control: bytes
     tokens: tokens.TokenList
-    key: PrivateKey | None = None
+    keys: KeyFile | None = None
     controls: tuple[bytes, ...] = ()
+    ledger: Path | None = None
+    keep: timedelta = timedelta(days=30)
 
     @classmethod
     def read(cls, folder: Path) -> PartyConfig:
@@ -168,7 +228,7 @@ class PartyConfig:
             raise refused from None
         if found.task != task.name or found.party > task.columns:
             raise refused
-        more = () if found.party else _analyzer_secrets(folder, task)
+        more = (*_analyzer_secrets(folder, task), found.ledger) if found.party == 0 else ()
         return cls(folder, task, found.party, bytes.fromhex(found.control), accepted, *more)
 
     @property
@@ -179,7 +239,7 @@ class PartyConfig:
     @property
     def part_bytes(self) -> int:
         """Number of bytes that each client sends to this party."""
-        return size(self.task) if self.party else self.task.share_bytes
+        return self.task.part_bytes(self.party)
 
     def commanded_by(self, secret: bytes) -> bool:
         """Whether a secret may command this party, in constant time."""
@@ -211,21 +271,23 @@ def folder_of(party: int) -> str:
     return f"shuffler-{party}" if party else "analyzer"
 
 
-def write_party_files(task: Task, key: PrivateKey, output: Path) -> dict[str, str]:
+def write_party_files(
+    task: Task, keys: Sequence[PrivateKey], output: Path, ledger: Path | None = None
+) -> dict[str, str]:
     """Write a folder for each party of a new task, and a secret for each client: all or nothing.
 
     Returns the recipient of each folder or file in ``output``, a new folder; ValueError if it
-    exists, or cannot be written. ``key`` is the analyzer's.
+    exists, or cannot be written. ``keys`` and ``ledger`` are the analyzer's.
     """
-    if key.public_bytes != task.public_key:
-        raise ValueError("key must be the private key of the task's public key")
+    if tuple(key.public_bytes for key in keys) != task.public_keys:
+        raise ValueError("keys must be the private keys of the task's public keys")
     try:
         if output.exists():
             raise ValueError(f"output must not exist yet, got {str(output)!r}")
         with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as made:
             whole = Path(made) / "whole"
             whole.mkdir(mode=0o700)
-            _write_party_files(task, key, whole)
+            _write_party_files(task, keys, whole, ledger)
             whole.rename(output)
     except OSError as error:
         raise ValueError(f"cannot write {str(output)!r}: {reason(error)}") from None
@@ -239,7 +301,9 @@ def write_party_files(task: Task, key: PrivateKey, output: Path) -> dict[str, st
     return {str(output / name): one for name, one in whom.items()}
 
 
-def _write_party_files(task: Task, key: PrivateKey, made: Path) -> None:
+def _write_party_files(
+    task: Task, keys: Sequence[PrivateKey], made: Path, ledger: Path | None
+) -> None:
     secrets = [tokens.fresh() for _ in range(task.users)]
     controls = [tokens.fresh() for _ in range(task.columns + 1)]
 
@@ -255,10 +319,12 @@ def _write_party_files(task: Task, key: PrivateKey, made: Path) -> None:
     for party, name in enumerate(names):
         control = tokens.digest(controls[party]).hex()
         config = {"task": task.name, "party": party, "control": control}
+        if ledger is not None and party == 0:
+            config["ledger"] = str(ledger.absolute())
         write(f"{name}/{CONFIG}", json.dumps(config))
         own = (tokens.for_party(secret, task, party) for secret in secrets)
         write_new(made / name / TOKENS, tokens.TokenList.pack(own))
-    write(f"analyzer/{KEY}", tokens.to_text(key.raw))
+    write(f"analyzer/{KEY}", *(tokens.to_text(key.raw) for key in keys))
     write(f"analyzer/{CONTROLS}", json.dumps([tokens.to_text(one) for one in controls[1:]]))
     write(f"operator/{CONTROL}", tokens.to_text(controls[0]))
     write(f"clients/{SECRETS}", *map(tokens.to_text, secrets))

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from ikos._validation import printable
 from ikos.deployment import tokens
 from ikos.deployment.party_files import reason
-from ikos.deployment.task import Task
+from ikos.deployment.task import Task, Window
 from ikos.deployment.wire import (
     ID_BYTES,
     SLOWEST,
@@ -29,6 +29,7 @@ from ikos.deployment.wire import (
     AnalyzerStatus,
     Message,
     Problem,
+    Schedule,
     ShufflerStatus,
     Status,
 )
@@ -230,14 +231,32 @@ def _read(kind: type[_T], response: httpx.Response, who: str) -> _T:
         raise _unexpected(who) from None
 
 
+def open_window(client: httpx.Client, task: Task) -> Window:
+    """Return the window that is open, by the analyzer's clock; RemoteError if none is."""
+    who = f"the analyzer at {task.analyzer}"
+    response = exchange(client, "GET", f"{task.analyzer}/tasks/{task.name}", who)
+    if not response.is_success:
+        raise RemoteError(f"{who} refuses: {problem_of(response)[1]}")
+    found = _read(Schedule, response, who)
+    if (found.task, found.windows) != (task.name, task.windows):
+        raise _unexpected(who)
+    if found.open is None:
+        raise RemoteError("no window of the task is open")
+    try:
+        return task.at(found.open)
+    except ValueError:
+        raise _unexpected(who) from None
+
+
 class _RemoteParty:
-    """A party of a task, at the other end of a connection."""
+    """A party at work on a window, at the other end of a connection."""
 
     def __init__(
-        self, client: httpx.Client, task: Task, party: int, control: bytes | None = None
+        self, client: httpx.Client, window: Window, party: int, control: bytes | None = None
     ) -> None:
-        self._client, self._task, self._party = client, task, party
-        self._place = f"{task.address(party)}/tasks/{task.name}"
+        task = window.task
+        self._client, self._window, self._task, self._party = client, window, task, party
+        self._place = f"{task.address(party)}{window.path}"
         self._who = f"shuffler {party}" if party else f"the analyzer at {task.analyzer}"
         self._headers = {}
         if control is not None:
@@ -258,14 +277,15 @@ class _RemoteParty:
     def _status(self, kind: type[_S], method: str = "GET", path: str = "", **how: Any) -> _S:
         """Return the status that a party answers, if it belongs to it and is plausible."""
         found = _read(kind, self._ask(method, path, **how), self._who)
-        mine = (found.task, found.party) == (self._task.name, self._party)
+        place = (self._task.name, self._window.number, self._party)
+        mine = (found.task, found.window, found.party) == place
         if not mine or found.reports > self._task.users:
             raise _unexpected(self._who)
         return found
 
 
 class RemoteShuffler(_RemoteParty):
-    """One shuffler of a task, for the analyzer, which has its control, and for its peers."""
+    """One shuffler of a window, for the analyzer, which has its control, and for its peers."""
 
     def status(self) -> ShufflerStatus:
         """Return the shuffler's public status, if it answers at once."""
@@ -277,7 +297,7 @@ class RemoteShuffler(_RemoteParty):
         return _read(Agreement, response, self._who).digest if response.is_success else None
 
     def close(self) -> None:
-        """Close the task."""
+        """Close the window."""
         self._ask("POST", "/close")
 
     def ids(self) -> bytes:
@@ -305,17 +325,17 @@ class RemoteShuffler(_RemoteParty):
 
 
 class RemoteAnalyzer(_RemoteParty):
-    """The analyzer of a task, over a connection from `connect`; the status needs no control."""
+    """The analyzer of a window, over a connection from `connect`; the status needs no control."""
 
-    def __init__(self, client: httpx.Client, task: Task, control: bytes | None = None) -> None:
-        super().__init__(client, task, 0, control)
+    def __init__(self, client: httpx.Client, window: Window, control: bytes | None = None) -> None:
+        super().__init__(client, window, 0, control)
 
     def status(self) -> AnalyzerStatus:
         """Return the analyzer's public status."""
         return self._status(AnalyzerStatus)
 
     def close(self) -> AnalyzerStatus:
-        """Close the task; ``missing`` in the status lists the shufflers that do not know it yet."""
+        """Close the window; the status lists in ``missing`` the shufflers that do not know."""
         return self._status(AnalyzerStatus, "POST", "/close", seconds=CLOSE_SECONDS)
 
     def release(self) -> AnalyzerStatus:
@@ -325,18 +345,18 @@ class RemoteAnalyzer(_RemoteParty):
     def finish(
         self, seconds: float = 600.0, say: Callable[[str], None] = lambda _: None
     ) -> AnalyzerStatus:
-        """Order the release, and follow it until the task is ``released``, or ``stopped`` for good.
+        """Order the release, and follow it until it is ``released``, or ``stopped`` for good.
 
         ``say`` is called with each step and obstacle, in words for people. RemoteError if the
         analyzer does not answer, refuses, or is not done in time, when it continues by itself; or
-        if a task that is still collecting has too few reports, and would be stopped for good.
+        if a window still collecting has too few reports, and would be stopped for good.
         """
         found, task, until = self.status(), self._task, time.monotonic() + seconds
         # at most as many reports can be complete as the analyzer has
         if found.state == "collecting" and found.reports < task.min_reports:
-            rest = max(timedelta(), task.closes - datetime.now(UTC).replace(microsecond=0))
+            rest = max(timedelta(), self._window.closes - datetime.now(UTC).replace(microsecond=0))
             raise RemoteError(
-                f"the task is still collecting, and has {found.reports:,} of the "
+                f"the window is still collecting, and has {found.reports:,} of the "
                 f"{task.min_reports:,} reports that a release needs: released now it would stop "
                 f"for good. It closes in {rest}; to end it nevertheless, close it first"
             )

@@ -13,26 +13,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos.deployment.hpke import clear_part, seal, size
+from ikos.aggregation.shuffled_sum import elements_of, shares_of
+from ikos.deployment.hpke import clear_part, seal
 from ikos.deployment.party_files import reason, write_new
-from ikos.deployment.task import Task
+from ikos.deployment.task import Task, Window
 from ikos.deployment.wire import ID_BYTES, decoded, encoded
-from ikos.modular import Zq
 from ikos.randomness import secure
 from ikos.sharing import split
 
 __all__ = ["ClientReport"]
 
-_LABEL = b"ikos-parties 1 kept"
+_LABEL = b"ikos-parties 2 kept"
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS}
 """Errors of file systems that cannot sync a folder."""
 
 
 @dataclass(frozen=True, repr=False)
 class ClientReport:
-    """What one client sends: the clear share for the analyzer, an envelope for each shuffler.
+    """What one client sends: its clear share to the analyzer, an envelope per block to a shuffler.
 
     The id is random, and the same at all parties, to find the complete reports.
     """
@@ -41,69 +42,85 @@ class ClientReport:
     parts: tuple[bytes, ...]
 
     @classmethod
-    def make(cls, task: Task, value: float) -> ClientReport:
+    def make(cls, window: Window, value: ArrayLike) -> ClientReport:
         """Return a report of a value that the task allows."""
-        return cls._of(task, task.protocol.report(value))
+        return next(cls.make_many(window, [value]))  # type: ignore[arg-type]
 
     @classmethod
-    def make_many(cls, task: Task, values: ArrayLike) -> Iterator[ClientReport]:
+    def make_many(cls, window: Window, values: ArrayLike) -> Iterator[ClientReport]:
         """Yield what `make` returns for each value; all shares are drawn together, for speed."""
-        source, protocol = secure(None), task.protocol
-        elements = protocol.encoded(protocol.checked(values), source.streams()(0))
-        group = Zq(task.modulus)
-        for shares in split(elements, group, task.messages, source).T:
-            yield cls._of(task, shares)
+        shares = _shares(window.task, window.task.values(values))
+        for row in range(shares.shape[1]):
+            yield cls._of(window, shares[:, row])
 
     @classmethod
-    def _of(cls, task: Task, found: NDArray[Any]) -> ClientReport:
-        *shares, clear = map(int, found)
-        envelopes = (seal(share, task, column) for column, share in enumerate(shares, 1))
-        return cls(os.urandom(ID_BYTES), (clear_part(clear, task), *envelopes))
+    def _of(cls, window: Window, shares: NDArray[Any]) -> ClientReport:
+        """Return the report with these shares, (messages, coordinates)."""
+        *shuffled, clear = shares.tolist()
+        blocks = list(enumerate(window.task.protocol.blocks))
+        envelopes = (
+            b"".join(seal(own[part], window, column, block) for block, part in blocks)
+            for column, own in enumerate(shuffled, 1)
+        )
+        return cls(os.urandom(ID_BYTES), (clear_part(clear, window.task), *envelopes))
 
     @property
     def _digest(self) -> str:
         """SHA-256, to detect a damaged file, whose parts would count twice under another id."""
         return hashlib.sha256(b"".join((self.id, *self.parts))).hexdigest()
 
-    def to_json(self, task: Task) -> str:
+    def to_json(self, window: Window) -> str:
         """Return the report as text, for the client's own disk."""
         parts = [encoded(part) for part in self.parts]
-        found = {"task": task.name, "id": encoded(self.id), "parts": parts, "digest": self._digest}
-        return json.dumps(found)
+        found = {"id": encoded(self.id), "parts": parts, "digest": self._digest}
+        return json.dumps({"window": window.path, **found})
 
     @classmethod
-    def from_json(cls, text: str, task: Task) -> ClientReport:
+    def from_json(cls, text: str, window: Window) -> ClientReport:
         """Return the report in a text; ValueError, which quotes none of it, if there is none."""
-        lengths = [task.share_bytes, *[size(task)] * task.columns]
+        lengths = map(window.task.part_bytes, range(window.task.messages))
         try:
             found = json.loads(text)
             pairs = zip(found["parts"], lengths, strict=True)
             parts = tuple(decoded(part, length) for part, length in pairs)
             report = cls(decoded(found["id"], ID_BYTES), parts)
-            if (found["task"], found["digest"]) != (task.name, report._digest):
+            if (found["window"], found["digest"]) != (window.path, report._digest):
                 raise ValueError
         except (ValueError, TypeError, KeyError, RecursionError):
             raise ValueError("what is kept for this task is no report of it") from None
         return report
 
 
+def _shares(task: Task, values: NDArray[Any]) -> NDArray[Any]:
+    """Return the shares of checked values, (messages, clients, coordinates)."""
+    source, protocol = secure(None), task.protocol
+    if not protocol.scalar:
+        return shares_of(protocol, len(values), elements_of(protocol, values, source))
+    elements = protocol.encoded(values, source.streams()(0))
+    return split(elements, protocol.group, task.messages, source)[..., np.newaxis]
+
+
 class ReportStore:
-    """A folder with the reports of a task's clients, one file each.
+    """A folder with the reports of a window's clients, one file each.
 
     So that no client ever makes a second report, a program that sends for a client looks here
     first, and a file stays after its report was sent. Its name is derived from the client's secret
-    and the task, and reveals nothing of the secret. All methods raise ValueError if the folder
+    and the window, and reveals nothing of the secret. All methods raise ValueError if the folder
     cannot be read or written, or holds something else.
     """
 
-    def __init__(self, path: Path | str, task: Task) -> None:
+    def __init__(self, path: Path | str, window: Window) -> None:
         if not Path(path).parts:  # probably an unset variable, not the current folder
             raise ValueError("store must name a folder, got ''")
         self._path = Path(path).absolute()
-        self._task = task
+        self._window = window
+
+    def of_window(self, window: Window) -> ReportStore:
+        """Return the same folder with the reports of another window."""
+        return ReportStore(self._path, window)
 
     def _place(self, secret: bytes, kind: str) -> Path:
-        name = hmac.digest(secret, _LABEL + self._task.id, "sha256")[:16].hex()
+        name = hmac.digest(secret, _LABEL + self._window.bound, "sha256")[:16].hex()
         return self._path / f"{name}.{kind}"
 
     def has(self, secret: bytes) -> bool:
@@ -135,7 +152,7 @@ class ReportStore:
                 return None
             self._sync()  # the program that kept it may have ended before it was on disk
         try:
-            return ClientReport.from_json(text, self._task)
+            return ClientReport.from_json(text, self._window)
         except ValueError as error:
             raise ValueError(f"store must hold reports, got {str(place)!r}: {error}") from None
 
@@ -147,7 +164,7 @@ class ReportStore:
         place = self._place(secret, "json")
         with self._refused():
             self._path.mkdir(mode=0o700, exist_ok=True)
-            if not self.is_sent(secret) and _write(place, made.to_json(self._task)):
+            if not self.is_sent(secret) and _write(place, made.to_json(self._window)):
                 self._sync()
                 return made
         found = self.of(secret)

@@ -18,6 +18,7 @@ import threading
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,17 +26,19 @@ from urllib.parse import urlsplit
 
 import h11
 import uvicorn
-from pydantic import ConfigDict, Field, Strict, ValidationError
+from pydantic import ConfigDict, Field, IPvAnyNetwork, Strict, ValidationError
 from pydantic.dataclasses import dataclass
 from starlette.applications import Starlette
+from starlette.routing import Route
 from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from ikos.deployment import analyzer, shuffler
+from ikos.deployment.limits import Addresses
 from ikos.deployment.party_files import PartyConfig, locked, owner_alone, reason
 from ikos.deployment.remote import connect
-from ikos.deployment.service import Endpoint
+from ikos.deployment.service import HEALTH, LIVE, METRICS, Party
 from ikos.deployment.store import log
 from ikos.deployment.task import on_loopback
 from ikos.deployment.wire import SLOWEST, in_one_line
@@ -48,6 +51,8 @@ WAIT_SECONDS = 30.0  # for a head, and for an answer to be read: longer in propo
 REQUESTS = 1000  # in one connection at most
 HEADER_BYTES = 1 << 14  # of a request's head at most
 SPARE = 100  # connections beyond the limit that are answered 503; more are closed at once
+WATCHERS = 20  # connections for metrics
+LOOK_SECONDS = 10.0  # after which to look again for what has expired
 _BATCH = 32  # connections that are accepted before others have their turn
 _ODD_LINES = re.compile(rb"(?<!\r)\n|\n[ \t]")
 
@@ -62,7 +67,9 @@ class Listening:
     By default, ``host`` and ``port`` are those of the party's address in its tasks, if that is on
     loopback. Without ``certificate`` and ``private_key`` (PEM files) the host must be on loopback.
     Port 0 is any free one. ``ca`` holds authorities to trust instead of the system's; ``rate``
-    limits reports per second.
+    limits reports per second, ``address_rate`` and ``address_connections`` what comes from one
+    address (`ikos.deployment.limits.Addresses`, also for ``proxy``). With ``metrics_port``, metrics
+    are there instead, in plain HTTP. ``keep_days`` after closing, what was not released is deleted.
     """
 
     host: Annotated[str | None, Field(min_length=1)] = None
@@ -71,6 +78,12 @@ class Listening:
     private_key: Path | None = None
     ca: Path | None = None
     rate: Annotated[float, Strict(), Field(gt=0, lt=1e9)] = 5000.0
+    address_rate: Annotated[float, Strict(), Field(gt=0, lt=1e9)] = 100.0
+    address_connections: Annotated[int, Strict(), Field(gt=0)] = 100
+    proxy: IPvAnyNetwork | None = None
+    metrics_host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    metrics_port: Annotated[int | None, Strict(), Field(ge=0, le=65535)] = None
+    keep_days: Annotated[float, Strict(), Field(gt=0, lt=1e5)] = 30.0
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.private_key is None):
@@ -137,25 +150,29 @@ class Listening:
         port = parts.port or (443 if tls else 80)
         return replace(self, host=host, port=port if self.port is None else self.port)
 
-    @property
-    def place(self) -> str:
-        """The host and port, as in an address."""
-        return f"[{self.host}]:{self.port}" if ":" in str(self.host) else f"{self.host}:{self.port}"
+    def listeners(self) -> Iterator[socket.socket]:
+        """Yield where it listens: for all, and for metrics if they are elsewhere."""
+        yield _listener(self.host or "", self.port or 0, "host and port")
+        if self.metrics_port is not None:
+            yield _listener(self.metrics_host, self.metrics_port, "metrics_host and metrics_port")
 
-    def listen(self) -> socket.socket:
-        """Listen; ValueError if the place is in use, or of another machine."""
-        host, port = self.host or "", self.port or 0
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        both = host == "::" and socket.has_dualstack_ipv6()
-        try:
-            return socket.create_server(
-                (host, port), family=family, backlog=1024, dualstack_ipv6=both
-            )
-        except OSError as error:
-            why = reason(error).partition(" (while")[0]
-            raise ValueError(
-                f"host and port must be free to listen at, got {self.place}: {why}"
-            ) from None
+
+def _place(host: str, port: int) -> str:
+    """Return a host and port, as in an address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _listener(host: str, port: int, names: str) -> socket.socket:
+    """Listen; ValueError if the place is in use, or of another machine."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    both = host == "::" and socket.has_dualstack_ipv6()
+    try:
+        return socket.create_server((host, port), family=family, backlog=1024, dualstack_ipv6=both)
+    except OSError as error:
+        why = reason(error).partition(" (while")[0]
+        raise ValueError(
+            f"{names} must be free to listen at, got {_place(host, port)}: {why}"
+        ) from None
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -209,11 +226,12 @@ def _serve(
     wanted: str,
     folders: Sequence[Path],
     listening: Listening,
-    start: Callable[..., Endpoint],
+    start: Callable[..., Party[Any]],
     application: Callable[..., Starlette],
 ) -> None:
     """Bind the addresses, then lock the folders; serve until SIGTERM or SIGINT."""
-    configs = [PartyConfig.read(folder) for folder in folders]
+    keep = timedelta(days=listening.keep_days)
+    configs = [replace(PartyConfig.read(folder), keep=keep) for folder in folders]
     for config in configs:
         if (config.party == 0) != (wanted == "the analyzer's"):
             found = f"shuffler {config.party}'s" if config.party else "the analyzer's"
@@ -222,18 +240,33 @@ def _serve(
     if not names or len(names) < len(configs):
         raise ValueError("folders must be of different tasks: one party sees one column")
     known = listening.of(configs)
-    with known.listen() as listener, contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as opened:
+        listeners = [opened.enter_context(one) for one in known.listeners()]
         client = opened.enter_context(connect(listening.ca))
-        endpoints: dict[str, Endpoint] = {}
+        parties: dict[str, Party[Any]] = {}
         for config in configs:
             opened.enter_context(locked(config.folder))
-            endpoint = start(config, client)
-            opened.callback(endpoint.end)
-            endpoints[config.task.name] = endpoint
+            parties[config.task.name] = party = start(config, client)
+            opened.callback(party.end)
         log_lines()
         leave_no_dump()
-        _Server(uvicorn_config(application(endpoints, rate=known.rate)), known).run([listener])
+        over = threading.Event()
+        opened.callback(over.set)
+        # a daemon, which is not waited for: deleting can be left at any point and repeated
+        threading.Thread(target=_expire, args=(parties, over), daemon=True).start()
+        addresses = Addresses(known.address_rate, known.address_connections, known.proxy)
+        made = application(parties, rate=known.rate, addresses=addresses)
+        _Server(made, known, addresses).run(listeners)
         log.info("stopped")
+
+
+def _expire(parties: Mapping[str, Party[Any]], over: threading.Event) -> None:
+    """Delete what was not released in time, while the server runs."""
+    while True:
+        for party in parties.values():
+            party.expire()
+        if over.wait(LOOK_SECONDS):
+            return
 
 
 def uvicorn_config(application: Starlette) -> uvicorn.Config:
@@ -286,8 +319,9 @@ def _then_wait(name: str) -> Any:
 class TimedProtocol(H11Protocol):
     """A connection in ``waiting`` while it waits; uvicorn waits forever for a head or a reader."""
 
-    def __init__(self, waiting: Waiting, *arguments: Any) -> None:
+    def __init__(self, waiting: Waiting, place: contextlib.ExitStack, *arguments: Any) -> None:
         super().__init__(*arguments)
+        self._place = place
         self.conn = _Strict(h11.SERVER, self.config.h11_max_incomplete_event_size or HEADER_BYTES)
         self._waiting = waiting
         self._deadline: asyncio.TimerHandle | None = None
@@ -311,6 +345,7 @@ class TimedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
         self._stop_waiting()
+        self._place.close()
         super().connection_lost(exc)
 
     def wait(self) -> None:
@@ -337,7 +372,8 @@ class Door:
     """Accepts at most ``most`` connections; one more ends the one that has waited longest.
 
     asyncio's own servers accept without a limit, and take 300 kB for each connection before the
-    first byte of TLS. ``tls`` may be changed, for subsequent connections.
+    first byte of TLS. ``tls`` may be changed, for subsequent connections. With ``addresses`` it
+    closes connections beyond the limit of an address.
     """
 
     def __init__(
@@ -347,13 +383,14 @@ class Door:
         listener: socket.socket,
         most: int,
         tls: ssl.SSLContext | None = None,
+        addresses: Addresses | None = None,
     ) -> None:
-        self.tls = tls
+        self.tls, self._addresses = tls, addresses
         self._state, self._most, self._listener = state, most, listener
         self._loop = asyncio.get_running_loop()
         self._waiting: Waiting = {}
         self._arriving: set[asyncio.Task[None]] = set()
-        self._protocol = partial(TimedProtocol, self._waiting, config, state, {}, self._loop)
+        self._arguments: tuple[Any, ...] = (config, state, {}, self._loop)
         listener.setblocking(False)
         self._listen()
 
@@ -374,7 +411,7 @@ class Door:
     def _accept(self) -> None:
         for _ in range(_BATCH):
             try:
-                wire, _address = self._listener.accept()
+                wire, (host, *_) = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:  # no descriptors, mostly
@@ -387,10 +424,17 @@ class Door:
             if there >= self._most and not self._make_room() and there >= self._most + SPARE:
                 wire.close()
                 continue
+            place, addresses = contextlib.ExitStack(), self._addresses
+            if addresses is not None and (key := addresses.connecting(host)) is not None:
+                if not addresses.places.free(key):
+                    wire.close()
+                    continue
+                place.enter_context(addresses.places.taken(key))
             wire.setblocking(False)
             with contextlib.suppress(OSError):  # otherwise answers wait to be acknowledged
                 wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            task = self._loop.create_task(self._admit(wire))
+            protocol = partial(TimedProtocol, self._waiting, place, *self._arguments)
+            task = self._loop.create_task(self._admit(wire, protocol, place))
             self._arriving.add(task)
             task.add_done_callback(self._arrived)
             # not at once: a task cancelled before it began would not close its socket
@@ -403,10 +447,16 @@ class Door:
         self._waiting.pop(next(iter(self._waiting)))()
         return True
 
-    async def _admit(self, wire: socket.socket) -> None:
+    async def _admit(
+        self,
+        wire: socket.socket,
+        protocol: Callable[[], TimedProtocol],
+        place: contextlib.ExitStack,
+    ) -> None:
         """Make a connection of a socket, or close it; a silent one takes no memory."""
         seconds = None
         with contextlib.suppress(OSError), contextlib.ExitStack() as failing:  # of time and TLS too
+            failing.callback(place.close)
             failing.callback(wire.close)
             if self.tls is not None:
                 seconds = HANDSHAKE_SECONDS
@@ -418,9 +468,11 @@ class Door:
                 finally:
                     self._loop.remove_reader(wire)
             failing.pop_all()
+            failing.callback(place.close)
             await self._loop.connect_accepted_socket(
-                self._protocol, wire, ssl=self.tls, ssl_handshake_timeout=seconds
+                protocol, wire, ssl=self.tls, ssl_handshake_timeout=seconds
             )
+            failing.pop_all()
 
     def _arrived(self, task: asyncio.Task[None]) -> None:
         self._arriving.discard(task)
@@ -432,18 +484,32 @@ class _Server(uvicorn.Server):
 
     _door: Door
 
-    def __init__(self, config: uvicorn.Config, listening: Listening) -> None:
-        super().__init__(config)
-        self._listening = listening
+    def __init__(self, application: Starlette, listening: Listening, addresses: Addresses) -> None:
+        routes = application.routes
+        watched = {one.path: one for one in routes if isinstance(one, Route)}
+        self._watched = Starlette(routes=[watched[path] for path in (METRICS, HEALTH, LIVE)])
+        if listening.metrics_port is not None:
+            routes.remove(watched[METRICS])
+        super().__init__(uvicorn_config(application))
+        self._listening, self._addresses = listening, addresses
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         assert sockets
-        (listener,), tls = sockets, self._listening.tls()
-        self._door = Door(self.config, self.server_state, listener, CONNECTIONS, tls)
-        self.servers = [self._door]  # type: ignore[list-item]  # which uvicorn closes
+        (listener, *watched), tls = sockets, self._listening.tls()
+        state = self.server_state
+        self._door = Door(self.config, state, listener, CONNECTIONS, tls, self._addresses)
+        doors = [self._door]
+        for one in watched:
+            config = uvicorn_config(self._watched)
+            config.load()
+            doors.append(Door(config, ServerState(), one, WATCHERS))
+        self.servers = doors  # type: ignore[assignment]  # which uvicorn closes
         self.started = True
-        place = replace(self._listening, port=listener.getsockname()[1]).place
-        log.info("listening on %s://%s", "https" if tls else "http", place)
+        for one, words in zip(sockets, ("", " for metrics"), strict=False):
+            host = self._listening.metrics_host if words else self._listening.host or ""
+            scheme = "https" if tls and not words else "http"
+            place = _place(host, one.getsockname()[1])
+            log.info("listening on %s://%s%s", scheme, place, words)
 
     def _reload(self) -> None:
         """Reload the certificate; a wrong one changes nothing."""

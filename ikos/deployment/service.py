@@ -1,7 +1,7 @@
 """The common part of shufflers and analyzer: one report per token and id, received over HTTP.
 
 Answers and addresses follow the IETF's distributed aggregation protocol where the concepts match;
-problems are as in RFC 9457. No id, token, share or address of a client is logged or counted.
+problems are as in RFC 9457. No id, token, share or address of a client is logged, or in a metric.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ import asyncio
 import base64
 import hashlib
 import logging
+import sqlite3
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache, partial
 from inspect import isawaitable
 from itertools import pairwise
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
@@ -29,14 +32,24 @@ from starlette.routing import Route
 
 from ikos.deployment import tokens
 from ikos.deployment.hpke import read_clear
+from ikos.deployment.limits import Addresses, Places, Rate
 from ikos.deployment.party_files import PartyConfig
-from ikos.deployment.store import Store, StoreError, Writing, log
-from ikos.deployment.wire import ID_BYTES, SLOWEST, Message, Problem, decoded
+from ikos.deployment.store import Store, StoreError, Writing, in_statements, log
+from ikos.deployment.task import Window
+from ikos.deployment.wire import ID_BYTES, SLOWEST, Message, Problem, Schedule, decoded
 
 _CLOSED = "closed"
+_EXPIRED = "expired"
+LATEST = 48  # windows in the chart, and in metrics
 BODY_SECONDS = 10.0
+GATHER_SECONDS = 0.002  # for which a report waits for others, to share a transaction
+CLIENT_RATE = 10.0  # reports a second with one token: a client needs one, and repeats it at most
+CLIENT_PLACES = 4  # reports at a time with one token
+_SECONDS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000]
 PROBLEM = "urn:ikos:parties:"
 BYTES = "application/octet-stream"
+LIVE, HEALTH, METRICS = "/live", "/health", "/metrics"
+_WINDOW = "/tasks/{task}/windows/{window:int}"
 _NAMES = {
     400: ("invalidMessage",),
     401: ("unauthorized",),
@@ -52,6 +65,10 @@ _NAMES = {
 _STATUS = {name: status for status, names in _NAMES.items() for name in names}
 _AGAIN = {"Retry-After": "1"}
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: _AGAIN, 507: _AGAIN}
+
+_T = TypeVar("_T")
+_Report = tuple[bytes, ...]
+_E = TypeVar("_E", bound="Endpoint")
 
 
 class Refused(Exception):  # noqa: N818
@@ -78,12 +95,13 @@ def split_ids(data: bytes) -> list[bytes]:
 
 
 class Endpoint(ABC):
-    """A party at work on one task."""
+    """A party at work on one window of a task; all of its windows share a store."""
 
-    def __init__(self, config: PartyConfig) -> None:
-        self.config = config
+    def __init__(self, config: PartyConfig, store: Store, window: Window) -> None:
+        self.config, self.store, self.window = config, store, window
         self.task = config.task
-        self.store = Store(config)
+        self._gathered: list[tuple[_Report, asyncio.Future[bool]]] = []
+        self._settled = False
 
     @property
     def state(self) -> str:
@@ -92,39 +110,53 @@ class Endpoint(ABC):
 
     def reports(self) -> int:
         """Return how many reports were accepted, also after they were deleted."""
-        return int(self.fact("reports") or self.store.count("report"))
+        return int(self.fact("reports") or self.count("report"))
 
     @abstractmethod
     def status(self) -> Message:
         """Return its public status."""
 
     def log(self, words: str, level: int = logging.INFO) -> None:
-        """Log an event of the task, by its name: one server can have several."""
-        log.log(level, "task %s: %s", self.task.name, words)
+        """Log an event, by the task's name: one server can have several."""
+        log.log(level, "task %s, window %d: %s", self.task.name, self.window.number, words)
 
     def _public(self) -> dict[str, Any]:
         """Return the part of the status common to all parties."""
         return {
             "task": self.task.name,
+            "window": self.window.number,
             "party": self.config.party,
             "state": self.state,
             "reports": self.reports(),
-            "opens": self.task.opens.isoformat(),
-            "closes": self.task.closes.isoformat(),
+            "opens": self.window.opens.isoformat(),
+            "closes": self.window.closes.isoformat(),
+            "expires": self.expires.isoformat(),
         }
 
     def fact(self, name: str) -> str | None:
         """Return the value noted under a name."""
-        return self.store.facts.get(name)
+        return self.store.fact(self.window.number, name)
 
     def note(self, name: str, value: str) -> Future[str]:
         """Note a value permanently; the result is the first value noted."""
-        return self.store.write(lambda writing: writing.note(name, value))
+        return self.write(lambda writing: writing.note(name, value))
+
+    def write(self, work: Callable[[Writing], _T]) -> Future[_T]:
+        """Give the store some work on the window, as `Store.write`."""
+        return self.store.write(self.window.number, work)
+
+    def rows(self, table: str) -> Generator[list[Any], None, None]:
+        """Yield the window's rows of a table, as `Store.rows`."""
+        return self.store.rows(self.window.number, table)
+
+    def count(self, table: str) -> int:
+        """Return the number of the window's rows of a table."""
+        return self.store.count(self.window.number, table)
 
     @property
     def closed(self) -> bool:
         """Whether no more reports are accepted: by order, which is final, or by the clock."""
-        return self.closed_by_order or now() >= self.task.closes
+        return self.closed_by_order or now() >= self.window.closes
 
     @property
     def closed_by_order(self) -> bool:
@@ -138,66 +170,216 @@ class Endpoint(ABC):
         if first:
             self.log("closed by order")
 
-    def accept(self, number: bytes, token: bytes, part: bytes) -> Future[bool]:
-        """Keep a client's part, once; the result, when it is on disk, is whether it is new.
+    @property
+    def expires(self) -> datetime:
+        """When what was not released is deleted."""
+        return self.window.closes + self.config.keep
 
-        It is not new if the same part, id and token came before, even if the task is closed by now.
-        Anything else under that id or token is Refused. After a StoreError nothing of it is kept.
+    @property
+    def expired(self) -> bool:
+        """Whether something was deleted that was not released."""
+        return self.fact(_EXPIRED) is not None
+
+    def expire(self) -> bool:
+        """Delete, for good, what was not released in time; return whether something was.
+
+        StoreError if this must be called again; it may be called at any time.
+        """
+        if self._settled or now() < self.expires:
+            return False
+        found = self.write(self._expire).result()
+        if found:
+            self.log("not released in time: all that was left is deleted", logging.WARNING)
+        if self.expired:  # also if that failed before
+            self.store.shrink()
+        self._settled = True
+        return found
+
+    def _expire(self, writing: Writing) -> bool:
+        if not any(map(writing.count, ("report", "complete", "batch"))):
+            return False
+        # final, in one transaction: no clock that is set back opens the window again
+        for name in (_CLOSED, _EXPIRED):
+            writing.note(name, now().isoformat(timespec="seconds"))
+        writing.clear()
+        return True
+
+    async def receive(self, *report: bytes) -> bool:
+        """Keep a client's id, digest of its token, and part; return whether they are new.
+
+        Reports that come within a few milliseconds share a transaction. One whose client leaves
+        meanwhile is kept, as its other parts may be.
+        """
+        loop = asyncio.get_running_loop()
+        if not self._gathered:
+            loop.call_later(GATHER_SECONDS, self._keep)
+        answer: asyncio.Future[bool] = loop.create_future()
+        self._gathered.append((report, answer))
+        return await answer
+
+    def _keep(self) -> None:
+        """Accept the reports that were gathered."""
+        gathered, self._gathered = self._gathered, []
+
+        def answer(kept: asyncio.Future[list[bool | Refused]]) -> None:
+            error = kept.exception()
+            found = [error] * len(gathered) if error else kept.result()
+            for (_, waiting), one in zip(gathered, found, strict=True):
+                if waiting.done():  # cancelled
+                    continue
+                if isinstance(one, BaseException):
+                    waiting.set_exception(one)
+                else:
+                    waiting.set_result(one)
+
+        kept = self.accept([report for report, _ in gathered])
+        asyncio.wrap_future(kept).add_done_callback(answer)
+
+    def accept(self, reports: Sequence[_Report]) -> Future[list[bool | Refused]]:
+        """Keep parts of clients, each once; the result, when they are on disk, is which are new.
+
+        A part is not new if it came before with the same id and token, even if the task is closed
+        by now. Anything else under that id or token is refused. After a StoreError nothing of them
+        is kept.
         """
 
-        def work(writing: Writing) -> bool:
-            rows = writing.connection.execute(
-                "SELECT id, token, part FROM report WHERE id = ? OR token = ?", (number, token)
-            ).fetchall()
-            if rows:
-                if rows != [(number, token, part)]:
-                    raise Refused(
-                        "reportRejected", "this report or token was used for something else"
-                    )
-                return False
-            # checked here, in the order of writes: nothing is accepted after `close` returned
-            if self.closed or _CLOSED in writing.facts:
-                raise Refused("taskClosed", "the task is closed")
-            if now() < self.task.opens:
-                raise Refused("reportTooEarly", "the task is not open yet")
-            writing.insert("report", number, token, part)
-            return True
+        def work(writing: Writing) -> list[bool | Refused]:
+            pieces = in_statements(reports)
+            return [one for some in pieces for one in self._accept_some(writing, some)]
 
-        return self.store.write(work)
+        return self.write(work)
+
+    def _accept_some(self, writing: Writing, reports: Sequence[_Report]) -> list[bool | Refused]:
+        if self._refusal(writing) is None:
+            with suppress(sqlite3.IntegrityError):  # an id or a token is known
+                writing.insert("report", *reports)
+                return [True] * len(reports)
+        return [self._accept(writing, report) for report in reports]
+
+    def _accept(self, writing: Writing, report: _Report) -> bool | Refused:
+        number, token, _ = report
+        rows = writing.connection.execute(
+            "SELECT id, token, part FROM report WHERE window = ? AND (id = ? OR token = ?)",
+            (self.window.number, number, token),
+        ).fetchall()
+        if rows == [report]:
+            return False
+        if rows:
+            return Refused("reportRejected", "this report or token was used for something else")
+        if refusal := self._refusal(writing):
+            return refusal
+        writing.insert("report", report)
+        return True
+
+    def _refusal(self, writing: Writing) -> Refused | None:
+        """Return why no new report is accepted, if none is."""
+        # checked in the order of writes: nothing is accepted after `close` returned
+        if self.closed or writing.fact(_CLOSED):
+            return Refused("taskClosed", "the window is closed")
+        if now() < self.window.opens:
+            return Refused("reportTooEarly", "the window is not open yet")
+        return None
 
     def all_ids(self) -> Iterator[bytes]:
         """Yield all ids, in byte order; StoreError if one was damaged or lost."""
         self.store.compare_indexes()  # tokens are looked up in one
-        for number, *_ in self.store.rows("report"):
+        for number, *_ in self.rows("report"):
             yield number
+
+    @abstractmethod
+    def resume(self) -> None:
+        """Resume what was ordered before the process ended."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Begin nothing more."""
+
+
+class Party(Generic[_E]):
+    """A party of a task, with an endpoint for each window that was asked for."""
+
+    def __init__(self, config: PartyConfig, make: Callable[[PartyConfig, Store, Window], _E]):
+        self.config, self.task, self.store = config, config.task, Store(config)
+        self._make, self._made = make, dict[int, _E]()
+        for number in self.store.windows:
+            self.at(number).resume()
+
+    def at(self, number: int) -> _E:
+        """Return the endpoint of a window."""
+        if number not in self._made:  # two threads may make one each, and both return the first
+            self._made.setdefault(number, self._make(self.config, self.store, self.task.at(number)))
+        return self._made[number]
+
+    def latest(self) -> list[_E]:
+        """Return the endpoints of the latest windows that have opened, and at least of the first.
+
+        Not of all: anyone may ask for a page.
+        """
+        last = self.task.current(now()).number
+        return [self.at(number) for number in range(max(0, last + 1 - LATEST), last + 1)]
+
+    def expire(self) -> None:
+        """Delete what was not released in time, where that is possible now."""
+        for one in list(self._made.values()):
+            with suppress(OSError):  # the store has logged it; this is called again
+                one.expire()
+
+    def schedule(self) -> Schedule:
+        """Return which window is open."""
+        moment = now()
+        number = self.task.current(moment).number
+        is_open = self.task.opens <= moment and not self.at(number).closed
+        return Schedule(
+            task=self.task.name,
+            party=self.config.party,
+            windows=self.task.windows,
+            open=number if is_open else None,
+        )
 
     def end(self) -> None:
         """Finish pending work, and end."""
+        for one in list(self._made.values()):
+            one.end()
         self.store.close()
 
 
 class Service:
-    """The routes of a server for some tasks, whose endpoints are given by name."""
+    """The routes of a server for some tasks, whose parties are given by name."""
 
-    def __init__(self, endpoints: Mapping[str, Endpoint], rate: float) -> None:
-        self.endpoints = endpoints
-        self._most = self._left = rate
-        self._then = time.monotonic()
-        self._registry = registry = CollectorRegistry()
-        self._answers = Counter("ikos_answers", "Requests answered.", ["answer"], registry=registry)
-        self._seconds = Histogram("ikos_answer_seconds", "Seconds of an answer.", registry=registry)
-        reports = Gauge("ikos_reports", "Reports accepted.", ["task"], registry=registry)
-        for name, endpoint in endpoints.items():
-            reports.labels(name).set_function(endpoint.reports)
+    def __init__(
+        self, parties: Mapping[str, Party[Any]], rate: float, addresses: Addresses | None
+    ) -> None:
+        self.parties, self._addresses = parties, addresses
+        self._rate, self._client_rate = Rate(rate), Rate(CLIENT_RATE)
+        self._client_places = Places(CLIENT_PLACES)
+        self._registry = own = CollectorRegistry()
+        self._seconds = Histogram(
+            "ikos_request_seconds", "Seconds of requests.", ["route", "status"], registry=own
+        )
+        work = Histogram(
+            "ikos_work_seconds",
+            "Seconds of writes and of a release's steps.",
+            ["task", "work"],
+            buckets=_SECONDS,
+            registry=own,
+        )
+        self._refusals = Counter("ikos_refusals", "Requests refused.", ["reason"], registry=own)
+        self._limited = Counter("ikos_limited", "Those beyond a limit.", ["limit"], registry=own)
+        self._windows = Gauge("ikos_windows", "Latest windows.", ["task", "state"], registry=own)
+        self._reports = Gauge("ikos_reports", "In the latest window.", ["task"], registry=own)
+        for name, party in parties.items():
+            party.store.timed = partial(_timed, work, name)
 
     def application(self, *routes: Route) -> Starlette:
         """Return the ASGI application of some routes, and of those that both servers have."""
         made = Starlette(
             routes=[
-                self.route("GET", "/health", self._health),
-                self.route("GET", "/metrics", self._metrics),
-                self.task_route("GET", "", lambda endpoint, _: endpoint.status()),
-                self.task_route("PUT", "/reports/{report}", self._report),
+                self.window_route("PUT", "/reports/{report}", self._report),  # most requests
+                self.route("GET", LIVE, self._live),
+                self.route("GET", HEALTH, self._health),
+                self.route("GET", METRICS, self._metrics),
+                self.route("GET", "/tasks/{task}", self._schedule),
+                self.window_route("GET", "", lambda endpoint, _: endpoint.status()),
                 *routes,
             ],
             exception_handlers={HTTPException: _no_route},
@@ -209,30 +391,33 @@ class Service:
         self, method: str, path: str, handler: Callable[[Request], Awaitable[Response]]
     ) -> Route:
         """Return a route that answers problems and counts its answers."""
+        seconds = cache(partial(self._seconds.labels, f"{method} {path}"))
 
         async def answered(request: Request) -> Response:
             start = time.monotonic()
             try:
-                response, name = await handler(request), "done"
+                addresses = self._addresses
+                self._check("address", addresses is None or addresses.allows(request.scope))
+                response = await handler(request)
             except (Refused, StoreError) as refused:  # the store has logged its errors
-                response, name = _problem(refused.name, str(refused)), refused.name
+                response = _problem(refused.name, str(refused))
+                self._refusals.labels(refused.name).inc()
             empty = request.headers.get("content-length", "0") == "0"
             if not empty and not hasattr(request.state, "read"):  # do not receive the rest
                 response.headers["Connection"] = "close"
-            self._answers.labels(name).inc()
-            self._seconds.observe(time.monotonic() - start)
+            seconds(response.status_code).observe(time.monotonic() - start)
             return response
 
         return Route(path, answered, methods=[method])
 
-    def task_route(self, method: str, path: str, handler: Callable[[Any, Request], Any]) -> Route:
-        """Return the route of a public query to a party of a task."""
+    def window_route(self, method: str, path: str, handler: Callable[[Any, Request], Any]) -> Route:
+        """Return the route of a public query about a window of a task."""
 
         async def asked(request: Request) -> Response:
             found = handler(self._endpoint(request), request)
             return _response(await found if isawaitable(found) else found)
 
-        return self.route(method, f"/tasks/{{task}}{path}", asked)
+        return self.route(method, _WINDOW + path, asked)
 
     def command(self, method: str, path: str, handler: Callable[..., Any]) -> Route:
         """Return the route of a command that needs the control, run in a thread; a PUT has ids."""
@@ -247,41 +432,66 @@ class Service:
             found = await run_in_threadpool(handler, endpoint, *content)
             return _response(endpoint.status() if found is None else found)
 
-        return self.route(method, f"/tasks/{{task}}{path}", asked)
+        return self.route(method, _WINDOW + path, asked)
 
-    def _endpoint(self, request: Request) -> Any:
+    def party(self, request: Request) -> Party[Any]:
+        """Return the party of a request's task."""
         try:
-            return self.endpoints[request.path_params["task"]]
+            return self.parties[request.path_params["task"]]
         except KeyError:
             raise Refused("unrecognizedTask", "there is no such task here") from None
 
+    def _endpoint(self, request: Request) -> Any:
+        party, number = self.party(request), request.path_params["window"]
+        if number >= party.task.windows:
+            raise Refused("unrecognizedTask", "the task has no such window")
+        return party.at(number)
+
+    async def _schedule(self, request: Request) -> Response:
+        return _response(self.party(request).schedule())
+
+    async def _live(self, _: Request) -> Response:
+        """Whether this process can go on; if not, it must be started again."""
+        alive = all(party.store.alive for party in self.parties.values())
+        return PlainTextResponse(
+            "ok\n" if alive else "a store's writer ended\n", 200 if alive else 503
+        )
+
     async def _health(self, _: Request) -> Response:
         lines = []
-        for name, endpoint in self.endpoints.items():
-            if trouble := await run_in_threadpool(endpoint.store.check):
+        for name, party in self.parties.items():
+            if trouble := await run_in_threadpool(party.store.check):
                 lines.append(f"task {name}: {trouble.name}: {trouble}\n")
         return PlainTextResponse("".join(lines) or "ok\n", status_code=503 if lines else 200)
 
     async def _metrics(self, _: Request) -> Response:
+        self._windows.clear()
+        for name, party in self.parties.items():
+            windows = party.latest()
+            self._reports.labels(name).set(windows[-1].reports())
+            for one in windows:
+                self._windows.labels(name, one.state).inc()
         text = generate_latest(self._registry)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    def _allowed(self) -> bool:
-        """Whether one more report is allowed: as many a second as the rate, also in one burst."""
-        now = time.monotonic()
-        self._left = min(self._most, self._left + (now - self._then) * self._most)
-        self._then = now
-        allowed = self._left >= 1
-        self._left -= allowed
-        return allowed
+    def _check(self, limit: str, allowed: bool) -> None:
+        """Refuse a request beyond a limit."""
+        if not allowed:
+            self._limited.labels(limit).inc()
+            raise Refused("tooManyRequests", f"too many at once for this {limit}; try again")
 
     async def _report(self, endpoint: Endpoint, request: Request) -> Response:
-        config = endpoint.config
         token = tokens.digest(_bearer(request))
-        if token not in config.tokens:
+        if token not in endpoint.config.tokens:
             raise Refused("unauthorized", "this token is not one of the task's")
-        if not self._allowed():  # only clients use it up: tokens are looked up first
-            raise Refused("tooManyRequests", "too many reports at once; try again")
+        # only clients use up limits, and one client does not use up those of all
+        self._check("client", self._client_places.free(token) and self._client_rate.allows(token))
+        self._check("server", self._rate.allows())
+        with self._client_places.taken(token):
+            return await self._accepted(endpoint, request, token)
+
+    async def _accepted(self, endpoint: Endpoint, request: Request, token: bytes) -> Response:
+        config = endpoint.config
         try:
             number = decoded(request.path_params["report"], ID_BYTES, "the report's id")
             part = await _body(request, config.part_bytes)
@@ -292,8 +502,13 @@ class Service:
                 read_clear(part, config.task)
         except ValueError as error:
             raise Refused("invalidMessage", str(error)) from None
-        new = await asyncio.wrap_future(endpoint.accept(number, token, part))
+        new = await endpoint.receive(number, token, part)
         return Response(status_code=201 if new else 200)
+
+
+def _timed(seconds: Histogram, task: str, work: str, took: float) -> None:
+    """Observe what some work took, without the number of a shuffler in its name."""
+    seconds.labels(task, work.rstrip("0123456789 ")).observe(took)
 
 
 def _response(found: Response | bytes | Message) -> Response:

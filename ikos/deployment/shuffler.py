@@ -1,8 +1,9 @@
 """A shuffler: collects the envelopes of one column, and releases those of complete reports once.
 
-It cannot open an envelope. It releases one set of them, in the order of their bytes, which does not
-depend on who sent them or when, and only after all other shufflers of the task have confirmed that
-they agreed to the same set: from different sets an analyzer could learn more than one sum.
+It cannot open an envelope. In each window it releases those of one set of reports, each block in
+the order of their bytes, which does not depend on who sent them or when, and only after all other
+shufflers of the task have confirmed that they agreed to the same set: from different sets an
+analyzer could learn more than one sum.
 """
 
 from __future__ import annotations
@@ -10,35 +11,45 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 import httpx
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from ikos.deployment.limits import Addresses
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import RemoteShuffler, in_parallel
-from ikos.deployment.service import BYTES, Endpoint, Refused, Service, split_ids
-from ikos.deployment.store import Writing, damaged
+from ikos.deployment.service import BYTES, Endpoint, Party, Refused, Service, split_ids
+from ikos.deployment.store import Store, Writing, damaged, in_statements
+from ikos.deployment.task import Window
 from ikos.deployment.wire import Agreement, ShufflerStatus
 
 _AGREED = "agreed"
-_REPORTS = "reports"
 _CHUNK = 512  # envelopes sent together
 
 
-def agreed_digest(task_id: bytes, ids: bytes) -> str:
-    """Return what shufflers compare: SHA-256 of the task and of all complete reports' ids."""
-    return hashlib.sha256(b"ikos-parties 1 batch" + task_id + ids).hexdigest()
+def agreed_digest(window: Window, ids: bytes) -> str:
+    """Return what shufflers compare: SHA-256 of the window and of all complete reports' ids."""
+    return hashlib.sha256(b"ikos-parties 2 batch" + window.bound + ids).hexdigest()
 
 
 class Shuffler(Endpoint):
-    """One shuffler of one task; ``ask`` returns the digest that another agreed to, or None."""
+    """One shuffler of one window; ``ask`` returns the digest that another agreed to, or None."""
 
-    def __init__(self, config: PartyConfig, ask: Callable[[int], str | None]) -> None:
-        super().__init__(config)
-        self._ask = ask
-        # a process that was interrupted while deleting resumes, if there is room
+    def __init__(
+        self,
+        config: PartyConfig,
+        store: Store,
+        window: Window,
+        ask: Callable[[Window, int], str | None],
+    ) -> None:
+        super().__init__(config, store, window)
+        self._ask = partial(ask, window)
+
+    def resume(self) -> None:
+        """Go on with a deletion that was interrupted, if there is room."""
         if self.deleted:
             with suppress(OSError):
                 self.store.shrink()
@@ -46,12 +57,12 @@ class Shuffler(Endpoint):
     @property
     def deleted(self) -> bool:
         """Whether all envelopes were deleted, which also noted their number."""
-        return self.fact(_REPORTS) is not None
+        return self.fact("reports") is not None
 
     @property
     def state(self) -> str:
         """``collecting``, ``closed``, ``agreed``, ``sent``, or ``deleted`` without being sent."""
-        if self.agreement() is None:
+        if self.agreement() is None or self.expired:
             return "deleted" if self.deleted else super().state
         return "sent" if self.deleted else "agreed"
 
@@ -75,19 +86,20 @@ class Shuffler(Endpoint):
                 raise ValueError(f"a batch must be of at least {least} reports, got {len(ids)}")
         except ValueError as error:
             raise Refused("batchRejected", str(error)) from None
-        digest = agreed_digest(self.task.id, data)
+        digest = agreed_digest(self.window, data)
 
         def work(writing: Writing) -> str:
-            if _AGREED in writing.facts:
-                return writing.facts[_AGREED]
-            for number in ids:
-                writing.insert("complete", number)
-            here = "SELECT count(*) FROM complete JOIN report USING (id)"
-            if writing.connection.execute(here).fetchone()[0] != len(ids):
+            if (before := writing.fact(_AGREED)) is not None:
+                return before
+            for some in in_statements(ids):
+                writing.insert("complete", *((number,) for number in some))
+            here = "SELECT count(*) FROM complete JOIN report USING (window, id) WHERE window = ?"
+            found = writing.connection.execute(here, (self.window.number,)).fetchone()[0]
+            if found != len(ids):
                 raise Refused("batchRejected", "some reports of the batch are not here")
             return writing.note(_AGREED, digest)
 
-        if self.store.write(work).result() != digest:
+        if self.write(work).result() != digest:
             raise Refused("batchRejected", "another batch was agreed before")
         self.log("batch agreed")
         return digest
@@ -97,7 +109,7 @@ class Shuffler(Endpoint):
         return self.fact(_AGREED)
 
     def batch(self) -> Iterator[bytes]:
-        """Return the envelopes of the complete reports, in pieces, in byte order.
+        """Return the envelopes of the complete reports: of each block, in byte order, in pieces.
 
         Refused unless all other shufflers agreed to the same batch, and after it was deleted.
         """
@@ -111,16 +123,20 @@ class Shuffler(Endpoint):
                 raise Refused("peerUnreachable", f"shuffler {other} does not answer")
             if theirs != mine:
                 raise Refused("notAgreed", f"shuffler {other} has not agreed to the same batch")
-        complete = {number for (number,) in self.store.rows("complete")}
-        found = sorted(part for number, _, part in self.store.rows("report") if number in complete)
+        complete = {number for (number,) in self.rows("complete")}
+        found = [part for number, _, part in self.rows("report") if number in complete]
         if len(found) != len(complete):
             raise damaged(f"{len(complete) - len(found)} envelopes are gone")
         self.log("batch released")
         return self._envelopes(found)
 
-    def _envelopes(self, envelopes: Sequence[bytes]) -> Iterator[bytes]:
-        for start in range(0, len(envelopes), _CHUNK):
-            yield b"".join(envelopes[start : start + _CHUNK])
+    def _envelopes(self, parts: Sequence[bytes]) -> Iterator[bytes]:
+        first = 0
+        for size in map(self.task.block_bytes, range(len(self.task.blocks))):
+            envelopes = sorted(part[first : first + size] for part in parts)
+            for start in range(0, len(envelopes), _CHUNK):
+                yield b"".join(envelopes[start : start + _CHUNK])
+            first += size
 
     def forget(self) -> None:
         """Delete all envelopes, ids and digests of tokens, for good.
@@ -129,14 +145,12 @@ class Shuffler(Endpoint):
         open. StoreError while a reader holds the store: traces stay on disk until this is repeated.
         """
         self._close_for_good()
-
-        def work(writing: Writing) -> None:
-            writing.note(_REPORTS, str(writing.count("report")))
-            writing.clear("report", "complete")
-
-        self.store.write(work).result()
+        self.write(Writing.clear).result()
         self.store.shrink()
         self.log("batch deleted")
+
+    def end(self) -> None:
+        """End: nothing is under way."""
 
     def _check_kept(self) -> None:
         if self.deleted:
@@ -149,18 +163,24 @@ class Shuffler(Endpoint):
         self.close()
 
 
-def shuffler(config: PartyConfig, client: httpx.Client) -> Shuffler:
+def shuffler(config: PartyConfig, client: httpx.Client) -> Party[Shuffler]:
     """Return a shuffler that asks the others over a connection."""
-    return Shuffler(config, lambda other: RemoteShuffler(client, config.task, other).agreement())
+
+    def ask(window: Window, other: int) -> str | None:
+        return RemoteShuffler(client, window, other).agreement()
+
+    return Party(config, partial(Shuffler, ask=ask))
 
 
-def application(shufflers: Mapping[str, Shuffler], *, rate: float) -> Starlette:
+def application(
+    shufflers: Mapping[str, Party[Shuffler]], *, rate: float, addresses: Addresses | None = None
+) -> Starlette:
     """Return the ASGI application of shufflers, by task name."""
-    service = Service(shufflers, rate)
+    service = Service(shufflers, rate, addresses)
     return service.application(
         service.command("POST", "/close", Shuffler.close),
         service.command("GET", "/reports", Shuffler.ids),
-        service.task_route("GET", "/agreement", _agreement),
+        service.window_route("GET", "/agreement", _agreement),
         service.command("PUT", "/batch", lambda one, ids: Agreement(digest=one.agree(ids))),
         service.command("GET", "/batch", _batch),
         service.command("DELETE", "/batch", Shuffler.forget),
@@ -176,5 +196,5 @@ def _agreement(one: Shuffler, _: Request) -> Agreement:
 
 def _batch(one: Shuffler) -> Response:
     pieces = one.batch()
-    length = one.store.count("complete") * one.config.part_bytes  # shows cut-off batches
+    length = one.count("complete") * one.config.part_bytes  # shows cut-off batches
     return StreamingResponse(pieces, headers={"Content-Length": str(length)}, media_type=BYTES)

@@ -1,4 +1,4 @@
-"""The status pages for operators: plain HTML without scripts, rendered for each request.
+"""The status pages for operators: plain HTML and SVG without scripts, rendered for each request.
 
 A page loads nothing, and its policy forbids loading. A shuffler may answer anything: the page shows
 only a possible count and the name of a state (`ikos.deployment.remote.RemoteShuffler.status`).
@@ -14,7 +14,7 @@ from html import escape
 from operator import itemgetter
 from urllib.parse import urlsplit
 
-from ikos.deployment.task import Task, on_loopback
+from ikos.deployment.task import Window, on_loopback, words_of
 from ikos.deployment.wire import AnalyzerStatus, ShufflerStatus
 from ikos.report import Field, Report
 
@@ -37,7 +37,10 @@ body { font: 1rem/1.5 system-ui, sans-serif; max-width: 50rem; margin: 0 auto; p
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; padding: 0.3rem 0.8rem 0.3rem 0; border-bottom: 1px solid #8888; }
 td, pre { overflow-wrap: anywhere; white-space: pre-wrap; }
+figure { margin: 1rem 0; }
+svg { width: 100%; height: auto; }
 """
+_WIDE, _HIGH = 720, 120  # of the chart
 _HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _AGAIN = '<meta http-equiv="refresh" content="5">\n'
 
@@ -77,62 +80,99 @@ def _span(time: timedelta) -> str:
     return str(max(timedelta(), timedelta(time.days, time.seconds)))
 
 
-def _shown(task: Task, state: str, now: datetime) -> str:
-    return _EARLY if state == "collecting" and now < task.opens else state
+def _shown(window: Window, state: str, now: datetime) -> str:
+    return _EARLY if state == "collecting" and now < window.opens else state
 
 
-def tasks_page(tasks: Iterable[tuple[Task, str, int]], now: datetime) -> str:
-    """Return the page of all tasks, each with the analyzer's state and reports, soonest first."""
-    found = sorted(tasks, key=lambda one: (one[0].closes, one[0].name))
+def tasks_page(windows: Iterable[tuple[Window, str, int]], now: datetime) -> str:
+    """Return the page of all tasks, each with a window's state and reports, soonest first."""
+    found = sorted(windows, key=lambda one: (one[0].closes, one[0].path))
     rows = []
-    for task, state, reports in found:
-        shown = _shown(task, state, now)
+    for window, state, reports in found:
+        task = window.task
+        shown = _shown(window, state, now)
         words = _WORDS.get(shown, shown)
-        words = f"not open until {_time(task.opens)}" if shown == _EARLY else words
-        values = f"{'integers' if task.integers else 'numbers'} {task.lower:g} to {task.upper:g}"
+        words = f"not open until {_time(window.opens)}" if shown == _EARLY else words
+        values = words_of(task.domain) + ", integers" * task.integers
         of = f"{reports:,} of {task.users:,}"
-        rows.append((task.name, values, _time(task.closes), of, words))
+        rows.append((task.name, values, _time(window.closes), of, words))
     columns = _columns("Task", "Values", "Closes", "Reports", "State")
     report = Report("Tasks", columns, rows, [] if rows else ["There is no task here."])
-    names = [task.name for task, _, _ in found]
-    links = [f'<p><a href="/tasks/{name}/page">Task {name}</a></p>' for name in names]
+    links = [
+        f'<p><a href="{one.path}/page">Task {one.task.name}, window {one.number + 1} of '
+        f"{one.task.windows}</a></p>"
+        for one, _, _ in found
+    ]
     return _document(report, links, over=all(state in _ENDED for _, state, _ in found))
 
 
 def task_page(
-    task: Task, status: AnalyzerStatus, columns: Sequence[ShufflerStatus | str], now: datetime
+    window: Window,
+    status: AnalyzerStatus,
+    columns: Sequence[ShufflerStatus | str],
+    bars: Sequence[tuple[Window, int]],
+    now: datetime,
 ) -> str:
-    """Return the page of one task, with the status of each shuffler, or why there is none."""
-    state, release = _shown(task, status.state, now), status.release
+    """Return the page of one window, with the status of each shuffler, or why there is none.
+
+    ``bars`` are the reports in windows of the task, for a chart.
+    """
+    task, state, release = window.task, _shown(window, status.state, now), status.release
     rows: list[tuple[object, ...]]
     rows = [("Analyzer: clear shares", task.analyzer, status.reports, state)]
     for party, (address, one) in enumerate(zip(task.shufflers, columns, strict=True), 1):
         shown, reports = (one, None) if isinstance(one, str) else (one.state, one.reports)
-        shown = _shown(task, shown, now)
+        shown = _shown(window, shown, now)
         rows.append((f"Shuffler {party}", address, reports, _SHUFFLER.get(shown, shown)))
     heads = _columns("Party", "Address", "Reports", "State")
-    report = Report(f"Private sum: {state}", heads, rows, list(_notes(task, status, state, now)))
+    report = Report(f"Private sum: {state}", heads, rows, list(_notes(window, status, state, now)))
     more = ['<p><a href="/">All tasks</a></p>', f"<pre>{escape(task.explain())}</pre>"]
+    if task.windows > 1:
+        more.insert(0, _chart(bars))
     if status.result is not None:
         more.insert(0, f"<pre>{escape(status.result.text)}</pre>")
     over = state in _ENDED and not release.running and release.again is None
     return _document(report, more, over=over)
 
 
-def _notes(task: Task, status: AnalyzerStatus, state: str, now: datetime) -> Iterator[str]:
+def _chart(bars: Sequence[tuple[Window, int]]) -> str:
+    """Return a chart of the reports in each window, which links to their pages."""
+    most = max(1, *(reports for _, reports in bars))
+    each = _WIDE / max(24, len(bars))
+    drawn = "".join(
+        f'<a href="{one.path}/page"><title>Window {one.number + 1}, {_time(one.opens)}: '
+        f'{reports:,}</title><rect x="{i * each:g}" y="0" width="{each:g}" height="{_HIGH}" '
+        f'fill-opacity="0"></rect><rect x="{i * each:g}" y="{_HIGH * (1 - reports / most):.1f}" '
+        f'width="{0.8 * each:g}" height="{_HIGH * reports / most + 1:.1f}"></rect></a>\n'
+        for i, (one, reports) in enumerate(bars)
+    )
+    about = f"Clear shares in each window, {most:,} at most"
+    return f"""<figure>
+<svg viewBox="0 0 {_WIDE} {_HIGH + 1}" role="img" aria-label="{about}" fill="currentColor">
+{drawn}</svg>
+<figcaption>{about}.</figcaption>
+</figure>"""
+
+
+def _notes(window: Window, status: AnalyzerStatus, state: str, now: datetime) -> Iterator[str]:
     """Yield the state in words, the time left, and a release's progress."""
-    release = status.release
+    release, task = status.release, window.task
+    if task.windows > 1:
+        yield f"Window {window.number + 1} of {task.windows}."
     yield f"{_WORDS.get(state, state).capitalize()}."
     if state == _EARLY:
-        yield f"Opens in {_span(task.opens - now)}, at {_time(task.opens)}."
+        yield f"Opens in {_span(window.opens - now)}, at {_time(window.opens)}."
     if state == "collecting":
-        yield f"Time left: {_span(task.closes - now)}, until {_time(task.closes)}."
+        yield f"Time left: {_span(window.closes - now)}, until {_time(window.closes)}."
     if release.running:
         yield f"Under way: {release.step or 'beginning'}."
     elif release.message is not None:
         yield f"{'Why' if state == 'stopped' else 'Waiting'}: {release.message}."
     if release.again is not None:
         yield f"It is tried again in {release.again} s."
+    if state not in _ENDED:
+        expires = datetime.fromisoformat(status.expires)
+        yield f"What is not released by {_time(expires)} is deleted."
     known = "How many are complete is known when a release begins."
     if status.complete is not None:
         known = f"{status.complete:,} reports are complete."

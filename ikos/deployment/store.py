@@ -1,9 +1,9 @@
 """A party's store: an SQLite file that one thread writes, durable before a request is answered.
 
-Each row has a digest. The tally, the number of rows of each table and the sum of their digests, is
-written with them, and a file next to the database counts changes. So a row damaged or lost by
-accident is an error when it is read for a release. This does not stop an attacker who can write to
-the disk, and so can write other digests.
+The windows of a task share it. Each row has a digest. The tally, the number of each window's rows
+in each table and the sum of their digests, is written with them, and a file next to the database
+counts changes. So a row damaged or lost by accident is an error when it is read for a release. This
+does not stop an attacker who can write to the disk, and so can write other digests.
 """
 
 from __future__ import annotations
@@ -16,39 +16,44 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ikos.deployment.party_files import PartyConfig, write_new
 
-LAYOUT = 3
+LAYOUT = 4
 TOGETHER = 512  # writes in one transaction at most: all are answered after its commit
+_ROWS = 150  # of one statement: older versions of SQLite take 999 values
 SHRINK_SECONDS = 5  # to wait for readers
 FRESH_SECONDS = 1.0  # for which a check answers all requests
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS fact (
-    name TEXT PRIMARY KEY, value TEXT NOT NULL, digest BLOB NOT NULL
+    window INTEGER, name TEXT PRIMARY KEY, value TEXT NOT NULL, digest BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS tally (
     place INTEGER PRIMARY KEY, text TEXT NOT NULL, digest BLOB NOT NULL
 );
 CREATE TABLE IF NOT EXISTS report (
-    id BLOB PRIMARY KEY, token BLOB NOT NULL UNIQUE, part BLOB NOT NULL, digest BLOB NOT NULL
+    window INTEGER, id BLOB, token BLOB NOT NULL, part BLOB NOT NULL, digest BLOB NOT NULL,
+    PRIMARY KEY (window, id), UNIQUE (window, token)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS complete (
-    id BLOB PRIMARY KEY NOT NULL, digest BLOB NOT NULL
+    window INTEGER, id BLOB, digest BLOB NOT NULL, PRIMARY KEY (window, id)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS batch (
-    party INTEGER PRIMARY KEY, envelopes BLOB NOT NULL, digest BLOB NOT NULL
+    window INTEGER, party INTEGER, envelopes BLOB NOT NULL, digest BLOB NOT NULL,
+    PRIMARY KEY (window, party)
 );
 """
-"""The last column of each table is the digest of the others."""
+"""The last column of each table is the digest of the others. Facts of all windows are of window 0,
+each under a name that begins with its own."""
 
 PROBLEMS = {
     "FULL": "storeFull",
@@ -65,6 +70,7 @@ _COUNTING = "the count of changes cannot be written"
 _NONE = (0, 0)  # rows, and the sum of their digests
 
 _T = TypeVar("_T")
+_Row = Sequence[bytes | str | int]
 
 log = logging.getLogger("ikos.deployment")
 
@@ -101,53 +107,73 @@ def _named(what: str, error: sqlite3.Error | StoreError) -> StoreError:
 
 @dataclass
 class _Contents:
-    """What a store holds: its number of changes, the tally of each table, and facts."""
+    """What a store holds: its number of changes, the tally of each window's tables, and facts."""
 
     changes: int
     tallies: dict[str, tuple[int, int]]
     facts: dict[str, str]
 
-    def tally(self, table: str) -> tuple[int, int]:
-        return self.tallies.get(table, _NONE)
-
-    def count(self, table: str) -> int:
-        """Return the number of rows of a table."""
-        return self.tally(table)[0]
+    def tally(self, window: int, table: str) -> tuple[int, int]:
+        return self.tallies.get(f"{table} {window}", _NONE)
 
 
 class Writing(_Contents):
-    """Work in one transaction: queries by ``connection``, rows by its methods."""
+    """Work on a window in one transaction: queries by ``connection``, rows by its methods."""
 
-    def __init__(self, store: Store, connection: sqlite3.Connection, before: _Contents) -> None:
-        super().__init__(before.changes, dict(before.tallies), dict(before.facts))
-        self._store = store
+    def __init__(
+        self, store: Store, connection: sqlite3.Connection, before: _Contents, window: int
+    ) -> None:
+        super().__init__(before.changes, dict(before.tallies), before.facts)
+        self._store, self.window = store, window
         self.connection = connection
 
-    def insert(self, table: str, *row: bytes | str | int) -> None:
-        """Add a row."""
-        digest = self._store.digest(table, row)
-        marks = ", ".join("?" * (len(row) + 1))
-        self.connection.execute(f"INSERT INTO {table} VALUES ({marks})", (*row, digest))
-        self.tallies[table] = _added(self.tally(table), digest)
+    def insert(self, table: str, *rows: _Row) -> None:
+        """Add some rows, in one statement: none of them if one has a key that is there."""
+        self._insert(table, self.window, rows)
+
+    def _insert(self, table: str, window: int, rows: Sequence[_Row]) -> None:
+        digests = [self._store.digest(table, (window, *row)) for row in rows]
+        values = [(window, *row, digest) for row, digest in zip(rows, digests, strict=True)]
+        # one statement: before and after each, the thread waits for its turn
+        marks = ", ".join([f"({', '.join('?' * len(values[0]))})"] * len(values))
+        self.connection.execute(f"INSERT INTO {table} VALUES {marks}", [*chain(*values)])
+        self.tallies[f"{table} {window}"] = reduce(_added, digests, self.tally(window, table))
         self.touch()
+
+    def count(self, table: str) -> int:
+        """Return the number of rows of a table."""
+        return self.tally(self.window, table)[0]
+
+    def fact(self, name: str) -> str | None:
+        """Return the value noted under a name."""
+        return self.facts.get(f"{self.window} {name}")
 
     def note(self, name: str, value: str) -> str:
         """Note a fact permanently; return the first value noted."""
-        if name not in self.facts:
-            self.insert("fact", name, value)
-            self.facts[name] = value
-        return self.facts[name]
+        if (first := self.fact(name)) is not None:
+            return first
+        own = f"{self.window} {name}"
+        self._insert("fact", 0, [(own, value)])
+        self.facts = {**self.facts, own: value}
+        return value
 
-    def clear(self, *tables: str) -> None:
-        """Delete all rows of tables."""
-        for table in tables:
-            self.connection.execute(f"DELETE FROM {table}")
-            self.tallies[table] = _NONE
+    def clear(self) -> None:
+        """Delete all rows, but not how many reports there were."""
+        self.note("reports", str(self.count("report")))
+        for table in ("report", "complete", "batch"):
+            self.connection.execute(f"DELETE FROM {table} WHERE window = ?", (self.window,))
+            self.tallies.pop(f"{table} {self.window}", None)
         self.touch()
 
     def touch(self) -> None:
         """Count a change, so that the tally is written even if nothing else is."""
         self.changes += 1
+
+
+def in_statements(rows: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """Yield rows in as many pieces as statements are needed to insert them."""
+    for start in range(0, len(rows), _ROWS):
+        yield rows[start : start + _ROWS]
 
 
 _Write = Callable[[Writing], Any]
@@ -160,7 +186,7 @@ class Store:
         self.path = path = config.store
         self._name = config.task.name
         self._bound = hashlib.sha256(
-            b"ikos-parties 1 row" + config.task.id + config.party.to_bytes(4, "big")
+            b"ikos-parties 2 row" + config.task.id + config.party.to_bytes(4, "big")
         )
         self._trouble: dict[str, StoreError] = {}
         self._noting, self._checking = threading.Lock(), threading.Lock()
@@ -170,13 +196,15 @@ class Store:
             path.touch(mode=0o600, exist_ok=True)
             with closing(self._connect()) as connection:
                 self._contents = self._opened(connection, counter)
-            self._contents.facts = {str(name): str(value) for name, value in self.rows("fact")}
+            self._contents.facts = {str(name): str(value) for name, value in self.rows(0, "fact")}
             self._writer = self._connect()
             self._count = counter.open("r+b", buffering=0)
         except (OSError, sqlite3.Error) as error:
             raise ValueError(f"{str(path)!r} cannot be used as a store: {error}") from None
-        self._queue: queue.SimpleQueue[tuple[_Write, Future[Any]] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[_Write, int, Future[Any]] | None] = queue.SimpleQueue()
         self._closing, self._closed = threading.Lock(), False
+        # told what took how many seconds: writes, and the steps of a release
+        self.timed: Callable[[str, float], object] = lambda *_: None
         self._thread = threading.Thread(target=self._work, name="store", daemon=True)
         self._thread.start()
 
@@ -215,13 +243,24 @@ class Store:
         return connection
 
     @property
-    def facts(self) -> Mapping[str, str]:
-        """The facts noted, by name; known, as counts are, without reading the disk."""
-        return self._contents.facts
+    def windows(self) -> list[int]:
+        """The windows of which anything is known, in order."""
+        known = [name.partition(" ")[0] for name in self._contents.facts]
+        rows = [name.partition(" ")[2] for name in self._contents.tallies if name != "fact 0"]
+        return sorted({*map(int, known), *map(int, rows)})
 
-    def count(self, table: str) -> int:
-        """Return the number of rows of a table."""
-        return self._contents.count(table)
+    @property
+    def alive(self) -> bool:
+        """Whether its writer is at work; otherwise writes wait forever."""
+        return self._thread.is_alive()
+
+    def fact(self, window: int, name: str) -> str | None:
+        """Return a fact noted of a window; known, as counts are, without reading the disk."""
+        return self._contents.facts.get(f"{window} {name}")
+
+    def count(self, window: int, table: str) -> int:
+        """Return the number of a window's rows of a table."""
+        return self._contents.tally(window, table)[0]
 
     def digest(self, table: str, row: Sequence[Any]) -> bytes:
         """Return the digest of a row: of the task, the party, the table, and the row's values."""
@@ -253,18 +292,20 @@ class Store:
         text = f"{changes:020d}"
         return f"{text} {self.digest('count', (text,)).hex()}\n".encode()
 
-    def rows(self, table: str) -> Generator[list[Any], None, None]:
-        """Yield all rows of a table, without their digests, ordered by the first column.
+    def rows(self, window: int, table: str) -> Generator[list[Any], None, None]:
+        """Yield a window's rows of a table, without their digests, ordered by the first column.
 
         StoreError at a row that is not as written; after the last one, if any are missing.
         """
         least = self._contents.changes
         with self.read(f"table {table!r} of the store") as reader:
             reader.execute("BEGIN")  # so that the tally and the rows are of one moment
-            written = self._tally(reader, least).tally(table)
+            written = self._tally(reader, least).tally(window, table)
             found = _NONE
-            for *row, digest in reader.execute(f"SELECT * FROM {table} ORDER BY 1"):
-                if self.digest(table, row) != digest:  # identified by its number: ids are private
+            query = f"SELECT * FROM {table} WHERE window = ? ORDER BY 2"
+            for number, *row, digest in reader.execute(query, (window,)):
+                if self.digest(table, (number, *row)) != digest:
+                    # identified by its number: ids are private
                     raise damaged(f"row {found[0] + 1} of table {table!r} is not what was written")
                 found = _added(found, digest)
                 yield row
@@ -287,7 +328,7 @@ class Store:
             try:
                 if time.monotonic() - self._checked >= FRESH_SECONDS:
                     with suppress(OSError):  # it is noted
-                        self.write(Writing.touch).result()
+                        self.write(0, Writing.touch).result()
                         least = self._contents.changes
                         with self.read("the tally of the store") as reader:
                             self._tally(reader, least)
@@ -321,8 +362,8 @@ class Store:
             raise found from None
         self._note(reading, None)
 
-    def write(self, work: Callable[[Writing], _T]) -> Future[_T]:
-        """Give the writer some work; the future has the result when it is on disk.
+    def write(self, window: int, work: Callable[[Writing], _T]) -> Future[_T]:
+        """Give the writer some work on a window; the future has the result when it is on disk.
 
         An exception of ``work`` undoes only its own changes. A failure of SQLite is a `StoreError`;
         a closed store is an OSError.
@@ -332,7 +373,7 @@ class Store:
             if self._closed:
                 result.set_exception(OSError("the store is closed"))
             else:
-                self._queue.put((work, result))
+                self._queue.put((work, window, result))
         return result
 
     def close(self) -> None:
@@ -352,9 +393,11 @@ class Store:
                     taken.append(self._queue.get())
                 going_on = taken[-1] is not None
                 # a write whose client is gone is not begun; one that is begun is finished
-                waiting = [one for one in taken if one and one[1].set_running_or_notify_cancel()]
+                waiting = [one for one in taken if one and one[2].set_running_or_notify_cancel()]
+                begin = time.monotonic()
                 try:
                     answers = self._transact(connection, waiting)
+                    self.timed("write", time.monotonic() - begin)
                 except (sqlite3.Error, StoreError) as error:
                     # nothing of this transaction is stored, and no client was told otherwise
                     if connection.in_transaction:
@@ -362,12 +405,12 @@ class Store:
                             connection.execute("ROLLBACK")
                     failed = _named(_WRITING, error)
                     self._note(_WRITING, failed)
-                    answers = [partial(result.set_exception, failed) for _, result in waiting]
+                    answers = [partial(result.set_exception, failed) for *_, result in waiting]
                 for answer in answers:
                     answer()
 
     def _transact(
-        self, connection: sqlite3.Connection, waiting: list[tuple[_Write, Future[Any]]]
+        self, connection: sqlite3.Connection, waiting: list[tuple[_Write, int, Future[Any]]]
     ) -> list[Callable[[], None]]:
         """Do writes in one transaction; return how each is answered, now that it is on disk."""
         answers: list[Callable[[], None]] = []
@@ -375,9 +418,9 @@ class Store:
         connection.execute("BEGIN IMMEDIATE")
         if self._tally(connection, contents.changes).changes != contents.changes:
             raise StoreError("storeFailed", f"{_WRITING}: another program has written to it")
-        for work, result in waiting:
+        for work, window, result in waiting:
             connection.execute("SAVEPOINT one")
-            writing = Writing(self, connection, contents)
+            writing = Writing(self, connection, contents, window)
             try:
                 answers.append(partial(result.set_result, work(writing)))
                 contents = writing
@@ -404,7 +447,7 @@ class Store:
 
     def shrink(self) -> None:
         """Leave nothing deleted in the file or its log; StoreError if a reader holds it there."""
-        self.write(lambda _: None).result()
+        self.write(0, lambda _: None).result()
         with self.read() as connection:
             connection.execute(f"PRAGMA busy_timeout={1000 * SHRINK_SECONDS}")
             busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

@@ -6,22 +6,25 @@ import contextlib
 import hashlib
 import ipaddress
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
+import numpy as np
 from annotated_types import Len
+from numpy.typing import ArrayLike, NDArray
 from pydantic import (
     AfterValidator,
     AwareDatetime,
     BeforeValidator,
-    FiniteFloat,
     InstanceOf,
     PlainSerializer,
     Strict,
@@ -31,38 +34,48 @@ from pydantic import (
 from pydantic.dataclasses import dataclass
 
 from ikos._validation import integer, quote
-from ikos.aggregation.private_sum import PrivateSum
+from ikos.accounting.skellam import SkellamNoise
+from ikos.aggregation.private_sum import PrivateAggregation, PrivateSum, PrivateVectorSum
 from ikos.aggregation.shuffled_sum import collusion
+from ikos.bounds import Bounds, Domain
+from ikos.deployment.opening import HYBRID, KEMS, TAG_BYTES, X25519, best_kem
 from ikos.deployment.wire import decoded, encoded, in_one_line
-from ikos.modular import Zq
+from ikos.domains import Ball, Box, Categories
 from ikos.report import Field, Report
 from ikos.results import Guarantee, at_least, present
 
-VERSION: Final = "ikos-parties-1"
+VERSION: Final = "ikos-parties-2"
 NONCE_BYTES = 16
-KEY_BYTES = 32
-LONGEST = 1 << 16
+LONGEST = 1 << 20
 """Largest number of characters of a description."""
+
+MAX_WINDOWS = 10_000
+MAX_BATCH = 10**9
+"""Bytes of a shuffler's batch, which is one value in the analyzer's store."""
+
+ENVELOPE_SECONDS, COORDINATE_SECONDS = {X25519: 65e-6, HYBRID: 100e-6}, 0.5e-6
+"""What one core takes in a release, measured (documentation, Load): to fetch, open and add up an
+envelope, and for each coordinate in it."""
 
 MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 _LABEL = r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"
 _ADDRESS = re.compile(rf"https?://({_LABEL}(?:\.{_LABEL})*|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?/?")
 _LONGEST_HOST = 253
-_NUMBERS = (
-    "precision", "modulus", "min_honest", "lower", "upper", "integers", "corrupt_shufflers",
-)  # fmt: skip
+_NUMBERS = ("precision", "modulus", "min_honest", "corrupt_shufflers")
+_DOMAINS = {"number": Bounds, "box": Box, "ball": Ball, "categories": Categories}
+_KINDS = {kind: name for name, kind in _DOMAINS.items()}
 
 _PROMISED = ("min_honest", "corrupt_clients", "corrupt_shufflers")
 _GUARANTEED = ("epsilon", "delta", "theorem", "conditions")
 _ENCRYPTED = (
-    "the encryption of the envelopes holds (HPKE with X25519, HKDF-SHA256 and AES-128-GCM) against "
-    "all but the analyzer"
+    "the encryption of the envelopes holds (HPKE with {}, HKDF-SHA256 and AES-128-GCM) against all "
+    "but the analyzer"
 )
 COLUMNS = [Field("name", "one of the keys", ""), Field("value", "that of the key", "value")]
 
 
-class EnvelopedSum(PrivateSum):
-    """`ikos.PrivateSum` whose analyzer may choose among the reports after seeing its own shares.
+class _Enveloped(PrivateAggregation):
+    """A private sum whose analyzer may choose among the reports after seeing its own shares.
 
     So these hide nothing: the analyzer counts as one more colluding shuffler, beyond
     ``corrupt_shufflers``. docs/deployment.md proves that this suffices, as the honest shufflers
@@ -70,18 +83,12 @@ class EnvelopedSum(PrivateSum):
     """
 
     def __init__(
-        self,
-        n: int,
-        epsilon: float | Fraction,
-        delta: float | Fraction,
-        *,
-        corrupt_shufflers: int = 0,
-        **options: Any,
+        self, *given: Any, corrupt_shufflers: int = 0, kem: str = X25519, **options: Any
     ) -> None:
+        self.kem = kem
         corrupt = integer("corrupt_shufflers", corrupt_shufflers, low=0)
-        super().__init__(
-            n, epsilon, delta, corrupt_shufflers=corrupt + 1, clear_share=False, **options
-        )
+        options |= {"corrupt_shufflers": corrupt + 1, "clear_share": False}
+        super().__init__(*given, **options)
 
     @property
     def corrupt_shufflers(self) -> int:
@@ -93,11 +100,20 @@ class EnvelopedSum(PrivateSum):
         """What a proof assumes: who is honest and present."""
         return present(self.min_honest, self.n, adaptive=True), collusion(self.corrupt_shufflers)
 
-    @property
+    @cached_property
     def guarantee(self) -> Guarantee:
         """The guarantee of each client."""
         found = super().guarantee
-        return replace(found, conditions=(*found.conditions, _ENCRYPTED) if found.proved else ())
+        encrypted = _ENCRYPTED.format(KEMS[self.kem].words)
+        return replace(found, conditions=(*found.conditions, encrypted) if found.proved else ())
+
+
+class EnvelopedSum(_Enveloped, PrivateSum):
+    """A private sum of numbers between parties."""
+
+
+class EnvelopedVectorSum(_Enveloped, PrivateVectorSum):
+    """A private sum of vectors between parties."""
 
 
 def on_loopback(host: str) -> bool:
@@ -145,15 +161,33 @@ def _text(read: Callable[[str], Any]) -> BeforeValidator:
     return BeforeValidator(lambda value: read(value) if isinstance(value, str) else value)
 
 
-def _bytes(length: int) -> tuple[Any, ...]:
-    read = _text(lambda text: decoded(text, length))
-    return Strict(), Len(length, length), read, PlainSerializer(encoded)
+def _domain(given: object) -> object:
+    """Return a domain, also from its form in JSON: its kind and its parameters."""
+    if not isinstance(given, dict):
+        return given
+    try:
+        kind, parameters = _DOMAINS[given["kind"]], {**given}
+        del parameters["kind"]
+        return kind(**{
+            name: float.fromhex(value) if isinstance(value, str) else value
+            for name, value in parameters.items()
+        })  # fmt: skip
+    except (TypeError, LookupError, OverflowError):
+        raise ValueError(f"must be a domain's kind and parameters, got {quote(given)}") from None
+
+
+def _domain_text(domain: Domain) -> dict[str, Any]:
+    """Return a domain as in JSON, with bounds that are exact."""
+    found = {one.name: getattr(domain, one.name) for one in fields(domain)}  # type: ignore[arg-type]
+    exact = {name: x.hex() if isinstance(x, float) else x for name, x in found.items()}
+    return {"kind": _KINDS[type(domain)], **exact}
 
 
 Integer = Annotated[int, Strict()]
+Values = Annotated[InstanceOf[Domain], BeforeValidator(_domain), PlainSerializer(_domain_text)]
+Label = Annotated[str, Strict(), Len(1, 100)]
 Address = Annotated[str, Strict(), AfterValidator(_address)]
 Ratio = Annotated[InstanceOf[Fraction], _text(_ratio), PlainSerializer(str)]
-Bound = Annotated[FiniteFloat, Strict(), _text(float.fromhex), PlainSerializer(float.hex)]
 Moment = Annotated[
     AwareDatetime,
     AfterValidator(lambda moment: moment.astimezone(UTC).replace(microsecond=0)),
@@ -161,13 +195,16 @@ Moment = Annotated[
 ]
 # JSON's numbers are doubles in many languages
 Modulus = Annotated[int, Strict(), _text(int), PlainSerializer(str)]
-Key = Annotated[bytes, *_bytes(KEY_BYTES)]
-Nonce = Annotated[bytes, *_bytes(NONCE_BYTES)]
+Noise = tuple[Literal["laplace", "skellam"], Ratio]
+Bytes = Annotated[
+    bytes, Strict(), _text(lambda text: decoded(text, len(text) * 3 // 4)), PlainSerializer(encoded)
+]
+Nonce = Annotated[Bytes, Len(NONCE_BYTES, NONCE_BYTES)]
 
 
 @dataclass(frozen=True)
 class Task:
-    """What the parties of one private sum agree on.
+    """What the parties of a private sum agree on: of numbers, or of vectors.
 
     Everything in it is public. Its hash is bound into every envelope, token and request, so that
     parties with different descriptions cannot communicate. `Task.new` chooses the numbers.
@@ -179,16 +216,28 @@ class Task:
         ones that it allows besides: nothing is released for fewer reports than both together.
     epsilon, delta : Fraction
         The guarantee of each client, under replacement of its value.
-    lower, upper, integers : float, float, bool
-        Public bounds on the values, and whether they are integers.
+    domain, integers : Domain, bool
+        Where values lie: `ikos.bounds.Bounds` for numbers, or a `Box`, `Ball` or `Categories`; and
+        whether those of bounds or a box are integers.
+    labels : tuple of str
+        Names of the coordinates of vectors, such as the categories of a histogram; or none.
     corrupt_shufflers : int
         Number of shufflers that may collude with the analyzer.
-    precision, modulus, messages : int
-        As in `ikos.PrivateSum`; one message goes to the analyzer itself, in the clear.
-    shufflers, analyzer, public_key : tuple of str, str, bytes
-        Their addresses, a shuffler per shuffled message, and the analyzer's X25519 key.
-    opens, closes : datetime
-        When reports are accepted, in UTC to the second.
+    precision, modulus, layout, messages : int, int, str, int
+        As in `ikos.PrivateSum` and `ikos.vectors.PrivateVectorSum`; one message of each block goes
+        to the analyzer itself, in the clear.
+    shufflers, analyzer : tuple of str, str
+        Their addresses, a shuffler per shuffled message.
+    kem, public_keys : str, tuple of bytes
+        How envelopes are encrypted, ``"mlkem768-x25519"`` or ``"x25519"``; the analyzer's keys, of
+        which it erases the private ones as windows are over. Key k of K is that of the windows w,
+        of W, with floor(w K / W) = k.
+    opens, period, windows : datetime, int, int
+        When the first window opens, in UTC to the second; the seconds for which each is open; how
+        many there are, one after the other. Each has its own reports and its own result.
+    noise : (str, Fraction)
+        That of a coordinate of a sum over ``min_honest`` clients: ("laplace", rate) or ("skellam",
+        variance). It follows from the other numbers, for clients that cannot compute it.
     nonce, parameters : bytes, str
         Random bytes; the protocol's ``parameter_hash``, which every party computes again.
     """
@@ -197,22 +246,26 @@ class Task:
     min_honest: Integer
     epsilon: Ratio
     delta: Ratio
-    lower: Bound
-    upper: Bound
+    domain: Values
     integers: Annotated[bool, Strict()]
+    labels: tuple[Label, ...]
     corrupt_clients: Integer
     corrupt_shufflers: Integer
     precision: Integer
     modulus: Modulus
+    layout: Literal["separate", "group"]
     messages: Integer
+    noise: Noise
     shufflers: tuple[Address, ...]
     analyzer: Address
-    public_key: Key
+    kem: Literal["mlkem768-x25519", "x25519"]
+    public_keys: tuple[Bytes, ...]
     opens: Moment
-    closes: Moment
+    period: Integer
+    windows: Integer
     nonce: Nonce
     parameters: Annotated[str, Strict()]
-    version: Literal["ikos-parties-1"] = VERSION
+    version: Literal["ikos-parties-2"] = VERSION
 
     def __post_init__(self) -> None:
         seen: dict[tuple[str, int], str] = {}
@@ -224,12 +277,35 @@ class Task:
                     "shufflers must have different addresses, none of them the analyzer's, "
                     f"got one place for {other} and {name}: {quote(address)}"
                 )
-        if self.closes <= self.opens:
-            raise ValueError(
-                f"closes must be later than opens, got {self.closes:{MOMENT}} "
-                f"and {self.opens:{MOMENT}}"
-            )
+        integer("windows", self.windows, low=1, high=MAX_WINDOWS)
+        integer("period", self.period, low=1)
+        try:
+            _ = self.closes
+        except OverflowError:
+            raise ValueError(f"period must end before the year 10000, got {self.period}") from None
+        length = KEMS[self.kem].public
+        if {len(key) for key in self.public_keys} != {length}:
+            raise ValueError(f"public_keys must be of {length} bytes for kem = {self.kem!r}")
+        if len(set(self.public_keys)) < len(self.public_keys):
+            raise ValueError("public_keys must be different")
+        integer("keys", len(self.public_keys), low=1, high=self.windows)
         protocol = self.protocol
+        if self.labels and len(set(self.labels)) != self.domain.dimension:
+            raise ValueError(
+                f"labels must be {self.domain.dimension} different ones, one for each coordinate, "
+                f"got {quote(self.labels)}"
+            )
+        if self.users * self.envelope_bytes > MAX_BATCH:
+            raise ValueError(
+                f"users must be at most {MAX_BATCH // self.envelope_bytes:,} where a client sends "
+                f"each shuffler {self.envelope_bytes:,} bytes, got {self.users:,}: a batch is at "
+                f"most {MAX_BATCH:,} bytes"
+            )
+        if (length := len(self.to_json())) > LONGEST:
+            raise ValueError(
+                f"windows must have fewer keys, or fewer labels: the description is {length:,} "
+                f"characters, and must be at most {LONGEST:,}"
+            )
         integer("corrupt_clients", self.corrupt_clients, low=0, high=self.users - self.min_honest)
         if len(self.shufflers) != self.columns:
             raise ValueError(
@@ -241,10 +317,10 @@ class Task:
                 f"messages must be enough for delta = {quote(self.delta)}, got "
                 f"{self.messages}: they prove {at_least(protocol.guarantee.delta, 6)}"
             )
-        if protocol.parameter_hash != self.parameters:
+        if (protocol.parameter_hash, _noise(protocol)) != (self.parameters, self.noise):
             raise ValueError(
-                "parameters of the task are not those that this version of ikos computes from its "
-                "numbers: all parties need the same version"
+                "parameters and noise of the task are not those that this version of ikos computes "
+                "from its numbers: all parties need the same version"
             )
 
     @classmethod
@@ -254,11 +330,19 @@ class Task:
         epsilon: float | Fraction,
         delta: float | Fraction,
         *,
+        domain: Domain | None = None,
+        lower: float = 0.0,
+        upper: float = 1.0,
+        labels: Sequence[str] = (),
+        layout: Literal["separate", "group"] = "separate",
         shufflers: Sequence[str] | None = None,
         analyzer: str | None = None,
-        public_key: bytes | None = None,
+        kem: str | None = None,
+        public_keys: Sequence[bytes] = (),
+        keys: int | None = None,
         opens: datetime | None = None,
         closes: datetime | timedelta = timedelta(days=1),
+        windows: int = 1,
         corrupt_clients: int = 0,
         **options: Any,
     ) -> Task:
@@ -266,32 +350,48 @@ class Task:
 
         Parameters
         ----------
-        users, epsilon, delta, corrupt_clients
+        users, epsilon, delta, corrupt_clients, labels, layout, windows
             As for a task.
-        shufflers, analyzer, public_key
-            More shufflers than the guarantee needs are all used. Without a key the task is a draft,
+        domain : Domain, optional
+            Of vectors. By default, values are numbers between ``lower`` and ``upper``.
+        shufflers, analyzer, public_keys
+            More shufflers than the guarantee needs are all used. Without keys the task is a draft,
             which needs no addresses and cannot run: it gives the number of shufflers needed,
             ``columns``, and what they prove.
+        keys
+            Number of keys of a draft, by default one for each window.
+        kem
+            That of the keys. By default the hybrid of ML-KEM-768 and X25519, if this machine's
+            ``cryptography`` has it (from version 48 on); otherwise X25519.
         opens, closes : datetime, datetime or timedelta
-            Now by default; when, or how long after it opens.
+            When the first window opens, now by default; when it closes, or how long each is open.
         options
-            ``lower``, ``upper``, ``integers``, ``min_honest``, ``corrupt_shufflers``, ``precision``
-            and ``modulus``, as in `ikos.PrivateSum`.
+            ``integers``, ``min_honest``, ``corrupt_shufflers``, ``precision`` and ``modulus``, as
+            in `ikos.PrivateSum`.
 
         Examples
         --------
         >>> draft = Task.new(2000, 1, 1e-8, min_honest=1900, upper=7, integers=True)
         >>> draft.columns
         5
+        >>> from ikos.vectors import Categories
+        >>> votes = Categories([3])
+        >>> draft = Task.new(2000, 1, 1e-8, domain=votes, labels=["yes", "no", "unknown"])
+        >>> draft.columns, draft.blocks, draft.part_bytes
+        (6, (1, 1, 1), 3420)
         """
         if isinstance(shufflers, str):
             raise TypeError(f"shufflers must be addresses, got {quote(shufflers)}")
-        if public_key is not None and (shufflers is None or analyzer is None):
-            raise ValueError("shufflers and analyzer must be given with public_key")
-        if unknown := options.keys() - set(_NUMBERS):
+        if public_keys and (shufflers is None or analyzer is None):
+            raise ValueError("shufflers and analyzer must be given with public_keys")
+        kem = kem or best_kem()
+        count = integer("keys", windows if keys is None else keys, low=1, high=MAX_WINDOWS)
+        drafted = tuple(number.to_bytes(KEMS[kem].public) for number in range(count))
+        if unknown := options.keys() - {*_NUMBERS, "integers"}:
             raise TypeError(f"{min(unknown)} is not an option of a task")
-        needed = EnvelopedSum(users, epsilon, delta, **options)
-        columns = needed.messages.total - 1
+        values = Bounds(lower, upper) if domain is None else domain
+        needed = _protocol(users, values, epsilon, delta, layout, **options)
+        columns = needed.layout.count.total - 1
         if shufflers is None:
             shufflers = [f"https://shuffler-{j}.invalid" for j in range(1, columns + 1)]
         if len(shufflers) < columns:
@@ -301,23 +401,33 @@ class Task:
                 f"{needed.corrupt_shufflers} colluding shufflers, got {len(shufflers)}"
             )
         numbers = {name: getattr(needed, name) for name in _NUMBERS}
+        numbers["integers"] = needed.encoding.exact
         messages = len(shufflers) + 1
-        chosen = EnvelopedSum(users, epsilon, delta, messages=messages, **numbers)
+        chosen = _protocol(users, values, epsilon, delta, layout, messages=messages, **numbers)
         now = datetime.now(UTC)
         opens = opens or now
+        period = closes if isinstance(closes, timedelta) else closes - opens
+        if period <= timedelta():
+            raise ValueError(f"closes must be later than opens, {opens:{MOMENT}}, got {closes}")
         try:
             made = cls(
                 users=chosen.n,
                 delta=Fraction(delta),
+                domain=values,
+                labels=tuple(labels),
+                layout=layout,
                 corrupt_clients=corrupt_clients,
                 messages=messages,
                 shufflers=tuple(shufflers),
                 analyzer=analyzer or "https://analyzer.invalid",
-                public_key=public_key or bytes(KEY_BYTES),
+                kem=kem,  # type: ignore[arg-type]
+                public_keys=tuple(public_keys) or drafted,
                 opens=opens,
-                closes=opens + closes if isinstance(closes, timedelta) else closes,
+                period=math.ceil(period.total_seconds()),
+                windows=windows,
                 nonce=os.urandom(NONCE_BYTES),
                 parameters=chosen.parameter_hash,
+                noise=_noise(chosen),
                 epsilon=chosen.epsilon,
                 **numbers,
             )
@@ -328,10 +438,32 @@ class Task:
         return made
 
     @cached_property
-    def protocol(self) -> EnvelopedSum:
+    def protocol(self) -> EnvelopedSum | EnvelopedVectorSum:
         """The protocol that clients and analyzer run, with its guarantee."""
-        options = {name: getattr(self, name) for name in _NUMBERS}
-        return EnvelopedSum(self.users, self.epsilon, self.delta, messages=self.messages, **options)
+        options = {name: getattr(self, name) for name in (*_NUMBERS, "integers", "kem")}
+        budget = (self.epsilon, self.delta)
+        return _protocol(
+            self.users, self.domain, *budget, self.layout, messages=self.messages, **options
+        )
+
+    @property
+    def closes(self) -> datetime:
+        """When the last window closes."""
+        return self.opens + self.windows * timedelta(seconds=self.period)
+
+    def at(self, number: int) -> Window:
+        """Return a window, from 0 on."""
+        return Window(self, integer("window", number, low=0, high=self.windows - 1))
+
+    def current(self, now: datetime) -> Window:
+        """Return the window that is open; before all of them the first, after them the last."""
+        passed = (now - self.opens) // timedelta(seconds=self.period)
+        return self.at(min(max(0, passed), self.windows - 1))
+
+    def windows_of(self, key: int) -> range:
+        """Return the windows of a key, one after the other."""
+        keys, windows = len(self.public_keys), self.windows
+        return range(-(-key * windows // keys), -(-(key + 1) * windows // keys))
 
     @property
     def min_reports(self) -> int:
@@ -344,9 +476,43 @@ class Task:
         return self.messages - 1
 
     @cached_property
-    def share_bytes(self) -> int:
-        """Bytes of a share, the same for all shares."""
-        return (Zq(self.modulus).bits + 7) // 8
+    def width(self) -> int:
+        """Bytes of one coordinate of a share."""
+        return (self.protocol.group.bits + 7) // 8
+
+    @cached_property
+    def blocks(self) -> tuple[int, ...]:
+        """The coordinates of each block, whose shares are in one envelope; 1 for numbers."""
+        return tuple(part.stop - part.start for part in self.protocol.blocks)
+
+    def block_bytes(self, block: int) -> int:
+        """Return the bytes of each envelope of a block."""
+        return KEMS[self.kem].sealed + self.width * self.blocks[block] + TAG_BYTES
+
+    @cached_property
+    def envelope_bytes(self) -> int:
+        """Bytes of a client's envelopes for one shuffler."""
+        return sum(map(self.block_bytes, range(len(self.blocks))))
+
+    def part_bytes(self, party: int) -> int:
+        """Return the bytes that a client sends to a party: envelopes, or the clear share."""
+        return self.envelope_bytes if party else self.width * self.domain.dimension
+
+    def values(self, x: ArrayLike) -> NDArray[Any]:
+        """Return some clients' values as the protocol takes them; labels become vectors.
+
+        TypeError or ValueError for one that the task does not allow, by its place.
+        """
+        given = np.asarray(x) if self.labels and isinstance(self.domain, Categories) else None
+        if given is not None and given.ndim == 1 and given.dtype.kind in "UO":
+            places = {label: place for place, label in enumerate(self.labels)}
+            rows = np.zeros((given.size, len(places)), np.uint8)
+            for row, label in enumerate(given.tolist()):
+                if label not in places:
+                    raise ValueError(f"x[{row}] must be one of the labels {quote(self.labels)}")
+                rows[row, places[label]] = 1
+            return self.protocol.checked(rows)
+        return self.protocol.checked(x)
 
     def address(self, party: int) -> str:
         """Return the address of a party: 0 for the analyzer, j for shuffler j, from 1 on."""
@@ -386,6 +552,13 @@ class Task:
             raise ValueError("a task must be written as it was made, got another form of it")
         return task
 
+    @property
+    def release_seconds(self) -> float:
+        """What one core takes to release a window with all clients' reports, about."""
+        dimension, envelopes = self.domain.dimension, len(self.blocks)
+        each = envelopes * ENVELOPE_SECONDS[self.kem] + dimension * COORDINATE_SECONDS
+        return self.users * self.columns * each
+
     def summary(self) -> Report:
         """Return the choices and the guarantee, as a report for people and programs."""
         guarantee = self.protocol.guarantee
@@ -393,13 +566,20 @@ class Task:
             "users": self.users,
             "min_reports": self.min_reports,
             "shuffled": self.columns,
-            "lower": self.lower,
-            "upper": self.upper,
+            "domain": words_of(self.domain),
+            "blocks": len(self.blocks),
+            "kem": self.kem,
+            "keys": len(self.public_keys),
+            "messages": self.columns * len(self.blocks) + 1,
+            "bytes_per_client": sum(map(self.part_bytes, range(self.messages))),
+            "bytes_per_shuffler": self.users * self.envelope_bytes,
+            "release_seconds": float(f"{self.release_seconds:.2g}"),
             "integers": self.integers,
             "precision": self.precision,
             "modulus": str(self.modulus),
             "opens": self.opens.isoformat(),
             "closes": self.closes.isoformat(),
+            "windows": self.windows,
         }
         data: dict[str, Any] = {
             **shown,
@@ -416,12 +596,84 @@ class Task:
             f"{self.corrupt_clients:,} may be dishonest.",
             f"The root mean squared error of the sum is at most {at_least(data['root_mse'], 4)}.",
         ]
+        if self.windows > 1:
+            notes.append(
+                f"Each of {self.windows:,} windows of {timedelta(seconds=self.period)} has its own "
+                "result, and spends this budget again on those who report in it."
+            )
         rows = [{"name": name, "value": value} for name, value in shown.items()]
         return Report(f"Task {self.name}", COLUMNS, rows, notes, data)
 
     def explain(self) -> str:
         """Return `summary` as text."""
         return str(self.summary())
+
+
+def words_of(domain: Domain) -> str:
+    """Return a domain as in a list of values."""
+    text = ", ".join(f"{one.name} {getattr(domain, one.name)}" for one in fields(domain))  # type: ignore[arg-type]
+    return f"{_KINDS[type(domain)]}: {text}"
+
+
+def _protocol(
+    users: int,
+    domain: Domain,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    layout: str,
+    **options: Any,
+) -> EnvelopedSum | EnvelopedVectorSum:
+    """Return the private sum of values of a domain, between parties."""
+    if isinstance(domain, Bounds):
+        options |= {"lower": domain.lower, "upper": domain.upper}
+        return EnvelopedSum(users, epsilon, delta, **options)
+    return EnvelopedVectorSum(users, domain, epsilon, delta, layout=layout, **options)
+
+
+def _noise(protocol: EnvelopedSum | EnvelopedVectorSum) -> Noise:
+    """Return the kind of a protocol's noise, and its rate or variance."""
+    noise = protocol.noise
+    if isinstance(noise, SkellamNoise):
+        return "skellam", noise.variance
+    return "laplace", noise.rate
+
+
+@plain_dataclass(frozen=True)
+class Window:
+    """One collection of a task, with its own reports, release and result."""
+
+    task: Task
+    number: int
+
+    @property
+    def opens(self) -> datetime:
+        """From when on reports are accepted."""
+        return self.task.opens + self.number * timedelta(seconds=self.task.period)
+
+    @property
+    def closes(self) -> datetime:
+        """From when on they are not."""
+        return self.opens + timedelta(seconds=self.task.period)
+
+    @property
+    def key(self) -> int:
+        """The number of its key, which some windows share."""
+        return self.number * len(self.task.public_keys) // self.task.windows
+
+    @property
+    def public_key(self) -> bytes:
+        """The key to which its envelopes are sealed."""
+        return self.task.public_keys[self.key]
+
+    @property
+    def bound(self) -> bytes:
+        """What binds to it: the hash of the task, and its number."""
+        return self.task.id + self.number.to_bytes(4, "big")
+
+    @property
+    def path(self) -> str:
+        """Its place at each party."""
+        return f"/tasks/{self.task.name}/windows/{self.number}"
 
 
 _ADAPTER = TypeAdapter(Task)

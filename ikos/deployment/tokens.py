@@ -1,4 +1,4 @@
-"""Who may report: each client has a secret, and from it a token per party, used once.
+"""Who may report: each client has a secret, and from it a token per party, used once per window.
 
 A party knows only the digests of its own tokens, and a token for one party is useless at another:
 no party can report, or use a token, in a client's place.
@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import mmap
 import os
 from bisect import bisect_left
 from collections.abc import Iterable
 from pathlib import Path
-
-import numpy as np
 
 from ikos.deployment.task import Task
 from ikos.deployment.wire import decoded, encoded
@@ -21,7 +20,7 @@ from ikos.deployment.wire import decoded, encoded
 __all__ = ["for_party", "fresh"]
 
 SECRET_BYTES = 32
-LABEL = b"ikos-parties 1 token"
+LABEL = b"ikos-parties 2 token"
 _DIGEST_BYTES = 32
 
 
@@ -60,7 +59,8 @@ class TokenList:
         length = path.stat().st_size
         if not length or length % _DIGEST_BYTES:
             raise ValueError(f"{path} must hold digests of {_DIGEST_BYTES} bytes, got {length}")
-        self._rows = np.memmap(path, dtype=np.uint8, mode="r").reshape(-1, _DIGEST_BYTES)
+        with path.open("rb") as file:
+            self._digests = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     @staticmethod
     def pack(tokens: Iterable[bytes]) -> bytes:
@@ -68,5 +68,9 @@ class TokenList:
         return b"".join(sorted(map(digest, tokens)))
 
     def __contains__(self, wanted: bytes) -> bool:
-        place = bisect_left(self._rows, wanted, key=bytes)
-        return place < len(self._rows) and bytes(self._rows[place]) == wanted
+        starts = range(0, len(self._digests), _DIGEST_BYTES)
+        place = bisect_left(starts, wanted, key=self._at)
+        return place < len(starts) and self._at(starts[place]) == wanted
+
+    def _at(self, start: int) -> bytes:
+        return self._digests[start : start + _DIGEST_BYTES]

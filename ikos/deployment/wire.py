@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ikos._validation import quote
@@ -17,6 +18,15 @@ ID_BYTES = 16
 
 SLOWEST = 1 << 14
 """Bytes per second of a long content, which may take a proportional time."""
+
+
+Numbers = float | list[float]
+
+
+def _plain(numbers: Any) -> Numbers:
+    """Return a number, or an array as a list."""
+    found: Numbers = np.asarray(numbers).tolist()
+    return found
 
 
 def encoded(data: bytes) -> str:
@@ -31,10 +41,10 @@ def decoded(text: object, length: int, name: str = "") -> bytes:
     """
     refused = f"{name} must be {length} bytes in base64url".lstrip()
     try:
-        data = base64.b64decode(f"{text}{'=' * (-len(str(text)) % 4)}", b"-_", validate=True)
+        data = base64.urlsafe_b64decode(f"{text}{'=' * (-len(str(text)) % 4)}")
     except (binascii.Error, ValueError):
         raise ValueError(refused) from None
-    if len(data) != length or encoded(data) != text:
+    if len(data) != length or encoded(data) != text:  # or it holds other characters
         raise ValueError(refused)
     return data
 
@@ -72,18 +82,29 @@ class Agreement(Message):
     digest: str
 
 
-class Status(Message):
-    """A party's public status of a task."""
+class Schedule(Message):
+    """A party's answer on a task: which of its ``windows`` is open, if any."""
 
     task: str
+    party: int = 0
+    windows: int
+    open: int | None
+
+
+class Status(Message):
+    """A party's public status of a window; what is not released is deleted when it ``expires``."""
+
+    task: str
+    window: int
     party: int = 0
     reports: int = Field(ge=0)
     opens: str
     closes: str
+    expires: str
 
 
 class ShufflerStatus(Status):
-    """A shuffler's public status of a task."""
+    """A shuffler's public status of a window."""
 
     state: Literal["collecting", "closed", "agreed", "sent", "deleted"]
 
@@ -104,12 +125,15 @@ class ReleaseState(Message):
 
 
 class Result(Message):
-    """A result as published, with its 95 % interval and guarantee; ``text`` is for people."""
+    """A result as published, with its 95 % interval and guarantee; ``text`` is for people.
 
-    estimate: float
-    sum_low: float
-    sum_high: float
-    mean: float
+    Of vectors, lists with a number for each coordinate, each with an interval of its own.
+    """
+
+    estimate: Numbers
+    sum_low: Numbers
+    sum_high: Numbers
+    mean: Numbers
     standard_error: float
     users: int = Field(gt=0)
     epsilon: float
@@ -123,10 +147,10 @@ class Result(Message):
         """Return the published form of a sum's result."""
         guarantee, interval = result.guarantee, result.interval(0.95)
         return cls(
-            estimate=result.estimate,
-            sum_low=interval.low,
-            sum_high=interval.high,
-            mean=result.mean(),
+            estimate=_plain(result.estimate),
+            sum_low=_plain(interval.low),
+            sum_high=_plain(interval.high),
+            mean=_plain(result.mean()),
             standard_error=result.standard_error,
             users=result.users,
             epsilon=guarantee.epsilon,
@@ -138,7 +162,7 @@ class Result(Message):
 
 
 class AnalyzerStatus(Status):
-    """The analyzer's public status of a task.
+    """The analyzer's public status of a window.
 
     ``reports`` counts clear shares, ``complete`` complete reports, once it is known. After an order
     to close, ``missing`` names the shufflers that do not know it yet.

@@ -226,9 +226,7 @@ VECTORS: dict[str, Case] = {
         lambda n, **options: PrivateVectorSum(n, SparseTernary(4, 2), 1, 1e-3, **options)
     ),
     "private-vector-sum-one-group": Case(
-        lambda n, **options: PrivateVectorSum(
-            n, Ball(2), 1, 1e-3, **{"layout": "one group", **options}
-        )
+        lambda n, **options: PrivateVectorSum(n, Ball(2), 1, 1e-3, **{"layout": "group", **options})
     ),
     "sampled-coordinates": Case(
         lambda n, **options: SampledCoordinates(n, Box(4, -1, 2), 3, 1e-2, **options)

@@ -9,7 +9,6 @@ import pytest
 from ikos import PrivateSum, message_count
 from ikos.counts import (
     ANALYSES,
-    least,
     necessary_messages,
     necessary_private_messages,
     vector_layouts,
@@ -22,7 +21,7 @@ PRIVATE = ("messages", "--users", "1000", "--epsilon", "1", "--delta", "1e-8", "
 VECTORS = ("messages", "--users", "10^4", "--modulus", "2^32", "--sigma", "80", "--dimension", "16",
            "--json")  # fmt: skip
 SETTINGS = [(kind, clear) for kind in ("parallel", "single") for clear in (True, False)]
-LAYOUTS = ("separate sums", "one group")
+LAYOUTS = {"separate sums": "separate", "one group": "group"}
 
 
 def how(row):
@@ -53,7 +52,9 @@ class TestNumbers:
                     with pytest.raises(ValueError):
                         message_count(10**6, 2**64, 80, min_honest=honest, **how(row))
                 continue
-            count = least((honest, 10**6), 2**64, 80, **how(row)).with_corruption(corrupt)
+            count = message_count(10**6, 2**64, 80, min_honest=honest, **how(row)).with_corruption(
+                corrupt
+            )
             assert (row["shuffled"], row["clear"]) == (count.shuffled, count.clear)
             assert row["total"] == row["messages_per_user"] == count.total
             assert (row["sigma"], row["theorem"]) == (count.sigma, count.theorem)
@@ -183,6 +184,10 @@ class TestVectors:
             assert row["messages_per_user"] == layout.messages_per_user
             assert row["bytes_per_user"] == layout.bytes_per_user(48)
             assert row["shuffled"] == layout.count.shuffled >= row["necessary"]
+            asked = {"shuffler": "parallel", "clear_share": row["clear_share"]}
+            assert row["necessary"] == necessary_messages(
+                500, 2 ** (23 * layout.length), 80, **asked
+            )
             assert row["smallest"] == row["layout"].startswith("blocks")
 
     def test_private_blocks_are_the_librarys(self, run):
@@ -227,7 +232,7 @@ class TestVectors:
         assert (result["dimension"], result["domain"]) == (domain.dimension, options[0])
         for row in covered(result):
             protocol = PrivateVectorSum(
-                1000, domain, 1, Fraction("1e-8"), layout=row["layout"], **how(row),
+                1000, domain, 1, Fraction("1e-8"), layout=LAYOUTS[row["layout"]], **how(row),
                 **(given | {"modulus": chosen.modulus, "precision": chosen.precision}),
             )  # fmt: skip
             assert row["messages_per_user"] == protocol.layout.messages_per_user

@@ -111,7 +111,7 @@ class TestOne:
         run("task", "close", small / "operator")
         said = refused("submit", client, "--value", "1")
         assert re.fullmatch(
-            r"(the analyzer|shuffler \d) rejects the report: the task is closed \(taskClosed\)",
+            r"(the analyzer|shuffler \d) rejects the report: the window is closed \(taskClosed\)",
             said,
         )
 

@@ -17,9 +17,10 @@ from deployment_wired import LITTLE, SMALL, addresses, small, wired
 
 from ikos.cli import main
 from ikos.cli import task as commands
-from ikos.deployment.party_files import read_task
+from ikos.deployment.party_files import PartyConfig, read_task
 from ikos.deployment.wire import ReleaseState
 from ikos.results import Interval
+from ikos.vectors import Ball, Box
 
 __all__ = ["small", "wired"]
 
@@ -118,6 +119,70 @@ class TestNew:
         assert found["delta"] <= found["requested_delta"] == 0.5
         assert set(found) == set(commands.new.keys)
 
+    def test_a_histogram_in_windows_with_a_ledger(self, run, tmp_path):
+        run("budget", "new", tmp_path / "ledger", "--epsilon", "9", "--delta", "0.9")
+        folder = tmp_path / "votes"
+        few = ("--users", "60", "--min-honest", "40", "--epsilon", "8", "--delta", "0.5")
+        run(
+            "task", "new", *few, "--categories", "yes, no,unknown", "--windows", "24", "--hours",
+            "1", "--ledger", tmp_path / "ledger", *addresses(9), "--output", folder, warning=LITTLE,
+        )  # fmt: skip
+        task = read_task(folder)
+        assert (task.domain.sizes, task.labels) == ((3,), ("yes", "no", "unknown"))
+        assert (task.windows, task.period) == (24, 3600)
+        assert len(set(task.public_keys)) == 24
+        assert PartyConfig.read(folder / "analyzer").keys.left == set(range(24))
+        assert PartyConfig.read(folder / "analyzer").ledger == tmp_path / "ledger"
+        assert PartyConfig.read(folder / "shuffler-1").ledger is None
+
+    def test_few_keys_of_the_other_kind(self, run, tmp_path):
+        how = ("--windows", "5", "--keys", "2", "--kem", "x25519")
+        made = run("task", "new", *SMALL, *addresses(), *how, "--output", tmp_path / "visits",
+                   "--json", warning=LITTLE).json  # fmt: skip
+        assert (made["kem"], made["keys"]) == ("x25519", 2)
+        keys = PartyConfig.read(tmp_path / "visits" / "analyzer").keys
+        assert [len(keys.read(number).public_bytes) for number in keys.left] == [32, 32]
+        assert (
+            run("task", "new", "--dry-run", *SMALL, *how, "--json", warning=LITTLE).json["keys"]
+            == 2
+        )
+
+    def test_more_keys_than_windows(self, refused):
+        assert refused("task", "new", "--dry-run", *SMALL, "--keys", "2") == (
+            "--keys must be at most 1, got 2"
+        )
+
+    @pytest.mark.parametrize(
+        ("given", "domain"),
+        [
+            (("--coordinates", "3", "--lower", "-1", "--upper", "1"), Box(3, -1, 1)),
+            (("--coordinates", "a,b", "--lower", "-1", "--upper", "1"), Box(2, -1, 1)),
+            (("--coordinates", "5", "--norm", "2"), Ball(5, 2)),
+        ],
+    )
+    @pytest.mark.parametrize(("kem", "overhead"), [("mlkem768-x25519", 1136), ("x25519", 48)])
+    def test_costs_are_shown_before_a_task_is_made(self, run, given, domain, kem, overhead):
+        few = ("--users", "500", "--min-honest", "90%", "--epsilon", "1", "--delta", "1e-6")
+        found = run("task", "new", "--dry-run", *few, *given, "--kem", kem, "--json").json
+        assert found["blocks"] == domain.dimension
+        assert found["messages"] == found["shuffled"] * domain.dimension + 1
+        width = ((int(found["modulus"]) - 1).bit_length() + 7) // 8
+        each = domain.dimension * (overhead + width)
+        assert found["bytes_per_shuffler"] == 500 * each
+        assert found["bytes_per_client"] == found["shuffled"] * each + domain.dimension * width
+        assert found["release_seconds"] > 0
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            (), ("--lower", "0"), ("--categories", "a,b", "--norm", "1"), ("--coordinates", "5"),
+            ("--categories", "a,b", "--coordinates", "2"), ("--norm", "1"),
+        ],
+    )  # fmt: skip
+    def test_where_values_lie_is_said_once(self, refused, given):
+        few = ("--users", "500", "--min-honest", "90%", "--epsilon", "1", "--delta", "1e-6")
+        assert "--" in refused("task", "new", "--dry-run", *few, *given)
+
     def test_every_option_reaches_the_task(self, run, tmp_path):
         folder = tmp_path / "visits"
         run(
@@ -127,7 +192,7 @@ class TestNew:
             "--output", folder,
         )  # fmt: skip
         task = read_task(folder)
-        assert (task.lower, task.upper, task.integers) == (-1, 1.5, False)
+        assert (task.domain.lower, task.domain.upper, task.integers) == (-1, 1.5, False)
         assert (task.precision, task.modulus, task.corrupt_shufflers) == (50, 2**20, 1)
         assert (task.users, task.min_honest, task.columns) == (100, 90, 8)
         assert task.closes.year == 2099
@@ -207,7 +272,7 @@ class TestAsked:
         run(*NEW, *addresses(), *later, warning=LITTLE)
         wired(folder)
         assert run("task", "status", folder).out.startswith("Not open yet: 0 reports\n")
-        assert "the task is still collecting" in refused("task", "release", folder / "operator")
+        assert "the window is still collecting" in refused("task", "release", folder / "operator")
 
     def test_a_collection_that_has_too_few(self, release, open_):
         """It goes on: who means to end it with nothing closes it."""
@@ -215,7 +280,7 @@ class TestAsked:
         assert (status, out, steps) == (2, "", [])
         assert len(rest) == 1
         assert re.match(
-            "ikos task release: error: the task is still collecting, and has 0 of the 40 reports "
+            "ikos task release: error: the window is still collecting, and has 0 of the 40 reports "
             r"that a release needs: .* It closes in (23:59:\d\d|1 day, 0:00:00); to end it "
             "nevertheless, close it first",
             rest[0],

@@ -18,7 +18,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ikos import MessageCount, private_message_count
-from ikos.counts import hockey_stick, private_proved, proved, second_moment, types
+from ikos.counts import hockey_stick, private_proved, second_moment, types
+from ikos.counts.analyses import checked_scheme
 from ikos.counts.hockey_stick import NoiseJumps
 from ikos.counts.recursion import rational_split
 from ikos.counts.rounding import DOWN, UP, rounding
@@ -437,7 +438,7 @@ def test_min_honest_counts_as_so_many_users(shuffler: str, clear: bool) -> None:
         few = private_message_count(10**6, 2**30, 1, 1e-9, 32, min_honest=honest, **options)
         alone = private_message_count(honest, 2**30, 1, 1e-9, 32, **options)
         # a level is about inputs that differ anywhere, for every number who may be honest
-        everywhere = proved((honest, 10**6), 2**30, few.shuffled, **options)
+        everywhere = checked_scheme(10**6, 2**30, honest, **options).proved(few.shuffled)
         assert few == replace(alone, sigma=everywhere.sigma)
         assert few.sigma <= alone.sigma
     everybody = private_message_count(10**6, 2**30, 1, 1e-9, 32, min_honest=10**6, **options)

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikos import MessageCount, message_count, private_message_count, security_level
-from ikos.counts import ANALYSES, least, proved
+from ikos.counts import ANALYSES
+from ikos.counts.analyses import checked_scheme
 
 flint = pytest.importorskip("flint", reason="python-flint is the independent evaluator")
 
@@ -224,7 +225,7 @@ def test_a_range_of_users_is_as_weak_as_its_weakest(
     name: str, low: int, more: int, bits: int
 ) -> None:
     setting = SETTING[name]
-    count = least((low, low + more), 2**bits, 20, analysis=name, **setting)
+    count = message_count(low + more, 2**bits, 20, min_honest=low, analysis=name, **setting)
     for n in {low, low + more // 3, low + more // 2, low + more}:
         assert security_level(n, 2**bits, count.shuffled, analysis=name, **setting) >= count.sigma
     assert count.sigma >= 20
@@ -279,7 +280,7 @@ def test_bad_arguments_are_named_and_quoted(
 def test_balle2020_refuses_outside_its_conditions(n: int, m: int, setting: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="balle2020 needs"):
         security_level(n, 2**8, m, analysis="balle2020", **setting)
-    count = proved((n, n), 2**8, m, analysis="balle2020", **setting)
+    count = checked_scheme(n, 2**8, analysis="balle2020", **setting).proved(m)
     assert (count.sigma, count.analysis) == (0.0, None)
 
 

@@ -18,8 +18,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ikos import message_count, private_message_count, security_level
-from ikos.counts import largest_component, least, proved, second_moment, share_graph
+from ikos.counts import largest_component, second_moment, share_graph
 from ikos.counts import recursion as library
+from ikos.counts.analyses import checked_scheme
 from ikos.counts.rounding import DOWN, UP, float_up, rounding
 from ikos.counts.share_graph import ShareGraph
 
@@ -400,11 +401,13 @@ def test_a_range_across_the_longest_recursion(shuffler: str, clear: bool) -> Non
         ends = {low, 1024, 1025, 1030, high}
         singles = [second_moment.bound((n, n), 5, share).upper for n in ends if low <= n <= high]
         assert together >= max(singles) * (1 - mpfr(2) ** -50)
-    count = least((2, 10**6), 2**8, 40, shuffler=shuffler, clear_share=clear)
+    count = message_count(10**6, 2**8, 40, min_honest=2, shuffler=shuffler, clear_share=clear)
     for n in (2, 3, 4, 5, 10, 100, 1024, 1025, 10**6):
         level = security_level(n, 2**8, count.shuffled, shuffler=shuffler, clear_share=clear)
         assert level >= count.sigma >= 40
-    fewer = proved((2, 10**6), 2**8, count.shuffled - 1, shuffler=shuffler, clear_share=clear)
+    fewer = checked_scheme(10**6, 2**8, 2, shuffler=shuffler, clear_share=clear).proved(
+        count.shuffled - 1
+    )
     assert fewer.sigma < 40
 
 
@@ -501,8 +504,13 @@ def test_one_user_has_nothing_to_hide(shuffler: str, clear: bool) -> None:
     assert (count.shuffled, count.sigma) == (1, math.inf)
     for q in (2, 2**4096):
         assert security_level(1, q, 1, shuffler=shuffler, clear_share=clear) == math.inf
-    assert least((1, 1), 2, 80, shuffler=shuffler, clear_share=clear).sigma == math.inf
-    assert least((1, 2), 2, 80, shuffler=shuffler, clear_share=clear).sigma < math.inf
+    assert (
+        message_count(1, 2, 80, min_honest=1, shuffler=shuffler, clear_share=clear).sigma
+        == math.inf
+    )
+    assert (
+        message_count(2, 2, 80, min_honest=1, shuffler=shuffler, clear_share=clear).sigma < math.inf
+    )
 
 
 @pytest.mark.points(2)
@@ -515,7 +523,9 @@ def test_extremes_are_answered_at_once(q: int, sigma: float, shuffler: str, clea
         count = message_count(n, q, sigma, shuffler=shuffler, clear_share=clear)
         assert count.sigma >= sigma
         if n > 1 and count.shuffled > 1:
-            fewer = proved((n, n), q, count.shuffled - 1, shuffler=shuffler, clear_share=clear)
+            fewer = checked_scheme(n, q, shuffler=shuffler, clear_share=clear).proved(
+                count.shuffled - 1
+            )
             assert fewer.sigma < sigma
         assert time.process_time() - start < 20
 
@@ -529,14 +539,17 @@ def test_where_nothing_is_proved_the_level_is_zero(n: int, shuffler: str, clear:
         if n <= 1025 or q > 2**64 or m == 1:
             assert level == 0.0
             assert math.copysign(1, level) == 1
-            assert proved((n, n), q, m, shuffler=shuffler, clear_share=clear).analysis is None
+            assert (
+                checked_scheme(n, q, shuffler=shuffler, clear_share=clear).proved(m).analysis
+                is None
+            )
     if not clear:
         assert security_level(n, 2, 1, shuffler=shuffler, clear_share=False) == 0.0
 
 
 def test_no_messages_prove_nothing() -> None:
     for shuffler, clear in SETTINGS:
-        count = proved((5, 9), 2**8, 0, shuffler=shuffler, clear_share=clear)
+        count = checked_scheme(9, 2**8, 5, shuffler=shuffler, clear_share=clear).proved(0)
         assert (count.total, count.sigma, count.analysis) == (int(clear), 0.0, None)
 
 

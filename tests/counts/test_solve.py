@@ -29,11 +29,11 @@ from ikos.counts import (
     private_epsilon,
     private_proved,
     private_remaining,
-    proved,
     remaining,
     short_noise_epsilon,
     smallest_users,
 )
+from ikos.counts.analyses import checked_scheme
 from ikos.counts.partial_noise import _series, _term
 from ikos.counts.private import Remaining
 from ikos.counts.rounding import DOWN, UP, exact, rounding
@@ -178,7 +178,7 @@ def test_smallest_users_of_published_analyses(analysis: str, how: dict[str, Any]
     m = 900 if analysis == "ghazi2020" else 20
     found = smallest_users(2**32, 40, m, analysis=analysis, **how)
     assert security_level(found, 2**32, m, analysis=analysis, **how) >= 40
-    below = proved((found - 1, found - 1), 2**32, m, analysis=analysis, **how)
+    below = checked_scheme(found - 1, 2**32, analysis=analysis, **how).proved(m)
     assert below.sigma < 40
 
 
@@ -593,18 +593,10 @@ def level_of_private_count(
     return count.shuffled, count.sigma
 
 
-def level_of_private_proved(
-    n: int, q: int, honest: int, shuffler: str, clear: bool
-) -> tuple[int, float]:
-    count = private_proved(honest, q, 5, 1, 0.01, 1, most=n, shuffler=shuffler, clear_share=clear)
-    return count.shuffled, count.sigma
-
-
 LEVELS: dict[str, Levels] = {
     "remaining": level_of_remaining,
     "private_remaining": level_of_private_remaining,
     "private_message_count": level_of_private_count,
-    "private_proved": level_of_private_proved,
 }
 
 
@@ -647,10 +639,9 @@ def test_published_levels_hold_for_every_number_of_honest_users() -> None:
     given_ = (n, q, count.shuffled, count.noise_epsilon, 1e-5, 1)
     left = private_remaining(*given_, honest=honest, noise_users=honest, **how)
     secure = remaining(n, q, count.shuffled, honest=honest, **how)
-    proved_ = private_proved(honest, q, count.shuffled, 1, 1e-5, 1, most=n, **how)
     for k in (honest, 100, n):
         level = security_level(k, q, count.shuffled, **how)
-        for found in (count, left.count, secure, proved_):
+        for found in (count, left.count, secure):
             assert found.sigma <= level
 
 

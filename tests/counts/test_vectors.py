@@ -217,7 +217,7 @@ def test_the_least_bytes_are_found_if_messages_grow_with_the_length(
     d, totals = len(counts), list(itertools.accumulate(counts, initial=2))
 
     def made(length: int) -> Layout:
-        return Layout("", MessageCount(totals[length], 0, 80.0, None, ""), d, length, bits, 80.0)
+        return Layout(MessageCount(totals[length], 0, 80.0, None, ""), d, length, bits, 80.0)
 
     def cost(layout: Layout) -> int:
         return layout.bits_per_user + 8 * overhead * layout.messages_per_user

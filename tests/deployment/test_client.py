@@ -14,7 +14,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from itertools import permutations
-from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
@@ -24,7 +23,6 @@ pytest.importorskip("starlette")
 import httpx
 from deployment_tasks import KEY, small_task
 
-from ikos import PrivateSum
 from ikos.deployment import client as module
 from ikos.deployment import tokens
 from ikos.deployment.client import Client, Rejected, Unsent, submit_many
@@ -33,6 +31,7 @@ from ikos.deployment.reports import ClientReport, ReportStore
 from ikos.deployment.wire import encoded
 
 TASK = small_task(40, 20, 4)
+FIRST = TASK.at(0)
 SECRET = bytes(range(32))
 
 
@@ -79,8 +78,8 @@ def is_one_report(parties, value):
     (names,) = {tuple(name for name, _ in received) for received in parties.parts.values()}
     assert len(names) == 1
     parts = {party: part for party, ((_, part),) in parties.parts.items()}
-    total = read_clear(parts[0], TASK)
-    total += sum(unseal(parts[column], KEY, TASK, column) for column in range(1, TASK.messages))
+    (total,) = read_clear(parts[0], TASK)
+    total += sum(unseal(parts[j], KEY, FIRST, j, 0)[0] for j in range(1, TASK.messages))
     return total % TASK.modulus == value
 
 
@@ -91,7 +90,7 @@ def place_of(store):
 
 
 def report_of(store):
-    return ClientReport.from_json(place_of(store).read_text(), TASK)
+    return ClientReport.from_json(place_of(store).read_text(), FIRST)
 
 
 def test_a_report_is_kept_before_it_is_sent(tmp_path, parties, quiet):
@@ -176,7 +175,7 @@ def test_a_crash_while_it_is_kept(tmp_path, parties, monkeypatch, quiet, place, 
             Client(TASK, SECRET, store=store).submit(1)
     assert not parties.asked
     assert len(list(store.glob("*"))) == kept
-    assert Client(TASK, SECRET, store=store).begun is kept
+    assert Client(TASK, SECRET, store=store).begun() is kept
     assert Client(TASK, SECRET, store=store).submit(0).again is kept
     assert is_one_report(parties, int(kept))
 
@@ -209,8 +208,8 @@ def test_two_programs_with_one_store_send_one_report(tmp_path, parties, monkeypa
 
 
 def damages():
-    text = ClientReport.make(TASK, 1).to_json(TASK)
-    other = small_task(40, 20, 4, nonce=bytes(16))
+    text = ClientReport.make(FIRST, 1).to_json(FIRST)
+    other = small_task(40, 20, 4, nonce=bytes(16)).at(0)
     number = text.index('"id"') + 10
     return {
         "empty": "",
@@ -229,7 +228,7 @@ def damages():
 @pytest.mark.parametrize("name", damages())
 def test_a_damaged_store_is_refused_and_left(tmp_path, parties, name):
     store = tmp_path / "reports"
-    ReportStore(store, TASK).add(SECRET, ClientReport.make(TASK, 1))
+    ReportStore(store, FIRST).add(SECRET, ClientReport.make(FIRST, 1))
     place = place_of(store)
     data = damages()[name].encode("latin-1")
     place.write_bytes(data)
@@ -251,8 +250,8 @@ def test_a_report_that_was_sent_and_is_gone_is_not_made_again(tmp_path, parties,
     with pytest.raises(ValueError, match=r"store must keep what was sent, and .* is gone"):
         Client(TASK, SECRET, store=store).submit(1)
     with pytest.raises(ValueError, match="is gone"):
-        ReportStore(store, TASK).add(SECRET, ClientReport.make(TASK, 1))
-    assert Client(TASK, SECRET, store=store).begun
+        ReportStore(store, FIRST).add(SECRET, ClientReport.make(FIRST, 1))
+    assert Client(TASK, SECRET, store=store).begun()
     assert submit_many(TASK, [SECRET], [0], store=store) == 1
     assert len(parties.asked) == asked
     assert not list(store.glob("*.json"))
@@ -508,13 +507,13 @@ def test_a_certificate_that_is_not_trusted_is_not_asked_again(tmp_path, parties)
 
 def test_parties_are_asked_in_a_random_order(parties):
     """Each of 120 orders comes in 5,000 but with a probability of 120 * (119/120)^5000 < 1e-15."""
-    report = ClientReport.make(TASK, 1)
+    report = ClientReport.make(FIRST, 1)
     orders = set()
     with httpx.Client(transport=parties) as http:
         for _ in range(5000):
             parties.asked.clear()
             until = time.monotonic() + 60
-            module._send(http, TASK, SECRET, report, until)
+            module._send(http, FIRST, SECRET, report, until)
             orders.add(tuple(parties.asked))
             if len(orders) == 120:
                 break
@@ -548,9 +547,9 @@ def total_of(parties):
     """Add up all shares; every party has one part of each of the same reports."""
     names = [sorted(name for name, _ in parties.parts[party]) for party in range(TASK.messages)]
     assert all(one == names[0] == sorted(set(one)) for one in names)
-    total = sum(read_clear(part, TASK) for _, part in parties.parts[0])
+    total = sum(read_clear(part, TASK)[0] for _, part in parties.parts[0])
     for column in range(1, TASK.messages):
-        total += sum(unseal(part, KEY, TASK, column) for _, part in parties.parts[column])
+        total += sum(unseal(part, KEY, FIRST, column, 0)[0] for _, part in parties.parts[column])
     return total % TASK.modulus
 
 
@@ -572,7 +571,7 @@ def test_many_go_on_where_they_ended(tmp_path, parties, quiet, number, received)
             raise CrashError
 
     def read(path):
-        return ClientReport.from_json(path.read_text(), TASK)
+        return ClientReport.from_json(path.read_text(), FIRST)
 
     parties.before = crash
     with pytest.raises(CrashError):
@@ -643,7 +642,7 @@ def test_threads_with_one_client_send_one_report(tmp_path, parties, monkeypatch,
 def test_a_report_that_is_gone_again_is_not_made_twice(tmp_path, parties, quiet):
     """Its place is taken by a link to nowhere."""
     store = tmp_path / "reports"
-    ReportStore(store, TASK).add(SECRET, ClientReport.make(TASK, 1))
+    ReportStore(store, FIRST).add(SECRET, ClientReport.make(FIRST, 1))
     place = place_of(store)
     place.unlink()
     place.symlink_to(tmp_path / "nowhere")
@@ -691,10 +690,9 @@ def test_a_page_is_no_receipt(parties, quiet):
 
 
 def test_a_value_is_not_rounded():
-    protocol = SimpleNamespace(protocol=PrivateSum(30, 1, 0.1))
-    assert module.check_value(protocol, Fraction(1)) == 1.0
+    assert module.check_value(TASK, Fraction(1)) == 1.0
     with pytest.raises(TypeError, match=r"^value must be .* got Fraction"):
-        module.check_value(protocol, Fraction(1, 3))
+        module.check_value(TASK, Fraction(1, 3))
 
 
 @pytest.mark.parametrize("number", [errno.ENOTSUP, errno.EPERM])

@@ -18,6 +18,7 @@ from deployment_tls import certificates
 from uvicorn.server import ServerState
 
 from ikos.deployment import serve
+from ikos.deployment.limits import Addresses
 from ikos.deployment.serve import Door, TimedProtocol
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: party\r\n\r\n"
@@ -40,7 +41,7 @@ async def application(scope, receive, send):
 
 
 @asynccontextmanager
-async def opened(most=100, tls=None):
+async def opened(most=100, tls=None, addresses=None):
     """Serve, and open connections; each gets a buffer of its own size in the system."""
     config = uvicorn.Config(
         application, http=TimedProtocol, lifespan="off", log_config=None, limit_concurrency=most + 1
@@ -49,7 +50,7 @@ async def opened(most=100, tls=None):
     state, writers = ServerState(), []
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    door = Door(config, state, listener, most, tls)
+    door = Door(config, state, listener, most, tls, addresses)
 
     async def connection(path=None):
         wire = socket.socket()
@@ -309,13 +310,13 @@ def contexts(tmp_path_factory):
     return server, ssl.create_default_context(cafile=authority)
 
 
-async def asked(connection, context):
+async def asked(connection, context, end=b"ok"):
     """Ask over TLS."""
     reader, writer = await asyncio.open_connection(
         *connection.place, ssl=context, server_hostname="localhost"
     )
     writer.write(REQUEST)
-    answer = await reader.readuntil(b"ok")
+    answer = await reader.readuntil(end)
     writer.close()
     return answer
 
@@ -367,6 +368,30 @@ def test_a_head_that_drips(hurried):
             return ended.done() and await ended
 
     assert asyncio.run(check()) == b""
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_limit_of_connections_from_an_address(monkeypatch, contexts, waits):
+    """One more is closed, and each place is free again at its end."""
+    monkeypatch.setattr(Addresses, "connecting", lambda self, host: host)  # also of this machine
+    addresses = Addresses(1e6, 2)
+
+    async def check():
+        async with opened(tls=contexts[0] if waits else None, addresses=addresses) as connection:
+            held = [await connection() for _ in range(2)]  # of TLS nothing is sent, or all
+            for _, writer in held:
+                writer.write(b"\x16" if waits else REQUEST)
+            await until(lambda: not addresses.places.free("127.0.0.1"))
+            for _ in range(3):
+                assert await ends((await connection())[0], 5) == b""
+            for _, writer in held:
+                writer.close()
+            await until(lambda: not addresses.places._taken)
+            if waits:
+                return await asked(connection, contexts[1])
+            return await (await connection(b"/"))[0].readuntil(b"ok")
+
+    assert asyncio.run(check()).startswith(b"HTTP/1.1 200")
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x16"])

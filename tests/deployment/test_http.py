@@ -15,6 +15,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,8 +29,8 @@ import httpx
 from deployment_tasks import KEY, small_task
 from deployment_world import flip
 
-from ikos.deployment import analyzer, service, shuffler, store, tokens
-from ikos.deployment.hpke import size, unseal
+from ikos.deployment import analyzer, limits, service, shuffler, store, tokens
+from ikos.deployment.hpke import unseal
 from ikos.deployment.party_files import (
     PartyConfig,
     read_control,
@@ -50,6 +51,7 @@ PROBLEM = "urn:ikos:parties:"
 @pytest.fixture(autouse=True)
 def remembered(monkeypatch):
     monkeypatch.setattr(Task, "from_json", staticmethod(READ))
+    monkeypatch.setattr(service, "CLIENT_RATE", 1e6)  # these clients repeat themselves
 
 
 def digest_of(part: bytes) -> str:
@@ -85,7 +87,7 @@ class Net(httpx.BaseTransport):
         self.operator = read_control(folder / "operator")
         self.controls = PartyConfig.read(folder / "analyzer").controls
         self.wire = httpx.Client(transport=self)
-        self.endpoints = {}
+        self.endpoints, self.parties = {}, {}
         self.clients = {}
         self.requests = []
         self.folder, self.rate = folder, rate
@@ -95,18 +97,20 @@ class Net(httpx.BaseTransport):
         name = self.task.name
         for party in range(1, COLUMNS + 1):
             config = PartyConfig.read(self.folder / f"shuffler-{party}")
-            self.endpoints[party] = one = shuffler.shuffler(config, self.wire)
+            self.parties[party] = one = shuffler.shuffler(config, self.wire)
+            self.endpoints[party] = one.at(0)
             self.clients[party] = Front(shuffler.application({name: one}, rate=self.rate))
         self.start_analyzer()
 
     def start_again(self):
-        for one in self.endpoints.values():
+        for one in self.parties.values():
             one.end()
         self.start()
 
     def start_analyzer(self):
         config = PartyConfig.read(self.folder / "analyzer")
-        self.endpoints[0] = one = analyzer.analyzer(config, self.wire)
+        self.parties[0] = one = analyzer.analyzer(config, self.wire)
+        self.endpoints[0] = one.at(0)
         self.clients[0] = Front(analyzer.application({self.task.name: one}, rate=self.rate))
 
     def handle_request(self, request):
@@ -128,7 +132,7 @@ class Net(httpx.BaseTransport):
         if control is not None:
             headers["Authorization"] = f"Bearer {tokens.to_text(control)}"
         answer = self.clients[party].request(
-            method, f"/tasks/{task or self.task.name}{path}", headers=headers, **options
+            method, f"/tasks/{task or self.task.name}/windows/0{path}", headers=headers, **options
         )
         self.answers.append(answer)
         return answer
@@ -164,11 +168,11 @@ class Net(httpx.BaseTransport):
         """Let clients report, without requests."""
         waiting = []
         for client, value in enumerate(values):
-            report = ClientReport.make(self.task, value)
+            report = ClientReport.make(self.task.at(0), value)
             for party, one in self.endpoints.items():
                 token = tokens.digest(self.token(client, party))
-                waiting.append(one.accept(report.id, token, report.parts[party]))
-        assert {future.result() for future in waiting} == {True}
+                waiting.append(one.accept([(report.id, token, report.parts[party])]))
+        assert all(future.result() == [True] for future in waiting)
         return sum(values)
 
     def release(self):
@@ -186,7 +190,7 @@ class Net(httpx.BaseTransport):
         return {one.reports() for one in self.endpoints.values()}
 
     def end(self):
-        for one in self.endpoints.values():
+        for one in self.parties.values():
             one.end()
         self.wire.close()
 
@@ -195,7 +199,7 @@ class Net(httpx.BaseTransport):
 def folders(tmp_path_factory):
     """Return the folders of all parties, who were here once, to be copied: that is faster."""
     made = tmp_path_factory.mktemp("parties") / "task"
-    write_party_files(small_task(USERS, MIN_HONEST, COLUMNS), KEY, made)
+    write_party_files(small_task(USERS, MIN_HONEST, COLUMNS), [KEY], made)
     Net(made).end()
     return made
 
@@ -221,7 +225,7 @@ def refused(answer, status, name):
 
 @pytest.mark.parametrize("party", [0, 1, COLUMNS])
 def test_a_report_is_accepted_once_and_acknowledged_again(net, party):
-    report = ClientReport.make(net.task, 1)
+    report = ClientReport.make(net.task.at(0), 1)
     answers = [net.put(party, 3, report) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [201, 200, 200]
     assert not any("connection" in answer.headers for answer in answers)  # it is kept
@@ -230,7 +234,7 @@ def test_a_report_is_accepted_once_and_acknowledged_again(net, party):
 
 
 def test_the_token_of_a_party_is_of_no_use_elsewhere(net):
-    report = ClientReport.make(net.task, 1)
+    report = ClientReport.make(net.task.at(0), 1)
     for party in range(COLUMNS + 1):
         for other in range(COLUMNS + 1):
             if other != party:
@@ -243,7 +247,7 @@ def test_the_token_of_a_party_is_of_no_use_elsewhere(net):
 
 @pytest.mark.parametrize("party", [0, 2])
 def test_what_is_no_token(net, party):
-    report = ClientReport.make(net.task, 1)
+    report = ClientReport.make(net.task.at(0), 1)
     good = tokens.to_text(net.token(0, party))
     for authorization in (
         None, "", "Bearer", "Bearer ", f"Basic {good}", good, f"Bearer  {good}", f"Bearer {good}=",
@@ -259,7 +263,7 @@ def test_what_is_no_token(net, party):
 
 
 def test_another_task(net):
-    report = ClientReport.make(net.task, 1)
+    report = ClientReport.make(net.task.at(0), 1)
     other = small_task(USERS, MIN_HONEST, COLUMNS, nonce=bytes(16)).name
     for name in (other, "x", net.task.name[:-1], net.task.name.swapcase()):
         refused(net.put(1, 0, report, task=name), 404, "unrecognizedTask")
@@ -270,9 +274,9 @@ def test_another_task(net):
 
 @pytest.mark.parametrize("party", [0, 1])
 def test_a_part_of_another_size(net, party):
-    report = ClientReport.make(net.task, 1)
+    report = ClientReport.make(net.task.at(0), 1)
     right = len(report.parts[party])
-    assert right == (size(net.task) if party else net.task.share_bytes)
+    assert right == (net.task.envelope_bytes if party else net.task.width)
     for part in (b"", report.parts[party][:-1], report.parts[party] + b"\0", bytes(1 << 20)):
         refused(net.put(party, 0, report, part=part), 400, "invalidMessage")
     assert net.endpoints[party].reports() == 0
@@ -280,7 +284,7 @@ def test_a_part_of_another_size(net, party):
 
 
 def test_another_digest(net):
-    report = ClientReport.make(net.task, 1)
+    report = ClientReport.make(net.task.at(0), 1)
     right = digest_of(report.parts[1])
     for digest in (None, "", right[:-1], right.upper(), digest_of(b""), "sha-512" + right[7:]):
         refused(net.put(1, 0, report, digest=digest), 400, "invalidMessage")
@@ -291,9 +295,9 @@ def test_another_digest(net):
 
 @pytest.mark.parametrize("party", [0, COLUMNS])
 def test_conflicts_and_replays(net, party):
-    report = other = ClientReport.make(net.task, 1)
+    report = other = ClientReport.make(net.task.at(0), 1)
     while other.parts[party] == report.parts[party]:  # a share has few values
-        other = ClientReport.make(net.task, 0)
+        other = ClientReport.make(net.task.at(0), 0)
     assert net.put(party, 0, report).status_code == 201
     for answer in (
         net.put(party, 0, other),  # a second report with one token
@@ -312,7 +316,7 @@ def test_conflicts_and_replays(net, party):
 def clock(monkeypatch):
     """A clock of the servers that stands still until it is moved."""
     clock = SimpleNamespace(now=1000.0)
-    monkeypatch.setattr(service, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: clock.now))
     return clock
 
 
@@ -338,11 +342,11 @@ def lines(caplog, words):
 
 def test_a_full_disk(net, caplog):
     """Of SQLite's own, which has no more pages."""
-    order(net, 1, "PRAGMA max_page_count=1")
-    first = ClientReport.make(net.task, 1)
+    order(net, 1, "PRAGMA max_page_count=14")
+    first = ClientReport.make(net.task.at(0), 1)
     statuses = [net.put(1, 0, first).status_code]
     for client in range(1, USERS):
-        answer = net.put(1, client, ClientReport.make(net.task, 1))
+        answer = net.put(1, client, ClientReport.make(net.task.at(0), 1))
         assert net.put(1, 0, first).status_code == 200  # nothing is written for it
         statuses.append(answer.status_code)
         if answer.status_code != 201:
@@ -353,7 +357,7 @@ def test_a_full_disk(net, caplog):
     assert len(lines(caplog, "the store")) == 1
     order(net, 1, "PRAGMA max_page_count=1000000")
     client = statuses.index(507)
-    assert net.put(1, client, ClientReport.make(net.task, 1)).status_code == 201
+    assert net.put(1, client, ClientReport.make(net.task.at(0), 1)).status_code == 201
 
 
 @pytest.mark.parametrize("party", [0, 1])
@@ -413,7 +417,7 @@ def test_the_public_is_answered_without_the_disk(net, monkeypatch):
                 text = net.clients[party].get("/metrics").text
                 assert f'ikos_reports{{task="{net.task.name}"}} {reports}.0\n' in text
             assert net.clients[0].get("/").status_code == 200
-            assert net.clients[0].get(f"/tasks/{net.task.name}/page").status_code == 200
+            assert net.clients[0].get(f"/tasks/{net.task.name}/windows/0/page").status_code == 200
         assert sqlite3.connect is connect
 
     net.fill()
@@ -429,23 +433,44 @@ def test_the_public_is_answered_without_the_disk(net, monkeypatch):
 def test_a_request_that_is_given_up_stops_nobody_else(net):
     """As those are that a server which stops no longer waits for."""
     begun, held = threading.Event(), threading.Event()
-    net.endpoints[1].store.write(lambda _: begun.set() or held.wait(60))
+    net.endpoints[1].store.write(0, lambda _: begun.set() or held.wait(60))
     assert begun.wait(60)  # what comes now is not of the same transaction
-    given_up, report = ClientReport.make(net.task, 1), ClientReport.make(net.task, 0)
+    given_up, report = ClientReport.make(net.task.at(0), 1), ClientReport.make(net.task.at(0), 0)
 
     async def give_up():
-        part = given_up.parts[1]
-        waiting = net.endpoints[1].accept(given_up.id, bytes(32), part)
-        task = asyncio.ensure_future(asyncio.wrap_future(waiting))
-        await asyncio.sleep(0.01)
-        task.cancel()
-        await asyncio.wait([task])
-        return task.cancelled()
+        first, second = (
+            asyncio.ensure_future(net.endpoints[1].receive(one.id, token, one.parts[1]))
+            for one, token in ((given_up, bytes(32)), (report, b"1" * 32))
+        )
+        await asyncio.sleep(2 * service.GATHER_SECONDS)
+        first.cancel()
+        await asyncio.wait([first])
+        held.set()
+        assert await second
+        return first.cancelled()
 
     assert asyncio.run(give_up())
-    held.set()
-    assert net.put(1, 1, report).status_code == 201
-    assert net.endpoints[1].reports() == 1  # nobody was told of the other
+    assert net.endpoints[1].reports() == 2  # its other parts may have been kept
+
+
+def test_reports_that_come_together_are_answered_one_by_one(net):
+    """Four share a transaction: two are new, one was there, and one has a token of another."""
+    endpoint = net.endpoints[1]
+    parts = [
+        (bytes([n]) * 16, bytes([n]) * 32, bytes(endpoint.config.part_bytes)) for n in range(4)
+    ]
+    assert endpoint.accept([parts[0]]).result() == [True]
+    stolen = (bytes(15) + b"9", *parts[1][1:])
+
+    async def together():
+        asked = (endpoint.receive(*part) for part in (parts[1], parts[0], stolen, parts[2]))
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    first, again, refused, last = asyncio.run(together())
+    assert (first, again, last) == (True, False, True)
+    assert refused.name == "reportRejected"
+    assert endpoint.accept([parts[3], parts[3]]).result() == [True, False]
+    assert list(endpoint.all_ids()) == sorted(part[0] for part in parts)
 
 
 # How much is read
@@ -478,7 +503,7 @@ def headed(net, party, token):
         (b"content-digest", digest_of(b"").encode()),
         (b"content-length", b"1000000"),
     ]
-    return f"/tasks/{net.task.name}/reports/{number}", headers
+    return f"/tasks/{net.task.name}/windows/0/reports/{number}", headers
 
 
 def test_an_endless_body_is_read_to_its_size(net):
@@ -490,7 +515,7 @@ def test_an_endless_body_is_read_to_its_size(net):
 
     path, headers = headed(net, 1, net.token(0, 1))
     assert called(net, 1, path, headers, endless) == (400, True)
-    assert size(net.task) < sum(read) <= size(net.task) + 10
+    assert net.task.envelope_bytes < sum(read) <= net.task.envelope_bytes + 10
     read.clear()
     path, headers = headed(net, 1, net.secrets[0])
     assert called(net, 1, path, headers, endless) == (401, True)
@@ -562,7 +587,7 @@ def test_the_order_of_commands(net):
     detail = "the content must be at most"
     too_long = net.ask(1, "PUT", "/batch", content=bytes(16 * USERS + 1), **one)
     assert detail in refused(too_long, 400, "invalidMessage")
-    digest = agreed_digest(net.task.id, ids)
+    digest = agreed_digest(net.task.at(0), ids)
     for _ in range(2):
         assert net.ask(1, "PUT", "/batch", content=ids, **one).json() == {"digest": digest}
     assert net.ask(1, "GET", "/agreement").json() == {"digest": digest}
@@ -574,12 +599,12 @@ def test_the_order_of_commands(net):
     net.silent = set()
     for column, answer in enumerate(everybody(net, "GET", "/batch"), 1):
         assert answer.status_code == 200
-        length = size(net.task)
+        length = net.task.envelope_bytes
         parts = [answer.content[i : i + length] for i in range(0, len(answer.content), length)]
         assert len(parts) == MIN_HONEST
         assert parts == sorted(parts)
         for part in parts:
-            unseal(part, KEY, net.task, column)
+            unseal(part, KEY, net.task.at(0), column, 0)[0]
         assert not any(ids[i : i + 16] in answer.content for i in range(0, len(ids), 16))
     for _ in range(2):
         answer = net.ask(1, "DELETE", "/batch", **one)
@@ -596,15 +621,19 @@ def test_the_order_of_commands(net):
 
 def test_a_release(net):
     total = net.fill()
-    net.send(27, ClientReport.make(net.task, 1), parties=range(COLUMNS))  # not complete
+    net.send(27, ClientReport.make(net.task.at(0), 1), parties=range(COLUMNS))  # not complete
     found = net.release()
     assert found["state"] == "released"
     assert (found["reports"], found["complete"]) == (MIN_HONEST + 1, MIN_HONEST)
     assert (found["result"]["estimate"], found["result"]["users"]) == (total, MIN_HONEST)
     assert found["release"] == {"running": False, "step": None, "message": None, "again": None}
+    text = net.clients[0].get("/metrics").text
+    for stage, times in (("adding up", 1), ("receiving the batch of shuffler", COLUMNS)):
+        labels = f'task="{net.task.name}",work="{stage}"'
+        assert f"ikos_work_seconds_count{{{labels}}} {times}.0\n" in text
     assert net.release() == found
     assert {one.state for party, one in net.endpoints.items() if party} == {"sent"}
-    refused(net.put(0, 29, ClientReport.make(net.task, 1)), 410, "taskClosed")
+    refused(net.put(0, 29, ClientReport.make(net.task.at(0), 1)), 410, "taskClosed")
 
 
 def told_when(net, check):
@@ -643,7 +672,7 @@ def test_an_order_outlives_the_analyzer(net, monkeypatch):
     total = net.fill()
     net.silent = {1, 2, 3}
     net.release()
-    net.endpoints[0].end()
+    net.parties[0].end()
     net.silent = set()
     net.start_analyzer()
     assert told_when(net, lambda found: found["result"])["result"]["estimate"] == total
@@ -665,7 +694,7 @@ def test_pauses_grow_and_are_bounded(net, monkeypatch):
     monkeypatch.setattr(threading.Condition, "wait_for", wait_for)
     net.ask(0, "POST", "/release", control=net.operator)
     assert enough.wait(60)
-    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert pauses == [None, 1, 2, 4, 8, 16, 32, 60, 60]  # the first wait ends at once
     assert net.ask(0, "GET", "").json()["release"]["again"] in range(50, 61)
 
 
@@ -696,7 +725,7 @@ def test_what_stops_is_deleted_where_a_shuffler_was_silent(net, monkeypatch):
     assert found["release"]["again"] is None
     requests = len(net.requests)
     assert net.release() == found
-    net.endpoints[0].end()
+    net.parties[0].end()
     net.start_analyzer()
     assert net.release() == found
     assert len(net.requests) == requests  # nobody is told once more
@@ -745,7 +774,7 @@ def test_the_log_names_the_task_and_says_once_that_it_was_closed(net, caplog):
     net.ask(0, "POST", "/close", control=net.operator)
     lines = [r.getMessage() for r in caplog.records if r.name == "ikos.deployment"]
     assert lines
-    assert all(line.startswith(f"task {net.task.name}: ") for line in lines)
+    assert all(line.startswith(f"task {net.task.name}, window 0: ") for line in lines)
     said = Counter(line.partition(": ")[2] for line in lines)
     assert said["closed by order"] == COLUMNS + 1  # at each party
     assert said["result released"] == 1
@@ -768,7 +797,7 @@ def test_a_shuffler_that_answers_something_else(net, monkeypatch, answer):
         return usual(request)
 
     monkeypatch.setattr(net, "handle_request", odd)
-    page = net.clients[0].get(f"/tasks/{net.task.name}/page")
+    page = net.clients[0].get(f"/tasks/{net.task.name}/windows/0/page")
     assert page.status_code == 200
     assert net.endpoints[1]._ask(3) is None
     with pytest.raises(OSError, match="shuffler 2 sent an unexpected answer"):
@@ -787,12 +816,47 @@ def test_health_status_and_metrics(net):
         assert found["task"] == net.task.name
         assert (found["party"], found["state"], found["reports"]) == (party, "collecting", 20)
         assert found["opens"] == net.task.opens.isoformat()
-    net.put(1, 27, ClientReport.make(net.task, 1))
-    net.put(1, 27, ClientReport.make(net.task, 1))
+    net.put(1, 27, ClientReport.make(net.task.at(0), 1))
+    net.put(1, 27, ClientReport.make(net.task.at(0), 1))
     text = net.clients[1].get("/metrics").text
     assert f'ikos_reports{{task="{net.task.name}"}} 21.0\n' in text
-    assert 'ikos_answers_total{answer="reportRejected"} 1.0\n' in text
-    assert "# TYPE ikos_answer_seconds histogram" in text
+
+
+def test_metrics(net):
+    """Each request, by its route and status; nothing in them says who sent what."""
+    net.fill((1,) * 3)
+    report = ClientReport.make(net.task.at(0), 1)
+    net.put(1, 27, report)
+    net.put(1, 28, report)
+    net.put(1, 29, report, part=b"xxx")
+    net.ask(1, "POST", "/close", control=net.controls[0])
+    for party in (0, 1):
+        text = net.clients[party].get("/metrics").text
+        assert f'ikos_reports{{task="{net.task.name}"}} {3 + party}.0\n' in text
+        state = "closed" if party else "collecting"
+        assert f'ikos_windows{{state="{state}",task="{net.task.name}"}} 1.0\n' in text
+    assert 'ikos_refusals_total{reason="reportRejected"} 1.0\n' in text
+    assert 'ikos_refusals_total{reason="invalidMessage"} 1.0\n' in text
+    route = "PUT /tasks/{task}/windows/{window:int}/reports/{report}"
+    for status in (201, 409, 400):
+        assert f'ikos_request_seconds_count{{route="{route}",status="{status}"}} 1.0\n' in text
+    assert f'ikos_work_seconds_count{{task="{net.task.name}",work="write"}}' in text
+    texts = [net.clients[party].get("/metrics").text for party in (1, 2)]
+    labels = set(re.findall(r'(\w+)="', "".join(texts)))
+    assert labels == {"le", "reason", "route", "state", "status", "task", "work"}
+
+
+def test_live(net, monkeypatch):
+    """A full disk is no reason to start the process again; a writer that has ended is."""
+    order(net, 1, "PRAGMA query_only=1")
+    net.put(1, 1, ClientReport.make(net.task.at(0), 1))
+    assert "storeReadOnly" in health(net, 1)
+    assert net.clients[1].get("/live").text == "ok\n"
+    monkeypatch.setattr(net.endpoints[1].store, "_transact", None)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    net.endpoints[1].write(lambda _: None)
+    net.endpoints[1].store._thread.join(60)
+    assert net.clients[1].get("/live").status_code == 503
 
 
 def forms(secret: bytes) -> list[bytes]:
@@ -805,7 +869,7 @@ def forms(secret: bytes) -> list[bytes]:
 
 def test_no_answer_and_no_line_of_the_log_tells_a_secret(net, caplog):
     caplog.set_level(logging.DEBUG)
-    reports = [ClientReport.make(net.task, 1) for _ in range(MIN_HONEST)]
+    reports = [ClientReport.make(net.task.at(0), 1) for _ in range(MIN_HONEST)]
     for client, report in enumerate(reports):
         net.send(client, report)
     report = reports[0]
@@ -822,7 +886,8 @@ def test_no_answer_and_no_line_of_the_log_tells_a_secret(net, caplog):
     assert found["result"]["users"] == MIN_HONEST
     for client in net.clients.values():
         net.answers += [client.get("/metrics"), client.get("/health")]
-    net.answers += [net.clients[0].get(f"/tasks/{net.task.name}/page"), net.clients[0].get("/")]
+    page = net.clients[0].get(f"{net.task.at(0).path}/page")
+    net.answers += [page, net.clients[0].get("/")]
     told = b"\n".join(answer.content + str(answer.headers).encode() for answer in net.answers)
     # this test's own client logs the addresses that it asks for
     lines = [r.getMessage() for r in caplog.records if not r.name.startswith("http")]
@@ -842,14 +907,14 @@ def test_whatever_is_refused_has_a_status():
     """A name without one would be an error of the program, in the middle of an answer."""
     text = "".join(path.read_text() for path in Path(service.__file__).parent.glob("*.py"))
     named = set(re.findall(r'Refused\(\s*"(\w+)"', text))
-    named |= {"storeFailed", *store.PROBLEMS.values()}
+    named |= {"storeFailed", "tooManyRequests", *store.PROBLEMS.values()}
     assert named == set(service._STATUS)
 
 
 def test_too_many_at_once(tmp_path, folders, quiet, clock):
     net = Net(shutil.copytree(folders, tmp_path / "task"), rate=2)
     try:
-        reports = [ClientReport.make(net.task, 1) for _ in range(3)]
+        reports = [ClientReport.make(net.task.at(0), 1) for _ in range(3)]
         for _ in range(5):  # strangers use nothing up
             refused(net.put(1, 0, reports[0], token=bytes(32)), 401, "unauthorized")
             refused(net.put(1, 0, reports[0], authorization=None), 401, "unauthorized")
@@ -869,10 +934,163 @@ def test_too_many_at_once(tmp_path, folders, quiet, clock):
         net.end()
 
 
+def test_a_client_that_repeats_itself(tmp_path, folders, quiet, clock, monkeypatch):
+    """It is told to wait, others are not, and it uses up nothing of theirs."""
+    monkeypatch.setattr(service, "CLIENT_RATE", 2)
+    net = Net(shutil.copytree(folders, tmp_path / "task"), rate=4)
+    try:
+        reports = [ClientReport.make(net.task.at(0), 1) for _ in range(2)]
+        answers = [net.put(1, 0, reports[0]) for _ in range(9)]
+        assert [answer.status_code for answer in answers] == [201, 200, *[429] * 7]
+        assert "this client" in refused(answers[-1], 429, "tooManyRequests")
+        assert answers[-1].headers["retry-after"] == "1"
+        assert answers[-1].headers["connection"] == "close"
+        assert net.put(1, 1, reports[1]).status_code == 201
+        assert net.put(2, 0, reports[0]).status_code == 201
+        clock.now += 1
+        assert net.put(1, 0, reports[0]).status_code == 200
+        text = net.clients[1].get("/metrics").text
+        assert 'ikos_limited_total{limit="client"} 7.0\n' in text
+        assert 'ikos_refusals_total{reason="tooManyRequests"} 7.0\n' in text
+    finally:
+        net.end()
+
+
+def test_a_client_with_many_slow_requests(net):
+    """A few bodies at a time with one token; others, and later ones, are read."""
+    most = service.CLIENT_PLACES
+    path, headers = headed(net, 1, net.token(0, 1))
+    other, others = headed(net, 1, net.token(1, 1))
+
+    async def ask(path, headers, come):
+        sent = []
+
+        async def receive():
+            await come.wait()
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message):
+            sent.append(message.get("status"))
+
+        scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "PUT",
+            "scheme": "http", "path": path, "raw_path": path.encode(), "query_string": b"",
+            "root_path": "", "headers": headers, "client": None, "server": ("127.0.0.1", 9000),
+        }  # fmt: skip
+        await net.clients[1].app(scope, receive, send)
+        return sent[0]
+
+    async def check():
+        come, at_once = asyncio.Event(), asyncio.Event()
+        at_once.set()
+        slow = [asyncio.ensure_future(ask(path, headers, come)) for _ in range(most)]
+        await asyncio.sleep(0.02)
+        found = [await ask(path, headers, at_once), await ask(other, others, at_once)]
+        come.set()
+        return [*found, *await asyncio.gather(*slow), await ask(path, headers, at_once)]
+
+    assert asyncio.run(check()) == [429, *[400] * (most + 2)]
+
+
+# What is never released
+
+
+@pytest.fixture
+def later(monkeypatch):
+    """A date of the servers that can be moved."""
+    later = SimpleNamespace(by=timedelta())
+    monkeypatch.setattr(service, "now", lambda: datetime.now(UTC) + later.by)
+    return later
+
+
+def test_what_is_never_released_is_deleted(net, later, caplog):
+    """At each party by its own clock, for good; the analyzer tells the others as well."""
+    net.fill()
+    days = timedelta(days=30)
+    found = net.ask(1, "GET", "").json()
+    assert found["expires"] == (net.task.closes + days).isoformat()
+    later.by = net.task.closes + days - datetime.now(UTC) - timedelta(minutes=1)
+    assert not any(one.expire() for one in net.endpoints.values())
+    assert net.counts() == {MIN_HONEST}
+    later.by += timedelta(minutes=1)
+    assert [net.endpoints[party].expire() for party in (1, 2)] == [True, True]
+    assert [net.endpoints[party].state for party in (1, 2, 3)] == ["deleted", "deleted", "closed"]
+    assert net.endpoints[0].expire()
+    told_when(net, lambda _: net.endpoints[3].state == "deleted")
+    told_when(net, lambda found: not found["release"]["running"])
+    found = net.ask(0, "GET", "").json()
+    assert (found["state"], found["reports"]) == ("stopped", MIN_HONEST)
+    assert "not released by" in found["release"]["message"]
+    assert net.endpoints[0].over
+    assert len(lines(caplog, "not released in time")) == 3
+    later.by = timedelta()  # whatever the clock says afterwards
+    for party, one in net.endpoints.items():
+        assert (one.expire(), one.closed) == (False, True)
+        refused(net.put(party, 27, ClientReport.make(net.task.at(0), 1)), 410, "taskClosed")
+        assert not any(one.count(table) for table in ("report", "batch", "complete"))
+    one = {"control": net.controls[0]}
+    refused(net.ask(1, "GET", "/reports", **one), 410, "batchGone")
+    refused(net.ask(1, "GET", "/batch", **one), 410, "batchGone")
+    net.start_again()
+    assert net.release()["state"] == "stopped"
+
+
+def test_a_shuffler_that_agreed_sends_nothing_that_has_expired(net, later):
+    net.fill()
+    everybody(net, "POST", "/close")
+    ids = everybody(net, "GET", "/reports")[0].content
+    everybody(net, "PUT", "/batch", content=ids)
+    later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
+    assert net.endpoints[1].expire()
+    assert net.endpoints[1].state == "deleted"  # not sent
+    refused(net.ask(1, "GET", "/batch", control=net.controls[0]), 410, "batchGone")
+
+
+def test_deleting_while_somebody_reads_the_store(net, later, monkeypatch):
+    """What was deleted is in the store's log then; it is called again until it is not."""
+    monkeypatch.setattr(store, "SHRINK_SECONDS", 0)
+    net.fill()
+    later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
+    one = net.endpoints[1]
+    digests = [tokens.digest(net.token(client, 1)) for client in range(MIN_HONEST)]
+
+    def there():
+        data = b"".join(path.read_bytes() for path in one.store.path.parent.glob("store.sqlite3*"))
+        return sum(digest in data for digest in digests)
+
+    with closing(sqlite3.connect(one.store.path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM report").fetchone()
+        with pytest.raises(OSError, match="a reader holds the store"):
+            one.expire()
+        assert (one.state, there()) == ("deleted", MIN_HONEST)
+    assert not one.expire()  # nothing is left to be deleted
+    assert not there()
+
+
+def test_what_was_released_does_not_expire(net, later):
+    net.fill()
+    found = net.release()
+    later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
+    assert not any(one.expire() for one in net.endpoints.values())
+    assert net.endpoints[0].state == "released"
+    assert {one.state for party, one in net.endpoints.items() if party} == {"sent"}
+    assert net.ask(0, "GET", "").json() == found
+
+
+def test_a_release_under_way_does_not_expire(net, later):
+    net.fill()
+    later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
+    with net.endpoints[0]._releasing:
+        assert not net.endpoints[0].expire()
+    assert net.endpoints[0].state == "closed"
+    assert net.endpoints[0].expire()
+
+
 def test_a_clear_share_that_is_none_is_refused_at_once(net):
     """Found out later, it would stop the release: the shufflers' batches are deleted by then."""
-    report = ClientReport.make(net.task, 1)
-    wrong = b"\xff" * net.task.share_bytes
+    report = ClientReport.make(net.task.at(0), 1)
+    wrong = b"\xff" * net.task.width
     assert int.from_bytes(wrong, "big") >= net.task.modulus
     answer = net.put(0, 0, ClientReport(report.id, (wrong, *report.parts[1:])))
     assert "element of the group" in refused(answer, 400, "invalidMessage")
@@ -881,7 +1099,7 @@ def test_a_clear_share_that_is_none_is_refused_at_once(net):
 
 def test_a_store_that_cannot_be_written_is_said_once_and_again_when_it_can(net, caplog):
     caplog.set_level(logging.INFO)
-    reports = [ClientReport.make(net.task, 1) for _ in range(3)]
+    reports = [ClientReport.make(net.task.at(0), 1) for _ in range(3)]
     assert net.put(1, 0, reports[0]).status_code == 201
     order(net, 1, "PRAGMA query_only=1")
     for _ in range(100):

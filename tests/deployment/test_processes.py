@@ -19,6 +19,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
 import pytest
@@ -33,6 +34,7 @@ from deployment_processes import PATIENCE, Fleet, put_part, run, until
 from deployment_tasks import KEY
 from deployment_tls import certificates
 
+from ikos import Ledger
 from ikos.deployment import tokens
 from ikos.deployment.client import Client, Rejected, Unsent
 from ikos.deployment.reports import ClientReport
@@ -40,6 +42,7 @@ from ikos.deployment.wire import encoded
 from ikos.modular import Zq
 from ikos.randomness import secure
 from ikos.sharing import split
+from ikos.vectors import Categories
 
 pytestmark = pytest.mark.slow
 
@@ -114,7 +117,7 @@ def status(running, client, report, party):
     digest = base64.b64encode(hashlib.sha256(report.parts[party]).digest()).decode()
     try:
         return running.fleet.http.put(
-            f"{running.task.address(party)}/tasks/{running.task.name}/reports/{encoded(report.id)}",
+            f"{running.task.address(party)}{running.task.at(0).path}/reports/{encoded(report.id)}",
             content=report.parts[party],
             headers={"Authorization": f"Bearer {token}", "Content-Digest": f"sha-256=:{digest}:"},
         ).status_code
@@ -126,7 +129,7 @@ def status(running, client, report, party):
 def test_what_was_acknowledged_is_there(fleet, party):
     """Killed at any time while reports come: what was answered with 201 is 200 when sent again."""
     running = fleet.fresh()
-    reports = [ClientReport.make(running.task, 1) for _ in range(40)]
+    reports = [ClientReport.make(running.task.at(0), 1) for _ in range(40)]
     acknowledged = set()
 
     def send(client):
@@ -149,7 +152,7 @@ def test_what_was_acknowledged_is_there(fleet, party):
 def test_sigterm_in_the_middle_of_requests(fleet):
     """Each ends with status 0, and what it acknowledged is there when it is started again."""
     running = fleet.fresh()
-    pending = [ClientReport.make(running.task, 1) for _ in range(24)]
+    pending = [ClientReport.make(running.task.at(0), 1) for _ in range(24)]
     for client, report in enumerate(pending[:12]):
         running.put(client, report)
     for party in (0, 1):
@@ -181,11 +184,11 @@ def test_a_client_that_is_killed_half_way(fleet, tmp_path):
     client = run("client", orders, running.home, 30, store, 1)
     assert client.wait(PATIENCE) == -signal.SIGKILL
     (place,) = store.iterdir()
-    kept = ClientReport.from_json(place.read_text(), running.task)
+    kept = ClientReport.from_json(place.read_text(), running.task.at(0))
     assert sorted(running.reports()) == [0, 0, 0, 1, 1]
     again = run("client", orders, running.home, 30, store, 0, stdout=subprocess.PIPE)
     assert again.communicate(timeout=PATIENCE)[0] == b"True\n"
-    assert ClientReport.from_json(place.read_text(), running.task) == kept
+    assert ClientReport.from_json(place.read_text(), running.task.at(0)) == kept
     assert running.reports() == [1] * 5
     running.submit(VALUES)
     found = running.release()
@@ -209,14 +212,14 @@ def opened(running, party):
 
 
 def fleet_size(running, party):
-    return len(ClientReport.make(running.task, 1).parts[party])
+    return len(ClientReport.make(running.task.at(0), 1).parts[party])
 
 
 def head(running, party, client, report, *, length):
     token = tokens.to_text(tokens.for_party(running.secrets[client], running.task, party))
     digest = base64.b64encode(hashlib.sha256(report.parts[party]).digest()).decode()
     return (
-        f"PUT /tasks/{running.task.name}/reports/{encoded(report.id)} HTTP/1.1\r\n"
+        f"PUT {running.task.at(0).path}/reports/{encoded(report.id)} HTTP/1.1\r\n"
         f"Host: party\r\nAuthorization: Bearer {token}\r\nContent-Digest: sha-256=:{digest}:\r\n"
         f"Content-Length: {length}\r\n\r\n"
     ).encode()
@@ -250,8 +253,9 @@ def test_a_full_disk(fleet):
     fleet.limit_files(1, max(largest, fleet.log(1).stat().st_size + (1 << 15)) + 4096)
     refused, kept = [], []
     for client in range(10, 40):
-        report = ClientReport.make(running.task, 1)
-        (kept if put_part(fleet.http, running.task, running.secrets[client], report, 1) else refused
+        report = ClientReport.make(running.task.at(0), 1)
+        sent = put_part(fleet.http, running.task.at(0), running.secrets[client], report, 1)
+        (kept if sent else refused
          ).append((client, report))  # fmt: skip
     assert refused
     client, report = refused[0]
@@ -270,7 +274,7 @@ def submit_with(running, client, report, patience):
     from ikos.deployment.client import _send
 
     until_ = time.monotonic() + patience
-    _send(running.fleet.http, running.task, running.secrets[client], report, until_)
+    _send(running.fleet.http, running.task.at(0), running.secrets[client], report, until_)
 
 
 def test_a_slow_shuffler(fleet, monkeypatch):
@@ -279,7 +283,7 @@ def test_a_slow_shuffler(fleet, monkeypatch):
     running = fleet.fresh()
     slow = fleet.processes[3]
     slow.send_signal(signal.SIGSTOP)
-    report = ClientReport.make(running.task, 1)
+    report = ClientReport.make(running.task.at(0), 1)
     with pytest.raises(Unsent, match="4 of 5 parties"):
         submit_with(running, 30, report, patience=0.5)
     slow.send_signal(signal.SIGCONT)
@@ -287,7 +291,7 @@ def test_a_slow_shuffler(fleet, monkeypatch):
     total = 1 + running.submit(VALUES)
     slow.send_signal(signal.SIGSTOP)
     assert running.ask(0, "POST", "/release", running.operator).status_code == 202
-    page = f"{running.task.analyzer}/tasks/{running.task.name}/page"
+    page = f"{running.task.analyzer}{running.task.at(0).path}/page"
     assert fleet.http.get(page, timeout=30).status_code == 200
     assert running.ask(0, "GET").json()["release"]["step"] == "closing"
     slow.send_signal(signal.SIGCONT)
@@ -347,7 +351,7 @@ def held(store, rows):
             name: {tuple(row) for *row, _ in connection.execute(f"SELECT * FROM {name}")}
             for name in tables - {"tally"}
         }
-    facts = {name for name, _ in found.pop("fact")}
+    facts = {name.removeprefix("0 ") for _, name, _ in found.pop("fact")}
     assert found.pop("report") == rows
     assert not any(found.values()), found
     return facts
@@ -357,7 +361,7 @@ def test_what_each_party_has_on_disk_and_in_its_log(fleet):
     """Searched for by value: while it collects, closed, and after the release."""
     running = fleet.fresh()
     task = running.task
-    reports = [ClientReport.make(task, value) for value in VALUES]
+    reports = [ClientReport.make(task.at(0), value) for value in VALUES]
     everybody = list(range(task.messages))
     # a clear share is a byte, which is everywhere: `held` looks at what the stores hold instead
     parts = {j: [report.parts[j] for report in reports] for j in everybody[1:]}
@@ -391,7 +395,7 @@ def test_what_each_party_has_on_disk_and_in_its_log(fleet):
             spent = searched([p for p in files if p.name.startswith("store")], digests[party])
             assert spent == ([] if released else list(range(len(VALUES))))
             rows = {
-                (report.id, digests[party][client], report.parts[party])
+                (0, report.id, digests[party][client], report.parts[party])
                 for client, report in enumerate(reports)
             }
             facts = held(folder / "store.sqlite3", set() if released else rows)
@@ -438,7 +442,9 @@ def test_no_party_holds_a_value_an_encoded_one_or_a_share(tmp_path):
         steps = [value - lower for value in values]
         for client, own in enumerate(shares):
             assert sum(own) % task.modulus == int(elements[client])  # with its noise
-            running.put(client, ClientReport._of(task, np.array(own, dtype=group.dtype)))
+            running.put(
+                client, ClientReport._of(task.at(0), np.array(own, dtype=group.dtype)[:, None])
+            )
         some = slice(2)  # of them are enough to be looked for
         columns = list(zip(*shares[some], strict=True))
         secret = [*values[some], *steps[some], *map(int, elements[some])]
@@ -469,6 +475,48 @@ def test_no_party_holds_a_value_an_encoded_one_or_a_share(tmp_path):
 # Many
 
 
+def test_three_windows_of_a_histogram_and_a_ledger_that_refuses_the_fourth(tmp_path, quiet):
+    """Clients ask which window is open; an analyzer that is killed pays once."""
+    labels = [f"class {place}" for place in range(8)]
+    ledger = Ledger.new(tmp_path / "ledger", 3, 0.1, slack=0)
+    fleet = Fleet(
+        tmp_path, columns=6, ledger=ledger.path, users=200, min_honest=180, delta=0.02, windows=4,
+        domain=Categories([8]), labels=labels, closes=timedelta(hours=1) + datetime.now(UTC),
+        opens=datetime.now(UTC),
+    )  # fmt: skip
+    try:
+        (running,) = fleet.tasks
+        task = running.task
+        for window in range(4):
+            fleet.set_clock((window + 0.5) * task.period)
+            counts = [(window + 2) * place for place in range(7)]
+            counts.append(200 - sum(counts))
+            values = [label for label, n in zip(labels, counts, strict=True) for _ in range(n)]
+            running.submit(values, window=None, connections=8, patience=600)
+            reports = [running.ask(p, "GET", window=window).json()["reports"] for p in range(7)]
+            assert reports == [200] * 7
+            if window == 1:
+                fleet.orders(0).write_text("RemoteShuffler.batch:before 3")
+            with fleet.watched():
+                found = running.release(window)
+            states = {running.ask(p, "GET", window=window).json()["state"] for p in range(1, 7)}
+            if window < 3:
+                assert (found["state"], states) == ("released", {"sent"})
+                assert found["result"]["estimate"] == counts
+            else:
+                assert (found["state"], states) == ("stopped", {"deleted"})
+                assert "the ledger refuses this release" in found["release"]["message"]
+        assert fleet.deaths == 1
+        keys = [entry.key for entry in ledger.entries]
+        assert keys == [task.at(window).path for window in range(3)]
+        for party in range(7):
+            with closing(sqlite3.connect(fleet.home(running, party) / "store.sqlite3")) as store:
+                for table in ("report", "batch", "complete"):
+                    assert store.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
+    finally:
+        fleet.end()
+
+
 def test_a_thousand_clients(tmp_path, quiet):
     users = 1_000
     fleet = Fleet(tmp_path, columns=4, users=users, min_honest=900, delta=1e-3)
@@ -490,8 +538,8 @@ def test_all_parties_are_killed_at_once_and_a_disk_is_full(fleet):
     running = fleet.fresh()
     total = running.submit(VALUES[:12])
     fleet.limit_files(2, 4096)  # enough for the count of changes
-    report = ClientReport.make(running.task, 1)
-    assert not put_part(fleet.http, running.task, running.secrets[30], report, 2)
+    report = ClientReport.make(running.task.at(0), 1)
+    assert not put_part(fleet.http, running.task.at(0), running.secrets[30], report, 2)
     for party in range(fleet.columns + 1):
         fleet.kill(party)
     fleet.ready()

@@ -25,6 +25,7 @@ from ikos.deployment.remote import (
 from ikos.deployment.wire import SLOWEST
 
 TASK = small_task()
+FIRST = TASK.at(0)
 CONTROL = bytes(range(32))
 
 
@@ -50,8 +51,8 @@ def client(answer):
 
 
 def ways(http):
-    shuffler = RemoteShuffler(http, TASK, 2, CONTROL)
-    analyzer = RemoteAnalyzer(http, TASK, CONTROL)
+    shuffler = RemoteShuffler(http, FIRST, 2, CONTROL)
+    analyzer = RemoteAnalyzer(http, FIRST, CONTROL)
     return {
         "status": shuffler.status,
         "close": shuffler.close,
@@ -124,7 +125,7 @@ def test_a_certificate_that_is_not_trusted():
         raise httpx.ConnectError("of no use to people") from httpcore(untrusted())
 
     with client(answer) as http, pytest.raises(Untrusted) as caught:
-        RemoteAnalyzer(http, TASK).status()
+        RemoteAnalyzer(http, FIRST).status()
     assert str(caught.value) == (
         f"the analyzer at {TASK.analyzer}: its certificate cannot be verified (see --ca): "
         "self-signed certificate"
@@ -141,7 +142,7 @@ def test_a_batch_may_take_its_time_in_proportion(limits):
         return httpx.Response(200, headers=BYTES, stream=httpx.ByteStream(bytes(500)))
 
     with client(answer) as http:
-        shuffler = RemoteShuffler(http, TASK, 2, CONTROL)
+        shuffler = RemoteShuffler(http, FIRST, 2, CONTROL)
         assert shuffler.batch((1 << 16) + 100 * SLOWEST) == bytes(500)
         shuffler.agree(bytes(10 * SLOWEST))
     assert limits == [160.0, 70.0]
@@ -155,7 +156,7 @@ def test_a_page_is_no_batch():
         return httpx.Response(200, headers=page, stream=httpx.ByteStream(b"<p>later</p>"))
 
     with client(answer) as http:
-        shuffler = RemoteShuffler(http, TASK, 2, CONTROL)
+        shuffler = RemoteShuffler(http, FIRST, 2, CONTROL)
         for ask in (shuffler.ids, lambda: shuffler.batch(1000)):
             with pytest.raises(RemoteError, match="shuffler 2 sent an unexpected answer"):
                 ask()
@@ -169,7 +170,7 @@ def test_what_is_not_the_analyzer(found):
         client(lambda _: httpx.Response(200, json=found)) as http,
         pytest.raises(RemoteError, match=r"the analyzer at .* sent an unexpected answer"),
     ):
-        RemoteAnalyzer(http, TASK).status()
+        RemoteAnalyzer(http, FIRST).status()
 
 
 def test_compressed_answers_stay_compressed():
@@ -184,7 +185,7 @@ def test_compressed_answers_stay_compressed():
     asked = []
     with client(answer) as http, remote.connect() as usual:
         http.headers = usual.headers
-        shuffler = RemoteShuffler(http, TASK, 2, CONTROL)
+        shuffler = RemoteShuffler(http, FIRST, 2, CONTROL)
         assert shuffler.batch(1 << 21) == packed
         with pytest.raises(RemoteError, match="unexpected answer"):
             shuffler.status()

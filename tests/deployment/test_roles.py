@@ -19,7 +19,7 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from deployment_tasks import small_task
+from deployment_tasks import KEY, small_task
 from deployment_world import World
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -190,7 +190,7 @@ def test_envelopes_are_released_in_an_order_that_tells_nothing(world):
     data = b"".join(world.shufflers[1].batch())
     size = len(data) // len(ids)
     released = [data[i : i + size] for i in range(0, len(data), size)]
-    assert released == sorted(part for _, _, part in world.shufflers[1].store.rows("report"))
+    assert released == sorted(part for _, _, part in world.shufflers[1].rows("report"))
 
 
 def test_a_second_batch_is_refused(world):
@@ -355,7 +355,7 @@ def test_a_store_is_durable_and_leaves_no_traces(world, tmp_path, monkeypatch):
         names = ("journal_mode", "synchronous", "secure_delete", "temp_store")
         return [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
 
-    assert made.write(lambda writing: kept(writing.connection)).result() == ["wal", 2, 1, 2]
+    assert made.write(0, lambda writing: kept(writing.connection)).result() == ["wal", 2, 1, 2]
     with made.read() as connection:
         assert kept(connection) == ["wal", 2, 1, 2]
     for path in tmp_path.glob("store*"):
@@ -368,11 +368,16 @@ def test_a_folder_with_a_part_of_another_task_is_refused(world):
     analyzer, shuffler = world.folder / "analyzer", world.folder / "shuffler-1"
     key, config = analyzer / "private-key", shuffler / "seat.json"
     right = key.read_bytes()
-    key.write_text(tokens.to_text(PrivateKey.generate().raw))
-    with pytest.raises(ValueError, match="must be that of the task"):
-        PartyConfig.read(analyzer)
+    for lines, wrong in (
+        ([tokens.to_text(PrivateKey.generate().raw)], r"line 1 of .* must be that of the task"),
+        ([], "must have a line for each key of the task"),
+        (["x" * 43], "must hold a private key in each line"),
+    ):
+        key.write_text("".join(f"{line}\n" for line in lines))
+        with pytest.raises(ValueError, match=wrong):
+            PartyConfig.read(analyzer)
     key.write_bytes(right)
-    assert PartyConfig.read(analyzer).key.raw == tokens.from_text(right.decode().strip())
+    assert PartyConfig.read(analyzer).keys.read(0).raw == KEY.raw
     values = json.loads(config.read_text())
     config.write_text(json.dumps({**values, "task": small_task(users=7).name}))
     with pytest.raises(ValueError, match="must be a party's folder for its task"):
@@ -522,12 +527,12 @@ class TestParties(Parties.TestCase):
     pass
 
 
-def test_what_shufflers_compare_names_the_task():
-    """SHA-256 of a label, the task's 32 bytes and the ids, written out here."""
-    ids = bytes(range(32))
-    text = b"ikos-parties 1 batch" + bytes(32) + ids
-    assert agreed_digest(bytes(32), ids) == hashlib.sha256(text).hexdigest()
-    assert agreed_digest(b"\1" * 32, ids) != agreed_digest(bytes(32), ids)
+def test_what_shufflers_compare_names_the_task_and_the_window():
+    """SHA-256 of a label, the task's 32 bytes, the window and the ids, written out here."""
+    task, ids = small_task(windows=9), bytes(range(32))
+    text = b"ikos-parties 2 batch" + task.id + bytes([0, 0, 0, 7]) + ids
+    assert agreed_digest(task.at(7), ids) == hashlib.sha256(text).hexdigest()
+    assert agreed_digest(task.at(8), ids) != agreed_digest(task.at(7), ids)
 
 
 def test_a_store_that_is_there_is_opened_without_writing(world, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections import Counter
 from datetime import timedelta
 from html.parser import HTMLParser
@@ -24,7 +25,7 @@ HOSTILE = "<script>alert('x')</script>\"&lt;<img src=x onerror=y>"
 VOID = {"meta"}
 TAGS = {
     "html", "head", "meta", "title", "style", "body", "main", "p", "b", "a", "table", "thead",
-    "tbody", "tr", "th", "td", "ul", "li", "pre",
+    "tbody", "tr", "th", "td", "ul", "li", "pre", "figure", "figcaption", "svg", "rect",
 }  # fmt: skip
 
 
@@ -67,24 +68,34 @@ class Reader(HTMLParser):
 
 
 TASK = small_task()
+FIRST = TASK.at(0)
 NOW = TASK.opens + timedelta(minutes=1)
 
 
 def status(state="collecting", *, complete=None, result=None, **release):
-    common = {"task": TASK.name, "opens": "", "closes": "", "reports": 5}
+    common = {"task": TASK.name, "window": 0, "opens": "", "closes": "", "reports": 5}
+    common["expires"] = (TASK.closes + timedelta(days=9)).isoformat()
     return AnalyzerStatus(
         state=state, complete=complete, result=result, release=ReleaseState(**release), **common
     )
 
 
 def all_tell(state="collecting"):
-    common = {"task": TASK.name, "state": state, "reports": 4, "opens": "", "closes": ""}
+    common = {
+        "task": TASK.name,
+        "window": 0,
+        "state": state,
+        "reports": 4,
+        "opens": "",
+        "closes": "",
+        "expires": "",
+    }
     return [ShufflerStatus(party=party, **common) for party in range(1, TASK.columns + 1)]
 
 
 def read(state, columns=None, at=None):
     columns = all_tell() if columns is None else columns
-    return Reader(task_page(TASK, state, columns, at or NOW))
+    return Reader(task_page(FIRST, state, columns, [(FIRST, 5)], at or NOW))
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +109,8 @@ def test_the_task_and_its_guarantee():
     guarantee = TASK.protocol.guarantee
     assert "its operator sees it all" in page.text  # addresses on this machine
     for one in (
-        TASK.name, "integers yes", "upper 1", "Nothing is released for fewer than 3",
+        TASK.name, "integers yes", "domain number: lower 0.0, upper 1.0",
+        "Nothing is released for fewer than 3",
         str(guarantee), TASK.opens.isoformat(), TASK.closes.isoformat(),
         *guarantee.conditions,
     ):  # fmt: skip
@@ -143,8 +155,8 @@ def test_before_it_opens():
     assert "Not open yet.Opens in 2:05:07, at" in page.text
     assert page.text.count("not open yet") == 3 + TASK.columns  # the title twice, and all rows
     assert "collecting" not in page.text
-    assert "not open until" in Reader(tasks_page([(TASK, "collecting", 0)], at)).text
-    assert "not open" not in Reader(tasks_page([(TASK, "closed", 0)], at)).text
+    assert "not open until" in Reader(tasks_page([(FIRST, "collecting", 0)], at)).text
+    assert "not open" not in Reader(tasks_page([(FIRST, "closed", 0)], at)).text
 
 
 @pytest.mark.parametrize(
@@ -159,6 +171,27 @@ def test_before_it_opens():
 def test_times(left, words):
     page = read(status(), at=TASK.closes - left)
     assert f"Time left: {words}, until " in page.text
+
+
+def test_a_chart_of_the_reports_of_each_window():
+    """Bars in proportion, each of which links to its window; and none for a single window."""
+    assert "svg" not in read(status()).tags
+    task = small_task(windows=3)
+    bars = [(task.at(number), reports) for number, reports in enumerate((30, 0, 40))]
+    text = task_page(task.at(2), status(), all_tell(), bars, NOW)
+    page = Reader(text)
+    assert "Clear shares in each window, 40 at most." in page.text
+    assert f"Window 3, {task.at(2).opens:%Y-%m-%d %H:%M:%S} UTC: 40" in page.text
+    drawn = re.findall(r'<rect x="(\S+)" y="(\S+)" width="24" height="(\S+)"></rect></a>', text)
+    assert drawn == [("0", "30.0", "91.0"), ("30", "120.0", "1.0"), ("60", "0.0", "121.0")]
+    assert re.findall('<a href="([^"]+)"><title>', text) == [f"{one.path}/page" for one, _ in bars]
+
+
+def test_when_it_is_deleted(result):
+    expires = TASK.closes + timedelta(days=9)
+    words = f"What is not released by {expires:%Y-%m-%d %H:%M:%S} UTC is deleted."
+    for state in ("collecting", "closed", "agreed", "stopped"):
+        assert (words in read(status(state)).text) == (state != "stopped")
 
 
 def test_released(result):
@@ -185,11 +218,11 @@ def test_words_of_others_are_escaped(result):
             assert read(status(state, **release), columns).text.count(HOSTILE) == 2
     found = result.model_copy(update={"text": HOSTILE})
     assert read(status("released", result=found)).text.count("alert") == 1
-    assert Reader(tasks_page([(TASK, HOSTILE, 0)], NOW)).text.count(HOSTILE) == 1
+    assert Reader(tasks_page([(FIRST, HOSTILE, 0)], NOW)).text.count(HOSTILE) == 1
 
 
 def test_nothing_is_loaded_but_the_style():
-    page = task_page(TASK, status(), all_tell(), NOW)
+    page = task_page(FIRST, status(), all_tell(), [(FIRST, 5)], NOW)
     policy = Reader(page).metas["Content-Security-Policy"]
     style = page.partition("<style>")[2].partition("</style>")[0]
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -200,12 +233,13 @@ def test_nothing_is_loaded_but_the_style():
 
 
 def test_the_page_of_all_tasks():
-    first, later = TASK, small_task(40, 20, 4, closes=TASK.closes + timedelta(1))
+    first, later = FIRST, small_task(40, 20, 4, period=TASK.period + 86400).at(0)
     page = Reader(tasks_page([(later, "released", 1234), (first, "collecting", 5)], NOW))
-    assert page.text.index(first.name) < page.text.index(later.name)
-    for task, reports in ((first, "5 of 6"), (later, "1,234 of 40")):
-        row = page.text[page.text.index(task.name) :].replace(" ", "")
-        words = f"integers 0 to 1 {task.closes:%Y-%m-%d %H:%M:%S} UTC {reports}"
+    assert page.text.index(first.task.name) < page.text.index(later.task.name)
+    for window, reports in ((first, "5 of 6"), (later, "1,234 of 40")):
+        row = page.text[page.text.index(window.task.name) :].replace(" ", "")
+        closes = f"{window.closes:%Y-%m-%d %H:%M:%S} UTC"
+        words = f"number: lower 0.0, upper 1.0, integers {closes} {reports}"
         assert words.replace(" ", "") in row
     assert page.metas["refresh"] == "5"
     ended = tasks_page([(first, "released", 5), (later, "stopped", 5)], NOW)

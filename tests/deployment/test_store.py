@@ -80,7 +80,7 @@ def row_of(world, party, report, client):
 @pytest.mark.parametrize("place", [0, 16, 48, 49], ids=["id", "token", "share", "digest"])
 def test_a_damaged_clear_share_stops_the_release(world, place):
     """Every column of it; and nothing is deleted, so that a disk can be mended."""
-    assert world.task.share_bytes == 1
+    assert world.task.width == 1
     reports = filled(world)
     path, begin = row_of(world, 0, reports[7], 7)
     flip(path, begin + place)
@@ -144,7 +144,7 @@ def test_a_log_that_ends_early_is_found(world, tmp_path, party, harm):
 def test_a_result_that_was_damaged_is_not_told(world):
     filled(world)
     world.analyzer.release()
-    world.analyzer.end()
+    world.parties[0].end()
     path = world.analyzer.store.path
     flip(path, path.read_bytes().index(b'"estimate":') + len(b'"estimate":'))
     with pytest.raises(ValueError, match="of table 'fact'"):
@@ -183,7 +183,7 @@ def test_a_first_start_that_was_ended_does_no_harm(world, tmp_path):
     (tmp_path / "store.sqlite3-count").touch()
     for _ in range(2):
         store = Store(config)
-        store.write(Writing.touch).result()
+        store.write(0, Writing.touch).result()
         store.close()
     (tmp_path / "store.sqlite3-count").write_bytes(b"")  # and of a store that has changes
     with pytest.raises(ValueError, match="count of changes"):
@@ -198,12 +198,12 @@ def test_a_count_that_cannot_be_written_is_said(world, monkeypatch, caplog):
 
     usual = store._count
     monkeypatch.setattr(store, "_count", SimpleNamespace(seek=full))
-    store.write(Writing.touch).result()  # is there all the same
+    store.write(0, Writing.touch).result()  # is there all the same
     found = store.check()
     assert (found.name, "Input/output error" in str(found)) == ("storeFailed", True)
     assert "the count of changes cannot be written" in caplog.text
     monkeypatch.setattr(store, "_count", usual)
-    store.write(Writing.touch).result()
+    store.write(0, Writing.touch).result()
     assert store.check() is None
 
 
@@ -211,11 +211,11 @@ def test_two_stores_of_one_folder(world, tmp_path):
     """The second to write is refused, before it writes a tally without the other's rows."""
     config = replace(world.analyzer.config, folder=tmp_path)
     one, other = Store(config), Store(config)
-    one.write(lambda writing: writing.note("a", "1")).result()
+    one.write(0, lambda writing: writing.note("a", "1")).result()
     with pytest.raises(StoreError, match="another program"):
-        other.write(lambda writing: writing.note("b", "1")).result()
-    one.write(lambda writing: writing.note("c", "1")).result()
-    assert dict(one.rows("fact")) == {"a": "1", "c": "1"}
+        other.write(0, lambda writing: writing.note("b", "1")).result()
+    one.write(0, lambda writing: writing.note("c", "1")).result()
+    assert dict(one.rows(0, "fact")) == {"0 a": "1", "0 c": "1"}
     one.close()
     other.close()
 
@@ -232,10 +232,10 @@ def test_the_count_is_of_what_is_on_disk(world):
 
     store._writer.set_authorizer(refuse)
     with pytest.raises(StoreError):
-        store.write(Writing.touch).result()
+        store.write(0, Writing.touch).result()
     assert count.read_bytes() == before
     store._writer.set_authorizer(None)
-    store.write(Writing.touch).result()
+    store.write(0, Writing.touch).result()
     assert count.read_bytes() > before
 
 
@@ -244,7 +244,7 @@ def test_a_row_of_another_time_is_found(world):
     reports = filled(world)
     store, mine = world.analyzer.store, token(world, 0, 0)
     part = bytes([reports[0].parts[0][0] ^ 1])
-    digest = store.digest("report", (reports[0].id, mine, part))
+    digest = store.digest("report", (0, reports[0].id, mine, part))
     with closing(sqlite3.connect(store.path)) as connection, connection:
         connection.execute(
             "UPDATE report SET part = ?, digest = ? WHERE token = ?", (part, digest, mine)

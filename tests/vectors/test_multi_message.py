@@ -28,7 +28,7 @@ from ikos.aggregation import protocol as interface
 from ikos.baselines import correlated_noise_gkmps21, kashin_sums_afnntz24
 from ikos.baselines.correlated_noise_gkmps21 import noise_sums
 from ikos.baselines.kashin_sums_afnntz24 import user_variance
-from ikos.counts import proved
+from ikos.counts.analyses import checked_scheme
 from ikos.counts.vectors import level_of_sums
 from ikos.randomness import RandomSource
 from ikos.shuffling import View
@@ -442,7 +442,9 @@ def test_secure_sums_send_a_fixed_number() -> None:
 
 def test_secure_sums_hide_as_well_as_those_of_the_honest() -> None:
     trusting = KashinPrivateSum(10**5, Ball(8), 1, 1e-6, min_honest=200)
-    hidden = proved((200, 200), trusting.modulus, trusting.messages.shuffled, clear_share=False)
+    hidden = checked_scheme(200, trusting.modulus, clear_share=False).proved(
+        trusting.messages.shuffled
+    )
     assert trusting.sigma <= level_of_sums(
         hidden.sigma, trusting.coefficients, analysis="second_moment"
     )

@@ -28,7 +28,8 @@ from ikos.aggregation.calibration import NoiseCalibration
 from ikos.baselines import SumProtocol
 from ikos.bounds import Bounds
 from ikos.confidence import clopper_pearson
-from ikos.counts import private_vector_layouts, proved, skellam
+from ikos.counts import private_vector_layouts, skellam
+from ikos.counts.analyses import checked_scheme
 from ikos.counts.hockey_stick import NoiseJumps, divergences
 from ikos.counts.share_graph import ShareGraph
 from ikos.encoding import Encoding
@@ -218,6 +219,12 @@ def test_the_divergence_of_the_views_of_blocks_is_at_most_delta(
     assert 0 < true <= proved < 1
 
 
+@pytest.mark.parametrize("layout", ["separate", 2, "group"])
+def test_noisy_vectors_are_shared_as_by_the_secure_sum(layout: Any) -> None:
+    protocol = PrivateVectorSum(20, Box(5), 1, 1e-6, layout=layout)
+    assert protocol.secure_sum.sharing_parameters == protocol.sharing_parameters
+
+
 @pytest.mark.parametrize(("epsilon", "delta"), [(1, 0.5), (2, 0.1), (0.3, 0.02)])
 def test_noise_alone_nearly_reaches_delta_and_less_of_it_exceeds_it(
     epsilon: float, delta: float
@@ -278,7 +285,7 @@ def test_pure_noise_has_the_messages_of_the_layouts() -> None:
     _, expected, _ = private_vector_layouts(10_000, 2**15, 1, 1e-8, 1, 100, sensitivity=2)
     assert protocol.noise.method == "pure"
     assert protocol.layout == expected
-    group = PrivateVectorSum(10_000, Categories([100]), 1, 1e-8, modulus=2**15, layout="one group")
+    group = PrivateVectorSum(10_000, Categories([100]), 1, 1e-8, modulus=2**15, layout="group")
     assert group.layout == private_vector_layouts(10_000, 2**15, 1, 1e-8, 1, 100, sensitivity=2)[0]
 
 
@@ -351,7 +358,7 @@ def test_what_is_given_is_labelled() -> None:
     assert bare.guarantee.conditions == ()
     hiding = NoiseCalibration(10, Trust("parallel", True, 10),
         Fraction(1), Fraction(1, 10**6), Fraction(0),
-        ONES.steps(100), "separate sums", 1, "second_moment")  # fmt: skip
+        ONES.steps(100), 1, "second_moment")  # fmt: skip
     assert hiding.proved(2**10, 0)[0].delta == 1
     assert not hiding.pure
 
@@ -380,6 +387,7 @@ def chained(
         (1, 64, 30, 7),
         (1, 20, 30, 8),
         (1, 3, 2, 8),
+        (2, 3, 2, 10),
         (5, 64, 1, 14),
         (5, 20, 30, 14),
         (64, 64, 1, 86),
@@ -393,7 +401,7 @@ def test_exact_hiding_proves_no_more_than_its_parts(
     """The divergences of one block, put together here: several blocks, T releases."""
     hiding = NoiseCalibration(500, Trust("parallel", clear, 500),
         Fraction(1), Fraction(1, 10**6), Fraction(1, 100),
-        ONES.steps(dimension), "some", length, "second_moment", releases=times)  # fmt: skip
+        ONES.steps(dimension), length, "second_moment", releases=times)  # fmt: skip
     sums, order = math.ceil(dimension / length), 2 ** (10 * length)
     graph = ShareGraph(messages, "parallel", clear)
     # for the budget's share of the hiding, and for the least delta that there is
@@ -446,14 +454,14 @@ def test_hiding_by_the_lemma_proves_no_more_than_its_parts(
     """(1 + e^eps0) 2^-sigma for each release, where d sums lose log2 d bits."""
     hiding = NoiseCalibration(500, Trust("parallel", True, 500),
         Fraction(1), Fraction(1, 10**6), Fraction(1, 100),
-        ONES.steps(dimension), "some", length, "balle2020", releases=times)  # fmt: skip
+        ONES.steps(dimension), length, "balle2020", releases=times)  # fmt: skip
     found, rate = hiding.proved(2**10, messages)
     level, delta = found.count.noise_epsilon, found.delta
     assert level == 1
     assert delta is not None
     sums, order = math.ceil(dimension / length), 2 ** (10 * length)
-    one = proved((500, 500), order, messages, analysis="balle2020", shuffler="parallel",
-        clear_share=True)  # fmt: skip
+    one = checked_scheme(500, order, analysis="balle2020", shuffler="parallel",
+        clear_share=True).proved(messages)  # fmt: skip
     hidden = times * (1 + math.e) * sums * 2**-one.sigma
     noise = delta_of_noise(1, rate, ONES.steps(dimension * times))
     assert (hidden + noise) * (1 - 1e-9) <= delta < 1
@@ -710,7 +718,7 @@ def test_equal_parameters_are_equal() -> None:
     others = [
         PrivateVectorSum(100, Ball(4, 2), 1, 1e-6), PrivateVectorSum(100, Ball(4), 1, 1e-7),
         PrivateVectorSum(100, Ball(4), 2, 1e-6), PrivateVectorSum(99, Ball(4), 1, 1e-6),
-        PrivateVectorSum(100, Ball(4), 1, 1e-6, layout="one group"),
+        PrivateVectorSum(100, Ball(4), 1, 1e-6, layout="group"),
         PrivateVectorSum(100, Box(4), 1, 1e-6),
     ]  # fmt: skip
     assert len({p.parameter_hash for p in [protocol, *others]}) == 7

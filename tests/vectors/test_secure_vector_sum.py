@@ -21,7 +21,7 @@ from ikos.aggregation.secure_sum import SecureVectorSum
 from ikos.aggregation.shuffled_sum import pack, unpack
 from ikos.concurrency import Interrupted
 from ikos.counts import vector_layouts
-from ikos.counts.vectors import ONE_GROUP, SEPARATE, level_of_sums
+from ikos.counts.vectors import level_of_sums
 from ikos.modular import Zq
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Box, PrivateVectorSum
@@ -114,7 +114,7 @@ def test_reports_of_single_users_make_the_same_protocol() -> None:
 
 @pytest.mark.parametrize("q", [10, 2**40, 2**70])
 def test_one_group_shuffles_whole_vectors(q: int) -> None:
-    protocol = SecureVectorSum(6, 3, q, layout="one group", messages=3)
+    protocol = SecureVectorSum(6, 3, q, layout="group", messages=3)
     shares = protocol.share(elements(q, 6, 3), DeterministicRandom(2))
     for order in ("sorted", "permuted"):
         view = protocol.shuffle(shares, DeterministicRandom(3), order=order)
@@ -161,7 +161,7 @@ def test_the_view_hides_the_order_of_the_users(layout: Any, shuffler: str) -> No
 
 
 def test_permuted_vectors_are_in_a_uniform_order() -> None:
-    protocol = SecureVectorSum(3, 2, 10, layout="one group", messages=1, clear_share=False)
+    protocol = SecureVectorSum(3, 2, 10, layout="group", messages=1, clear_share=False)
     shares = np.array([[[1, 2], [3, 4], [5, 6]]], dtype=np.uint32)
     rng = DeterministicRandom(8)
     seen = [
@@ -230,8 +230,8 @@ def test_the_law_of_blocks_is_the_product_of_the_laws_of_blocks(clear: bool) -> 
 @pytest.mark.parametrize(
     ("layout", "q", "messages", "first", "second"),
     [
-        ("separate sums", 3, 3, ((0, 0), (2, 2)), ((1, 1), (1, 1))),
-        ("one group", 2, 4, ((0, 0), (1, 1)), ((0, 1), (1, 0))),
+        ("separate", 3, 3, ((0, 0), (2, 2)), ((1, 1), (1, 1))),
+        ("group", 2, 4, ((0, 0), (1, 1)), ((0, 1), (1, 0))),
     ],
 )
 def test_levels_hold_for_the_exact_law(
@@ -250,7 +250,7 @@ def test_levels_hold_for_the_exact_law(
 @pytest.mark.parametrize("analysis", ["second_moment", "balle2020"])
 def test_counts_are_those_of_the_layouts(analysis: str) -> None:
     ways = vector_layouts(1000, 2**32, 80, 16, analysis=analysis)
-    for name, layout in zip(("one group", "separate sums"), ways, strict=True):
+    for name, layout in zip(("group", "separate"), ways, strict=True):
         protocol = SecureVectorSum(1000, 16, 2**32, layout=name, analysis=analysis)
         assert protocol.layout == layout
         assert protocol.sigma >= 80
@@ -267,7 +267,7 @@ def test_given_messages_state_what_is_proved() -> None:
     assert blocks.sigma == level_of_sums(each, 4, analysis="second_moment") < each
     assert (blocks.layout.name, blocks.cost().messages_per_user) == ("blocks of 5", 180)
     assert blocks.cost().bits_per_user == 45 * 16 * 32
-    group = SecureVectorSum(1000, 16, 2**32, layout="one group", messages=90)
+    group = SecureVectorSum(1000, 16, 2**32, layout="group", messages=90)
     assert group.sigma == security_level(1000, 2**512, 89)
     weaker = SecureVectorSum(1000, 16, 2**32, messages=25, corrupt_shufflers=2)
     assert weaker.sigma == level_of_sums(
@@ -304,10 +304,10 @@ def test_the_guarantee_is_that_of_the_whole_vector(layout: Any) -> None:
 @pytest.mark.parametrize(
     ("layout", "d", "q", "said"),
     [
-        (SEPARATE, 2, 2**31 - 1, "while"),
-        (SEPARATE, 2, 2**31, "NOT for this group: not proved for a composite modulus"),
-        (ONE_GROUP, 1, 2**31 - 1, "while"),
-        (ONE_GROUP, 2, 2**31 - 1, "NOT for this group: not proved for vectors of several"),
+        ("separate", 2, 2**31 - 1, "while"),
+        ("separate", 2, 2**31, "NOT for this group: not proved for a composite modulus"),
+        ("group", 1, 2**31 - 1, "while"),
+        ("group", 2, 2**31 - 1, "NOT for this group: not proved for vectors of several"),
         (2, 3, 2**31 - 1, "NOT for this group: not proved for vectors of several"),
     ],
 )
@@ -437,7 +437,7 @@ def test_parameters_are_immutable_and_compared_by_hash() -> None:
     variants = [
         SecureVectorSum(101, 4, 2**16), SecureVectorSum(100, 5, 2**16),
         SecureVectorSum(100, 4, 2**17), SecureVectorSum(100, 4, 2**16, sigma=90),
-        SecureVectorSum(100, 4, 2**16, layout="one group"),
+        SecureVectorSum(100, 4, 2**16, layout="group"),
         SecureVectorSum(100, 4, 2**16, layout=2),
         SecureVectorSum(100, 4, 2**16, layout=3),
         SecureVectorSum(100, 4, 2**16, shuffler="single"),

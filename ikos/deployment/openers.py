@@ -1,0 +1,96 @@
+"""Processes that open envelopes, one on each core."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from queue import SimpleQueue
+from typing import Any
+
+from ikos.concurrency import cores, spread
+from ikos.deployment import opening
+from ikos.deployment.opening import PrivateKey
+from ikos.deployment.task import Task
+
+ENOUGH = 2000
+"""Envelopes for which a process, which takes 0.1 s to start, is worth it."""
+
+Chunk = tuple[int, bytes, str, int, int]
+"""The number of a block, some of its envelopes, and the rest that `opening.add_up` takes."""
+
+Sums = tuple[int, int, list[int]]
+"""The number of a block, how many of its envelopes opened, and the sums of their shares."""
+
+
+class _Process:
+    """Opens envelopes with a key, which goes through a pipe: no other program can read it there.
+
+    It ends with the pipe, and so with this program, even if this is killed.
+    """
+
+    def __init__(self, key: PrivateKey, task: Task) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", opening.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            process_group=0,  # Ctrl-C in a terminal is for this program alone
+        )
+        self._head = [key.raw.hex(), key.kem, task.width, task.modulus]
+
+    def ask(self, data: bytes, *rest: Any) -> tuple[int, list[int]]:
+        """Return what `opening.add_up` does; OSError if the process has ended."""
+        source, target = self._process.stdout, self._process.stdin
+        assert source is not None
+        assert target is not None
+        try:
+            for line in filter(None, (self._head, [len(data), *rest])):
+                target.write(json.dumps(line).encode() + b"\n")
+            self._head = []
+            target.write(data)
+            target.flush()
+            opened, totals = json.loads(source.readline())
+        except (OSError, ValueError):
+            raise OSError("a process that opens envelopes has ended") from None
+        return opened, totals
+
+    def end(self) -> None:
+        self._process.kill()
+        with suppress(OSError), self._process:  # which closes its pipes and waits
+            pass
+
+
+@contextmanager
+def openers(
+    key: PrivateKey, task: Task, envelopes: int
+) -> Iterator[Callable[[Iterable[Chunk]], Iterator[Sums]]]:
+    """Yield a function that opens chunks of envelopes: on all cores, if so many are worth it.
+
+    At most four chunks for each process are read ahead. OSError if a process ends by itself.
+    """
+    executor: ThreadPoolExecutor | None = None
+    free: SimpleQueue[_Process] = SimpleQueue()
+
+    def work(block: int, *chunk: Any) -> Sums:
+        if executor is None:
+            return block, *opening.add_up(key, task.width, task.modulus, *chunk)
+        process = free.get()
+        try:
+            return block, *process.ask(*chunk)
+        finally:
+            free.put(process)
+
+    with ExitStack() as ending:
+        if (count := min(cores(), envelopes // ENOUGH)) > 1:
+            for _ in range(count):
+                process = _Process(key, task)
+                ending.callback(process.end)
+                free.put(process)
+            executor = ending.enter_context(ThreadPoolExecutor(count))
+        yield lambda chunks: spread(work, chunks, executor)

@@ -1,0 +1,166 @@
+"""Private keys, and the opening of envelopes; as a program, on a core of its own.
+
+`ikos.deployment.openers` runs this file by itself: it imports nothing of ikos, so that a process is
+ready in a moment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from functools import cache, lru_cache
+from operator import add
+from typing import BinaryIO, Final, NamedTuple
+
+from cryptography import __version__ as _version
+from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.hpke import (
+    AEAD,
+    KDF,
+    KEM,
+    MLKEM768X25519PrivateKey,
+    MLKEM768X25519PublicKey,
+    Suite,
+)
+
+KEY_BYTES = 32
+TAG_BYTES = 16
+_SEED = 64  # bytes of ML-KEM's part of an expanded key
+_EXPANDED = 1184  # and of a public key
+
+
+class Kem(NamedTuple):
+    """A key encapsulation mechanism: its name for people, and lengths in bytes.
+
+    ``public`` is that of a public key, and ``sealed`` that of what an envelope has of it.
+    """
+
+    words: str
+    public: int
+    sealed: int
+
+
+X25519: Final = "x25519"
+HYBRID: Final = "mlkem768-x25519"
+KEMS = {HYBRID: Kem("ML-KEM-768 and X25519", 1216, 1120), X25519: Kem("X25519", 32, 32)}
+
+
+@cache
+def best_kem() -> str:
+    """Return the hybrid, if this version of ``cryptography`` has it."""
+    try:
+        suite(HYBRID)
+    except ValueError:
+        return X25519
+    return HYBRID
+
+
+@cache
+def suite(kem: str) -> Suite:
+    """Return the suite of HPKE with a KEM; ValueError if it is not to be had."""
+    if kem == X25519:
+        return Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
+    try:
+        MLKEM768PrivateKey.from_seed_bytes(bytes(_SEED))
+    except UnsupportedAlgorithm:
+        raise ValueError(
+            f"kem must be {X25519!r} with cryptography {_version}, which has no ML-KEM here "
+            f"(version 48 has), got {HYBRID!r}"
+        ) from None
+    return Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
+
+
+class PrivateKey:
+    """The analyzer's key of some windows: ``raw`` has 32 bytes, for every KEM.
+
+    Both keys of the hybrid are made of them as draft-irtf-cfrg-concrete-hybrid-kems says.
+    """
+
+    def __init__(self, raw: bytes, kem: str | None = None) -> None:
+        if len(raw) != KEY_BYTES:
+            raise ValueError(f"a private key must be {KEY_BYTES} bytes")
+        self.raw, self.kem = raw, kem or best_kem()
+        suite(self.kem)
+        self.opener: X25519PrivateKey | MLKEM768X25519PrivateKey
+        if self.kem == X25519:
+            self.opener = own = X25519PrivateKey.from_private_bytes(raw)
+            self.public_bytes = own.public_key().public_bytes_raw()
+            return
+        expanded = hashlib.shake_256(raw).digest(_SEED + KEY_BYTES)
+        lattice = MLKEM768PrivateKey.from_seed_bytes(expanded[:_SEED])
+        curve = X25519PrivateKey.from_private_bytes(expanded[_SEED:])
+        self.opener = MLKEM768X25519PrivateKey(lattice, curve)
+        parts = (lattice.public_key(), curve.public_key())
+        self.public_bytes = b"".join(part.public_bytes_raw() for part in parts)
+
+    @classmethod
+    def generate(cls, kem: str | None = None) -> PrivateKey:
+        """Return a new key from the operating system's randomness."""
+        return cls(X25519PrivateKey.generate().private_bytes_raw(), kem)
+
+
+@lru_cache(maxsize=8)
+def public_key(data: bytes, kem: str) -> X25519PublicKey | MLKEM768X25519PublicKey:
+    """Return the public key that some bytes encode."""
+    if kem == X25519:
+        return X25519PublicKey.from_public_bytes(data)
+    suite(kem)
+    lattice = MLKEM768PublicKey.from_public_bytes(data[:_EXPANDED])
+    return MLKEM768X25519PublicKey(lattice, X25519PublicKey.from_public_bytes(data[_EXPANDED:]))
+
+
+def read_shares(part: bytes, width: int, modulus: int) -> list[int]:
+    """Return the shares encoded by bytes; ValueError if one is no element of the group."""
+    shares = [int.from_bytes(part[at : at + width], "big") for at in range(0, len(part), width)]
+    if len(part) % width or not shares or max(shares) >= modulus:
+        raise ValueError("a share must be an element of the group")
+    return shares
+
+
+def unsealed(envelope: bytes, key: PrivateKey, info: bytes) -> bytes:
+    """Return what an envelope holds; ValueError, which quotes nothing, if it does not open."""
+    try:
+        return bytes(suite(key.kem).decrypt(envelope, key.opener, info))
+    except (InvalidTag, ValueError):
+        raise ValueError("an envelope does not open") from None
+
+
+def add_up(
+    key: PrivateKey, width: int, modulus: int, data: bytes, info: str, size: int, coordinates: int
+) -> tuple[int, list[int]]:
+    """Return how many envelopes open to elements of the group, and the sums of their shares.
+
+    ``data`` has envelopes of this size, one after the other; ``info``, in hex, is their context.
+    """
+    opened, totals, bound = 0, [0] * coordinates, bytes.fromhex(info)
+    for start in range(0, len(data), size):
+        try:
+            shares = read_shares(unsealed(data[start : start + size], key, bound), width, modulus)
+        except ValueError:
+            continue
+        totals = list(map(add, totals, shares))
+        opened += 1
+    return opened, totals
+
+
+def main(source: BinaryIO, target: BinaryIO) -> None:
+    """Add up until the source ends, as it does when the program that writes to it does.
+
+    A line of JSON comes first, with the key and the group, and one before each chunk of envelopes;
+    each answer is a line.
+    """
+    raw, kem, width, modulus = json.loads(source.readline())
+    key = PrivateKey(bytes.fromhex(raw), kem)
+    while line := source.readline():
+        length, info, size, coordinates = json.loads(line)
+        data = source.read(length)
+        found = add_up(key, width, modulus, data, info, size, coordinates)
+        target.write(json.dumps(found).encode() + b"\n")
+        target.flush()
+
+
+if __name__ == "__main__":
+    main(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,0 +1,187 @@
+"""Keys of the analyzer: each for some windows, and erased when nothing of them is left."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import timedelta
+from functools import cache
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from deployment_tasks import KEYS, small_task
+from deployment_world import World
+
+from ikos.deployment import service, tokens
+from ikos.deployment.analyzer import Stopped
+from ikos.deployment.hpke import unseal
+from ikos.deployment.opening import X25519, PrivateKey
+from ikos.deployment.party_files import PartyConfig
+from ikos.deployment.task import Task
+
+READ = cache(Task.from_json)
+PUBLIC = tuple(key.public_bytes for key in KEYS)
+
+
+@pytest.fixture(autouse=True)
+def remembered(monkeypatch):
+    monkeypatch.setattr(Task, "from_json", staticmethod(READ))
+
+
+def rotating(windows, keys):
+    return small_task(20, 12, 6, period=3600, windows=windows, public_keys=PUBLIC[:keys])
+
+
+@pytest.mark.parametrize(("windows", "keys"), [(1, 1), (3, 1), (3, 2), (3, 3), (7, 3), (10, 3)])
+def test_each_window_has_one_key_and_each_key_windows(windows, keys):
+    task = rotating(windows, keys)
+    groups = [list(task.windows_of(key)) for key in range(keys)]
+    assert [window for group in groups for window in group] == list(range(windows))
+    assert max(map(len, groups)) - min(map(len, groups)) <= 1
+    for key, group in enumerate(groups):
+        assert {(task.at(n).key, task.at(n).public_key) for n in group} == {(key, PUBLIC[key])}
+
+
+def test_keys_that_make_no_sense():
+    task = rotating(3, 3)
+    for keys, words in (
+        (PUBLIC[:1] * 2, "must be different"),
+        ((*PUBLIC, bytes(1216)), "keys must be at most 3, got 4"),
+        ((*PUBLIC[:2], bytes(32)), "must be of 1216 bytes for kem = 'mlkem768-x25519'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            small_task(20, 12, 6, public_keys=keys, windows=3, period=3600)
+    many = [number.to_bytes(1216) for number in range(1, 700)]
+    with pytest.raises(ValueError, match="must have fewer keys"):
+        small_task(20, 12, 6, public_keys=tuple(many), windows=700, period=3600)
+    curve = tuple(number.to_bytes(32) for number in range(10_000))
+    assert small_task(20, 12, 6, public_keys=curve, windows=10_000, period=60, kem=X25519)
+    assert task.at(1).bound[:-4] == task.id
+
+
+@pytest.fixture
+def world(tmp_path, quiet):
+    """Three windows of an hour, the first of which is open; a key for each."""
+    world = World(rotating(3, 3), tmp_path)
+    yield world
+    world.stop()
+
+
+@pytest.fixture
+def clock(world, monkeypatch):
+    """The hours since the first window opened."""
+    times = {"now": world.task.opens}
+    monkeypatch.setattr(service, "now", lambda: times["now"])
+    monkeypatch.setattr("ikos.deployment.analyzer.now", lambda: times["now"])
+
+    def set_to(hours):
+        times["now"] = world.task.opens + timedelta(hours=hours)
+
+    return set_to
+
+
+def filled(world, window):
+    reports = [world.report(1, window) for _ in range(14)]
+    world.send_all(reports, window)
+    return reports[0].parts[1]
+
+
+def secrets_of(key):
+    """Return all in which a private key may be written, or from which it follows."""
+    expanded = hashlib.shake_256(key.raw).digest(96)
+    halves = (key.raw, key.raw[:16], expanded[:32], expanded[32:64], expanded[64:])
+    texts = (tokens.to_text(key.raw)[:20], tokens.to_text(key.raw)[22:])
+    return [*halves, *(one.hex().encode() for one in halves), *(one.encode() for one in texts)]
+
+
+def found_in(folder, key):
+    """Return the names of files in which anything of a private key is."""
+    wanted = secrets_of(key)
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.name for path in files if any(one in path.read_bytes() for one in wanted)}
+
+
+def test_nothing_opens_a_recorded_envelope_after_its_window_is_over(world, clock):
+    recorded = []
+    for window in range(2):
+        clock(window)
+        recorded.append(filled(world, window))
+    analyzer, own = world.parties[0], world.folder / "analyzer"
+    for window, envelope in enumerate(recorded):
+        assert unseal(envelope, KEYS[window], world.task.at(window), 1, 0)
+    assert world.party(0, 0).release().estimate == 14
+    assert found_in(own, KEYS[0]) == {"private-key"}
+    analyzer.expire()
+    assert analyzer.config.keys.left == {1, 2}
+    assert not found_in(world.folder, KEYS[0])
+    with pytest.raises(OSError, match="no private key in line 1"):
+        analyzer.config.keys.read(0)
+    for window in range(3):
+        for key in (1, 2):
+            with pytest.raises(ValueError, match="does not open"):
+                unseal(recorded[0], analyzer.config.keys.read(key), world.task.at(window), 1, 0)
+    # others are as they were, also after a restart
+    analyzer.end()
+    world.start(0)
+    assert world.parties[0].config.keys.left == {1, 2}
+    assert world.party(0, 1).release().estimate == 14
+    world.parties[0].expire()
+    assert not found_in(world.folder, KEYS[1])
+    assert found_in(own, KEYS[2]) == {"private-key"}
+
+
+def test_an_envelope_of_a_window_does_not_open_with_the_key_of_another(world):
+    report = world.report(1, 1)
+    assert unseal(report.parts[1], KEYS[1], world.task.at(1), 1, 0)
+    for key, window in ((0, 1), (2, 1), (1, 0)):
+        with pytest.raises(ValueError, match="does not open"):
+            unseal(report.parts[1], KEYS[key], world.task.at(window), 1, 0)
+
+
+def test_a_key_of_two_windows_is_erased_when_both_are_over(tmp_path, quiet):
+    world = World(rotating(3, 2), tmp_path)  # the first key is for two of them
+    filled(world, 1)
+    world.party(0, 1).release()
+    keys = world.parties[0].config.keys
+    world.parties[0].expire()
+    assert keys.left == {0, 1}
+    with pytest.raises(Stopped, match="0 reports are complete"):
+        world.party(0, 0).release()
+    world.parties[0].expire()
+    assert keys.left == {1}
+    world.stop()
+
+
+def test_windows_that_were_never_released_lose_their_keys_when_they_expire(world, clock, caplog):
+    filled(world, 0)
+    keys = world.parties[0].config.keys
+    keep = world.parties[0].config.keep / timedelta(hours=1)
+    for hours, left in ((keep + 0.9, {0, 1, 2}), (keep + 1, {1, 2}), (keep + 3, set())):
+        clock(hours)
+        world.parties[0].expire()
+        world.parties[0].expire()
+        assert keys.left == left
+    assert not any(found_in(world.folder, key) for key in KEYS)
+
+
+def test_erasing_is_repeated_and_touches_no_other_key(world, caplog):
+    """It may be cut off by a loss of power, or the file be another than it was."""
+    path, task = world.folder / "analyzer" / "private-key", world.task
+    keys, whole = world.parties[0].config.keys, path.read_bytes()
+    world.parties[0]._is_gone = lambda window: window == 1
+    path.write_bytes(b"\n" + whole)
+    world.parties[0].expire()
+    assert "a private key stays" in caplog.text
+    assert path.read_bytes() == b"\n" + whole
+    lines = whole.split(b"\n")
+    path.write_bytes(b"\n".join([lines[0], b"." * 20 + lines[1][20:], *lines[2:]]))
+    world.parties[0].end()
+    world.start(0)
+    world.parties[0]._is_gone = lambda window: window == 1
+    assert world.parties[0].config.keys.left == {0, 1, 2}
+    world.parties[0].expire()
+    assert path.read_bytes() == b"\n".join([lines[0], b"." * 43, *lines[2:]])
+    assert PartyConfig.read(path.parent).keys.left == {0, 2}
+    assert keys.read(2).raw == KEYS[2].raw
+    assert PrivateKey(KEYS[2].raw).public_bytes == task.public_keys[2]

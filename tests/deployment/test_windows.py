@@ -1,0 +1,235 @@
+"""Vectors, several windows and a ledger, without a network."""
+
+from __future__ import annotations
+
+import random
+import time
+from contextlib import suppress
+from functools import cache
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from datetime import timedelta
+
+from deployment_tasks import small_task
+from deployment_world import World
+
+from ikos import Ledger
+from ikos.deployment import service
+from ikos.deployment.analyzer import Stopped
+from ikos.deployment.reports import ClientReport
+from ikos.deployment.task import Task
+from ikos.vectors import Ball, Box, Categories
+
+READ = cache(Task.from_json)
+LABELS = ("red", "green", "blue")
+HISTOGRAM = (("domain", Categories([3])), ("labels", LABELS))
+
+
+@pytest.fixture(autouse=True)
+def remembered(monkeypatch):
+    monkeypatch.setattr(Task, "from_json", staticmethod(READ))
+
+
+@pytest.fixture
+def world(tmp_path, quiet):
+    """Three windows; the ledger has room for two of them."""
+    task = small_task(20, 12, 6, windows=3)
+    Ledger.new(tmp_path / "ledger", 2, 0.99, slack=0)
+    world = World(task, tmp_path, ledger=tmp_path / "ledger")
+    yield world
+    world.stop()
+
+
+@pytest.fixture
+def clock(world, monkeypatch):
+    """The time, which begins in the first window."""
+    times = {"now": world.task.opens + timedelta(hours=1)}
+    monkeypatch.setattr(service, "now", lambda: times["now"])
+
+    def set_to(window):
+        times["now"] = world.task.at(window).opens
+
+    return set_to
+
+
+def filled(world, window, ones):
+    world.send_all([world.report(int(i < ones), window) for i in range(14)], window)
+
+
+@pytest.mark.parametrize(
+    ("domain", "layout", "vectors"),
+    [
+        (Box(3, -5, 250), "separate", [[-5, 250, 7], [0, 1, 2], [3, 3, 250]] * 5),
+        (Box(2, -5, 250), "group", [[-5, 250], [0, 1], [3, 250]] * 5),
+        (Categories([2, 3]), "separate", [[0, 1, 1, 0, 0], [1, 0, 0, 0, 1]] * 8),
+        (Ball(3, 2), "separate", [[2, 0, 0], [0, -2, 0], [0, 0, 0]] * 5),
+    ],
+    ids=["box", "one block", "categories", "ball"],
+)
+def test_vectors_add_up(tmp_path, quiet, domain, layout, vectors):
+    """Each coordinate by itself, in whatever blocks."""
+    whole = not isinstance(domain, Ball)
+    values = (("domain", domain), ("layout", layout), ("integers", whole))
+    values += () if whole else (("precision", 2**10),)
+    world = World(small_task(20, 12, 12, values), tmp_path)
+    world.send_all([world.report(vector) for vector in vectors])
+    found = world.analyzer.release()
+    exact = [sum(column) for column in zip(*vectors, strict=True)]
+    assert found.estimate == pytest.approx(exact, abs=0.1 * (not whole))
+    assert [len(found.sum_low), len(found.sum_high), len(found.mean)] == [domain.dimension] * 3
+    world.stop()
+
+
+def test_each_block_is_ordered_by_itself(tmp_path, quiet):
+    """No place in a batch belongs to a client: each block's envelopes are in order of bytes."""
+    world = World(small_task(20, 12, 9, HISTOGRAM), tmp_path)
+    reports = [world.report(random.choice(LABELS)) for _ in range(14)]
+    world.send_all(reports)
+    world.analyzer.close_all()
+    ids = b"".join(sorted(report.id for report in reports))
+    for shuffler in world.shufflers.values():
+        shuffler.agree(ids)
+    data, first, offset = b"".join(world.shufflers[2].batch()), 0, 0
+    for block in range(3):
+        size = world.task.block_bytes(block)
+        sent = [data[first + i * size : first + (i + 1) * size] for i in range(14)]
+        assert sent == sorted(report.parts[2][offset : offset + size] for report in reports)
+        first, offset = first + 14 * size, offset + size
+    assert first == len(data)
+    world.stop()
+
+
+def test_an_envelope_in_the_place_of_another_block_stops_the_release(tmp_path, quiet):
+    world = World(small_task(20, 12, 9, HISTOGRAM), tmp_path)
+    reports = [world.report("green") for _ in range(14)]
+    size, (first, *parts) = world.task.block_bytes(0), reports[3].parts
+    parts[1] = parts[1][size : 2 * size] + parts[1][:size] + parts[1][2 * size :]
+    reports[3] = ClientReport(reports[3].id, (first, *parts))
+    world.send_all(reports)
+    with pytest.raises(Stopped, match="2 envelopes of shuffler 2 do not open"):
+        world.analyzer.release()
+    world.stop()
+
+
+def test_each_window_has_its_own_intake_release_and_deletion(world, clock):
+    for window, ones in ((0, 9), (1, 4)):
+        clock(window)
+        filled(world, window, ones)
+    assert world.send(14, world.report(1, 2), window=2)[1] == "reportTooEarly"
+    late = world.report(1, 0)
+    assert set(world.send(14, late, window=0).values()) == {"taskClosed"}
+    assert world.party(0, 0).release().estimate == 9
+    assert [world.party(3, window).state for window in (0, 1)] == ["sent", "collecting"]
+    assert world.party(3, 1).count("report") == 14
+    for party in range(world.task.messages):  # each goes on from its disk
+        world.parties[party].end()
+        world.start(party)
+    assert world.party(0, 0).result().estimate == 9
+    clock(2)
+    assert world.party(0, 1).release().estimate == 4
+    left = b"".join(path.read_bytes() for path in world.folder.glob("[as]*/store*"))
+    assert late.id not in left
+
+
+def test_a_token_is_spent_once_in_each_window(world, clock):
+    first = world.report(1)
+    assert set(world.send(0, first).values()) == {True}
+    clock(1)
+    again = world.report(0, 1)
+    assert set(world.send(0, again, window=1).values()) == {True}
+    other = world.send(0, world.report(1, 1), window=1)
+    assert set(other.values()) == {"reportRejected"}
+
+
+def test_a_report_of_another_window_does_not_count_there(world, clock):
+    """A shuffler, or whoever has its envelopes, cannot use them twice: they do not open."""
+    old = [world.report(1, 0) for _ in range(14)]
+    clock(1)
+    world.send_all(old, window=1)
+    with pytest.raises(Stopped, match="14 envelopes of shuffler 1 do not open"):
+        world.party(0, 1).release()
+
+
+def test_the_release_that_the_ledger_refuses_is_stopped_and_deleted(world, clock, tmp_path):
+    for window in range(3):
+        clock(window)
+        filled(world, window, 5 + window)
+    for window in range(2):
+        assert world.party(0, window).release().estimate == 5 + window
+    calls = []
+    shuffler = world.party(1, 2)
+    shuffler.batch = lambda: calls.append(1)
+    with pytest.raises(Stopped, match="the ledger refuses this release: epsilon and delta must"):
+        world.party(0, 2).release()
+    assert not calls
+    assert [world.party(party, 2).state for party in range(7)] == ["stopped", *["deleted"] * 6]
+    assert all(not world.party(party, 2).count("report") for party in range(7))
+    keys = [entry.key for entry in Ledger(tmp_path / "ledger").entries]
+    assert keys == [world.task.at(window).path for window in range(2)]
+
+
+def test_what_was_begun_is_paid_once_and_before_a_batch_is_asked_for(world, tmp_path):
+    """Connections break at some calls, and the analyzer is started again after each."""
+    filled(world, 0, 9)
+    ledger = Ledger(tmp_path / "ledger")
+    usual, entered = world.party(4).batch, []
+    world.party(4).batch = lambda: entered.append(len(ledger.entries)) or usual()
+    for number in (3, 7, 12, 2, 6, 1):
+        world.faults.plan((number, True))
+        with suppress(OSError):
+            world.analyzer.release()
+        world.parties[0].end()
+        world.start(0)
+    assert world.analyzer.release().estimate == 9
+    assert set(entered) == {1}
+    assert len(ledger.entries) == 1
+
+
+def test_a_ledger_that_cannot_be_used_is_waited_for(world, tmp_path, caplog):
+    filled(world, 0, 9)
+    (tmp_path / "ledger").rename(tmp_path / "away")
+    with pytest.raises(OSError, match=r"^the ledger cannot be used; the analyzer's log says why"):
+        world.analyzer.release()
+    assert "No such file" in caplog.text
+    assert {shuffler.state for shuffler in world.shufflers.values()} == {"closed"}
+    (tmp_path / "away").rename(tmp_path / "ledger")
+    assert world.analyzer.release().estimate == 9
+
+
+def test_the_schedule_tells_which_window_is_open(world, clock, monkeypatch):
+    def told():
+        found = world.parties[2].schedule()
+        return found.open, found.windows
+
+    assert told() == (0, 3)
+    clock(1)
+    assert told() == (1, 3)
+    world.party(2, 1).close()
+    assert told() == (None, 3)
+    early, late = world.task.opens - timedelta(1), world.task.closes
+    for moment in (early, late):
+        monkeypatch.setattr(service, "now", lambda moment=moment: moment)
+        assert told() == (None, 3)
+
+
+def test_each_window_expires_by_itself(world, clock, monkeypatch):
+    """Thirty days after it closed; a later one of the same store is kept."""
+    for window in (0, 2):
+        clock(window)
+        filled(world, window, 5)
+    later = world.task.at(1).closes + world.parties[0].config.keep
+    monkeypatch.setattr(service, "now", lambda: later)
+    for party in world.parties.values():
+        party.expire()
+    until = time.monotonic() + 60
+    while not world.analyzer.over and time.monotonic() < until:
+        time.sleep(0.01)
+    assert world.analyzer.over
+    for number in world.parties:
+        first, last = world.party(number, 0), world.party(number, 2)
+        assert first.state == ("deleted" if number else "stopped")
+        assert (first.reports(), first.count("report")) == (14, 0)
+        assert (last.state, last.count("report")) == ("closed", 14)

@@ -1,0 +1,131 @@
+"""The client in JavaScript agrees with the library, and its reports count."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("starlette")
+
+from deployment_tasks import KEY as HYBRID
+from statistical import FALSE_ALARM, polya_law, skellam_law
+
+from ikos.deployment import tokens
+from ikos.deployment.hpke import PrivateKey, read_clear, unseal
+from ikos.deployment.wire import decoded
+from ikos.vectors import Categories
+
+KEY = PrivateKey(HYBRID.raw, "x25519")
+HERE = Path(__file__).resolve()
+CLIENT = HERE.parents[2] / "examples" / "client.mjs"
+VECTORS = HERE.with_name("wire_client.mjs")
+
+node = shutil.which("node")
+pytestmark = pytest.mark.skipif(node is None, reason="node, which runs JavaScript, is not here")
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [node, *map(str, arguments)], capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def test_it_agrees_with_the_vectors():
+    vectors = json.loads((HERE.parents[1] / "golden" / "wire.json").read_text("utf-8"))
+    assert (run(VECTORS).stdout, len(vectors)) == (f"{len(vectors)}\n", 33)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "parameter", "clients"),
+    [("laplace", "1/3", 2), ("skellam", "5/2", 1), ("skellam", "7", 3), ("skellam", "100/3", 1)],
+)
+def test_its_noise_has_the_distribution_of_the_page(kind, parameter, clients):
+    drawn = np.array(json.loads(run(VECTORS, 20_000, kind, parameter, clients).stdout))
+    value = float(Fraction(parameter))
+    law = skellam_law(value / clients)
+    if kind == "laplace":
+        law = polya_law(1 / clients, value).minus(polya_law(1 / clients, value))
+    assert drawn.size == 20_000
+    assert law.p_value(drawn) > FALSE_ALARM
+    assert law.p_value(drawn + 1) < FALSE_ALARM
+
+
+def opened(task, file: Path) -> list[int]:
+    """Return the sum of the shares in a report that a client kept."""
+    found = json.loads(file.read_text())
+    parts = [decoded(one, task.part_bytes(party)) for party, one in enumerate(found["parts"])]
+    sums = np.array(read_clear(parts[0], task), dtype=object)
+    for column, part in enumerate(parts[1:], 1):
+        first = 0
+        for block, where in enumerate(task.protocol.blocks):
+            envelope = part[first : first + task.block_bytes(block)]
+            sums[where] += np.array(unseal(envelope, KEY, task.at(0), column, block), dtype=object)
+            first += len(envelope)
+    return [one % task.modulus for one in sums.tolist()]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the parties of tests need Linux")
+@pytest.mark.parametrize(
+    ("options", "values"),
+    [
+        ({"lower": -2, "upper": 5, "windows": 2}, [-2, 5, 0, 3]),
+        ({"domain": Categories([3]), "labels": ["rot", "grün", "blå"], "integers": False},
+         ["grün", "blå", "grün", "rot"]),
+    ],
+    ids=["numbers", "categories"],
+)  # fmt: skip
+def test_its_reports_are_counted_with_those_of_the_library(tmp_path, options, values):
+    """With the analyzer's key all noise is known: the result is exactly that of what was sent."""
+    from deployment_processes import Fleet
+
+    kept, given, labels = tmp_path / "reports", values * 6, options.get("labels")
+    fleet = Fleet(tmp_path, columns=6, key=KEY, kem="x25519", **options)
+    try:
+        (running,) = fleet.tasks
+        task, secrets = running.task, running.secrets
+        agreed = ["--max-epsilon=1", "--max-delta=0.9", f"--hash={task.name}"]
+
+        def submit(client, *more):
+            token = tmp_path / f"token-{client}"
+            token.write_text(tokens.to_text(secrets[client]))
+            files = (running.home / "task.json", token, kept / f"{client}.json")
+            return run(CLIENT, *agreed, *more, "--", *files, given[client % len(given)])
+
+        running.submit(given[:12], store=kept)
+        assert submit(12, "--max-epsilon=0.99").stderr == "the task's epsilon is 1\n"
+        assert not (kept / "12.json").exists()
+        with ThreadPoolExecutor(2) as executor:
+            for done in executor.map(submit, [*range(12, 24), 23]):  # the last once more
+                assert (done.returncode, done.stderr) == (0, "")
+        assert running.reports() == [24] * task.messages
+        found = running.release()
+        assert found["state"] == "released", found["release"]
+        late = submit(24, "--window=0")
+        assert late.returncode == 1
+        assert "taskClosed" in late.stderr
+    finally:
+        fleet.end()
+    sent = {file.stem: np.array(opened(task, file)) for file in kept.glob("*.json")}
+    del sent["24"]
+    q, steps = (
+        task.modulus,
+        [[x == label for label in labels] if labels else [x + 2] for x in given],
+    )
+    for client in range(12, 24):
+        noise = (sent[f"{client}"] - steps[client] + q // 2) % q - q // 2
+        assert np.abs(noise).max() < 40 * task.protocol.noise.deviation
+    total = np.sum(steps, axis=0)
+    noise = (sum(sent.values()) - total + q // 2) % q - q // 2
+    lowest = 0 if labels else -2 * len(given)
+    assert np.ravel(found["result"]["estimate"]).tolist() == (lowest + total + noise).tolist()
+    assert found["complete"] == len(sent) == len(given)

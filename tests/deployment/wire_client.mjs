@@ -1,0 +1,83 @@
+// Compares the client in JavaScript with the vectors in tests/golden/wire.json, and prints how many
+// it compared. With COUNT KIND PARAMETER CLIENTS, it prints so many reproducible draws of noise.
+
+import assert from "node:assert/strict";
+import crypto from "node:crypto";
+import fs from "node:fs";
+import * as client from "../../examples/client.mjs";
+
+const golden = new URL("../golden/wire.json", import.meta.url);
+const vectors = JSON.parse(fs.readFileSync(golden, "utf8"));
+const tasks = {};
+
+function lowest([a, b]) {
+  let [x, y] = [a, b];
+  while (y) [x, y] = [y, x % y];
+  if (x < 0n) x = -x;
+  return b / x === 1n ? `${a / x}` : `${a / x}/${b / x}`;
+}
+
+const CHECKS = {
+  "wire task"({ name }, wanted) {
+    if (name === "hybrid") return assert.throws(() => client.readTask(wanted.text), /mlkem768/);
+    const task = (tasks[name] = client.readTask(`${wanted.text}\n`));
+    const { hash, width, blocks } = task;
+    const shares = Array.from({ length: task.messages }, () => Array(task.dimension).fill(0n));
+    const parts = client.partsOf(task, 0, shares).map((part) => part.length);
+    const opens = Date.parse(task.opens) / 1000;
+    const open = [...Array(task.windows).keys()].map((k) =>
+      [k, k + 1].map((one) => opens + one * task.period),
+    );
+    assert.deepEqual({ text: wanted.text, hash, width, blocks, parts, open }, wanted);
+  },
+  "wire opened"() {},
+  "wire steps"({ name, value }, wanted) {
+    assert.deepEqual(client.steps(tasks[name], value).map(lowest), wanted);
+  },
+  "wire noise"({ rate, n }, [hex, wanted]) {
+    let given = Buffer.from(hex, "hex");
+    const draws = new client.Draws((length) => {
+      const taken = Buffer.from(given.subarray(0, length));
+      given = given.subarray(length);
+      return taken;
+    });
+    const drawn = wanted.map(() => draws.noise(["laplace", `${rate}`], n));
+    assert.deepEqual(drawn, wanted.map(BigInt));
+    assert.equal(given.length, 0);
+  },
+  "wire report"({ name, window }, wanted) {
+    const task = tasks[name];
+    const shares = wanted.shares.map((share) => share.map(BigInt));
+    const sum = shares.reduce((y, share) => y.map((one, i) => (one + share[i]) % task.q));
+    assert.deepEqual(sum, wanted.y.map(BigInt));
+    const keys = wanted.ephemeral.map((own) =>
+      own.map((raw) => client.x25519Key(Buffer.from(raw, "hex"))),
+    );
+    const id = Buffer.from(wanted.id, "hex");
+    const report = { id, parts: client.partsOf(task, window, shares, keys) };
+    const secret = Buffer.from(wanted.secret, "base64url");
+    const requests = wanted.requests.map((_, party) => {
+      const { url, headers, body } = client.requestOf(task, window, secret, report, party);
+      return { url, headers, body: body.toString("hex") };
+    });
+    assert.deepEqual(requests, wanted.requests);
+    const infos = keys.flatMap((own, j) =>
+      own.map((_, block) => client.envelopeInfo(task, window, j + 1, block).toString("hex")),
+    );
+    assert.deepEqual(infos, wanted.infos);
+    const split = client.split(task, sum, new client.Draws());
+    const again = split.reduce((y, share) => y.map((one, i) => (one + share[i]) % task.q));
+    assert.deepEqual([again, split.length], [sum, task.messages]);
+  },
+};
+
+const [count, kind, parameter, clients] = process.argv.slice(2);
+if (count) {
+  const stream = crypto.createCipheriv("aes-256-ctr", Buffer.alloc(32), Buffer.alloc(16));
+  const draws = new client.Draws((length) => stream.update(Buffer.alloc(length)));
+  const drawn = Array.from(Array(Number(count)), () => draws.noise([kind, parameter], clients));
+  console.log(`[${drawn}]`);
+} else {
+  for (const [operation, given, wanted] of vectors) CHECKS[operation](given, wanted);
+  console.log(vectors.length);
+}
