@@ -256,7 +256,7 @@ class SecureSum(SecureAggregation[int]):
         how: Choices = {"analysis": analysis, "shuffler": shuffler, "clear_share": clear_share}
         scheme = checked_scheme(n, q, min_honest, corrupt_shufflers, **how)
         sent = secure_layout(scheme, sigma, 1, messages=messages)
-        SecureAggregation.__init__(self, n, 1, q, sent, scheme.trust, upper)
+        SecureAggregation.__init__(self, n, 1, q, sent, scheme.trust, upper, masks=None)
 
     @property
     def messages(self) -> MessageCount:
@@ -341,9 +341,7 @@ class SecureVectorSum(VectorSum[NDArray[Any]], SecureAggregation[NDArray[Any]]):
         if layout == MASKED:
             checked_layout(layout, d, messages)
             if upper is None:
-                raise TypeError(
-                    f"upper must be given with layout={MASKED!r}: sums are not modulo q"
-                )
+                raise TypeError("upper must be given with layout='masked': sums are not modulo q")
             wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
             with rounding(DOWN):
                 allowed = gmpy2.exp2(-exact(wanted + 1, UP))
