@@ -163,6 +163,7 @@ class NoiseCalibration:
                 return delta is not None and delta <= self.delta
 
             scheme, allowed = self._scheme(q), self._hiding_delta / self.releases
+            scheme.refuse_uncovered()
             near = Budget(Fraction(0), allowed, Fraction(0), 1)
             m = smallest(enough, scheme.analysis.guess(scheme, near))
         else:

@@ -377,8 +377,8 @@ class Task:
         >>> from ikos.vectors import Categories
         >>> votes = Categories([3])
         >>> draft = Task.new(2000, 1, 1e-8, domain=votes, labels=["yes", "no", "unknown"])
-        >>> draft.columns, draft.blocks, draft.part_bytes
-        (6, (1, 1, 1), 3420)
+        >>> draft.columns, draft.blocks, draft.part_bytes(1)
+        (6, (1, 1, 1), 3414)
         """
         if isinstance(shufflers, str):
             raise TypeError(f"shufflers must be addresses, got {quote(shufflers)}")

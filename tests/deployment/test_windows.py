@@ -62,9 +62,19 @@ def filled(world, window, ones):
 @pytest.mark.parametrize(
     ("domain", "layout", "vectors"),
     [
-        (Box(3, -5, 250), "separate", [[-5, 250, 7], [0, 1, 2], [3, 3, 250]] * 5),
+        pytest.param(
+            Box(3, -5, 250),
+            "separate",
+            [[-5, 250, 7], [0, 1, 2], [3, 3, 250]] * 5,
+            marks=pytest.mark.slow,
+        ),
         (Box(2, -5, 250), "group", [[-5, 250], [0, 1], [3, 250]] * 5),
-        (Categories([2, 3]), "separate", [[0, 1, 1, 0, 0], [1, 0, 0, 0, 1]] * 8),
+        pytest.param(
+            Categories([2, 3]),
+            "separate",
+            [[0, 1, 1, 0, 0], [1, 0, 0, 0, 1]] * 8,
+            marks=pytest.mark.slow,
+        ),
         (Ball(3, 2), "separate", [[2, 0, 0], [0, -2, 0], [0, 0, 0]] * 5),
     ],
     ids=["box", "one block", "categories", "ball"],
@@ -102,6 +112,7 @@ def test_each_block_is_ordered_by_itself(tmp_path, quiet):
     world.stop()
 
 
+@pytest.mark.slow
 def test_an_envelope_in_the_place_of_another_block_stops_the_release(tmp_path, quiet):
     world = World(small_task(20, 12, 9, HISTOGRAM), tmp_path)
     reports = [world.report("green") for _ in range(14)]
