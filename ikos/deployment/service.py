@@ -49,7 +49,7 @@ _SECONDS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000]
 PROBLEM = "urn:ikos:parties:"
 BYTES = "application/octet-stream"
 LIVE, HEALTH, METRICS = "/live", "/health", "/metrics"
-_WINDOW = "/tasks/{task}/windows/{window:int}"
+_WINDOW = "/tasks/{task}/windows/{window}"
 _NAMES = {
     400: ("invalidMessage",),
     401: ("unauthorized",),
@@ -442,10 +442,12 @@ class Service:
             raise Refused("unrecognizedTask", "there is no such task here") from None
 
     def _endpoint(self, request: Request) -> Any:
-        party, number = self.party(request), request.path_params["window"]
-        if number >= party.task.windows:
-            raise Refused("unrecognizedTask", "the task has no such window")
-        return party.at(number)
+        party, text = self.party(request), request.path_params["window"]
+        with suppress(ValueError):  # also of a number too long for int
+            number = int(text)
+            if str(number) == text and 0 <= number < party.task.windows:
+                return party.at(number)
+        raise Refused("unrecognizedTask", "the task has no such window")
 
     async def _schedule(self, request: Request) -> Response:
         return _response(self.party(request).schedule())
