@@ -863,6 +863,14 @@ def test_metrics(net):
     assert labels == {"le", "reason", "route", "state", "status", "task", "work"}
 
 
+def test_metrics_are_not_written_for_each_request(net, monkeypatch):
+    written = []
+    usual = service.generate_latest
+    monkeypatch.setattr(service, "METRICS_SECONDS", 1000)
+    monkeypatch.setattr(service, "generate_latest", lambda *what: written.append(1) or usual(*what))
+    assert len({net.clients[1].get("/metrics").text for _ in range(5)}) == len(written) == 1
+
+
 def test_live(net, monkeypatch):
     """A full disk is no reason to start the process again; a writer that has ended is."""
     order(net, 1, "PRAGMA query_only=1")
