@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ikos.deployment import hpke
-from ikos.deployment.limits import Addresses
+from ikos.deployment.limits import Addresses, Rate
 from ikos.deployment.openers import Chunk, Sums, openers
 from ikos.deployment.party_files import PartyConfig, reason
 from ikos.deployment.remote import RemoteShuffler, in_parallel
@@ -46,6 +46,7 @@ _OVER = "over"
 _LISTS = 4  # of ids received at the same time
 _CHUNK, _CHUNK_BYTES = 256, 1 << 20  # most envelopes, or bytes, that a process opens together
 _FRESH = 1.0  # seconds for which shufflers' states are cached
+_ASKED = 4.0  # times a second that pages ask shufflers, for all tasks and windows
 
 _T = TypeVar("_T")
 
@@ -155,7 +156,7 @@ class Analyzer(Endpoint):
         self._releasing, self._asking = threading.Lock(), threading.Lock()
         name = f"task {self.task.name}, window {window.number}: release"
         self._work = Retrier(name, self._go_on, lambda *took: store.timed(*took))
-        self._states: list[ShufflerStatus | str] = ["is being asked"] * self.task.columns
+        self.known: list[ShufflerStatus | str] = ["is being asked"] * self.task.columns
         self._asked = -math.inf
 
     @property
@@ -193,14 +194,14 @@ class Analyzer(Endpoint):
             try:
                 if time.monotonic() - self._asked > _FRESH:
                     found = in_parallel(lambda j: self.columns[j - 1].status(), self._parties)
-                    self._states = [
+                    self.known = [
                         "gives no valid answer" if isinstance(answer, OSError) else answer
                         for _, answer in sorted(found)
                     ]
                     self._asked = time.monotonic()
             finally:
                 self._asking.release()
-        return self._states
+        return self.known
 
     def resume(self) -> None:
         """Resume what was ordered before the process ended."""
@@ -474,7 +475,7 @@ def application(
     analyzers: Mapping[str, Party[Analyzer]], *, rate: float, addresses: Addresses | None = None
 ) -> Starlette:
     """Return the ASGI application of the analyzer, for tasks by name."""
-    service = Service(analyzers, rate, addresses)
+    service, asking = Service(analyzers, rate, addresses), Rate(_ASKED)
 
     async def tasks(_: Request) -> Response:
         moment = now()
@@ -484,7 +485,8 @@ def application(
         )
 
     async def page(one: Analyzer, request: Request) -> Response:
-        states = await run_in_threadpool(one.states)
+        # strangers may open the pages of all windows, and each asks all shufflers
+        states = await run_in_threadpool(one.states) if asking.allows() else one.known
         bars = [(each.window, each.reports()) for each in service.party(request).latest()]
         return HTMLResponse(task_page(one.window, one.status(), states, bars, now()))
 

@@ -77,10 +77,15 @@ class Addresses:
         self, rate: float, connections: int, proxy: IPv4Network | IPv6Network | None = None
     ) -> None:
         self.places, self._rate, self._proxy = Places(connections), Rate(rate), proxy
+        self._arrivals = Rate(rate)  # a handshake of TLS costs more than a request
 
     def connecting(self, host: str) -> Hashable:
         """Return the key of who connects, or None for who is not limited: the proxy is not."""
         return None if self._is_proxy(host) else _key(host)
+
+    def admits(self, key: Hashable) -> bool:
+        """Whether one more connection is admitted now; it is counted if it is."""
+        return self.places.free(key) and self._arrivals.allows(key)
 
     def allows(self, scope: Scope) -> bool:
         """Whether a request is allowed; it is counted if it is."""

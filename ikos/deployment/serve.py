@@ -426,7 +426,7 @@ class Door:
                 continue
             place, addresses = contextlib.ExitStack(), self._addresses
             if addresses is not None and (key := addresses.connecting(host)) is not None:
-                if not addresses.places.free(key):
+                if not addresses.admits(key):
                     wire.close()
                     continue
                 place.enter_context(addresses.places.taken(key))

@@ -10,6 +10,7 @@ import asyncio
 import base64
 import hashlib
 import logging
+import math
 import sqlite3
 import time
 from abc import ABC, abstractmethod
@@ -42,6 +43,7 @@ _CLOSED = "closed"
 _EXPIRED = "expired"
 LATEST = 48  # windows in the chart, and in metrics
 BODY_SECONDS = 10.0
+METRICS_SECONDS = 0.2  # for which metrics answer all requests
 GATHER_SECONDS = 0.002  # for which a report waits for others, to share a transaction
 CLIENT_RATE = 10.0  # reports a second with one token: a client needs one, and repeats it at most
 CLIENT_PLACES = 4  # reports at a time with one token
@@ -49,7 +51,7 @@ _SECONDS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000]
 PROBLEM = "urn:ikos:parties:"
 BYTES = "application/octet-stream"
 LIVE, HEALTH, METRICS = "/live", "/health", "/metrics"
-_WINDOW = "/tasks/{task}/windows/{window:int}"
+_WINDOW = "/tasks/{task}/windows/{window}"
 _NAMES = {
     400: ("invalidMessage",),
     401: ("unauthorized",),
@@ -352,6 +354,7 @@ class Service:
         self.parties, self._addresses = parties, addresses
         self._rate, self._client_rate = Rate(rate), Rate(CLIENT_RATE)
         self._client_places = Places(CLIENT_PLACES)
+        self._written, self._text = -math.inf, b""  # when metrics were written, and what
         self._registry = own = CollectorRegistry()
         self._seconds = Histogram(
             "ikos_request_seconds", "Seconds of requests.", ["route", "status"], registry=own
@@ -442,10 +445,12 @@ class Service:
             raise Refused("unrecognizedTask", "there is no such task here") from None
 
     def _endpoint(self, request: Request) -> Any:
-        party, number = self.party(request), request.path_params["window"]
-        if number >= party.task.windows:
-            raise Refused("unrecognizedTask", "the task has no such window")
-        return party.at(number)
+        party, text = self.party(request), request.path_params["window"]
+        with suppress(ValueError):  # also of a number too long for int
+            number = int(text)
+            if str(number) == text and 0 <= number < party.task.windows:
+                return party.at(number)
+        raise Refused("unrecognizedTask", "the task has no such window")
 
     async def _schedule(self, request: Request) -> Response:
         return _response(self.party(request).schedule())
@@ -465,14 +470,16 @@ class Service:
         return PlainTextResponse("".join(lines) or "ok\n", status_code=503 if lines else 200)
 
     async def _metrics(self, _: Request) -> Response:
-        self._windows.clear()
-        for name, party in self.parties.items():
-            windows = party.latest()
-            self._reports.labels(name).set(windows[-1].reports())
-            for one in windows:
-                self._windows.labels(name, one.state).inc()
-        text = generate_latest(self._registry)
-        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+        moment = time.monotonic()
+        if moment >= self._written + METRICS_SECONDS:  # they cost as much as four reports
+            self._windows.clear()
+            for name, party in self.parties.items():
+                windows = party.latest()
+                self._reports.labels(name).set(windows[-1].reports())
+                for one in windows:
+                    self._windows.labels(name, one.state).inc()
+            self._written, self._text = moment, generate_latest(self._registry)
+        return Response(self._text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     def _check(self, limit: str, allowed: bool) -> None:
         """Refuse a request beyond a limit."""

@@ -7,7 +7,7 @@ import errno
 import socket
 import ssl
 import tracemalloc
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
@@ -392,6 +392,22 @@ def test_a_limit_of_connections_from_an_address(monkeypatch, contexts, waits):
             return await (await connection(b"/"))[0].readuntil(b"ok")
 
     assert asyncio.run(check()).startswith(b"HTTP/1.1 200")
+
+
+def test_a_limit_of_new_connections_from_an_address(monkeypatch):
+    """Each of them asks for something that is no route: the limit of requests does not see it."""
+    monkeypatch.setattr(Addresses, "connecting", lambda self, host: host)
+
+    async def check():
+        async with opened(addresses=Addresses(3, 100)) as connection:
+            found = []
+            for _ in range(5):
+                reader, _ = await connection(b"/")
+                with suppress(ConnectionError):
+                    found.append(await reader.read(9))
+            return found
+
+    assert [one for one in asyncio.run(check()) if one] == [b"HTTP/1.1 "] * 3
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x16"])

@@ -283,6 +283,12 @@ def test_a_part_of_another_size(net, party):
     net.send(0, report)
 
 
+@pytest.mark.parametrize("window", ["00", "+0", " 0", "1", "-1", "x", 5000 * "1"])
+def test_a_window_that_is_none(net, window):
+    answer = net.clients[0].get(f"/tasks/{net.task.name}/windows/{window}")
+    refused(answer, 404, "unrecognizedTask")
+
+
 def test_another_digest(net):
     report = ClientReport.make(net.task.at(0), 1)
     right = digest_of(report.parts[1])
@@ -428,6 +434,17 @@ def test_the_public_is_answered_without_the_disk(net, monkeypatch):
     look(20, lambda party: "sent" if party else "released")
     net.start_again()
     look(20, lambda party: "sent" if party else "released")
+
+
+def test_pages_ask_shufflers_a_few_times_a_second(net, clock):
+    """Whoever opens the pages of many windows does not use up what shufflers allow the analyzer."""
+    page = f"{net.task.at(0).path}/page"
+    seen = []
+    for _ in range(9):
+        net.endpoints[0]._asked = -math.inf  # as a page of another window
+        seen.append(net.clients[0].get(page).text)
+    assert Counter(net.requests) == {("GET", party): 4 for party in range(1, COLUMNS + 1)}
+    assert all("collecting" in text for text in seen)
 
 
 def test_a_request_that_is_given_up_stops_nobody_else(net):
@@ -837,13 +854,21 @@ def test_metrics(net):
         assert f'ikos_windows{{state="{state}",task="{net.task.name}"}} 1.0\n' in text
     assert 'ikos_refusals_total{reason="reportRejected"} 1.0\n' in text
     assert 'ikos_refusals_total{reason="invalidMessage"} 1.0\n' in text
-    route = "PUT /tasks/{task}/windows/{window:int}/reports/{report}"
+    route = "PUT /tasks/{task}/windows/{window}/reports/{report}"
     for status in (201, 409, 400):
         assert f'ikos_request_seconds_count{{route="{route}",status="{status}"}} 1.0\n' in text
     assert f'ikos_work_seconds_count{{task="{net.task.name}",work="write"}}' in text
     texts = [net.clients[party].get("/metrics").text for party in (1, 2)]
     labels = set(re.findall(r'(\w+)="', "".join(texts)))
     assert labels == {"le", "reason", "route", "state", "status", "task", "work"}
+
+
+def test_metrics_are_not_written_for_each_request(net, monkeypatch):
+    written = []
+    usual = service.generate_latest
+    monkeypatch.setattr(service, "METRICS_SECONDS", 1000)
+    monkeypatch.setattr(service, "generate_latest", lambda *what: written.append(1) or usual(*what))
+    assert len({net.clients[1].get("/metrics").text for _ in range(5)}) == len(written) == 1
 
 
 def test_live(net, monkeypatch):
