@@ -64,10 +64,11 @@ def filled(world, window, ones):
     [
         (Box(3, -5, 250), "separate", [[-5, 250, 7], [0, 1, 2], [3, 3, 250]] * 5),
         (Box(2, -5, 250), "group", [[-5, 250], [0, 1], [3, 250]] * 5),
+        (Box(5, -5, 250), 2, [[-5, 250, 7, 1, 9], [0, 1, 2, 3, 4], [3, 3, 250, 8, -5]] * 5),
         (Categories([2, 3]), "separate", [[0, 1, 1, 0, 0], [1, 0, 0, 0, 1]] * 8),
         (Ball(3, 2), "separate", [[2, 0, 0], [0, -2, 0], [0, 0, 0]] * 5),
     ],
-    ids=["box", "one block", "categories", "ball"],
+    ids=["box", "one block", "a shorter block", "categories", "ball"],
 )
 def test_vectors_add_up(tmp_path, quiet, domain, layout, vectors):
     """Each coordinate by itself, in whatever blocks."""
