@@ -59,25 +59,25 @@ def test_a_draft_says_how_many_shufflers_are_needed():
         new(opens=datetime(2020, 1, 1, tzinfo=UTC), closes=timedelta(hours=1))
 
 
-BLOCKS = {"domain": Categories([12]), "min_honest": 900, "opens": NOW}
+BLOCKS = {"domain": Categories([12]), "min_honest": 9000, "opens": NOW}
 
 
-@pytest.mark.parametrize("count", [5, 6, 8, 30])
+@pytest.mark.parametrize("count", [6, 7, 10, 30])
 def test_blocks_are_the_fewest_that_the_shufflers_prove(count):
     shufflers = [f"https://s{j}.example" for j in range(count)]
-    task = Task.new(1000, 1, 1e-3, layout="blocks", shufflers=shufflers, **BLOCKS)
+    task = Task.new(10**4, 1, 1e-9, layout="blocks", shufflers=shufflers, **BLOCKS)
     assert task.columns == count
     number = len(task.blocks)
     assert -(-12 // number) == task.block_length
     if number > 1:
         with pytest.raises(ValueError, match="shufflers must be at least"):
-            Task.new(1000, 1, 1e-3, layout=-(-12 // (number - 1)), shufflers=shufflers, **BLOCKS)
+            Task.new(10**4, 1, 1e-9, layout=-(-12 // (number - 1)), shufflers=shufflers, **BLOCKS)
 
 
 @pytest.mark.parametrize("kem", KEMS)
 def test_a_draft_has_the_blocks_of_the_fewest_bytes(kem):
     def sent(layout):
-        task = Task.new(1000, 1, 1e-3, layout=layout, kem=kem, **BLOCKS)
+        task = Task.new(10**4, 1, 1e-9, layout=layout, kem=kem, **BLOCKS)
         return sum(map(task.part_bytes, range(task.messages)))
 
     assert sent("blocks") == min(map(sent, range(1, 13)))
