@@ -67,12 +67,13 @@ export function readTask(text) {
   const given = JSON.parse(canonical);
   if (given.version !== VERSION) throw new Error(`the task must be of version ${VERSION}`);
   if (given.kem !== "x25519") throw new Error(`Node 20 does not have ${given.kem}`);
-  const { domain, layout } = given;
+  const { domain, block_length: length } = given;
   const sum = domain.sizes?.reduce((all, size) => all + size, 0);
   const dimension = domain.kind === "number" ? 1 : (sum ?? domain.dimension);
   const q = BigInt(given.modulus);
   const width = Math.ceil((q - 1n).toString(2).length / 8);
-  const blocks = layout === "separate" ? Array(dimension).fill(1) : [dimension];
+  const blocks = [];
+  for (let left = dimension; left > 0; left -= length) blocks.push(Math.min(left, length));
   const id = sha256(canonical);
   return { ...given, id, hash: id.toString("base64url"), dimension, q, width, blocks };
 }

@@ -241,7 +241,7 @@ WIRE: dict[str, dict[str, Any]] = {
     "number": {"lower": -0.5, "upper": 100, "windows": 3, "keys": 2},
     "integers": {"lower": -3, "upper": 4, "integers": True, "modulus": 2**80 + 13},
     "box": {"domain": vectors.Box(2, 0.1, 10), "layout": "group"},
-    "ball": {"domain": vectors.Ball(12, 0.3)},
+    "ball": {"domain": vectors.Ball(12, 0.3), "layout": 5},
     "categories": {"domain": vectors.Categories([3]), "labels": ["rot", "grün", "blå"]},
     "questions": {"domain": vectors.Categories([2, 3])},
     "hybrid": {"domain": vectors.Categories([2]), "kem": "mlkem768-x25519"},

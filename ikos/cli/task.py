@@ -16,7 +16,7 @@ from ikos.cli.errors import Command, Group
 from ikos.cli.options import check_bounds, option, options
 from ikos.cli.output import complain, print_report, say
 from ikos.cli.release import COLUMNS, Estimate, guarantee_notes
-from ikos.cli.types import CORRUPT, FILE, FOLDER, Honest, Whole
+from ikos.cli.types import CORRUPT, FILE, FOLDER, BlockLength, Honest, Whole
 from ikos.report import Field, Report
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ TASK_KEYS = [
     Field("precision", "steps of the encoding between the bounds"),
     Field("modulus", "order of the group of the shares, a string of digits"),
     Field("shuffled", "number of shufflers"),
-    Field("blocks", "envelopes of a client for each shuffler, each with some coordinates"),
+    Field("block_length", "coordinates in an envelope; the last one may have fewer"),
+    Field("blocks", "envelopes of a client for each shuffler"),
     Field("kem", "how envelopes are encrypted: mlkem768-x25519 or x25519"),
     Field("keys", "keys of the analyzer, each for some windows"),
     Field("messages", "messages of a client: all envelopes, and the clear share for the analyzer"),
@@ -130,8 +131,10 @@ def command() -> None:
         "between the bounds.")  # fmt: skip
 @click.option("--norm", type=click.FloatRange(0, min_open=True), metavar="NUMBER",
         help="Largest Euclidean norm of the vectors, instead of bounds.")  # fmt: skip
-@click.option("--layout", type=click.Choice(["separate", "group"]), default="separate",
-        help="Shuffle each coordinate of vectors by itself, or all together.")  # fmt: skip
+@option("--layout", type=BlockLength(["separate", "group", "blocks"]), default="separate",
+        metavar="LAYOUT", help="Coordinates of vectors in an envelope: one (separate), all "
+        "(group), a number, or blocks: the most that the shufflers prove; without their "
+        "addresses, as many as take the fewest bytes.")  # fmt: skip
 @options("--epsilon", "--delta", required=("--epsilon", "--delta"))
 @option("--ledger", type=FILE, metavar="FILE",
         help="Ledger ('ikos budget new') in which the analyzer enters each release first; one that "

@@ -122,6 +122,16 @@ class Honest(click.ParamType):  # type: ignore[type-arg]
         return honest if isinstance(honest, int) else math.ceil(honest * users)
 
 
+class BlockLength(click.Choice):  # type: ignore[type-arg]
+    """How many coordinates are shuffled together: a whole number, or a name for it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number or the name."""
+        if str(value)[:1].isdecimal():
+            return Whole(1).convert(value, param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class Named(click.Path):
     """A file or folder; an empty name, as of a variable that is not set, would be the folder here.
 

@@ -9,12 +9,13 @@ import json
 import math
 import os
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -38,6 +39,7 @@ from ikos.accounting.skellam import SkellamNoise
 from ikos.aggregation.private_sum import PrivateAggregation, PrivateSum, PrivateVectorSum
 from ikos.aggregation.shuffled_sum import collusion
 from ikos.bounds import Bounds, Domain
+from ikos.counts.vectors import Layout, checked_layout, least_bytes, sums_of
 from ikos.deployment.opening import HYBRID, KEMS, TAG_BYTES, X25519, best_kem
 from ikos.deployment.wire import decoded, encoded, in_one_line
 from ikos.domains import Ball, Box, Categories
@@ -223,9 +225,11 @@ class Task:
         Names of the coordinates of vectors, such as the categories of a histogram; or none.
     corrupt_shufflers : int
         Number of shufflers that may collude with the analyzer.
-    precision, modulus, layout, messages : int, int, str, int
+    precision, modulus, messages : int
         As in `ikos.PrivateSum` and `ikos.vectors.PrivateVectorSum`; one message of each block goes
         to the analyzer itself, in the clear.
+    block_length : int
+        Coordinates whose shares are in one envelope; the last block may be shorter.
     shufflers, analyzer : tuple of str, str
         Their addresses, a shuffler per shuffled message.
     kem, public_keys : str, tuple of bytes
@@ -253,7 +257,7 @@ class Task:
     corrupt_shufflers: Integer
     precision: Integer
     modulus: Modulus
-    layout: Literal["separate", "group"]
+    block_length: Integer
     messages: Integer
     noise: Noise
     shufflers: tuple[Address, ...]
@@ -289,6 +293,7 @@ class Task:
         if len(set(self.public_keys)) < len(self.public_keys):
             raise ValueError("public_keys must be different")
         integer("keys", len(self.public_keys), low=1, high=self.windows)
+        integer("block_length", self.block_length, low=1, high=self.domain.dimension)
         protocol = self.protocol
         if self.labels and len(set(self.labels)) != self.domain.dimension:
             raise ValueError(
@@ -334,7 +339,7 @@ class Task:
         lower: float = 0.0,
         upper: float = 1.0,
         labels: Sequence[str] = (),
-        layout: Literal["separate", "group"] = "separate",
+        layout: str | int = "separate",
         shufflers: Sequence[str] | None = None,
         analyzer: str | None = None,
         kem: str | None = None,
@@ -350,10 +355,13 @@ class Task:
 
         Parameters
         ----------
-        users, epsilon, delta, corrupt_clients, labels, layout, windows
+        users, epsilon, delta, corrupt_clients, labels, windows
             As for a task.
         domain : Domain, optional
             Of vectors. By default, values are numbers between ``lower`` and ``upper``.
+        layout : {"separate", "group", "blocks"} or int
+            Coordinates in an envelope: 1, all, the best number, or a given one. "blocks" are as few
+            as the ``shufflers`` prove; without these, those that take the fewest bytes.
         shufflers, analyzer, public_keys
             More shufflers than the guarantee needs are all used. Without keys the task is a draft,
             which needs no addresses and cannot run: it gives the number of shufflers needed,
@@ -390,7 +398,12 @@ class Task:
         if unknown := options.keys() - {*_NUMBERS, "integers"}:
             raise TypeError(f"{min(unknown)} is not an option of a task")
         values = Bounds(lower, upper) if domain is None else domain
-        needed = _protocol(users, values, epsilon, delta, layout, **options)
+        length = checked_layout(layout, values.dimension, None)
+        made_of = partial(_protocol, users, values, epsilon, delta, kem=kem)
+        if not length:
+            given = None if shufflers is None else len(shufflers)
+            length = _best_length(partial(made_of, **options), values.dimension, given, kem)
+        needed = made_of(length, **options)
         columns = needed.layout.count.total - 1
         if shufflers is None:
             shufflers = [f"https://shuffler-{j}.invalid" for j in range(1, columns + 1)]
@@ -403,7 +416,7 @@ class Task:
         numbers = {name: getattr(needed, name) for name in _NUMBERS}
         numbers["integers"] = needed.encoding.exact
         messages = len(shufflers) + 1
-        chosen = _protocol(users, values, epsilon, delta, layout, messages=messages, **numbers)
+        chosen = made_of(length, messages=messages, **numbers)
         now = datetime.now(UTC)
         opens = opens or now
         period = closes if isinstance(closes, timedelta) else closes - opens
@@ -415,7 +428,7 @@ class Task:
                 delta=Fraction(delta),
                 domain=values,
                 labels=tuple(labels),
-                layout=layout,
+                block_length=length,
                 corrupt_clients=corrupt_clients,
                 messages=messages,
                 shufflers=tuple(shufflers),
@@ -443,7 +456,7 @@ class Task:
         options = {name: getattr(self, name) for name in (*_NUMBERS, "integers", "kem")}
         budget = (self.epsilon, self.delta)
         return _protocol(
-            self.users, self.domain, *budget, self.layout, messages=self.messages, **options
+            self.users, self.domain, *budget, self.block_length, messages=self.messages, **options
         )
 
     @property
@@ -567,6 +580,7 @@ class Task:
             "min_reports": self.min_reports,
             "shuffled": self.columns,
             "domain": words_of(self.domain),
+            "block_length": self.block_length,
             "blocks": len(self.blocks),
             "kem": self.kem,
             "keys": len(self.public_keys),
@@ -589,12 +603,18 @@ class Task:
             **{name: getattr(self, name) for name in _PROMISED},
             **{name: getattr(guarantee, name) for name in _GUARANTEED},
         }
+        dimension = self.domain.dimension
         notes = [
+            f"A client sends each of {self.columns:,} shufflers {len(self.blocks):,} envelopes, "
+            f"{self.envelope_bytes:,} bytes, and {data['bytes_per_client']:,} bytes in all. A "
+            f"release takes one core about {data['release_seconds']:,.9g} s if all clients report.",
             f"Guarantee: {guarantee}.",
             *(f"Condition: {condition}." for condition in guarantee.conditions),
             f"Nothing is released for fewer than {self.min_reports:,} complete reports, of which "
             f"{self.corrupt_clients:,} may be dishonest.",
-            f"The root mean squared error of the sum is at most {at_least(data['root_mse'], 4)}.",
+            "The root mean squared error of the sum"
+            + f" (of all {dimension:,} coordinates together)" * (dimension > 1)
+            + f" is at most {at_least(data['root_mse'], 4)}.",
         ]
         if self.windows > 1:
             notes.append(
@@ -620,14 +640,41 @@ def _protocol(
     domain: Domain,
     epsilon: float | Fraction,
     delta: float | Fraction,
-    layout: str,
+    block_length: int,
     **options: Any,
 ) -> EnvelopedSum | EnvelopedVectorSum:
     """Return the private sum of values of a domain, between parties."""
     if isinstance(domain, Bounds):
         options |= {"lower": domain.lower, "upper": domain.upper}
         return EnvelopedSum(users, epsilon, delta, **options)
-    return EnvelopedVectorSum(users, domain, epsilon, delta, layout=layout, **options)
+    return EnvelopedVectorSum(users, domain, epsilon, delta, layout=block_length, **options)
+
+
+def _best_length(
+    made: Callable[[int], EnvelopedSum | EnvelopedVectorSum],
+    dimension: int,
+    shufflers: int | None,
+    kem: str,
+) -> int:
+    """Return the length of the fewest blocks for so many shufflers, or of the fewest bytes."""
+
+    def shortest(length: int) -> int:
+        """Return that of as many blocks: longer ones take as many bytes, and prove less."""
+        return -(-dimension // sums_of(dimension, length))
+
+    if shufflers is not None:
+        lengths = sorted(set(map(shortest, range(1, dimension + 1))))
+        fitting = bisect_right(lengths, shufflers + 1, key=lambda b: made(b).layout.count.total)
+        return lengths[max(0, fitting - 1)]
+    made = cache(made)
+
+    def sealed(length: int) -> Layout:
+        """Return what goes to shufflers, in whole bytes; the rest is the same for all lengths."""
+        layout = made(shortest(length)).layout
+        count = replace(layout.count, shuffled=layout.count.shuffled - 1)
+        return replace(layout, length=length, bits=-(-layout.bits // 8) * 8, count=count)
+
+    return shortest(least_bytes(sealed, dimension, KEMS[kem].sealed + TAG_BYTES).length)
 
 
 def _noise(protocol: EnvelopedSum | EnvelopedVectorSum) -> Noise:

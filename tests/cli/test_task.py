@@ -172,6 +172,17 @@ class TestNew:
         assert found["bytes_per_client"] == found["shuffled"] * each + domain.dimension * width
         assert found["release_seconds"] > 0
 
+    def test_coordinates_in_an_envelope(self, run, refused, tmp_path):
+        few = ("--users", "500", "--min-honest", "90%", "--epsilon", "1", "--delta", "1e-6")
+        new = ("task", "new", *few, "--coordinates", "5", "--lower", "0", "--upper", "1")
+        found = run(*new, "--dry-run", "--layout", "2", "--json").json
+        assert (found["block_length"], found["blocks"]) == (2, 3)
+        given = addresses(found["shuffled"] + 1)
+        run(*new, "--layout", "blocks", *given, "--output", tmp_path / "sums")
+        assert read_task(tmp_path / "sums").block_length > 1
+        assert refused(*new, "--dry-run", "--layout", "6") == "--layout must be at most 5, got 6"
+        assert "'--layout'" in refused(*new, "--dry-run", "--layout", "rows")
+
     @pytest.mark.parametrize(
         "given",
         [

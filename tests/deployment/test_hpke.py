@@ -252,12 +252,15 @@ def test_a_report_adds_up_to_its_value(quiet):
     assert all(len(report.parts) == TASK.messages for report in reports)
 
 
-@pytest.mark.parametrize("layout", ["separate", "group"])
-def test_a_report_of_a_vector_has_an_envelope_for_each_block(quiet, layout):
+@pytest.mark.parametrize(
+    ("layout", "blocks"),
+    [("separate", (1,) * 5), ("group", (5,)), ("blocks", (5,)), (2, (2, 2, 1))],
+)
+def test_a_report_of_a_vector_has_an_envelope_for_each_block(quiet, layout, blocks):
     values = (("domain", Box(5, 0, 3)), ("layout", layout))
     window = small_task(columns=40, values=values, windows=2).at(1)
     task, x = window.task, [3, 0, 1, 2, 3]
-    assert task.blocks == ((1,) * 5 if layout == "separate" else (5,))
+    assert task.blocks == blocks
     report = ClientReport.make(window, x)
     assert added_up(report, window) == x
     lengths = [len(part) for part in report.parts]

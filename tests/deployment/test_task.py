@@ -14,8 +14,10 @@ from deployment_tasks import KEY, small_task
 
 from ikos import PrivateSum
 from ikos.deployment import Task
+from ikos.deployment.opening import KEMS
 from ikos.deployment.task import EnvelopedSum
 from ikos.deployment.wire import Result, decoded, encoded
+from ikos.vectors import Categories
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -57,6 +59,37 @@ def test_a_draft_says_how_many_shufflers_are_needed():
         new(opens=datetime(2020, 1, 1, tzinfo=UTC), closes=timedelta(hours=1))
 
 
+BLOCKS = {"domain": Categories([12]), "min_honest": 9000, "opens": NOW}
+
+
+@pytest.mark.parametrize("count", [6, 7, 10, 30])
+def test_blocks_are_the_fewest_that_the_shufflers_prove(count):
+    shufflers = [f"https://s{j}.example" for j in range(count)]
+    task = Task.new(10**4, 1, 1e-9, layout="blocks", shufflers=shufflers, **BLOCKS)
+    assert task.columns == count
+    number = len(task.blocks)
+    assert -(-12 // number) == task.block_length
+    if number > 1:
+        with pytest.raises(ValueError, match="shufflers must be at least"):
+            Task.new(10**4, 1, 1e-9, layout=-(-12 // (number - 1)), shufflers=shufflers, **BLOCKS)
+
+
+@pytest.mark.parametrize("kem", KEMS)
+def test_a_draft_has_the_blocks_of_the_fewest_bytes(kem):
+    def sent(layout):
+        task = Task.new(10**4, 1, 1e-9, layout=layout, kem=kem, **BLOCKS)
+        return sum(map(task.part_bytes, range(task.messages)))
+
+    assert sent("blocks") == min(map(sent, range(1, 13)))
+
+
+def test_numbers_are_blocks_of_one():
+    assert {new(layout=layout).block_length for layout in ("separate", "group", "blocks", 1)} == {1}
+    for layout in (2, 0, "one group"):
+        with pytest.raises(ValueError, match="layout must be"):
+            new(layout=layout)
+
+
 def test_the_summary_is_what_the_task_says():
     task = new(min_honest=900, corrupt_clients=50)
     data = task.summary().as_dict()
@@ -90,7 +123,7 @@ CHANGES = {
     "precision": 3,
     "modulus": str(2**40), "messages": 8, "analyzer": "https://b.example",
     "public_keys": [encoded(bytes(1216))], "kem": "x25519", "opens": "2029-12-31T23:00:00Z",
-    "period": 7200, "windows": 2, "layout": "group", "labels": ["x"], "nonce": encoded(bytes(16)),
+    "period": 7200, "windows": 2, "block_length": 2, "labels": ["x"], "nonce": encoded(bytes(16)),
     "shufflers": [f"https://t{j}.example" for j in range(6)], "parameters": "0" * 64,
     "noise": ["laplace", "1/2"],
 }  # fmt: skip
@@ -110,7 +143,7 @@ def test_every_part_is_in_the_hash_or_refused(part):
         # whatever the protocol computes is bound by the parameters
         assert part not in {
             "analyzer", "public_keys", "opens", "period", "windows", "nonce", "shufflers",
-            "corrupt_clients", "layout", "labels",
+            "corrupt_clients", "labels",
         }  # fmt: skip
     else:
         assert other.id != task.id
@@ -143,7 +176,8 @@ WRONG = [
     ),
     ("domain", []), ("domain", {}), ("domain", {"kind": "box", "dimension": 0}), ("integers", 1),
     ("domain", {"kind": "categories", "sizes": 3}), ("labels", ["a", "b"]), ("labels", "a"),
-    ("labels", [""]), ("labels", [1]), ("layout", 1), ("layout", "one group"),
+    ("labels", [""]), ("labels", [1]), ("block_length", 0), ("block_length", 2),
+    ("block_length", True), ("block_length", "separate"),
     ("noise", ["skellam", "1"]), ("noise", ["gauss", "1"]), ("noise", "1"),
     ("period", 0), ("period", 1 << 60),
     ("period", "60"), ("windows", 0), ("windows", 10_001), ("windows", True),

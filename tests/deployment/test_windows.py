@@ -69,6 +69,7 @@ def filled(world, window, ones):
             marks=pytest.mark.slow,
         ),
         (Box(2, -5, 250), "group", [[-5, 250], [0, 1], [3, 250]] * 5),
+        (Box(5, -5, 250), 2, [[-5, 250, 7, 1, 9], [0, 1, 2, 3, 4], [3, 3, 250, 8, -5]] * 5),
         pytest.param(
             Categories([2, 3]),
             "separate",
@@ -77,7 +78,7 @@ def filled(world, window, ones):
         ),
         (Ball(3, 2), "separate", [[2, 0, 0], [0, -2, 0], [0, 0, 0]] * 5),
     ],
-    ids=["box", "one block", "categories", "ball"],
+    ids=["box", "one block", "a shorter block", "categories", "ball"],
 )
 def test_vectors_add_up(tmp_path, quiet, domain, layout, vectors):
     """Each coordinate by itself, in whatever blocks."""

@@ -21,7 +21,7 @@ from statistical import FALSE_ALARM, polya_law, skellam_law
 from ikos.deployment import tokens
 from ikos.deployment.hpke import PrivateKey, read_clear, unseal
 from ikos.deployment.wire import decoded
-from ikos.vectors import Categories
+from ikos.vectors import Box, Categories
 
 KEY = PrivateKey(HYBRID.raw, "x25519")
 HERE = Path(__file__).resolve()
@@ -81,8 +81,9 @@ def opened(task, file: Path) -> list[int]:
         ({"lower": -2, "upper": 5, "windows": 2}, [-2, 5, 0, 3]),
         ({"domain": Categories([3]), "labels": ["rot", "grün", "blå"], "integers": False},
          ["grün", "blå", "grün", "rot"]),
+        ({"domain": Box(3, -2, 5), "layout": 2}, [[-2, 5, 0], [1, 1, 4], [5, -2, 3], [0, 0, 0]]),
     ],
-    ids=["numbers", "categories"],
+    ids=["numbers", "categories", "blocks"],
 )  # fmt: skip
 def test_its_reports_are_counted_with_those_of_the_library(tmp_path, options, values):
     """With the analyzer's key all noise is known: the result is exactly that of what was sent."""
@@ -119,7 +120,7 @@ def test_its_reports_are_counted_with_those_of_the_library(tmp_path, options, va
     del sent["24"]
     q, steps = (
         task.modulus,
-        [[x == label for label in labels] if labels else [x + 2] for x in given],
+        [[x == label for label in labels] if labels else np.ravel(x) + 2 for x in given],
     )
     for client in range(12, 24):
         noise = (sent[f"{client}"] - steps[client] + q // 2) % q - q // 2
