@@ -77,16 +77,16 @@ def pmf_around(n: Floats, p: float, odds: float, down: int, up: int) -> Floats:
 
 
 @dataclass(frozen=True)
-class Window:
+class BinomialMasses:
     """The probabilities of ``first``, ``first`` + 1, ... that matter, normalized."""
 
     first: int
     pmf: Floats
     complete: bool
 
-    def reversed(self, n: int) -> Window:
+    def reversed(self, n: int) -> BinomialMasses:
         """Return the window of n minus the variable."""
-        return Window(n - self.first - self.pmf.size + 1, self.pmf[::-1], self.complete)
+        return BinomialMasses(n - self.first - self.pmf.size + 1, self.pmf[::-1], self.complete)
 
 
 def binomial_range(n: int, p: float, mass: float) -> tuple[int, int]:
@@ -95,9 +95,9 @@ def binomial_range(n: int, p: float, mass: float) -> tuple[int, int]:
     return max(0, math.floor(n * p - beyond) - 1), min(n, math.ceil(n * p + beyond) + 1)
 
 
-def binomial_window(n: int, p: float, odds: float, mass: float) -> Window:
+def binomial_window(n: int, p: float, odds: float, mass: float) -> BinomialMasses:
     """Return Bin(n, p) without e^-mass of it; odds = p / (1 - p)."""
     low, high = binomial_range(n, p, mass)
     middle = round(n * p)
     pmf = pmf_around(np.array([float(n)]), p, odds, middle - low, high - middle)[:, 0]
-    return Window(low, pmf, low == 0 and high == n)
+    return BinomialMasses(low, pmf, low == 0 and high == n)
