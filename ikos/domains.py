@@ -19,7 +19,7 @@ from ikos.bounds import MAX_BOUND, Bounds, require
 from ikos.bounds import Domain as Domain
 from ikos.modular import blocks
 
-MAX_DIMENSION = 1 << 24
+MAX_DIMENSION, MAX_CATEGORIES = 1 << 24, 1 << 20
 
 TOLERANCE = 1e-9
 """Relative excess of a norm that is accepted as rounding; guarantees for a ball include it."""
@@ -168,7 +168,7 @@ class Categories(Vectors):
 
     def __post_init__(self) -> None:
         sizes = tuple(integer("sizes", size, low=1) for size in ordered("sizes", self.sizes))
-        integer("sizes in all", sum(sizes), low=1, high=MAX_DIMENSION)
+        integer("sizes in all", sum(sizes), low=1, high=MAX_CATEGORIES)
         object.__setattr__(self, "sizes", sizes)
 
     @property

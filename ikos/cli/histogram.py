@@ -147,16 +147,16 @@ def _labelled(source: release.Source, categories: str, other: str | None) -> tup
     """Return the categories, and each user's category."""
     import numpy as np
 
-    from ikos.domains import MAX_DIMENSION
+    from ikos.domains import MAX_CATEGORIES
     from ikos.tables import BadRow
 
     labels: list[str] = []
     for text in map(str.strip, categories.split(",")):
         span = re.fullmatch(r"(\d+)\.\.(\d+)", text)
         numbers = range(int(span[1]), int(span[2]) + 1) if span else ()
-        if span and not 0 < len(numbers) <= MAX_DIMENSION:
+        if span and not 0 < len(numbers) <= MAX_CATEGORIES:
             raise click.UsageError(
-                f"--categories must have ranges that rise, of at most {MAX_DIMENSION:,}, "
+                f"--categories must have ranges that rise, of at most {MAX_CATEGORIES:,}, "
                 f"got {clipped(text)}"
             )
         labels += map(str, numbers or [text])
