@@ -129,7 +129,7 @@ def end_with(parent: int) -> None:
 
 
 def nurse(parent: int) -> list[str] | None:
-    """Import everything once; each line of input forks a child of the parent, which returns here."""
+    """Import everything once; a line of input forks a child of the parent, which returns here."""
     from ikos.deployment import client, serve  # noqa: F401
 
     for line in sys.stdin:
