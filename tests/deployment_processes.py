@@ -5,8 +5,13 @@ Run as a program this is one party, or one client: see `main`.
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import ctypes
+import hashlib
+import json
 import os
+import random
 import resource
 import signal
 import socket
@@ -14,7 +19,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from operator import add
 from pathlib import Path
 
 import httpx
@@ -31,7 +38,17 @@ def die_where_told(orders: Path) -> None:
 
     The file is deleted first, so that a party that is started again goes on.
     """
-    from ikos.deployment import analyzer, client, remote, service, shuffler, store
+    from ikos import ledger
+    from ikos.deployment import (
+        analyzer,
+        client,
+        party_files,
+        remote,
+        serve,
+        service,
+        shuffler,
+        store,
+    )  # fmt: skip
 
     clock = orders.with_name("clock")
 
@@ -40,6 +57,7 @@ def die_where_told(orders: Path) -> None:
         return datetime.now(UTC) + timedelta(seconds=ahead)
 
     service.now = moved
+    serve.LOOK_SECONDS = 0.5
     counting = threading.Lock()  # shufflers are asked at once: two threads must not count as one
 
     def die(point: str) -> None:
@@ -75,9 +93,12 @@ def die_where_told(orders: Path) -> None:
         setattr(owner, name, work)
 
     for owner, names in (
-        (service.Endpoint, ("accept", "close", "note")),
+        (service.Endpoint, ("accept", "close", "note", "expire")),
+        (ledger.Ledger, ("enter_run",)),
+        (ledger, ("_write",)),
+        (party_files.KeyFile, ("erase",)),
         (shuffler.Shuffler, ("ids", "agree", "batch", "forget")),
-        (store.Store, ("shrink",)),
+        (store.Store, ("shrink", "_write_tally", "_line")),
         (analyzer.Analyzer, ("close_all", "_agree", "_fetch", "_sum", "_conclude")),
         (remote.RemoteShuffler, ("close", "ids", "agree", "batch", "forget")),
         (client, ("send_part",)),
@@ -107,24 +128,56 @@ def end_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def nurse(parent: int) -> list[str] | None:
+    """Import everything once; a line of input forks a child of the parent, which returns here."""
+    from ikos.deployment import client, serve  # noqa: F401
+
+    for line in sys.stdin:
+        log, *arguments = json.loads(line)
+        if os.fork() == 0:
+            if os.fork():
+                os._exit(0)  # its child is now of the parent, which has asked for such orphans
+            while os.getppid() != parent:
+                time.sleep(0.001)
+            os.write(1, f"{os.getpid()}\n".encode())
+            with open(os.devnull, "r+b") as nothing, open(log, "ab") as errors:
+                for number, file in enumerate((nothing, nothing, errors)):
+                    os.dup2(file.fileno(), number)
+            return arguments
+        os.wait()
+    return None
+
+
+class Forked(subprocess.Popen):
+    """A process that `nurse` forked, by its number."""
+
+    def _execute_child(self, args, *_):
+        self.pid, self._child_created = int(args), True
+
+
 def main(arguments: list[str]) -> None:
     """Run a party or a client, for as long as the process PARENT runs.
 
     PARENT ``shuffler`` ORDERS CERTIFICATE CA FOLDER..., or ``analyzer``, with - for no file;
-    PARENT ``client`` ORDERS FOLDER NUMBER STORE VALUE.
+    PARENT ``client`` ORDERS FOLDER NUMBER STORE VALUE WINDOW.
     """
     from ikos.deployment.client import Client
     from ikos.deployment.party_files import read_secrets, read_task
     from ikos.deployment.serve import Listening, serve_analyzer, serve_shuffler
 
+    if arguments[1:] == ["nurse"]:
+        found = nurse(int(arguments[0]))
+        if found is None:
+            return
+        arguments = found
     parent, role, orders, *rest = arguments
     end_with(int(parent))
     die_where_told(Path(orders))
     if role == "client":
-        folder, number, store, value = rest
+        folder, number, store, value, window = rest
         secret = read_secrets(Path(folder, "clients"))[int(number)]
         client = Client(read_task(Path(folder)), secret, store=store)
-        print(client.submit(float(value), window=0, patience=PATIENCE).again)
+        print(client.submit(float(value), window=int(window), patience=PATIENCE).again)
         return
     certificate, ca, *folders = (None if one == "-" else Path(one) for one in rest)
     listening = Listening(
@@ -172,7 +225,7 @@ class Fleet:
         Shufflers.
     certificate, ca : Path, optional
         TLS.
-    ledger, key : Path, PrivateKey, optional
+    ledger, keys : Path, sequence of PrivateKey, optional
         Of the analyzer.
     options : object
         Of `Task.new`.
@@ -180,7 +233,7 @@ class Fleet:
 
     def __init__(
         self, folder: Path, tasks: int = 1, columns: int = 4, certificate=None, ca=None,
-        ledger=None, key=None, **options
+        ledger=None, keys=(), **options
     ):  # fmt: skip
         from deployment_tasks import KEY
 
@@ -192,12 +245,14 @@ class Fleet:
         )
         from ikos.deployment.task import Task
 
-        key = key or KEY
+        keys = keys or [KEY]
         self.folder, self.columns = folder, columns
         self.certificate, self.ca = certificate, ca
         self.processes: dict[int, subprocess.Popen] = {}
-        self.deaths = 0
+        self.ends: list[int] = []
         self._lock = threading.Lock()
+        ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
+        self._nurse = run("nurse", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         ports = free_ports(columns + 1)
         scheme = "http://127.0.0.1" if certificate is None else "https://localhost"
         now = datetime.now(UTC).replace(microsecond=0)
@@ -208,11 +263,11 @@ class Fleet:
             task = Task.new(
                 shufflers=[f"{scheme}:{port}" for port in ports[1:]],
                 analyzer=f"{scheme}:{ports[0]}",
-                public_keys=[key.public_bytes],
+                public_keys=[key.public_bytes for key in keys],
                 **{**times, **numbers, **options},
             )
             home = folder / f"task-{number}"
-            write_party_files(task, [key], home, ledger)
+            write_party_files(task, keys, home, ledger)
             self.tasks.append(
                 Running(
                     self, task, home, read_secrets(home / "clients"),
@@ -252,19 +307,20 @@ class Fleet:
         made.rename(self.folder / "clock")
 
     def start(self, party: int) -> None:
-        with self.log(party).open("ab") as log:
-            self.processes[party] = run(
-                "shuffler" if party else "analyzer",
-                self.orders(party), self.certificate or "-", self.ca or "-",
-                *(self.home(task, party) for task in self.tasks),
-                stderr=log,
-            )  # fmt: skip
+        arguments = [
+            self.log(party), os.getpid(), "shuffler" if party else "analyzer",
+            self.orders(party), self.certificate or "-", self.ca or "-",
+            *(self.home(task, party) for task in self.tasks),
+        ]  # fmt: skip
+        with self._lock:
+            self._nurse.stdin.write(json.dumps([*map(str, arguments)]) + "\n")
+            self._nurse.stdin.flush()
+            self.processes[party] = Forked(self._nurse.stdout.readline())
 
     def address(self, party: int) -> str:
         return self.tasks[0].task.address(party)
 
     def answers(self, party: int) -> bool:
-        assert self.processes[party].poll() is None, self.log(party).read_text()
         try:
             # not the health, for which each task's store is written
             return self.http.get(f"{self.address(party)}/metrics", timeout=5).is_success
@@ -276,8 +332,18 @@ class Fleet:
         for party, process in list(self.processes.items()):
             if process.poll() is not None:
                 self.start(party)
+
+        def answers(party):
+            assert self.processes[party].poll() is None, self.log(party).read_text()
+            return self.answers(party)
+
         for party in self.processes:
-            until(lambda p=party: self.answers(p), f"party {party} answers")
+            until(lambda p=party: answers(p), f"party {party} answers")
+
+    @property
+    def deaths(self) -> int:
+        """How many processes ended while they were watched."""
+        return len(self.ends)
 
     def kill(self, party: int, number: int = signal.SIGKILL) -> int:
         """End a party, and return its status."""
@@ -299,7 +365,7 @@ class Fleet:
             while not over.wait(0.05):
                 for party, process in list(self.processes.items()):
                     if process.poll() is not None and not over.is_set():
-                        self.deaths += 1
+                        self.ends.append(process.returncode)
                         self.start(party)
 
         thread = threading.Thread(target=watch)
@@ -310,6 +376,51 @@ class Fleet:
             over.set()
             thread.join()
 
+    @contextlib.contextmanager
+    def storm(self, rng: random.Random, points: tuple[Sequence[str], Sequence[str]]):
+        """Kill, stop and starve parties at random moments; ``points``: shufflers', analyzer's."""
+        over = threading.Event()
+
+        def strike():
+            party = rng.randrange(self.columns + 1)
+            what, moment = rng.random(), rng.uniform(0.2, 1.5)
+            if what < 0.5:
+                self.processes[party].kill()
+            elif what < 0.8:
+                point = rng.choice(points[party == 0])
+                self.orders(party).write_text(f"{point} {rng.randint(1, 4)}")
+            elif what < 0.82:
+                for process in list(self.processes.values()):
+                    process.kill()
+            elif what < 0.91:
+                stores = self.home(self.tasks[0], party).glob("store.sqlite3*")
+                largest = max(path.stat().st_size for path in stores)
+                self.limit_files(party, rng.choice([4096, largest]))
+                over.wait(moment)
+                self.limit_files(party, resource.RLIM_INFINITY)
+            else:
+                self.processes[party].send_signal(signal.SIGSTOP)
+                over.wait(moment)
+                self.processes[party].send_signal(signal.SIGCONT)
+
+        def blow():
+            while not over.wait(rng.uniform(0, 1)):
+                if rng.random() < 0.8:  # otherwise some are still starting
+                    until(lambda: over.is_set() or all(map(self.answers, self.processes)), "calm")
+                with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+                    strike()
+
+        thread = threading.Thread(target=blow)
+        with self.watched():
+            thread.start()
+            try:
+                yield
+            finally:
+                over.set()
+                thread.join()
+                for party in self.processes:
+                    self.orders(party).unlink(missing_ok=True)
+
     def end(self) -> None:
         for process in self.processes.values():
             if process.poll() is None:
@@ -317,6 +428,7 @@ class Fleet:
                 process.kill()
         for process in self.processes.values():
             process.wait(PATIENCE)
+        self._nurse.communicate(timeout=PATIENCE)
         self.http.close()
 
 
@@ -324,9 +436,23 @@ def run(*arguments: object, **options: object) -> subprocess.Popen:
     """Start this module as a program."""
     return subprocess.Popen(
         [sys.executable, __file__, str(os.getpid()), *map(str, arguments)],
-        stdin=subprocess.DEVNULL,
-        **options,
+        **{"stdin": subprocess.DEVNULL, **options},
     )
+
+
+def opened(window, parts, key) -> list[int]:
+    """Return what the shares of a report add up to, of each coordinate."""
+    from ikos.deployment.hpke import read_clear, unseal
+
+    task = window.task
+    sums = read_clear(parts[0], task)
+    for column, part in enumerate(parts[1:], 1):
+        first = 0
+        for block, where in enumerate(task.protocol.blocks):
+            envelope = part[first : first + task.block_bytes(block)]
+            sums[where] = map(add, sums[where], unseal(envelope, key, window, column, block))
+            first += len(envelope)
+    return [one % task.modulus for one in sums]
 
 
 def put_part(http, window, secret, report, party) -> bool:
@@ -380,6 +506,25 @@ class Running:
         """Send a report, or some of its parts."""
         for party in range(self.task.messages) if parties is None else parties:
             assert put_part(self.fleet.http, self.task.at(0), self.secrets[client], report, party)
+
+    def status(self, client, report, party, window=0):
+        """Send a part once; return the answer's status, or None where there is none."""
+        from ikos.deployment import tokens
+        from ikos.deployment.wire import encoded
+
+        token = tokens.to_text(tokens.for_party(self.secrets[client], self.task, party))
+        digest = base64.b64encode(hashlib.sha256(report.parts[party]).digest()).decode()
+        place = f"{self.task.address(party)}{self.task.at(window).path}"
+        try:
+            return self.fleet.http.put(
+                f"{place}/reports/{encoded(report.id)}",
+                content=report.parts[party],
+                headers={
+                    "Authorization": f"Bearer {token}", "Content-Digest": f"sha-256=:{digest}:",
+                },
+            ).status_code  # fmt: skip
+        except httpx.HTTPError:
+            return None
 
     def release(self, window=0):
         """Release as an operator does who asks until it is done; return the analyzer's status."""

@@ -19,7 +19,6 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
 import pytest
@@ -34,7 +33,6 @@ from deployment_processes import PATIENCE, Fleet, put_part, run, until
 from deployment_tasks import KEY
 from deployment_tls import certificates
 
-from ikos import Ledger
 from ikos.deployment import tokens
 from ikos.deployment.client import Client, Rejected, Unsent
 from ikos.deployment.reports import ClientReport
@@ -42,7 +40,6 @@ from ikos.deployment.wire import encoded
 from ikos.modular import Zq
 from ikos.randomness import secure
 from ikos.sharing import split
-from ikos.vectors import Categories
 
 pytestmark = pytest.mark.slow
 
@@ -111,20 +108,6 @@ def test_a_party_that_is_killed(fleet, party, point):
     is_released(running, total, len(VALUES))
 
 
-def status(running, client, report, party):
-    """Send a part once; return the answer's status, or None where there is none."""
-    token = tokens.to_text(tokens.for_party(running.secrets[client], running.task, party))
-    digest = base64.b64encode(hashlib.sha256(report.parts[party]).digest()).decode()
-    try:
-        return running.fleet.http.put(
-            f"{running.task.address(party)}{running.task.at(0).path}/reports/{encoded(report.id)}",
-            content=report.parts[party],
-            headers={"Authorization": f"Bearer {token}", "Content-Digest": f"sha-256=:{digest}:"},
-        ).status_code
-    except httpx.HTTPError:
-        return None
-
-
 @pytest.mark.parametrize("party", [0, 1])
 def test_what_was_acknowledged_is_there(fleet, party):
     """Killed at any time while reports come: what was answered with 201 is 200 when sent again."""
@@ -133,7 +116,7 @@ def test_what_was_acknowledged_is_there(fleet, party):
     acknowledged = set()
 
     def send(client):
-        if status(running, client, reports[client], party) == 201:
+        if running.status(client, reports[client], party) == 201:
             acknowledged.add(client)
 
     with ThreadPoolExecutor(8) as executor:
@@ -143,7 +126,7 @@ def test_what_was_acknowledged_is_there(fleet, party):
         for one in sent:
             one.result(PATIENCE)
     fleet.ready()
-    again = [status(running, client, report, party) for client, report in enumerate(reports)]
+    again = [running.status(client, report, party) for client, report in enumerate(reports)]
     assert all(again[client] == 200 for client in acknowledged)
     assert set(again) <= {200, 201}
     assert running.ask(party, "GET").json()["reports"] == 40
@@ -181,12 +164,12 @@ def test_a_client_that_is_killed_half_way(fleet, tmp_path):
     running = fleet.fresh()
     orders, store = tmp_path / "orders", tmp_path / "reports"
     orders.write_text("client.send_part:after 2")
-    client = run("client", orders, running.home, 30, store, 1)
+    client = run("client", orders, running.home, 30, store, 1, 0)
     assert client.wait(PATIENCE) == -signal.SIGKILL
     (place,) = store.iterdir()
     kept = ClientReport.from_json(place.read_text(), running.task.at(0))
     assert sorted(running.reports()) == [0, 0, 0, 1, 1]
-    again = run("client", orders, running.home, 30, store, 0, stdout=subprocess.PIPE)
+    again = run("client", orders, running.home, 30, store, 0, 0, stdout=subprocess.PIPE)
     assert again.communicate(timeout=PATIENCE)[0] == b"True\n"
     assert ClientReport.from_json(place.read_text(), running.task.at(0)) == kept
     assert running.reports() == [1] * 5
@@ -473,48 +456,6 @@ def test_no_party_holds_a_value_an_encoded_one_or_a_share(tmp_path):
 
 
 # Many
-
-
-def test_three_windows_of_a_histogram_and_a_ledger_that_refuses_the_fourth(tmp_path, quiet):
-    """Clients ask which window is open; an analyzer that is killed pays once."""
-    labels = [f"class {place}" for place in range(8)]
-    ledger = Ledger.new(tmp_path / "ledger", 3, 0.1, slack=0)
-    fleet = Fleet(
-        tmp_path, columns=6, ledger=ledger.path, users=200, min_honest=180, delta=0.02, windows=4,
-        domain=Categories([8]), labels=labels, closes=timedelta(hours=1) + datetime.now(UTC),
-        opens=datetime.now(UTC),
-    )  # fmt: skip
-    try:
-        (running,) = fleet.tasks
-        task = running.task
-        for window in range(4):
-            fleet.set_clock((window + 0.5) * task.period)
-            counts = [(window + 2) * place for place in range(7)]
-            counts.append(200 - sum(counts))
-            values = [label for label, n in zip(labels, counts, strict=True) for _ in range(n)]
-            running.submit(values, window=None, connections=8, patience=600)
-            reports = [running.ask(p, "GET", window=window).json()["reports"] for p in range(7)]
-            assert reports == [200] * 7
-            if window == 1:
-                fleet.orders(0).write_text("RemoteShuffler.batch:before 3")
-            with fleet.watched():
-                found = running.release(window)
-            states = {running.ask(p, "GET", window=window).json()["state"] for p in range(1, 7)}
-            if window < 3:
-                assert (found["state"], states) == ("released", {"sent"})
-                assert found["result"]["estimate"] == counts
-            else:
-                assert (found["state"], states) == ("stopped", {"deleted"})
-                assert "the ledger refuses this release" in found["release"]["message"]
-        assert fleet.deaths == 1
-        keys = [entry.key for entry in ledger.entries]
-        assert keys == [task.at(window).path for window in range(3)]
-        for party in range(7):
-            with closing(sqlite3.connect(fleet.home(running, party) / "store.sqlite3")) as store:
-                for table in ("report", "batch", "complete"):
-                    assert store.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
-    finally:
-        fleet.end()
 
 
 def test_a_thousand_clients(tmp_path, quiet):

@@ -19,7 +19,7 @@ from deployment_tasks import KEY as HYBRID
 from statistical import FALSE_ALARM, polya_law, skellam_law
 
 from ikos.deployment import tokens
-from ikos.deployment.hpke import PrivateKey, read_clear, unseal
+from ikos.deployment.hpke import PrivateKey
 from ikos.deployment.wire import decoded
 from ikos.vectors import Box, Categories
 
@@ -59,20 +59,6 @@ def test_its_noise_has_the_distribution_of_the_page(kind, parameter, clients):
     assert law.p_value(drawn + 1) < FALSE_ALARM
 
 
-def opened(task, file: Path) -> list[int]:
-    """Return the sum of the shares in a report that a client kept."""
-    found = json.loads(file.read_text())
-    parts = [decoded(one, task.part_bytes(party)) for party, one in enumerate(found["parts"])]
-    sums = np.array(read_clear(parts[0], task), dtype=object)
-    for column, part in enumerate(parts[1:], 1):
-        first = 0
-        for block, where in enumerate(task.protocol.blocks):
-            envelope = part[first : first + task.block_bytes(block)]
-            sums[where] += np.array(unseal(envelope, KEY, task.at(0), column, block), dtype=object)
-            first += len(envelope)
-    return [one % task.modulus for one in sums.tolist()]
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the parties of tests need Linux")
 @pytest.mark.parametrize(
@@ -87,10 +73,10 @@ def opened(task, file: Path) -> list[int]:
 )  # fmt: skip
 def test_its_reports_are_counted_with_those_of_the_library(tmp_path, options, values):
     """With the analyzer's key all noise is known: the result is exactly that of what was sent."""
-    from deployment_processes import Fleet
+    from deployment_processes import Fleet, opened
 
     kept, given, labels = tmp_path / "reports", values * 6, options.get("labels")
-    fleet = Fleet(tmp_path, columns=6, key=KEY, kem="x25519", **options)
+    fleet = Fleet(tmp_path, columns=6, keys=[KEY], kem="x25519", **options)
     try:
         (running,) = fleet.tasks
         task, secrets = running.task, running.secrets
@@ -116,7 +102,11 @@ def test_its_reports_are_counted_with_those_of_the_library(tmp_path, options, va
         assert "taskClosed" in late.stderr
     finally:
         fleet.end()
-    sent = {file.stem: np.array(opened(task, file)) for file in kept.glob("*.json")}
+    sent = {}
+    for file in kept.glob("*.json"):
+        texts = json.loads(file.read_text())["parts"]
+        parts = [decoded(text, task.part_bytes(party)) for party, text in enumerate(texts)]
+        sent[file.stem] = np.array(opened(task.at(0), parts, KEY))
     del sent["24"]
     q, steps = (
         task.modulus,
