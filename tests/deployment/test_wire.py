@@ -67,7 +67,8 @@ def test_its_noise_has_the_distribution_of_the_page(kind, parameter, clients):
         ({"lower": -2, "upper": 5, "windows": 2}, [-2, 5, 0, 3]),
         ({"domain": Categories([3]), "labels": ["rot", "grün", "blå"], "integers": False},
          ["grün", "blå", "grün", "rot"]),
-        ({"domain": Box(3, -2, 5), "layout": 2}, [[-2, 5, 0], [1, 1, 4], [5, -2, 3], [0, 0, 0]]),
+        ({"domain": Box(3, -2, 5), "layout": 2, "columns": 9},
+         [[-2, 5, 0], [1, 1, 4], [5, -2, 3], [0, 0, 0]]),
     ],
     ids=["numbers", "categories", "blocks"],
 )  # fmt: skip
@@ -76,7 +77,7 @@ def test_its_reports_are_counted_with_those_of_the_library(tmp_path, options, va
     from deployment_processes import Fleet, opened
 
     kept, given, labels = tmp_path / "reports", values * 6, options.get("labels")
-    fleet = Fleet(tmp_path, columns=6, keys=[KEY], kem="x25519", **options)
+    fleet = Fleet(tmp_path, keys=[KEY], kem="x25519", **{"columns": 6, **options})
     try:
         (running,) = fleet.tasks
         task, secrets = running.task, running.secrets
