@@ -355,8 +355,11 @@ class KeyShuffler:
         """Keep this shuffler's part of a report; the same part again changes nothing."""
         keys = self.masks.keys
         shape = (keys.setting.shuffled // self.masks.shufflers, keys.dimension)
-        if part.shares.shape != shape or not keys.group.contains(part.shares):
-            raise ValueError(f"part must hold shares of a key, {shape}, in [0, {keys.q})")
+        right = part.shares.shape == shape and keys.group.contains(part.shares)
+        if not right or len(part.seal) != SEAL_BYTES:
+            raise ValueError(
+                f"part must hold {SEAL_BYTES} bytes and shares of a key, {shape}, in [0, {keys.q})"
+            )
         _keep(self._parts, part.id, (part.shares, part.seal))
 
     def release(self, ids: Iterable[bytes], rng: RandomSource | None = None) -> KeyRelease:
@@ -387,17 +390,18 @@ class MaskedAnalyzer:
         self._reports: dict[bytes, tuple[Any, ...]] = {}
         self._set: list[bytes] | None = None
 
-    def receive(self, report: MaskedReport) -> None:
+    def receive(self, id: bytes, masked: bytes, clear: NDArray[Any] | None) -> None:
         """Keep what a report has for the analyzer; the same again changes nothing."""
-        size, keys, clear = self.masks.parameters.masked_bytes, self.masks.keys, report.clear
-        if len(report.masked) != size:
-            raise ValueError(f"report must have {size:,} masked bytes, got {len(report.masked):,}")
+        size, keys = self.masks.parameters.masked_bytes, self.masks.keys
+        if len(masked) != size:
+            raise ValueError(f"masked must have {size:,} bytes, got {len(masked):,}")
         held = () if clear is None else (clear,)
         if len(held) != int(keys.setting.clear) or not all(
             one.shape == (keys.dimension,) and keys.group.contains(one) for one in held
         ):
-            raise ValueError(f"report must hold a clear share of a key in [0, {keys.q}), or none")
-        _keep(self._reports, report.id, (report.masked, clear))
+            what = f"a share of a key, in [0, {keys.q})" if keys.setting.clear else "None"
+            raise ValueError(f"clear must be {what}")
+        _keep(self._reports, id, (masked, clear))
 
     def choose(self, *ids: frozenset[bytes]) -> tuple[bytes, ...]:
         """Return the set, of the reports that each of the shufflers has and the analyzer."""

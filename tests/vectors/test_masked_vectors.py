@@ -29,7 +29,7 @@ from ikos.vectors import Ball, Box, Categories, PrivateVectorSum
 SEED = bytes(32)
 TASK = b"a task"
 
-QUICK: dict[str, Any] = {"layout": "masked", "sigma": 4}
+QUICK: dict[str, Any] = {"layout": "masked", "sigma": 1}
 """Few messages for the keys, as the level is not what is tested."""
 
 
@@ -125,6 +125,7 @@ def test_the_largest_errors_are_rounded_off_and_one_more_is_not(
     assert (opened(masks, x, keys) != x.sum(axis=0))[lowest].all()
 
 
+@pytest.mark.slow
 def test_two_bits_less_of_room_give_wrong_sums_as_often_as_predicted() -> None:
     """The error of a coefficient is nearly normal, with the variance of errors and dropped bits.
 
@@ -206,6 +207,7 @@ def _above_the_errors(x: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
     return np.asarray(left[0].reshape(-1), dtype=np.float64)
 
 
+@pytest.mark.slow
 def test_the_sum_modulo_t_is_all_that_is_left_besides_the_errors() -> None:
     """The attack on messages below the errors: inputs with the same sum modulo T, told apart.
 
@@ -267,7 +269,7 @@ def send(protocol: Any, reports: list[MaskedReport]) -> tuple[MaskedAnalyzer, li
     analyzer = protocol.analyzer(TASK)
     shufflers = [protocol.shuffler(j) for j in range(protocol.masks.shufflers)]
     for report in reports:
-        analyzer.receive(report)
+        analyzer.receive(report.id, report.masked, report.clear)
         for shuffler, part in zip(shufflers, report.parts, strict=True):
             shuffler.receive(part)
     return analyzer, shufflers
@@ -283,7 +285,7 @@ def test_the_parties_add_up_the_reports_that_are_complete(shuffler: str, clear_s
     reports = [protocol.client(row, TASK, DeterministicRandom(i)) for i, row in enumerate(x)]
     assert {len(report.masked) for report in reports} == {protocol.masks.parameters.masked_bytes}  # type: ignore[union-attr]
     analyzer, shufflers = send(protocol, [*reports[:3], reports[1]])  # one of them twice
-    analyzer.receive(reports[3])  # no shares of the key
+    analyzer.receive(reports[3].id, reports[3].masked, reports[3].clear)  # no shares of the key
     for one, part in zip(shufflers, reports[4].parts, strict=True):
         one.receive(part)  # no masked vector
     chosen = analyzer.choose(*(one.ids for one in shufflers))
@@ -320,19 +322,21 @@ def test_damaged_parts_are_refused_where_they_can_be_seen() -> None:
     report, other = (protocol.client(row, TASK) for row in vectors(2, 3000, 9))
     analyzer, shufflers = send(protocol, [report])
     assert report.clear is not None
-    for bad in (
-        {"masked": report.masked[:-1]},
-        {"masked": other.masked},  # under an id that is there
-        {"clear": None},
-        {"clear": report.clear[1:]},
-        {"clear": report.clear + np.uint32(2**20)},
+    for name, masked, clear in (
+        ("masked", report.masked[:-1], report.clear),
+        ("id", other.masked, report.clear),  # under an id that is there
+        ("clear", report.masked, None),
+        ("clear", report.masked, report.clear[1:]),
+        ("clear", report.masked, report.clear + np.uint32(2**20)),
     ):
-        with pytest.raises(ValueError, match=r"^(report|id) must"):
-            analyzer.receive(replace(report, **bad))
+        with pytest.raises(ValueError, match=f"^{name} must"):
+            analyzer.receive(report.id, masked, clear)
     part = report.parts[0]
     for shares in (part.shares[:, 1:], part.shares + np.uint32(2**20), other.parts[0].shares):
         with pytest.raises(ValueError, match=r"^(part|id) must"):
             shufflers[0].receive(replace(part, shares=shares))
+    with pytest.raises(ValueError, match=r"^part must hold 32 bytes"):
+        shufflers[0].receive(replace(part, seal=part.seal[1:]))
 
 
 def test_a_masked_vector_is_sealed_until_every_shuffler_released() -> None:
@@ -512,7 +516,7 @@ def test_refusals(how: dict[str, Any], message: str) -> None:
 
 def test_values_beyond_the_largest_are_refused() -> None:
     for layout in ("masked", "separate"):
-        protocol = SecureVectorSum(2, 3, upper=4, layout=layout, sigma=4)
+        protocol = SecureVectorSum(2, 3, upper=4, layout=layout, sigma=1)
         with pytest.raises(ValueError, match=r"^x\[:, 1\]\[1\] must be in \[0, upper\]"):
             protocol.run([[1, 2, 3], [4, 5, 0]])
 
