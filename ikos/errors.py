@@ -112,7 +112,7 @@ class NoisySum:
             self.noise, users=self.users, precision=self.precision, modulus=self.modulus,
             rounded=self.rounded,
         )  # fmt: skip
-        if self.modulus is not None:
+        if self.failure and self.modulus is not None:  # of masked vectors, below 2^62
             spoiled = math.sqrt((self.digits - 1) * self._wraps + self.failure)
             error = math.hypot(error, spoiled * self.width * self.modulus / self.precision)
         return error**2 if error < 1e150 else math.inf

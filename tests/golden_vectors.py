@@ -131,6 +131,17 @@ def _private_vector_sum(x: Any, domain: str, layout: str) -> list[Any]:
     return _vectors(protocol, protocol.randomize, np.array(x))
 
 
+def _masked_vector(x: Any, d: int, upper: int, **how: Any) -> list[Any]:
+    """Return what one of three users sends for a vector, in which entries go round."""
+    protocol = vectors.SecureVectorSum(3, d, upper=upper, layout="masked", sigma=1, **how)
+    vector = np.resize(np.array(x), d)
+    report = protocol.client(vector, b"golden", DeterministicRandom(9))
+    parts = b"".join((report.id, report.masked, *(part.seal for part in report.parts)))
+    clear = [] if report.clear is None else [report.clear[np.newaxis]]
+    shares = np.concatenate([*(part.shares for part in report.parts), *clear])
+    return [protocol.parameter_hash, hashlib.sha256(parts).hexdigest(), digest(shares)]
+
+
 def _discrete_laplace(s: Any) -> Any:
     return noise.discrete_laplace(s, 20, DeterministicRandom(5))
 
@@ -205,6 +216,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "private sum of 0..n-1 over n": _private_sum_of_indices,
     "secure vector sum": _secure_vector_sum,
     "private vector sum": _private_vector_sum,
+    "masked vector": _masked_vector,
     "discrete laplace": _discrete_laplace,
     "skellam": _skellam,
     "polya": _polya,
@@ -281,6 +293,8 @@ def _vector_sums() -> Entries:
     }
     for domain, layout in itertools.product(data, LAYOUTS):
         yield "private vector sum", {"x": data[domain], "domain": domain, "layout": layout}
+    for upper, how in itertools.product((200, 2**58), _settings()):
+        yield "masked vector", {"x": [0, upper, 7], "d": 5000, "upper": upper, **how}
 
 
 def _noise() -> Entries:

@@ -116,7 +116,7 @@ class SecureAggregation(ShuffledSum[_T]):
             sent = proved_layout(scheme, total, dimension, length)
         else:
             sent = made(length) if length else least_bytes(made, dimension, overhead)
-        SecureAggregation.__init__(self, n, dimension, q, sent, trust, upper)
+        SecureAggregation.__init__(self, n, dimension, q, sent, trust, upper, masks=None)
 
     @property
     def sigma(self) -> float:

@@ -166,7 +166,7 @@ class ShuffledSum(ABC, Generic[_T]):
     q: int
     layout: Layout
     trust: Trust
-    masks: MaskedVectors | None = field(default=None, kw_only=True)
+    masks: MaskedVectors | None = field(kw_only=True)
 
     scalar = True
     """Whether users hold numbers, not vectors."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+import pickle
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -354,6 +355,14 @@ def test_public_polynomials_depend_on_the_task_and_all_parameters() -> None:
     one, other = secure_sum(2, 3000, 9), secure_sum(2, 3000, 10)
     assert len({one.seed(TASK), one.seed(b"another"), other.seed(TASK)}) == 3
     assert one.parameters["modulus_bits"] == one.masks.parameters.modulus_bits  # type: ignore[union-attr]
+
+
+def test_sums_are_values_and_travel() -> None:
+    one, same, other = (secure_sum(2, 3000, upper) for upper in (9, 9, 10))
+    assert one == same != other
+    assert hash(one) == hash(same)
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert one != SecureVectorSum(2, 3000, upper=9, sigma=1)
 
 
 def test_reports_are_of_fresh_keys() -> None:
