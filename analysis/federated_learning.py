@@ -9,9 +9,9 @@ writes into DIR ``federated-learning.md``, ``.svg``, ``.png`` and ``.csv``, the 
 Softmax regression of handwritten digits: the 1,797 images of 8 by 8 that come with scikit-learn,
 1,437 of which are for training, each of a user of its own. An image becomes 10,240 random features,
 with which a linear model approximates one with a Gaussian kernel. In every round each user
-computes the gradient of its loss, scales it down to a norm of at most ``CLIP``, and a private vector
-sum adds up all gradients. What was chosen by hand (the kernel, rounds, clipping, the step) was
-chosen without privacy.
+computes the gradient of its loss, scales it down to a norm of at most ``CLIP``, and a private
+vector sum adds up all gradients. What was chosen by hand (the kernel, rounds, clipping, the step)
+was chosen without privacy.
 
 To save time, most sums are drawn from the law of the protocol's result: gradients rounded by user,
 and the noise of all users at once.
@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.output import Files, csv_text, main, markdown, program, steps
+from ikos.accounting.skellam import SkellamNoise
 from ikos.counts.vectors import ENVELOPE_BYTES
 from ikos.noise import skellam
 from ikos.randomness import RandomSource
@@ -56,7 +57,7 @@ STEP = 60.0
 REPETITIONS = 3
 
 NEIGHBOURS = 300
-"""Of a client of SecAgg+ (BBGLR20): 3 % of 10^4, against a malicious server."""
+"""Of a client of SecAgg+ (BBGLR20): 3 % of 10^4, against a semi-malicious server."""
 
 Array = NDArray[np.float64]
 
@@ -144,10 +145,12 @@ def in_law(protocol: PrivateVectorSum) -> Aggregate:
     Users round each coordinate to one of its two neighbours, and shares of Skellam noise add up to
     Skellam noise.
     """
+    noise = protocol.noise
+    assert isinstance(noise, SkellamNoise)
 
     def aggregate(r: Array, data: Task, rng: RandomSource) -> Array:
         step, drawn = protocol.encoding.step, np.random.default_rng(list(rng.bytes(32)))
-        total = skellam(protocol.noise.variance, protocol.dimension, rng).astype(np.float64)
+        total = skellam(noise.variance, protocol.dimension, rng).astype(np.float64)
         total = total.reshape(CLASSES, -1)
         features = data.features.astype(np.float32)
         for k in range(CLASSES):
@@ -223,18 +226,22 @@ def one_round(data: Task, aggregate: Aggregate, rng: RandomSource) -> list[str]:
     return [f"{error:.4f}", percent(accuracy)]
 
 
-def bytes_sent(data: Task) -> list[tuple[str, int]]:
-    """Return the bytes of a user in each round, in envelopes of 48 bytes.
+def pairwise_bytes(dimension: int, bits: int, neighbours: int) -> int:
+    """Return what a client with pairwise masks sends, as BIK17 counts it.
 
-    SecAgg+ as BIK17 counts it, with neighbours in the place of users: for each of them two public
-    keys and five shares of 32 bytes. It has no noise of its own: the vector is the same.
+    With each neighbour two public keys and five shares, of 32 bytes. SecAgg+ (BBGLR20) has fewer
+    neighbours than users.
     """
+    return math.ceil(dimension * bits / 8) + 7 * 32 * neighbours
+
+
+def bytes_sent(data: Task) -> list[tuple[str, int]]:
+    """Return the bytes of a user in each round, in envelopes of 48 bytes."""
     masked, blocks = (protocol_of(data, SHOWN, layout) for layout in ("masked", "blocks"))
-    bare = math.ceil(data.weights * (masked.q - 1).bit_length() / 8)
-    layout = masked.layout
+    size, layout = (data.weights, (masked.q - 1).bit_length()), masked.layout
     return [
-        ("the bare sum", bare),
-        ("SecAgg+", bare + 7 * 32 * NEIGHBOURS),
+        ("the bare sum", pairwise_bytes(*size, 0)),
+        ("SecAgg+", pairwise_bytes(*size, NEIGHBOURS)),
         ("masked vectors, without envelopes", math.ceil(layout.bits_per_user / 8)),
         ("masked vectors", math.ceil(layout.bytes_per_user(ENVELOPE_BYTES))),
         ("blocks", math.ceil(blocks.layout.bytes_per_user(ENVELOPE_BYTES))),

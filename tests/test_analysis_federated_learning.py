@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +21,14 @@ from analysis.federated_learning import (
     CLIP,
     HEADER,
     SHOWN,
+    Aggregate,
     Task,
     by_parties,
     bytes_sent,
     in_law,
     measure,
     one_round,
+    pairwise_bytes,
     protocol_of,
     residuals,
     row,
@@ -34,12 +37,13 @@ from analysis.federated_learning import (
 )
 from analysis.output import markdown
 from ikos.testing import DeterministicRandom
+from ikos.vectors import PrivateVectorSum
 
 
 def test_gradients_are_those_of_the_loss_and_clipped() -> None:
     """Against differences of the cross entropy."""
-    data = task(30)
-    weights = np.random.default_rng(0).normal(0, 20, (10, 30))
+    data = task(6)
+    weights = np.random.default_rng(0).normal(0, 3, (10, 6))
     found = residuals(weights, data)[:5, :, np.newaxis] * data.features[:5, np.newaxis]
     assert (np.linalg.norm(found, axis=(1, 2)) <= CLIP * (1 + 1e-12)).all()
 
@@ -50,9 +54,9 @@ def test_gradients_are_those_of_the_loss_and_clipped() -> None:
         )
 
     for i in range(5):
-        numeric = np.zeros((10, 30))
-        for place in np.ndindex(10, 30):
-            step = np.zeros((10, 30))
+        numeric = np.zeros((10, 6))
+        for place in np.ndindex(10, 6):
+            step = np.zeros((10, 6))
             step[place] = 1e-5
             numeric[place] = (loss(weights + step, i) - loss(weights - step, i)) / 2e-5
         numeric /= max(1.0, float(np.linalg.norm(numeric)) / CLIP)
@@ -60,7 +64,7 @@ def test_gradients_are_those_of_the_loss_and_clipped() -> None:
 
 
 def test_users_are_the_training_images_and_none_is_in_the_test() -> None:
-    data = task(30)
+    data = task(6)
     assert data.users == 1437
     assert data.test_labels.size == 360
     train_rows = {row.tobytes() for row in data.features}
@@ -89,9 +93,23 @@ def test_rounding_is_unbiased(
     assert np.abs(off).max() < bound
 
 
+@pytest.mark.parametrize(
+    ("log_users", "log_dimension", "expansion"), [(10, 20, 1.73), (14, 24, 1.98)]
+)
+def test_bytes_of_pairwise_masks_are_as_published(
+    log_users: int, log_dimension: int, expansion: float
+) -> None:
+    """BIK17's abstract, for values of 16 bits and their sums."""
+    d = 1 << log_dimension
+    found = pairwise_bytes(d, 16 + log_users, 1 << log_users) / (2 * d)
+    assert expansion <= found < expansion + 0.01
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [by_parties, in_law])
-def test_both_sums_have_the_error_of_the_protocol(first: tuple[Task, np.ndarray], make) -> None:
+def test_both_sums_have_the_error_of_the_protocol(
+    first: tuple[Task, np.ndarray], make: Callable[[PrivateVectorSum], Aggregate]
+) -> None:
     """The mean of 2,000 squares: 0.22 is about seven of its standard deviations."""
     data, r = first
     protocol = protocol_of(data, SHOWN)
@@ -119,11 +137,11 @@ def test_the_documentations_tables_are_the_programs() -> None:
     """All but the trainings at other epsilons, and the round by the parties, which take longer."""
     data = task()
     assert data.weights == 102_400
-    (shown,) = rows(page("figures/federated-learning.md")).values()
+    ((head, shown),) = rows(page("figures/federated-learning.md")).items()
+    assert list(head) == HEADER
     for epsilon, place in ((math.inf, 0), (SHOWN, 2)):
         runs = measure(data, epsilon, module.ROUNDS, module.REPETITIONS, 1)
         assert list(shown[place]) == row(data, epsilon, runs)
-    assert len(shown[0]) == len(HEADER)
     (sums,) = rows(page("figures/federated-learning-round.md")).values()
     law = one_round(data, in_law(protocol_of(data, SHOWN)), DeterministicRandom(1))
     assert list(sums[1][1:]) == law
