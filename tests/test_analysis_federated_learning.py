@@ -1,9 +1,10 @@
-"""Private training: gradients, budgets, and what the program writes."""
+"""Private training: gradients, sums of them, and what the program writes."""
 
 from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,149 +19,131 @@ from pages import page, rows
 from analysis import federated_learning as module
 from analysis.federated_learning import (
     CLIP,
-    CONTENDERS,
-    DELTA,
-    ROUNDS,
+    HEADER,
     SHOWN,
-    Budget,
-    gradients,
+    Aggregate,
+    Task,
+    by_parties,
+    bytes_sent,
+    in_law,
+    measure,
+    one_round,
+    pairwise_bytes,
+    protocol_of,
+    residuals,
+    row,
     task,
-    train,
+    without_privacy,
 )
-from ikos.accounting.composition import optimal_delta
+from analysis.output import markdown
 from ikos.testing import DeterministicRandom
+from ikos.vectors import PrivateVectorSum
 
 
 def test_gradients_are_those_of_the_loss_and_clipped() -> None:
-    """Against differences of the cross entropy, at weights where nothing is clipped."""
-    data = task()
-    images, labels = data.images[:5], data.labels[:5]
-    weights = np.random.default_rng(0).normal(0, 20, (10, 65))
+    """Against differences of the cross entropy."""
+    data = task(6)
+    weights = np.random.default_rng(0).normal(0, 3, (10, 6))
+    found = residuals(weights, data)[:5, :, np.newaxis] * data.features[:5, np.newaxis]
+    assert (np.linalg.norm(found, axis=(1, 2)) <= CLIP * (1 + 1e-12)).all()
 
     def loss(w: np.ndarray, i: int) -> float:
-        scores = images[i] @ w.T
-        return float(np.log(np.exp(scores - scores.max()).sum()) + scores.max() - scores[labels[i]])
+        scores = data.features[i] @ w.T
+        return float(np.log(np.exp(scores - scores.max()).sum()) + scores.max()) - float(
+            scores[data.labels[i]]
+        )
 
-    found = gradients(weights, images, labels)
-    norms = np.linalg.norm(found, axis=1)
-    assert (norms <= CLIP * (1 + 1e-12)).all()
     for i in range(5):
-        numeric = np.zeros((10, 65))
-        for place in ((0, 3), (4, 20), (9, 64), (labels[i], 30)):
-            step = np.zeros((10, 65))
+        numeric = np.zeros((10, 6))
+        for place in np.ndindex(10, 6):
+            step = np.zeros((10, 6))
             step[place] = 1e-5
             numeric[place] = (loss(weights + step, i) - loss(weights - step, i)) / 2e-5
-            scale = norms[i] / np.linalg.norm(gradients_unclipped(weights, images[i], labels[i]))
-            assert found[i].reshape(10, 65)[place] == pytest.approx(
-                scale * numeric[place], abs=1e-7
-            )
-
-
-def gradients_unclipped(weights: np.ndarray, image: np.ndarray, label: int) -> np.ndarray:
-    scores = weights @ image
-    chances = np.exp(scores - scores.max())
-    chances /= chances.sum()
-    chances[label] -= 1
-    return np.outer(chances, image)
+        numeric /= max(1.0, float(np.linalg.norm(numeric)) / CLIP)
+        assert found[i] == pytest.approx(numeric, abs=1e-7)
 
 
 def test_users_are_the_training_images_and_none_is_in_the_test() -> None:
-    data = task()
+    data = task(6)
     assert data.users == 1437
     assert data.test_labels.size == 360
-    assert np.linalg.norm(data.images, axis=1).max() <= 1 + 1e-12
-    train_rows = {row.tobytes() for row in data.images}
-    assert sum(row.tobytes() in train_rows for row in data.test_images) == 0
+    train_rows = {row.tobytes() for row in data.features}
+    assert sum(row.tobytes() in train_rows for row in data.test_features) == 0
 
 
-def test_rounds_spend_the_budget_together() -> None:
-    for epsilon in (1.0, SHOWN):
-        each, delta = Budget(epsilon, DELTA, ROUNDS).each
-        assert optimal_delta(epsilon, ROUNDS, each, delta) <= DELTA
-        assert optimal_delta(epsilon, ROUNDS, 1.01 * each, delta) > DELTA
+@pytest.fixture(name="first", scope="module")
+def fixture_first() -> tuple[Task, np.ndarray]:
+    """Return a model of 2,000 weights, and the first round."""
+    data = task(200)
+    return data, residuals(np.zeros((10, 200)), data)
+
+
+def test_rounding_is_unbiased(
+    first: tuple[Task, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By Hoeffding's inequality, false alarms in all coordinates below 1e-9."""
+    data, r = first
+    monkeypatch.setattr(module, "skellam", lambda _v, size, _rng: np.zeros(size, dtype=np.int64))
+    protocol = protocol_of(data, SHOWN)
+    total = in_law(protocol)(r, data, DeterministicRandom(0)) / protocol.encoding.step
+    off = total - without_privacy(r, data, DeterministicRandom(0)) / protocol.encoding.step
+    bound = math.sqrt(data.users * math.log(2 * total.size * 1e9) / 2)
+    assert total == pytest.approx(np.round(total), abs=1e-6)
+    assert 0.1 * math.sqrt(data.users) < off.std() < 0.5 * math.sqrt(data.users)
+    assert np.abs(off).max() < bound
+
+
+@pytest.mark.parametrize(
+    ("log_users", "log_dimension", "expansion"), [(10, 20, 1.73), (14, 24, 1.98)]
+)
+def test_bytes_of_pairwise_masks_are_as_published(
+    log_users: int, log_dimension: int, expansion: float
+) -> None:
+    """BIK17's abstract, for values of 16 bits and their sums."""
+    d = 1 << log_dimension
+    found = pairwise_bytes(d, 16 + log_users, 1 << log_users) / (2 * d)
+    assert expansion <= found < expansion + 0.01
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["central Gaussian", "private vector sum"])
-def test_guarantees_are_of_all_rounds(name: str) -> None:
-    learner = CONTENDERS[name](1437, 650, Budget(SHOWN, DELTA, ROUNDS))
-    assert learner.cost is not None
-    once = CONTENDERS[name](1437, 650, Budget(SHOWN, DELTA, 1))
-    ratio = learner.error / once.error
-    assert 0.8 * math.sqrt(ROUNDS) < ratio < 1.3 * math.sqrt(ROUNDS)
-
-
-@pytest.mark.slow
-def test_training_without_privacy_learns_and_noise_disturbs() -> None:
-    data = task()
-    budget = Budget(SHOWN, DELTA, 5)
-    plain = train(data, CONTENDERS["no privacy"](1437, 650, budget), 5, DeterministicRandom(0))
-    private = train(
-        data, CONTENDERS["central Gaussian"](1437, 650, budget), 5, DeterministicRandom(0)
+@pytest.mark.parametrize("make", [by_parties, in_law])
+def test_both_sums_have_the_error_of_the_protocol(
+    first: tuple[Task, np.ndarray], make: Callable[[PrivateVectorSum], Aggregate]
+) -> None:
+    """The mean of 2,000 squares: 0.22 is about seven of its standard deviations."""
+    data, r = first
+    protocol = protocol_of(data, SHOWN)
+    error = make(protocol)(r, data, DeterministicRandom(1)) - without_privacy(
+        r, data, DeterministicRandom(1)
     )
-    assert plain[-1] > 0.85
-    assert 0.6 < private[-1] <= plain[-1] + 0.05
+    assert (error**2).sum() == pytest.approx(protocol.mse, rel=0.22)
 
 
 @pytest.mark.slow
 def test_files(tmp_path: Path) -> None:
     run = CliRunner().invoke(module.command, ["--quick", "--output", str(tmp_path)])
     assert run.exit_code == 0, run.output
-    names = {path.name for path in tmp_path.iterdir()}
-    assert names == {f"federated-learning.{suffix}" for suffix in ("csv", "md", "png", "svg")}
+    tables = {f"federated-learning{part}.md" for part in ("", "-bytes", "-round")}
+    drawn = {f"federated-learning.{suffix}" for suffix in ("csv", "png", "svg")}
+    assert {path.name for path in tmp_path.iterdir()} == tables | drawn
     with (tmp_path / "federated-learning.csv").open() as file:
-        rows = {row["protocol"]: row for row in csv.DictReader(file)}
-    assert rows.keys() == CONTENDERS.keys()
-    assert "at most" in rows["single-message grid"]["reason"]
-    errors = {name: float(row["error"]) for name, row in rows.items() if row["error"]}
-    order = [
-        "no privacy",
-        "central Gaussian",
-        "private vector sum",
-        "Kashin, private sums",
-        "Kashin, correlated noise",
-    ]
-    assert [errors[name] for name in order] == sorted(errors[name] for name in order)
-    assert (tmp_path / "federated-learning.md").read_text().count("\n") == len(CONTENDERS) + 2
-
-
-TRAINED = (
-    "no privacy",
-    "central Gaussian",
-    "private vector sum",
-    "sampled coordinates",
-    "one sampled coordinate",
-    "collision, ternary",
-    "single-message grid",
-)
-"""Those that train in seconds; the other two take ten for each of three trainings."""
+        found = list(csv.DictReader(file))
+    assert [one["epsilon"] for one in found] == ["inf", "inf", "4.0", "4.0"]
 
 
 @pytest.mark.slow
 @pytest.mark.reproduces
-def test_the_documentations_table_is_the_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_documentations_tables_are_the_programs() -> None:
+    """All but the trainings at other epsilons, and the round by the parties, which take longer."""
+    data = task()
+    assert data.weights == 102_400
     ((head, shown),) = rows(page("figures/federated-learning.md")).items()
-    assert [row[0] for row in shown] == list(CONTENDERS)
-    made = []
-
-    def untrained(*_: object) -> list[float]:
-        return [0.0] * ROUNDS
-
-    for name in CONTENDERS:
-        if name not in TRAINED:
-            with monkeypatch.context() as patch:
-                patch.setattr(module, "train", untrained)
-                made.append(table(name, patch, head)[:-1])
-        else:
-            made.append(table(name, monkeypatch, head))
-    assert [row if row[0] in TRAINED else row[:-1] for row in shown] == made
-
-
-def table(name: str, patch: pytest.MonkeyPatch, head: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the row of one protocol, whose random numbers depend on its place."""
-    number = list(CONTENDERS).index(name)
-    alone = dict.fromkeys(map(str, range(number)), CONTENDERS["single-message grid"])
-    with patch.context() as inner:
-        inner.setattr(module, "CONTENDERS", {**alone, name: CONTENDERS[name]})
-        found = list(module.measure(task(), (SHOWN,), ROUNDS, 3, 1))[-1:]
-    return rows(module._table(found, task().users))[head][0]
+    assert list(head) == HEADER
+    for epsilon, place in ((math.inf, 0), (SHOWN, 2)):
+        runs = measure(data, epsilon, module.ROUNDS, module.REPETITIONS, 1)
+        assert list(shown[place]) == row(data, epsilon, runs)
+    (sums,) = rows(page("figures/federated-learning-round.md")).values()
+    law = one_round(data, in_law(protocol_of(data, SHOWN)), DeterministicRandom(1))
+    assert list(sums[1][1:]) == law
+    sent = [(name, f"{count:,}") for name, count in bytes_sent(data)]
+    assert markdown(["protocol", "bytes"], sent) == page("figures/federated-learning-bytes.md")

@@ -22,7 +22,6 @@ def learning_figure(
     by_epsilon: Mapping[str, Mapping[float, ArrayLike]],
     title: str,
     *,
-    shown: float,
     reference: str | None = None,
 ) -> Figure:
     """Draw the accuracy after each round, and after the last one for several budgets."""
@@ -43,7 +42,7 @@ def learning_figure(
         rounds = np.arange(1, accuracies.size + 1)
         left.plot(
             rounds, accuracies, color=colour, marker=marker, markersize=4, linewidth=1.4,
-            markevery=max(1, accuracies.size // 10),
+            markevery=max(1, accuracies.size // 10), label=name,
         )  # fmt: skip
     for name, points in by_epsilon.items():
         colour, marker = looks[name]
@@ -57,9 +56,9 @@ def learning_figure(
         ).T
         right.errorbar(
             epsilons, means, yerr=spread, color=colour, marker=marker, markersize=5,
-            linewidth=1.4, capsize=3, label=name,
+            linewidth=1.4, capsize=3, label="" if name in by_round else name,
         )  # fmt: skip
-    left.set_title(f"after each round, ε = {shown:g} in all", fontsize=10)
+    left.set_title("after each round", fontsize=10)
     right.set_title("after the last round", fontsize=10)
     left.set_xlabel("round")
     left.set_ylabel("accuracy on the test set")
@@ -75,9 +74,6 @@ def learning_figure(
     for axes in (left, right):
         plain(axes)
     figure.suptitle(title, x=0.07, ha="left", fontsize=12)
-    handles, labels = right.get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="upper left", bbox_to_anchor=(0.775, 0.86), frameon=False, fontsize=9
-    )
+    figure.legend(loc="upper left", bbox_to_anchor=(0.775, 0.86), frameon=False, fontsize=9)
     figure.text(0.785, 0.14, "points: means; bars: all repetitions", fontsize=8, color=GREY)
     return figure
