@@ -172,7 +172,7 @@ class Fleet:
         Shufflers.
     certificate, ca : Path, optional
         TLS.
-    ledger, key : Path, PrivateKey, optional
+    ledger, keys : Path, list of PrivateKey, optional
         Of the analyzer.
     options : object
         Of `Task.new`.
@@ -180,7 +180,7 @@ class Fleet:
 
     def __init__(
         self, folder: Path, tasks: int = 1, columns: int = 4, certificate=None, ca=None,
-        ledger=None, key=None, **options
+        ledger=None, keys=None, **options
     ):  # fmt: skip
         from deployment_tasks import KEY
 
@@ -192,7 +192,7 @@ class Fleet:
         )
         from ikos.deployment.task import Task
 
-        key = key or KEY
+        keys = keys or [KEY]
         self.folder, self.columns = folder, columns
         self.certificate, self.ca = certificate, ca
         self.processes: dict[int, subprocess.Popen] = {}
@@ -208,11 +208,11 @@ class Fleet:
             task = Task.new(
                 shufflers=[f"{scheme}:{port}" for port in ports[1:]],
                 analyzer=f"{scheme}:{ports[0]}",
-                public_keys=[key.public_bytes],
+                public_keys=[key.public_bytes for key in keys],
                 **{**times, **numbers, **options},
             )
             home = folder / f"task-{number}"
-            write_party_files(task, [key], home, ledger)
+            write_party_files(task, keys, home, ledger)
             self.tasks.append(
                 Running(
                     self, task, home, read_secrets(home / "clients"),

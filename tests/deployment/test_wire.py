@@ -89,7 +89,7 @@ def test_its_reports_are_counted_with_those_of_the_library(tmp_path, options, va
     from deployment_processes import Fleet
 
     kept, given, labels = tmp_path / "reports", values * 6, options.get("labels")
-    fleet = Fleet(tmp_path, columns=6, key=KEY, kem="x25519", **options)
+    fleet = Fleet(tmp_path, columns=6, keys=[KEY], kem="x25519", **options)
     try:
         (running,) = fleet.tasks
         task, secrets = running.task, running.secrets
