@@ -184,7 +184,7 @@ def test_mutated_requests(tmp_path, quiet):
     """No error of a server, and no trace of what was refused; then the sum is exact."""
     now, kem = datetime.now(UTC).replace(microsecond=0), best_kem()
     fleet = Fleet(
-        tmp_path, columns=6, key=PrivateKey(bytes(range(32)), kem), kem=kem, windows=3,
+        tmp_path, columns=6, keys=[PrivateKey(bytes(range(32)), kem)], kem=kem, windows=3,
         domain=Categories([3]), labels=LABELS, delta=0.9,
         opens=now - timedelta(hours=1, minutes=10), closes=now - timedelta(minutes=10),
     )  # fmt: skip

@@ -19,6 +19,8 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from itertools import chain
 from urllib.parse import urlsplit
 
 import pytest
@@ -35,6 +37,7 @@ from deployment_tls import certificates
 
 from ikos.deployment import tokens
 from ikos.deployment.client import Client, Rejected, Unsent
+from ikos.deployment.opening import X25519, PrivateKey
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.wire import encoded
 from ikos.modular import Zq
@@ -451,6 +454,88 @@ def test_no_party_holds_a_value_an_encoded_one_or_a_share(tmp_path):
         assert found_["state"] == "released", found_["release"]
         assert abs(found_["result"]["estimate"] - sum(values)) <= half_width(task, values)
         look(released=True)
+    finally:
+        fleet.end()
+
+
+def test_what_each_party_has_of_a_histogram_in_windows(tmp_path):
+    """Each window has its key; what everybody may ask for, and logs, are searched too."""
+    now, labels = datetime.now(UTC).replace(microsecond=0), ["red", "green", "blue"]
+    keys = [PrivateKey(os.urandom(32), X25519) for _ in range(2)]
+    fleet = Fleet(
+        tmp_path, columns=8, keys=keys, kem=X25519, windows=2, users=60, min_honest=50, delta=0.9,
+        domain=Categories([3]), labels=labels, modulus=2**24, opens=now - timedelta(minutes=30),
+        closes=now + timedelta(minutes=30),
+    )  # fmt: skip
+    try:
+        (running,) = fleet.tasks
+        task, everybody = running.task, range(9)
+        reports = [
+            [ClientReport.make(task.at(window), labels[i % 3]) for i in range(52)]
+            for window in range(2)
+        ]
+        some = range(2)  # of the clients are enough to be looked for
+        given = {
+            p: [tokens.for_party(running.secrets[i], task, p) for i in some] for p in everybody
+        }
+        digests = {p: [tokens.digest(one) for one in given[p]] for p in everybody}
+        secret = [*(running.secrets[i] for i in some), running.operator, *chain(*given.values())]
+        size = task.block_bytes(0)
+
+        def parts(party, window):
+            """Return clear shares, or the ends of envelopes: one may lie on two pages of a file."""
+            whole = [reports[window][i].parts[party] for i in some]
+            ends = (0, size - 24) if party else (0,)
+            return [
+                one[at : at + 24]
+                for one in whole
+                for start in range(0, len(one), size)
+                for at in (start + end for end in ends)
+            ]
+
+        def ask(party, path):
+            return fleet.http.get(f"{task.address(party)}{path}").content
+
+        def look(*, there, over=()):
+            for party in everybody:
+                folder, public = fleet.home(running, party), tmp_path / f"public-{party}"
+                paths = [task.at(n).path for n in range(2)]
+                pages = ["/", *(f"{path}/page" for path in paths)] * (party == 0)
+                paths += ["/metrics", "/health", "/live", f"/tasks/{task.name}", *pages]
+                public.write_bytes(b"".join(ask(party, path) for path in paths))
+                files = [path for path in folder.iterdir() if path.is_file()]
+                others = [one for other in everybody if other != party for one in digests[other]]
+                others += [
+                    one for p in everybody if p != party for n in (0, 1) for one in parts(p, n)
+                ]
+                said = [fleet.log(party), public]
+                assert not searched([*files, *said], [*secret, *others])
+                mine = [[*(reports[n][i].id for i in some), *parts(party, n)] for n in (0, 1)]
+                hidden = [*chain(*mine), *digests[party], *running.controls]
+                assert not searched(said, [*hidden, *(key.raw for key in keys)])
+                for window, ones in enumerate(mine):
+                    held = window in there and window not in over
+                    found = searched(files, ones)
+                    assert len(found) > 0.7 * len(ones) if held else not found
+                kept = {path.name for path in files for key in keys if searched([path], [key.raw])}
+                assert kept == ({"private-key"} if party == 0 and len(over) < 2 else set())
+                left = [n for n in (0, 1) if searched(files, [keys[n].raw])]
+                assert left == ([n for n in (0, 1) if n not in over] if party == 0 else [])
+
+        for window in range(2):
+            fleet.set_clock(3600 * window)
+            for client, report in enumerate(reports[window]):
+                for party in everybody:
+                    given_to = running.secrets[client]
+                    assert put_part(fleet.http, task.at(window), given_to, report, party)
+            look(there=range(window + 1))
+        for window in range(2):
+            assert running.release(window)["state"] == "released"
+            fleet.kill(0)  # keys are erased as it starts
+            fleet.ready()
+            erased = f"key of windows {window} to {window} is erased"
+            until(lambda words=erased: words in fleet.log(0).read_text(), erased)
+            look(there=range(2), over=range(window + 1))
     finally:
         fleet.end()
 
