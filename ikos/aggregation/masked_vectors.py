@@ -168,37 +168,27 @@ class MaskedVectors:
         """Yield what is sent for vectors: which polynomials, whose, and upper bits of each.
 
         All of a user's have the key in its row of ``keys``; ``seed`` determines the public ones.
-        """
-        found, ring = self.parameters, self.ring
-        for rows in blocks(found.samples, max(1, _AT_ONCE // found.degree)):
-            public = ring.transform(ring.public(seed, range(rows.start, rows.stop)))
-            drawn = self.gaussians(len(vectors) * (rows.stop - rows.start), rng)
-            errors = drawn.reshape(len(vectors), -1, found.degree)
-            for user, (vector, key) in enumerate(zip(vectors, keys, strict=True)):
-                sent = ring.product(public, key)
-                add(sent, scaled(errors[user], 0, ring.words))
-                for place, digits in self._digits(vector, rows):
-                    add(sent, scaled(digits, place, ring.words))
-                ring.reduce(sent)
-                yield rows, user, above(sent, found.dropped_bits)
-
-    def _digits(
-        self, vector: NDArray[np.int64], rows: slice
-    ) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Yield the coordinates in some polynomials, digit by digit, with their lowest bit's place.
-
         Polynomial l has coordinates l N c to (l + 1) N c - 1, of which the first N are the lowest
         digits.
         """
-        found = self.parameters
+        found, ring, users = self.parameters, self.ring, len(vectors)
         size = found.degree * found.digits
-        here = vector[rows.start * size : rows.stop * size]
-        full = np.zeros((rows.stop - rows.start) * size, dtype=np.int64)
-        full[: here.size] = here
-        for digit, values in enumerate(
-            np.moveaxis(full.reshape(-1, found.digits, found.degree), 1, 0)
-        ):
-            yield found.shift + digit * found.digit_bits, np.ascontiguousarray(values)
+        for rows in blocks(found.samples, max(1, _AT_ONCE // found.degree)):
+            public = ring.transform(ring.public(seed, range(rows.start, rows.stop)))
+            drawn = self.gaussians(users * (rows.stop - rows.start), rng)
+            errors = drawn.reshape(users, -1, found.degree)
+            here = vectors[:, rows.start * size : rows.stop * size]
+            full = np.zeros((users, (rows.stop - rows.start) * size), dtype=np.int64)
+            full[:, : here.shape[1]] = here
+            digits = full.reshape(users, -1, found.digits, found.degree)
+            for user, key in enumerate(keys):
+                sent = ring.product(public, key)
+                add(sent, scaled(errors[user], 0, ring.words))
+                for digit in range(found.digits):
+                    place = found.shift + digit * found.digit_bits
+                    add(sent, scaled(digits[user, :, digit], place, ring.words))
+                ring.reduce(sent)
+                yield rows, user, above(sent, found.dropped_bits)
 
     def unmasked(
         self, seed: bytes, total: Words, keys: NDArray[Any], users: int
@@ -271,6 +261,13 @@ class MaskedVectors:
         check_participation("x", users, clients.min_honest, clients.n)
         found = self.keys.run(np.concatenate(keys), rng, threads=threads)
         return (self.unmasked(seed, total, found, users) % clients.q).tolist(), users
+
+    def layout(self, bits: int) -> MaskedLayout:
+        """Return what each user sends for sums of so many bits, with the level for the vector."""
+        keys, sigma = self.keys.layout, self.level(self.keys.sigma)
+        size = self.parameters.dimension, keys.length, bits
+        more = {"masks": self.parameters, "keys": keys, "shufflers": self.shufflers}
+        return MaskedLayout(keys.count, *size, sigma, **more)
 
 
 def _stream(seals: Sequence[bytes], size: int) -> NDArray[np.uint8]:
@@ -387,10 +384,8 @@ class KeyShuffler:
 class MaskedAnalyzer:
     """The analyzer of one task, which adds up one set of reports."""
 
-    def __init__(
-        self, masks: MaskedVectors, seed: bytes, result: Callable[[NDArray[np.int64], int], Any]
-    ) -> None:
-        self.masks, self.seed, self._result = masks, seed, result
+    def __init__(self, masks: MaskedVectors, clients: ShuffledSum[Any], seed: bytes) -> None:
+        self.masks, self.clients, self.seed = masks, clients, seed
         self._reports: dict[bytes, tuple[Any, ...]] = {}
         self._set: list[bytes] | None = None
 
@@ -440,8 +435,8 @@ class MaskedAnalyzer:
             )
             width = masks.parameters.modulus_bits - masks.parameters.dropped_bits
             add(total, from_bytes(opened, width, masks.ring.words, masks.ring.degree))
-        users = len(chosen)
-        return self._result(masks.unmasked(self.seed, total, summed, users), users)
+        sums = masks.unmasked(self.seed, total, summed, len(chosen))
+        return self.clients.result((sums % self.clients.q).tolist(), len(chosen))
 
 
 def _keep(held: dict[bytes, tuple[Any, ...]], number: bytes, part: tuple[Any, ...]) -> None:
@@ -479,11 +474,7 @@ class VectorSum(ShuffledSum[_T]):
 
     def analyzer(self, task: bytes) -> MaskedAnalyzer:
         """Return the analyzer of a task with masked vectors."""
-
-        def result(sums: NDArray[np.int64], users: int) -> _T:
-            return self._result((sums % self.q).tolist(), users)
-
-        return MaskedAnalyzer(self._masks, self.seed(task), result)
+        return MaskedAnalyzer(self._masks, self, self.seed(task))
 
 
 def masked_vectors(
@@ -523,11 +514,3 @@ def masked_vectors(
         level = Fraction(float_up(-gmpy2.log2(left)))
     keys = add_keys(n, found.degree, found.key_modulus, sigma=level, layout="blocks", **how)
     return MaskedVectors(found, keys, highest)
-
-
-def masked_layout(masks: MaskedVectors, dimension: int, bits: int) -> MaskedLayout:
-    """Return what each user sends, with the level proved for the whole vector."""
-    keys, sigma = masks.keys.layout, masks.level(masks.keys.sigma)
-    size = dimension, keys.length, bits
-    more = {"masks": masks.parameters, "keys": keys, "shufflers": masks.shufflers}
-    return MaskedLayout(keys.count, *size, sigma, **more)

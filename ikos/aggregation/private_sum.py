@@ -19,7 +19,7 @@ from ikos.accounting.skellam import SkellamNoise, VectorNoise
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.accuracy import Noise, NoiseLaw, default_modulus, default_precision
 from ikos.aggregation.calibration import MAX_RELEASES, NoiseCalibration, reports
-from ikos.aggregation.masked_vectors import VectorSum, masked_layout, masked_vectors
+from ikos.aggregation.masked_vectors import VectorSum, masked_vectors
 from ikos.aggregation.secure_sum import SecureSum, SecureVectorSum
 from ikos.aggregation.shuffled_sum import (
     PSEUDORANDOM,
@@ -29,7 +29,7 @@ from ikos.aggregation.shuffled_sum import (
 )
 from ikos.bounds import Bounds, Domain
 from ikos.concurrency import Scratch
-from ikos.counts import Layout, MessageCount, Remaining, private_remaining
+from ikos.counts import MessageCount, Remaining, private_remaining
 from ikos.counts.analyses import best_of_kind
 from ikos.counts.private import checked_budget
 from ikos.counts.published import covered
@@ -108,8 +108,7 @@ class PrivateAggregation(ShuffledSum[SumResult]):
             masks = masked_vectors(
                 plan.users, domain.dimension, p, middle, plan.trust, SecureVectorSum, **how
             )
-            layout: Layout = masked_layout(masks, domain.dimension, q.bit_length() - 1)
-            layout = plan.masked(layout, masks.lost(masks.keys.sigma))
+            layout = plan.masked(masks.layout(q.bit_length() - 1), masks.lost(masks.keys.sigma))
         else:
             layout, noise = plan.chosen(q, messages)
         PrivateAggregation.__init__(

@@ -13,11 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import integer, number, quote, reject_masked, vector
-from ikos.aggregation.masked_vectors import (
-    VectorSum,
-    masked_layout,
-    masked_vectors,
-)
+from ikos.aggregation.masked_vectors import VectorSum, masked_vectors
 from ikos.aggregation.shuffled_sum import PSEUDORANDOM, ShuffledSum
 from ikos.concurrency import Scratch
 from ikos.counts import Layout, MessageCount, remaining
@@ -350,7 +346,7 @@ class SecureVectorSum(VectorSum[NDArray[Any]], SecureAggregation[NDArray[Any]]):
                 n, d, upper, half, scheme.trust, SecureVectorSum,
                 allowed=allowed, overhead=added, analysis=analysis,
             )  # fmt: skip
-            sent: Layout = masked_layout(masks, d, (q - 1).bit_length())
+            sent: Layout = masks.layout((q - 1).bit_length())
         else:
             sent = secure_layout(scheme, sigma, d, layout, overhead, messages)
         SecureAggregation.__init__(self, n, d, q, sent, scheme.trust, upper, masks=masks)

@@ -41,18 +41,11 @@ def smoothing() -> mpfr:
     """Return an upper bound of eps/(1 - eps), what a coefficient's split costs."""
     rest = Fraction(DEVIATION**2, 2) - ASSUMED_VARIANCE
     variance = ASSUMED_VARIANCE * rest / (ASSUMED_VARIANCE + rest)
+    # with y = e^(2 pi^2 v), eps = 2 (y^-1 + y^-4 + y^-9 + ...) is at most 2/(y - 1)
     with rounding(DOWN):
-        exponent = 2 * gmpy2.const_pi() ** 2 * rational(variance)
+        rest = gmpy2.exp(2 * gmpy2.const_pi() ** 2 * rational(variance)) - 3
     with rounding(UP):
-        x = gmpy2.exp(-exponent)
-        twice = 2 * x / _rest_of_one(x)  # x + x^4 + x^9 + ... is at most x/(1 - x)
-        return twice / _rest_of_one(twice)
-
-
-def _rest_of_one(x: mpfr) -> mpfr:
-    """Return 1 - x, rounded down."""
-    with rounding(DOWN):
-        return 1 - x
+        return 2 / rest
 
 
 def _dropped_variance(bits: int) -> Fraction:
@@ -60,13 +53,15 @@ def _dropped_variance(bits: int) -> Fraction:
     return Fraction(4**bits - 1, 12)
 
 
-def _reach(variance: Fraction, coefficients: int) -> mpfr:
-    """Return an upper bound of what no coefficient exceeds but with probability 2^-41.
+def _bits(variance: Fraction, coefficients: int, more: int) -> int:
+    """Return the bits for values from -b to b and ``more``, which few coefficients exceed.
 
-    ``variance`` is sub-Gaussian; two tails of each coefficient are counted.
+    One does with probability 2^-41. ``variance`` is sub-Gaussian; two tails of each are counted.
     """
     with rounding(UP):
-        return gmpy2.sqrt(2 * rational(variance) * gmpy2.log(mpfr(coefficients << 42)))
+        bound = gmpy2.sqrt(2 * rational(variance) * gmpy2.log(mpfr(coefficients << 42)))
+        room = 2 * bound + more
+    return (int(gmpy2.ceil(room)) - 1).bit_length()
 
 
 def _tail(variance: Fraction, coefficients: int, bound: int) -> mpfr:
@@ -79,18 +74,12 @@ def _tail(variance: Fraction, coefficients: int, bound: int) -> mpfr:
 def least_shift(users: int, dropped_bits: int, coefficients: int) -> int:
     """Return the least g for which errors and dropped bits stay below 2^(g-1)."""
     variance = users * (DEVIATION**2 + _dropped_variance(dropped_bits))
-    bound = _reach(variance, coefficients)
-    with rounding(UP):
-        room = 2 * bound + (1 << dropped_bits) + 2
-    return (int(gmpy2.ceil(room)) - 1).bit_length()
+    return _bits(variance, coefficients, (1 << dropped_bits) + 2)
 
 
 def least_key_modulus(users: int, degree: int) -> int:
     """Return the least power of two modulo which the sum of keys does not wrap around."""
-    bound = _reach(Fraction(users * DEVIATION**2), degree)
-    with rounding(UP):
-        room = 2 * bound + 1
-    return 1 << (int(gmpy2.ceil(room)) - 1).bit_length()
+    return 1 << _bits(Fraction(users * DEVIATION**2), degree, 1)
 
 
 @dataclass(frozen=True)
@@ -270,7 +259,7 @@ def mask_parameters(
     Raises
     ------
     ValueError
-        If one coordinate does not fit; the message says which degree would.
+        If one coordinate does not fit.
 
     Examples
     --------
@@ -290,23 +279,13 @@ def mask_parameters(
         if (fitting := list(_fitting(n, d, honest, each, bits)))
     ]
     if not found:
-        raise ValueError(_refusal(n, d, degree, bits))
+        raise ValueError(
+            f"largest must leave room for errors below 2^{LARGEST_MODULUS[degree or DEGREES[-1]]}, "
+            f"got sums of {bits} bits"
+        )
     return min(
         found,
         key=lambda one: (
             one.masked_bytes + one.key_layout(sigma, overhead, **choices).bytes_per_user(overhead)
         ),
-    )
-
-
-def _refusal(users: int, dimension: int, degree: int | None, bits: int) -> str:
-    """Return why no coordinate fits a coefficient, and the degree in which one would."""
-    would = (
-        larger
-        for larger, most in LARGEST_MODULUS.items()
-        if bits + least_shift(users, 0, -(-dimension // larger) * larger) <= most
-    )
-    return (
-        f"largest must leave room for errors below 2^{LARGEST_MODULUS[degree or DEGREES[-1]]}, "
-        f"got sums of {bits} bits: N = {next(would, None)} would fit"
     )
