@@ -80,17 +80,8 @@ class Noise(ABC):
 
     def log_tail_bound(self, distance: float | Fraction) -> float:
         """Return ln of twice Chernoff's bound on P[noise >= distance], rounded up; at most 0."""
-        from scipy import optimize
-
-        t, top = Fraction(min(distance, _FAR)), self._largest
-        near = float(t)
-        found = optimize.minimize_scalar(  # every theta gives a bound, which is recomputed below
-            lambda theta: float(self.log_mgf(theta)) - theta * near,
-            bounds=(0.0, top),
-            method="bounded",
-            options={"xatol": top * 1e-9},
-        )
-        theta = float(found.x)
+        t = Fraction(min(distance, _FAR))
+        theta = self._best_theta(t)  # every theta gives a bound
         fallen = Fraction(theta) * t
         with gmpy2.context(precision=300):
             # 2^-100 far exceeds the errors
@@ -99,6 +90,19 @@ class Noise(ABC):
             bound -= mpfr(fallen.numerator) / fallen.denominator * (1 - mpfr(2) ** -100)
         with gmpy2.context(gmpy2.ieee(64), round=gmpy2.RoundUp):
             return min(0.0, float(+bound))
+
+    def _best_theta(self, t: Fraction) -> float:
+        """Return a theta at which Chernoff's bound is about the smallest."""
+        from scipy import optimize
+
+        near, top = float(t), self._largest
+        found = optimize.minimize_scalar(
+            lambda theta: float(self.log_mgf(theta)) - theta * near,
+            bounds=(0.0, top),
+            method="bounded",
+            options={"xatol": top * 1e-9},
+        )
+        return float(found.x)
 
     def tail_bound(self, distance: float | Fraction) -> float:
         """Bound P[noise <= -distance or noise > distance], for any real distance; rounded up.
@@ -227,16 +231,8 @@ class SkellamLaw(Noise):
         half = gmpy2.sinh(mpfr(theta) / 2)
         return 2 * half * half * self.spread.numerator / self.spread.denominator
 
-    def log_tail_bound(self, distance: float | Fraction) -> float:
-        """Return ln of the bound of `tail_bound`, Chernoff's at the best theta, rounded up."""
-        t = Fraction(min(distance, _FAR))
-        with gmpy2.context(precision=300):
-            ratio = mpfr((t / self.spread).numerator) / (t / self.spread).denominator
-            theta = gmpy2.asinh(max(ratio, mpfr(0)))
-            fallen = theta * t.numerator / t.denominator
-            bound = gmpy2.const_log2() + self.log_mgf(theta) - fallen * (1 - mpfr(2) ** -100)
-        with gmpy2.context(gmpy2.ieee(64), round=gmpy2.RoundUp):
-            return min(0.0, float(+bound))
+    def _best_theta(self, t: Fraction) -> float:
+        return math.asinh(max(t, Fraction(0)) / self.spread)
 
     def half_width(self, miss: float, users: int) -> float:
         """Return the half width by Chernoff's bound, times what is lost in it.

@@ -263,11 +263,7 @@ def amplified_epsilon(
 
 
 def amplified_local_epsilon(
-    epsilon: float | Fraction,
-    delta: float | Fraction,
-    n: int,
-    *,
-    share: float | Fraction = 1,
+    epsilon: float | Fraction, delta: float | Fraction, n: int, *, share: float | Fraction = 1
 ) -> float:
     """Return how private each message must be for all of them to be (epsilon, delta)-private.
 

@@ -157,12 +157,7 @@ def blanket_losses(
 
 
 def composed_divergence(
-    epsilon: float,
-    blankets: Sequence[ResponseBlanket],
-    *,
-    delta: float,
-    cells: int = 200,
-    most_terms: int = MAX_TERMS,
+    epsilon: float, blankets: Sequence[ResponseBlanket], *, delta: float, cells: int = 200
 ) -> float:
     """Return an upper bound on the divergence of several shuffled messages of one user.
 
@@ -171,7 +166,7 @@ def composed_divergence(
     """
     step = epsilon / cells
     negligible = _NEGLIGIBLE * delta / len(blankets)
-    losses = [blanket_losses(blanket, step, negligible, most_terms) for blanket in blankets]
+    losses = [blanket_losses(blanket, step, negligible) for blanket in blankets]
     total = sum(losses[1:], losses[0])
     return total.divergence(epsilon)
 

@@ -15,12 +15,7 @@ from gmpy2 import mpfr
 
 from ikos._validation import choice, integer, number, quote, round_down, round_up
 from ikos.accounting.amplification import excess, third_value
-from ikos.accounting.blanket import (
-    LEAST_GAMMA,
-    MAX_ANSWERS,
-    ResponseBlanket,
-    blanket_divergence,
-)
+from ikos.accounting.blanket import LEAST_GAMMA, MAX_ANSWERS, ResponseBlanket, blanket_divergence
 from ikos.accounting.solve import crossing
 from ikos.counts.rounding import UP, float_up, rational
 from ikos.randomized_response import GRID

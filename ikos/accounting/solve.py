@@ -36,9 +36,11 @@ def bisect(
     return good
 
 
-def bisect_integers(holds: Callable[[int], bool], good: int, bad: int) -> int:
-    """Return an integer where ``holds`` is true, next to one where it is not."""
-    while abs(good - bad) > 1:
+def bisect_integers(
+    holds: Callable[[int], bool], good: int, bad: int, *, close: float = 0.0
+) -> int:
+    """Return an integer where ``holds`` is true, next or relatively close to one where not."""
+    while abs(good - bad) > max(1, close * good):
         middle = (good + bad) // 2
         good, bad = (middle, bad) if holds(middle) else (good, middle)
     return good

@@ -71,9 +71,9 @@ def divergence(users: int, chance: Fraction, rate: Fraction, precision: int) -> 
 
 def least_chance(users: int, delta: Fraction | float, rate: Fraction, precision: int) -> Fraction:
     """Return nearly the least probability at which `divergence` is at most delta > 0."""
-    low, high = 0, int(published_chance(users, delta) * GRID)
-    while 256 * (high - low) > high:
-        middle = (low + high) // 2
-        enough = divergence(users, Fraction(middle, GRID), rate, precision) <= delta
-        low, high = (low, middle) if enough else (middle, high)
-    return Fraction(high, GRID)
+
+    def enough(steps: int) -> bool:
+        return divergence(users, Fraction(steps, GRID), rate, precision) <= delta
+
+    most = int(published_chance(users, delta) * GRID)
+    return Fraction(bisect_integers(enough, most, 0, close=2.0**-8), GRID)

@@ -14,9 +14,9 @@ from ikos._validation import integer, round_up, validate_users
 from ikos.aggregation.protocol import MAX_USERS, BaseProtocol, budget, checked_epsilon
 from ikos.bounds import Bounds, Domain
 from ikos.errors import SumError
-from ikos.randomness import RandomSource
+from ikos.randomness import RandomSource, secure
 from ikos.results import ONE_REPORT, Cost, Guarantee
-from ikos.shuffling import View
+from ikos.shuffling import View, release
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -174,15 +174,46 @@ class NumberBaseline(Baseline):
     domain: Bounds
 
 
-def published(*numbers: object, dtype: Any = np.int64) -> View:
-    """Return a view of one column of a few numbers, when nothing else is passed on."""
-    column = np.array(numbers, dtype=dtype)
-    column.setflags(write=False)
-    return View((column,), None)
+@dataclass(frozen=True, init=False, repr=False)
+class Padded(Baseline):
+    """A protocol whose users send different numbers of messages; 0 stands for none."""
+
+    def report(self, x: Any, rng: RandomSource | None = None) -> NDArray[Any]:
+        """Return one user's messages; possibly none."""
+        messages = super().report(x, rng)
+        return np.asarray(messages[messages != 0])
+
+    def shuffle(
+        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
+    ) -> View:
+        """Return what the analyzer sees: all messages, mixed, and the number of users."""
+        self._arrived(messages, order)
+        mixed = release(messages[messages != 0], order, secure(rng))
+        return passed_on(mixed, np.array([messages.shape[1]]))
+
+    def _counted(
+        self, view: View, what: str, most: int, least: int = 1
+    ) -> tuple[NDArray[Any], int]:
+        """Return the messages and the number of users of a view, or raise ValueError."""
+        if len(view.columns) != 2 or view.clear is not None or view.columns[1].size != 1:
+            raise ValueError(f"view must hold one column of {what}, and the number of users")
+        column = view.columns[0]
+        if column.dtype.kind not in "iu":
+            raise ValueError(f"view must hold integers, got an array of {column.dtype}")
+        if (column.size and not least <= column.min() <= column.max() <= most) or 0 in column:
+            raise ValueError(f"view must hold {what} from {least} to {most}")
+        return column, int(view.columns[1][0])
+
+
+def passed_on(*columns: NDArray[Any]) -> View:
+    """Return a view of columns, which become read-only."""
+    for column in columns:
+        column.setflags(write=False)
+    return View(columns, None)
 
 
 def numbers_of(view: View, what: str, size: int) -> NDArray[Any]:
-    """Return the one column of a `published` view; ValueError for another view."""
+    """Return the one column of a view of a few numbers; ValueError for another view."""
     if view.clear is not None or len(view.columns) != 1 or view.columns[0].size != size:
         raise ValueError(f"view must hold {what}, got {view!r}")
     return view.columns[0]

@@ -21,7 +21,7 @@ from ikos.accounting.binary_response import (
     composed_gamma,
     published_gamma,
 )
-from ikos.baselines.base import NumberBaseline, numbers_of, published
+from ikos.baselines.base import NumberBaseline, numbers_of, passed_on
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
@@ -214,23 +214,20 @@ class UnaryEncoding(ShuffledBits):
         self._found(how, bits, gamma)
 
     def shuffle(
-        self,
-        messages: NDArray[Any],
-        rng: RandomSource | None = None,  # noqa: ARG002
-        *,
-        order: str = "sorted",
+        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
     ) -> View:
         """Return the numbers of zeros and ones; ``order`` and ``rng`` make no difference."""
+        del rng
         self._arrived(messages, order, rows=self.messages, most=1)
         ones = int(messages.sum(dtype=np.int64))
-        return published(messages.size - ones, ones)
+        return passed_on(np.array([messages.size - ones, ones]))
 
     def _view(self, values: NDArray[np.float64], rng: RandomSource) -> View:
         """Return the view without holding all bits: flips are drawn and added up in blocks."""
         ones = int(encode(self.domain.unit(values), self.messages, rng).sum())
         zeros = values.size * self.messages - ones
         raised, lowered = (self._flips(count, rng) for count in (zeros, ones))
-        return published(zeros - raised + lowered, ones + raised - lowered)
+        return passed_on(np.array([zeros - raised + lowered, ones + raised - lowered]))
 
     def _flips(self, bits: int, rng: RandomSource) -> int:
         return sum(

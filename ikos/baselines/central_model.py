@@ -15,7 +15,7 @@ from ikos._validation import integer
 from ikos.accounting.vector_noise import least_variance
 from ikos.accuracy import NoiseLaw, default_precision
 from ikos.aggregation.calibration import MAX_RELEASES, reports
-from ikos.baselines.base import Baseline, are_below, exact_sums, numbers_of, published
+from ikos.baselines.base import Baseline, are_below, exact_sums, numbers_of, passed_on
 from ikos.bounds import Bounds, Domain
 from ikos.encoding import Encoding, converge, encode, encoding_of
 from ikos.errors import NoisySum, SumError
@@ -68,7 +68,8 @@ class Curator(Baseline):
     def _published(self, totals: NDArray[Any], users: int, rng: RandomSource) -> View:
         """Return the number of users and the noisy sums."""
         pairs = zip(totals, self._noise(rng), strict=True)
-        return published(users, *(int(total) + int(noise) for total, noise in pairs), dtype=object)
+        sums = [int(total) + int(noise) for total, noise in pairs]
+        return passed_on(np.array([users, *sums], dtype=object))
 
     def _users_of(self, view: View) -> int:
         what = f"the number of users and {self.dimension} noisy sums"

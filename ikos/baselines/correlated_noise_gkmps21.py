@@ -25,15 +25,15 @@ from ikos.accounting.flooding_gkmps21 import (
     rate_down,
 )
 from ikos.accuracy import NoiseLaw
-from ikos.baselines.base import Baseline
+from ikos.baselines.base import Padded, passed_on
 from ikos.bounds import Bounds, whole
 from ikos.encoding import encode
 from ikos.errors import NoisySum, SumError
 from ikos.modular import blocks
 from ikos.noise import geometric, polya, polya_jumps
-from ikos.randomness import RandomSource, secure
+from ikos.randomness import RandomSource
 from ikos.results import present
-from ikos.shuffling import View, release
+from ikos.shuffling import View
 
 FLOODINGS = ("certified", "paper")
 
@@ -120,7 +120,7 @@ def flooded(
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Flooded(Baseline):
+class Flooded(Padded):
     """A protocol whose users send a random number of messages, hidden from the analyzer."""
 
     precision: int
@@ -185,11 +185,6 @@ class Flooded(Baseline):
         """Whether this many users are expected to send more messages than are listed."""
         return users * self._sent[0] > MAX_LISTED
 
-    def report(self, x: Any, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return one user's messages; possibly none."""
-        messages = super().report(x, rng)
-        return np.asarray(messages[messages != 0])
-
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         """Return messages, one column per user, padded with 0, which is no message."""
         users = values.shape[0]
@@ -205,31 +200,6 @@ class Flooded(Baseline):
         result = np.zeros((most, users), dtype=messages.dtype)
         result[place, sender] = messages
         return result
-
-    def shuffle(
-        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
-    ) -> View:
-        """Return what the analyzer sees: all messages, mixed, and the number of users."""
-        self._arrived(messages, order)
-        return counted_view(release(messages[messages != 0], order, secure(rng)), messages.shape[1])
-
-
-def counted_view(messages: NDArray[Any], users: int) -> View:
-    """Return a view of one column of messages, and one of the public number of users."""
-    columns = messages, np.array([users])
-    for column in columns:
-        column.setflags(write=False)
-    return View(columns, None)
-
-
-def counted_column(view: View, what: str) -> tuple[NDArray[Any], int]:
-    """Return the messages and number of users of a `counted_view`; ValueError for another view."""
-    if len(view.columns) != 2 or view.clear is not None or view.columns[1].size != 1:
-        raise ValueError(f"view must hold one column of {what}, and the number of users")
-    column = view.columns[0]
-    if column.dtype.kind not in "iu":
-        raise ValueError(f"view must hold integers, got an array of {column.dtype}")
-    return column, int(view.columns[1][0])
 
 
 def default_steps(central: Fraction, users: int) -> int:
@@ -333,11 +303,7 @@ class CorrelatedNoise(Flooded):
         return encode(unit, self.precision, rng)
 
     def _users_of(self, view: View) -> int:
-        column, users = counted_column(view, "messages")
-        least, most = int(column.min(initial=0)), int(column.max(initial=0))
-        if max(-least, most) > self.precision or (column == 0).any():
-            raise ValueError(f"view must hold messages from -{self.precision} to {self.precision}")
-        return users
+        return self._counted(view, "messages", self.precision, -self.precision)[1]
 
     def _totals(self, view: View, users: int) -> float:
         steps = int(view.columns[0].sum(dtype=np.int64))
@@ -359,4 +325,4 @@ class CorrelatedNoise(Flooded):
                 np.add.at(copies, column + p, totals)
         copies[p] = 0
         every = np.arange(-p, p + 1)
-        return counted_view(np.repeat(self._labelled(every, every), copies), users)
+        return passed_on(np.repeat(self._labelled(every, every), copies), np.array([users]))

@@ -14,19 +14,18 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import check_participation, integer, real, round_up
 from ikos.accounting.lwy22 import random_messages
 from ikos.aggregation.protocol import BLOCK
-from ikos.baselines.base import Baseline
-from ikos.baselines.correlated_noise_gkmps21 import counted_column, counted_view
+from ikos.baselines.base import Padded
 from ikos.bounds import require
 from ikos.domains import Categories
 from ikos.errors import Bounded, SumError
 from ikos.modular import blocks
-from ikos.randomness import RandomSource, secure
+from ikos.randomness import RandomSource
 from ikos.results import SumResult
-from ikos.shuffling import View, release
+from ikos.shuffling import View
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class FrequencyEstimation(Baseline):
+class FrequencyEstimation(Padded):
     """Each user sends its category, and some random ones that hide it; they are counted.
 
     A message names a set of ``set_size`` categories: one, or for larger domains an arithmetic
@@ -132,8 +131,7 @@ class FrequencyEstimation(Baseline):
         caught = users * (1 - gain) / gain  # of a category that no user has
         d = self.dimension
         return SumError(
-            Bounded(round_up(noise + caught), 1.0),
-            round_up(d * noise + (d - 1) * caught),
+            Bounded(round_up(noise + caught), 1.0), round_up(d * noise + (d - 1) * caught)
         )
 
     def _values(self, x: ArrayLike) -> NDArray[Any]:
@@ -162,28 +160,17 @@ class FrequencyEstimation(Baseline):
         result[1:] = random.reshape(self.extra, users)
         return result
 
-    def report(self, x: Any, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return one user's messages for a vector of the domain."""
-        messages = super().report(x, rng)
-        return np.asarray(messages[messages != 0])
-
-    def shuffle(
-        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
-    ) -> View:
-        """Return what the analyzer sees: all messages, mixed, and the number of users."""
-        self._arrived(messages, order, most=self._universe)
+    def _arrived(self, messages: NDArray[Any], order: str, **_: Any) -> None:
+        super()._arrived(messages, order, most=self._universe)
         if messages.shape[0] > self.extra + 1:
             raise ValueError(
                 f"messages must be at most {self.extra + 1} of each user, got {messages.shape[0]}"
             )
-        return counted_view(release(messages[messages != 0], order, secure(rng)), messages.shape[1])
 
     def _users_of(self, view: View) -> int:
-        column, users = counted_column(view, "messages")
+        column, users = self._counted(view, "messages", self._universe)
         if not users <= column.size <= users * (self.extra + 1):
             raise ValueError(f"view must hold 1 to {self.extra + 1} messages of each user")
-        if column.size and not 1 <= column.min() <= column.max() <= self._universe:
-            raise ValueError(f"view must hold messages from 1 to {self._universe}")
         return users
 
     def _play(self, values: NDArray[Any], rng: RandomSource) -> SumResult:

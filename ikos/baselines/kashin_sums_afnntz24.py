@@ -18,22 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import choice, integer, number, quote, round_down, round_up
-from ikos.accounting.composition import (
-    MAX_COPIES,
-    MAX_LOCAL,
-    optimal_delta,
-    optimal_local_epsilon,
-)
+from ikos.accounting.composition import MAX_COPIES, MAX_LOCAL, optimal_delta, optimal_local_epsilon
 from ikos.accounting.flooding_gkmps21 import MAX_STEPS, rate_down
 from ikos.accounting.solve import bisect_integers
 from ikos.accuracy import NoiseLaw, chernoff, default_modulus
 from ikos.aggregation.calibration import MAX_RELEASES, reports
-from ikos.baselines.base import Baseline
+from ikos.baselines.base import Baseline, passed_on
 from ikos.baselines.correlated_noise_gkmps21 import (
     FLOODINGS,
     Flooded,
-    counted_column,
-    counted_view,
     flooded,
     noise_sums,
 )
@@ -150,22 +143,20 @@ class CoefficientSums(Baseline):
         largest = self.frame.largest
         for part, found, failed in self.frame._searched(rows, self.domain.reach):
             if failed.size:
-                self._warn(first + part.start + failed)
+                more = f" and {failed.size - 1:,} more" if failed.size > 1 else ""
+                warnings.warn(
+                    f"x[{first + part.start + failed[0]}]{more}: no coefficients within "
+                    f"{self.frame.bound:g}/sqrt({self.coefficients}) were found; they are cut off "
+                    "there, which is private, but this part of the estimate is biased. Use another "
+                    "public seed, or a larger bound",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
             np.multiply(found, 0.5 / largest, out=units[part])
         units += 0.5
         # Privacy rests on this cut, not on the search, which fails for some vectors.
         np.clip(units, 0.0, 1.0, out=units)
         return units
-
-    def _warn(self, failed: NDArray[np.int64]) -> None:
-        more = f" and {failed.size - 1:,} more" if failed.size > 1 else ""
-        warnings.warn(
-            f"x[{failed[0]}]{more}: no coefficients within {self.frame.bound:g}/"
-            f"sqrt({self.coefficients}) were found; they are cut off there, which is private, but "
-            "this part of the estimate is biased. Use another public seed, or a larger bound",
-            RuntimeWarning,
-            stacklevel=2,
-        )
 
     def _sum(self, units: NDArray[np.float64], users: int) -> NDArray[np.float64]:
         """Return the sum of vectors, (d,), from the sums of units, (D,)."""
@@ -340,12 +331,12 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
 
         g = _sampling(sampling)
         if g is None:
-            most, low, high = 2 * plan(Fraction(1))[3], 0, _GRID  # on the grid: too few, and enough
-            while high - low > max(1, high >> 8):
-                middle = (low + high) // 2
-                enough = plan(Fraction(middle, _GRID))[3] <= most
-                low, high = (low, middle) if enough else (middle, high)
-            g = Fraction(high, _GRID)
+            most = 2 * plan(Fraction(1))[3]
+
+            def enough(steps: int) -> bool:
+                return plan(Fraction(steps, _GRID))[3] <= most
+
+            g = Fraction(bisect_integers(enough, _GRID, 0, close=2.0**-8), _GRID)
         local, local_delta, p, _ = plan(g)
         noise = flooded(p, share, local, local_delta, flooding)
         amplified = math.log1p(float(g) * math.expm1(local)) * (1 + 1e-13)
@@ -378,11 +369,7 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
         return self._encoded(self._units(values), rng).reshape(-1)
 
     def _users_of(self, view: View) -> int:
-        column, users = counted_column(view, "labels")
-        most = 2 * self.precision * self.coefficients
-        if column.size and not 1 <= column.min() <= column.max() <= most:
-            raise ValueError(f"view must hold labels from 1 to {most}")
-        return users
+        return self._counted(view, "labels", 2 * self.precision * self.coefficients)[1]
 
     def _totals(self, view: View, users: int) -> NDArray[np.float64]:
         p = self.precision
@@ -397,7 +384,7 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
 
     def _view(self, values: NDArray[Any], rng: RandomSource) -> View:
         labels = self._listed(values.astype(np.float64), rng)[1]
-        return counted_view(release(labels, "sorted", rng), values.shape[0])
+        return passed_on(release(labels, "sorted", rng), np.array([values.shape[0]]))
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -427,10 +427,7 @@ class Measurement:
 
 
 def measure(
-    row: ComparisonRow | SumProtocol,
-    values: ArrayLike,
-    runs: int,
-    rng: RandomSource | None = None,
+    row: ComparisonRow | SumProtocol, values: ArrayLike, runs: int, rng: RandomSource | None = None
 ) -> Measurement:
     """Run a protocol many times on data whose sum is known.
 

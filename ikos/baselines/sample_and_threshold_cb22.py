@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos.accounting.sample_threshold import best_sample_threshold, suppression
-from ikos.baselines.base import NumberBaseline, numbers_of, published
+from ikos.baselines.base import NumberBaseline, numbers_of, passed_on
 from ikos.bounds import Bounds
 from ikos.encoding import encode
 from ikos.errors import Bounded, SumError
@@ -130,17 +130,14 @@ class SampleAndThreshold(NumberBaseline):
         return bits[np.newaxis]
 
     def shuffle(
-        self,
-        messages: NDArray[Any],
-        rng: RandomSource | None = None,  # noqa: ARG002
-        *,
-        order: str = "sorted",
+        self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
     ) -> View:
         """Return what the shuffler passes on: the number of users, and the count or 0."""
+        del rng
         self._arrived(messages, order, rows=1, most=1)
         count = int(messages.sum(dtype=np.int64))
         kept = count if count >= self.threshold else 0
-        return published(messages.size, kept)
+        return passed_on(np.array([messages.size, kept]))
 
     def _users_of(self, view: View) -> int:
         users, count = map(int, numbers_of(view, "the number of users and the count", 2))

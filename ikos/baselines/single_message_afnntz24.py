@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -70,7 +69,11 @@ class Grids:
 
     def error(self, levels: int) -> float:
         """Return the error of a grid; infinite if none is private."""
-        return _grid_error(self, levels)
+        points = (levels + 1) ** self.dimension
+        gamma = response_gamma(self.epsilon, self.delta, self.honest, points)
+        if gamma == 1:
+            return math.inf
+        return self.users * _worst_total(levels, float(gamma), self.dimension, ball=self.ball)
 
     @property
     def uninformed(self) -> float:
@@ -104,29 +107,12 @@ class Grids:
         )
 
 
-@lru_cache(maxsize=1024)
-def _grid_error(grids: Grids, levels: int) -> float:
-    points = (levels + 1) ** grids.dimension
-    gamma = response_gamma(grids.epsilon, grids.delta, grids.honest, points)
-    if gamma == 1:
-        return math.inf
-    return grids.users * _worst_total(levels, float(gamma), grids.dimension, ball=grids.ball)
-
-
 def _smallest(error: Callable[[int], float], most: int) -> int:
     """Return the minimizer of a function on {1..most} that falls and then rises."""
     high = 1
     while 2 * high <= most and error(2 * high) < error(high):
         high *= 2
-    low, high = max(1, high // 2), min(2 * high, most)
-    while high - low > 2:
-        third = (high - low) // 3
-        a, b = low + third, high - third
-        if error(a) <= error(b):
-            high = b
-        else:
-            low = a
-    return min(range(low, high + 1), key=error)
+    return 1 + bisect_integers(lambda r: error(r + 1) < error(r), high // 2, min(2 * high, most))
 
 
 @dataclass(frozen=True, init=False, repr=False)

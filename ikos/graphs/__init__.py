@@ -26,12 +26,7 @@ from ikos.graphs.component_distribution import (
 from ikos.graphs.enumeration import check_collision_identity
 from ikos.graphs.importance_sampling import PlantedTally, rare_components
 from ikos.graphs.sampling import Tally, component_counts, tally_components
-from ikos.graphs.share_graphs import (
-    component_labels,
-    count_components,
-    multigraph,
-    sample_targets,
-)
+from ikos.graphs.share_graphs import component_labels, count_components, multigraph, sample_targets
 
 __all__ = [
     "ComponentCheck",

@@ -182,11 +182,9 @@ def component_counts(
     trials = integer("trials", trials, low=1, high=MAX_COUNTS)
     model = Model.of(n, m, shuffler, clear_share)
     draw = partial(_counts, model, choice("backend", backend, BACKENDS))
-
-    def finish(parts: list[NDArray[np.int64]], _: int) -> NDArray[np.int64]:
-        return np.concatenate(parts)
-
-    return run_batches(draw, [], finish, model, trials, rng, executor, progress)
+    return run_batches(
+        draw, [], lambda parts, _: np.concatenate(parts), model, trials, rng, executor, progress
+    )
 
 
 def tally_components(
@@ -216,8 +214,7 @@ def tally_components(
     model = Model.of(n, m, shuffler, clear_share)
     draw = partial(_tallied, model, choice("backend", backend, BACKENDS))
     start = Tally(model.n, model.graph, 0, {}, 0)
-
-    def finish(tally: Tally, _: int) -> Tally:
-        return tally
-
-    return run_batches(draw, start, finish, model, trials, rng, executor, progress)
+    found: Tally = run_batches(
+        draw, start, lambda tally, _: tally, model, trials, rng, executor, progress
+    )
+    return found
