@@ -43,6 +43,7 @@ from ikos.deployment.wire import encoded
 from ikos.modular import Zq
 from ikos.randomness import secure
 from ikos.sharing import split
+from ikos.vectors import Categories
 
 pytestmark = pytest.mark.slow
 
