@@ -259,7 +259,7 @@ def mask_parameters(
     Raises
     ------
     ValueError
-        If one coordinate does not fit.
+        If one coordinate does not fit; the message says which degree would.
 
     Examples
     --------
@@ -279,13 +279,23 @@ def mask_parameters(
         if (fitting := list(_fitting(n, d, honest, each, bits)))
     ]
     if not found:
-        raise ValueError(
-            f"largest must leave room for errors below 2^{LARGEST_MODULUS[degree or DEGREES[-1]]}, "
-            f"got sums of {bits} bits"
-        )
+        raise ValueError(_refusal(n, d, degree, bits))
     return min(
         found,
         key=lambda one: (
             one.masked_bytes + one.key_layout(sigma, overhead, **choices).bytes_per_user(overhead)
         ),
+    )
+
+
+def _refusal(users: int, dimension: int, degree: int | None, bits: int) -> str:
+    """Return why no coordinate fits a coefficient, and the degree in which one would."""
+    would = (
+        larger
+        for larger, most in LARGEST_MODULUS.items()
+        if bits + least_shift(users, 0, -(-dimension // larger) * larger) <= most
+    )
+    return (
+        f"largest must leave room for errors below 2^{LARGEST_MODULUS[degree or DEGREES[-1]]}, "
+        f"got sums of {bits} bits: N = {next(would, None)} would fit"
     )

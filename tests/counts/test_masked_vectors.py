@@ -238,9 +238,9 @@ def test_what_the_theorem_does_not_cover_is_refused(name: str, value: int) -> No
 @pytest.mark.parametrize(
     ("largest", "degree", "message"),
     [
-        (2**42, 2048, "below 2\\^53"),
-        (2**100, None, "below 2\\^106"),
-        (2**300, None, "below 2\\^106"),
+        (2**42, 2048, "below 2\\^53, got sums of 44 bits: N = 4096 would fit"),
+        (2**100, None, "below 2\\^106, got sums of 102 bits: N = 8192 would fit"),
+        (2**300, None, "N = None would fit"),
     ],
 )
 def test_sums_that_do_not_fit_are_refused(largest: int, degree: int | None, message: str) -> None:
