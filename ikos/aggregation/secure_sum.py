@@ -65,8 +65,8 @@ class SecureGuarantee(Printed):
         distance = "0" if math.isinf(self.sigma) else f"2^-{hundredths(self.sigma)}"
         if self.computational:
             return (
-                "no test that cannot break what is assumed tells any two inputs with the same sum "
-                f"with an advantage above {distance}"
+                "any test that tells two inputs with the same sum apart with an advantage above "
+                f"{distance} breaks what is assumed"
             )
         return f"views of any two inputs with the same sum are within total variation {distance}"
 

@@ -213,6 +213,8 @@ class ShuffledSum(ABC, Generic[_T]):
 
     def seed(self, task: bytes) -> bytes:
         """Return the seed of a task's public polynomials, by a hash of all parameters."""
+        if not isinstance(task, bytes):
+            raise TypeError(f"task must be bytes, got {quote(task)}")
         label = b"ikos masked vectors 1" + bytes.fromhex(self.parameter_hash)
         return hashlib.sha256(label + task).digest()
 

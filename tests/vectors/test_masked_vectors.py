@@ -541,6 +541,8 @@ def test_shares_of_vectors_are_refused() -> None:
     for name, argument in (("analyzer", TASK), ("shuffler", 0)):
         with pytest.raises(ValueError, match=r"^layout must be 'masked'"):
             getattr(shares, name)(argument)
+    with pytest.raises(TypeError, match=r"^task must be bytes, got 'a name'"):
+        protocol.client(x[0], "a name")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="power of two"):
         PrivateVectorSum(10, Box(3), 1, 1e-6, layout="masked", modulus=10**6 + 3)
 
