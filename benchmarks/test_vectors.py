@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import resource
 from collections.abc import Callable
 from functools import cache
@@ -95,6 +96,24 @@ def test_secure_sum_against_shares(against: Callable[..., float]) -> None:
             add_up(rows)
 
     against(lambda: protocol.run(x), floor, rounds=1)
+
+
+@pytest.mark.parametrize("users", [1000, 10_000])
+def test_masked_client(
+    against: Callable[..., float], note: Callable[[str], None], users: int
+) -> None:
+    """A client of 10^6 coordinates against the bytes of the public polynomials alone."""
+    protocol = SecureVectorSum(users, 10**6, upper=2**20 // users, sigma=80, layout="masked")
+    assert protocol.masks is not None
+    ring, found = protocol.masks.ring, protocol.masks.parameters
+    x = np.zeros(10**6, dtype=np.int64)
+    size = 8 * ring.words * found.degree * found.samples
+    against(
+        lambda: protocol.client(x, b"benchmark"),
+        lambda: hashlib.shake_128(b"benchmark").digest(size),
+        rounds=5,
+    )
+    note(f"N = {found.degree}; {found.masked_bytes:,} bytes masked, {size:,} public")
 
 
 def test_single_message_grid_refuses_many_coordinates(note: Callable[[str], None]) -> None:
