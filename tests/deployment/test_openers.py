@@ -129,7 +129,10 @@ with openers.openers(KEY, small_task(), 2):
 @pytest.mark.slow
 def test_they_end_if_the_program_is_killed():
     """They hold the key: none may be left, though nobody ended them."""
-    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as parent:  # fmt: skip
         pids = [int(parent.stdout.readline()) for _ in range(2)]
         parent.kill()
     until = time.monotonic() + 10

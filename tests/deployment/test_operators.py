@@ -214,10 +214,10 @@ def closed_with_reports(folder, monkeypatch):
             reports = [ClientReport.make(task.at(0), 1) for _ in range(20)]
             parts = [os.urandom(config.part_bytes) for _ in reports]
             waiting = [
-                one.at(0).accept(report.id, os.urandom(32), part)
+                one.at(0).accept([(report.id, os.urandom(32), part)])
                 for report, part in zip(reports, parts, strict=True)
             ]
-            assert all(future.result() for future in waiting)
+            assert all(future.result() == [True] for future in waiting)
             # a clear share is a byte, which is everywhere
             found[name] = [report.id for report in reports] + (parts if number else [])
             one.end()
