@@ -311,6 +311,8 @@ def test_flipped_bits(tmp_path):
                 fleet.start(party)
             elif whole is home:
                 shutil.rmtree(safe)
+            else:
+                safe.unlink()
             fleet.ready()
             collection.release(window)
         assert {kind for kind, outcome in outcomes if outcome != "released"}
