@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -184,58 +183,71 @@ def blocks() -> str:
 
 USERS, UPPER = 10**4, 209
 DIMENSIONS = tuple(10**k for k in range(3, 7))
+MOST_SHARES = 10**8
+"""Coordinates of all shares of a report that is made."""
 
 
-def sent(dimension: int) -> dict[str, float]:
+Bytes = tuple[float, int | None]
+"""What was computed, and what the messages have that a client made, if they fit in memory."""
+
+
+def sent(dimension: int) -> dict[str, Bytes]:
     """Return the bytes that a client sends in each layout, in envelopes of 48 bytes."""
-    found: dict[str, float] = {}
+    found: dict[str, Bytes] = {}
     bits = (USERS * UPPER).bit_length()
     for layout in ("group", "separate", "blocks", "masked"):
         if layout != "group" or dimension * bits <= MAX_BITS:
             protocol = SecureVectorSum(USERS, dimension, upper=UPPER, layout=layout)
-            found[layout] = protocol.layout.bytes_per_user(ENVELOPE_BYTES)
-    found["a masked report"] = report_bytes(protocol)
-    return found | {"the bare sum": dimension * bits / 8}
+            computed = protocol.layout.bytes_per_user(ENVELOPE_BYTES)
+            shares = protocol.layout.count.total * dimension
+            fits = layout == "masked" or shares <= MOST_SHARES
+            found[layout] = computed, report_bytes(protocol) if fits else None
+    return found | {"the bare sum": (dimension * bits / 8, None)}
 
 
 def report_bytes(protocol: SecureVectorSum) -> int:
     """Return the bytes of what a client makes, each message of whole bytes in an envelope."""
-    report = protocol.client(
-        np.ones(protocol.dimension, dtype=np.int64), b"", DeterministicRandom(0)
-    )
-    assert protocol.masks is not None
-    keys = protocol.masks.keys
-    rows = [row for part in report.parts for row in part.shares]
-    rows += [] if report.clear is None else [report.clear]
-    messages = [row[block].size * keys.group.bits for row in rows for block in keys.blocks]
+    x, rng = np.ones(protocol.dimension, dtype=np.int64), DeterministicRandom(0)
+    if protocol.masks is None:
+        return row_bytes(protocol) * len(protocol.report(x, rng))
+    report = protocol.client(x, b"", rng)
+    rows = sum(len(part.shares) for part in report.parts) + (report.clear is not None)
     seals = sum(len(part.seal) for part in report.parts)
-    inside = len(report.masked) + seals + sum(math.ceil(bits / 8) for bits in messages)
-    return int(inside + ENVELOPE_BYTES * (1 + len(messages)))
+    masked = len(report.masked) + seals + ENVELOPE_BYTES
+    return masked + rows * row_bytes(protocol.masks.keys)
 
 
-def kilobytes(found: Mapping[int, Mapping[str, float]]) -> str:
-    """Return the table of bytes, in kB."""
+def row_bytes(protocol: SecureVectorSum) -> int:
+    """Return the bytes of one share of each block, in envelopes."""
+    sizes = (len(range(protocol.dimension)[block]) for block in protocol.blocks)
+    return sum(ENVELOPE_BYTES + math.ceil(size * protocol.group.bits / 8) for size in sizes)
+
+
+def kilobytes(found: Mapping[int, Mapping[str, Bytes]]) -> str:
+    """Return the table of bytes, in kB: computed, and of the messages that were made."""
     names = list(next(iter(found.values())))
+
+    def cell(both: Bytes) -> str:
+        return " / ".join(f"{math.ceil(one / 1000):,}" for one in both if one is not None)
+
     rows = [
-        (f"{d:,}", *(f"{math.ceil(one[name] / 1000):,}" if name in one else "" for name in names))
+        (f"{d:,}", *(cell(one[name]) if name in one else "" for name in names))
         for d, one in found.items()
     ]
     return markdown(("d", *names), rows)
 
 
-def bytes_figure(found: Mapping[int, Mapping[str, float]]) -> Figure:
+def bytes_figure(found: Mapping[int, Mapping[str, Bytes]]) -> Figure:
     """Return the figure of bytes."""
-    lines: list[Line] = []
+    lines = []
     for name in next(iter(found.values())):
-        x, y = zip(*((float(d), one[name]) for d, one in found.items() if name in one), strict=True)
-        points = tuple(zip(x, y, strict=True))
-        if name == "a masked report":  # drawn over what was computed
-            lines[-1] = replace(lines[-1], measured=points)
-        else:
-            lines.append(Line(name, x, y, "dashed" if "bare" in name else ""))
+        points = [(float(d), *one[name]) for d, one in found.items() if name in one]
+        x, y = tuple(d for d, *_ in points), tuple(computed for _, computed, _ in points)
+        made = tuple((d, float(size)) for d, _, size in points if size is not None)
+        lines.append(Line(name, x, y, "dashed" if "bare" in name else "", measured=made))
     title = (
         f"{plain_number(USERS)} users with values up to {UPPER}, 80 bits of security, envelopes of "
-        "48 bytes; masked: the line is computed, the points are of reports that were made"
+        "48 bytes; lines are computed, points are of messages that a client made"
     )
     panel = Panel("", tuple(lines), "coordinates")
     return panels_figure([("bytes", [panel])], "What a client sends", title, beside=1.8)

@@ -53,6 +53,10 @@ def test_the_documentations_tables_are_the_programs(tmp_path: Path) -> None:
     assert module.blocks() == page("figures/masked-blocks.md")
     found = {d: module.sent(d) for d in module.DIMENSIONS}
     assert module.kilobytes(found) == page("figures/masked-bytes.md")
+    # whole bytes add less than one to each message
+    made = [(size, computed) for one in found.values() for computed, size in one.values() if size]
+    assert len(made) == 13
+    assert all(computed <= size < 1.02 * computed for size, computed in made)
     from ikos.plots import save
 
     save(module.bytes_figure(found), tmp_path / "masked-bytes.png")
