@@ -212,6 +212,29 @@ def until(check, what: str, seconds: float = PATIENCE):
         time.sleep(0.05)
 
 
+@contextlib.contextmanager
+def beside(work):
+    """Let a thread work, with an event that is set when it must end."""
+    over = threading.Event()
+    thread = threading.Thread(target=work, args=(over,))
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextlib.contextmanager
+def killed(process: subprocess.Popen):
+    """End a process at last."""
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
 class Fleet:
     """An analyzer and shufflers in processes, for some tasks at once.
 
@@ -359,29 +382,22 @@ class Fleet:
     @contextlib.contextmanager
     def watched(self):
         """Start parties again that end, as an init system does."""
-        over = threading.Event()
 
-        def watch():
+        def watch(over):
             while not over.wait(0.05):
                 for party, process in list(self.processes.items()):
                     if process.poll() is not None and not over.is_set():
                         self.ends.append(process.returncode)
                         self.start(party)
 
-        thread = threading.Thread(target=watch)
-        thread.start()
-        try:
+        with beside(watch):
             yield
-        finally:
-            over.set()
-            thread.join()
 
     @contextlib.contextmanager
     def storm(self, rng: random.Random, points: tuple[Sequence[str], Sequence[str]]):
         """Kill, stop and starve parties at random moments; ``points``: shufflers', analyzer's."""
-        over = threading.Event()
 
-        def strike():
+        def strike(over):
             party = rng.randrange(self.columns + 1)
             what, moment = rng.random(), rng.uniform(0.2, 1.5)
             if what < 0.5:
@@ -403,23 +419,20 @@ class Fleet:
                 over.wait(moment)
                 self.processes[party].send_signal(signal.SIGCONT)
 
-        def blow():
+        def blow(over):
             while not over.wait(rng.uniform(0, 1)):
                 if rng.random() < 0.8:  # otherwise some are still starting
                     until(lambda: over.is_set() or all(map(self.answers, self.processes)), "calm")
                 with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-                    strike()
+                    strike(over)
 
-        thread = threading.Thread(target=blow)
         with self.watched():
-            thread.start()
-            try:
+            with beside(blow):
                 yield
-            finally:
-                over.set()
-                thread.join()
+            for _ in range(2):  # a party that was counting may have written its order again
                 for party in self.processes:
                     self.orders(party).unlink(missing_ok=True)
+                until(lambda: all(map(self.answers, self.processes)), "all answer again")
 
     def end(self) -> None:
         for process in self.processes.values():

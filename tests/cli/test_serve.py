@@ -23,6 +23,7 @@ import httpx
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from deployment_processes import killed
 from deployment_tls import certificates
 from deployment_wired import LITTLE, SMALL, addresses, small
 from starlette.applications import Starlette
@@ -231,11 +232,8 @@ def served(folder, log, *options):
              *map(str, options)],
             stdout=errors, stderr=errors,
         )  # fmt: skip
-    try:
+    with killed(process):
         yield process
-    finally:
-        process.kill()
-        process.wait()
 
 
 def logged(log, words, times=1):

@@ -21,7 +21,7 @@ import pytest
 pytest.importorskip("starlette")
 
 import httpx
-from deployment_processes import PATIENCE, free_ports, until
+from deployment_processes import PATIENCE, free_ports, killed, until
 from deployment_tls import certificates
 
 from ikos.deployment.party_files import owner_alone, read_task
@@ -125,11 +125,8 @@ def running(words, log, **environment):
             [sys.executable, "-m", "ikos", *words], stderr=errors, stdin=subprocess.DEVNULL,
             env={**os.environ, **environment},
         )  # fmt: skip
-    try:
+    with killed(process):
         yield process
-    finally:
-        process.kill()
-        process.wait()
 
 
 def made(tmp_path, text, ports):
