@@ -42,6 +42,7 @@ def die_where_told(orders: Path) -> None:
     from ikos.deployment import (
         analyzer,
         client,
+        intake,
         party_files,
         remote,
         serve,
@@ -93,13 +94,14 @@ def die_where_told(orders: Path) -> None:
         setattr(owner, name, work)
 
     for owner, names in (
-        (service.Endpoint, ("accept", "close", "note", "expire")),
+        (intake.Intake, ("accept",)),
+        (service.Endpoint, ("close", "note", "expire")),
         (ledger.Ledger, ("enter_run",)),
         (ledger, ("_write",)),
         (party_files.KeyFile, ("erase",)),
         (shuffler.Shuffler, ("ids", "agree", "batch", "forget")),
         (store.Store, ("shrink", "_write_tally", "_line")),
-        (analyzer.Analyzer, ("close_all", "_agree", "_fetch", "_sum", "_conclude")),
+        (analyzer.Analyzer, ("close_all", "_agree", "_open_batches", "_sum", "_conclude")),
         (remote.RemoteShuffler, ("close", "ids", "agree", "batch", "forget")),
         (client, ("send_part",)),
     ):

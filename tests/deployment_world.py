@@ -14,8 +14,19 @@ from ikos.deployment import tokens
 from ikos.deployment.analyzer import Analyzer, AnalyzerParty
 from ikos.deployment.party_files import PartyConfig, write_party_files
 from ikos.deployment.reports import ClientReport
-from ikos.deployment.service import Party, Refused
+from ikos.deployment.service import Party
 from ikos.deployment.shuffler import Shuffler
+from ikos.deployment.wire import Refused
+
+
+def kept_reports(connection, part_bytes):
+    """Return the reports in a database: window, id, digest of the token, and part."""
+    found, size = set(), 48 + part_bytes
+    for window, parts in connection.execute("SELECT window, parts FROM report"):
+        for at in range(0, len(parts), size):
+            one = parts[at : at + size]
+            found.add((window, one[:16], one[16:48], one[48:]))
+    return found
 
 
 def flip(path, place, bits=1):
@@ -159,7 +170,10 @@ class World:
         random.Random(client).shuffle(parties)
         for party in parties:
             token = tokens.digest(tokens.for_party(self.secrets[client], self.task, party))
-            yield party, self.party(party, window).accept([(report.id, token, report.parts[party])])
+            yield (
+                party,
+                self.party(party, window).intake.accept([(report.id, token, report.parts[party])]),
+            )
 
     def report(self, value, window=0):
         return ClientReport.make(self.task.at(window), value)

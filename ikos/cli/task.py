@@ -380,21 +380,13 @@ def _estimates(task: Task, result: Result) -> list[Estimate]:
     from ikos.domains import Categories
     from ikos.results import Interval
 
-    sums, low, high = (
-        one if isinstance(one, list) else [one]
-        for one in (result.estimate, result.sum_low, result.sum_high)
-    )
-    users, names = result.users, list(task.labels)
-    if isinstance(result.estimate, list):
-        names = names or [str(place) for place in range(len(sums))]
-    counted = isinstance(task.domain, Categories)
-    rows = []
-    for place, (total, *ends) in enumerate(zip(sums, low, high, strict=True)):
-        own = f" {names[place]}" if names else ""
-        rows.append(Estimate(own.strip() if counted else f"sum{own}", total, Interval(*ends)))
+    counted, rows = isinstance(task.domain, Categories), []
+    for label, total, ends in result.rows(task.labels):
+        own = f" {label}" if label else ""
+        rows.append(Estimate(label if counted else f"sum{own}", total, ends))
         if not counted:
-            mean = Interval(*(end / users for end in ends))
-            rows.append(Estimate(f"mean{own}", total / users, mean))
+            mean = Interval(*(end / result.users for end in ends))
+            rows.append(Estimate(f"mean{own}", total / result.users, mean))
     return rows
 
 

@@ -5,18 +5,20 @@ Each step of a release is on disk before the next begins, and can be repeated.
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from operator import add, methodcaller
 from typing import TypeVar
 
 import httpx
+import scipy.optimize  # noqa: F401  # for results: loaded now, not in a release
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -29,7 +31,7 @@ from ikos.deployment.party_files import PartyConfig, reason
 from ikos.deployment.remote import RemoteShuffler, in_parallel
 from ikos.deployment.service import Endpoint, Party, Service, now, split_ids
 from ikos.deployment.status_page import task_page, tasks_page
-from ikos.deployment.store import Store, StoreError, Writing, damaged, in_statements, log
+from ikos.deployment.store import Store, StoreError, Writing, damaged, log
 from ikos.deployment.task import MOMENT, Window
 from ikos.deployment.wire import AnalyzerStatus, ReleaseState, Result, ShufflerStatus
 from ikos.ledger import BudgetExceeded, Ledger
@@ -44,6 +46,7 @@ _STOPPED = "stopped"
 _RESULT = "result"
 _OVER = "over"
 _LISTS = 4  # of ids received at the same time
+_TOGETHER_BYTES = 1 << 28  # of batches in memory, or a single one
 _CHUNK, _CHUNK_BYTES = 256, 1 << 20  # most envelopes, or bytes, that a process opens together
 _FRESH = 1.0  # seconds for which shufflers' states are cached
 _ASKED = 4.0  # times a second that pages ask shufflers, for all tasks and windows
@@ -260,10 +263,12 @@ class Analyzer(Endpoint):
         except Stopped as stopped:
             self.log(f"release stopped: {stopped}", logging.WARNING)
 
-    def _ask(self, ask: Callable[[RemoteShuffler], _T], most: int = 32) -> Iterator[tuple[int, _T]]:
-        """Ask all shufflers in parallel; OSError at the end if one did not answer."""
+    def _ask(
+        self, ask: Callable[[RemoteShuffler], _T], parties: Sequence[int], most: int = 32
+    ) -> Iterator[tuple[int, _T]]:
+        """Ask shufflers in parallel; OSError at the end if one did not answer."""
         missing = {}
-        for party, found in in_parallel(lambda j: ask(self.columns[j - 1]), self._parties, most):
+        for party, found in in_parallel(lambda j: ask(self.columns[j - 1]), parties, most):
             if isinstance(found, OSError):
                 missing[party] = str(found)
             else:
@@ -274,7 +279,7 @@ class Analyzer(Endpoint):
     def close_all(self) -> None:
         """Close the task here and at all shufflers; OSError if one was not told: call again."""
         self.close()
-        list(self._ask(lambda column: column.close()))
+        list(self._ask(lambda column: column.close(), self._parties))
 
     def release(self, progress: Callable[[str], None] = lambda _: None) -> Result:
         """Return the result; Stopped if there will be none, OSError if it must be called again."""
@@ -293,12 +298,9 @@ class Analyzer(Endpoint):
     def _release(self, progress: Callable[[str], None]) -> None:
         progress("closing")
         self.close_all()
-        if self.fact(_AGREED) is None:
-            ids = self._agree(progress)
-        else:
-            ids = [number for (number,) in self.rows("complete")]
+        ids = self._agree(progress) if self.fact(_AGREED) is None else self.complete_ids()
         self._enter()
-        self._fetch(ids, progress)
+        self._open_batches(ids, progress)
         progress("adding up")
         self._conclude(self._sum(ids))
 
@@ -308,8 +310,8 @@ class Analyzer(Endpoint):
     def _agree(self, progress: Callable[[str], None]) -> list[bytes]:
         """Find the complete reports, whose ids are at all parties."""
         progress("asking the shufflers for their reports")
-        complete = set(self.all_ids())
-        for party, data in self._ask(lambda column: column.ids(), most=_LISTS):
+        complete = set(self.intake.ids())
+        for party, data in self._ask(lambda column: column.ids(), self._parties, _LISTS):
             try:
                 complete.intersection_update(split_ids(data))
             except ValueError as error:
@@ -325,8 +327,7 @@ class Analyzer(Endpoint):
                     f"{self.task.min_reports:,}",
                 )
             writing.note(_AGREED, "yes")
-            for some in in_statements(ids):
-                writing.insert("complete", *((number,) for number in some))
+            writing.insert("complete", b"".join(ids), count=len(ids))
             return None
 
         why = self.write(work).result()
@@ -347,44 +348,40 @@ class Analyzer(Endpoint):
             self.log(f"ledger: {error}", logging.WARNING)
             raise OSError("the ledger cannot be used; the analyzer's log says why") from None
 
-    def _fetch(self, ids: list[bytes], progress: Callable[[str], None]) -> None:
-        """Store the batches of all shufflers, and let them delete theirs."""
-        stored = {party for party, _ in self.rows("batch")}
-        missing = [party for party in self._parties if party not in stored]
+    def _open_batches(self, ids: list[bytes], progress: Callable[[str], None]) -> None:
+        """Open the batches of all shufflers, store their sums, and let them delete theirs."""
+        opened = {party for party, _ in self.rows("opened")}
+        missing = [party for party in self._parties if party not in opened]
         if missing:
             progress("telling the shufflers which reports are complete")
             agreed = b"".join(ids)
-            list(self._ask(lambda column: column.agree(agreed)))
+            list(self._ask(lambda column: column.agree(agreed), self._parties))
         length = len(ids) * self.task.envelope_bytes
-        for party in missing:  # one by one: a batch may be a gigabyte
-            progress(f"receiving the batch of shuffler {party}")
-            data = self.columns[party - 1].batch(length)
-            if len(data) != length:  # perhaps cut off on the way: the shuffler still has all of it
-                raise OSError(
-                    f"shuffler {party} released {len(data):,} bytes instead of {length:,}"
-                )
-            self.write(methodcaller("insert", "batch", (party, data))).result()
-        progress("telling the shufflers that their batches are stored")
-        list(self._ask(lambda column: column.forget()))
+        together = max(1, _TOGETHER_BYTES // length)
+        envelopes = len(ids) * len(missing) * len(self.task.blocks)
+        with openers(self._keys.read(self.window.key), self.task, envelopes) as add_up:
+            for start in range(0, len(missing), together):
+                progress("receiving batches")
+                some = missing[start : start + together]
+                for party, data in self._ask(partial(_batch, length=length), some, most=2):
+                    progress(f"opening the batch of shuffler {party}")
+                    found = add_up(self._chunks(party, data, len(ids)))
+                    sums = json.dumps(self._opened(party, found, len(ids)))
+                    self.write(methodcaller("insert", "opened", party, sums)).result()
+                    del data  # before the next one comes
+        progress("telling the shufflers that their batches are added up")
+        list(self._ask(lambda column: column.forget(), self._parties))
 
     def _sum(self, ids: list[bytes]) -> SumResult:
         protocol, complete = self.task.protocol, set(ids)
         # each was verified when it came
-        own = [part for number, _, part in self.rows("report") if number in complete]
-        if (len(own), self.count("batch")) != (len(ids), len(self.columns)):
-            raise damaged(f"of {len(ids)} complete reports it has {len(own)}, or batches are gone")
+        own = [part for number, _, part in self.intake.reports() if number in complete]
+        opened = [json.loads(sums) for _, sums in self.rows("opened")]
+        if (len(own), len(opened)) != (len(ids), len(self.columns)):
+            raise damaged(f"of {len(ids)} complete reports it has {len(own)}, or sums are gone")
         totals = [0] * protocol.dimension
-        for part in own:
-            totals = list(map(add, totals, hpke.read_clear(part, self.task)))
-        key = self._keys.read(self.window.key)
-        envelopes = len(ids) * len(self.columns) * len(self.task.blocks)
-        with (
-            closing(self.rows("batch")) as rows,  # rows being read are not erased
-            openers(key, self.task, envelopes) as add_up,
-        ):
-            for party, data in rows:
-                found = self._opened(party, add_up(self._chunks(party, data, len(ids))), len(ids))
-                totals = list(map(add, totals, found))
+        for found in chain(opened, (hpke.read_clear(part, self.task) for part in own)):
+            totals = list(map(add, totals, found))
         return protocol.result([total % self.task.modulus for total in totals], len(ids))
 
     def _chunks(self, party: int, data: bytes, reports: int) -> Iterator[Chunk]:
@@ -418,16 +415,16 @@ class Analyzer(Endpoint):
 
         def work(writing: Writing) -> None:
             writing.note(_RESULT, text)
-            writing.clear()
+            self.intake.clear(writing)
 
         self.write(work).result()
 
     def _delete(self) -> None:
         """Delete all shares left on disk; OSError if it must be called again."""
-        self.write(Writing.clear).result()
+        self.write(self.intake.clear).result()
         self.store.shrink()
         if self.fact(_RESULT) is None:
-            list(self._ask(lambda column: column.forget()))
+            list(self._ask(lambda column: column.forget(), self._parties))
         self.note(_OVER, "yes").result()
 
     def end(self) -> None:
@@ -435,8 +432,18 @@ class Analyzer(Endpoint):
         self._work.end()
 
 
+def _batch(column: RemoteShuffler, length: int) -> bytes:
+    """Return a shuffler's batch; OSError if it has another length."""
+    data = column.batch(length)
+    if len(data) != length:  # perhaps cut off on the way: the shuffler still has all of it
+        raise OSError(f"a shuffler released {len(data):,} bytes instead of {length:,}")
+    return data
+
+
 class AnalyzerParty(Party[Analyzer]):
     """The analyzer of all windows of a task, which erases private keys that are not needed."""
+
+    _stays: str | None = None  # why the last key could not be erased
 
     def expire(self) -> None:
         """Delete what was not released in time, and keys of windows of which nothing is left."""
@@ -449,8 +456,11 @@ class AnalyzerParty(Party[Analyzer]):
                     self.config.keys.erase(number)
                     words = "the private key of windows %d to %d is erased"
                     log.info(f"task %s: {words}", self.task.name, windows[0], windows[-1])
+                    self._stays = None
                 except OSError as error:
-                    log.error("task %s: a private key stays: %s", self.task.name, reason(error))
+                    if (why := reason(error)) != self._stays:  # this is tried every few seconds
+                        log.error("task %s: a private key stays: %s", self.task.name, why)
+                    self._stays = why
 
     def _is_gone(self, number: int) -> bool:
         """Whether nothing will be opened of a window: it is over, or expired without reports."""

@@ -191,7 +191,8 @@ class Client:
         TypeError, ValueError
             If the task does not allow the value; nothing was sent.
         Rejected, Unsent
-            If a party refuses the report, which then never counts; if one did not answer in time.
+            If a party refuses the report: it never counts, unless it was complete before and is
+            released; if one did not answer in time.
         """
         seconds = number("patience", patience, low=0, high=1e6)
         with closing(connect(self._ca)) as http:

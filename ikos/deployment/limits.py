@@ -6,9 +6,7 @@ All of it is in memory, until the next request after a second or two.
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
@@ -47,22 +45,21 @@ class Places:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._taken: Counter[Hashable] = Counter()
+        self._taken: dict[Hashable, int] = {}
 
     def free(self, key: Hashable) -> bool:
         """Whether one more may be taken."""
-        return self._taken[key] < self._most
+        return self._taken.get(key, 0) < self._most
 
-    @contextmanager
-    def taken(self, key: Hashable) -> Iterator[None]:
+    def take(self, key: Hashable) -> None:
         """Take a place, whether or not one is free."""
-        self._taken[key] += 1
-        try:
-            yield
-        finally:
-            self._taken[key] -= 1
-            if not self._taken[key]:
-                del self._taken[key]
+        self._taken[key] = self._taken.get(key, 0) + 1
+
+    def leave(self, key: Hashable) -> None:
+        """Leave a place that was taken."""
+        left = self._taken.pop(key) - 1
+        if left:
+            self._taken[key] = left
 
 
 class Addresses:

@@ -313,7 +313,7 @@ class RemoteShuffler(_RemoteParty):
         return self._bytes("/batch", limit)
 
     def forget(self) -> None:
-        """Tell it that the batch is stored."""
+        """Tell it that the batch is not needed any more."""
         self._ask("DELETE", "/batch")
 
     def _bytes(self, path: str, limit: int) -> bytes:

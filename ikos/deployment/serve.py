@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
-import re
+import math
 import resource
 import signal
 import socket
@@ -47,17 +48,19 @@ __all__ = ["serve_analyzer", "serve_shuffler"]
 
 CONNECTIONS = 800  # with the store's files, below the 1,024 that many systems allow
 HANDSHAKE_SECONDS = 10.0  # for the first bytes of TLS, and again for the rest of its handshake
-WAIT_SECONDS = 30.0  # for a head, and for an answer to be read: longer in proportion to its length
+CLOSE_SECONDS = 1.0  # for the other end to close TLS, when a server stops
+WAIT_SECONDS = 30.0  # for a head, and for a body or for an answer to be read: long ones take longer
+SWEEP_SECONDS = 1.0  # after which to look again for who has waited too long
 REQUESTS = 1000  # in one connection at most
 HEADER_BYTES = 1 << 14  # of a request's head at most
 SPARE = 100  # connections beyond the limit that are answered 503; more are closed at once
 WATCHERS = 20  # connections for metrics
 LOOK_SECONDS = 10.0  # after which to look again for what has expired
+_ALLOCATED = 10_000  # objects after which garbage is collected
 _BATCH = 32  # connections that are accepted before others have their turn
-_ODD_LINES = re.compile(rb"(?<!\r)\n|\n[ \t]")
 
-Waiting = dict[object, Callable[[], object]]
-"""What waits for its other end, with how to end it; what has waited longest is first."""
+Waiting = dict[object, tuple[float, Callable[[], object]]]
+"""What waits for its other end, with how long it may and how to end it; the first began first."""
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -256,6 +259,8 @@ def _serve(
         threading.Thread(target=_expire, args=(parties, over), daemon=True).start()
         addresses = Addresses(known.address_rate, known.address_connections, known.proxy)
         made = application(parties, rate=known.rate, addresses=addresses)
+        gc.freeze()  # collections, a tenth of a report's time, need not look at what was loaded
+        gc.set_threshold(_ALLOCATED)
         _Server(made, known, addresses).run(listeners)
         log.info("stopped")
 
@@ -295,8 +300,8 @@ class _Strict(h11.Connection):
         """Return the next event; an error if it is ambiguous."""
         if self.their_state is h11.IDLE:
             data, _ = self.trailing_data
-            end = data.find(b"\r\n\r\n")
-            if _ODD_LINES.search(data, 0, len(data) if end < 0 else end):
+            head = data.partition(b"\r\n\r\n")[0]
+            if head.count(b"\n") > head.count(b"\r\n") or b"\n " in head or b"\n\t" in head:
                 raise h11.RemoteProtocolError("a line that is folded, or ends in LF alone")
         event = super().next_event()
         names = {name for name, _ in event.headers} if isinstance(event, h11.Request) else ()
@@ -317,14 +322,17 @@ def _then_wait(name: str) -> Any:
 
 
 class TimedProtocol(H11Protocol):
-    """A connection in ``waiting`` while it waits; uvicorn waits forever for a head or a reader."""
+    """A connection in ``waiting`` while it waits; uvicorn would wait forever.
+
+    What it waits for is a head or a reader, or else a body.
+    """
 
     def __init__(self, waiting: Waiting, place: contextlib.ExitStack, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._place = place
         self.conn = _Strict(h11.SERVER, self.config.h11_max_incomplete_event_size or HEADER_BYTES)
         self._waiting = waiting
-        self._deadline: asyncio.TimerHandle | None = None
+        self._waits: Callable[[], int] | None = None
         self._requests = 0
 
     def handle_events(self) -> None:
@@ -336,7 +344,13 @@ class TimedProtocol(H11Protocol):
             if self._requests >= REQUESTS:
                 self.headers.append(CLOSE_HEADER)
 
-    connection_made = _then_wait("connection_made")
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a head."""
+        # asyncio's transport for TLS does not count what waits below it, nor end it once closed
+        self._wire = getattr(getattr(transport, "_ssl_protocol", None), "_transport", transport)
+        super().connection_made(transport)
+        self.wait()
+
     data_received = _then_wait("data_received")  # its head may be incomplete
     on_response_complete = _then_wait("on_response_complete")
     pause_writing = _then_wait("pause_writing")
@@ -344,28 +358,40 @@ class TimedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
-        self._stop_waiting()
+        self._waiting.pop(self, None)
         self._place.close()
         super().connection_lost(exc)
 
     def wait(self) -> None:
-        """Set a deadline while waiting for the other end."""
+        """Set a deadline when it begins to wait for the other end."""
+        waits: Callable[[], int] | None = None
         # before the first request the cycle is None, whatever uvicorn's types say
-        ours = not getattr(self.cycle, "response_complete", True)
-        if ours and not self.flow.write_paused:
-            self._stop_waiting()
-            if self.cycle.more_body:  # the service limits its time
-                self._waiting[self] = self.transport.abort
-        elif self._deadline is None:
-            seconds = WAIT_SECONDS + self.transport.get_write_buffer_size() / SLOWEST
-            self._deadline = self.loop.call_later(seconds, self.transport.abort)
-            self._waiting[self] = self.transport.abort
+        if self.flow.write_paused or getattr(self.cycle, "response_complete", True):
+            waits = self._unread
+        elif self.cycle.more_body:
+            waits = self._announced
+        if waits != self._waits:
+            self._waits = waits
+            self._waiting.pop(self, None)
+            if waits is not None:
+                until = self.loop.time() + WAIT_SECONDS + waits() / SLOWEST
+                self._waiting[self] = until, self._wire.abort
 
-    def _stop_waiting(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-        self._waiting.pop(self, None)
+    def _unread(self) -> int:
+        """Return how many bytes of answers are not read."""
+        unread = self._wire.get_write_buffer_size()
+        if self._wire is not self.transport and not self.transport.is_closing():
+            unread += self.transport.get_write_buffer_size()
+        return unread
+
+    def end_if_read(self) -> None:
+        """End the connection if all answers were read."""
+        if self in self._waiting and not self._unread():
+            self._wire.abort()
+
+    def _announced(self) -> int:
+        """Return the length of the body; the service refuses those that are too long."""
+        return int(dict(self.headers)[b"content-length"])
 
 
 class Door:
@@ -393,16 +419,28 @@ class Door:
         self._arguments: tuple[Any, ...] = (config, state, {}, self._loop)
         listener.setblocking(False)
         self._listen()
+        self._sweep()
 
     def close(self) -> None:
-        """Accept no more."""
+        """Accept no more; end soon what uvicorn closes and a client leaves half open."""
         self._loop.remove_reader(self._listener)
+        for one in self._waiting:
+            if isinstance(one, TimedProtocol):
+                self._loop.call_later(CLOSE_SECONDS, one.end_if_read)
         for task in self._arriving:
             task.cancel()
 
     async def wait_closed(self) -> None:
         """Return when no more connections are accepted, as uvicorn expects."""
         await asyncio.gather(*self._arriving, return_exceptions=True)
+        self._sweeping.cancel()
+
+    def _sweep(self) -> None:
+        """End what has waited too long, now and from time to time."""
+        self._sweeping = self._loop.call_later(SWEEP_SECONDS, self._sweep)
+        now = self._loop.time()
+        for end in [end for until, end in self._waiting.values() if until <= now]:
+            end()
 
     def _listen(self) -> None:
         if self._listener.fileno() >= 0:
@@ -429,7 +467,8 @@ class Door:
                 if not addresses.admits(key):
                     wire.close()
                     continue
-                place.enter_context(addresses.places.taken(key))
+                addresses.places.take(key)
+                place.callback(addresses.places.leave, key)
             wire.setblocking(False)
             with contextlib.suppress(OSError):  # otherwise answers wait to be acknowledged
                 wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -438,13 +477,14 @@ class Door:
             self._arriving.add(task)
             task.add_done_callback(self._arrived)
             # not at once: a task cancelled before it began would not close its socket
-            self._waiting[task] = partial(self._loop.call_soon, task.cancel)
+            self._waiting[task] = math.inf, partial(self._loop.call_soon, task.cancel)
 
     def _make_room(self) -> bool:
         """End the connection that has waited longest, if any waits."""
         if not self._waiting:
             return False
-        self._waiting.pop(next(iter(self._waiting)))()
+        _, end = self._waiting.pop(next(iter(self._waiting)))
+        end()
         return True
 
     async def _admit(
@@ -454,12 +494,12 @@ class Door:
         place: contextlib.ExitStack,
     ) -> None:
         """Make a connection of a socket, or close it; a silent one takes no memory."""
-        seconds = None
+        seconds, forever = None, None
         with contextlib.suppress(OSError), contextlib.ExitStack() as failing:  # of time and TLS too
             failing.callback(place.close)
             failing.callback(wire.close)
             if self.tls is not None:
-                seconds = HANDSHAKE_SECONDS
+                seconds, forever = HANDSHAKE_SECONDS, 1e6
                 there = asyncio.Event()
                 self._loop.add_reader(wire, there.set)
                 try:
@@ -470,7 +510,11 @@ class Door:
             failing.pop_all()
             failing.callback(place.close)
             await self._loop.connect_accepted_socket(
-                protocol, wire, ssl=self.tls, ssl_handshake_timeout=seconds
+                protocol,
+                wire,
+                ssl=self.tls,
+                ssl_handshake_timeout=seconds,
+                ssl_shutdown_timeout=forever,  # it would cut answers off: `_sweep` ends it
             )
             failing.pop_all()
 

@@ -6,17 +6,16 @@ problems are as in RFC 9457. No id, token, share or address of a client is logge
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import logging
 import math
-import sqlite3
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, partial
 from inspect import isawaitable
@@ -30,21 +29,22 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from ikos.deployment import tokens
 from ikos.deployment.hpke import read_clear
+from ikos.deployment.intake import Intake
 from ikos.deployment.limits import Addresses, Places, Rate
 from ikos.deployment.party_files import PartyConfig
-from ikos.deployment.store import Store, StoreError, Writing, in_statements, log
+from ikos.deployment.store import REPORTS, TABLES, Store, StoreError, Writing, log
 from ikos.deployment.task import Window
-from ikos.deployment.wire import ID_BYTES, SLOWEST, Message, Problem, Schedule, decoded
+from ikos.deployment.wire import ID_BYTES, Message, Problem, Refused, Schedule, decoded
 
 _CLOSED = "closed"
 _EXPIRED = "expired"
 LATEST = 48  # windows in the chart, and in metrics
-BODY_SECONDS = 10.0
+_READ = "ikos.read"  # in the scope of a request whose body was read
 METRICS_SECONDS = 0.2  # for which metrics answer all requests
-GATHER_SECONDS = 0.002  # for which a report waits for others, to share a transaction
 CLIENT_RATE = 10.0  # reports a second with one token: a client needs one, and repeats it at most
 CLIENT_PLACES = 4  # reports at a time with one token
 _SECONDS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000]
@@ -57,7 +57,6 @@ _NAMES = {
     401: ("unauthorized",),
     403: ("reportTooEarly",),
     404: ("unrecognizedTask", "notFound"),
-    408: ("tooSlow",),
     409: ("reportRejected", "taskOpen", "batchRejected", "notAgreed"),
     410: ("batchGone", "taskClosed"),
     429: ("tooManyRequests",),
@@ -69,16 +68,7 @@ _AGAIN = {"Retry-After": "1"}
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: _AGAIN, 507: _AGAIN}
 
 _T = TypeVar("_T")
-_Report = tuple[bytes, ...]
 _E = TypeVar("_E", bound="Endpoint")
-
-
-class Refused(Exception):  # noqa: N818
-    """A request that is refused: the problem's name, and words that reveal nothing private."""
-
-    def __init__(self, name: str, words: str) -> None:
-        super().__init__(words)
-        self.name = name
 
 
 def now() -> datetime:
@@ -102,7 +92,7 @@ class Endpoint(ABC):
     def __init__(self, config: PartyConfig, store: Store, window: Window) -> None:
         self.config, self.store, self.window = config, store, window
         self.task = config.task
-        self._gathered: list[tuple[_Report, asyncio.Future[bool]]] = []
+        self.intake = Intake(store, window.number, config.part_bytes, self._refusal)
         self._settled = False
 
     @property
@@ -112,7 +102,7 @@ class Endpoint(ABC):
 
     def reports(self) -> int:
         """Return how many reports were accepted, also after they were deleted."""
-        return int(self.fact("reports") or self.count("report"))
+        return int(self.fact(REPORTS) or self.count("report"))
 
     @abstractmethod
     def status(self) -> Message:
@@ -152,8 +142,12 @@ class Endpoint(ABC):
         return self.store.rows(self.window.number, table)
 
     def count(self, table: str) -> int:
-        """Return the number of the window's rows of a table."""
+        """Return the number of entries in the window's table."""
         return self.store.count(self.window.number, table)
+
+    def complete_ids(self) -> list[bytes]:
+        """Return the ids of the complete reports, if they are known here."""
+        return [number for (ids,) in self.rows("complete") for number in split_ids(ids)]
 
     @property
     def closed(self) -> bool:
@@ -189,6 +183,8 @@ class Endpoint(ABC):
         """
         if self._settled or now() < self.expires:
             return False
+        if not self.expired and not any(map(self.count, TABLES)):
+            return False  # and not settled: the clock may be set back, and reports come
         found = self.write(self._expire).result()
         if found:
             self.log("not released in time: all that was left is deleted", logging.WARNING)
@@ -198,79 +194,12 @@ class Endpoint(ABC):
         return found
 
     def _expire(self, writing: Writing) -> bool:
-        if not any(map(writing.count, ("report", "complete", "batch"))):
+        if not any(map(writing.count, TABLES)):
             return False
         # final, in one transaction: no clock that is set back opens the window again
         for name in (_CLOSED, _EXPIRED):
             writing.note(name, now().isoformat(timespec="seconds"))
-        writing.clear()
-        return True
-
-    async def receive(self, *report: bytes) -> bool:
-        """Keep a client's id, digest of its token, and part; return whether they are new.
-
-        Reports that come within a few milliseconds share a transaction. One whose client leaves
-        meanwhile is kept, as its other parts may be.
-        """
-        loop = asyncio.get_running_loop()
-        if not self._gathered:
-            loop.call_later(GATHER_SECONDS, self._keep)
-        answer: asyncio.Future[bool] = loop.create_future()
-        self._gathered.append((report, answer))
-        return await answer
-
-    def _keep(self) -> None:
-        """Accept the reports that were gathered."""
-        gathered, self._gathered = self._gathered, []
-
-        def answer(kept: asyncio.Future[list[bool | Refused]]) -> None:
-            error = kept.exception()
-            found = [error] * len(gathered) if error else kept.result()
-            for (_, waiting), one in zip(gathered, found, strict=True):
-                if waiting.done():  # cancelled
-                    continue
-                if isinstance(one, BaseException):
-                    waiting.set_exception(one)
-                else:
-                    waiting.set_result(one)
-
-        kept = self.accept([report for report, _ in gathered])
-        asyncio.wrap_future(kept).add_done_callback(answer)
-
-    def accept(self, reports: Sequence[_Report]) -> Future[list[bool | Refused]]:
-        """Keep parts of clients, each once; the result, when they are on disk, is which are new.
-
-        A part is not new if it came before with the same id and token, even if the task is closed
-        by now. Anything else under that id or token is refused. After a StoreError nothing of them
-        is kept.
-        """
-
-        def work(writing: Writing) -> list[bool | Refused]:
-            pieces = in_statements(reports)
-            return [one for some in pieces for one in self._accept_some(writing, some)]
-
-        return self.write(work)
-
-    def _accept_some(self, writing: Writing, reports: Sequence[_Report]) -> list[bool | Refused]:
-        if self._refusal(writing) is None:
-            with suppress(sqlite3.IntegrityError):  # an id or a token is known
-                writing.insert("report", *reports)
-                return [True] * len(reports)
-        return [self._accept(writing, report) for report in reports]
-
-    def _accept(self, writing: Writing, report: _Report) -> bool | Refused:
-        number, token, _ = report
-        rows = writing.connection.execute(
-            "SELECT id, token, part FROM report WHERE window = ? AND (id = ? OR token = ?)",
-            (self.window.number, number, token),
-        ).fetchall()
-        if rows == [report]:
-            return False
-        if rows:
-            return Refused("reportRejected", "this report or token was used for something else")
-        if refusal := self._refusal(writing):
-            return refusal
-        writing.insert("report", report)
+        self.intake.clear(writing)
         return True
 
     def _refusal(self, writing: Writing) -> Refused | None:
@@ -281,12 +210,6 @@ class Endpoint(ABC):
         if now() < self.window.opens:
             return Refused("reportTooEarly", "the window is not open yet")
         return None
-
-    def all_ids(self) -> Iterator[bytes]:
-        """Yield all ids, in byte order; StoreError if one was damaged or lost."""
-        self.store.compare_indexes()  # tokens are looked up in one
-        for number, *_ in self.rows("report"):
-            yield number
 
     @abstractmethod
     def resume(self) -> None:
@@ -345,6 +268,17 @@ class Party(Generic[_E]):
         self.store.close()
 
 
+@dataclass(frozen=True)
+class _Answered:
+    """A route's answers; Starlette would check twice for exceptions that it knows."""
+
+    answer: Callable[[Request], Awaitable[Response]]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self.answer(Request(scope, receive))
+        await response(scope, receive, send)
+
+
 class Service:
     """The routes of a server for some tasks, whose parties are given by name."""
 
@@ -396,7 +330,7 @@ class Service:
         """Return a route that answers problems and counts its answers."""
         seconds = cache(partial(self._seconds.labels, f"{method} {path}"))
 
-        async def answered(request: Request) -> Response:
+        async def answer(request: Request) -> Response:
             start = time.monotonic()
             try:
                 addresses = self._addresses
@@ -405,13 +339,12 @@ class Service:
             except (Refused, StoreError) as refused:  # the store has logged its errors
                 response = _problem(refused.name, str(refused))
                 self._refusals.labels(refused.name).inc()
-            empty = request.headers.get("content-length", "0") == "0"
-            if not empty and not hasattr(request.state, "read"):  # do not receive the rest
+            if not (_READ in request.scope or _length(request) == 0):  # do not receive the rest
                 response.headers["Connection"] = "close"
             seconds(response.status_code).observe(time.monotonic() - start)
             return response
 
-        return Route(path, answered, methods=[method])
+        return Route(path, _Answered(answer), methods=[method])
 
     def window_route(self, method: str, path: str, handler: Callable[[Any, Request], Any]) -> Route:
         """Return the route of a public query about a window of a task."""
@@ -494,8 +427,11 @@ class Service:
         # only clients use up limits, and one client does not use up those of all
         self._check("client", self._client_places.free(token) and self._client_rate.allows(token))
         self._check("server", self._rate.allows())
-        with self._client_places.taken(token):
+        self._client_places.take(token)
+        try:
             return await self._accepted(endpoint, request, token)
+        finally:
+            self._client_places.leave(token)
 
     async def _accepted(self, endpoint: Endpoint, request: Request, token: bytes) -> Response:
         config = endpoint.config
@@ -509,7 +445,7 @@ class Service:
                 read_clear(part, config.task)
         except ValueError as error:
             raise Refused("invalidMessage", str(error)) from None
-        new = await endpoint.receive(number, token, part)
+        new = await endpoint.intake.receive(number, token, part)
         return Response(status_code=201 if new else 200)
 
 
@@ -551,21 +487,20 @@ def _bearer(request: Request) -> bytes:
         raise Refused("unauthorized", "this needs a bearer token") from None
 
 
+def _length(request: Request) -> int:
+    """Return the length of a request's body; the server refuses any but a number, and chunks."""
+    return int(request.headers.get("content-length", 0))
+
+
 async def _body(request: Request, size: int, *, exactly: bool = True) -> bytes:
-    """Return a request's body of exactly, or at most, this many bytes; no more is read."""
-    wanted = f"the content must be {'' if exactly else 'at most '}{size} bytes"
-    body = bytearray()
+    """Return a request's body of exactly, or at most, this many bytes; of others none is read."""
+    length = _length(request)
+    if length > size or (exactly and length < size):
+        wanted = f"the content must be {'' if exactly else 'at most '}{size} bytes"
+        raise Refused("invalidMessage", wanted)
     try:
-        async with asyncio.timeout(BODY_SECONDS + size / SLOWEST):
-            async for piece in request.stream():
-                body += piece
-                if len(body) > size:
-                    raise Refused("invalidMessage", wanted)
-    except TimeoutError:
-        raise Refused("tooSlow", "the content did not come in time") from None
+        body = await request.body()
     except ClientDisconnect:
         raise Refused("invalidMessage", "the content ended early") from None
-    request.state.read = True
-    if exactly and len(body) != size:
-        raise Refused("invalidMessage", wanted)
-    return bytes(body)
+    request.scope[_READ] = True
+    return body

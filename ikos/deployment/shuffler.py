@@ -21,10 +21,10 @@ from starlette.responses import Response, StreamingResponse
 from ikos.deployment.limits import Addresses
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import RemoteShuffler, in_parallel
-from ikos.deployment.service import BYTES, Endpoint, Party, Refused, Service, split_ids
-from ikos.deployment.store import Store, Writing, damaged, in_statements
+from ikos.deployment.service import BYTES, Endpoint, Party, Service, split_ids
+from ikos.deployment.store import REPORTS, Store, Writing, damaged
 from ikos.deployment.task import Window
-from ikos.deployment.wire import Agreement, ShufflerStatus
+from ikos.deployment.wire import Agreement, Refused, ShufflerStatus
 
 _AGREED = "agreed"
 _CHUNK = 512  # envelopes sent together
@@ -57,7 +57,7 @@ class Shuffler(Endpoint):
     @property
     def deleted(self) -> bool:
         """Whether all envelopes were deleted, which also noted their number."""
-        return self.fact("reports") is not None
+        return self.fact(REPORTS) is not None
 
     @property
     def state(self) -> str:
@@ -74,7 +74,7 @@ class Shuffler(Endpoint):
         """Return the ids of all reports, in byte order; Refused while the task is open."""
         self._close_for_good()
         self._check_kept()
-        return b"".join(self.all_ids())
+        return b"".join(self.intake.ids())
 
     def agree(self, data: bytes) -> str:
         """Note once which reports are complete; return the digest. Refused if one is not here."""
@@ -91,12 +91,9 @@ class Shuffler(Endpoint):
         def work(writing: Writing) -> str:
             if (before := writing.fact(_AGREED)) is not None:
                 return before
-            for some in in_statements(ids):
-                writing.insert("complete", *((number,) for number in some))
-            here = "SELECT count(*) FROM complete JOIN report USING (window, id) WHERE window = ?"
-            found = writing.connection.execute(here, (self.window.number,)).fetchone()[0]
-            if found != len(ids):
+            if not self.intake.known(writing).ids.issuperset(ids):
                 raise Refused("batchRejected", "some reports of the batch are not here")
+            writing.insert("complete", data, count=len(ids))
             return writing.note(_AGREED, digest)
 
         if self.write(work).result() != digest:
@@ -123,8 +120,8 @@ class Shuffler(Endpoint):
                 raise Refused("peerUnreachable", f"shuffler {other} does not answer")
             if theirs != mine:
                 raise Refused("notAgreed", f"shuffler {other} has not agreed to the same batch")
-        complete = {number for (number,) in self.rows("complete")}
-        found = [part for number, _, part in self.rows("report") if number in complete]
+        complete = set(self.complete_ids())
+        found = [part for number, _, part in self.intake.reports() if number in complete]
         if len(found) != len(complete):
             raise damaged(f"{len(complete) - len(found)} envelopes are gone")
         self.log("batch released")
@@ -141,11 +138,11 @@ class Shuffler(Endpoint):
     def forget(self) -> None:
         """Delete all envelopes, ids and digests of tokens, for good.
 
-        The analyzer has stored the batch, or will never ask for one. Refused while the task is
+        The analyzer has added up the batch, or will never ask for one. Refused while the task is
         open. StoreError while a reader holds the store: traces stay on disk until this is repeated.
         """
         self._close_for_good()
-        self.write(Writing.clear).result()
+        self.write(self.intake.clear).result()
         self.store.shrink()
         self.log("batch deleted")
 

@@ -15,7 +15,7 @@ from operator import itemgetter
 from urllib.parse import urlsplit
 
 from ikos.deployment.task import Window, on_loopback, words_of
-from ikos.deployment.wire import AnalyzerStatus, ShufflerStatus
+from ikos.deployment.wire import AnalyzerStatus, Result, ShufflerStatus
 from ikos.report import Field, Report
 
 _ENDED = ("released", "stopped")
@@ -41,6 +41,7 @@ figure { margin: 1rem 0; }
 svg { width: 100%; height: auto; }
 """
 _WIDE, _HIGH = 720, 120  # of the chart
+_ROWS = 1000  # of a table
 _HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _AGAIN = '<meta http-equiv="refresh" content="5">\n'
 
@@ -99,8 +100,8 @@ def tasks_page(windows: Iterable[tuple[Window, str, int]], now: datetime) -> str
     columns = _columns("Task", "Values", "Closes", "Reports", "State")
     report = Report("Tasks", columns, rows, [] if rows else ["There is no task here."])
     links = [
-        f'<p><a href="{one.path}/page">Task {one.task.name}, window {one.number + 1} of '
-        f"{one.task.windows}</a></p>"
+        f'<p><a href="{one.path}/page">Task {one.task.name}, window {one.number} of '
+        f"0 to {one.task.windows - 1}</a></p>"
         for one, _, _ in found
     ]
     return _document(report, links, over=all(state in _ENDED for _, state, _ in found))
@@ -131,8 +132,20 @@ def task_page(
         more.insert(0, _chart(bars))
     if status.result is not None:
         more.insert(0, f"<pre>{escape(status.result.text)}</pre>")
+        if isinstance(status.result.estimate, list):
+            more.insert(0, _result(window, status.result))
     over = state in _ENDED and not release.running and release.again is None
     return _document(report, more, over=over)
+
+
+def _result(window: Window, result: Result) -> str:
+    """Return a table of the coordinates of a result, of the first thousand if there are more."""
+    found = [(*row, *ends) for *row, ends in result.rows(window.task.labels)]
+    heads = _columns("Coordinate", "Sum", "From", "To")
+    notes = ["Each interval holds the true value with 95% confidence."]
+    if len(found) > _ROWS:
+        notes.append(f"These are the first {_ROWS:,} of {len(found):,} coordinates.")
+    return Report("Result", heads, found[:_ROWS], notes)._repr_html_()
 
 
 def _chart(bars: Sequence[tuple[Window, int]]) -> str:
@@ -140,7 +153,7 @@ def _chart(bars: Sequence[tuple[Window, int]]) -> str:
     most = max(1, *(reports for _, reports in bars))
     each = _WIDE / max(24, len(bars))
     drawn = "".join(
-        f'<a href="{one.path}/page"><title>Window {one.number + 1}, {_time(one.opens)}: '
+        f'<a href="{one.path}/page"><title>Window {one.number}, {_time(one.opens)}: '
         f'{reports:,}</title><rect x="{i * each:g}" y="0" width="{each:g}" height="{_HIGH}" '
         f'fill-opacity="0"></rect><rect x="{i * each:g}" y="{_HIGH * (1 - reports / most):.1f}" '
         f'width="{0.8 * each:g}" height="{_HIGH * reports / most + 1:.1f}"></rect></a>\n'
@@ -158,7 +171,7 @@ def _notes(window: Window, status: AnalyzerStatus, state: str, now: datetime) ->
     """Yield the state in words, the time left, and a release's progress."""
     release, task = status.release, window.task
     if task.windows > 1:
-        yield f"Window {window.number + 1} of {task.windows}."
+        yield f"Window {window.number}, of 0 to {task.windows - 1}."
     yield f"{_WORDS.get(state, state).capitalize()}."
     if state == _EARLY:
         yield f"Opens in {_span(window.opens - now)}, at {_time(window.opens)}."

@@ -1,9 +1,9 @@
 """A party's store: an SQLite file that one thread writes, durable before a request is answered.
 
-The windows of a task share it. Each row has a digest. The tally, the number of each window's rows
-in each table and the sum of their digests, is written with them, and a file next to the database
-counts changes. So a row damaged or lost by accident is an error when it is read for a release. This
-does not stop an attacker who can write to the disk, and so can write other digests.
+The windows of a task share it. Each row has a digest. The tally, for each window and table the
+number of its entries and the sum of its rows' digests, is written with them, and a file next to the
+database counts changes. So a row damaged or lost by accident is an error when it is read. This does
+not stop an attacker who can write to the disk, and so can write other digests.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import logging
 import math
 import queue
+import shutil
 import sqlite3
 import threading
 import time
@@ -20,16 +21,16 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial, reduce
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ikos.deployment.party_files import PartyConfig, write_new
 
-LAYOUT = 4
+LAYOUT = 5
 TOGETHER = 512  # writes in one transaction at most: all are answered after its commit
-_ROWS = 150  # of one statement: older versions of SQLite take 999 values
+REPORTS = "reports"  # the fact that notes how many there were, when they are deleted
+SPARE_BYTES = 1 << 20  # on a disk that is not full; its log may have room for small writes
 SHRINK_SECONDS = 5  # to wait for readers
 FRESH_SECONDS = 1.0  # for which a check answers all requests
 
@@ -41,19 +42,21 @@ CREATE TABLE IF NOT EXISTS tally (
     place INTEGER PRIMARY KEY, text TEXT NOT NULL, digest BLOB NOT NULL
 );
 CREATE TABLE IF NOT EXISTS report (
-    window INTEGER, id BLOB, token BLOB NOT NULL, part BLOB NOT NULL, digest BLOB NOT NULL,
-    PRIMARY KEY (window, id), UNIQUE (window, token)
-) WITHOUT ROWID;
+    window INTEGER, first INTEGER, parts BLOB NOT NULL, digest BLOB NOT NULL,
+    PRIMARY KEY (window, first)
+);
 CREATE TABLE IF NOT EXISTS complete (
-    window INTEGER, id BLOB, digest BLOB NOT NULL, PRIMARY KEY (window, id)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS batch (
-    window INTEGER, party INTEGER, envelopes BLOB NOT NULL, digest BLOB NOT NULL,
+    window INTEGER PRIMARY KEY, ids BLOB NOT NULL, digest BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS opened (
+    window INTEGER, party INTEGER, sums TEXT NOT NULL, digest BLOB NOT NULL,
     PRIMARY KEY (window, party)
 );
 """
 """The last column of each table is the digest of the others. Facts of all windows are of window 0,
 each under a name that begins with its own."""
+
+TABLES = ("report", "complete", "opened")  # those that are cleared
 
 PROBLEMS = {
     "FULL": "storeFull",
@@ -70,7 +73,6 @@ _COUNTING = "the count of changes cannot be written"
 _NONE = (0, 0)  # rows, and the sum of their digests
 
 _T = TypeVar("_T")
-_Row = Sequence[bytes | str | int]
 
 log = logging.getLogger("ikos.deployment")
 
@@ -88,10 +90,9 @@ def damaged(words: str) -> StoreError:
     return StoreError("storeDamaged", f"the store is damaged: {words}")
 
 
-def _added(tally: tuple[int, int], digest: bytes) -> tuple[int, int]:
-    """Return the tally with one more row."""
-    count, total = tally
-    return count + 1, (total + int.from_bytes(digest, "big")) % (1 << 256)
+def _added(total: int, digest: bytes) -> int:
+    """Return the sum of digests with one more."""
+    return (total + int.from_bytes(digest, "big")) % (1 << 256)
 
 
 def _named(what: str, error: sqlite3.Error | StoreError) -> StoreError:
@@ -118,30 +119,38 @@ class _Contents:
 
 
 class Writing(_Contents):
-    """Work on a window in one transaction: queries by ``connection``, rows by its methods."""
+    """Work on a window in one transaction: queries by ``connection``, rows by its methods.
+
+    What it adds to ``undo`` is called if the work is not kept.
+    """
 
     def __init__(
-        self, store: Store, connection: sqlite3.Connection, before: _Contents, window: int
+        self,
+        store: Store,
+        connection: sqlite3.Connection,
+        before: _Contents,
+        window: int,
+        undo: list[Callable[[], object]],
     ) -> None:
         super().__init__(before.changes, dict(before.tallies), before.facts)
         self._store, self.window = store, window
-        self.connection = connection
+        self.connection, self.undo = connection, undo
 
-    def insert(self, table: str, *rows: _Row) -> None:
-        """Add some rows, in one statement: none of them if one has a key that is there."""
-        self._insert(table, self.window, rows)
+    def insert(self, table: str, *row: bytes | str | int, count: int = 1) -> None:
+        """Add a row, of ``count`` entries."""
+        self._insert(self.window, table, row, count)
 
-    def _insert(self, table: str, window: int, rows: Sequence[_Row]) -> None:
-        digests = [self._store.digest(table, (window, *row)) for row in rows]
-        values = [(window, *row, digest) for row, digest in zip(rows, digests, strict=True)]
-        # one statement: before and after each, the thread waits for its turn
-        marks = ", ".join([f"({', '.join('?' * len(values[0]))})"] * len(values))
-        self.connection.execute(f"INSERT INTO {table} VALUES {marks}", [*chain(*values)])
-        self.tallies[f"{table} {window}"] = reduce(_added, digests, self.tally(window, table))
+    def _insert(self, window: int, table: str, row: Sequence[Any], count: int = 1) -> None:
+        digest = self._store.digest(table, (window, *row))
+        values = (window, *row, digest)
+        marks = ", ".join("?" * len(values))
+        self.connection.execute(f"INSERT INTO {table} VALUES ({marks})", values)
+        before, total = self.tally(window, table)
+        self.tallies[f"{table} {window}"] = before + count, _added(total, digest)
         self.touch()
 
     def count(self, table: str) -> int:
-        """Return the number of rows of a table."""
+        """Return the number of entries in a table."""
         return self.tally(self.window, table)[0]
 
     def fact(self, name: str) -> str | None:
@@ -153,14 +162,19 @@ class Writing(_Contents):
         if (first := self.fact(name)) is not None:
             return first
         own = f"{self.window} {name}"
-        self._insert("fact", 0, [(own, value)])
+        self._insert(0, "fact", (own, value))
         self.facts = {**self.facts, own: value}
         return value
 
+    @property
+    def deleted(self) -> bool:
+        """Whether `clear` was called."""
+        return self.fact(REPORTS) is not None
+
     def clear(self) -> None:
         """Delete all rows, but not how many reports there were."""
-        self.note("reports", str(self.count("report")))
-        for table in ("report", "complete", "batch"):
+        self.note(REPORTS, str(self.count("report")))
+        for table in TABLES:
             self.connection.execute(f"DELETE FROM {table} WHERE window = ?", (self.window,))
             self.tallies.pop(f"{table} {self.window}", None)
         self.touch()
@@ -170,10 +184,10 @@ class Writing(_Contents):
         self.changes += 1
 
 
-def in_statements(rows: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """Yield rows in as many pieces as statements are needed to insert them."""
-    for start in range(0, len(rows), _ROWS):
-        yield rows[start : start + _ROWS]
+def _undo(undo: list[Callable[[], object]], kept: int = 0) -> None:
+    """Undo, the last first, what was added after the first ``kept``."""
+    while len(undo) > kept:
+        undo.pop()()
 
 
 _Write = Callable[[Writing], Any]
@@ -259,7 +273,7 @@ class Store:
         return self._contents.facts.get(f"{window} {name}")
 
     def count(self, window: int, table: str) -> int:
-        """Return the number of a window's rows of a table."""
+        """Return the number of entries in a window's table."""
         return self._contents.tally(window, table)[0]
 
     def digest(self, table: str, row: Sequence[Any]) -> bytes:
@@ -300,33 +314,28 @@ class Store:
         least = self._contents.changes
         with self.read(f"table {table!r} of the store") as reader:
             reader.execute("BEGIN")  # so that the tally and the rows are of one moment
-            written = self._tally(reader, least).tally(window, table)
-            found = _NONE
+            _, written = self._tally(reader, least).tally(window, table)
+            found = 0
             query = f"SELECT * FROM {table} WHERE window = ? ORDER BY 2"
-            for number, *row, digest in reader.execute(query, (window,)):
+            for place, (number, *row, digest) in enumerate(reader.execute(query, (window,)), 1):
                 if self.digest(table, (number, *row)) != digest:
                     # identified by its number: ids are private
-                    raise damaged(f"row {found[0] + 1} of table {table!r} is not what was written")
+                    raise damaged(f"row {place} of table {table!r} is not what was written")
                 found = _added(found, digest)
                 yield row
             if found != written:
-                raise damaged(
-                    f"the {found[0]} rows of table {table!r} are not the {written[0]} that were "
-                    "written"
-                )
-
-    def compare_indexes(self) -> None:
-        """Let SQLite compare tables with their indexes; StoreError if they differ."""
-        with self.read("an index of the store") as reader:
-            answer = reader.execute("PRAGMA integrity_check(1)").fetchone()[0]
-            if answer != "ok":
-                raise damaged(" ".join(str(answer).split()))
+                raise damaged(f"the rows of table {table!r} are not those that were written")
 
     def check(self) -> StoreError | None:
         """Write and read a little; return any failure, now or of earlier work."""
         if self._checking.acquire(blocking=False):  # one check for all requests
             try:
                 if time.monotonic() - self._checked >= FRESH_SECONDS:
+                    with suppress(OSError):  # then the next writes tell
+                        free = shutil.disk_usage(self.path.parent).free
+                        words = f"less than {SPARE_BYTES:,} bytes are free on its disk"
+                        short = StoreError("storeFull", words) if free < SPARE_BYTES else None
+                        self._note("space", short)
                     with suppress(OSError):  # it is noted
                         self.write(0, Writing.touch).result()
                         least = self._contents.changes
@@ -394,15 +403,16 @@ class Store:
                 going_on = taken[-1] is not None
                 # a write whose client is gone is not begun; one that is begun is finished
                 waiting = [one for one in taken if one and one[2].set_running_or_notify_cancel()]
-                begin = time.monotonic()
+                begin, undo = time.monotonic(), list[Callable[[], object]]()
                 try:
-                    answers = self._transact(connection, waiting)
+                    answers = self._transact(connection, waiting, undo)
                     self.timed("write", time.monotonic() - begin)
                 except (sqlite3.Error, StoreError) as error:
                     # nothing of this transaction is stored, and no client was told otherwise
                     if connection.in_transaction:
                         with suppress(sqlite3.Error):
                             connection.execute("ROLLBACK")
+                    _undo(undo)
                     failed = _named(_WRITING, error)
                     self._note(_WRITING, failed)
                     answers = [partial(result.set_exception, failed) for *_, result in waiting]
@@ -410,7 +420,10 @@ class Store:
                     answer()
 
     def _transact(
-        self, connection: sqlite3.Connection, waiting: list[tuple[_Write, int, Future[Any]]]
+        self,
+        connection: sqlite3.Connection,
+        waiting: list[tuple[_Write, int, Future[Any]]],
+        undo: list[Callable[[], object]],
     ) -> list[Callable[[], None]]:
         """Do writes in one transaction; return how each is answered, now that it is on disk."""
         answers: list[Callable[[], None]] = []
@@ -420,7 +433,8 @@ class Store:
             raise StoreError("storeFailed", f"{_WRITING}: another program has written to it")
         for work, window, result in waiting:
             connection.execute("SAVEPOINT one")
-            writing = Writing(self, connection, contents, window)
+            writing = Writing(self, connection, contents, window, undo)
+            kept = len(undo)
             try:
                 answers.append(partial(result.set_result, work(writing)))
                 contents = writing
@@ -428,6 +442,7 @@ class Store:
                 raise
             except Exception as error:  # the caller's: only its own write is undone
                 connection.execute("ROLLBACK TO one")
+                _undo(undo, kept)
                 answers.append(partial(result.set_exception, error))
             connection.execute("RELEASE one")
         changed = contents.changes != self._contents.changes

@@ -10,9 +10,10 @@ import hashlib
 import hmac
 import mmap
 import os
-from bisect import bisect_left
 from collections.abc import Iterable
 from pathlib import Path
+
+import numpy as np
 
 from ikos.deployment.task import Task
 from ikos.deployment.wire import decoded, encoded
@@ -61,6 +62,8 @@ class TokenList:
             raise ValueError(f"{path} must hold digests of {_DIGEST_BYTES} bytes, got {length}")
         with path.open("rb") as file:
             self._digests = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        step = _DIGEST_BYTES // 8
+        self._heads = np.frombuffer(self._digests, ">u8")[::step].astype(np.uint64)
 
     @staticmethod
     def pack(tokens: Iterable[bytes]) -> bytes:
@@ -68,9 +71,11 @@ class TokenList:
         return b"".join(sorted(map(digest, tokens)))
 
     def __contains__(self, wanted: bytes) -> bool:
-        starts = range(0, len(self._digests), _DIGEST_BYTES)
-        place = bisect_left(starts, wanted, key=self._at)
-        return place < len(starts) and self._at(starts[place]) == wanted
-
-    def _at(self, start: int) -> bytes:
-        return self._digests[start : start + _DIGEST_BYTES]
+        head = np.uint64(int.from_bytes(wanted[:8], "big"))
+        place = int(self._heads.searchsorted(head))
+        while place < len(self._heads) and self._heads[place] == head:
+            start = _DIGEST_BYTES * place
+            if self._digests[start : start + _DIGEST_BYTES] == wanted:
+                return True
+            place += 1
+        return False

@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Iterator, Sequence
+from itertools import starmap
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ikos._validation import quote
-from ikos.results import SumResult
+from ikos.results import Interval, SumResult
 
 ID_BYTES = 16
 """Of a report's id."""
@@ -61,6 +63,14 @@ def in_one_line(error: ValidationError) -> str:
         return f"{name} {first['ctx']['error']}".lstrip()
     words = re.sub(r"^\w+ should ", "must ", first["msg"].replace(" is not ", " should be ", 1))
     return f"{name} {words}, got {quote(first['input'])}"
+
+
+class Refused(Exception):  # noqa: N818
+    """A request that is refused: the problem's name, and words that reveal nothing private."""
+
+    def __init__(self, name: str, words: str) -> None:
+        super().__init__(words)
+        self.name = name
 
 
 class Message(BaseModel):
@@ -159,6 +169,14 @@ class Result(Message):
             conditions=list(guarantee.conditions),
             text=str(result),
         )
+
+    def rows(self, labels: Sequence[str]) -> Iterator[tuple[str, float, Interval]]:
+        """Yield each coordinate's label or number, with its sum and interval; '' of a number."""
+        numbers = (self.estimate, self.sum_low, self.sum_high)
+        sums, low, high = (one if isinstance(one, list) else [one] for one in numbers)
+        many = isinstance(self.estimate, list)
+        names = labels or ([str(j) for j in range(len(sums))] if many else [""])
+        yield from zip(names, sums, starmap(Interval, zip(low, high, strict=True)), strict=True)
 
 
 class AnalyzerStatus(Status):

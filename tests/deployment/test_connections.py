@@ -6,6 +6,7 @@ import asyncio
 import errno
 import socket
 import ssl
+import time
 import tracemalloc
 from contextlib import asynccontextmanager, suppress
 
@@ -63,7 +64,7 @@ async def opened(most=100, tls=None, addresses=None):
             writer.write(REQUEST.replace(b"/", path, 1))
         return reader, writer
 
-    connection.state, connection.place = state, listener.getsockname()
+    connection.state, connection.place, connection.door = state, listener.getsockname(), door
     try:
         yield connection
     finally:
@@ -91,11 +92,15 @@ async def ends(reader, seconds=30):
 @pytest.fixture
 def hurried(monkeypatch):
     monkeypatch.setattr(serve, "WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(serve, "SWEEP_SECONDS", 0.1)
     monkeypatch.setattr(serve, "SLOWEST", 1 << 30)
 
 
-@pytest.mark.parametrize("sent", [b"", b"G", REQUEST[:-2], REQUEST + b"GET / HT"])
-def test_a_head_that_does_not_come(hurried, sent):
+BODY_TO_COME = b"PUT /body HTTP/1.1\r\nHost: party\r\nContent-Length: 2\r\n\r\nx"
+
+
+@pytest.mark.parametrize("sent", [b"", b"G", REQUEST[:-2], REQUEST + b"GET / HT", BODY_TO_COME])
+def test_a_head_or_body_that_does_not_come(hurried, sent):
     async def check():
         async with opened() as connection:
             reader, writer = await connection()
@@ -247,7 +252,7 @@ def test_a_body_that_does_not_come_makes_room():
     async def check():
         async with opened(most=2) as connection:
             body, writer = await connection()
-            writer.write(b"PUT /body HTTP/1.1\r\nHost: party\r\nContent-Length: 2\r\n\r\nx")
+            writer.write(BODY_TO_COME)
             await until(lambda: connection.state.tasks)
             busy, _ = await connection(b"/slow")
             await until(lambda: len(connection.state.tasks) == 2)
@@ -408,6 +413,45 @@ def test_a_limit_of_new_connections_from_an_address(monkeypatch):
             return found
 
     assert [one for one in asyncio.run(check()) if one] == [b"HTTP/1.1 "] * 3
+
+
+def test_an_answer_over_tls_that_is_read_late(contexts):
+    """It is the last of its connection; what the client has not read yet is kept for it."""
+    request = b"GET /endless HTTP/1.1\r\nHost: party\r\nConnection: close\r\n\r\n"
+
+    def read(place):
+        with (
+            socket.create_connection(place) as plain,
+            contexts[1].wrap_socket(plain, server_hostname="localhost") as wire,
+        ):
+            wire.sendall(request)
+            time.sleep(1.5)
+            return sum(map(len, iter(lambda: wire.recv(1 << 20), b"")))
+
+    async def check():
+        async with opened(tls=contexts[0]) as connection:
+            return await asyncio.to_thread(read, connection.place)
+
+    assert asyncio.run(check()) > 1000 * len(BODY)
+
+
+def test_a_client_that_does_not_close_tls_holds_nobody_up(contexts):
+    async def check():
+        async with opened(tls=contexts[0]) as connection:
+            wire = await asyncio.to_thread(
+                lambda: contexts[1].wrap_socket(
+                    socket.create_connection(connection.place), server_hostname="localhost"
+                )
+            )
+            await until(lambda: connection.state.connections)
+            connection.door.close()
+            for one in list(connection.state.connections):
+                one.shutdown()
+            async with asyncio.timeout(10):
+                await until(lambda: not connection.state.connections)
+            wire.close()
+
+    asyncio.run(check())
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x16"])

@@ -218,6 +218,9 @@ def test_token_lists(tmp_path):
     assert bytes(32) not in found
     assert b"\xff" * 32 not in found
     assert not any(token in path.read_bytes() for token in all_tokens)
+    alike = [b"eight of" + bytes([j]) * 24 for j in range(4)]
+    (tmp_path / "alike").write_bytes(alike[0] + alike[2])
+    assert [one in tokens.TokenList(tmp_path / "alike") for one in alike] == [True, False] * 2
     for wrong in (b"", b"x" * 33):
         other = tmp_path / f"wrong-{len(wrong)}"
         other.write_bytes(wrong)

@@ -171,8 +171,9 @@ def test_erasing_is_repeated_and_touches_no_other_key(world, caplog):
     keys, whole = world.parties[0].config.keys, path.read_bytes()
     world.parties[0]._is_gone = lambda window: window == 1
     path.write_bytes(b"\n" + whole)
-    world.parties[0].expire()
-    assert "a private key stays" in caplog.text
+    for _ in range(2):
+        world.parties[0].expire()
+    assert caplog.text.count("a private key stays") == 1
     assert path.read_bytes() == b"\n" + whole
     lines = whole.split(b"\n")
     path.write_bytes(b"\n".join([lines[0], b"." * 20 + lines[1][20:], *lines[2:]]))

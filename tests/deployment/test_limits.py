@@ -70,13 +70,16 @@ def test_a_rate_forgets(clock):
 
 def test_places():
     places = Places(2)
-    with places.taken("a"):
-        assert places.free("a")
-        with places.taken("a"):
-            assert (places.free("a"), places.free("b")) == (False, True)
-        with pytest.raises(ValueError, match="x"), places.taken("a"):
-            raise ValueError("x")
-        assert places.free("a")
+    places.take("a")
+    assert places.free("a")
+    places.take("a")
+    assert (places.free("a"), places.free("b")) == (False, True)
+    places.take("a")
+    places.leave("a")
+    assert not places.free("a")
+    places.leave("a")
+    assert places.free("a")
+    places.leave("a")
     assert not places._taken
 
 

@@ -214,7 +214,7 @@ def closed_with_reports(folder, monkeypatch):
             reports = [ClientReport.make(task.at(0), 1) for _ in range(20)]
             parts = [os.urandom(config.part_bytes) for _ in reports]
             waiting = [
-                one.at(0).accept([(report.id, os.urandom(32), part)])
+                one.at(0).intake.accept([(report.id, os.urandom(32), part)])
                 for report, part in zip(reports, parts, strict=True)
             ]
             assert all(future.result() == [True] for future in waiting)

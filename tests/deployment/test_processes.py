@@ -34,6 +34,7 @@ import numpy as np
 from deployment_processes import PATIENCE, Fleet, put_part, run, until
 from deployment_tasks import KEY
 from deployment_tls import certificates
+from deployment_world import kept_reports
 
 from ikos.deployment import tokens
 from ikos.deployment.client import Client, Rejected, Unsent
@@ -51,14 +52,15 @@ VALUES = [1, 1, 0] * 8
 
 # each state of a disk once: before a step it is that after the one before
 SHUFFLER_POINTS = [
-    "Endpoint.accept:before 5", "Endpoint.accept:after 5", "Endpoint.close:after 1",
+    "Intake.accept:before 5", "Intake.accept:after 5", "Endpoint.close:after 1",
     "Shuffler.ids:after 1", "Shuffler.agree:after 1", "Shuffler.batch:after 1",
     "Shuffler._envelopes:within 3", "Store.shrink:before 1", "Shuffler.forget:after 1",
 ]  # fmt: skip
 ANALYZER_POINTS = [
-    "Endpoint.accept:after 5", "Analyzer.close_all:after 1", "RemoteShuffler.close:after 2",
+    "Intake.accept:after 5", "Analyzer.close_all:after 1", "RemoteShuffler.close:after 2",
     "RemoteShuffler.ids:after 2", "Analyzer._agree:after 1", "RemoteShuffler.agree:after 2",
-    "RemoteShuffler.batch:after 2", "RemoteShuffler.forget:after 2", "Analyzer._fetch:after 1",
+    "RemoteShuffler.batch:after 2", "RemoteShuffler.forget:after 2",
+    "Analyzer._open_batches:after 1",
     "Analyzer._sum:after 1", "Store.shrink:before 1",
 ]  # fmt: skip
 POINTS = [(1 + i % 3, point) for i, point in enumerate(SHUFFLER_POINTS)]
@@ -329,17 +331,17 @@ def searched(paths, secrets) -> list[int]:
     return [i for i, one in enumerate(secrets) if any(form in there for form in forms(one))]
 
 
-def held(store, rows):
+def held(store, rows, part_bytes):
     """Return the names of a store's facts; all else in it must be these reports, and digests."""
     with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
         tables = {name for name in tables if not name.startswith("sqlite_")}
         found = {
             name: {tuple(row) for *row, _ in connection.execute(f"SELECT * FROM {name}")}
-            for name in tables - {"tally"}
+            for name in tables - {"tally", "report"}
         }
+        assert kept_reports(connection, part_bytes) == rows
     facts = {name.removeprefix("0 ") for _, name, _ in found.pop("fact")}
-    assert found.pop("report") == rows
     assert not any(found.values()), found
     return facts
 
@@ -389,7 +391,9 @@ def test_what_each_party_has_on_disk_and_in_its_log(fleet):
                 (0, report.id, digests[party][client], report.parts[party])
                 for client, report in enumerate(reports)
             }
-            facts = held(folder / "store.sqlite3", set() if released else rows)
+            facts = held(
+                folder / "store.sqlite3", set() if released else rows, task.part_bytes(party)
+            )
             known = {"closed", "ordered", "agreed", "complete", "reports", "result", "over"}
             assert facts <= known
 

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from datetime import timedelta
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ pytest.importorskip("starlette")
 
 from deployment_tasks import small_task
 
+from ikos.deployment import status_page
 from ikos.deployment.status_page import task_page, tasks_page
 from ikos.deployment.wire import AnalyzerStatus, ReleaseState, Result, ShufflerStatus
 from ikos.results import Interval
@@ -181,7 +183,7 @@ def test_a_chart_of_the_reports_of_each_window():
     text = task_page(task.at(2), status(), all_tell(), bars, NOW)
     page = Reader(text)
     assert "Clear shares in each window, 40 at most." in page.text
-    assert f"Window 3, {task.at(2).opens:%Y-%m-%d %H:%M:%S} UTC: 40" in page.text
+    assert f"Window 2, {task.at(2).opens:%Y-%m-%d %H:%M:%S} UTC: 40" in page.text
     drawn = re.findall(r'<rect x="(\S+)" y="(\S+)" width="24" height="(\S+)"></rect></a>', text)
     assert drawn == [("0", "30.0", "91.0"), ("30", "120.0", "1.0"), ("60", "0.0", "121.0")]
     assert re.findall('<a href="([^"]+)"><title>', text) == [f"{one.path}/page" for one, _ in bars]
@@ -203,6 +205,19 @@ def test_released(result):
         assert one in page.text
     assert page.tags["pre"] == 2
     assert "refresh" not in page.metas
+
+
+def test_a_vector_is_a_table(result, monkeypatch):
+    sums = {"estimate": [5.0, 7.0, 9.0], "sum_low": [4.0, 6.0, 8.0], "sum_high": [6.0, 8.0, 10.0]}
+    found = status("released", complete=4, result=result.model_copy(update=sums))
+    assert read(found).text.count("CoordinateSumFromTo0546176829810") == 1
+    monkeypatch.setattr(status_page, "_ROWS", 2)
+    page = read(found)
+    assert "CoordinateSumFromTo05461768Each" in page.text
+    assert "These are the first 2 of 3 coordinates." in page.text
+    window = SimpleNamespace(task=SimpleNamespace(labels=("yes", HOSTILE, "no")))
+    text = Reader(status_page._result(window, found.result)).text
+    assert f"yes546{HOSTILE}768" in text
 
 
 def test_a_shuffler_that_does_not_answer():

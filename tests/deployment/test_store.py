@@ -6,6 +6,7 @@ import errno
 import random
 import shutil
 import sqlite3
+import threading
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
@@ -93,7 +94,7 @@ def test_a_damaged_clear_share_stops_the_release(world, place):
 
 
 @pytest.mark.points(2)
-@pytest.mark.parametrize("table", ["report", "complete", "batch"])
+@pytest.mark.parametrize("table", ["report", "complete", "opened"])
 def test_a_row_is_checked_whenever_it_is_read(world, monkeypatch, table):
     """After the sets were compared, too; the row that is damaged is named."""
     filled(world)
@@ -103,24 +104,67 @@ def test_a_row_is_checked_whenever_it_is_read(world, monkeypatch, table):
         world.analyzer.release()
     monkeypatch.setattr(world.analyzer, "_sum", usual)
     with closing(sqlite3.connect(world.analyzer.store.path)) as connection, connection:
-        value = bytes(16) if table != "batch" else b"x"
-        name = {"report": "part", "complete": "id", "batch": "envelopes"}[table]
-        key = "party" if table == "batch" else "id"
+        name = {"report": "parts", "complete": "ids", "opened": "sums"}[table]
+        key = {"report": "first", "complete": "window", "opened": "party"}[table]
         first = f"SELECT min({key}) FROM {table}"
-        connection.execute(f"UPDATE {table} SET {name} = ? WHERE {key} = ({first})", (value,))
+        connection.execute(f"UPDATE {table} SET {name} = X'00' WHERE {key} = ({first})")
     with pytest.raises(StoreError, match=f"row 1 of table '{table}'"):
         world.analyzer.release()
 
 
-def test_an_index_that_misses_a_token_stops_the_release(world):
-    """Under it, a client's second report would have been accepted."""
-    filled(world)
-    world.analyzer.store.shrink()
-    path = world.analyzer.store.path
-    mine = token(world, 5, 0)
-    flip(path, path.read_bytes().replace(mine, bytes(32), 1).index(mine))
-    with pytest.raises(StoreError, match="index"):
-        world.analyzer.release()
+def test_a_damaged_token_is_found_when_a_party_starts(world):
+    """Under it, a client's second report would be accepted."""
+    reports = filled(world)
+    path, begin = row_of(world, 0, reports[5], 5)
+    flip(path, begin + 20)
+    world.parties[0].end()
+    world.start(0)
+    for client in (5, USERS - 3):
+        with pytest.raises(StoreError, match=r"row 6|a moment ago"):
+            world.send(client, world.report(1), parties=[0])
+    flip(path, begin + 20)
+    intake = world.analyzer.intake
+    assert intake._again > 0  # until then it is not read again
+    intake._again = 0
+    assert world.send(5, world.report(1), parties=[0]) == {0: "reportRejected"}
+
+
+def test_what_is_known_of_reports_is_what_is_on_disk(world, monkeypatch):
+    """Reports that were refused as the disk was full are accepted when it is not."""
+    intake, store = world.analyzer.intake, world.analyzer.store
+    reports = [(bytes([n]) * 16, bytes([n]) * 32, bytes([n % 2])) for n in range(40)]
+    intake.accept(reports[:20]).result()
+
+    def full(*_):
+        raise sqlite3.OperationalError("full")
+
+    usual = store._write_tally
+    monkeypatch.setattr(store, "_write_tally", full)
+    with pytest.raises(StoreError):
+        intake.accept(reports[10:]).result()
+    monkeypatch.setattr(store, "_write_tally", usual)
+    held = threading.Event()
+    store.write(0, lambda _: held.wait(60))
+    first, failing = intake.accept(reports[20:30]), store.write(0, lambda _: 1 // 0)
+    held.set()  # both are of one transaction
+    with pytest.raises(ZeroDivisionError):
+        failing.result()
+    assert first.result() == [True] * 10
+    held.clear()
+    store.write(0, lambda _: held.wait(60))
+
+    def clear_and_fail(writing):
+        intake.clear(writing)
+        raise ZeroDivisionError
+
+    first, failing = intake.accept(reports[30:31]), store.write(0, clear_and_fail)
+    again = intake.accept(reports[30:31])
+    held.set()
+    with pytest.raises(ZeroDivisionError):
+        failing.result()
+    assert (first.result(), again.result()) == ([True], [False])
+    assert intake.accept(reports).result() == [False] * 31 + [True] * 9
+    assert intake.ids() == sorted(number for number, *_ in reports)
 
 
 @pytest.mark.points(2)
@@ -170,7 +214,7 @@ def test_damage_that_makes_bytes_a_text_tells_nothing_of_them(world):
     """SQLite's driver quotes a text that it cannot read."""
     filled(world)
     with closing(sqlite3.connect(world.analyzer.store.path)) as connection, connection:
-        connection.execute("UPDATE report SET part = CAST(X'534543524554FF' AS TEXT)")
+        connection.execute("UPDATE report SET parts = CAST(X'534543524554FF' AS TEXT)")
     with pytest.raises(StoreError, match="row 1 of table 'report'") as caught:
         world.analyzer.release()
     assert caught.value.name == "storeDamaged"
@@ -205,6 +249,17 @@ def test_a_count_that_cannot_be_written_is_said(world, monkeypatch, caplog):
     monkeypatch.setattr(store, "_count", usual)
     store.write(0, Writing.touch).result()
     assert store.check() is None
+
+
+def test_a_disk_with_little_room_is_said(world, monkeypatch, caplog):
+    """Though a small write may still fit into the log, which has its room already."""
+    store = world.analyzer.store
+    with monkeypatch.context() as patched:
+        patched.setattr("ikos.deployment.store.SPARE_BYTES", 1 << 60)
+        assert store.check().name == "storeFull"
+    monkeypatch.setattr("ikos.deployment.store.FRESH_SECONDS", 0)
+    assert store.check() is None
+    assert "bytes are free" in caplog.text
 
 
 def test_two_stores_of_one_folder(world, tmp_path):
@@ -243,12 +298,11 @@ def test_a_row_of_another_time_is_found(world):
     """As many rows as were written, each whole: the sum of digests is another."""
     reports = filled(world)
     store, mine = world.analyzer.store, token(world, 0, 0)
-    part = bytes([reports[0].parts[0][0] ^ 1])
-    digest = store.digest("report", (0, reports[0].id, mine, part))
+    parts = reports[0].id + mine + bytes([reports[0].parts[0][0] ^ 1])
+    digest = store.digest("report", (0, 0, parts))
     with closing(sqlite3.connect(store.path)) as connection, connection:
-        connection.execute(
-            "UPDATE report SET part = ?, digest = ? WHERE token = ?", (part, digest, mine)
-        )
+        change = "UPDATE report SET parts = ?, digest = ? WHERE first = 0"
+        assert connection.execute(change, (parts, digest)).rowcount == 1
     with pytest.raises(StoreError, match="rows of table 'report'"):
         world.analyzer.release()
 
@@ -267,7 +321,7 @@ def test_damage_after_rows_were_checked_is_not_sent(world):
     shuffler = agreed(world)
     batch = shuffler.batch()
     with closing(sqlite3.connect(shuffler.store.path)) as connection, connection:
-        connection.execute("UPDATE report SET part = zeroblob(49)")
+        connection.execute("UPDATE report SET parts = zeroblob(length(parts))")
     assert bytes(49) not in b"".join(batch)
 
 

@@ -1,0 +1,164 @@
+"""The intake of a window: clients' parts, each kept once, and on disk before it is acknowledged.
+
+A row of the store has all parts of one write, so that each costs little more than its bytes. Which
+ids and tokens were used is known in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+
+from ikos.deployment.store import Store, StoreError, Writing, damaged
+from ikos.deployment.wire import ID_BYTES, Refused
+
+GATHER_SECONDS = 0.005  # for which a report waits for others, to share a write
+_TOKEN_BYTES = 32
+_ROW_BYTES = 1 << 20
+
+Report = tuple[bytes, bytes, bytes]
+"""A client's id, the digest of its token, and its part."""
+
+
+@dataclass
+class _Known:
+    """The ids of reports, and a digest of each id and part by its token."""
+
+    ids: set[bytes] = field(default_factory=set)
+    tokens: dict[bytes, bytes] = field(default_factory=dict)
+
+    def answer(self, report: Report, refusal: Refused | None, new: list[Report]) -> bool | Refused:
+        """Return whether a report is new, or why it is refused; add it here and to ``new``."""
+        number, token, part = report
+        digest = hashlib.sha256(number + part).digest()
+        if number in self.ids or token in self.tokens:
+            if self.tokens.get(token) == digest:
+                return False
+            return Refused("reportRejected", "this report or token was used for something else")
+        if refusal is not None:
+            return refusal
+        self.ids.add(number)
+        self.tokens[token] = digest
+        new.append(report)
+        return True
+
+    def drop(self, reports: Sequence[Report]) -> None:
+        """Remove reports that were not kept."""
+        for number, token, _ in reports:
+            self.ids.discard(number)
+            self.tokens.pop(token, None)
+
+
+class Intake:
+    """The reports of a window, of parts of this size.
+
+    ``refusal`` returns why a new report is refused, if it is. It is asked in the store's thread.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        window: int,
+        part_bytes: int,
+        refusal: Callable[[Writing], Refused | None],
+    ) -> None:
+        self._store, self._window, self._refusal = store, window, refusal
+        self._size = ID_BYTES + _TOKEN_BYTES + part_bytes
+        self._known: _Known | None = None  # of the store's thread
+        self._again = -math.inf  # when to read what is known again
+        self._gathered: list[tuple[Report, asyncio.Future[bool]]] = []
+
+    async def receive(self, *report: bytes) -> bool:
+        """Keep a client's id, digest of its token, and part; return whether they are new.
+
+        Reports that come within a few milliseconds share a write. One whose client leaves
+        meanwhile is kept, as its other parts may be.
+        """
+        loop = asyncio.get_running_loop()
+        if not self._gathered:
+            loop.call_later(GATHER_SECONDS, self._keep)
+        answer: asyncio.Future[bool] = loop.create_future()
+        number, token, part = report
+        self._gathered.append(((number, token, part), answer))
+        return await answer
+
+    def _keep(self) -> None:
+        """Accept the reports that were gathered."""
+        gathered, self._gathered = self._gathered, []
+
+        def answer(kept: asyncio.Future[list[bool | Refused]]) -> None:
+            error = kept.exception()
+            found = [error] * len(gathered) if error else kept.result()
+            for (_, waiting), one in zip(gathered, found, strict=True):
+                if waiting.done():  # cancelled
+                    continue
+                if isinstance(one, BaseException):
+                    waiting.set_exception(one)
+                else:
+                    waiting.set_result(one)
+
+        kept = self.accept([report for report, _ in gathered])
+        asyncio.wrap_future(kept).add_done_callback(answer)
+
+    def accept(self, reports: Sequence[Report]) -> Future[list[bool | Refused]]:
+        """Keep parts of clients, each once; the result, when they are on disk, is which are new.
+
+        A part is not new if it came before with the same id and token, even if the window is
+        closed by now. Anything else under that id or token is refused. After a StoreError nothing
+        of them is kept.
+        """
+
+        def work(writing: Writing) -> list[bool | Refused]:
+            known, refusal = self.known(writing), self._refusal(writing)
+            new = list[Report]()
+            writing.undo.append(lambda: known.drop(new))
+            answers = [known.answer(report, refusal, new) for report in reports]
+            most = max(1, _ROW_BYTES // self._size)
+            for start in range(0, len(new), most):
+                some = new[start : start + most]
+                row = writing.count("report"), b"".join([b"".join(one) for one in some])
+                writing.insert("report", *row, count=len(some))
+            return answers
+
+        return self._store.write(self._window, work)
+
+    def known(self, writing: Writing) -> _Known:
+        """Return what is known of the reports; call this in the store's thread."""
+        if writing.deleted:
+            return _Known()
+        if self._known is None:
+            if time.monotonic() < self._again:
+                raise damaged("its reports could not be read a moment ago")
+            begin, known = time.monotonic(), _Known()
+            try:
+                for report in self.reports():
+                    known.answer(report, None, [])
+            except StoreError:  # other writes must not wait for a scan each time
+                self._again = time.monotonic() + 9 * (time.monotonic() - begin)
+                raise
+            self._known = known
+        return self._known
+
+    def clear(self, writing: Writing) -> None:
+        """Delete the window's rows and what is known of them; call this in the store's thread."""
+        writing.undo.append(partial(setattr, self, "_known", self._known))
+        writing.clear()
+        self._known = None
+
+    def reports(self) -> Iterator[Report]:
+        """Yield all reports on disk; StoreError if one was damaged or lost."""
+        size, part = self._size, ID_BYTES + _TOKEN_BYTES
+        for _, data in self._store.rows(self._window, "report"):
+            for start in range(0, len(data), size):
+                one = data[start : start + size]
+                yield one[:ID_BYTES], one[ID_BYTES:part], one[part:]
+
+    def ids(self) -> list[bytes]:
+        """Return all ids, in byte order; StoreError if one was damaged or lost."""
+        return sorted(number for number, *_ in self.reports())
