@@ -82,7 +82,8 @@ def put(application: Starlette, requests: list[Request]) -> None:
         scope = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "PUT",
             "scheme": "http", "path": path, "raw_path": path.encode(), "query_string": b"",
-            "root_path": "", "headers": headers, "client": None, "server": None,
+            "root_path": "", "client": None, "server": None,
+            "headers": [*headers, (b"content-length", b"%d" % len(part))],
         }  # fmt: skip
         await application(scope, receive, send)
         assert sent[0]["status"] == 201, sent
@@ -168,18 +169,17 @@ class Releasing:
         secrets = read_secrets(self.filled / "clients")
         self.envelopes: list[tuple[int, bytes]] = []
         self._start(self.filled)
-        waiting = []
-        for secret, report in zip(
-            secrets, ClientReport.make_many(self.task.at(0), [1] * users), strict=True
-        ):
-            for party, part in enumerate(report.parts):
-                token = tokens.digest(tokens.for_party(secret, self.task, party))
-                desk = self.shufflers[party] if party else self.analyzer
-                waiting.append(desk.accept([(report.id, token, part)]))
-                if party:
-                    self.envelopes.append((party, part))
-        for future in waiting:
-            future.result()
+        reports = list(ClientReport.make_many(self.task.at(0), [1] * users))
+        for party in range(self.task.messages):
+            given = [tokens.digest(tokens.for_party(one, self.task, party)) for one in secrets]
+            rows = [
+                (one.id, token, one.parts[party]) for one, token in zip(reports, given, strict=True)
+            ]
+            desk = self.shufflers[party] if party else self.analyzer
+            for start in range(0, users, AT_ONCE):
+                desk.intake.accept(rows[start : start + AT_ONCE]).result()
+            if party:
+                self.envelopes += [(party, one.parts[party]) for one in reports]
         self.end()
 
     def _start(self, folder: Path) -> None:
@@ -221,7 +221,7 @@ def test_release(
     ratio = against(releasing.release, releasing.unseal, rounds=3, setup=releasing.begin)
     releasing.end()
     seconds = benchmark.stats.stats.median
-    opening = f"{1 / ratio:.0%} to open them on one core"
+    opening = f"opening them on one core takes {1 / ratio:.2f} of that"
     note(f"{seconds:.2f} s for {users:,} reports in {COLUMNS} columns; {opening}")
 
 
@@ -232,7 +232,7 @@ def resident() -> int:
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
 def test_memory_over_many_reports(note: Callable[[str], None], tmp_path: Path) -> None:
-    """A shuffler holds as much after 10^5 reports as after 10^4, but for what SQLite caches."""
+    """A shuffler keeps no envelope in memory, but which ids and tokens were used."""
     first, most = 10_000, 100_000
     collecting = Collecting(tmp_path / "task", most)
     collecting.put(first)
@@ -247,4 +247,4 @@ def test_memory_over_many_reports(note: Callable[[str], None], tmp_path: Path) -
     note(
         f"{grown / 2**20:+.1f} MiB from 10^4 to 10^5 reports, {most * 0.9 / seconds:,.0f} a second"
     )
-    assert grown < 32 << 20
+    assert grown < 500 * 0.9 * most

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("starlette")
+import httpx
 from test_deployment import KEY, Request, request_of, task_of
 
 from ikos.deployment.party_files import read_secrets, write_party_files
@@ -101,13 +103,31 @@ def send(port: int, requests: list[bytes]) -> None:
     asyncio.run(all_of_them())
 
 
+def written(port: int) -> tuple[int, float]:
+    """Return how many writes a server made, and the seconds that they took."""
+    text = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+    found = re.findall(r'ikos_work_seconds_(count|sum)\{[^}]*work="write"\} (\S+)', text)
+    counted = dict(found)
+    return int(float(counted["count"])), float(counted["sum"])
+
+
+def fsync_seconds(path: Path, times: int, size: int) -> float:
+    """Return how long it takes to append as many bytes, each time down to the disk."""
+    with path.open("wb", buffering=0) as file:
+        start = time.perf_counter()
+        for _ in range(times):
+            file.write(bytes(size))
+            os.fsync(file.fileno())
+        return time.perf_counter() - start
+
+
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="times are read from /proc")
 @pytest.mark.benchmark(timer=processor_seconds)
 def test_intake(
     against: Callable[..., float], note: Callable[[str], None], benchmark: Any, tmp_path: Path
 ) -> None:
     count, rounds = 4000, 5
-    task = task_of(count * (rounds + 2))
+    task = task_of(count * (rounds + 3))
     write_party_files(task, [KEY], tmp_path / "task")
 
     def request(secret: bytes) -> bytes:
@@ -124,5 +144,15 @@ def test_intake(
             lambda: send(bare, requests[:count]),
             rounds=rounds,
         )
+        begin = time.perf_counter()
+        before, since = written(port)
+        send(port, list(islice(waiting, count)))
+        took, (writes, seconds) = time.perf_counter() - begin, written(port)
+        writes, seconds = writes - before, seconds - since
+        synced = fsync_seconds(tmp_path / "synced", writes, count * len(requests[0]) // writes)
     each = benchmark.stats.stats.median / count
+    note(
+        f"{count / took:,.0f} reports a second in {writes} writes, which take {seconds / took:.0%} "
+        f"of the time; as many bytes and calls of fsync alone, {synced / took:.0%}"
+    )
     note(f"{1e6 * each:.0f} us of a processor for each report, {ratio:.2f} of the server alone")
