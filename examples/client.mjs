@@ -227,7 +227,8 @@ export const x25519Key = (raw) =>
 export function seal(publicKey, info, plaintext, ephemeral) {
   const jwk = { kty: "OKP", crv: "X25519", x: publicKey.toString("base64url") };
   const theirs = crypto.createPublicKey({ key: jwk, format: "jwk" });
-  const own = ephemeral ?? crypto.generateKeyPairSync("x25519").privateKey;
+  // not generateKeyPairSync: in Node 20 its key can hang in export when garbage is collected
+  const own = ephemeral ?? x25519Key(crypto.randomBytes(32));
   const enc = Buffer.from(crypto.createPublicKey(own).export({ format: "jwk" }).x, "base64url");
   const dh = crypto.diffieHellman({ privateKey: own, publicKey: theirs });
   const none = Buffer.alloc(0);
