@@ -56,8 +56,11 @@ TRIES = 5  # to lose a worker in time: what it holds may have been copied a mome
 
 @pytest.fixture(scope="module")
 def cluster():
-    with Cluster(workers=2) as cluster:
-        yield cluster
+    with pytest.MonkeyPatch.context() as patch:
+        # Dask's own clusters, as of other tests, leave this in the environment
+        patch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+        with Cluster(workers=2) as cluster:
+            yield cluster
 
 
 @contextmanager
