@@ -226,6 +226,7 @@ def test_what_is_refused(refused, tmp_path):
 # What the documentation shows
 
 
+@pytest.mark.points(0)
 def test_the_documentations_parameters_are_those_of_the_sums():
     (body,) = (
         body for head, body in rows(page("figures/deployment-plan.md")).items() if head[1] == "p"

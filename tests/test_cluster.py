@@ -237,6 +237,7 @@ def test_sums_of_all_kinds(here, kind):
     assert protocol.run(given, cluster=here) == x.sum()
 
 
+@pytest.mark.points(0)
 @pytest.mark.parametrize("size", [64, 250])
 def test_an_iterator_may_write_all_of_its_blocks_to_the_same_memory(here, monkeypatch, size):
     """Though several blocks are held before they are sent."""

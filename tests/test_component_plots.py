@@ -192,7 +192,7 @@ def test_words(drawn):
     assert ("upper end of its interval" in words) == at_the_end
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(0)
 def test_nothing_is_cut_or_overlaps(drawn):
     _, figure = drawn
     figure.draw_without_rendering()

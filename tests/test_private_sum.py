@@ -63,6 +63,7 @@ def test_expected_error_on_adult_ages(ages: NDArray[np.float64], precision: int 
     assert 3.0e-5 < expected / ages.size < 3.5e-5
 
 
+@pytest.mark.points(0)
 @pytest.mark.parametrize("precision", [181, None])
 def test_measured_error_on_adult_ages(ages: NDArray[np.float64], precision: int | None) -> None:
     """300 whole runs against the exact expectation, at 6.2 standard errors (6e-10)."""
@@ -355,6 +356,7 @@ def test_the_noise_of_min_honest_users_is_in_the_error(options: dict[str, Any]) 
     assert math.isclose(careful.mse, 2 * noise + rounding, rel_tol=1e-6)
 
 
+@pytest.mark.points(0)
 @pytest.mark.parametrize("reserve", [0.0, 0.01, 0.2])
 def test_what_is_spent_on_hiding_is_missing_from_the_noise(reserve: float) -> None:
     n, p = 1000, 100

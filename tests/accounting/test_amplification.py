@@ -193,6 +193,7 @@ def test_alone_there_is_the_local_guarantee():
 # Against itself
 
 
+@pytest.mark.points(0)
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(1, 500),

@@ -140,6 +140,7 @@ def test_all_of_them() -> None:
     assert all("one question" in str(row.reason) for row in of_categories[2:])
 
 
+@pytest.mark.points(0)
 def test_rows_are_the_protocols_own_answers() -> None:
     ball, signs, at = Ball(5, 2), SparseTernary(5, 2), {"lower": -1, "upper": 3}
     box = Box(5, -ball.reach, ball.reach)

@@ -58,6 +58,7 @@ def test_vectors_are_the_librarys(run):
     assert (result["domain"], result["dimension"], result["radius"]) == ("ball", 8, 1)
 
 
+@pytest.mark.points(0)
 def test_an_overhead_is_counted_and_laid_out_for(run):
     line = ("compare", "--users", "10^4", "--epsilon", "1", "--delta", "1e-8", "--domain", "ball",
             "--dimension", "30", "--protocol", "private-vector-sum", "--json")  # fmt: skip
@@ -81,6 +82,7 @@ def test_the_table_holds_the_numbers_rounded_up(run):
         assert row["mean_error"] * (1 - 1e-9) <= mean_error
 
 
+@pytest.mark.points(0)
 def test_fewer_honest_users_and_what_is_not_possible(run):
     result = run(*LINE, "--min-honest", "50%", "--json").json
     assert result["min_honest"] == 500

@@ -44,7 +44,7 @@ def fails(monkeypatch, capsys):
     return fails
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(0)
 @pytest.mark.parametrize(
     ("arguments", "options"),
     [

@@ -311,6 +311,7 @@ class TestHistogram:
         assert "give either --max-error or --max-bytes" in refused(*given, *limits)
         assert "--max-bytes must be larger, got 0.1" in refused(*given, "--max-bytes", "0.1")
 
+    @pytest.mark.points(0)
     def test_bins(self, run, refused, people):
         given = ("histogram", people, "--column", "age", "--json", *BUDGET, "--bins")
         result = run(*given, "0,30,50,69").json
@@ -363,6 +364,7 @@ class TestDemo:
         assert set(same.pop("notes")) < set(demo.pop("notes"))
         assert same == demo
 
+    @pytest.mark.points(0)
     def test_accuracy(self, run):
         demo = run("demo", "--json").json
         assert demo["delta"] < 1 / 944**2

@@ -88,6 +88,7 @@ def test_fewer_honest_users_need_no_fewer() -> None:
     assert found == necessary_private_messages(1000, *asked[1:]) == 4
 
 
+@pytest.mark.points(0)
 def test_intervals_of_delta() -> None:
     low, high = private_delta_interval(1000, 2**16, 3, 1, 32)
     assert low == pytest.approx(1.93029e-5, rel=1e-5)

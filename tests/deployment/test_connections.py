@@ -415,6 +415,7 @@ def test_a_limit_of_new_connections_from_an_address(monkeypatch):
     assert [one for one in asyncio.run(check()) if one] == [b"HTTP/1.1 "] * 3
 
 
+@pytest.mark.points(0)
 def test_an_answer_over_tls_that_is_read_late(contexts):
     """It is the last of its connection; what the client has not read yet is kept for it."""
     request = b"GET /endless HTTP/1.1\r\nHost: party\r\nConnection: close\r\n\r\n"
@@ -435,6 +436,7 @@ def test_an_answer_over_tls_that_is_read_late(contexts):
     assert asyncio.run(check()) > 1000 * len(BODY)
 
 
+@pytest.mark.points(0)
 def test_a_client_that_does_not_close_tls_holds_nobody_up(contexts):
     async def check():
         async with opened(tls=contexts[0]) as connection:

@@ -687,6 +687,7 @@ def test_an_order_outlives_the_analyzer(net, monkeypatch):
     assert told_when(net, lambda found: found["result"])["result"]["estimate"] == total
 
 
+@pytest.mark.points(0)
 def test_pauses_grow_and_are_bounded(net, monkeypatch):
     net.fill()
     net.silent = {2}
@@ -1123,6 +1124,7 @@ def test_a_clear_share_that_is_none_is_refused_at_once(net):
     assert net.put(0, 0, report).status_code == 201
 
 
+@pytest.mark.points(0)
 def test_a_store_that_cannot_be_written_is_said_once_and_again_when_it_can(net, caplog):
     caplog.set_level(logging.INFO)
     reports = [ClientReport.make(net.task.at(0), 1) for _ in range(3)]

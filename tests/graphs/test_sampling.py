@@ -562,6 +562,7 @@ def test_an_interruption_before_the_first_batch_keeps_nothing(
     assert (caught.value.done, caught.value.trials) == (0, 10**6)
 
 
+@pytest.mark.points(0)
 @pytest.mark.parametrize("function", [component_counts, tally_components])
 def test_an_interruption_at_any_instruction_leaves_a_whole_number_of_batches(
     small_batches: None, function: Callable[..., Any]

@@ -281,6 +281,7 @@ def test_fewer_uniform_values_are_found_out():
     assert seen > response_delta(0.7, n, Fraction(t, s), Fraction(1, 2))
 
 
+@pytest.mark.points(0)
 @pytest.mark.parametrize("min_honest", [None, 400])
 def test_the_parameters_of_a_shuffled_guarantee(min_honest):
     protocol = Collision(1000, SparseTernary(64, 4), epsilon=1, delta=1e-6, min_honest=min_honest)

@@ -295,6 +295,7 @@ def test_the_parties_add_up_the_reports_that_are_complete(shuffler: str, clear_s
     np.testing.assert_array_equal(analyzer.analyze(releases[::-1]), x[:3].sum(axis=0))
 
 
+@pytest.mark.points(0)
 def test_a_second_set_and_a_second_release_are_refused() -> None:
     protocol = secure_sum(3, 3000, 9, min_honest=2)
     reports = [protocol.client(row, TASK) for row in vectors(3, 3000, 9)]
@@ -395,6 +396,7 @@ def test_the_level_is_that_of_keys_and_splitting_together() -> None:
     assert protocol.remaining(honest=500).sigma < 80
 
 
+@pytest.mark.points(0)
 @pytest.mark.parametrize(("domain", "releases"), [(Box(5000), 1), (Ball(5000), 1), (Box(5000), 7)])
 def test_the_delta_is_that_of_the_noise_and_of_what_masks_lose(domain: Any, releases: int) -> None:
     epsilon, delta = Fraction(3, 2), Fraction(1, 10**7)
@@ -415,6 +417,7 @@ def test_the_delta_is_that_of_the_noise_and_of_what_masks_lose(domain: Any, rele
     assert noise.deviation <= shares.noise.deviation
 
 
+@pytest.mark.points(0)
 def test_noise_and_rounding_are_in_the_integers_that_are_masked() -> None:
     x = np.random.default_rng(0).random((40, 3000))
     protocol = PrivateVectorSum(40, Box(3000), 1, 1e-6, layout="masked", precision=10)
@@ -428,6 +431,7 @@ def test_noise_and_rounding_are_in_the_integers_that_are_masked() -> None:
     assert abs((off**2).mean() / (noise + rounding) - 1) < 8 * math.sqrt(2 / 3000)
 
 
+@pytest.mark.points(0)
 def test_integers_without_noise_come_out_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     protocol = PrivateVectorSum(
         4, Box(2500, -3, 4), 1, 0.5, layout="masked", integers=True, min_honest=2
@@ -465,6 +469,7 @@ def test_the_error_counts_failures_and_wraps_of_other_digits() -> None:
 # Running all parties
 
 
+@pytest.mark.points(0)
 def test_a_run_depends_neither_on_threads_nor_on_how_users_come() -> None:
     protocol = PrivateVectorSum(6, Categories([3000]), 1, 1e-6, layout="masked", reserve=0)
     x = np.eye(3000)[:6]
