@@ -194,8 +194,8 @@ class MaskParameters(Printed):
     def row(self) -> str:
         """What is assumed of Ring-LWE, and the row of the table that supports it."""
         return (
-            f"Ring-LWE with N = {self.degree}, Q = 2^{self.modulus_bits}, deviation 3.2 and "
-            f"{self.samples} samples of a key; 128 bits, classical, up to "
+            f"Ring-LWE with N = {self.degree}, Q = 2^{self.modulus_bits}, deviation 3.2, "
+            f"samples per key {self.samples}; 128 bits, classical, up to "
             f"2^{LARGEST_MODULUS[self.degree]} (ePrint 2024/463)"
         )
 
