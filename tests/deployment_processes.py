@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from operator import add
 from pathlib import Path
 
@@ -150,6 +151,17 @@ def nurse(parent: int) -> list[str] | None:
     return None
 
 
+@contextlib.contextmanager
+def orphans_adopted():
+    """Make this process the parent of orphans, for a while: nobody waits for those of others."""
+    subreaper = partial(ctypes.CDLL(None).prctl, 36)  # PR_SET_CHILD_SUBREAPER
+    subreaper(1)
+    try:
+        yield
+    finally:
+        subreaper(0)
+
+
 class Forked(subprocess.Popen):
     """A process that `nurse` forked, by its number."""
 
@@ -276,7 +288,6 @@ class Fleet:
         self.processes: dict[int, subprocess.Popen] = {}
         self.ends: list[int] = []
         self._lock = threading.Lock()
-        ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
         self._nurse = run("nurse", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         ports = free_ports(columns + 1)
         scheme = "http://127.0.0.1" if certificate is None else "https://localhost"
@@ -337,7 +348,7 @@ class Fleet:
             self.orders(party), self.certificate or "-", self.ca or "-",
             *(self.home(task, party) for task in self.tasks),
         ]  # fmt: skip
-        with self._lock:
+        with self._lock, orphans_adopted():
             self._nurse.stdin.write(json.dumps([*map(str, arguments)]) + "\n")
             self._nurse.stdin.flush()
             self.processes[party] = Forked(self._nurse.stdout.readline())
