@@ -72,39 +72,29 @@ class Intake:
         self._size = ID_BYTES + _TOKEN_BYTES + part_bytes
         self._known: _Known | None = None  # of the store's thread
         self._again = -math.inf  # when to read what is known again
-        self._gathered: list[tuple[Report, asyncio.Future[bool]]] = []
+        self._gathered: list[Report] = []
+        self._keeping: asyncio.Task[list[bool | Refused]]  # of those gathered, if there are any
 
-    async def receive(self, *report: bytes) -> bool:
+    async def receive(self, number: bytes, token: bytes, part: bytes) -> bool:
         """Keep a client's id, digest of its token, and part; return whether they are new.
 
         Reports that come within a few milliseconds share a write. One whose client leaves
-        meanwhile is kept, as its other parts may be.
+        meanwhile is kept, as its other parts may be. Refused if it is not accepted.
         """
-        loop = asyncio.get_running_loop()
         if not self._gathered:
-            loop.call_later(GATHER_SECONDS, self._keep)
-        answer: asyncio.Future[bool] = loop.create_future()
-        number, token, part = report
-        self._gathered.append(((number, token, part), answer))
-        return await answer
+            self._keeping = asyncio.create_task(self._keep())
+        keeping, place = self._keeping, len(self._gathered)
+        self._gathered.append((number, token, part))
+        answer = (await asyncio.shield(keeping))[place]
+        if isinstance(answer, Refused):
+            raise answer
+        return answer
 
-    def _keep(self) -> None:
-        """Accept the reports that were gathered."""
+    async def _keep(self) -> list[bool | Refused]:
+        """Gather reports for a while, and accept them."""
+        await asyncio.sleep(GATHER_SECONDS)
         gathered, self._gathered = self._gathered, []
-
-        def answer(kept: asyncio.Future[list[bool | Refused]]) -> None:
-            error = kept.exception()
-            found = [error] * len(gathered) if error else kept.result()
-            for (_, waiting), one in zip(gathered, found, strict=True):
-                if waiting.done():  # cancelled
-                    continue
-                if isinstance(one, BaseException):
-                    waiting.set_exception(one)
-                else:
-                    waiting.set_result(one)
-
-        kept = self.accept([report for report, _ in gathered])
-        asyncio.wrap_future(kept).add_done_callback(answer)
+        return await asyncio.wrap_future(self.accept(gathered))
 
     def accept(self, reports: Sequence[Report]) -> Future[list[bool | Refused]]:
         """Keep parts of clients, each once; the result, when they are on disk, is which are new.
