@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -67,6 +69,15 @@ def pytest_collection_modifyitems(config, items):
         sample = set(grid) if size >= len(grid) else spread(grid, size)
         for item in set(grid) - sample:
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def adult():
+    """Return the path of adult.data of the UCI Adult data set, which is not part of the project."""
+    path = Path(os.environ.get("ADULT", Path(__file__).parents[2] / "shared/data/adult.data"))
+    if not path.is_file():
+        pytest.skip("adult.data is neither at ../shared/data nor where ADULT says")
+    return path
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from datetime import date
 from decimal import Decimal
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +24,6 @@ from ikos import PrivateSum, tables
 from ikos.tables import ROWS, BadRow, open_column, read_column
 from ikos.testing import DeterministicRandom
 
-ADULT = Path(__file__).parents[1] / ".." / "shared" / "data" / "adult.data"
 needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
 
 
@@ -249,10 +247,8 @@ class TestCsv:
             with pytest.raises((TypeError, ValueError), match="column must be"):
                 read_column(headless, column, header=False)
 
-    def test_the_census_file(self):
-        if not ADULT.exists():
-            pytest.skip("adult.data of the UCI repository is not next to the checkout")
-        ages = read_column(ADULT, 1, header=False)
+    def test_the_census_file(self, adult):
+        ages = read_column(adult, 1, header=False)
         assert (ages.size, ages.sum(), ages.min(), ages.max()) == (32561, 1256257, 17, 90)
 
 
