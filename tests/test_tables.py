@@ -125,7 +125,7 @@ class TestCsv:
         """The fast conversion accepts a cell exactly if the pattern does, after its blanks."""
         fast = cell.isascii() and not cell.encode().translate(None, tables._CHARACTERS)
         fast = fast and tables._doubles([cell]) is not None
-        assert fast == bool(tables._NUMBER.fullmatch(cell.strip(" \t")))
+        assert fast == bool(tables.NUMBER.fullmatch(cell.strip(" \t")))
 
     @pytest.mark.parametrize(
         ("text", "exact"),

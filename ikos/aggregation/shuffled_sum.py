@@ -582,12 +582,12 @@ def checked_blocks(
 class _Located:
     """Adds the file and row to the error for a refused value. It can be pickled."""
 
-    clients: ShuffledSum[Any]
+    check: Callable[[Any, int], Any]
 
     def __call__(self, values: NDArray[Any], before: int) -> NDArray[Any]:
         """Return a block of a table unchanged, checked where it is read."""
         try:
-            self.clients.checked(values, before)
+            self.check(values, before)
         except ValueError as error:
             found = re.match(r"x\[(\d+)\] ", message := str(error))
             if found is None:
@@ -599,9 +599,9 @@ class _Located:
         return values
 
 
-def with_location(clients: ShuffledSum[Any], x: Any) -> Any:
-    """Return a column of tables whose refused values are reported by file and row."""
-    return x.seen(_Located(clients)) if hasattr(x, "seen") else x
+def with_location(check: Callable[[Any, int], Any], x: Any) -> Any:
+    """Return a column of tables whose values are checked, and reported by file and row."""
+    return x.seen(_Located(check)) if hasattr(x, "seen") else x
 
 
 def iterator_or_array(clients: ShuffledSum[Any], x: Values) -> NDArray[Any] | Iterator[ArrayLike]:
@@ -613,7 +613,7 @@ def iterator_or_array(clients: ShuffledSum[Any], x: Values) -> NDArray[Any] | It
     if hasattr(x, "__dask_graph__"):
         raise TypeError("x is a Dask collection: say where to work on it with cluster=")
     if hasattr(x, "parts") and hasattr(x, "blocks"):  # a column of tables
-        found: Iterator[ArrayLike] = with_location(clients, x).blocks()
+        found: Iterator[ArrayLike] = with_location(clients.checked, x).blocks()
         return found
     # a list is checked as a whole, since numpy would silently convert it to something else; so is
     # an array of no users, which is refused

@@ -30,7 +30,8 @@ PARAMETERS = {"n": "users", "m": "messages", "q": "modulus", "patience": "wait"}
 
 WORDS = {
     "show_values=True": "--show-values", "integers=True": "--integers",
-    "analysis='best'": "--analysis best",
+    "analysis='best'": "--analysis best", "delimiter='\\t'": "--delimiter $'\\t'",
+    "delimiter=": "--delimiter ",
 }  # fmt: skip
 """Arguments in messages of the library, as options."""
 

@@ -147,7 +147,7 @@ def _labelled(source: release.Source, categories: str, other: str | None) -> tup
     """Return the categories, and each user's category."""
     import numpy as np
 
-    from ikos.domains import MAX_CATEGORIES
+    from ikos.domains import MAX_CATEGORIES, Labels
     from ikos.tables import BadRow
 
     labels: list[str] = []
@@ -160,20 +160,29 @@ def _labelled(source: release.Source, categories: str, other: str | None) -> tup
                 f"got {clipped(text)}"
             )
         labels += map(str, numbers or [text])
+    known = Labels("categories", labels)
     if other is not None:
         labels.append(other)
-    if len(set(labels)) != len(labels) or "" in labels:
+    if "" in labels or (other is not None and known.places([other])[0] >= 0):
         raise click.UsageError(
             f"--categories and --other must be distinct and not empty, got {clipped(categories)}"
         )
-
-    known_labels = frozenset(labels)
+    names = np.array(labels, dtype=object)
+    fits = False
 
     def look(cells: Any, _: int) -> Any:
-        known = np.fromiter(map(known_labels.__contains__, cells.tolist()), bool, cells.size)
-        if other is None and not known.all():
+        nonlocal fits
+        places = known.places(cells.tolist())
+        if (lost := places == Labels.MISSING).any():
+            raise BadRow(int(np.argmax(lost)))
+        others = places == Labels.OTHER
+        if other is None and others.any():
             why = "which is none of the --categories; --other counts it"
-            raise BadRow(int(np.argmin(known)), why)
-        return np.where(known, cells, np.array(other, dtype=object))
+            raise BadRow(int(np.argmax(others)), why)
+        fits |= not others.all()
+        return names[places]  # others are the last, as OTHER is -1
 
-    return labels, np.concatenate(release.blocks(source.values.seen(look)))
+    found = np.concatenate(release.blocks(source.values.seen(look)))
+    if not fits:
+        raise click.UsageError(f"no value of {source.which} is one of the --categories")
+    return labels, found

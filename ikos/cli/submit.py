@@ -224,8 +224,8 @@ def _many(
     tables = [
         open_column(values, column, show_values=show_values, texts=texts) for column in columns
     ]
-    if task.protocol.scalar:
-        tables = [with_location(task.protocol, table) for table in tables]
+    if texts or task.protocol.scalar:
+        tables = [with_location(task.values, table) for table in tables]
     parts = [np.concatenate(list(table.blocks())) for table in tables]
     found = parts[0] if texts or task.protocol.scalar else np.stack(parts, axis=1)
     secrets = read_secrets(home)

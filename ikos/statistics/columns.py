@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import array, doubles, flag, number, quote, real, vector
+from ikos._validation import array, doubles, flag, number, quote, real, reject_missing, vector
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.aggregation.private_sum import PrivateSum, PrivateVectorSum
 from ikos.aggregation.protocol import BLOCK
@@ -170,6 +170,7 @@ def count(
     """
     answers = _one_column(x, array)
     if answers.dtype != bool:
+        reject_missing("x", answers, "a boolean")
         raise TypeError(f"x must hold booleans, got an array of {answers.dtype}")
     protocol = PrivateSum(answers.size, epsilon, delta, lower=0, upper=1, integers=True, **options)
     return protocol.run(answers.astype(np.float64), rng, ledger=ledger)
@@ -261,7 +262,7 @@ def _scaled(
     for part in blocks(users, max(1, BLOCK // d)):
         rows = values[part].astype(np.float64)
         inside = (rows >= low) & (rows <= high)  # False for NaN
-        require(inside, part.start, "be between the bounds of its column")
+        require(rows, inside, part.start, "be between the bounds of its column")
         scaled[part, :d] = np.clip((rows - centre) / half, -1.0, 1.0)
     return scaled, centre, half
 

@@ -13,7 +13,16 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import array, doubles, integer, number, ordered, quote, reject_masked
+from ikos._validation import (
+    array,
+    doubles,
+    integer,
+    number,
+    ordered,
+    quote,
+    reject_masked,
+    reject_missing,
+)
 from ikos.accounting.solve import bisect_integers
 from ikos.aggregation.private_sum import PrivateVectorSum
 from ikos.baselines.frequency_estimation_lwy22 import FrequencyEstimation
@@ -273,6 +282,7 @@ def _places(labels: tuple[Hashable, ...], name: str, x: ArrayLike) -> NDArray[np
         for item in items:
             found.append(places[item])  # noqa: PERF401
         return np.array(found, dtype=np.int64)
+    reject_missing(name, [items[len(found)]], "one of the categories", len(found))
     kind = type(items[len(found)]).__name__
     raise ValueError(f"{name}[{len(found)}] must be one of the categories, got another {kind}")
 
