@@ -231,9 +231,7 @@ def open_column(
             f"got {quote(delimiter)}"
         )
     parts: list[Part] = []
-    names = _files_in(path)
-    _refuse_versioned(names)
-    for name in names:
+    for name in _files_in(path):
         where = _shown(name)
         with _readable(where):
             real, size = _status(name)
@@ -320,10 +318,13 @@ def _suffix(path: str) -> str:
 
 def _files_in(path: str | os.PathLike[str]) -> list[str]:
     """Return a file, or the files of a folder and its subfolders, ordered by name."""
-    if not os.path.isdir(path):
-        return [os.fspath(path)]
-    with _readable(_shown(path)):
-        found = _listed(os.fspath(path), {os.path.realpath(path)})
+    found = [os.fspath(path)]
+    if folder := os.path.isdir(path):
+        with _readable(_shown(path)):
+            found = _listed(found[0], {os.path.realpath(path)})
+    _refuse_versioned(found)
+    if not folder:
+        return found
     if not found:
         raise ValueError(f"{_shown(path)} is a folder without files")
     for name in found:

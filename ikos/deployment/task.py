@@ -529,7 +529,7 @@ class Task:
         places = self._places.places(list(map(text_of, given)))
         if (wrong := places < 0).any():
             row = int(np.argmax(wrong))
-            lost = ", not missing" * (places[row] == Labels.MISSING)
+            lost = ", not missing" * bool(places[row] == Labels.MISSING)
             raise ValueError(
                 f"x[{first + row}] must be one of the labels {quote(self.labels)}{lost}"
             )

@@ -331,7 +331,8 @@ def test_variances_promise_more_than_their_numbers_are_apart() -> None:
         ([[1, 2]], 0, math.inf, ValueError, "both within 1e.100"),
         ([[1, 2]], "0", 1, TypeError, "lower must hold real numbers"),
         ([1, 2], 0, 5, ValueError, "shape"),
-        ([[None]], 0, 5, TypeError, "must be a float"),
+        ([["1"]], 0, 5, TypeError, "must be a float"),
+        ([[None]], 0, 5, ValueError, r"x\[0, 0\] must be .*, not missing$"),
     ],
 )
 def test_columns_that_are_refused(

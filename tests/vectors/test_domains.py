@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import decimal
 import itertools
 import math
+from datetime import date
+from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ikos import statistics
+from ikos._validation import NUMBER
 from ikos.bounds import Bounds
-from ikos.domains import MAX_DIMENSION, MAX_RADIUS, TOLERANCE
+from ikos.domains import MAX_DIMENSION, MAX_RADIUS, TOLERANCE, Labels
+from ikos.modular import Zq
 from ikos.vectors import Ball, Box, Categories, Domain, PrivateVectorSum, SparseTernary
 
 DOMAINS: list[Domain] = [Box(3), Box(3, -2, 5), Ball(3, 0.5), SparseTernary(3, 2)]
@@ -29,7 +37,8 @@ DOMAINS: list[Domain] = [Box(3), Box(3, -2, 5), Ball(3, 0.5), SparseTernary(3, 2
         (0.5, ValueError),
         ([["0", "0", "0"]], TypeError),
         ([[0j, 0j, 0j]], TypeError),
-        ([[None, 0, 0]], TypeError),
+        ([[None, 0, 0]], ValueError),
+        ([[date(2020, 1, 1), 0, 0]], TypeError),
         (np.ma.masked_array(np.zeros((1, 3)), [[True, False, False]]), ValueError),
         ([[math.nan, 0, 0]], ValueError),
         ([[0, math.inf, 0]], ValueError),
@@ -84,8 +93,68 @@ def test_rows_of_different_lengths_are_refused_by_name(domain: Domain) -> None:
 
 
 def test_what_is_no_number_is_named() -> None:
-    with pytest.raises(TypeError, match=r"x\[1, 0\] must be a float, .* got NoneType$"):
-        Box(2).values([[0, 1], [None, 0]])
+    with pytest.raises(TypeError, match=r"x\[1, 0\] must be a float, .* got str$"):
+        Box(2).values([[0, 1], ["0", 0]])
+
+
+@pytest.mark.parametrize("lost", [None, math.nan, np.float32("nan"), pd.NA, pd.NaT, Decimal("NaN")])
+def test_what_is_missing_is_named(lost: Any) -> None:
+    said = r"^x\[3, 0\] must be .*, not missing$"
+    for domain in (Box(1), Ball(1), SparseTernary(1, 1), Categories([1])):
+        with pytest.raises(ValueError, match=said):
+            domain.values([[1], [lost]], first=2)
+    for check in (Bounds(0, 1).values, Zq(10).elements):
+        with pytest.raises(ValueError, match=r"^x\[1\] must be .*, not missing$"):
+            check(pd.Series([1, lost], dtype=object))
+    for call in (statistics.count, partial(statistics.histogram, categories=[True])):
+        with pytest.raises(ValueError, match=r"^x\[1\] must be .*, not missing$"):
+            call([True, lost], epsilon=1, delta=1e-3)
+
+
+def test_numbers_outside_are_not_called_missing() -> None:
+    for domain in (Box(1), Ball(1), SparseTernary(1, 1), Categories([1])):
+        with pytest.raises(ValueError, match=r"^x\[0.*\] must (?!.*missing)"):
+            domain.values([[3.0]])
+
+
+@pytest.mark.parametrize("trapped", [False, True])
+def test_labels_that_are_numbers_are_compared_exactly(trapped: bool) -> None:
+    """All pairs of short numerals, whatever decimal's context is."""
+    whole, behind, power = ["", "0", "1", "01", "10"], ["", ".", ".0", ".10"], ["", "E1", "e-1"]
+    parts = itertools.product(["", "-", "+"], whole, behind, power)
+    texts = [text for text in map("".join, parts) if NUMBER.fullmatch(text)]
+    assert len(texts) == 3 * (5 * 4 - 2) * 3
+    context = decimal.Context(prec=1, Emax=1, Emin=-1)
+    context.traps = dict.fromkeys(context.traps, trapped)
+    with decimal.localcontext(context):
+        for one in texts:
+            equal = [Fraction(one) == Fraction(other) for other in texts]
+            assert (Labels("x", [one]).places(texts) == 0).tolist() == equal
+
+
+@pytest.mark.parametrize(
+    ("labels", "cells", "places"),
+    [
+        (["0", "1"], ["0.0", "01", "1e0", "+1", "-0"], [0, 1, 1, 1, 0]),
+        (["0", "1"], ["1.5", "x", "True"], [-1] * 3),
+        (["0", "1"], ["", "NaN", "NA", "null", "None", "n/a", "inf"], [-2] * 6 + [-1]),
+        (["0", "unknown"], ["0.0", "unknown", "NA", ""], [0, 1, -1, -2]),
+        (["NA", "DE"], ["NA", "nan", ""], [0, -1, -2]),  # Namibia
+        ([str(2**53)], [str(2**53 + 1), f"{2.0**53}"], [-1, 0]),
+        (["0.1"], ["0.1000000000000000055", ".10"], [-1, 0]),
+        (["1000", "16"], ["1_000", "1,000", "0x10", "１６", "1 000"], [-1] * 5),
+        (["1"], ["1e999999999999999999999", "1e-999999999", "1" * 10_000], [-1] * 3),
+        (["é", "E\u0301"], ["e\u0301", "É", "e"], [0, 1, -1]),
+    ],
+)  # fmt: skip
+def test_places_among_labels(labels: list[str], cells: list[str], places: list[int]) -> None:
+    assert Labels("x", labels).places(cells).tolist() == places
+
+
+@pytest.mark.parametrize("labels", [["1", "01"], ["a", "a"], ["0.5", "b", ".50"], ["é", "e\u0301"]])
+def test_labels_that_are_one(labels: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"^categories must be distinct"):
+        Labels("categories", labels)
 
 
 def test_bounds_of_each_column_are_refused() -> None:
