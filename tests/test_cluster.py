@@ -444,6 +444,14 @@ def test_masked_values_of_a_partition_are_refused():
     assert "masked" in found.message
 
 
+def test_missing_values_of_a_partition_are_refused():
+    protocol = PrivateSum(3, 1, 1e-6, lower=0, upper=1)
+    desk = BlockSharing(protocol, *(SecureRandom().streams(),) * 2)
+    found = desk(np.array([1, 0, None], dtype=object), 4)
+    assert isinstance(found, Refusal)
+    assert found.message == "x[2] must be in [0, 1], not missing (in partition 4, counted from 0)"
+
+
 def drawn(block, coordinate=0):
     """Return the rows of a block of a few users whose keys it has."""
     (users,), q = block.sizes, 2**64

@@ -188,6 +188,32 @@ class TestCsv:
         many = put(",".join(f"c{i}" for i in range(100)) + "\n")
         assert "'c0', 'c1'" in refusal(many, show_values=True)
 
+    @pytest.mark.parametrize(
+        "form", ["plain", "quoted", "semicolons", "gzip", "folder", "CRLF", "BOM"]
+    )
+    def test_every_form_of_a_table_reads_the_same(self, put, form):
+        """Each cell is the number that it plainly is, or refused with its row."""
+        for cell, exact in [
+            ("1", 1), ("1.0", 1), ("01", 1), (" 2 ", 2), ("-0.50", -0.5), ("1e3", 1000),
+            ("+.5", 0.5), (f"{2**53 + 1}", 2.0**53), ("", None), (" ", None), ("NaN", None),
+            ("NA", None), ("inf", ""), ("1_0", ""), ("0x1F", ""), ("１２", ""), ("TRUE", ""),
+            ("1 000", ""), ("2020-01-01", ""),
+        ]:  # fmt: skip
+            rows = [["b", "a"], ["x", "7"], ["y", cell], ["z", "8"]]
+            shown = '"{}"' if form == "quoted" else "{}"
+            mark = ";" if form == "semicolons" else ","
+            end = "\r\n" if form == "CRLF" else "\n"
+            lines = [mark.join(map(shown.format, row)) + end for row in rows]
+            content = ("\ufeff" * (form == "BOM") + "".join(lines)).encode()
+            path = put(gzip.compress(content) if form == "gzip" else content)
+            how = {"delimiter": ";"} if form == "semicolons" else {}
+            path = path.parent if form == "folder" else path
+            if isinstance(exact, str) or exact is None:
+                what = "no value" if exact is None else "a value"
+                assert f"row 2 has {what} in column 'a'" in refusal(path, **how)
+            else:
+                assert read_column(path, "a", **how).tolist() == [7, exact, 8]
+
     @pytest.mark.parametrize("word", ["", "NaN", "nan", "NA", "N/A", "null", "None", '""', '" "'])
     @pytest.mark.parametrize("integers", [False, True])
     def test_cells_without_a_value(self, put, word, integers):

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("httpx", reason="needs the extra ikos[deployment]")
 
-from deployment_wired import small, wired
+from deployment_wired import LITTLE, SMALL, addresses, small, wired
 
 from ikos.cli import errors, main, submit
 from ikos.deployment import tokens
@@ -226,6 +226,24 @@ def submit_and_say(monkeypatch, client):
 
 class TestMany:
     @pytest.fixture
+    def votes(self, run, tmp_path):
+        """The folder of a small task of categories that are numbers."""
+        folder = tmp_path / "votes"
+        budget = SMALL[: SMALL.index("--lower")]
+        run(
+            "task",
+            "new",
+            *budget,
+            "--categories",
+            "0,1",
+            *addresses(),
+            "--output",
+            folder,
+            warning=LITTLE,
+        )
+        return folder
+
+    @pytest.fixture
     def table(self, tmp_path):
         path = tmp_path / "values.csv"
         path.write_text("visits\n" + "3\n" * 25)
@@ -256,6 +274,18 @@ class TestMany:
         said = refused(*many, "visits")
         assert "must be the clients' secrets, one in each line: look at line 1" in said
         assert "hidden" not in said
+
+    def test_labels(self, run, refused, votes, wired, table):
+        """Those that are numbers are found as numbers; what is refused has a row."""
+        parties = wired(votes)
+        many = ("submit", votes / "clients", "--values", table, "--column", "visits")
+        for word, lost in [("2", ""), ("yes", ""), ("NaN", ", not missing")]:
+            table.write_text(f"visits\n1.0\n{word}\n")
+            said = refused(*many)
+            assert "row 2 has a value in column 'visits', which must be one of the labels" in said
+            assert said.endswith(f"('0', '1'){lost}")
+        table.write_text("visits\n0.0\n1.0\n01\n")
+        assert run(*many, "--json").json["clients"] == parties.analyzer.reports() == 3
 
     def test_it_goes_on(self, run, refused, small, wired, table):
         """With the same shares, so that a party that was away makes no secret useless."""
