@@ -167,7 +167,7 @@ def real(name: str, x: object, first: int = 0) -> NDArray[Any]:
     for index, value in np.ndenumerate(entries):
         exact = value
         if not isinstance(value, float | np.floating):  # what is missing, domains refuse as NaN
-            exact = math.nan if missing(value) else whole_number(value)
+            exact = math.nan if index and missing(value) else whole_number(value)
         found[index] = exact
         if exact is None or (isinstance(exact, int) and not -(1 << 63) <= exact < 1 << 64):
             place = ", ".join(map(str, (index[0] + first, *index[1:]))) if index else ""

@@ -76,7 +76,7 @@ class Zq:
             for i, value in enumerate(given.flat):
                 found[i] = whole_number(value)
                 if found[i] is None:
-                    reject_missing(name, [value], "an integer", first + i)
+                    reject_missing(name, [value] * (given.ndim > 0), "an integer", first + i)
                     kind = type(value).__name__
                     raise TypeError(f"{name}[{first + i}] must be an integer, got {kind}")
             given = found.reshape(given.shape)
