@@ -83,7 +83,7 @@ def test_what_values_are(x: Any, expected: list[float]) -> None:
 @pytest.mark.parametrize(
     ("x", "error", "said"),
     [
-        ([0.5, math.nan], ValueError, r"x\[1\] must be in \[0, 1\]$"),
+        ([0.5, math.nan], ValueError, r"x\[1\] must be in \[0, 1\], not missing$"),
         ([0.5, 1.5, -3], ValueError, r"x\[1\] must be in \[0, 1\]$"),
         ([math.inf], ValueError, r"x\[0\] must be in"),
         ([-5e-324], ValueError, r"x\[0\] must be in"),
@@ -99,7 +99,7 @@ def test_what_values_are(x: Any, expected: list[float]) -> None:
             r"x\[0\] must be a float, or an integer of 64 bits at most, got int$",
         ),
         (np.ma.masked_array([0.5], [True]), ValueError, "masked"),
-        ([0.5, 1, None], ValueError, r"x\[2\] must be in \[0, 5\], not missing$"),
+        ([0.5, 1, None], ValueError, r"x\[2\] must be in \[0, 1\], not missing$"),
         ([0.5, "1"], TypeError, r"x\[1\] must be a float, .* got str$"),
         ([0.5, Fraction(1, 2)], TypeError, r"x\[1\] must be a float, .* got Fraction$"),
         ([Decimal("NaN")], ValueError, r"x\[0\] must be in .*, not missing$"),
