@@ -101,13 +101,19 @@ def at_most(value: float, digits: int = 3) -> str:
 
 def power_text(value: int) -> str:
     """Return an integer for people: grouped digits, a power of two, or its size."""
-    if value < 10**7:
+    for offset in (0, -1, 1):
+        power = abs(value - offset)
+        if power >= 10**7 - 1 and power & (power - 1) == 0:
+            sign, more = "-" * (value < 0), f"{offset:+d}" if offset else ""
+            return f"{sign}2^{power.bit_length() - 1}{more}"
+    if abs(value) < 10**27:
         return f"{value:,}"
-    for offset, sign in ((0, ""), (1, "-1"), (-1, "+1")):
-        power = value + offset
-        if power & (power - 1) == 0:
-            return f"2^{power.bit_length() - 1}{sign}"
-    return f"{value:,}" if value < 10**27 else f"an integer of {value.bit_length():,} bits"
+    return f"an integer of {value.bit_length():,} bits"
+
+
+def plain(value: float) -> str:
+    """Return a number as errors quote it, without separators."""
+    return power_text(value).replace(",", "") if isinstance(value, int) else f"{value:.10g}"
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,7 +15,7 @@ from ikos.cli.errors import Command, problem
 from ikos.cli.options import option
 from ikos.cli.output import on_terminal, progress, say
 from ikos.cli.task import TASK_COLUMNS, TASK_KEYS
-from ikos.cli.types import DELTA, EPSILON, FILE, FOLDER, TABLE, Whole
+from ikos.cli.types import DELTA, EPSILON, FILE, FOLDER, SECONDS, TABLE, Whole, parsed
 from ikos.report import Field, Report
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ SECTIONS = {"value": "One client", "values": "Many clients", "window": "What is 
 @option("--max-delta", type=DELTA, help="The same for its delta.")
 @option("--store", type=FOLDER, metavar="FOLDER", show_default="'reports', next to the task",
         help="Folder that keeps reports before they are sent.")  # fmt: skip
-@option("--wait", type=click.FloatRange(0, 1e6), default=60, metavar="SECONDS",
+@option("--wait", type=SECONDS, default=60, metavar="SECONDS",
         help="How long to retry parties that do not answer; each gets at least five "
         "seconds.")  # fmt: skip
 @option("--ca")
@@ -147,7 +147,7 @@ def _one(task: Task, home: Path, value: str, token: Path | None, options: dict[s
     if value == "-" and str(token) == "-":
         raise click.UsageError("--value and --token cannot both be read from standard input")
     secret = _secret(home, token)
-    given = _given(task, sys.stdin.read(1 << 20) if value == "-" else value)
+    given = _given(task, sys.stdin.read() if value == "-" else value)
     check_value(task, given)  # checked also if an earlier report is sent
     patience, window = options.pop("patience"), options.pop("window")
     client = Client(task, secret, **options)
@@ -172,16 +172,21 @@ def _one(task: Task, home: Path, value: str, token: Path | None, options: dict[s
 
 
 def _given(task: Task, text: str) -> Any:
-    """Return a client's value: a label, a number, or a list of numbers; NaN for no number."""
-    if text.strip() in task.labels:
-        return text.strip()
-    numbers = []
-    for one in text.split(","):
-        number = math.nan
-        with suppress(ValueError):
-            number = float(one)
-        numbers.append(number)
-    return numbers[0] if task.protocol.scalar else numbers
+    """Return a client's value: a label, a number, or a list of numbers; errors do not quote it."""
+    from ikos.domains import Categories
+
+    text = text.strip()
+    if task.labels and isinstance(task.domain, Categories):
+        return text
+    scalar = task.protocol.scalar
+    found: list[float] = []
+    with suppress(OverflowError, TypeError):  # too large, or no number
+        numbers: list[Any] = [parsed(one) for one in ([text] if scalar else re.split(", *", text))]
+        found = [*map(float, numbers)]
+    if not found:
+        wanted = "one number" if scalar else "numbers separated by commas"
+        raise click.UsageError(f"--value must be {wanted}, such as 0.5")
+    return found[0] if scalar else found
 
 
 def _secret(home: Path, token: Path | None) -> bytes:
