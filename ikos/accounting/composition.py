@@ -278,7 +278,7 @@ def optimal_local_epsilon(
         together = max(0.0, allowed - _LEAST) * (1 - 4 * _COPIES_SLACK)
         most = at_most(-math.expm1(math.log1p(-together) / k), 6)
         raise ValueError(
-            f"local_delta must be at most {most} for {k:,} copies and "
+            f"local_delta must be at most {most} for {k} copies and "
             f"delta = {quote(delta)}, got {quote(local_delta)}"
         )
 

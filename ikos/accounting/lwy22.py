@@ -116,7 +116,7 @@ def random_messages(
         mean *= 2
         if mean > MAX_MESSAGES:
             raise ValueError(
-                f"n or epsilon must be larger, got {honest:,} honest users and {float(epsilon):g}: "
-                f"each would send more than {MAX_MESSAGES:,} random messages"
+                f"n or epsilon must be larger, got {honest} honest users and {float(epsilon):g}: "
+                f"each would send more than {MAX_MESSAGES} random messages"
             )
     return split(bisect(private, mean, mean / 2, close=1e-4, geometric=True))

@@ -393,7 +393,7 @@ class MaskedAnalyzer:
         """Keep what a report has for the analyzer; the same again changes nothing."""
         size, keys = self.masks.parameters.masked_bytes, self.masks.keys
         if len(masked) != size:
-            raise ValueError(f"masked must have {size:,} bytes, got {len(masked):,}")
+            raise ValueError(f"masked must have {size} bytes, got {len(masked)}")
         held = () if clear is None else (clear,)
         if len(held) != int(keys.setting.clear) or not all(
             one.shape == (keys.dimension,) and keys.group.contains(one) for one in held

@@ -101,7 +101,9 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         masks, noise = None, plan.largest_noise
         if masked:
             if q & (q - 1):
-                raise ValueError(f"modulus must be a power of two with masked vectors, got {q}")
+                raise ValueError(
+                    f"modulus must be a power of two with masked vectors, got {quote(q)}"
+                )
             p, middle = encoding.precision, q // 2 - 1
             how: dict[str, Any] = {"overhead": plan.overhead, "analysis": plan.analysis}
             how |= {"allowed": plan.hiding(), "deviation": noise.deviation}

@@ -175,8 +175,8 @@ class BaseProtocol(ABC):
         entries = values.shape[0] * self.cost().messages_per_user
         if entries > MAX_ENTRIES:
             raise ValueError(
-                f"x has {values.shape[0]:,} users who send {entries:,.0f} messages, more than "
-                f"{MAX_ENTRIES:,} at a time; use run, or fewer users"
+                f"x has {values.shape[0]} users who send {entries:.0f} messages, more than "
+                f"{MAX_ENTRIES} at a time; use run, or fewer users"
             )
         return self._all_messages(values, secure(rng))
 

@@ -784,8 +784,8 @@ def shares_of(clients: ShuffledSum[Any], users: int, given: Iterator[Elements]) 
     entries = scheme.messages * users * d
     if entries > MAX_ENTRIES:
         raise ValueError(
-            f"x has users whose shares have {entries:,} entries, more than "
-            f"{MAX_ENTRIES:,}; use run, or fewer users"
+            f"x has users whose shares have {entries} entries, more than "
+            f"{MAX_ENTRIES}; use run, or fewer users"
         )
     shares = np.empty((scheme.messages, d, users), dtype=scheme.group.dtype)
     first = 0

@@ -123,7 +123,7 @@ class CoefficientSums(Baseline):
         times = integer("releases", releases, low=1, high=MAX_RELEASES)
         if times > most:
             raise ValueError(
-                f"releases must be at most {most:,} for {frame.rows:,} coefficients, got {times:,}"
+                f"releases must be at most {most} for {frame.rows} coefficients, got {times}"
             )
         self._set(frame=frame, releases=times)
 

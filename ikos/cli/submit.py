@@ -235,7 +235,7 @@ def _many(
     found = parts[0] if texts or task.protocol.scalar else np.stack(parts, axis=1)
     secrets = read_secrets(home)
     if len(secrets) < len(found):
-        few = f"{values!r} has {len(found):,} rows, and there are {len(secrets):,} clients"
+        few = f"{values!r} has {len(found)} rows, and there are {len(secrets)} clients"
         raise click.UsageError(few)
     done = 0
     with progress("reports sent") as show:
@@ -249,10 +249,10 @@ def _many(
         try:
             return submit_many(task, secrets[: len(found)], found, progress=report, **options)
         except (Rejected, Unsent, KeyboardInterrupt) as error:
-            said = f"all parties have the reports of {done:,} of {len(found):,} clients"
+            said = f"all parties have the reports of {done} of {len(found)} clients"
             if not isinstance(error, Rejected):
                 said += ", and the same command resumes with the others"
             if isinstance(error, KeyboardInterrupt):
                 raise KeyboardInterrupt(f"interrupted; {said}") from None
-            row = "" if error.row is None else f" Of row {error.row + 1:,}:"
+            row = "" if error.row is None else f" Of row {error.row + 1}:"
             raise click.UsageError(f"{said}.{row} {printable(str(error))}") from None

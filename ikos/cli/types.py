@@ -69,7 +69,8 @@ class Number(click.ParamType):  # type: ignore[type-arg]  # not subscriptable in
             found = parsed(text)
         except OverflowError:
             self.fail(f"{clipped(text)} is too large or too small to compute with", param, ctx)
-        if found is None or (self.kind is int and found.denominator != 1):
+        # a point in a whole number, as in 1.000, may separate thousands
+        if found is None or (self.kind is int and (found.denominator != 1 or "." in text)):
             whole = "whole number such as 1000, 10^6"
             such = whole if self.kind is int else "number such as 0.1, 1e-9"
             self.fail(f"{clipped(text)} is not a {such} or 2^61-1", param, ctx)
@@ -203,9 +204,10 @@ def _of_line(text: str) -> list[str]:
         label = (plainly if quoted is None else quoted.replace('""', '"')).strip()
         span = _RANGE.fullmatch(label) if quoted is None else None
         numbers = range(int(span[1]), int(span[2]) + 1) if span else ()
-        if quoted is None and ".." in label and not 1 < len(numbers) <= MAX_CATEGORIES:
+        most = MAX_CATEGORIES - len(labels)
+        if quoted is None and ".." in label and not 1 < len(numbers) <= most:
             raise ValueError(
-                f"ranges must be of integers that ascend, at most {MAX_CATEGORIES}, got "
+                f"ranges must be of integers that ascend, {MAX_CATEGORIES} in all, got "
                 f"{clipped(label)}; a label in quotes is no range"
             )
         labels += map(str, numbers) if numbers else [label]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypedDict, Unpack
@@ -84,13 +84,22 @@ class Release(Printed):
         return "\n".join((*lines, *more, *end))
 
 
+def check_options(options: Mapping[str, Any], taken: type[SumOptions]) -> None:
+    """Refuse what are no options: the protocol, which its user did not call, would be named.
+
+    A sensitivity in the columns' own units would be taken for one of scaled values, and too little
+    noise added.
+    """
+    if unknown := options.keys() - taken.__annotations__.keys():
+        raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
+
+
 def private_sum_of(
     x: NDArray[Any], domain: Domain, run: Run, sensitivity: Sensitivity | None = None
 ) -> SumResult:
     """Return the private sum of vectors whose sensitivity this module computed."""
     epsilon, delta, rng, ledger, options = run
-    # Both are named so that Python refuses them among the options: a sensitivity in the columns'
-    # own units would be taken for one of scaled values, and too little noise added.
+    check_options(options, VectorSumOptions)
     protocol = PrivateVectorSum(
         x.shape[0], domain, epsilon, delta, sensitivity=sensitivity, integers=False, **options
     )
@@ -143,6 +152,7 @@ def mean(
     >>> bool(abs(result.mean() - 25) < 1)
     True
     """
+    check_options(options, MeanOptions)
     values = _one_column(x)
     protocol = PrivateSum(values.size, epsilon, delta, lower=lower, upper=upper, **options)
     return protocol.run(values, rng, ledger=ledger)
@@ -168,6 +178,7 @@ def count(
     >>> bool(abs(result.estimate - 2500) < 50), result.estimate.is_integer()
     (True, True)
     """
+    check_options(options, SumOptions)
     answers = _one_column(x, array)
     if answers.dtype != bool:
         raise TypeError(f"x must hold booleans, got an array of {answers.dtype}")
