@@ -227,7 +227,7 @@ class TestNew:
             ((*addresses(), "--dry-run"), r"--dry-run writes nothing: omit --output"),
             ((*addresses()[:-1], "http://far.example"), r"--analyzer must begin with https://.*"),
             ((*addresses(), "--shuffler", "x"), r"--shuffler must be an address such as .*'x'"),
-            ((*addresses(), "--closes", "soon"), r"invalid value for '--closes': 'soon' is not a time"),
+            ((*addresses(), "--closes", "soon"), r"invalid value for '--closes': 'soon' is not a "),
             ((*addresses(), "--opens", "2001-01-01T00:00:00Z"), r"--closes must be in the future"),
             (
                 (*addresses(), "--closes", "2099-01-01T00:00:00Z", "--hours", "1"),
