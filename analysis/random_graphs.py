@@ -34,6 +34,7 @@ from analysis.lemma_c5 import USERS as SWEPT_USERS
 from analysis.output import Files, csv_text, main, markdown, plain_number, program, steps
 from analysis.plots.second_moments import excess_curve, excess_figure
 from ikos.cli.output import progress
+from ikos.cli.types import Whole
 from ikos.counts.rounding import UP, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs import (
@@ -317,7 +318,7 @@ def _relative(tally: PlantedTally) -> str:
 @program("--output build/figures", "--output build/figures --trials 10000000")
 @click.option(
     "--trials",
-    type=click.IntRange(min=100),
+    type=Whole(100),
     help="Graphs to sample, fewer of large ones  [default: 1000000; 20000 with --quick].",
 )
 def command(files: Files, trials: int | None, seed: int, quick: bool) -> None:

@@ -214,7 +214,7 @@ def open_column(
         if not isinstance(column, str):
             raise TypeError(f"column must be a name where there is a header, got {quote(column)}")
     else:
-        if isinstance(column, str) and not column.isdecimal():
+        if isinstance(column, str) and not (column.isascii() and column.isdecimal()):
             raise ValueError(f"column must be a number counted from 1, got {quote(column)}")
         column = integer("column", int(column) if isinstance(column, str) else column, low=1)
     if delimiter is not None and not re.fullmatch(r'[^\w"+.\r\n\0-]', delimiter):

@@ -207,7 +207,7 @@ def _of_line(text: str) -> list[str]:
         most = MAX_CATEGORIES - len(labels)
         if quoted is None and ".." in label and not 1 < len(numbers) <= most:
             raise ValueError(
-                f"ranges must be of integers that ascend, {MAX_CATEGORIES} in all, got "
+                f"ranges must be of ascending integers, {MAX_CATEGORIES} at most, got "
                 f"{clipped(label)}; a label in quotes is no range"
             )
         labels += map(str, numbers) if numbers else [label]

@@ -73,6 +73,7 @@ REFUSED = [
     (SUM, ("--threads", "2", "--workers", "2"), "--threads must be None with cluster="),
     (SUM, ("--workers", "2", "--scheduler", "x"), "give one of them"),
     (SUM, ("--no-header",), "--column must be a number counted from 1, got 'age'"),
+    (SUM, ("--no-header", "--column", "\u0662"), "--column must be a number counted from 1, got"),
     (COUNTS, (), "give either --categories or --bins"),
     (COUNTS, ("--bins", "1,2", "--other", "x"), "--other goes with --categories"),
     (COUNTS, ("--bins", "3,2"), "--bins must be two or more growing numbers, got '3,2'"),
