@@ -59,7 +59,7 @@ def die_where_told(orders: Path) -> None:
         return datetime.now(UTC) + timedelta(seconds=ahead)
 
     service.now = moved
-    serve.LOOK_SECONDS = 0.5
+    serve.LOOK_SECONDS, serve.STEADY_SECONDS = 0.5, 1.0
     counting = threading.Lock()  # shufflers are asked at once: two threads must not count as one
 
     def die(point: str) -> None:

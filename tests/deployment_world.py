@@ -13,6 +13,7 @@ from deployment_tasks import KEYS
 from ikos.deployment import tokens
 from ikos.deployment.analyzer import Analyzer, AnalyzerParty
 from ikos.deployment.party_files import PartyConfig, write_party_files
+from ikos.deployment.remote import RemoteError
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.service import Party
 from ikos.deployment.shuffler import Shuffler
@@ -44,10 +45,6 @@ def told(waiting):
     return answer.name if isinstance(answer, Refused) else answer
 
 
-class LostError(OSError):
-    """A connection that broke."""
-
-
 class Faults:
     """Breaks the connection at some of the calls, before or after what they do."""
 
@@ -64,13 +61,13 @@ class Faults:
         with self._lock:
             here, self.calls = self.calls, self.calls + 1
         if (here, False) in self.planned:
-            raise LostError("the connection broke")
+            raise RemoteError("the connection broke")
         try:
             found = work(*arguments)
         except Refused as refused:
-            raise LostError(str(refused)) from None
+            raise RemoteError(str(refused), refused.name) from None
         if (here, True) in self.planned:
-            raise LostError("the connection broke")
+            raise RemoteError("the connection broke")
         return found
 
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from itertools import chain, islice
 from operator import add, methodcaller
@@ -56,6 +57,10 @@ _T = TypeVar("_T")
 
 class Stopped(Exception):  # noqa: N818
     """Nothing of this task will ever be released, and why; all its shares are deleted."""
+
+
+class _Expired(OSError):  # noqa: N818
+    """A shuffler deleted what was not released in time: trying again is of no use."""
 
 
 class Retrier:
@@ -211,12 +216,12 @@ class Analyzer(Endpoint):
         if not self.over and (self.fact(_ORDERED) is not None or self.closed_by_order):
             self._work.begin()
 
-    def expire(self) -> bool:
+    def expire(self, moment: datetime) -> bool:
         """Stop a window that was not released in time, here and at the shufflers."""
         if not self._releasing.acquire(blocking=False):  # not in the middle of a release
             return False
         try:
-            found = super().expire()
+            found = super().expire(moment)
         finally:
             self._releasing.release()
         if found:
@@ -270,11 +275,13 @@ class Analyzer(Endpoint):
         missing = {}
         for party, found in in_parallel(lambda j: ask(self.columns[j - 1]), parties, most):
             if isinstance(found, OSError):
-                missing[party] = str(found)
+                missing[party] = found
             else:
                 yield party, found
         if missing:
-            raise OSError("; ".join(missing[party] for party in sorted(missing)))
+            expired = any(getattr(one, "name", "") == "batchExpired" for one in missing.values())
+            words = "; ".join(str(missing[party]) for party in sorted(missing))
+            raise _Expired(words) if expired else OSError(words)
 
     def close_all(self) -> None:
         """Close the task here and at all shufflers; OSError if one was not told: call again."""
@@ -286,7 +293,10 @@ class Analyzer(Endpoint):
         with self._releasing:
             if self.fact(_RESULT) is None and self.fact(_STOPPED) is None:
                 with suppress(Stopped):
-                    self._release(progress)
+                    try:
+                        self._release(progress)
+                    except _Expired as expired:
+                        raise self._stop(f"{expired}; nothing is released") from None
             if not self.over:
                 progress("deleting all shares")
                 self._delete()
@@ -310,29 +320,33 @@ class Analyzer(Endpoint):
     def _agree(self, progress: Callable[[str], None]) -> list[bytes]:
         """Find the complete reports, whose ids are at all parties."""
         progress("asking the shufflers for their reports")
-        complete = set(self.intake.ids())
+        own, few = set(self.intake.ids()), {}
+        complete, least = own, self.task.min_reports
         for party, data in self._ask(lambda column: column.ids(), self._parties, _LISTS):
             try:
-                complete.intersection_update(split_ids(data))
+                common = own.intersection(split_ids(data))
             except ValueError as error:
                 raise self._stop(f"shuffler {party}: {error}; nothing is released") from None
-        ids = sorted(complete)
+            if len(common) < least <= len(own):
+                few[party] = f"; shuffler {party} has {len(common):,} of the {len(own):,} here"
+            complete = complete & common
+        ids, why = sorted(complete), "".join(few[party] for party in sorted(few))
 
         def work(writing: Writing) -> str | None:
             writing.note("complete", str(len(ids)))
-            if len(ids) < self.task.min_reports:
+            if len(ids) < least:
                 return writing.note(
                     _STOPPED,
                     f"{len(ids):,} reports are complete, and nothing is released for fewer than "
-                    f"{self.task.min_reports:,}",
+                    f"{least:,}{why}",
                 )
             writing.note(_AGREED, "yes")
             writing.insert("complete", b"".join(ids), count=len(ids))
             return None
 
-        why = self.write(work).result()
-        if why is not None:
-            raise Stopped(why)
+        stopped = self.write(work).result()
+        if stopped is not None:
+            raise Stopped(stopped)
         return ids
 
     def _enter(self) -> None:
@@ -361,14 +375,17 @@ class Analyzer(Endpoint):
         envelopes = len(ids) * len(missing) * len(self.task.blocks)
         with openers(self._keys.read(self.window.key), self.task, envelopes) as add_up:
             for start in range(0, len(missing), together):
-                progress("receiving batches")
                 some = missing[start : start + together]
-                for party, data in self._ask(partial(_batch, length=length), some, most=2):
+                progress(_receiving(some))
+                for party, data in self._ask(partial(_batch, length=length), list(some), most=2):
                     progress(f"opening the batch of shuffler {party}")
                     found = add_up(self._chunks(party, data, len(ids)))
                     sums = json.dumps(self._opened(party, found, len(ids)))
                     self.write(methodcaller("insert", "opened", party, sums)).result()
                     del data  # before the next one comes
+                    some.remove(party)
+                    if some:
+                        progress(_receiving(some))
         progress("telling the shufflers that their batches are added up")
         list(self._ask(lambda column: column.forget(), self._parties))
 
@@ -432,11 +449,16 @@ class Analyzer(Endpoint):
         self._work.end()
 
 
+def _receiving(parties: Sequence[int]) -> str:
+    """Return the step of waiting for batches, with those from whom."""
+    return f"receiving batches of shufflers {', '.join(map(str, parties))}"
+
+
 def _batch(column: RemoteShuffler, length: int) -> bytes:
     """Return a shuffler's batch; OSError if it has another length."""
     data = column.batch(length)
     if len(data) != length:  # perhaps cut off on the way: the shuffler still has all of it
-        raise OSError(f"a shuffler released {len(data):,} bytes instead of {length:,}")
+        raise OSError(f"shuffler {column.party} released {len(data):,} bytes, not {length:,}")
     return data
 
 
@@ -445,13 +467,14 @@ class AnalyzerParty(Party[Analyzer]):
 
     _stays: str | None = None  # why the last key could not be erased
 
-    def expire(self) -> None:
+    def expire(self, moment: datetime) -> None:
         """Delete what was not released in time, and keys of windows of which nothing is left."""
-        super().expire()
+        super().expire(moment)
         assert self.config.keys is not None
         for number in sorted(self.config.keys.left):
             windows = self.task.windows_of(number)
-            if all(map(self._is_gone, reversed(windows))):  # the last one is gone last, mostly
+            # the last one is gone last, mostly
+            if all(self._is_gone(window, moment) for window in reversed(windows)):
                 try:
                     self.config.keys.erase(number)
                     words = "the private key of windows %d to %d is erased"
@@ -462,11 +485,11 @@ class AnalyzerParty(Party[Analyzer]):
                         log.error("task %s: a private key stays: %s", self.task.name, why)
                     self._stays = why
 
-    def _is_gone(self, number: int) -> bool:
+    def _is_gone(self, number: int, moment: datetime) -> bool:
         """Whether nothing will be opened of a window: it is over, or expired without reports."""
         if self.store.fact(number, _OVER) is not None:
             return True
-        expired = now() >= self.task.at(number).closes + self.config.keep
+        expired = moment >= self.task.at(number).closes + self.config.keep
         return expired and not self.store.count(number, "report")
 
 

@@ -54,7 +54,11 @@ _limit = threading.local()
 
 
 class RemoteError(OSError):
-    """A party that does not answer as it should, or refuses for now."""
+    """A party that does not answer as it should, or refuses for now: by the problem's ``name``."""
+
+    def __init__(self, words: str, name: str = "") -> None:
+        super().__init__(words)
+        self.name = name
 
 
 class Untrusted(RemoteError):  # noqa: N818
@@ -255,7 +259,7 @@ class _RemoteParty:
         self, client: httpx.Client, window: Window, party: int, control: bytes | None = None
     ) -> None:
         task = window.task
-        self._client, self._window, self._task, self._party = client, window, task, party
+        self._client, self._window, self._task, self.party = client, window, task, party
         self._place = f"{task.address(party)}{window.path}"
         self._who = f"shuffler {party}" if party else f"the analyzer at {task.analyzer}"
         self._headers = {}
@@ -271,13 +275,13 @@ class _RemoteParty:
         )
         if not (response.is_success or (absent and response.status_code == 404)):
             name, detail = problem_of(response)
-            raise RemoteError(f"{self._who} refuses: {detail} ({name})")
+            raise RemoteError(f"{self._who} refuses: {detail} ({name})", name)
         return response
 
     def _status(self, kind: type[_S], method: str = "GET", path: str = "", **how: Any) -> _S:
         """Return the status that a party answers, if it belongs to it and is plausible."""
         found = _read(kind, self._ask(method, path, **how), self._who)
-        place = (self._task.name, self._window.number, self._party)
+        place = (self._task.name, self._window.number, self.party)
         mine = (found.task, found.window, found.party) == place
         if not mine or found.reports > self._task.users:
             raise _unexpected(self._who)

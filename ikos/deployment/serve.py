@@ -16,10 +16,11 @@ import socket
 import ssl
 import sys
 import threading
+import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,7 +36,7 @@ from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from ikos.deployment import analyzer, shuffler
+from ikos.deployment import analyzer, service, shuffler
 from ikos.deployment.limits import Addresses
 from ikos.deployment.party_files import PartyConfig, locked, owner_alone, reason
 from ikos.deployment.remote import connect
@@ -56,6 +57,8 @@ HEADER_BYTES = 1 << 14  # of a request's head at most
 SPARE = 100  # connections beyond the limit that are answered 503; more are closed at once
 WATCHERS = 20  # connections for metrics
 LOOK_SECONDS = 10.0  # after which to look again for what has expired
+STEADY_SECONDS = 3600.0  # for which a clock must have run before it deletes anything
+JUMP_SECONDS = 60.0  # by which it may be off meanwhile
 _ALLOCATED = 10_000  # objects after which garbage is collected
 _BATCH = 32  # connections that are accepted before others have their turn
 
@@ -265,11 +268,33 @@ def _serve(
         log.info("stopped")
 
 
+class SteadyClock:
+    """The time, but the first of all times until the clock has run evenly for an hour.
+
+    So no clock that is far ahead for a while, as one can be before it is set by others, deletes.
+    """
+
+    def __init__(self) -> None:
+        self._began = -math.inf  # the monotonic clock, when the other one last jumped
+        self._ahead = math.inf  # of the monotonic clock, since then
+
+    def now(self) -> datetime:
+        """Return it; call this from time to time."""
+        moment, running = service.now(), time.monotonic()
+        ahead = moment.timestamp() - running
+        if abs(ahead - self._ahead) > JUMP_SECONDS:
+            self._began, self._ahead = running, ahead
+        steady = running - self._began >= STEADY_SECONDS
+        return moment if steady else datetime.min.replace(tzinfo=UTC)
+
+
 def _expire(parties: Mapping[str, Party[Any]], over: threading.Event) -> None:
     """Delete what was not released in time, while the server runs."""
+    clock = SteadyClock()
     while True:
+        moment = clock.now()
         for party in parties.values():
-            party.expire()
+            party.expire(moment)
         if over.wait(LOOK_SECONDS):
             return
 

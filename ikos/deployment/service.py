@@ -41,7 +41,7 @@ from ikos.deployment.task import Window
 from ikos.deployment.wire import ID_BYTES, Message, Problem, Refused, Schedule, decoded
 
 _CLOSED = "closed"
-_EXPIRED = "expired"
+EXPIRED = "expired"
 LATEST = 48  # windows in the chart, and in metrics
 _READ = "ikos.read"  # in the scope of a request whose body was read
 METRICS_SECONDS = 0.2  # for which metrics answer all requests
@@ -58,7 +58,7 @@ _NAMES = {
     403: ("reportTooEarly",),
     404: ("unrecognizedTask", "notFound"),
     409: ("reportRejected", "taskOpen", "batchRejected", "notAgreed"),
-    410: ("batchGone", "taskClosed"),
+    410: ("batchExpired", "batchGone", "taskClosed"),
     429: ("tooManyRequests",),
     503: ("peerUnreachable", "storeBusy", "storeDamaged", "storeFailed", "storeReadOnly"),
     507: ("storeFull",),
@@ -174,14 +174,14 @@ class Endpoint(ABC):
     @property
     def expired(self) -> bool:
         """Whether something was deleted that was not released."""
-        return self.fact(_EXPIRED) is not None
+        return self.fact(EXPIRED) is not None
 
-    def expire(self) -> bool:
+    def expire(self, moment: datetime) -> bool:
         """Delete, for good, what was not released in time; return whether something was.
 
         StoreError if this must be called again; it may be called at any time.
         """
-        if self._settled or now() < self.expires:
+        if self._settled or moment < self.expires:
             return False
         if not self.expired and not any(map(self.count, TABLES)):
             return False  # and not settled: the clock may be set back, and reports come
@@ -197,7 +197,7 @@ class Endpoint(ABC):
         if not any(map(writing.count, TABLES)):
             return False
         # final, in one transaction: no clock that is set back opens the window again
-        for name in (_CLOSED, _EXPIRED):
+        for name in (_CLOSED, EXPIRED):
             writing.note(name, now().isoformat(timespec="seconds"))
         self.intake.clear(writing)
         return True
@@ -243,11 +243,11 @@ class Party(Generic[_E]):
         last = self.task.current(now()).number
         return [self.at(number) for number in range(max(0, last + 1 - LATEST), last + 1)]
 
-    def expire(self) -> None:
+    def expire(self, moment: datetime) -> None:
         """Delete what was not released in time, where that is possible now."""
         for one in list(self._made.values()):
             with suppress(OSError):  # the store has logged it; this is called again
-                one.expire()
+                one.expire(moment)
 
     def schedule(self) -> Schedule:
         """Return which window is open."""
@@ -450,8 +450,8 @@ class Service:
 
 
 def _timed(seconds: Histogram, task: str, work: str, took: float) -> None:
-    """Observe what some work took, without the number of a shuffler in its name."""
-    seconds.labels(task, work.rstrip("0123456789 ")).observe(took)
+    """Observe what some work took, without the numbers of shufflers in its name."""
+    seconds.labels(task, work.rstrip("0123456789, ")).observe(took)
 
 
 def _response(found: Response | bytes | Message) -> Response:

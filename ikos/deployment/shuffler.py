@@ -21,7 +21,7 @@ from starlette.responses import Response, StreamingResponse
 from ikos.deployment.limits import Addresses
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import RemoteShuffler, in_parallel
-from ikos.deployment.service import BYTES, Endpoint, Party, Service, split_ids
+from ikos.deployment.service import BYTES, EXPIRED, Endpoint, Party, Service, split_ids
 from ikos.deployment.store import REPORTS, Store, Writing, damaged
 from ikos.deployment.task import Window
 from ikos.deployment.wire import Agreement, Refused, ShufflerStatus
@@ -73,8 +73,9 @@ class Shuffler(Endpoint):
     def ids(self) -> bytes:
         """Return the ids of all reports, in byte order; Refused while the task is open."""
         self._close_for_good()
-        self._check_kept()
-        return b"".join(self.intake.ids())
+        found = b"".join(self.intake.ids())
+        self.write(_check_kept).result()
+        return found
 
     def agree(self, data: bytes) -> str:
         """Note once which reports are complete; return the digest. Refused if one is not here."""
@@ -91,6 +92,7 @@ class Shuffler(Endpoint):
         def work(writing: Writing) -> str:
             if (before := writing.fact(_AGREED)) is not None:
                 return before
+            _check_kept(writing)
             if not self.intake.known(writing).ids.issuperset(ids):
                 raise Refused("batchRejected", "some reports of the batch are not here")
             writing.insert("complete", data, count=len(ids))
@@ -110,18 +112,19 @@ class Shuffler(Endpoint):
 
         Refused unless all other shufflers agreed to the same batch, and after it was deleted.
         """
-        self._check_kept()
+        self.write(_check_kept).result()
         mine = self.agreement()
         if mine is None:
             raise Refused("notAgreed", "no batch was agreed")
         others = [j for j in range(1, self.task.columns + 1) if j != self.config.party]
         for other, theirs in sorted(in_parallel(self._ask, others)):
             if isinstance(theirs, OSError):
-                raise Refused("peerUnreachable", f"shuffler {other} does not answer")
+                raise Refused("peerUnreachable", str(theirs))
             if theirs != mine:
                 raise Refused("notAgreed", f"shuffler {other} has not agreed to the same batch")
         complete = set(self.complete_ids())
         found = [part for number, _, part in self.intake.reports() if number in complete]
+        self.write(_check_kept).result()
         if len(found) != len(complete):
             raise damaged(f"{len(complete) - len(found)} envelopes are gone")
         self.log("batch released")
@@ -149,15 +152,19 @@ class Shuffler(Endpoint):
     def end(self) -> None:
         """End: nothing is under way."""
 
-    def _check_kept(self) -> None:
-        if self.deleted:
-            raise Refused("batchGone", "the batch was sent and deleted")
-
     def _close_for_good(self) -> None:
         """Refuse if the task is open; if the clock closed it, make that final."""
         if not self.closed:
             raise Refused("taskOpen", "the task is open: close it first, or wait")
         self.close()
+
+
+def _check_kept(writing: Writing) -> None:
+    """Refuse if all was deleted; otherwise, in the order of writes, what was read before is whole."""
+    if writing.deleted:
+        if writing.fact(EXPIRED) is not None:
+            raise Refused("batchExpired", "what was not released in time was deleted")
+        raise Refused("batchGone", "the batch was deleted by order")
 
 
 def shuffler(config: PartyConfig, client: httpx.Client) -> Party[Shuffler]:
@@ -192,6 +199,6 @@ def _agreement(one: Shuffler, _: Request) -> Agreement:
 
 
 def _batch(one: Shuffler) -> Response:
-    pieces = one.batch()
-    length = one.count("complete") * one.config.part_bytes  # shows cut-off batches
-    return StreamingResponse(pieces, headers={"Content-Length": str(length)}, media_type=BYTES)
+    # it shows batches that are cut off; counted first, as the batch may be deleted at any time
+    length = {"Content-Length": str(one.count("complete") * one.config.part_bytes)}
+    return StreamingResponse(one.batch(), headers=length, media_type=BYTES)

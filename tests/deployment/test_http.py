@@ -1028,12 +1028,12 @@ def test_what_is_never_released_is_deleted(net, later, caplog):
     found = net.ask(1, "GET", "").json()
     assert found["expires"] == (net.task.closes + days).isoformat()
     later.by = net.task.closes + days - datetime.now(UTC) - timedelta(minutes=1)
-    assert not any(one.expire() for one in net.endpoints.values())
+    assert not any(one.expire(service.now()) for one in net.endpoints.values())
     assert net.counts() == {MIN_HONEST}
     later.by += timedelta(minutes=1)
-    assert [net.endpoints[party].expire() for party in (1, 2)] == [True, True]
+    assert [net.endpoints[party].expire(service.now()) for party in (1, 2)] == [True, True]
     assert [net.endpoints[party].state for party in (1, 2, 3)] == ["deleted", "deleted", "closed"]
-    assert net.endpoints[0].expire()
+    assert net.endpoints[0].expire(service.now())
     told_when(net, lambda _: net.endpoints[3].state == "deleted")
     told_when(net, lambda found: not found["release"]["running"])
     found = net.ask(0, "GET", "").json()
@@ -1043,23 +1043,23 @@ def test_what_is_never_released_is_deleted(net, later, caplog):
     assert len(lines(caplog, "not released in time")) == 3
     later.by = timedelta()  # whatever the clock says afterwards
     for party, one in net.endpoints.items():
-        assert (one.expire(), one.closed) == (False, True)
+        assert (one.expire(service.now()), one.closed) == (False, True)
         refused(net.put(party, 27, ClientReport.make(net.task.at(0), 1)), 410, "taskClosed")
         assert not any(one.count(table) for table in ("report", "opened", "complete"))
     one = {"control": net.controls[0]}
-    refused(net.ask(1, "GET", "/reports", **one), 410, "batchGone")
-    refused(net.ask(1, "GET", "/batch", **one), 410, "batchGone")
+    refused(net.ask(1, "GET", "/reports", **one), 410, "batchExpired")
+    refused(net.ask(1, "GET", "/batch", **one), 410, "batchExpired")
     net.start_again()
     assert net.release()["state"] == "stopped"
 
 
 def test_a_clock_that_was_ahead_for_a_while_stops_no_deletion(net, later):
     later.by = ahead = net.task.closes - datetime.now(UTC) + timedelta(days=31)
-    assert not net.endpoints[1].expire()
+    assert not net.endpoints[1].expire(service.now())
     later.by = timedelta()
     net.fill()
     later.by = ahead
-    assert net.endpoints[1].expire()
+    assert net.endpoints[1].expire(service.now())
 
 
 def test_a_shuffler_that_agreed_sends_nothing_that_has_expired(net, later):
@@ -1068,9 +1068,9 @@ def test_a_shuffler_that_agreed_sends_nothing_that_has_expired(net, later):
     ids = everybody(net, "GET", "/reports")[0].content
     everybody(net, "PUT", "/batch", content=ids)
     later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
-    assert net.endpoints[1].expire()
+    assert net.endpoints[1].expire(service.now())
     assert net.endpoints[1].state == "deleted"  # not sent
-    refused(net.ask(1, "GET", "/batch", control=net.controls[0]), 410, "batchGone")
+    refused(net.ask(1, "GET", "/batch", control=net.controls[0]), 410, "batchExpired")
 
 
 def test_deleting_while_somebody_reads_the_store(net, later, monkeypatch):
@@ -1089,9 +1089,9 @@ def test_deleting_while_somebody_reads_the_store(net, later, monkeypatch):
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM report").fetchone()
         with pytest.raises(OSError, match="a reader holds the store"):
-            one.expire()
+            one.expire(service.now())
         assert (one.state, there()) == ("deleted", MIN_HONEST)
-    assert not one.expire()  # nothing is left to be deleted
+    assert not one.expire(service.now())  # nothing is left to be deleted
     assert not there()
 
 
@@ -1099,7 +1099,7 @@ def test_what_was_released_does_not_expire(net, later):
     net.fill()
     found = net.release()
     later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
-    assert not any(one.expire() for one in net.endpoints.values())
+    assert not any(one.expire(service.now()) for one in net.endpoints.values())
     assert net.endpoints[0].state == "released"
     assert {one.state for party, one in net.endpoints.items() if party} == {"sent"}
     assert net.ask(0, "GET", "").json() == found
@@ -1109,9 +1109,9 @@ def test_a_release_under_way_does_not_expire(net, later):
     net.fill()
     later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
     with net.endpoints[0]._releasing:
-        assert not net.endpoints[0].expire()
+        assert not net.endpoints[0].expire(service.now())
     assert net.endpoints[0].state == "closed"
-    assert net.endpoints[0].expire()
+    assert net.endpoints[0].expire(service.now())
 
 
 def test_a_clear_share_that_is_none_is_refused_at_once(net):

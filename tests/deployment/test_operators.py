@@ -42,7 +42,7 @@ from deployment_processes import die_where_told, end_with
 end_with(int(parent))
 die_where_told(Path(orders))
 from ikos.deployment import serve
-serve.LOOK_SECONDS = 0.2
+serve.LOOK_SECONDS, serve.STEADY_SECONDS = 0.2, 0.5
 getattr(serve, f"serve_{role}")([Path(folder)], serve.Listening.read(Path(config), {}))
 """
 
