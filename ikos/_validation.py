@@ -36,11 +36,6 @@ def quote(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def printable(text: str) -> str:
-    """Return foreign text without characters that control a terminal or end a line."""
-    return "".join(c if c.isprintable() else "?" for c in text)
-
-
 def ordered(name: str, value: object) -> Iterable[Any]:
     """Return items in an order of their own, which a set has not; a text is no collection."""
     if isinstance(value, (str, bytes, Set, Mapping)) or not isinstance(value, Iterable):

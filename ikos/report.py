@@ -24,6 +24,11 @@ FORMATS = ("text", "json", "csv", "markdown")
 _EXACT = 1 << 53  # larger integers are strings in JSON, as a reader may round them
 
 
+def printable(text: str) -> str:
+    """Return foreign text without characters that control a terminal or end a line."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
 def cell(value: Any) -> str:
     """Return a value as tables show it by default."""
     if value is None:

@@ -9,19 +9,18 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from ikos.report import Report
+from ikos.report import Field, Report, printable
 
 SIGPIPE_STATUS = 141  # a shell's status for a program ended by a closed pipe
 
 
 def print_text(lines: Sequence[str]) -> None:
     """Print a command's whole result."""
-    _write("\n".join(lines) + "\n")
+    _write(_lines("\n".join(lines)) + "\n")
 
 
 def print_report(report: Report) -> None:
@@ -36,7 +35,30 @@ def print_report(report: Report) -> None:
     width = shutil.get_terminal_size().columns if on_terminal(sys.stdout) else None
     how = context.meta.get("ikos.format", "text")
     shown = replace(report, notes=notes, data=data)
+    # JSON escapes what is not ASCII, and a file of CSV is for programs
+    if how in ("text", "markdown") or (how == "csv" and on_terminal(sys.stdout)):
+        shown = _printable(shown)
     _write(shown.render(how, styled=styled(sys.stdout), width=width))
+
+
+def _printable(report: Report) -> Report:
+    """Return a report no cell of which, nor title or note, controls a terminal or ends a line."""
+
+    def of(one: Field) -> Field:
+        def value(row: Any) -> Any:
+            found = one.of(row)
+            return printable(found) if isinstance(found, str) else found
+
+        title = None if one.title is None else printable(one.title)
+        return replace(one, title=title, value=value, text=lambda row: printable(one.read(row)))
+
+    notes, columns = [*map(printable, report.notes)], [*map(of, report.columns)]
+    return replace(report, title=printable(report.title), columns=columns, notes=notes)
+
+
+def _lines(text: str) -> str:
+    """Return lines that do not control a terminal."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def _write(text: str) -> None:
@@ -61,17 +83,17 @@ def discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def say(text: str) -> None:
-    """Print a line on standard error; ignore a failure, as the result matters more."""
+def say(text: str, start: str = "") -> None:
+    """Print lines on standard error; ignore a failure, as the result matters more."""
     with suppress(OSError):
-        click.echo(text, err=True)
+        click.echo(start + _lines(text), err=True)
 
 
 def complain(path: str, kind: str, message: str) -> None:
     """Print ``path: kind: message``, an error in red and a warning in yellow on a terminal."""
     if styled(sys.stderr):
         kind = click.style(kind, bold=True, fg="red" if kind == "error" else "yellow")
-    say(f"{path}: {kind}: {message}")
+    say(printable(message), f"{path}: {kind}: ")
 
 
 def on_terminal(stream: Any) -> bool:

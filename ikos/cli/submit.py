@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.errors import Command, problem
+from ikos.cli.errors import Command
 from ikos.cli.options import option
 from ikos.cli.output import on_terminal, progress, say
 from ikos.cli.task import TASK_COLUMNS, TASK_KEYS
@@ -91,7 +91,6 @@ def command(
     With --values one program sees the values of all clients: that is for demonstrations and tests
     only. Repeating the command resumes with those that not all parties have.
     """
-    from ikos._validation import printable
     from ikos.deployment.party_files import read_task
 
     column, show_values = options.pop("column"), options.pop("show_values")
@@ -109,18 +108,15 @@ def command(
     options |= {"store": store, "patience": options.pop("wait")}
     clients, again = 1, store.exists()
     notes = [f"The task promises {task.protocol.guarantee}."]
-    try:
-        if value is not None:
-            again = _one(task, home, value, token, options)
-            title = f"All {task.messages} parties have the report."
-            notes = [f"It was {STANDS}."] * again + notes
-        else:
-            clients = _many(task, home, str(values), column, show_values, options)
-            title = f"All {task.messages} parties have the reports of {clients:,} clients."
-            notes += ["For testing only: this program saw the values of all."]
-            notes += ["Reports made by an earlier call keep the values that they had."] * again
-    except ValueError as error:
-        raise click.UsageError(printable(problem(error))) from None
+    if value is not None:
+        again = _one(task, home, value, token, options)
+        title = f"All {task.messages} parties have the report."
+        notes = [f"It was {STANDS}."] * again + notes
+    else:
+        clients = _many(task, home, str(values), column, show_values, options)
+        title = f"All {task.messages} parties have the reports of {clients:,} clients."
+        notes += ["For testing only: this program saw the values of all."]
+        notes += ["Reports made by an earlier call keep the values that they had."] * again
     data = {
         **task.summary().data, "command": "submit", "clients": clients,
         "parties": task.messages, "again": again, "store": store,
@@ -140,7 +136,6 @@ def _place(home: Path, task: Task) -> Path:
 
 def _one(task: Task, home: Path, value: str, token: Path | None, options: dict[str, Any]) -> bool:
     """Send one client's report; return whether it was made before."""
-    from ikos._validation import printable
     from ikos.deployment.client import Client, Unsent, check_value
     from ikos.deployment.remote import connect, open_window
 
@@ -161,7 +156,7 @@ def _one(task: Task, home: Path, value: str, token: Path | None, options: dict[s
     try:
         return client.submit(given, window=window, patience=patience).again
     except Unsent as unsent:
-        raise click.UsageError(printable(str(unsent)) + also) from None
+        raise click.UsageError(f"{unsent}{also}") from None
     except KeyboardInterrupt:
         if not client.begun(window):
             raise
@@ -213,7 +208,6 @@ def _many(
     """Send the reports of many clients; return their number."""
     import numpy as np
 
-    from ikos._validation import printable
     from ikos.aggregation.shuffled_sum import with_location
     from ikos.deployment.client import Rejected, Unsent, submit_many
     from ikos.deployment.party_files import read_secrets
@@ -250,4 +244,4 @@ def _many(
             if isinstance(error, KeyboardInterrupt):
                 raise KeyboardInterrupt(f"interrupted; {said}") from None
             row = "" if error.row is None else f" Of row {error.row + 1:,}:"
-            raise click.UsageError(f"{said}.{row} {printable(str(error))}") from None
+            raise click.UsageError(f"{said}.{row} {error}") from None

@@ -283,13 +283,11 @@ def close(folder: Path, ca: Path | None, window: int | None) -> Report:
 
     FOLDER is the operator's. Without this, a window closes at its time.
     """
-    from ikos._validation import printable
-
     with _operated(folder, ca, window) as (chosen, analyzer):
         found = analyzer.close()
     if found.missing:
         raise click.UsageError(
-            f"the analyzer closed the task, but {printable(found.missing)}; it goes on to tell them"
+            f"the analyzer closed the task, but {found.missing}; it goes on to tell them"
         )
     if found.state == "released":
         path = click.get_current_context().command_path
@@ -343,7 +341,6 @@ def _operated(
 
 def status_report(window: Window, found: AnalyzerStatus, command: str) -> Report:
     """Return the analyzer's status of a window, with the result if there is one."""
-    from ikos._validation import printable
     from ikos.results import Guarantee, at_least, budget_warnings
 
     task = window.task
@@ -372,7 +369,7 @@ def status_report(window: Window, found: AnalyzerStatus, command: str) -> Report
             *budget_warnings(result.epsilon, result.delta, result.users),
         ]
     data = {"command": f"task {command}", **found.model_dump(exclude={"missing"})}
-    return Report(title.capitalize(), COLUMNS, rows, [*map(printable, notes)], data)
+    return Report(title.capitalize(), COLUMNS, rows, notes, data)
 
 
 def _estimates(task: Task, result: Result) -> list[Estimate]:

@@ -18,7 +18,6 @@ import httpcore
 import httpx
 from pydantic import ValidationError
 
-from ikos._validation import printable
 from ikos.deployment import tokens
 from ikos.deployment.party_files import reason
 from ikos.deployment.task import Task, Window
@@ -33,6 +32,7 @@ from ikos.deployment.wire import (
     ShufflerStatus,
     Status,
 )
+from ikos.report import printable
 
 __all__ = ["RemoteAnalyzer", "RemoteError", "Untrusted", "connect"]
 

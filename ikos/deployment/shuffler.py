@@ -160,7 +160,7 @@ class Shuffler(Endpoint):
 
 
 def _check_kept(writing: Writing) -> None:
-    """Refuse if all was deleted; otherwise, in the order of writes, what was read before is whole."""
+    """Refuse if all was deleted; if not, in the order of writes, what was read before is whole."""
     if writing.deleted:
         if writing.fact(EXPIRED) is not None:
             raise Refused("batchExpired", "what was not released in time was deleted")

@@ -151,6 +151,13 @@ def _address(value: str) -> str:
     return value.removesuffix("/")
 
 
+def _label(text: str) -> str:
+    """Return a label: one that controls a terminal could show another result than was released."""
+    if not text.isprintable():
+        raise ValueError(f"must be printable, got {quote(text)}")
+    return text
+
+
 def _ratio(text: str) -> Fraction:
     """Return the ratio in a text, without an exponent: 1e999999999 would take all memory."""
     if not re.fullmatch(r"[0-9]{1,2000}(/[0-9]{1,2000})?", text):
@@ -187,7 +194,7 @@ def _domain_text(domain: Domain) -> dict[str, Any]:
 
 Integer = Annotated[int, Strict()]
 Values = Annotated[InstanceOf[Domain], BeforeValidator(_domain), PlainSerializer(_domain_text)]
-Label = Annotated[str, Strict(), Len(1, 100)]
+Label = Annotated[str, Strict(), Len(1, 100), AfterValidator(_label)]
 Address = Annotated[str, Strict(), AfterValidator(_address)]
 Ratio = Annotated[InstanceOf[Fraction], _text(_ratio), PlainSerializer(str)]
 Moment = Annotated[

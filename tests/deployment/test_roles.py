@@ -285,7 +285,7 @@ def test_why_another_shuffler_was_not_asked_is_told(world, monkeypatch):
         raise RemoteError(f"shuffler {other}: its certificate cannot be verified")
 
     monkeypatch.setattr(world.shufflers[1], "_ask", cannot)
-    with pytest.raises(Refused, match="^shuffler 2: its certificate cannot") as caught:
+    with pytest.raises(Refused, match=r"^shuffler 2: its certificate cannot") as caught:
         world.shufflers[1].batch()
     assert caught.value.name == "peerUnreachable"
 
