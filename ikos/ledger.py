@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -317,7 +318,10 @@ def _using(path: Path, new: bool = False) -> Iterator[sqlite3.Connection]:
 
     ValueError for a file that is no ledger or is damaged, OSError if it cannot be used.
     """
-    if not new:
+    if new:
+        with suppress(FileExistsError):  # otherwise for its owner alone, who may let others in
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+    else:
         path.stat()  # an error that says which file is missing
     address = f"{path.absolute().as_uri()}?mode={'rwc' if new else 'rw'}"
     try:

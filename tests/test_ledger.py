@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
 import threading
@@ -93,6 +95,14 @@ class TestEntries:
 
 
 class TestMaking:
+    @pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
+    def test_is_for_its_owner_who_may_let_others_in(self, path: Path) -> None:
+        Ledger.new(path, 1, 0.5)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        path.chmod(0o640)
+        Ledger.new(path, 1, 0.5)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
     def test_again_opens_the_same(self, path: Path, ledger: Ledger) -> None:
         ledger.enter(0.5)
         assert len(Ledger.new(path, 1, 1e-6).entries) == 1
@@ -136,7 +146,7 @@ class TestMaking:
     def test_missing(self, tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError):
             Ledger(tmp_path / "none")
-        with pytest.raises(OSError, match="cannot be used: unable to open database file"):
+        with pytest.raises(FileNotFoundError):
             Ledger.new(tmp_path / "none" / "x", 1, 0)
 
 

@@ -424,6 +424,9 @@ def _party(role: str, examples: str, about: str) -> None:
     @option("--ca")
     @option("--rate", type=click.FloatRange(0, 1e6, min_open=True), show_default="5000",
             help="Most reports per second.")  # fmt: skip
+    @option("--group-access", is_flag=True, default=None,
+            help="Accept keys and folders that their group may use, as some orchestration sets "
+            "it; otherwise only their owner may.")  # fmt: skip
     @option("--config", type=FILE, help="TOML file with these settings; options given here win.")
     def run(folders: tuple[Path, ...], config: Path | None, **given: Any) -> None:
         # Until the server takes it, Ctrl-C ends the program at once, like SIGTERM: nothing has

@@ -76,6 +76,7 @@ class Listening:
     limits reports per second, ``address_rate`` and ``address_connections`` what comes from one
     address (`ikos.deployment.limits.Addresses`, also for ``proxy``). With ``metrics_port``, metrics
     are there instead, in plain HTTP. ``keep_days`` after closing, what was not released is deleted.
+    With ``group_access``, the group of a file of secrets, or of a party's folder, may use it too.
     """
 
     host: Annotated[str | None, Field(min_length=1)] = None
@@ -90,6 +91,7 @@ class Listening:
     metrics_host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     metrics_port: Annotated[int | None, Strict(), Field(ge=0, le=65535)] = None
     keep_days: Annotated[float, Strict(), Field(gt=0, lt=1e5)] = 30.0
+    group_access: Annotated[bool, Strict()] = False
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.private_key is None):
@@ -127,7 +129,7 @@ class Listening:
                 f"without a password, got {str(self.certificate)!r} and {str(self.private_key)!r}: "
                 f"{why}"
             ) from None
-        owner_alone(self.private_key)
+        owner_alone(self.private_key, group=self.group_access)
         return context
 
     def of(self, configs: Sequence[PartyConfig]) -> Listening:
@@ -237,7 +239,8 @@ def _serve(
 ) -> None:
     """Bind the addresses, then lock the folders; serve until SIGTERM or SIGINT."""
     keep = timedelta(days=listening.keep_days)
-    configs = [replace(PartyConfig.read(folder), keep=keep) for folder in folders]
+    group = listening.group_access
+    configs = [replace(PartyConfig.read(folder, group=group), keep=keep) for folder in folders]
     for config in configs:
         if (config.party == 0) != (wanted == "the analyzer's"):
             found = f"shuffler {config.party}'s" if config.party else "the analyzer's"

@@ -191,19 +191,33 @@ class TestPlace:
         assert said == "--certificate and --private-key must be given together"
 
     @POSIX
-    @pytest.mark.parametrize("name", ["key.pem", "private-key", "controls.json"])
-    @pytest.mark.parametrize("mode", [0o640, 0o604])
-    def test_secrets_that_others_may_use(self, refused, small, pair, tmp_path, name, mode):
-        shutil.copytree(small / "analyzer", tmp_path / "analyzer")
-        shutil.copytree(pair, tmp_path / "analyzer", dirs_exist_ok=True)
-        path = tmp_path / "analyzer" / name
-        path.chmod(mode)
-        files = ("--certificate", path.with_name("chain.pem"),
-                 "--private-key", path.with_name("key.pem"))  # fmt: skip
-        assert refused("analyzer", path.parent, "--port", "0", *files) == (
-            f"'{path}' must be readable by its owner alone, and its mode is 0{mode:o}: run chmod "
-            f"600 {path}"
-        )
+    def test_secrets_that_others_may_use(self, refused, small, pair, tmp_path):
+        """Of each file, but for the public task, and of the folder; or those of its group."""
+        folder = tmp_path / "analyzer"
+        shutil.copytree(small / "analyzer", folder)
+        (folder / "store.sqlite3").touch(0o600)
+        for name in ("key.pem", "chain.pem"):
+            shutil.copy(pair / name, tmp_path)
+        files = ("--certificate", tmp_path / "chain.pem", "--private-key", tmp_path / "key.pem")
+        start = ("analyzer", folder, "--host", "256.0.0.1", "--port", "0", *files)
+        ready = "--host and --port must be free to listen at"
+        paths = [path for path in folder.iterdir() if path.name != "task.json"]
+        assert len(paths) == 5
+        for path in (*paths, tmp_path / "key.pem"):
+            for mode, grouped in ((0o640, True), (0o660, True), (0o604, False), (0o602, False)):
+                path.chmod(mode)
+                said = (
+                    f"'{path}' must be readable by its owner alone, and its mode is 0{mode:o}: run "
+                    f"chmod 600 {path}"
+                )
+                assert refused(*start) == said
+                assert refused(*start, "--group-access").startswith(ready if grouped else said)
+            path.chmod(0o600)
+        for mode, said in ((0o777, "writable"), (0o730, "writable"), (0o755, ready)):
+            folder.chmod(mode)
+            assert said in refused(*start)
+        folder.chmod(0o770)
+        assert refused(*start, "--group-access").startswith(ready)
 
 
 @pytest.mark.parametrize(
