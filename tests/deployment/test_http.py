@@ -1071,6 +1071,9 @@ def test_a_shuffler_that_agreed_sends_nothing_that_has_expired(net, later):
     assert net.endpoints[1].expire(service.now())
     assert net.endpoints[1].state == "deleted"  # not sent
     refused(net.ask(1, "GET", "/batch", control=net.controls[0]), 410, "batchExpired")
+    found = net.release()
+    assert found["state"] == "stopped"
+    assert "shuffler 1 refuses: " in found["release"]["message"]
 
 
 def test_deleting_while_somebody_reads_the_store(net, later, monkeypatch):
