@@ -191,7 +191,7 @@ def _bounds_tables(found: Sequence[Sweep]) -> Iterator[tuple[str, str]]:
     yield (
         "component-bounds.csv",
         csv_text(
-            ["bound", "shuffler", "clear", "m", "n", "c", "factor", "compared", "violations"],
+            ["bound", "shuffler", "clear", "m", "n", "c", "factor", "compared", "unproved"],
             (
                 (
                     each.bound,
@@ -202,7 +202,7 @@ def _bounds_tables(found: Sequence[Sweep]) -> Iterator[tuple[str, str]]:
                     slack.c,
                     slack.factor,
                     each.compared,
-                    len(each.violations),
+                    len(each.unproved),
                 )
                 for each in found
                 for slack in each.smallest
