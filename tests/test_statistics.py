@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from typing import Any
 
@@ -152,6 +153,21 @@ def test_a_histogram_is_that_of_several_columns() -> None:
     assert result.intervals(0.9) == same.intervals(0.9)["v"]
     assert result.guarantee == same.guarantee
     assert str(result).startswith("a: ")
+
+
+def test_counts_are_those_of_their_column_in_whatever_order_categories_come() -> None:
+    """Columns of different lengths: of another one, a count would be in a wrong cell, or none."""
+    columns = {"a": [0] * 50 + [1] * 30 + [2] * 20, "b": ["x"] * 90 + ["y"] * 10, "c": [7] * 100}
+    categories = {"c": [7, 8, 9, 10], "b": ["y", "x"], "a": [2, 0, 1]}
+    wanted = {"a": {2: 20, 0: 50, 1: 30}, "b": {"y": 10, "x": 90}, "c": {7: 100, 8: 0, 9: 0, 10: 0}}
+    for names in itertools.permutations(categories):
+        given = {name: categories[name] for name in names}
+        result = histograms(columns, given, epsilon=100, delta=1e-3)
+        found = {
+            column: {label: round(count) for label, count in counts.items()}
+            for column, counts in result.estimates().items()
+        }
+        assert found == wanted
 
 
 @pytest.mark.parametrize(

@@ -571,10 +571,12 @@ class PrivateVectorSum(VectorSum[SumResult], PrivateAggregation):
         """What the parties must agree on."""
         promise = self.encoding.promise
         bounds = None if promise is None else (promise.l1, promise.l2, promise.linf)
+        sizes = getattr(self.domain, "sizes", ())
         return {
             "protocol": "ikos-private-vector-sum-2",
             **super().parameters,
             "releases": self.releases,
             "sensitivity": None if bounds is None else [str(bound) for bound in bounds],
             "domain": type(self.domain).__name__,
+            **({"sizes": list(sizes)} if len(sizes) > 1 else {}),
         }

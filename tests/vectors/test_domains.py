@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 from fractions import Fraction
@@ -11,9 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from statistical import skellam_delta
 
+from ikos import PrivateSum
+from ikos.accounting.vector_noise import LaplaceNoise
 from ikos.bounds import Bounds
 from ikos.domains import MAX_DIMENSION, MAX_RADIUS, TOLERANCE
+from ikos.testing import DeterministicRandom
 from ikos.vectors import Ball, Box, Categories, Domain, PrivateVectorSum, SparseTernary
 
 DOMAINS: list[Domain] = [Box(3), Box(3, -2, 5), Ball(3, 0.5), SparseTernary(3, 2)]
@@ -193,3 +198,76 @@ def test_the_largest_ball_has_coordinates_within_bounds() -> None:
     ball = Ball(2, MAX_RADIUS)
     assert Bounds(-ball.reach, ball.reach).upper == ball.reach
     assert Categories(np.array([2, 3])) == Categories([2, 3])
+
+
+# Sensitivity, by all pairs of neighbouring values
+
+SMALL: list[Any] = [
+    PrivateSum(5, 1, 1e-3, lower=-1, upper=3, integers=True),
+    PrivateSum(5, 1, 1e-3, lower=-1, upper=3, precision=5),
+    *(
+        PrivateVectorSum(5, domain, 1, 1e-3, precision=precision, integers=integers)
+        for domain, precision, integers in (
+            (Box(2, -1, 2), None, True), (Box(2, -1, 2), 3, False), (Box(3), 2, False),
+            (Ball(1, 3.0), 5, False), (Ball(2, 0.5), 5, False), (Ball(3), 2, False),
+            *((SparseTernary(d, s), None, False) for d in (1, 2, 3, 4) for s in range(1, d + 1)),
+            *((Categories(sizes), None, False) for sizes in ([2], [4], [2, 2], [3, 2], [2, 2, 2])),
+            (Categories([1, 2]), None, False),
+        )
+    ),
+]  # fmt: skip
+
+
+def encodings(protocol: Any) -> set[tuple[int, ...]]:
+    """Return what a value of the domain may become, over thirds of a step where it is rounded."""
+    domain, encoding = protocol.domain, protocol.encoding
+    low, high = (Fraction(end) for end in (encoding.bounds.lower, encoding.bounds.upper))
+    parts = 1 if encoding.exact else 3
+    places = [Fraction(k, parts) for k in range(encoding.precision * parts + 1)]
+    found: set[tuple[int, ...]] = set()
+    for place in itertools.product(places, repeat=domain.dimension):
+        x = [float(low + (high - low) * k / encoding.precision) for k in place]
+        try:
+            checked = protocol.checked([x[0] if protocol.scalar else x])
+        except ValueError:
+            continue
+        if encoding.exact:
+            steps = encoding.encode(checked, DeterministicRandom(0)).reshape(-1)
+            found.add(tuple(steps.tolist()))
+        else:
+            ends = ({math.floor(k), math.ceil(k)} for k in place)
+            found |= set(itertools.product(*ends))
+    return found
+
+
+@pytest.mark.points(len(SMALL))
+@pytest.mark.parametrize("protocol", SMALL, ids=lambda protocol: str(protocol.domain))
+def test_no_two_values_are_further_apart_than_the_noise_counts_with(protocol: Any) -> None:
+    """In each norm, and no less far: but in a ball, and for questions with a single answer."""
+    points = np.array(sorted(encodings(protocol)))
+    apart = np.abs(points[:, np.newaxis] - points)
+    l1, l2_squared, linf = (
+        int(norm.max()) for norm in (apart.sum(axis=2), (apart**2).sum(axis=2), apart)
+    )
+    domain = protocol.domain
+    shift = protocol.encoding.shift(domain.dimension)
+    said = shift.l1, shift.l2_squared, shift.linf
+    if isinstance(domain, Ball) or domain == Categories([1, 2]):
+        assert all(most >= least for most, least in zip(said, (l1, l2_squared, linf), strict=True))
+    else:
+        assert said == (l1, l2_squared, linf)
+    if isinstance(protocol.noise, LaplaceNoise):
+        assert 0.98 < protocol.noise.rate * shift.l1 <= 1
+        assert protocol.noise.rate * l1 <= 1
+    else:
+        assert skellam_delta(Fraction(1), protocol.noise.variance, l2_squared) <= 1e-3
+
+
+def test_every_domain_is_among_these() -> None:
+    found, open_ = set(), [Domain]
+    while open_:
+        kind = open_.pop()
+        open_ += kind.__subclasses__()
+        if not inspect.isabstract(kind) and kind.__module__.startswith("ikos."):
+            found.add(kind)
+    assert found == {type(protocol.domain) for protocol in SMALL}
