@@ -337,7 +337,7 @@ def test_sums_of_words_beyond_a_word_are_exact() -> None:
 
 SCALES = [
     Fraction(1, 3), Fraction(2**40 + 1, 2**42),
-    *(Fraction(1, (1 << bits) + more) for bits in (30, 31, 32, 61, 62, 63, 64) for more in (-1, 0, 1)),
+    *(Fraction(1, (1 << k) + more) for k in (30, 31, 32, 61, 62, 63, 64) for more in (-1, 0, 1)),
     Fraction(3, 1 << 64), Fraction((1 << 63) + 1, 1 << 65), Fraction(1, 3 << 60),
 ]  # fmt: skip
 AT_ANY_SCALE: dict[str, Callable[[Fraction, DeterministicRandom], Any]] = {

@@ -24,19 +24,19 @@ from ikos.vectors import (
 
 TRUST: dict[str, Any] = {
     "messages": 30, "analysis": "balle2020", "shuffler": "single", "clear_share": False,
-    "min_honest": 1500, "corrupt_shufflers": 1,
+    "min_honest": 90, "corrupt_shufflers": 1,
 }  # fmt: skip
-SECURE: dict[str, Any] = {"n": 2001, "q": 2**17, "upper": 7, "sigma": 40, **TRUST}
+SECURE: dict[str, Any] = {"n": 101, "q": 2**17, "upper": 7, "sigma": 40, **TRUST}
 PRIVATE: dict[str, Any] = {
-    "n": 2001, "epsilon": 2, "delta": 1e-9, "precision": 7, "modulus": 10**7, "reserve": 0.2,
+    "n": 101, "epsilon": 2, "delta": 1e-9, "precision": 7, "modulus": 10**7, "reserve": 0.2,
     "integers": True, **TRUST,
 }  # fmt: skip
-BUDGET: dict[str, Any] = {"n": 2000, "epsilon": 1, "delta": 1e-4}
+BUDGET: dict[str, Any] = {"n": 100, "epsilon": 1, "delta": 1e-4}
 LAYOUT: dict[str, Any] = {"layout": "group", "overhead": 1000}
 
 PROTOCOLS: list[tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] = [
-    (SecureSum, {"n": 2000, "q": 2**16}, SECURE),
-    (SecureVectorSum, {"n": 2000, "q": 2**16, "dimension": 8}, {**SECURE, **LAYOUT, "dimension": 9}),
+    (SecureSum, {"n": 100, "q": 2**16}, SECURE),
+    (SecureVectorSum, {"n": 100, "q": 2**16, "dimension": 8}, {**SECURE, **LAYOUT, "dimension": 9}),
     (PrivateSum, BUDGET, {**PRIVATE, "lower": -1, "upper": 2}),
     (
         PrivateVectorSum,

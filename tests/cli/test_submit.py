@@ -12,11 +12,13 @@ import pytest
 
 pytest.importorskip("httpx", reason="needs the extra ikos[deployment]")
 
+from deployment_tasks import made_of
 from deployment_wired import small, wired
 
 from ikos.cli import errors, main, submit
 from ikos.deployment import tokens
 from ikos.deployment.reports import ClientReport
+from ikos.deployment.task import Task
 
 __all__ = ["small", "wired"]
 
@@ -66,6 +68,14 @@ class TestOne:
         said = refused("submit", client, "--value", "2", "--store", "")
         assert "'--store': must name a folder, got ''" in said
         assert "must name" in refused("submit", "", "--value", "2")
+
+    def test_a_task_that_proves_less_than_it_says_gets_no_report(self, refused, client):
+        """One shuffler fewer, and all else computed anew."""
+        task = Task.new(2000, 1, 1e-8, min_honest=1900)
+        (client / "task.json").write_text(made_of(task, messages=task.messages - 1)[0])
+        said = refused("submit", client, "--value", "1")
+        assert "messages must be enough for delta = " in said
+        assert sorted(path.name for path in client.iterdir()) == ["task.json", "token"]
 
     def test_no_secret_is_printed_or_in_a_name(self, run, small, client, wired):
         wired(small)
