@@ -10,6 +10,7 @@ import stat
 import tempfile
 import threading
 import time
+from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -20,7 +21,7 @@ import pytest
 pytest.importorskip("starlette")
 
 from deployment_tasks import KEY, small_task
-from deployment_world import World, kept_reports
+from deployment_world import Direct, World, kept_reports
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -76,6 +77,29 @@ def test_it_is_released_once(world):
     assert world.faults.calls == calls
     world.start(0)
     assert world.analyzer.release() == first
+
+
+def test_every_shuffler_is_asked_at_every_step(world, monkeypatch):
+    """The last one too, by the analyzer and by each other shuffler."""
+    asked = defaultdict(set)
+
+    def records(key, real, answers):
+        def recorded(*given):
+            asked[key].add(answers(given[0]))
+            return real(*given)
+
+        return recorded
+
+    for call in ("close", "ids", "agree", "batch", "forget"):
+        real = getattr(Direct, call)
+        monkeypatch.setattr(Direct, call, records(call, real, lambda direct: direct.party))
+    everybody = set(range(1, COLUMNS + 1))
+    for party, shuffler in world.shufflers.items():
+        monkeypatch.setattr(shuffler, "_ask", records(party, shuffler._ask, int))
+    filled(world)
+    world.analyzer.release()
+    calls = dict.fromkeys(("close", "ids", "agree", "batch", "forget"), everybody)
+    assert asked == calls | {party: everybody - {party} for party in everybody}
 
 
 def test_no_share_is_left_at_the_analyzer_after_a_release(world):
