@@ -556,6 +556,10 @@ def test_what_remains_is_that_of_the_messages_and_the_noise() -> None:
         assert left == private_remaining(
             *given, honest=honest, noise_users=1800, corrupt_shufflers=corrupt
         )
+    assert count.delta is not None
+    smaller = protocol.remaining(delta=count.delta / 100)
+    assert smaller.delta <= count.delta / 100
+    assert smaller.epsilon > 1.001
     assert protocol.remaining(delta=1e-6).count.sigma == pytest.approx(protocol.messages.sigma)
     with pytest.raises(ValueError, match=r"^(delta|total) "):
         protocol.remaining(corrupt_shufflers=3)
