@@ -65,7 +65,11 @@ _NAMES = {
 }
 _STATUS = {name: status for status, names in _NAMES.items() for name in names}
 _AGAIN = {"Retry-After": "1"}
-_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: _AGAIN, 507: _AGAIN}
+_HEADERS = {
+    401: {"WWW-Authenticate": "Bearer"},
+    429: {**_AGAIN, "Connection": "close"},  # new connections have a limit of their own
+    507: _AGAIN,
+}
 
 _T = TypeVar("_T")
 _E = TypeVar("_E", bound="Endpoint")
