@@ -558,6 +558,7 @@ class Running:
         def done():
             found = self.ask(0, "GET", window=window).json()
             if found["state"] in ("released", "stopped") and not found["release"]["running"]:
+                del found["time"]
                 return found
             if not found["release"]["running"]:
                 self.ask(0, "POST", "/release", self.operator, window)

@@ -75,7 +75,7 @@ class Faults:
 
 
 class Direct:
-    """A shuffler, as the analyzer speaks to it, without a network."""
+    """A shuffler, as others speak to it, without a network."""
 
     def __init__(self, world, window, party):
         self.world, self.window, self.party = world, window, party
@@ -96,6 +96,9 @@ class Direct:
         found = self.world.faults.around(lambda: b"".join(self._shuffler().batch()))
         assert len(found) <= limit
         return found
+
+    def agreement(self):
+        return self.world.faults.around(self._shuffler().agreement)
 
     def forget(self):
         self.world.faults.around(self._shuffler().forget)
@@ -137,18 +140,11 @@ class World:
     def start(self, number):
         """Start a party from its folder; where it runs already, as after a kill."""
         if number == 0:
-            config, others = PartyConfig.read(self.folder / "analyzer"), range(self.task.columns)
-            make = partial(
-                Analyzer, columns=lambda window: [Direct(self, window, j + 1) for j in others]
-            )
-            self.parties[0] = AnalyzerParty(config, make)
+            config = PartyConfig.read(self.folder / "analyzer")
+            self.parties[0] = AnalyzerParty(config, partial(Analyzer, peer=partial(Direct, self)))
         else:
             config = PartyConfig.read(self.folder / f"shuffler-{number}")
-
-            def ask(window, other):
-                return self.faults.around(self.party(other, window.number).agreement)
-
-            self.parties[number] = Party(config, partial(Shuffler, ask=ask))
+            self.parties[number] = Party(config, partial(Shuffler, peer=partial(Direct, self)))
 
     def stop(self):
         """End all parties that were started."""

@@ -371,7 +371,8 @@ def status_report(window: Window, found: AnalyzerStatus, command: str) -> Report
             *guarantee_notes(budget),
             *budget_warnings(result.epsilon, result.delta, result.users),
         ]
-    data = {"command": f"task {command}", **found.model_dump(exclude={"missing"})}
+    shown = found.model_dump(exclude={"missing", "time", "version"})
+    data = {"command": f"task {command}", **shown}
     return Report(title.capitalize(), COLUMNS, rows, [*map(printable, notes)], data)
 
 

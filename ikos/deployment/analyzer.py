@@ -30,10 +30,10 @@ from ikos.deployment.openers import Chunk, Sums, openers
 from ikos.deployment.party_files import PartyConfig, reason
 from ikos.deployment.remote import RemoteShuffler, in_parallel
 from ikos.deployment.service import Endpoint, Party, Service, now, split_ids
-from ikos.deployment.status_page import task_page, tasks_page
+from ikos.deployment.status_page import Seen, task_page, tasks_page
 from ikos.deployment.store import Store, StoreError, Writing, damaged, log
 from ikos.deployment.task import MOMENT, Window
-from ikos.deployment.wire import AnalyzerStatus, ReleaseState, Result, ShufflerStatus
+from ikos.deployment.wire import AnalyzerStatus, ReleaseState, Result
 from ikos.ledger import BudgetExceeded, Ledger
 from ikos.results import SumResult
 
@@ -142,24 +142,22 @@ class Retrier:
 
 
 class Analyzer(Endpoint):
-    """The analyzer of one window; ``columns`` makes what asks its shufflers, in order."""
+    """The analyzer of one window."""
 
     def __init__(
         self,
         config: PartyConfig,
         store: Store,
         window: Window,
-        columns: Callable[[Window], Sequence[RemoteShuffler]],
+        peer: Callable[[Window, int], RemoteShuffler],
     ) -> None:
-        super().__init__(config, store, window)
-        self.columns = tuple(columns(window))
-        self._parties = range(1, len(self.columns) + 1)
+        super().__init__(config, store, window, peer)
         assert config.keys is not None
         self._keys = config.keys
         self._releasing, self._asking = threading.Lock(), threading.Lock()
         name = f"task {self.task.name}, window {window.number}: release"
         self._work = Retrier(name, self._go_on, lambda *took: store.timed(*took))
-        self.known: list[ShufflerStatus | str] = ["is being asked"] * self.task.columns
+        self.known: list[Seen] = [(None, "is being asked")] * self.task.columns
         self._asked = -math.inf
 
     @property
@@ -191,20 +189,26 @@ class Analyzer(Endpoint):
             result=self.result(),
         )
 
-    def states(self) -> list[ShufflerStatus | str]:
-        """Return the status of each shuffler, or the reason why there is none."""
+    def states(self) -> list[Seen]:
+        """Return the status of each shuffler, if it answers, and what is wrong with it, if so."""
         if self._asking.acquire(blocking=False):  # one thread asks for all requests
             try:
                 if time.monotonic() - self._asked > _FRESH:
-                    found = in_parallel(lambda j: self.columns[j - 1].status(), self._parties)
                     self.known = [
-                        "gives no valid answer" if isinstance(answer, OSError) else answer
-                        for _, answer in sorted(found)
+                        (None, str(answer)) if isinstance(answer, OSError) else answer
+                        for _, answer in sorted(in_parallel(self.look, self.others))
                     ]
                     self._asked = time.monotonic()
             finally:
                 self._asking.release()
         return self.known
+
+    def unreachable(self) -> list[str]:
+        """Return why shufflers cannot be asked, by this party or else by each other."""
+        found = sorted(in_parallel(lambda j: self.peer(j).unreachable(), self.others))
+        own = [str(answer) for _, answer in found if isinstance(answer, OSError)]
+        told = ((j, said) for j, said in found if isinstance(said, list))
+        return own or [f"shuffler {j} says: {words}" for j, said in told for words in said]
 
     def resume(self) -> None:
         """Resume what was ordered before the process ended."""
@@ -268,7 +272,7 @@ class Analyzer(Endpoint):
     ) -> Iterator[tuple[int, _T]]:
         """Ask shufflers in parallel; OSError at the end if one did not answer."""
         missing = {}
-        for party, found in in_parallel(lambda j: ask(self.columns[j - 1]), parties, most):
+        for party, found in in_parallel(lambda j: ask(self.peer(j)), parties, most):
             if isinstance(found, OSError):
                 missing[party] = str(found)
             else:
@@ -279,7 +283,7 @@ class Analyzer(Endpoint):
     def close_all(self) -> None:
         """Close the task here and at all shufflers; OSError if one was not told: call again."""
         self.close()
-        list(self._ask(lambda column: column.close(), self._parties))
+        list(self._ask(lambda column: column.close(), self.others))
 
     def release(self, progress: Callable[[str], None] = lambda _: None) -> Result:
         """Return the result; Stopped if there will be none, OSError if it must be called again."""
@@ -311,7 +315,7 @@ class Analyzer(Endpoint):
         """Find the complete reports, whose ids are at all parties."""
         progress("asking the shufflers for their reports")
         complete = set(self.intake.ids())
-        for party, data in self._ask(lambda column: column.ids(), self._parties, _LISTS):
+        for party, data in self._ask(lambda column: column.ids(), self.others, _LISTS):
             try:
                 complete.intersection_update(split_ids(data))
             except ValueError as error:
@@ -351,11 +355,11 @@ class Analyzer(Endpoint):
     def _open_batches(self, ids: list[bytes], progress: Callable[[str], None]) -> None:
         """Open the batches of all shufflers, store their sums, and let them delete theirs."""
         opened = {party for party, _ in self.rows("opened")}
-        missing = [party for party in self._parties if party not in opened]
+        missing = [party for party in self.others if party not in opened]
         if missing:
             progress("telling the shufflers which reports are complete")
             agreed = b"".join(ids)
-            list(self._ask(lambda column: column.agree(agreed), self._parties))
+            list(self._ask(lambda column: column.agree(agreed), self.others))
         length = len(ids) * self.task.envelope_bytes
         together = max(1, _TOGETHER_BYTES // length)
         envelopes = len(ids) * len(missing) * len(self.task.blocks)
@@ -370,14 +374,14 @@ class Analyzer(Endpoint):
                     self.write(methodcaller("insert", "opened", party, sums)).result()
                     del data  # before the next one comes
         progress("telling the shufflers that their batches are added up")
-        list(self._ask(lambda column: column.forget(), self._parties))
+        list(self._ask(lambda column: column.forget(), self.others))
 
     def _sum(self, ids: list[bytes]) -> SumResult:
         protocol, complete = self.task.protocol, set(ids)
         # each was verified when it came
         own = [part for number, _, part in self.intake.reports() if number in complete]
         opened = [json.loads(sums) for _, sums in self.rows("opened")]
-        if (len(own), len(opened)) != (len(ids), len(self.columns)):
+        if (len(own), len(opened)) != (len(ids), self.task.columns):
             raise damaged(f"of {len(ids)} complete reports it has {len(own)}, or sums are gone")
         totals = [0] * protocol.dimension
         for found in chain(opened, (hpke.read_clear(part, self.task) for part in own)):
@@ -424,7 +428,7 @@ class Analyzer(Endpoint):
         self.write(self.intake.clear).result()
         self.store.shrink()
         if self.fact(_RESULT) is None:
-            list(self._ask(lambda column: column.forget(), self._parties))
+            list(self._ask(lambda column: column.forget(), self.others))
         self.note(_OVER, "yes").result()
 
     def end(self) -> None:
@@ -475,10 +479,10 @@ def analyzer(config: PartyConfig, client: httpx.Client) -> AnalyzerParty:
     if config.ledger is not None:
         Ledger(config.ledger)  # refused now, not at a release
 
-    def columns(window: Window) -> list[RemoteShuffler]:
-        return [RemoteShuffler(client, window, *pair) for pair in enumerate(config.controls, 1)]
+    def peer(window: Window, party: int) -> RemoteShuffler:
+        return RemoteShuffler(client, window, party, config.controls[party - 1])
 
-    return AnalyzerParty(config, partial(Analyzer, columns=columns))
+    return AnalyzerParty(config, partial(Analyzer, peer=peer))
 
 
 def application(

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -60,7 +61,7 @@ BUFFER_BYTES = 1 << 14  # that TLS reads at once: a record; asyncio would keep 2
 UNREAD_BYTES = 1 << 16  # of answers that wait to be read, before more of one is made
 SPARE = 100  # connections beyond the limit that are answered 503; more are closed at once
 WATCHERS = 20  # connections for metrics
-LOOK_SECONDS = 10.0  # after which to look again for what has expired
+LOOK_SECONDS = 10.0  # after which to look again for what has expired, and at shufflers
 _ALLOCATED = 10_000  # objects after which garbage is collected
 _BATCH = 32  # connections that are accepted before others have their turn
 _ABSOLUTE = re.compile(rb"(?i:https?)://[^/?#]+(.*)")  # a target (RFC 9112, 3.2.2)
@@ -280,8 +281,10 @@ def _serve(
         leave_no_dump()
         over = threading.Event()
         opened.callback(over.set)
-        # a daemon, which is not waited for: deleting can be left at any point and repeated
-        threading.Thread(target=_expire, args=(parties, over), daemon=True).start()
+        for name in ("expire", "meet"):
+            # daemons, which are not waited for: both can be left at any point and repeated
+            work = partial(_repeat, methodcaller(name), parties, over)
+            threading.Thread(target=work, daemon=True).start()
         addresses = Addresses(known.address_rate, known.address_connections, known.proxy)
         made = application(parties, rate=known.rate, addresses=addresses)
         gc.freeze()  # collections, a tenth of a report's time, need not look at what was loaded
@@ -291,11 +294,13 @@ def _serve(
         log.info("stopped")
 
 
-def _expire(parties: Mapping[str, Party[Any]], over: threading.Event) -> None:
-    """Delete what was not released in time, while the server runs."""
+def _repeat(
+    work: Callable[[Party[Any]], object], parties: Mapping[str, Party[Any]], over: threading.Event
+) -> None:
+    """Let each party do some work from time to time, while the server runs."""
     while True:
         for party in parties.values():
-            party.expire()
+            work(party)
         if over.wait(LOOK_SECONDS):
             return
 

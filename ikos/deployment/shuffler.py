@@ -9,7 +9,7 @@ analyzer could learn more than one sum.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -22,7 +22,7 @@ from ikos.deployment.limits import Addresses
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import RemoteShuffler, in_parallel
 from ikos.deployment.service import BYTES, Endpoint, Party, Service, split_ids
-from ikos.deployment.store import REPORTS, Store, Writing, damaged
+from ikos.deployment.store import REPORTS, Writing, damaged
 from ikos.deployment.task import Window
 from ikos.deployment.wire import Agreement, Refused, ShufflerStatus
 
@@ -36,17 +36,7 @@ def agreed_digest(window: Window, ids: bytes) -> str:
 
 
 class Shuffler(Endpoint):
-    """One shuffler of one window; ``ask`` returns the digest that another agreed to, or None."""
-
-    def __init__(
-        self,
-        config: PartyConfig,
-        store: Store,
-        window: Window,
-        ask: Callable[[Window, int], str | None],
-    ) -> None:
-        super().__init__(config, store, window)
-        self._ask = partial(ask, window)
+    """One shuffler of one window."""
 
     def resume(self) -> None:
         """Go on with a deletion that was interrupted, if there is room."""
@@ -100,6 +90,10 @@ class Shuffler(Endpoint):
             raise Refused("batchRejected", "another batch was agreed before")
         self.log("batch agreed")
         return digest
+
+    def _ask(self, other: int) -> str | None:
+        """Return the digest that another shuffler agreed to, if any."""
+        return self.peer(other).agreement()
 
     def agreement(self) -> str | None:
         """Return the digest that was agreed, if any."""
@@ -162,11 +156,7 @@ class Shuffler(Endpoint):
 
 def shuffler(config: PartyConfig, client: httpx.Client) -> Party[Shuffler]:
     """Return a shuffler that asks the others over a connection."""
-
-    def ask(window: Window, other: int) -> str | None:
-        return RemoteShuffler(client, window, other).agreement()
-
-    return Party(config, partial(Shuffler, ask=ask))
+    return Party(config, partial(Shuffler, peer=partial(RemoteShuffler, client)))
 
 
 def application(

@@ -315,6 +315,12 @@ class TestAsked:
     @pytest.mark.points(0)
     def test_a_shuffler_that_is_silent(self, run, refused, release, sent, small):
         sent.wires.cut.add(sent.task.address(2))
+        assert release()[3] == [
+            "ikos task release: error: a release could not end, and nothing is closed: shuffler 2 "
+            "does not answer: connection refused"
+        ]
+        assert sent.analyzer.state == "collecting"
+        assert "POST" not in {method for method, _ in sent.wires.requests}
         said = refused("task", "close", small / "operator")
         assert "shuffler 2 does not answer: connection refused; it goes on to tell them" in said
         status, out, _, rest = release("--wait", "0.5")

@@ -210,7 +210,7 @@ def closed_with_reports(folder, monkeypatch):
         patch.setattr(service, "now", lambda: task.opens + timedelta(minutes=1))
         for number, name in enumerate(("analyzer", "shuffler-1")):
             config = PartyConfig.read(folder / name)
-            one = service.Party(config, partial(Shuffler, ask=lambda *_: None))
+            one = service.Party(config, partial(Shuffler, peer=lambda *_: None))
             reports = [ClientReport.make(task.at(0), 1) for _ in range(20)]
             parts = [os.urandom(config.part_bytes) for _ in reports]
             waiting = [
