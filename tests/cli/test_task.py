@@ -315,7 +315,7 @@ class TestAsked:
     @pytest.mark.points(0)
     def test_a_shuffler_that_is_silent(self, run, refused, release, sent, small):
         sent.wires.cut.add(sent.task.address(2))
-        assert release()[3] == [
+        assert release("--wait", "0.5")[3] == [
             "ikos task release: error: a release could not end, and nothing is closed: shuffler 2 "
             "does not answer: connection refused"
         ]
