@@ -144,8 +144,9 @@ def amplified_delta(
 ) -> float:
     """Return a delta for which n shuffled messages are together (epsilon, delta)-private.
 
-    Rounded up. The messages may come from any randomizers, as long as the probabilities of every
-    output, for all users and values, are within a factor e^local_epsilon of each other.
+    For both orders of any two values; rounded up. The messages may come from any randomizers, as
+    long as the probabilities of every output, for all users and values, are within a factor
+    e^local_epsilon of each other.
 
     Parameters
     ----------

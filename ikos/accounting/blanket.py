@@ -94,6 +94,7 @@ class ResponseBlanket:
     def divergence(self, epsilon: float) -> float:
         """Return the hockey-stick divergence of order e^epsilon >= 1, rounded up.
 
+        Exchanging the two values only exchanges their answers: it is the same in both orders.
         Too large by less than 1e-5 of it (measured) and 1e-300, unless A + B takes more than 10^5
         values and the edge of the event is within a tenth of a standard deviation of its mean.
         """

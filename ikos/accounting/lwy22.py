@@ -62,7 +62,7 @@ def _inside(odds: float, messages: int, chance: float, mass: float) -> float:
 def random_messages_delta(
     epsilon: float | Fraction, messages: int, chance: float | Fraction
 ) -> float:
-    """Return a delta of one true message among random ones, rounded up.
+    """Return a delta of one true message among random ones, in both orders, rounded up.
 
     Parameters
     ----------
