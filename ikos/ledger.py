@@ -311,14 +311,22 @@ class Ledger:
         return f"<Ledger {name}: {account.spent:.1%} spent, {account.left} left>"
 
 
+def enter_run(ledger: Ledger | None, protocol: Any) -> None:
+    """Enter a run in a ledger, if there is one."""
+    if isinstance(ledger, Ledger):
+        ledger.enter_run(protocol)
+    elif ledger is not None:
+        raise TypeError(f"ledger must be an ikos.Ledger, got {quote(ledger)}")
+
+
 @contextmanager
 def _using(path: Path, new: bool = False) -> Iterator[sqlite3.Connection]:
     """Open a connection that waits for other writers, undoing what is not committed.
 
     ValueError for a file that is no ledger or is damaged, OSError if it cannot be used.
     """
-    if not new:
-        path.stat()  # an error that says which file is missing
+    for needed in (path.parent,) if new else (path.parent, path):
+        needed.stat()  # an error that says which file or folder is missing
     address = f"{path.absolute().as_uri()}?mode={'rwc' if new else 'rw'}"
     try:
         how: dict[str, Any] = {"timeout": _WAIT, "uri": True, "isolation_level": None}

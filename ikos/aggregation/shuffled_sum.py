@@ -50,7 +50,7 @@ from ikos.concurrency import Interrupted, Progress, Scratch, cores, spread
 from ikos.counts import Layout
 from ikos.counts.published import unproved
 from ikos.counts.types import MAX_MESSAGES
-from ikos.ledger import Ledger
+from ikos.ledger import Ledger, enter_run
 from ikos.mixing import AT_ONCE, WORTHWHILE, Encoder, mixed_sum, mixed_sums
 from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource, secure
@@ -535,8 +535,7 @@ class ShuffledSum(ABC, Generic[_T]):
             _ = self.setting  # refuses masked vectors
         if threads is not None:
             threads = integer("threads", threads, low=1, high=1024)
-        if ledger is not None:
-            ledger.enter_run(self)
+        enter_run(ledger, self)
         if cluster is not None:
             totals, users = cluster.add_up(self, x, source, progress)
             return self._result(totals, users, source)
