@@ -13,9 +13,9 @@ from gmpy2 import mpfr
 
 from ikos._validation import quote
 from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, log2, rational, rounding
-from ikos.counts.search import MAX_MESSAGES as MAX_MESSAGES
 from ikos.counts.search import smallest
 from ikos.results import Printed, at_least, at_most, hundredths
+from ikos.trust import MAX_MESSAGES as MAX_MESSAGES
 from ikos.trust import Trust
 
 Users = tuple[int, int]
