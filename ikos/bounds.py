@@ -112,6 +112,7 @@ class Bounds(Domain):
             require(inside, first, f"be in [{self.lower:g}, {self.upper:g}]")
         return values
 
+    @np.errstate(under="ignore")
     def unit(
         self, values: NDArray[np.float64], out: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:

@@ -131,7 +131,8 @@ class Ball(Vectors):
         require(np.isfinite(rows), first, "be finite")
         # Scaled first, so that squares neither overflow nor vanish. For every dimension d, the
         # relative error of a norm, d 2^-52, is below the tolerance.
-        inside = np.linalg.norm(rows / self.radius, axis=1) <= 1 + TOLERANCE
+        with np.errstate(under="ignore"):
+            inside = np.linalg.norm(rows / self.radius, axis=1) <= 1 + TOLERANCE
         said = f"have a norm of at most {self.radius:g}; clip it in double precision"
         require(inside, first, said)
 

@@ -237,7 +237,7 @@ def _parts(widths: Sequence[int], body: Sequence[Sequence[str]], most: int | Non
 
 def digits(value: int) -> str:
     """Return all digits of an integer, also beyond Python's limit for str()."""
-    if value.bit_length() <= 8192:
+    if value.bit_length() <= 2048:
         return str(value)
     import gmpy2
 

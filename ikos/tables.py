@@ -564,7 +564,9 @@ def _parquet_numbers(part: Part, array: Any, pa: Any, row: int) -> NDArray[Any]:
             raise part._bad(row + first, repr(float(values[first])), "not a finite number")
         return values
     cells = array.to_pylist()
-    found = [whole_number(Decimal(one) if isinstance(one, float) else one) for one in cells]
+    found = [
+        whole_number(Decimal.from_float(one) if isinstance(one, float) else one) for one in cells
+    ]
     if None in found:
         first = found.index(None)
         raise part._bad(row + first, quote(cells[first]), "not an integer")

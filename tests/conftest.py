@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import signal
 from collections import defaultdict
+from contextlib import nullcontext
 
 import pytest
+from hostile import hostile
 from hypothesis import settings
 
 # Whole packages first: pytest would run a module whose package is not loaded a second time, for its
@@ -30,7 +32,17 @@ def samples(config):
     return not any(".py" in argument for argument in config.args)
 
 
+class Examples:
+    """Runs the examples of docstrings as a caller with settings of its own: see `hostile`."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item):
+        with hostile() if isinstance(item, pytest.DoctestItem) else nullcontext():
+            return (yield)
+
+
 def pytest_configure(config):
+    config.pluginmanager.register(Examples())  # hooks of this file see no test outside its folder
     quick = samples(config) and config.option.markexpr == "not slow"
     settings.load_profile("sample" if quick else "ikos")
 

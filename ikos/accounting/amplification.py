@@ -83,6 +83,7 @@ def _settled(labels: Labels, n: int, *, thin: bool) -> tuple[float, float]:
         mass = min(3 * mass, 660.0)
 
 
+@np.errstate(under="ignore")
 def _sum(labels: Labels, n: int, mass: float, *, thin: bool) -> float:
     """Return the divergence without e^-mass of S and of G; S is the fewest of a block if thin."""
     share, third = labels.share, labels.third

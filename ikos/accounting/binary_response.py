@@ -93,6 +93,7 @@ class _ResponseDivergences:
             return (128, 32) if deviation < 3000 else (64, 16)
         return 32, 8
 
+    @np.errstate(under="ignore")
     def at(self, zeros: int, ones: int) -> float:
         """Return a bound on the divergence for the others' numbers of zeros and ones."""
         if self.pure:
@@ -113,9 +114,9 @@ class _ResponseDivergences:
         if not (p.complete and q.complete and self._complete):
             total += 8 * math.exp(-self._mass)
         with gmpy2.context(precision=_PRECISION):
-            result = gmpy2.exp(log_scale) * mpfr(total) * (1 + mpfr(2) ** -40)
+            result = float(gmpy2.exp(log_scale) * mpfr(total) * (1 + mpfr(2) ** -40))
         # 2^-40: the exponents of the weights are below 700, with an error below 2^-52 of them
-        return min(1.0, math.nextafter(float(result), math.inf))
+        return min(1.0, math.nextafter(result, math.inf))
 
     def _differences(
         self, p: NDArray[np.float64], q: NDArray[np.float64]

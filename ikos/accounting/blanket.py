@@ -122,6 +122,7 @@ class ResponseBlanket:
         odds = Fraction(math.exp(epsilon)) / _LOWERED
         return max(0.0, self._expected_excess(odds, _FIRST_TAIL)[0] * (1 - SLACK))
 
+    @np.errstate(under="ignore")
     def _expected_excess(self, odds: Fraction, tail: float) -> tuple[float, float]:
         """Return bounds on E[(L_1 + ... + L_M)_+] / (gamma n) inside the windows.
 
@@ -196,6 +197,7 @@ def shortfall(s: Floats, edge: Floats, b: Floats, depth: int) -> tuple[Floats, F
     return np.maximum(np.minimum(*ends) - error, 0), np.maximum(np.maximum(*ends) + error, 0)
 
 
+@np.errstate(under="ignore")
 def _kinks(
     s: Floats,
     others: Floats,

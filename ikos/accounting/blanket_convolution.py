@@ -27,6 +27,7 @@ from ikos._validation import doubles, integer, number, quote, round_down
 from ikos.accounting.blanket import exp_down
 from ikos.accounting.solve import crossing
 from ikos.counts.rounding import rational
+from ikos.underflow import may_underflow
 
 Array = NDArray[np.float64]
 
@@ -219,6 +220,7 @@ def laplace_report(
     return noise_report(below, ratio, edges, reach=reach)
 
 
+@may_underflow()
 def gaussian_report(
     sigma: float | Fraction,
     lost: float | Fraction = 1e-10,
@@ -440,6 +442,7 @@ def report_epsilon(report: ReportLaw, delta: float | Fraction, n: int) -> float:
     return crossing(excess, low, high)
 
 
+@np.errstate(under="ignore")
 def _tilt(masses: Array, values: Array, n: int, top: float) -> float:
     """Return theta > 0 at which E[Z e^(theta Z)] is about 0, or about 100 / top."""
     deviation = math.sqrt(float(np.dot(masses, values**2)))
@@ -468,6 +471,7 @@ class _Lattice:
         first = int(places.min())
         return cls(first, np.bincount((places - first).astype(np.int64), weights=masses))
 
+    @np.errstate(under="ignore")
     def excess(self, theta: float, step: float, n: int, points: int) -> tuple[float, float]:
         """Return bounds on E[(J_1 + ... + J_n)_+] step / n, masses within 2^-47 of theirs."""
         places = self.first + np.arange(self.masses.size, dtype=np.float64)

@@ -228,6 +228,7 @@ def copies_delta(eps: float, k: int, local: float, d0: float = 0.0) -> float:
     return min(1.0, together * (1 + _COPIES_SLACK) + _LEAST)  # also if a response came out as 0
 
 
+@np.errstate(under="ignore")
 def _response(eps: float, k: int, local: float) -> float:
     """Return R(eps) before it is rounded up, if some loss is above epsilon."""
     # Larger by more than the rounding below, where losses close to epsilon cancel.

@@ -7,7 +7,10 @@ from collections.abc import Callable
 
 import scipy
 
+from ikos.underflow import may_underflow
 
+
+@may_underflow()
 def gaussian_log_delta(epsilon: float, mu: float) -> float:
     """Return ln delta at which N(mu, 1) hides N(0, 1) at an epsilon."""
     first = float(scipy.special.log_ndtr(mu / 2 - epsilon / mu))

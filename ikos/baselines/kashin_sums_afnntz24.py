@@ -85,7 +85,7 @@ class SpreadError:
             return math.sqrt(self.mean_square / miss)
 
         def log_mgf(h: float) -> float:
-            noise = float(self.law.log_mgf(h * self.step))
+            noise = self.law.log_mgf(h * self.step)
             return self.coefficients * noise + bennett(h, self.variance, self.largest)
 
         return chernoff(log_mgf, miss - self.wraps, float(self.law.rate) / self.step)

@@ -33,9 +33,9 @@ def _up(value: mpfr | None) -> float | None:
 
 
 def _log10(value: mpfr | None) -> float | None:
-    import gmpy2
+    from ikos.counts.rounding import log10
 
-    return float(gmpy2.log10(value)) if value else None
+    return log10(value) if value else None
 
 
 def _importance(check: ComponentCheck) -> list[dict[str, Any]]:

@@ -230,7 +230,8 @@ class Analysis(ABC):
         users = replace(scheme.trust, min_honest=noise.users)
         sigma = replace(scheme, n=noise.users, trust=users).level(m)
         found = lemma_5_2_delta(sigma, Fraction(noise.epsilon)) if sigma else 1.0
-        return LeftPrivacy(mpfr(noise.epsilon), mpfr(found), self.name, self._by_lemma)
+        epsilon, delta = (exact(Fraction(one), UP) for one in (noise.epsilon, found))
+        return LeftPrivacy(epsilon, delta, self.name, self._by_lemma)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ikos._validation import choice, integer, number
 from ikos.concurrency import Interrupted, Progress
 from ikos.confidence import clopper_pearson, p_value_bound
 from ikos.counts.largest_component import applies, largest_component
-from ikos.counts.rounding import DOWN, UP, float_down, float_up, rounding
+from ikos.counts.rounding import DOWN, UP, float_down, float_up, nearest, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.component_bounds import BOUNDS, excess_bound
 from ikos.graphs.component_distribution import (
@@ -281,13 +281,14 @@ def _p_value(seen: Sequence[int], chances: Sequence[mpfr], trials: int) -> float
     """Bound the p-value of counts of some cells of a sample; what is left is one cell more."""
     with rounding(UP):
         rest = max(1 - gmpy2.fsum(chances), mpfr(_TINY))
-    cells = [*map(float, chances), float(rest)]
+    cells = list(map(nearest, [*chances, rest]))
     return p_value_bound([*seen, trials - sum(seen)], cells)
 
 
 def _fit(tally: Tally, law: Sequence[Enclosure]) -> float:
     """Bound the p-value of sampled counts; rare values share one cell, chosen beforehand."""
-    common = [c for c, p in enumerate(law, 1) if p.low * tally.trials >= _RARE]
+    with rounding(DOWN):
+        common = [c for c, p in enumerate(law, 1) if p.low * tally.trials >= _RARE]
     return _p_value([tally[c] for c in common], [law[c - 1].low for c in common], tally.trials)
 
 

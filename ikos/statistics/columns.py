@@ -444,6 +444,7 @@ def _sums_of_squares(
     return private_sum_of(pairs, Box(2 * d, -1, 1), run, apart), centre, half
 
 
+@np.errstate(under="ignore")
 def linear_statistics(
     x: ArrayLike,
     weights: ArrayLike,
