@@ -154,6 +154,7 @@ def least_messages(
 # One message
 
 
+@np.errstate(under="ignore")
 def _ball_moment(r: NDArray[np.float64], d: int) -> NDArray[np.float64]:
     """Return E (|a| - r)_+^2 for a uniform in the unit ball."""
     inner = np.minimum(r, 1.0)

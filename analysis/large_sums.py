@@ -31,7 +31,7 @@ import numpy as np
 from analysis.machine_rates import machine
 from analysis.output import Files, csv_text, main, markdown, plain_number, program, steps
 from ikos import PrivateSum, SecureSum
-from ikos.cli.types import WHOLE
+from ikos.cli.types import WHOLE, Whole
 from ikos.concurrency import cores
 from ikos.results import at_least
 
@@ -248,13 +248,9 @@ def _workers_table(found: Sequence[tuple[str, int, int, float, float]]) -> str:
 @program("", "--users 1e7 --kind private --repeats 9", printed=True)
 @click.option("--kind", type=click.Choice(list(KINDS)), multiple=True, help="Which; all of them.")
 @click.option("--users", type=WHOLE, multiple=True, help="How many; 1e7 and 1e8.")
-@click.option(
-    "--threads", type=click.IntRange(1, 1024), multiple=True, help="Of a sum; 1 and all cores."
-)
-@click.option("--repeats", type=click.IntRange(min=1), default=3, help="Runs of each sum [3].")
-@click.option(
-    "--workers", type=click.IntRange(1, 1024), help="Of Dask, to run each sum on as well."
-)
+@click.option("--threads", type=Whole(1, 1024), multiple=True, help="Of a sum; 1 and all cores.")
+@click.option("--repeats", type=Whole(1), default=3, help="Runs of each sum [3].")
+@click.option("--workers", type=Whole(1, 1024), help="Of Dask, to run each sum on as well.")
 def command(
     files: Files,
     kind: tuple[str, ...],

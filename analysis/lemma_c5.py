@@ -15,7 +15,7 @@ models. The exit status is 0 if the bound holds everywhere, and 1 if not.
 - ``compared``: how many triples (n, m, c);
 - ``smallest``: for each m the smallest ``factor`` bound / P[C = c] over c >= 2, rounded down, and
   the ``users`` and ``components`` where it is attained;
-- ``violations``: the same where the factor is below 1, at most a hundred of them;
+- ``unproved``: the same where the factor is below 1, at most a hundred of them;
 - ``holds``: whether there are none.
 """
 
@@ -49,7 +49,7 @@ NAMES = {"lemma_c5": "Lemma C.5 of BBGN20", "parts": "The bound by parts"}
 """What the bounds are called."""
 
 SHOWN = 10
-"""Most violations that are printed."""
+"""Most comparisons without a proof that are printed."""
 
 EXAMPLES = """\b
 Examples
@@ -105,20 +105,20 @@ def _text(found: Sweep) -> list[str]:
         "",
         *aligned([("m", "n", "c", "bound / P[C = c]"), *rows]),
         "",
-        *(_violation(slack) for slack in found.violations[:SHOWN]),
+        *(_unproved(slack) for slack in found.unproved[:SHOWN]),
         *_verdict(found),
     ]
 
 
-def _violation(slack: Slack) -> str:
+def _unproved(slack: Slack) -> str:
     return f"n = {slack.n}, m = {slack.m}, c = {slack.c}: bound / P[C = c] is {slack.factor:.6g}"
 
 
 def _verdict(found: Sweep) -> list[str]:
     where = f"n = {_range(found.users)}, m = {_range(found.messages)} and every c"
     if not found.holds:
-        many = len(found.violations)
-        return [f"VIOLATED, {'at least 100' if many == 100 else many} times, for {where}."]
+        many = len(found.unproved)
+        return [f"NOT PROVED, {'at least 100' if many == 100 else many} times, for {where}."]
     tightest = factor_text(found.tightest.factor)
     return [
         f"Holds for {where}:",
@@ -144,7 +144,7 @@ def _json(found: Sweep) -> dict[str, Any]:
         "messages": list(found.messages),
         "compared": found.compared,
         "smallest": [shown(slack) for slack in found.smallest],
-        "violations": [shown(slack) for slack in found.violations],
+        "unproved": [shown(slack) for slack in found.unproved],
         "holds": found.holds,
     }
 
@@ -188,7 +188,7 @@ def command(
     For every number of users n, of messages m, and of components c. The
     default takes about ten seconds; time grows with the cube of the users.
 
-    The exit status is 1 if the bound is violated anywhere.
+    The exit status is 1 if the bound is not proved to hold everywhere.
     """
     try:
         with progress("comparing") as shown:

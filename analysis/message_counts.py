@@ -30,6 +30,7 @@ from matplotlib.axes import Axes
 from analysis.output import Files, csv_text, main, markdown, plain_number, program, steps
 from ikos import MessageCount, message_count, private_message_count
 from ikos.attacks import Advantage, measure_advantage
+from ikos.cli.types import Whole
 from ikos.counts.floor import counting_floor
 from ikos.counts.recursion import rational_split
 from ikos.counts.rounding import UP, float_up, rounding
@@ -523,7 +524,7 @@ def advantage_figure(results: Sequence[Measured]) -> Figure:
 @program("--output build/figures", "--output build/figures --trials 1000000")
 @click.option(
     "--trials",
-    type=click.IntRange(min=100),
+    type=Whole(100),
     help="Simulated views for each measured point  [default: 200000; 2000 with --quick].",
 )
 def command(files: Files, trials: int | None, seed: int, quick: bool) -> None:

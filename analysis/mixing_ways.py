@@ -21,6 +21,7 @@ from scipy.sparse import coo_array
 
 from analysis.machine_rates import machine
 from analysis.output import Files, main, markdown, plain_number, program, steps
+from ikos.cli.types import Whole
 from ikos.randomness import SecureRandom
 from ikos.results import at_least
 
@@ -94,7 +95,7 @@ def _table(sizes: Sequence[int], repeats: int) -> str:
 
 
 @program("", "--repeats 20", printed=True)
-@click.option("--repeats", type=click.IntRange(min=1), default=9, help="Runs of each [9].")
+@click.option("--repeats", type=Whole(1), default=9, help="Runs of each [9].")
 def command(files: Files, repeats: int, quick: bool) -> None:
     """Measure ways to mix a column of messages here.
 

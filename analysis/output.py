@@ -21,6 +21,7 @@ import click
 from ikos.cli.errors import Command
 from ikos.cli.output import print_text, progress
 from ikos.cli.program import execute
+from ikos.cli.types import Whole
 from ikos.plots import save, written_whole
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Files:
 
 _SEED = click.option(
     "--seed",
-    type=click.IntRange(min=0),
+    type=Whole(),
     default=1,
     show_default=True,
     help="Of the experiments; the same seed gives the same files.",

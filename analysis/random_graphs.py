@@ -34,7 +34,8 @@ from analysis.lemma_c5 import USERS as SWEPT_USERS
 from analysis.output import Files, csv_text, main, markdown, plain_number, program, steps
 from analysis.plots.second_moments import excess_curve, excess_figure
 from ikos.cli.output import progress
-from ikos.counts.rounding import UP, rounding
+from ikos.cli.types import Whole
+from ikos.counts.rounding import UP, float_up, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs import (
     PlantedTally,
@@ -125,7 +126,7 @@ def _law_tables() -> Iterator[tuple[str, str]]:
         csv_text(
             ["n", "m", "shuffler", "clear", "c", "exact", "lemma_c5", "parts"],
             (
-                (n, m, shuffler, int(clear), c, f"{exact:.17g}", lemma, parts)
+                (n, m, shuffler, int(clear), c, f"{exact:.17Ng}", lemma, parts)
                 for n, m in LAW
                 for shuffler, clear in MODELS
                 for c, exact, lemma, parts in law_rows(n, m, shuffler, clear)
@@ -135,7 +136,7 @@ def _law_tables() -> Iterator[tuple[str, str]]:
 
 
 def _up(value: float | mpfr) -> str:
-    return at_least(float(value), 4)
+    return at_least(float_up(value), 4)
 
 
 # Everywhere in a range
@@ -191,7 +192,7 @@ def _bounds_tables(found: Sequence[Sweep]) -> Iterator[tuple[str, str]]:
     yield (
         "component-bounds.csv",
         csv_text(
-            ["bound", "shuffler", "clear", "m", "n", "c", "factor", "compared", "violations"],
+            ["bound", "shuffler", "clear", "m", "n", "c", "factor", "compared", "unproved"],
             (
                 (
                     each.bound,
@@ -202,7 +203,7 @@ def _bounds_tables(found: Sequence[Sweep]) -> Iterator[tuple[str, str]]:
                     slack.c,
                     slack.factor,
                     each.compared,
-                    len(each.violations),
+                    len(each.unproved),
                 )
                 for each in found
                 for slack in each.smallest
@@ -275,7 +276,7 @@ def _rare_tables(found: Iterable[Rare]) -> Iterator[tuple[str, str]]:
             plain_number(rare.planted.trials),
             f"{rare.planted.estimate:.4g}",
             _relative(rare.planted),
-            f"{rare.exact:.4g}",
+            f"{rare.exact:.4Ng}",
         ]
         for rare in found
     ]
@@ -296,7 +297,7 @@ def _rare_tables(found: Iterable[Rare]) -> Iterator[tuple[str, str]]:
                     rare.planted.trials,
                     rare.planted.estimate,
                     *rare.planted.interval(),
-                    f"{rare.exact:.17g}",
+                    f"{rare.exact:.17Ng}",
                 )
                 for rare in found
             ),
@@ -317,7 +318,7 @@ def _relative(tally: PlantedTally) -> str:
 @program("--output build/figures", "--output build/figures --trials 10000000")
 @click.option(
     "--trials",
-    type=click.IntRange(min=100),
+    type=Whole(100),
     help="Graphs to sample, fewer of large ones  [default: 1000000; 20000 with --quick].",
 )
 def command(files: Files, trials: int | None, seed: int, quick: bool) -> None:

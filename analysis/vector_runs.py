@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from analysis.large_sums import bytes_of_process, fresh_process
 from analysis.machine_rates import machine
 from analysis.output import Files, csv_text, main, markdown, program, steps
+from ikos.cli.types import Whole
 from ikos.results import at_least
 from ikos.vectors import (
     PCKVGRR,
@@ -227,7 +228,7 @@ def _table(rows: list[Measured]) -> str:
 @click.option(
     "--protocol", type=click.Choice(list(RUNS)), multiple=True, help="Which; all of them."
 )
-@click.option("--repeats", type=click.IntRange(min=1), default=3, help="Runs of each [3].")
+@click.option("--repeats", type=Whole(1), default=3, help="Runs of each [3].")
 def command(files: Files, protocol: tuple[str, ...], repeats: int, quick: bool) -> None:
     """Measure runs of vector protocols here: time and memory.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Collection, Iterable, Mapping, Set
 from contextlib import suppress
 from decimal import Decimal
@@ -20,6 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 _T = TypeVar("_T")
+
+NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+"""A decimal number. float() accepts more: nan, inf, 1_000, and the digits of every script."""
+
+NO_VALUE = {"", "nan", "na", "n/a", "null", "none"}
+"""What programs write into a column of numbers where there is none, in lower case."""
 
 
 def quote(value: object) -> str:
@@ -34,11 +41,6 @@ def quote(value: object) -> str:
     except (ValueError, OverflowError):  # more digits than Python writes or a double holds
         text = f"a {type(value).__name__}"
     return text if len(text) <= 80 else text[:77] + "..."
-
-
-def printable(text: str) -> str:
-    """Return foreign text without characters that control a terminal or end a line."""
-    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def ordered(name: str, value: object) -> Iterable[Any]:
@@ -158,7 +160,9 @@ def real(name: str, x: object, first: int = 0) -> NDArray[Any]:
     entries = x if isinstance(x, np.ndarray) else np.asarray(x, dtype=object)
     found = np.empty(entries.shape, dtype=object)
     for index, value in np.ndenumerate(entries):
-        exact = value if isinstance(value, float | np.floating) else whole_number(value)
+        exact = value
+        if not isinstance(value, float | np.floating):  # what is missing, domains refuse as NaN
+            exact = math.nan if index and missing(value) else whole_number(value)
         found[index] = exact
         if exact is None or (isinstance(exact, int) and not -(1 << 63) <= exact < 1 << 64):
             place = ", ".join(map(str, (index[0] + first, *index[1:]))) if index else ""
@@ -166,6 +170,28 @@ def real(name: str, x: object, first: int = 0) -> NDArray[Any]:
             where = f"{name}[{place}]" if index else name
             raise TypeError(f"{where} must be {what}, got {type(value).__name__}")
     return np.array(found.tolist())
+
+
+def missing(value: Any) -> bool:
+    """Whether an entry is None, NaN, NaT or NA; the last does not say whether it equals itself."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
+    except ValueError:  # an array
+        return False
+
+
+def reject_missing(name: str, values: Iterable[Any], wanted: str, first: int = 0) -> None:
+    """Refuse entries that are missing where ``wanted`` ones must be; they count from ``first``."""
+    for place, value in enumerate(values, first):
+        if missing(value):
+            raise ValueError(f"{name}[{place}] must be {wanted}, not missing")
+
+
+def text_of(value: Any) -> str:
+    """Return an entry as a text without surrounding blanks, empty if it is missing."""
+    return "" if missing(value) else str(value).strip()
 
 
 def whole_number(value: Any) -> int | None:

@@ -20,6 +20,7 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos._validation import round_down, round_up
+from ikos.underflow import may_underflow
 
 WRAP_TARGET = 2.0**-40
 _GRID = 1 << 14
@@ -70,8 +71,13 @@ class Noise(ABC):
         """Variance."""
 
     @abstractmethod
-    def log_mgf(self, theta: float) -> mpfr:
-        """Return ln E exp(theta noise) for 0 < theta < ``rate``, computed in gmpy2."""
+    def _log_mgf(self, theta: float) -> mpfr:
+        """Return `log_mgf`, in the context in force."""
+
+    def log_mgf(self, theta: float) -> float:
+        """Return ln E exp(theta noise) for 0 < theta < ``rate``."""
+        with gmpy2.context():
+            return float(self._log_mgf(theta))
 
     @property
     def _largest(self) -> float:
@@ -85,7 +91,7 @@ class Noise(ABC):
         fallen = Fraction(theta) * t
         with gmpy2.context(precision=300):
             # 2^-100 far exceeds the errors
-            grown = self.log_mgf(theta) * (1 + mpfr(2) ** -100) + mpfr(2) ** -100
+            grown = self._log_mgf(theta) * (1 + mpfr(2) ** -100) + mpfr(2) ** -100
             bound = gmpy2.const_log2() + grown
             bound -= mpfr(fallen.numerator) / fallen.denominator * (1 - mpfr(2) ** -100)
         with gmpy2.context(gmpy2.ieee(64), round=gmpy2.RoundUp):
@@ -97,7 +103,7 @@ class Noise(ABC):
 
         near, top = float(t), self._largest
         found = optimize.minimize_scalar(
-            lambda theta: float(self.log_mgf(theta)) - theta * near,
+            lambda theta: self.log_mgf(theta) - theta * near,
             bounds=(0.0, top),
             method="bounded",
             options={"xatol": top * 1e-9},
@@ -118,7 +124,7 @@ class Noise(ABC):
         The rounding errors of ``users``, 0 if nothing was rounded, are centred and each within an
         interval of length 1: E exp(h sum) <= exp(h^2 users / 8), by Hoeffding's lemma.
         """
-        return chernoff(lambda h: float(self.log_mgf(h)) + h * h * users / 8, miss, self._largest)
+        return chernoff(lambda h: self.log_mgf(h) + h * h * users / 8, miss, self._largest)
 
 
 @dataclass(frozen=True)
@@ -141,7 +147,7 @@ class NoiseLaw(Noise):
         """Exact variance, 2 shape alpha / (1 - alpha)^2 with alpha = exp(-rate)."""
         return float(self.shape) / (2 * math.sinh(self._s / 2) ** 2) if self._s < 700 else 0.0
 
-    def log_mgf(self, theta: float) -> mpfr:
+    def _log_mgf(self, theta: float) -> mpfr:
         """Return ln E exp(theta noise) = -shape ln(1 - (sinh(theta / 2) / sinh(rate / 2))^2)."""
         rate = mpfr(self.rate.numerator) / self.rate.denominator
         part = gmpy2.sinh(mpfr(theta) / 2) / gmpy2.sinh(rate / 2)
@@ -195,6 +201,7 @@ class NoiseLaw(Noise):
         return float((high + 1 + (width > 1)) * width)
 
     @cached_property
+    @may_underflow()
     def _grid(self) -> tuple[int, NDArray[Any], NDArray[Any]]:
         """Return a cell width w, the probabilities of floor(Polya / w), and its survival."""
         from scipy import stats
@@ -226,7 +233,7 @@ class SkellamLaw(Noise):
 
     _largest = math.inf
 
-    def log_mgf(self, theta: float) -> mpfr:
+    def _log_mgf(self, theta: float) -> mpfr:
         """Return ln E exp(theta noise) = variance (cosh theta - 1)."""
         half = gmpy2.sinh(mpfr(theta) / 2)
         return 2 * half * half * self.spread.numerator / self.spread.denominator
@@ -234,6 +241,7 @@ class SkellamLaw(Noise):
     def _best_theta(self, t: Fraction) -> float:
         return math.asinh(max(t, Fraction(0)) / self.spread)
 
+    @may_underflow()
     def half_width(self, miss: float, users: int) -> float:
         """Return the half width by Chernoff's bound, times what is lost in it.
 
@@ -244,7 +252,7 @@ class SkellamLaw(Noise):
 
         def log_mgf(h: float) -> float:
             most = special.ive(0, self.variance * math.cosh(h)) / -math.expm1(-h)
-            return float(self.log_mgf(h)) + h * h * users / 8 + min(0.0, math.log(most))
+            return self.log_mgf(h) + h * h * users / 8 + min(0.0, math.log(most))
 
         return chernoff(log_mgf, miss, 700.0)
 

@@ -21,12 +21,13 @@ MAX_INTEGER = 1 << 52
 """Largest bound on integers: differences of two are exact in doubles."""
 
 
-def require(good: NDArray[np.bool_], first: int, what: str) -> None:
+def require(values: NDArray[Any], good: NDArray[np.bool_], first: int, what: str) -> None:
     """Refuse the first value, or entry of one, that is not good; users count from ``first``."""
     if not good.all():
         row, *column = np.unravel_index(int(np.argmin(good)), good.shape)
         place = ", ".join(map(str, (first + int(row), *column)))
-        raise ValueError(f"x[{place}] must {what}")
+        lost = ", not missing" * bool(np.isnan(values[row, *column]).any())
+        raise ValueError(f"x[{place}] must {what}{lost}")
 
 
 class Domain(ABC):
@@ -109,9 +110,10 @@ class Bounds(Domain):
             np.minimum.reduce(values) >= self.lower and np.maximum.reduce(values) <= self.upper
         ):
             inside = (values >= self.lower) & (values <= self.upper)
-            require(inside, first, f"be in [{self.lower:g}, {self.upper:g}]")
+            require(values, inside, first, f"be in [{self.lower:g}, {self.upper:g}]")
         return values
 
+    @np.errstate(under="ignore")
     def unit(
         self, values: NDArray[np.float64], out: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
@@ -141,5 +143,5 @@ class Bounds(Domain):
 
 def whole(values: NDArray[np.float64], first: int = 0) -> NDArray[np.float64]:
     """Return values; refuse the first that is not an integer."""
-    require(values == np.floor(values), first, "be an integer with integers=True")
+    require(values, values == np.floor(values), first, "be an integer with integers=True")
     return values

@@ -16,6 +16,7 @@ from scipy.special import betainc, betaincc, rel_entr
 
 from ikos._validation import integer, number, quote
 from ikos.results import Interval
+from ikos.underflow import may_underflow
 
 _CONFIDENCE = Fraction(19, 20)
 MAX_DRAWS = 1 << 50
@@ -25,6 +26,7 @@ _SLACK = 1e-9  # relative error of sums of doubles
 _ROUNDING = 1e-15  # absolute error of a few operations on numbers of at most 1
 
 
+@may_underflow()
 def clopper_pearson(
     successes: int, trials: int, confidence: float | Fraction = _CONFIDENCE
 ) -> Interval:
@@ -71,6 +73,7 @@ def _risk(confidence: float | Fraction) -> float:
     return float(1 - level)
 
 
+@may_underflow()
 def mean_interval(
     total: float, trials: int, confidence: float | Fraction = _CONFIDENCE
 ) -> Interval:

@@ -8,13 +8,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from itertools import accumulate, pairwise
 from typing import Any, ClassVar
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import array, integer, number, ordered, real
+from ikos._validation import NO_VALUE, NUMBER, array, integer, number, ordered, quote, real
 from ikos.bounds import MAX_BOUND, Bounds, require
 from ikos.bounds import Domain as Domain
 from ikos.modular import blocks
@@ -89,7 +91,7 @@ class Box(Vectors):
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         inside = (rows >= self.lower) & (rows <= self.upper)  # False for NaN
-        require(inside, first, f"be in [{self.lower:g}, {self.upper:g}]")
+        require(rows, inside, first, f"be in [{self.lower:g}, {self.upper:g}]")
 
 
 @dataclass(frozen=True)
@@ -128,12 +130,13 @@ class Ball(Vectors):
         return self.radius
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
-        require(np.isfinite(rows), first, "be finite")
+        require(rows, np.isfinite(rows), first, "be finite")
         # Scaled first, so that squares neither overflow nor vanish. For every dimension d, the
         # relative error of a norm, d 2^-52, is below the tolerance.
-        inside = np.linalg.norm(rows / self.radius, axis=1) <= 1 + TOLERANCE
+        with np.errstate(under="ignore"):
+            inside = np.linalg.norm(rows / self.radius, axis=1) <= 1 + TOLERANCE
         said = f"have a norm of at most {self.radius:g}; clip it in double precision"
-        require(inside, first, said)
+        require(rows, inside, first, said)
 
 
 @dataclass(frozen=True)
@@ -150,9 +153,10 @@ class SparseTernary(Vectors):
         self._set(sparsity=integer("sparsity", self.sparsity, low=1, high=self.dimension))
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
-        require((rows == 0) | (rows == 1) | (rows == -1), first, "be -1, 0 or 1")  # False for NaN
+        signs = (rows == 0) | (rows == 1) | (rows == -1)  # False for NaN
+        require(rows, signs, first, "be -1, 0 or 1")
         sparse = np.count_nonzero(rows, axis=1) <= self.sparsity
-        require(sparse, first, f"have at most {self.sparsity} entries that are not 0")
+        require(rows, sparse, first, f"have at most {self.sparsity} entries that are not 0")
 
 
 @dataclass(frozen=True)
@@ -182,7 +186,40 @@ class Categories(Vectors):
         return [slice(*ends) for ends in pairwise(accumulate(self.sizes, initial=0))]
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
-        require((rows == 0) | (rows == 1), first, "be 0 or 1")  # False for NaN
+        require(rows, (rows == 0) | (rows == 1), first, "be 0 or 1")  # False for NaN
         for run in self.runs:
             said = f"have exactly one 1 among its entries {run.start} to {run.stop - 1}"
-            require(rows[:, run].sum(axis=1) == 1, first, said)
+            require(rows, rows[:, run].sum(axis=1) == 1, first, said)
+
+
+class Labels:
+    """Distinct texts that name categories, and where other texts are among them.
+
+    Two decimal numbers are the same if they are equal, exactly: 1.0 and 01 are 1. Other texts are
+    the same if their characters are, accents composed (NFC).
+    """
+
+    OTHER, MISSING = -1, -2
+
+    def __init__(self, name: str, labels: Sequence[str]) -> None:
+        keys = list(map(self._key, labels))
+        self._numbers = not any(isinstance(key, str) for key in keys)
+        self._places = {key: place for place, key in enumerate(keys)}
+        if len(self._places) != len(keys):
+            raise ValueError(f"{name} must be distinct, also as numbers, got {quote(labels)}")
+
+    @staticmethod
+    def _key(text: str) -> str | Decimal:
+        # whatever a caller has set, exact; or if an exponent is too long NaN, which equals nothing
+        number = Decimal(text, Context(traps=[])) if NUMBER.fullmatch(text) else None
+        return normalize("NFC", text) if number is None else number
+
+    def _place(self, text: str) -> int:
+        place = self._places.get(self._key(text), self.OTHER)
+        lost = not text or (self._numbers and text.casefold() in NO_VALUE)
+        return self.MISSING if lost and place == self.OTHER else place
+
+    def places(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Return the place of each text, or `OTHER`, or `MISSING` for one that says no value."""
+        found = {text: self._place(text) for text in set(texts)}
+        return np.fromiter(map(found.__getitem__, texts), np.int64, len(texts))

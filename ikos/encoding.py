@@ -165,7 +165,8 @@ class Encoding:
                 whole(rows, number)
             if self.promised:
                 apart = np.abs(rows - values[0].astype(np.float64))
-                norms = {"l1": apart.sum(axis=1), "l2": np.sqrt((apart**2).sum(axis=1))}
+                with np.errstate(under="ignore"):
+                    norms = {"l1": apart.sum(axis=1), "l2": np.sqrt((apart**2).sum(axis=1))}
                 for norm, found in norms.items():
                     worst = int(np.argmax(found))
                     self._kept(norm, found[worst], number + worst, first)

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -311,14 +312,26 @@ class Ledger:
         return f"<Ledger {name}: {account.spent:.1%} spent, {account.left} left>"
 
 
+def enter_run(ledger: Ledger | None, protocol: Any) -> None:
+    """Enter a run in a ledger, if there is one."""
+    if isinstance(ledger, Ledger):
+        ledger.enter_run(protocol)
+    elif ledger is not None:
+        raise TypeError(f"ledger must be an ikos.Ledger, got {quote(ledger)}")
+
+
 @contextmanager
 def _using(path: Path, new: bool = False) -> Iterator[sqlite3.Connection]:
     """Open a connection that waits for other writers, undoing what is not committed.
 
     ValueError for a file that is no ledger or is damaged, OSError if it cannot be used.
     """
-    if not new:
-        path.stat()  # an error that says which file is missing
+    path.parent.stat()  # an error that says which file or folder is missing
+    if new:
+        with suppress(FileExistsError):  # otherwise for its owner alone, who may let others in
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+    else:
+        path.stat()
     address = f"{path.absolute().as_uri()}?mode={'rwc' if new else 'rw'}"
     try:
         how: dict[str, Any] = {"timeout": _WAIT, "uri": True, "isolation_level": None}

@@ -28,6 +28,7 @@ from ikos.sharing import Sharing, SharingScheme, users_in_blocks
 
 AT_ONCE = 1 << 27  # about the most messages held at once: 1 GiB of uint64
 WORTHWHILE = 1 << 21  # messages in all, from which all cores are used
+_COLUMN = 1 << 16  # messages of a shuffler, below which threads take longer than one does
 
 
 @dataclass(frozen=True)
@@ -275,7 +276,9 @@ def mixed_sum(
     encoder = elements if isinstance(elements, Encoder) else None
     users = elements.users if isinstance(elements, Encoder) else elements.size
     if threads is None:
-        threads = cores() if users * scheme.messages >= WORTHWHILE else 1
+        column = users * (scheme.shuffled if scheme.single else 1)
+        many = users * scheme.messages >= WORTHWHILE and column >= _COLUMN
+        threads = cores() if many else 1
     plan = planned(scheme, users, threads=threads, most=most)
     if isinstance(elements, Encoder):
         elements = np.empty(users if plan.kept else 0, dtype=scheme.group.dtype)

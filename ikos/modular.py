@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, quote, reject_masked, whole_number
+from ikos._validation import integer, quote, reject_masked, reject_missing, whole_number
 
 BLOCK = 1 << 15
 """Elements in a block: 256 KiB of uint64, which fits in the cache of a core."""
@@ -76,12 +76,15 @@ class Zq:
             for i, value in enumerate(given.flat):
                 found[i] = whole_number(value)
                 if found[i] is None:
+                    reject_missing(name, [value] * (given.ndim > 0), "an integer", first + i)
                     kind = type(value).__name__
                     raise TypeError(f"{name}[{first + i}] must be an integer, got {kind}")
             given = found.reshape(given.shape)
         elif given.dtype.kind == "b":
             given = given.astype(np.uint8)
         elif given.dtype.kind not in "iu":
+            if given.dtype.kind == "f":
+                reject_missing(name, given.flat, "an integer", first)
             hint = f"; if all are whole, give {name}.astype(np.int64) or read with integers=True"
             hint *= given.dtype.kind == "f"
             raise TypeError(f"{name} must hold integers, got an array of {given.dtype}{hint}")

@@ -6,7 +6,7 @@ import csv
 import html
 import io
 import json
-import math
+import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -22,6 +22,11 @@ VERSION = 1
 FORMATS = ("text", "json", "csv", "markdown")
 
 _EXACT = 1 << 53  # larger integers are strings in JSON, as a reader may round them
+
+
+def printable(text: str) -> str:
+    """Return foreign text without characters that control a terminal or end a line."""
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def cell(value: Any) -> str:
@@ -127,7 +132,7 @@ class Report:
         """Return the JSON object: the data beyond the table, then its rows and notes.
 
         Integers of magnitude 2^53 or more become strings of digits, fractions the nearest double,
-        and non-finite numbers None.
+        and numbers that are not finite, or beyond doubles, None.
         """
         rows = [values(self.columns, row) for row in self.rows]
         found = {"version": VERSION, **self.data, "warnings": self.warnings}
@@ -237,7 +242,7 @@ def _parts(widths: Sequence[int], body: Sequence[Sequence[str]], most: int | Non
 
 def digits(value: int) -> str:
     """Return all digits of an integer, also beyond Python's limit for str()."""
-    if value.bit_length() <= 8192:
+    if value.bit_length() <= 2048:
         return str(value)
     import gmpy2
 
@@ -251,7 +256,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, int):
         return value if abs(value) < _EXACT else digits(value)
     if isinstance(value, (float, Fraction)):
-        return float(value) if math.isfinite(value) else None
+        most = sys.float_info.max
+        return float(value) if -most <= value <= most else None
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Mapping):

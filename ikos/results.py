@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ __all__ = ["Cost", "Interval", "at_least", "at_most"]
 ONE_REPORT = "for one report per user; every further release about the same users adds to it"
 NOT = "NOT for this "  # begins a condition that is not met: the guarantee is for comparison only
 _SEEDED = f"{NOT}run: drawn from a seed, it protects no one from those who know the seed"
-_WIDE = Context(prec=700)
+_WIDE = Context(prec=700, Emin=-(10**5), Emax=10**5, traps=[InvalidOperation])
 _LIKELY_WRAP = 1e-6  # a wrap-around probability that default parameters never reach
 
 
@@ -61,15 +61,15 @@ def _directed(value: float | Fraction, digits: int, rounding: str) -> str:
         if float(text) == value or not math.isfinite(value):
             return text
     above, below = map(Decimal, value.as_integer_ratio())
-    rounded = Context(prec=digits, rounding=rounding).divide(above, below)
-    return f"{float(rounded):.{digits}g}"
+    context = _WIDE.copy()
+    context.prec, context.rounding = digits, rounding
+    return f"{float(context.divide(above, below)):.{digits}g}"
 
 
 def hundredths(value: float) -> Decimal:
     """Return a level to two decimals, rounded down."""
-    if math.isinf(value):
-        return Decimal(value)
-    return Decimal(value).quantize(Decimal("0.01"), ROUND_FLOOR, _WIDE)
+    exact = Decimal.from_float(value)
+    return exact if math.isinf(value) else exact.quantize(Decimal("0.01"), ROUND_FLOOR, _WIDE)
 
 
 def percent(confidence: float) -> str:
@@ -88,9 +88,9 @@ def figures(value: float, scale: float, rounding: str = ROUND_HALF_EVEN) -> str:
     if not (math.isfinite(value) and 0 < scale < math.inf):
         return double
     place = math.floor(math.log10(scale)) - 2
-    step = Decimal(1).scaleb(place if place > 15 else min(place, 0))
-    rounded = Decimal(value).quantize(step, rounding, _WIDE)
-    text = f"{rounded if rounded else abs(rounded):f}"
+    step = Decimal((0, (1,), place if place > 15 else min(place, 0)))
+    rounded = Decimal.from_float(value).quantize(step, rounding, _WIDE)
+    text = f"{rounded if rounded else rounded.copy_abs():f}"
     if len(text) <= 18:
         return text
     # with an exponent, further digits are not those of the double

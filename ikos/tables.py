@@ -12,6 +12,7 @@ import io
 import os
 import re
 import stat
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,11 +21,12 @@ from decimal import Decimal, InvalidOperation
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import flag, integer, quote, whole_number
+from ikos._validation import NO_VALUE, NUMBER, flag, integer, quote, text_of, whole_number
 from ikos.concurrency import Progress
 
 __all__ = ["BadRow", "Column", "Look", "Part", "open_column", "read_column"]
@@ -37,10 +39,14 @@ RUN = 1 << 20
 
 _CSV_ROWS, _CELLS = 1 << 14, 1 << 20  # largest block of CSV, whose cells are Python strings
 _BUFFER = 1 << 20  # bytes of a Parquet column read at a time
-_VERSIONED = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}  # formats that keep deleted rows
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_VERSIONED = {"_delta_log": "Delta Lake", ".hoodie": "Hudi", "metadata/*.metadata.json": "Iceberg"}
+"""What the folders of formats that keep deleted rows contain."""
+
+_LONGEST = 1 << 24  # largest number of characters of a CSV cell
+_LIMIT = threading.Lock()  # while the limit of the csv module, which is one for all, is this
 _CHARACTERS = b"0123456789+-.eE \t"  # in such numbers and the blanks around them
 _DIGITS = 1000  # largest number of digits of an integer
+_BLANK = "is blank; only the last lines may be"
 
 Look = Callable[[NDArray[Any], int], NDArray[Any]]
 """Takes a block of numbers and the number of the file's rows before it; returns a block of the same
@@ -48,7 +54,7 @@ size, or raises `BadRow`."""
 
 
 class BadRow(ValueError):  # noqa: N818
-    """Raised by a ``Look`` with a number's position in the block and what is wrong with it."""
+    """Raised by a ``Look`` with a number's position in the block and, unless it is missing, why."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ class Part:
     column: str | int
     weight: int
     header: bool
-    delimiter: str
+    delimiter: str | None
     integers: bool
     show_values: bool
     texts: bool
@@ -94,11 +100,13 @@ class Part:
                 try:
                     block = look(block, before)
                 except BadRow as bad:
-                    place, why = bad.args
+                    place, *why = bad.args
+                    if not why:
+                        raise self._missing(before + place) from None
                     value = block[place]
                     exact = value if isinstance(value, str) else int(value)
                     text = f"{value:.15g}" if isinstance(value, float) else quote(exact)
-                    raise self._bad(before + place, text, why) from None
+                    raise self._bad(before + place, text, why[0]) from None
             yield block, done
             before += block.size
 
@@ -214,7 +222,7 @@ def open_column(
         if not isinstance(column, str):
             raise TypeError(f"column must be a name where there is a header, got {quote(column)}")
     else:
-        if isinstance(column, str) and not column.isdecimal():
+        if isinstance(column, str) and not (column.isascii() and column.isdecimal()):
             raise ValueError(f"column must be a number counted from 1, got {quote(column)}")
         column = integer("column", int(column) if isinstance(column, str) else column, low=1)
     if delimiter is not None and not re.fullmatch(r'[^\w"+.\r\n\0-]', delimiter):
@@ -229,7 +237,7 @@ def open_column(
             real, size = _status(name)
             kind = "csv" if real is None else _kind(real)
         part = Part(
-            real or name, where, kind, column, size, header, delimiter or ",",
+            real or name, where, kind, column, size, header, delimiter,
             flag("integers", integers), flag("show_values", show_values), texts, real is not None,
         )  # fmt: skip
         if FORMATS[kind].described and not (header and delimiter is None):
@@ -310,10 +318,13 @@ def _suffix(path: str) -> str:
 
 def _files_in(path: str | os.PathLike[str]) -> list[str]:
     """Return a file, or the files of a folder and its subfolders, ordered by name."""
-    if not os.path.isdir(path):
-        return [os.fspath(path)]
-    with _readable(_shown(path)):
-        found = _listed(os.fspath(path), {os.path.realpath(path)})
+    found = [os.fspath(path)]
+    if folder := os.path.isdir(path):
+        with _readable(_shown(path)):
+            found = _listed(found[0], {os.path.realpath(path)})
+    _refuse_versioned(found)
+    if not folder:
+        return found
     if not found:
         raise ValueError(f"{_shown(path)} is a folder without files")
     for name in found:
@@ -331,11 +342,6 @@ def _listed(folder: str, seen: set[str]) -> list[str]:
     found = []
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
-        if name in _VERSIONED:
-            raise ValueError(
-                f"{_shown(folder)} is a {_VERSIONED[name]} table: some of its files may hold "
-                "rows that were deleted since; export it to a folder of Parquet files"
-            )
         if name.startswith((".", "_")):  # all programs that write such folders put no rows there
             continue
         if (real := os.path.realpath(path)) in seen:
@@ -345,10 +351,22 @@ def _listed(folder: str, seen: set[str]) -> list[str]:
     return found
 
 
-def _position(part: Part, names: Sequence[str]) -> int:
+def _refuse_versioned(names: Sequence[str]) -> None:
+    """Refuse files anywhere below the folder of a table that keeps deleted rows."""
+    paths = {Path(way(name)) for name in names for way in (os.path.abspath, os.path.realpath)}
+    for folder in sorted({parent for path in paths for parent in path.parents}):
+        for pattern, kind in _VERSIONED.items():
+            if any(folder.glob(pattern)):
+                raise ValueError(
+                    f"{_shown(folder)} is a {kind} table: some of its files may hold rows that "
+                    "were deleted since; export it to a folder of Parquet files"
+                )
+
+
+def _position(part: Part, names: Sequence[str], hint: str = "") -> int:
     """Return the position of the column, or refuse it and list the others if they may be shown."""
     name = str(part.column)
-    found = [index for index, one in enumerate(names) if one == name]
+    found = [index for index, one in enumerate(names) if _composed(one) == _composed(name)]
     if len(found) == 1:
         return found[0]
     if found:
@@ -357,8 +375,13 @@ def _position(part: Part, names: Sequence[str]) -> int:
     if part.show_values or FORMATS[part.kind].described:  # these names are never a data row
         listed = ", ".join(map(quote, names[:20]))
     raise ValueError(
-        f"{part.where} has no column {quote(name)} among its {len(names)} columns: {listed}"
+        f"{part.where} has no column {quote(name)} among its {len(names)} columns: {listed}{hint}"
     )
+
+
+def _composed(text: str) -> str:
+    """Return a text with one code for each accented letter, which some systems write as two."""
+    return normalize("NFC", text)
 
 
 def _changed(part: Part) -> ValueError:
@@ -371,26 +394,48 @@ def _changed(part: Part) -> ValueError:
 @contextmanager
 def _csv_table(part: Part) -> Iterator[tuple[BinaryIO, Iterator[list[str]], int, int]]:
     """Yield an open CSV file, its rows, the column's position in them, and their width."""
-    mark = part.delimiter
+    mark = part.delimiter or ","
     with _readable(part.where), open(part.path, "rb") as file:
         binary: Any = gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == b"\x1f\x8b" else file
         text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="\n")
         # strict, because a lenient reader lets an unclosed quote swallow all rows after it
         reader = csv.reader(text, delimiter=mark, strict=True, skipinitialspace=mark != " ")
         try:
-            top = next(reader, None)
+            top = next(iter(_csv_rows(reader, 1)), None)
             if not top:
                 raise ValueError(f"{part.where} is empty, or its first line is")
+            hint = _hint(top)
             if part.header:
                 names = [name.strip() for name in top]
-                place = _position(replace(part, column=str(part.column).strip()), names)
+                place = _position(replace(part, column=str(part.column).strip()), names, hint)
                 yield file, reader, place, len(top)
                 return
             if (place := int(part.column) - 1) >= len(top):
-                raise ValueError(f"{part.where} has no column {place + 1}: it has {len(top)}")
+                raise ValueError(f"{part.where} has no column {place + 1}: it has {len(top)}{hint}")
+            if part.delimiter is None and hint and len(top) > 1:  # 3,5;2 is not 3
+                raise ValueError(f"delimiter must be given for {part.where}{hint}")
             yield file, chain([top], reader), place, len(top)
         except csv.Error as error:
-            raise ValueError(f"{part.where} is not valid CSV: {error}") from None
+            why = str(error)
+            if why.startswith("new-line"):  # whether it ends a row is not known
+                why = "a carriage return (CR) is inside a line; lines must end with LF or CRLF"
+            raise ValueError(f"{part.where} is not valid CSV: {why}") from None
+
+
+def _csv_rows(reader: Iterator[list[str]], count: int) -> list[list[str]]:
+    """Return the next rows, at most ``count``, with cells as long as they are."""
+    with _LIMIT:
+        before = csv.field_size_limit(_LONGEST)
+        try:
+            return list(islice(reader, count))
+        finally:
+            csv.field_size_limit(before)
+
+
+def _hint(cells: Sequence[str]) -> str:
+    """Return which other delimiter the cells may have."""
+    found = next((quote(mark) for mark in ";\t|" if any(mark in cell for cell in cells)), None)
+    return f"; if {found} separates cells, give delimiter={found}" if found else ""
 
 
 def _csv_parts(part: Part) -> Iterator[Part]:
@@ -408,12 +453,12 @@ def _csv_blocks(part: Part) -> Iterator[tuple[NDArray[Any], int]]:
 
         check_size()
         row = blank = 0
-        while block := list(islice(reader, max(1, min(_CSV_ROWS, _CELLS // width)))):
+        while block := _csv_rows(reader, max(1, min(_CSV_ROWS, _CELLS // width))):
             whole = len(block)
             while block and not block[-1]:  # empty lines are allowed at the end only
                 block.pop()
             if block and blank:
-                raise part._refused(row, "is blank; only the last lines may be")
+                raise part._refused(row, _BLANK)
             if block:
                 done = file.tell() if part.stored else 0
                 yield _csv_numbers(part, block, row, place, width), done
@@ -444,13 +489,15 @@ def _csv_numbers(
         if not part.texts and plain and (values := convert(cells)) is not None:
             return values
     for number, cells in enumerate(block, row):
+        if not cells:
+            raise part._refused(number, _BLANK)
         if len(cells) != width:
             raise part._refused(number, f"has {len(cells)} cells, not {width} as the first line")
         cell = cells[place].strip(None if part.texts else " \t")
-        if not cell:
+        if not cell or (not part.texts and cell.casefold() in NO_VALUE):
             raise part._missing(number)
-        if not part.texts and (not _NUMBER.fullmatch(cell) or convert([cell]) is None):
-            raise part._bad(number, quote(cell), said)
+        if not part.texts and (not NUMBER.fullmatch(cell) or convert([cell]) is None):
+            raise part._bad(number, quote(cell), said + _hint([cell]))
     raise AssertionError("a block was refused, and none of its cells")
 
 
@@ -489,8 +536,8 @@ def _words(found: Sequence[int]) -> NDArray[Any]:
 
 
 @contextmanager
-def _parquet_table(part: Part) -> Iterator[tuple[Any, Any]]:
-    """Yield pyarrow and an open Parquet file, after checking the column."""
+def _parquet_table(part: Part) -> Iterator[tuple[Any, Any, str]]:
+    """Yield pyarrow, an open Parquet file, and the column's name in it, after checking it."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -505,14 +552,16 @@ def _parquet_table(part: Part) -> Iterator[tuple[Any, Any]]:
             table = pq.ParquetFile(
                 file, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True
             )
-            schema = table.schema_arrow
-            kind = schema.field(_position(part, schema.names)).type
-            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-            if not part.texts and not any(
-                of(kind) for of in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-            ):
-                raise ValueError(f"{part.where}: {part._named} holds {kind}, not numbers")
-            yield pa, table
+            schema, known = table.schema_arrow, pa.types
+            column = schema.field(_position(part, schema.names))
+            kind = column.type.value_type if known.is_dictionary(column.type) else column.type
+            taken, what = [known.is_integer, known.is_floating, known.is_decimal], "numbers"
+            if part.texts:  # of others, such as bytes, Python's notation would be no one's text
+                taken += [known.is_string, known.is_large_string, known.is_boolean, known.is_date]
+                what = "texts or numbers"
+            if not any(of(kind) for of in taken):
+                raise ValueError(f"{part.where}: {part._named} holds {kind}, not {what}")
+            yield pa, table, column.name
     except (pa.ArrowException, OSError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"{part.where} is not a readable Parquet file: {first}") from None
@@ -520,7 +569,7 @@ def _parquet_table(part: Part) -> Iterator[tuple[Any, Any]]:
 
 def _parquet_parts(part: Part) -> Iterator[Part]:
     """Yield runs of row groups of at least `RUN` rows."""
-    with _parquet_table(part) as (_, table):
+    with _parquet_table(part) as (_, table, _name):
         metadata = table.metadata
         counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
     start = first = rows = 0
@@ -534,10 +583,12 @@ def _parquet_parts(part: Part) -> Iterator[Part]:
 def _parquet_blocks(part: Part) -> Iterator[tuple[NDArray[Any], int]]:
     """Yield the numbers of some row groups, and the rows read so far."""
     assert part.groups is not None
-    with _parquet_table(part) as (pa, table):
+    with _parquet_table(part) as (pa, table, name):
         done = 0
-        for batch in table.iter_batches(ROWS, row_groups=[*part.groups], columns=[part.column]):
-            values = _parquet_numbers(part, batch.column(0), pa, part.first + done)
+        for batch in table.iter_batches(ROWS, row_groups=[*part.groups], columns=[name]):
+            # not the first column: of "a.b" there may be a field b in a column a, too
+            array = batch.column(batch.schema.names.index(name))
+            values = _parquet_numbers(part, array, pa, part.first + done)
             done += values.size
             yield values, done
         if done != part.weight:
@@ -547,24 +598,30 @@ def _parquet_blocks(part: Part) -> Iterator[tuple[NDArray[Any], int]]:
 def _parquet_numbers(part: Part, array: Any, pa: Any, row: int) -> NDArray[Any]:
     """Return the numbers of a batch, or refuse the first cell that is missing or not a number."""
     array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    floats = pa.types.is_floating(array.type)
     if part.texts:
-        cells = ["" if one is None else str(one).strip() for one in array.to_pylist()]
+        # as numpy's, floats have the digits that their own type needs
+        items = array.to_numpy(zero_copy_only=False) if floats else array.to_pylist()
+        cells = list(map(text_of, items))
         if "" in cells:
             raise part._missing(row + cells.index(""))
         return np.array(cells, dtype=object)
-    if array.null_count:
-        raise part._missing(row + int(np.argmax(array.is_null().to_numpy(zero_copy_only=False))))
+    empty = array.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    if empty.any():
+        raise part._missing(row + int(np.argmax(empty)))
     if not part.integers or pa.types.is_signed_integer(array.type):
         # unchecked, because a checked cast refuses integers that a double rounds; copied, because
         # Arrow's memory is read-only
         kind = pa.int64() if part.integers else pa.float64()
+        if pa.types.is_decimal(array.type):  # of which Arrow does not take the nearest double
+            array = array.cast(pa.string())
         values = np.array(array.cast(kind, safe=False).to_numpy(zero_copy_only=False))
         if not (finite := np.isfinite(values)).all():
             first = int(np.argmin(finite))
             raise part._bad(row + first, repr(float(values[first])), "not a finite number")
         return values
     cells = array.to_pylist()
-    found = [whole_number(Decimal(one) if isinstance(one, float) else one) for one in cells]
+    found = [whole_number(Decimal.from_float(one) if floats else one) for one in cells]
     if None in found:
         first = found.index(None)
         raise part._bad(row + first, quote(cells[first]), "not an integer")

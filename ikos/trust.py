@@ -10,6 +10,9 @@ from ikos._validation import choice, flag, integer
 SHUFFLERS = ("parallel", "single")
 """One shuffler per shuffled message, or one for all of them."""
 
+MAX_MESSAGES = 10**8
+"""More messages or shufflers are taken for a mistake: no level within the limits asks for them."""
+
 
 @dataclass(frozen=True)
 class Trust:
@@ -29,7 +32,7 @@ class Trust:
         choice("shuffler", self.shuffler, SHUFFLERS)
         flag("clear_share", self.clear_share)
         integer("min_honest", self.min_honest, low=1)
-        corrupt = integer("corrupt_shufflers", self.corrupt_shufflers, low=0)
+        corrupt = integer("corrupt_shufflers", self.corrupt_shufflers, low=0, high=MAX_MESSAGES)
         if corrupt and self.single:
             raise ValueError(
                 f"corrupt_shufflers must be 0 with a single shuffler, got {corrupt}: "

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 from collections import defaultdict
+from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
+from hostile import hostile
 from hypothesis import settings
 
 # Whole packages first: pytest would run a module whose package is not loaded a second time, for its
@@ -30,7 +34,17 @@ def samples(config):
     return not any(".py" in argument for argument in config.args)
 
 
+class Examples:
+    """Runs the examples of docstrings as a caller with settings of its own: see `hostile`."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item):
+        with hostile() if isinstance(item, pytest.DoctestItem) else nullcontext():
+            return (yield)
+
+
 def pytest_configure(config):
+    config.pluginmanager.register(Examples())  # hooks of this file see no test outside its folder
     quick = samples(config) and config.option.markexpr == "not slow"
     settings.load_profile("sample" if quick else "ikos")
 
@@ -67,6 +81,15 @@ def pytest_collection_modifyitems(config, items):
         sample = set(grid) if size >= len(grid) else spread(grid, size)
         for item in set(grid) - sample:
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def adult():
+    """Return the path of adult.data of the UCI Adult data set, which is not part of the project."""
+    path = Path(os.environ.get("ADULT", Path(__file__).parents[2] / "shared/data/adult.data"))
+    if not path.is_file():
+        pytest.skip("adult.data is neither at ../shared/data nor where ADULT says")
+    return path
 
 
 @pytest.fixture

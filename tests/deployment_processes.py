@@ -59,7 +59,7 @@ def die_where_told(orders: Path) -> None:
         return datetime.now(UTC) + timedelta(seconds=ahead)
 
     service.now = moved
-    serve.LOOK_SECONDS = 0.5
+    serve.LOOK_SECONDS, serve.STEADY_SECONDS = 0.5, 1.0
     counting = threading.Lock()  # shufflers are asked at once: two threads must not count as one
 
     def die(point: str) -> None:
@@ -558,6 +558,7 @@ class Running:
         def done():
             found = self.ask(0, "GET", window=window).json()
             if found["state"] in ("released", "stopped") and not found["release"]["running"]:
+                del found["time"]
                 return found
             if not found["release"]["running"]:
                 self.ask(0, "POST", "/release", self.operator, window)

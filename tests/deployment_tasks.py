@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from functools import cache
 
 from ikos.deployment.hpke import PrivateKey
-from ikos.deployment.task import Task
+from ikos.deployment.task import Task, _noise, _protocol
+from ikos.results import Guarantee
 
 KEY, *_ = KEYS = [PrivateKey(bytes(range(first, first + 32))) for first in range(3)]
 
@@ -32,10 +36,28 @@ def small_task(
     users: int = 6, min_honest: int = 3, columns: int = 8, values: tuple = (), **changed: object
 ) -> Task:
     """Return a task of a few users, by default of bits; with other parts where they are given."""
-    from dataclasses import fields
-
     first = _first(users, min_honest, columns, values)
     if not changed:
         return first
     parts = {field.name: getattr(first, field.name) for field in fields(first)}
     return Task(**{**parts, **changed})
+
+
+def made_of(task: Task, **changed: object) -> tuple[str, Guarantee]:
+    """Return the description of a task with other parts and all that follows from them, and what
+    it proves."""
+    parts = {field.name: getattr(task, field.name) for field in fields(task)} | changed
+    names = (
+        "users", "domain", "epsilon", "delta", "block_length", "messages", "min_honest",
+        "corrupt_shufflers", "precision", "modulus", "integers", "kem",
+    )  # fmt: skip
+    protocol = _protocol(**{name: parts[name] for name in names})
+    values = json.loads(task.to_json()) | {
+        name: str(value) if isinstance(value, Fraction) or name == "modulus" else value
+        for name, value in changed.items()
+    }
+    values["shufflers"] = [f"https://s{j}.example" for j in range(parts["messages"] - 1)]
+    values["parameters"] = protocol.parameter_hash
+    kind, number = _noise(protocol)
+    values["noise"] = [kind, str(number)]
+    return json.dumps(values, sort_keys=True, separators=(",", ":")), protocol.guarantee

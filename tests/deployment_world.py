@@ -13,6 +13,7 @@ from deployment_tasks import KEYS
 from ikos.deployment import tokens
 from ikos.deployment.analyzer import Analyzer, AnalyzerParty
 from ikos.deployment.party_files import PartyConfig, write_party_files
+from ikos.deployment.remote import RemoteError
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.service import Party
 from ikos.deployment.shuffler import Shuffler
@@ -44,10 +45,6 @@ def told(waiting):
     return answer.name if isinstance(answer, Refused) else answer
 
 
-class LostError(OSError):
-    """A connection that broke."""
-
-
 class Faults:
     """Breaks the connection at some of the calls, before or after what they do."""
 
@@ -64,18 +61,18 @@ class Faults:
         with self._lock:
             here, self.calls = self.calls, self.calls + 1
         if (here, False) in self.planned:
-            raise LostError("the connection broke")
+            raise RemoteError("the connection broke")
         try:
             found = work(*arguments)
         except Refused as refused:
-            raise LostError(str(refused)) from None
+            raise RemoteError(str(refused), refused.name) from None
         if (here, True) in self.planned:
-            raise LostError("the connection broke")
+            raise RemoteError("the connection broke")
         return found
 
 
 class Direct:
-    """A shuffler, as the analyzer speaks to it, without a network."""
+    """A shuffler, as others speak to it, without a network."""
 
     def __init__(self, world, window, party):
         self.world, self.window, self.party = world, window, party
@@ -96,6 +93,9 @@ class Direct:
         found = self.world.faults.around(lambda: b"".join(self._shuffler().batch()))
         assert len(found) <= limit
         return found
+
+    def agreement(self):
+        return self.world.faults.around(self._shuffler().agreement)
 
     def forget(self):
         self.world.faults.around(self._shuffler().forget)
@@ -137,18 +137,11 @@ class World:
     def start(self, number):
         """Start a party from its folder; where it runs already, as after a kill."""
         if number == 0:
-            config, others = PartyConfig.read(self.folder / "analyzer"), range(self.task.columns)
-            make = partial(
-                Analyzer, columns=lambda window: [Direct(self, window, j + 1) for j in others]
-            )
-            self.parties[0] = AnalyzerParty(config, make)
+            config = PartyConfig.read(self.folder / "analyzer")
+            self.parties[0] = AnalyzerParty(config, partial(Analyzer, peer=partial(Direct, self)))
         else:
             config = PartyConfig.read(self.folder / f"shuffler-{number}")
-
-            def ask(window, other):
-                return self.faults.around(self.party(other, window.number).agreement)
-
-            self.parties[number] = Party(config, partial(Shuffler, ask=ask))
+            self.parties[number] = Party(config, partial(Shuffler, peer=partial(Direct, self)))
 
     def stop(self):
         """End all parties that were started."""

@@ -10,6 +10,7 @@ from operator import mul
 from typing import Any
 
 import gmpy2
+import mpmath
 import numpy as np
 import pytest
 from gmpy2 import mpfr
@@ -18,6 +19,7 @@ from scipy import signal, stats
 from statistical import skellam_law
 
 from ikos.accuracy import NoiseLaw, SkellamLaw, default_modulus, default_precision
+from ikos.errors import bennett
 
 
 @cache
@@ -262,3 +264,14 @@ def test_tails_of_skellam_noise_do_not_fall_as_fast_as_those_of_gaussian_noise()
     assert law.log_tail_bound(60) == pytest.approx(
         math.log(2) - 60 * math.asinh(0.6) + math.hypot(60, 100) - 100, rel=1e-12
     )
+
+
+@pytest.mark.parametrize("exponent", range(-12, 1))
+def test_bennetts_bound_is_above_its_exact_value_and_close(exponent: int) -> None:
+    """(e^x - 1 - x) / largest^2 times the variance, with 60 digits."""
+    for digits in (1.0, 2.5, 9.999):
+        h, variance, largest = digits * 10.0**exponent, 3.0, 0.75
+        with mpmath.workdps(60):
+            x = mpmath.mpf(h) * largest
+            true = variance * (mpmath.expm1(x) - x) / mpmath.mpf(largest) ** 2
+            assert 1 - 1e-9 <= bennett(h, variance, largest) / true <= 1 + 1e-5

@@ -231,8 +231,8 @@ def test_the_figure_of_the_counts_holds_all_curves(program):
     [
         ((), "missing option '--output'"),
         (("--output", ""), "'--output': must name a folder, got ''"),
-        (("--output", "x", "--trials", "5"), "'--trials': 5 is not in the range"),
-        (("--output", "x", "--seed", "-1"), "'--seed': -1 is not in the range"),
+        (("--output", "x", "--trials", "5"), "--trials must be at least 100, got 5"),
+        (("--output", "x", "--seed", "-1"), "--seed must be at least 0, got -1"),
         (("--output", "x", "--nonsense"), "no such option"),
         (("--output", "x" * 300), "file name too long"),
     ],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import importlib
 import math
-import os
 import re
 from fractions import Fraction
 from itertools import product
@@ -200,7 +199,7 @@ def test_the_documentations_table_2():
         if name in ("IKOS", "CentralLaplace"):
             least, most = map(float, re.findall(r"[\d.e-]+", row["expected"]))
             assert low < most
-            assert high > least
+            assert mean + 3.2 * (high - mean) > least  # 6.2 standard errors: 1e-9 with both
             assert 3.06e-5 < least < 3.08e-5
             assert low > 2 * module.PRINTED["IKOS"][0]
 
@@ -232,11 +231,8 @@ def test_table_2_runs_on_any_values():
 
 
 @pytest.mark.slow
-def test_the_documentations_table_2_is_the_programs(tmp_path):
-    data = os.environ.get("ADULT")
-    if data is None or not Path(data).is_file():
-        pytest.skip("ADULT must name adult.data of the UCI Adult data set, which is not part of it")
-    assert run(program("bbgn20_table_2"), "--data", data, "--output", tmp_path).exit_code == 0
+def test_the_documentations_table_2_is_the_programs(tmp_path, adult):
+    assert run(program("bbgn20_table_2"), "--data", adult, "--output", tmp_path).exit_code == 0
     check_shown(tmp_path, "bbgn20-table-2.md")
 
 

@@ -122,7 +122,7 @@ def test_the_other_bound_as_json(lemma):
         "smallest": [
             {"messages": 3, "users": slack.n, "components": slack.c, "factor": slack.factor}
         ],
-        "violations": [],
+        "unproved": [],
         "holds": True,
     }
 
@@ -136,7 +136,7 @@ def test_a_violation_is_told_and_is_the_exit_status(lemma, monkeypatch, many):
     assert result.exit_code == 1
     assert "n = 20, m = 3, c = 2: bound / P[C = c] is 0.5" in result.stdout
     assert result.stdout.count("bound / P[C = c] is") == min(10, many)
-    assert f"VIOLATED, {'at least 100' if many == 100 else many} times" in result.stdout
+    assert f"NOT PROVED, {'at least 100' if many == 100 else many} times" in result.stdout
     result = run(lemma, "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["holds"] is False
@@ -244,7 +244,7 @@ def test_the_table_of_the_bounds(quick):
         ("parts", "single", "1"),
         ("parts", "single", "0"),
     ]
-    assert {row["violations"] for row in rows} == {"0"}
+    assert {row["unproved"] for row in rows} == {"0"}
     found = sweep((19, 40), (3, 4))
     for row, slack in zip(rows, found.smallest, strict=False):
         assert (int(row["m"]), int(row["n"]), int(row["c"])) == (slack.m, slack.n, slack.c)

@@ -83,7 +83,7 @@ def test_what_values_are(x: Any, expected: list[float]) -> None:
 @pytest.mark.parametrize(
     ("x", "error", "said"),
     [
-        ([0.5, math.nan], ValueError, r"x\[1\] must be in \[0, 1\]$"),
+        ([0.5, math.nan], ValueError, r"x\[1\] must be in \[0, 1\], not missing$"),
         ([0.5, 1.5, -3], ValueError, r"x\[1\] must be in \[0, 1\]$"),
         ([math.inf], ValueError, r"x\[0\] must be in"),
         ([-5e-324], ValueError, r"x\[0\] must be in"),
@@ -99,10 +99,10 @@ def test_what_values_are(x: Any, expected: list[float]) -> None:
             r"x\[0\] must be a float, or an integer of 64 bits at most, got int$",
         ),
         (np.ma.masked_array([0.5], [True]), ValueError, "masked"),
-        ([0.5, 1, None], TypeError, r"x\[2\] must be a float, .* got NoneType$"),
+        ([0.5, 1, None], ValueError, r"x\[2\] must be in \[0, 1\], not missing$"),
         ([0.5, "1"], TypeError, r"x\[1\] must be a float, .* got str$"),
         ([0.5, Fraction(1, 2)], TypeError, r"x\[1\] must be a float, .* got Fraction$"),
-        ([Decimal("NaN")], TypeError, r"x\[0\] must be a float, .* got Decimal$"),
+        ([Decimal("NaN")], ValueError, r"x\[0\] must be in .*, not missing$"),
         ([Decimal("inf")], TypeError, r"x\[0\] must be a float, .* got Decimal$"),
         ([1, -(2**63) - 1], TypeError, r"x\[1\] must be a float, .* got int$"),
         (None, TypeError, r"x must be an array, got NoneType$"),
@@ -206,5 +206,5 @@ def test_whole_values_are_returned_and_the_first_other_is_named(x: list[int], ha
 
 
 def test_what_is_no_number_in_a_block_is_named_by_its_place_among_all() -> None:
-    with pytest.raises(TypeError, match=r"x\[101\] must be a float, .* got NoneType$"):
-        Bounds(0, 1).values([0.5, None], first=100)
+    with pytest.raises(TypeError, match=r"x\[101\] must be a float, .* got str$"):
+        Bounds(0, 1).values([0.5, "1"], first=100)

@@ -444,6 +444,14 @@ def test_masked_values_of_a_partition_are_refused():
     assert "masked" in found.message
 
 
+def test_missing_values_of_a_partition_are_refused():
+    protocol = PrivateSum(3, 1, 1e-6, lower=0, upper=1)
+    desk = BlockSharing(protocol, *(SecureRandom().streams(),) * 2)
+    found = desk(np.array([1, 0, None], dtype=object), 4)
+    assert isinstance(found, Refusal)
+    assert found.message == "x[2] must be in [0, 1], not missing (in partition 4, counted from 0)"
+
+
 def drawn(block, coordinate=0):
     """Return the rows of a block of a few users whose keys it has."""
     (users,), q = block.sizes, 2**64
@@ -963,6 +971,21 @@ def test_workers_that_start_and_end_for_ever_are_none():
     assert client.looks > 1
 
 
+def test_the_time_that_a_look_takes_is_no_time_without_looks(monkeypatch):
+    """A step, and an answer that does not come, are longer than what makes it forget a look."""
+    for name, seconds in {"STEP": 0.1, "LIMIT": 0.05, "ANSWER": 0.1}.items():
+        monkeypatch.setattr(waiting, name, seconds)
+
+    class Client:
+        async def identity(self):
+            await asyncio.sleep(60)
+
+    client = Client()
+    client.scheduler = client
+    with pytest.raises(ClusterError, match="the scheduler did not answer"):
+        asyncio.run(asyncio.wait_for(waiting.Watch(client).over(asyncio.sleep(60)), 30))
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_a_cluster_without_workers(monkeypatch):
@@ -1102,19 +1125,23 @@ def test_a_scheduler_that_is_lost(scheduler):
 
 @POSIX
 @pytest.mark.slow
-def test_a_scheduler_that_does_not_answer(scheduler, impatient, monkeypatch):
+def test_a_scheduler_that_does_not_answer(scheduler, monkeypatch):
     """It is stopped, as a machine is that has too much to do."""
-    monkeypatch.setattr(waiting, "ANSWER", 5)
     address, process = scheduler
-    with Cluster(scheduler=address) as cluster:
+    with Cluster(scheduler=address) as cluster, monkeypatch.context() as impatient:
         protocol = SecureSum(N, 2**64, messages=9)
 
         def stop(done, wanted):
+            for name, seconds in {"STEP": 0.05, "LIMIT": 0.3, "ANSWER": 5}.items():
+                impatient.setattr(waiting, name, seconds)
             process.send_signal(signal.SIGSTOP)
 
-        with pytest.raises(ClusterError, match="the scheduler did not answer, and the work was"):
-            protocol.run(np.arange(N), cluster=cluster, progress=stop)
-        process.send_signal(signal.SIGCONT)
+        try:
+            with pytest.raises(ClusterError, match="the scheduler did not answer, and the work"):
+                protocol.run(np.arange(N), cluster=cluster, progress=stop)
+        finally:
+            process.send_signal(signal.SIGCONT)  # or the connection could not be closed
+        impatient.undo()
         assert protocol.run(np.arange(N), cluster=cluster) == N * (N - 1) // 2
 
 

@@ -9,9 +9,11 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from fractions import Fraction
-from itertools import pairwise
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +36,8 @@ LANGUAGES = {
     "py": "starts processes: run by tests of its page",
     "console": "run here, or a program that has tests of its own",
     "sh": "typed in a shell: the options of its commands are compared here",
-    "text": "what is printed, and formulas",
+    "output": "what the block before prints: compared here, or by the test of its page",
+    "text": "formulas, and lists",
     "toml": "a configuration: read by the tests of the servers",
 }
 """What becomes of each kind of block."""
@@ -61,6 +64,8 @@ def lines(language: str = "console") -> Iterator[tuple[str, list[str]]]:
 def test_every_kind_of_block_is_known() -> None:
     found = {kind for page in PAGES for kind, _ in BLOCK.findall(page.read_text(encoding="utf-8"))}
     assert found == set(LANGUAGES)
+    for page in PAGES:  # what is printed is output
+        assert "```\n\n```text" not in page.read_text(encoding="utf-8"), label(page)
 
 
 # The command line
@@ -76,32 +81,38 @@ def commands() -> list[str]:
     return list(found)
 
 
-@pytest.fixture(name="folder", scope="module")
-def fixture_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the tables that the commands name."""
-    folder = tmp_path_factory.mktemp("commands")
+@pytest.fixture(name="folder")
+def fixture_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with the tables that the commands name, in which they run."""
     rng, n = np.random.default_rng(0), 600
     age, balance = rng.integers(18, 90, n), rng.integers(-900, 900, n)
     body = "\n".join(f"{a},{b},{a}" for a, b in zip(age, balance, strict=True))
-    (folder / "people.csv").write_text(f"age,balance,code\n{body}\n")
-    (folder / "people.csv.gz").write_bytes(gzip.compress((folder / "people.csv").read_bytes()))
-    (folder / "people").mkdir()
-    (folder / "visits").mkdir()
+    (tmp_path / "people.csv").write_text(f"age,balance,code\n{body}\n")
+    (tmp_path / "people.csv.gz").write_bytes(gzip.compress((tmp_path / "people.csv").read_bytes()))
+    (tmp_path / "people").mkdir()
+    (tmp_path / "visits").mkdir()
     for part in range(3):
         some = "\n".join(map(str, age[part::3]))
-        (folder / "people" / f"part-{part}.csv").write_text(f"age\n{some}\n")
-        (folder / "visits" / f"part-{part}.csv").write_text(f"minutes\n{some}\n2000\n")
-    Ledger.new(folder / "survey.ledger", 1, Fraction(1, 10**6))
-    (folder / "ikos").mkdir()
-    (folder / "ikos" / "data").symlink_to(ROOT / "ikos" / "data")
-    return folder
+        (tmp_path / "people" / f"part-{part}.csv").write_text(f"age\n{some}\n")
+        (tmp_path / "visits" / f"part-{part}.csv").write_text(f"minutes\n{some}\n2000\n")
+    (tmp_path / "ikos").mkdir()
+    (tmp_path / "ikos" / "data").symlink_to(ROOT / "ikos" / "data")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def output_of(command: str) -> str:
+    """Run a command of the library, and return what it prints."""
+    cli = pytest.importorskip("ikos.cli.program")
+    made = CliRunner().invoke(cli.commands, shlex.split(command), prog_name="ikos")
+    assert made.exit_code == 0, made.output
+    return made.stdout
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("coarse_digits")
 @pytest.mark.parametrize("command", commands())
-def test_it_runs(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cli = pytest.importorskip("ikos.cli.program")
+def test_it_runs(command: str, folder: Path) -> None:
     if "--plot" in command:
         pytest.importorskip("matplotlib")
     if "--workers" in command:
@@ -113,12 +124,88 @@ def test_it_runs(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     if "--no-header" in command:
         command = command.replace("people.csv", "semicolons.csv")
         (folder / "semicolons.csv").write_text("1;2;0.5\n" * 600)
-    monkeypatch.chdir(folder)
-    made = CliRunner().invoke(cli.commands, shlex.split(command), prog_name="ikos")
-    assert made.exit_code == 0, made.output
-    assert made.stdout
+    if not command.startswith("budget new"):
+        Ledger.new(folder / "survey.ledger", 1, Fraction(1, 10**6))
+    assert output_of(command)
     for plot in re.findall(r"--plot (\S+)", command):
         assert (folder / plot).stat().st_size > 1000
+
+
+# What the pages show of what is printed
+
+VARIES = re.compile(r"<!-- varies: (.*?) -->")
+"""Before a block of output: a pattern of what differs from run to run, and nothing else does."""
+
+WALK_THROUGH = "docs/deployment.md"
+"""Its scripts start servers, and tests/deployment/test_this_machine.py compares what they print."""
+
+
+def shown() -> list[Any]:
+    """Return the page, kind and source of each block whose output is shown, with the output."""
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        before = None
+        for block in BLOCK.finditer(text):
+            if block[1] == "output":
+                assert before is not None
+                assert before[1] in ("console", "python", "sh"), f"{label(page)}: {block[2]}"
+                varies = VARIES.findall(text, before.end(), block.start())
+                if (label(page), before[1]) != (WALK_THROUGH, "sh"):
+                    line = text.count("\n", 0, block.start())
+                    sample = (before[1], before[2], block[2], varies)
+                    found.append(pytest.param(*sample, id=f"{label(page)}-{line}"))
+            before = block
+    return found
+
+
+def printed(kind: str, source: str) -> str:
+    """Run a block, and return what it prints."""
+    if kind == "python":
+        with redirect_stdout(StringIO()) as said:
+            exec(source, {"__name__": "__main__"})
+        return said.getvalue()
+    commands = source.replace("\\\n", " ").splitlines()
+    return "".join(output_of(line.removeprefix("$ ikos ")) for line in commands)
+
+
+def is_shown(output: str, text: str, varies: list[str]) -> bool:
+    """Return whether lines are printed as they are shown, one after the other."""
+    for pattern in varies:
+        output, text = (re.sub(pattern, "*", some) for some in (output, text))
+    lines, all_lines = ([line.rstrip() for line in some.splitlines()] for some in (output, text))
+    starts = range(len(all_lines) - len(lines) + 1)
+    return any(all_lines[start : start + len(lines)] == lines for start in starts)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("kind", "source", "output", "varies"), shown())
+def test_it_prints_what_is_shown(kind: str, source: str, output: str, varies: list[str]) -> None:
+    text = printed(kind, source)
+    assert is_shown(output, text, varies), text
+    for pattern in varies:  # names what differs, not all
+        assert re.search(r"[a-z]{3}", re.sub(pattern, "", output))
+
+
+@pytest.mark.parametrize(
+    ("output", "varies", "same"),
+    [
+        ("one 1\ntwo 2\n", [], True),
+        ("two 2\n", [], True),
+        ("one 1\nthree 3\n", [], False),
+        ("one 3\n", [], False),
+        ("one 3\n", [r"one \d"], True),
+        ("two 3\n", [r"one \d"], False),
+    ],
+)
+def test_a_sample_that_is_not_printed_is_found(output: str, varies: list[str], same: bool) -> None:
+    assert is_shown(output, "one 1\ntwo 2\nthree 3\n", varies) == same
+
+
+def test_samples_are_shown_on_many_pages() -> None:
+    pages = {sample.id.rpartition("-")[0] for sample in shown()}
+    assert pages >= {"README.md", "docs/cli.md", "docs/deployment.md", "docs/how-to/budget.md"}
 
 
 def test_there_are_commands_on_many_pages() -> None:
@@ -153,44 +240,35 @@ def test_scripts_name_commands_and_options_that_exist() -> None:
         assert {word for word in words if word.startswith("--")} <= known, line
 
 
-# Tasks: none is refused, and as many shufflers are needed as is said
+# Tasks: none is refused
 
 
-def tasks() -> list[tuple[str, str]]:
-    """Return the commands that make tasks, of pages and of help, and what is printed of each."""
+def tasks() -> list[str]:
+    """Return the commands that make tasks, of pages and of help."""
     cli = pytest.importorskip("ikos.cli.program")
     found = []
     for page in PAGES:
-        blocks = [
-            (kind, source.replace("\\\n", " "))
-            for kind, source in BLOCK.findall(page.read_text(encoding="utf-8"))
-        ]
-        for (kind, source), (after, printed) in pairwise([*blocks, ("", "")]):
+        for kind, source in BLOCK.findall(page.read_text(encoding="utf-8")):
             if kind in ("console", "sh"):
-                said = printed if after == "text" and "--dry-run" in source else ""
-                made = (line.removeprefix("$ ") for line in source.splitlines())
-                found += [(line, said) for line in made if line.startswith("ikos task new ")]
+                lines = source.replace("\\\n", " ").splitlines()
+                found += [line.removeprefix("$ ") for line in lines if "ikos task new " in line]
     for words in (["task"], ["task", "new"]):
         shown = CliRunner().invoke(cli.commands, [*words, "--help"], prog_name="ikos").output
         examples = re.sub(r"\\\n\s+", " ", shown).splitlines()
-        found += [(line.strip(), "") for line in examples if line.startswith("    ikos task new ")]
+        found += [line.strip() for line in examples if line.startswith("    ikos task new ")]
     return found
 
 
-@pytest.mark.parametrize(("command", "printed"), tasks())
-def test_tasks_can_be_made_as_shown(command: str, printed: str, tmp_path: Path) -> None:
-    cli = pytest.importorskip("ikos.cli.program")
-    _, *words = shlex.split(command)
+@pytest.mark.parametrize("command", tasks())
+def test_tasks_can_be_made_as_shown(command: str, tmp_path: Path) -> None:
+    words = shlex.split(command)[1:]
     if "--dry-run" not in words:
         words[words.index("--output") + 1] = str(tmp_path / "made")
-    made = CliRunner().invoke(cli.commands, words, prog_name="ikos")
-    assert made.exit_code == 0, made.output
-    assert made.stdout.startswith(printed)
+    assert output_of(shlex.join(words))
 
 
 def test_tasks_are_made_on_pages_and_in_help() -> None:
     assert len(tasks()) >= 8
-    assert sum(bool(printed) for _, printed in tasks()) >= 2
 
 
 # The cluster of docs/scale.md

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
 import threading
@@ -83,6 +85,12 @@ class TestEntries:
         entry = ledger.enter(1, key="all")
         assert ledger.enter(1, key="all") == entry
 
+    def test_what_is_far_beyond_the_total_is_refused(self, path: Path) -> None:
+        ledger = Ledger.new(path, 1e-6, 1e-300)
+        with pytest.raises(BudgetExceeded, match=r"at most \(1e-06, 5e-301\), got \(1e\+06, 0\)"):
+            ledger.enter(1e6)
+        ledger.enter(1e-6)
+
     @pytest.mark.parametrize(
         ("given", "named"), [((-1,), "epsilon"), ((0.1, 2), "delta"), ((0.1, 0, -1), "mu")]
     )
@@ -93,6 +101,14 @@ class TestEntries:
 
 
 class TestMaking:
+    @pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
+    def test_is_for_its_owner_who_may_let_others_in(self, path: Path) -> None:
+        Ledger.new(path, 1, 0.5)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        path.chmod(0o640)
+        Ledger.new(path, 1, 0.5)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
     def test_again_opens_the_same(self, path: Path, ledger: Ledger) -> None:
         ledger.enter(0.5)
         assert len(Ledger.new(path, 1, 1e-6).entries) == 1
@@ -134,10 +150,14 @@ class TestMaking:
         assert Ledger.new(empty, 1, 0).left.epsilon == 1  # as one killed while it was made
 
     def test_missing(self, tmp_path: Path) -> None:
-        with pytest.raises(FileNotFoundError):
-            Ledger(tmp_path / "none")
-        with pytest.raises(OSError, match="cannot be used: unable to open database file"):
-            Ledger.new(tmp_path / "none" / "x", 1, 0)
+        folder = tmp_path / "none"
+        for use in (
+            lambda: Ledger(folder),
+            lambda: Ledger(folder / "x"),
+            lambda: Ledger.new(folder / "x", 1, 0),
+        ):
+            with pytest.raises(FileNotFoundError, match=f"No such file or directory: '{folder}'$"):
+                use()
 
 
 class TestDamage:
@@ -386,6 +406,13 @@ class TestRuns:
             PrivateSum(1000, 1, 1e-9, messages=1).run(X, ledger=ledger)
         with pytest.raises(TypeError, match=r"^ledger must be None for an exact sum"):
             SecureSum(10, 16).run(np.arange(10), ledger=ledger)
+
+    @pytest.mark.parametrize(
+        "protocol", [PrivateSum(1000, TENTH, 1e-9), LocalLaplace(1000, TENTH)], ids=type
+    )
+    def test_a_path_is_no_ledger(self, ledger: Ledger, protocol: PrivateSum) -> None:
+        with pytest.raises(TypeError, match=r"^ledger must be an ikos.Ledger, got '/"):
+            protocol.run(X, ledger=str(ledger.path))  # type: ignore[arg-type]
 
     def test_of_another_adjacency_are_refused(self, path: Path) -> None:
         ledger = Ledger.new(path, 1, 1e-6, adjacency="add-or-remove-one")

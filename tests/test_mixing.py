@@ -115,6 +115,22 @@ def test_the_view_is_message_for_message_that_of_shares_that_are_shuffled(
                 assert elements.tolist() == view.clear.tolist()
 
 
+@pytest.mark.parametrize(("users", "threads"), [(40, 1), (60, 2)])
+def test_small_columns_are_not_spread_over_threads(
+    monkeypatch: pytest.MonkeyPatch, users: int, threads: int
+) -> None:
+    """However many there are: handing over each would take longer than to make it."""
+    monkeypatch.setattr(mixing, "WORTHWHILE", 100)
+    monkeypatch.setattr(mixing, "_COLUMN", 50)
+    monkeypatch.setattr(mixing, "cores", lambda: 2)
+    used, plan = [], planned
+    monkeypatch.setattr(
+        mixing, "planned", lambda *given, **how: used.append(how["threads"]) or plan(*given, **how)
+    )
+    assert SecureSum(users, 101, messages=9).run([1] * users) == users
+    assert used == [threads]
+
+
 class Replayed(Ideal):
     """A source whose family answers a source that is asked again with what it answered before."""
 

@@ -228,9 +228,9 @@ def test_elements_of_a_list_may_be_numpy_integers() -> None:
     [
         ([1, 1.0], 1, "float"),
         (["1"], 0, "str"),
-        ([None], 0, "NoneType"),
+        ([0, b"1"], 1, "bytes"),
         ([Fraction(1, 2)], 0, "Fraction"),
-        ([Decimal("NaN")], 0, "Decimal"),
+        ([Decimal("1.5")], 0, "Decimal"),
         ([[1], [1, 2]], 0, "list"),
         (np.array([1, 2.5], dtype=object), 1, "float"),
     ],

@@ -188,6 +188,15 @@ def test_population_of_other_size_than_parties_has_shape_n_over_parties(
         assert polya_difference(1 / parties, float(s)).p_value(noise[:, user]) > FALSE_ALARM
 
 
+@pytest.mark.parametrize("n", [95, 65], ids=["together", "one by one"])
+def test_users_of_an_incomplete_last_group_have_their_noise(n: int) -> None:
+    """Ten groups are drawn together and seven one by one; of the last, five users are there."""
+    s = Fraction(1, 5)
+    last = repeated(lambda rng: polya_population(n, s, parties=10, rng=rng)[-5:], 300, 76)
+    assert polya_difference(0.5, float(s)).p_value(last.sum(axis=1)) > FALSE_ALARM
+    assert polya_difference(0.1, float(s)).p_value(last.ravel()) > FALSE_ALARM
+
+
 @pytest.mark.parametrize(
     ("sampler", "name"),
     [
@@ -324,6 +333,44 @@ def test_sums_of_words_beyond_a_word_are_exact() -> None:
     draws = polya(60, Fraction(1, 1 << 59), 20, DeterministicRandom(75))
     assert draws.dtype == object
     assert min(draws) > 1 << 63
+
+
+SCALES = [
+    Fraction(1, 3), Fraction(2**40 + 1, 2**42),
+    *(Fraction(1, (1 << k) + more) for k in (30, 31, 32, 61, 62, 63, 64) for more in (-1, 0, 1)),
+    Fraction(3, 1 << 64), Fraction((1 << 63) + 1, 1 << 65), Fraction(1, 3 << 60),
+]  # fmt: skip
+AT_ANY_SCALE: dict[str, Callable[[Fraction, DeterministicRandom], Any]] = {
+    "geometric": lambda s, rng: geometric(s, 60, rng),
+    "discrete Laplace": lambda s, rng: discrete_laplace(s, 60, rng),
+    "discrete Gaussian": lambda s, rng: discrete_gaussian(1 / s, 60, rng),
+    "Polya": lambda s, rng: polya(Fraction(7, 3), s, 30, rng),
+    "few groups": lambda s, rng: polya_population(20, s, parties=3, rng=rng),
+    "many groups": lambda s, rng: polya_population(40, s, parties=3, rng=rng),
+}
+
+
+@pytest.mark.points(len(AT_ANY_SCALE))
+@pytest.mark.parametrize("sampler", AT_ANY_SCALE.values(), ids=AT_ANY_SCALE)
+def test_draws_in_machine_words_are_those_in_python_integers(
+    sampler: Callable[[Fraction, DeterministicRandom], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Around every size at which something stops to fit a word: the same, from the same source."""
+
+    def first_cycle(remaining: NDArray[Any], rng: DeterministicRandom) -> NDArray[Any]:
+        cycles = [1 + rng.integer(int(value)) for value in remaining]
+        return np.array(cycles, dtype=remaining.dtype)
+
+    monkeypatch.setattr(ikos.noise, "_first_cycle", first_cycle)
+    dtypes = set()
+    for s in SCALES:
+        found = sampler(s, DeterministicRandom(77))
+        with monkeypatch.context() as patch:
+            patch.setattr(ikos.noise, "INT64_MAX", 0)
+            wanted = sampler(s, DeterministicRandom(77))
+        assert found.tolist() == wanted.tolist()
+        dtypes.add(found.dtype.kind)
+    assert dtypes == set("iO") or sampler is AT_ANY_SCALE["discrete Gaussian"]
 
 
 def test_default_randomness_is_fresh() -> None:

@@ -362,9 +362,10 @@ def test_only_regular_files_are_written(tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     os.mkfifo(tmp_path / "pipe")
     before = set(tmp_path.iterdir())
-    for name in ("device", "pipe", "loop", "missing/x", "y" * 300):
-        with pytest.raises(OSError), written_whole(tmp_path / name):
+    for name in ("device", "pipe", "loop", "missing/x", "y" * 300, "/proc/x.png"):
+        with pytest.raises(OSError) as refused, written_whole(tmp_path / name):
             pass
+        assert refused.value.filename == str(tmp_path / name)  # no temporary file's
     assert set(tmp_path.iterdir()) == before
 
 

@@ -23,16 +23,13 @@ from ikos.counts import private_remaining
 from ikos.errors import NoisySum
 from ikos.testing import DeterministicRandom
 
-ADULT = Path(__file__).parents[2] / "shared" / "data" / "adult.data"
 SETTINGS = list(itertools.product(("parallel", "single"), (True, False)))
 
 
 @pytest.fixture(scope="module")
-def ages() -> NDArray[np.float64]:
+def ages(adult: Path) -> NDArray[np.float64]:
     """Ages of the UCI Adult training file, divided by their maximum."""
-    if not ADULT.exists():
-        pytest.skip("the UCI Adult data is not beside the repository (../shared/data/adult.data)")
-    lines = ADULT.read_text().splitlines()
+    lines = adult.read_text().splitlines()
     ages = np.array([float(line.split(",")[0]) for line in lines if line.strip()])
     assert ages.size == 32561
     return np.asarray(ages / ages.max())
@@ -556,6 +553,10 @@ def test_what_remains_is_that_of_the_messages_and_the_noise() -> None:
         assert left == private_remaining(
             *given, honest=honest, noise_users=1800, corrupt_shufflers=corrupt
         )
+    assert count.delta is not None
+    smaller = protocol.remaining(delta=count.delta / 100)
+    assert smaller.delta <= count.delta / 100
+    assert smaller.epsilon > 1.001
     assert protocol.remaining(delta=1e-6).count.sigma == pytest.approx(protocol.messages.sigma)
     with pytest.raises(ValueError, match=r"^(delta|total) "):
         protocol.remaining(corrupt_shufflers=3)

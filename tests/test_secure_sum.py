@@ -256,6 +256,7 @@ def test_who_gives_doubles_is_told_what_to_give(dtype: Any) -> None:
         ({"min_honest": 101}, "min_honest must be at most 100, got 101"),
         ({"min_honest": 0}, "min_honest must be at least 1"),
         ({"corrupt_shufflers": -1}, "corrupt_shufflers must be at least 0"),
+        ({"corrupt_shufflers": 10**8 + 1}, "corrupt_shufflers must be at most 100000000"),
         ({"sigma": -3}, "sigma must be greater than 0, got -3"),
     ],
 )

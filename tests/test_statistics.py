@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -154,6 +156,21 @@ def test_a_histogram_is_that_of_several_columns() -> None:
     assert str(result).startswith("a: ")
 
 
+def test_counts_are_those_of_their_column_in_whatever_order_categories_come() -> None:
+    """Columns of different lengths: of another one, a count would be in a wrong cell, or none."""
+    columns = {"a": [0] * 50 + [1] * 30 + [2] * 20, "b": ["x"] * 90 + ["y"] * 10, "c": [7] * 100}
+    categories = {"c": [7, 8, 9, 10], "b": ["y", "x"], "a": [2, 0, 1]}
+    wanted = {"a": {2: 20, 0: 50, 1: 30}, "b": {"y": 10, "x": 90}, "c": {7: 100, 8: 0, 9: 0, 10: 0}}
+    for names in itertools.permutations(categories):
+        given = {name: categories[name] for name in names}
+        result = histograms(columns, given, epsilon=100, delta=1e-3)
+        found = {
+            column: {label: round(count) for label, count in counts.items()}
+            for column, counts in result.estimates().items()
+        }
+        assert found == wanted
+
+
 @pytest.mark.parametrize(
     ("x", "categories"),
     [
@@ -189,6 +206,35 @@ def test_values_of_a_list_are_taken_as_they_are() -> None:
         statistics.histogram([1, "1"] * 50, ["1", "a"], **budget)
     with pytest.raises(ValueError, match=r"x\[1\] must be one of .*, got another list$"):
         statistics.histogram(["a", ["a"]] * 50, ["a"], **budget)
+
+
+def test_tuples_are_categories() -> None:
+    """Also of one length, of which NumPy makes two dimensions."""
+    labels = [("a", 1), ("b", 2)]
+    for x in (labels * 50, pd.DataFrame({"pair": labels * 50})):
+        result = statistics.histogram(x, labels, epsilon=100, delta=1e-3)
+        assert {label: round(value) for label, value in result.estimates().items()} == {
+            ("a", 1): 50, ("b", 2): 50,
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("unknown", ["bins", "sensitivity", "encoding"])
+def test_no_other_class_is_named_for_an_unknown_option(unknown: str) -> None:
+    """Of what the user did not call; and no option of it slips through."""
+    x, bounds = [0.5, 0.2] * 50, {"lower": 0, "upper": 1}
+    budget: dict[str, Any] = {"epsilon": 1, "delta": 1e-3, unknown: None}
+    calls: list[Callable[[], Any]] = [
+        lambda: statistics.mean(x, **bounds, **budget),
+        lambda: statistics.count([True] * 50, integers=True, **budget),
+        lambda: statistics.variance(x, **bounds, **budget),
+        lambda: statistics.histogram(x, [0.5, 0.2], **budget),
+        lambda: statistics.histogram(x, [0.5, 0.2], max_error=9, **budget),
+        lambda: statistics.histogram_protocols(100, 2, max_error=9, **budget),
+        lambda: histograms({"x": x}, {"x": [0.5, 0.2]}, **budget),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match=f"^unexpected keyword argument '({unknown}|integers)'"):
+            call()
 
 
 def test_categories_are_quoted_however_long_they_are() -> None:

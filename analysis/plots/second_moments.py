@@ -13,7 +13,7 @@ import numpy as np
 
 from ikos._validation import integer
 from ikos.counts.recursion import enclosed
-from ikos.counts.rounding import DOWN
+from ikos.counts.rounding import DOWN, NEAREST, nearest, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs import excess_bound
 from ikos.graphs.component_bounds import BOUNDS
@@ -71,13 +71,15 @@ def excess_curve(
     graph = ShareGraph(m, shuffler, clear_share)
     excess = enclosed(points[-1], order, graph).excess
     stated = BOUNDS["lemma_c5"].covers(points[-1], graph)
+    with rounding(NEAREST):
+        leading = tuple(float((order - 1) / graph.growth(n, DOWN)) for n in points)
     return ExcessCurve(
         order,
         graph,
         points,
-        tuple(float(excess[n]) for n in points),
+        tuple(nearest(excess[n]) for n in points),
         tuple(_bound(n, graph.m, order) if stated else None for n in points),
-        tuple(float((order - 1) / graph.growth(n, DOWN)) for n in points),
+        leading,
     )
 
 

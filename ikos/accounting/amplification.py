@@ -83,6 +83,7 @@ def _settled(labels: Labels, n: int, *, thin: bool) -> tuple[float, float]:
         mass = min(3 * mass, 660.0)
 
 
+@np.errstate(under="ignore")
 def _sum(labels: Labels, n: int, mass: float, *, thin: bool) -> float:
     """Return the divergence without e^-mass of S and of G; S is the fewest of a block if thin."""
     share, third = labels.share, labels.third
@@ -144,8 +145,9 @@ def amplified_delta(
 ) -> float:
     """Return a delta for which n shuffled messages are together (epsilon, delta)-private.
 
-    Rounded up. The messages may come from any randomizers, as long as the probabilities of every
-    output, for all users and values, are within a factor e^local_epsilon of each other.
+    For both orders of any two values; rounded up. The messages may come from any randomizers, as
+    long as the probabilities of every output, for all users and values, are within a factor
+    e^local_epsilon of each other.
 
     Parameters
     ----------

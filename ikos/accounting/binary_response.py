@@ -93,6 +93,7 @@ class _ResponseDivergences:
             return (128, 32) if deviation < 3000 else (64, 16)
         return 32, 8
 
+    @np.errstate(under="ignore")
     def at(self, zeros: int, ones: int) -> float:
         """Return a bound on the divergence for the others' numbers of zeros and ones."""
         if self.pure:
@@ -113,9 +114,9 @@ class _ResponseDivergences:
         if not (p.complete and q.complete and self._complete):
             total += 8 * math.exp(-self._mass)
         with gmpy2.context(precision=_PRECISION):
-            result = gmpy2.exp(log_scale) * mpfr(total) * (1 + mpfr(2) ** -40)
+            result = float(gmpy2.exp(log_scale) * mpfr(total) * (1 + mpfr(2) ** -40))
         # 2^-40: the exponents of the weights are below 700, with an error below 2^-52 of them
-        return min(1.0, math.nextafter(float(result), math.inf))
+        return min(1.0, math.nextafter(result, math.inf))
 
     def _differences(
         self, p: NDArray[np.float64], q: NDArray[np.float64]
@@ -177,8 +178,9 @@ def binary_response_delta(
 ) -> float:
     """Return the delta of shuffled binary randomized response, rounded up.
 
-    Too large by less than 3 % (measured) if the noise has a standard deviation below 300, by less
-    than a half below 10^4, and by a factor of 2 or 3 beyond.
+    For both orders of any two values of a user. Too large by less than 3 % (measured) if the noise
+    has a standard deviation below 300, by less than a half below 10^4, and by a factor of 2 or 3
+    beyond.
 
     Parameters
     ----------
@@ -288,7 +290,7 @@ def published_lambda(epsilon: float | Fraction, delta: float | Fraction, n: int)
     (64/eps^2) ln(4/delta) for eps >= sqrt(192 ln(4/delta)/n), and otherwise
     n - eps n^(3/2)/sqrt(432 ln(4/delta)); rounded up. ValueError outside the theorem's conditions.
     """
-    users = integer("n", n, low=1)
+    users = integer("n", n, low=1, high=MAX_BITS)
     eps = float(number("epsilon", epsilon, above=0, high=1))
     small = float(number("delta", delta, above=0, below=1))
     log = math.log(4 / small)
@@ -329,8 +331,8 @@ def composed_gamma(
     `published_gamma`; they compose by basic or advanced composition, whichever allows the larger
     eps0. Advanced composition spends half of delta as its slack. A multiple of 2^-53.
     """
-    total = number("epsilon", epsilon, above=0)
-    small = number("delta", delta, above=0, below=1)
+    total = number("epsilon", epsilon, low=1e-9)
+    small = number("delta", delta, low=1e-300, below=1)
     each = integer("bits", bits, low=1)
 
     def run(eps: Fraction, part: Fraction) -> Fraction:

@@ -9,6 +9,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from ikos.underflow import may_underflow
+
 Floats = NDArray[np.float64]
 _SERIES = 16.0  # from here on Stirling's series is exact to doubles
 
@@ -33,6 +35,7 @@ def _deviance(x: Floats, mean: Floats) -> Floats:
     return mean * (scipy.special.xlog1py(1 + off, off) - off)
 
 
+@may_underflow()
 def log_pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
     """Return ln P[Bin(n, p) = k] for 0 < p < 1 and integers 0 <= k <= n.
 
@@ -44,12 +47,14 @@ def log_pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
     return np.asarray(coefficient - _deviance(k, n * p) - _deviance(n - k, n * (1 - p)))
 
 
+@may_underflow()
 def at_most(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
     """Return P[Bin(n, p) <= k] for integers 0 <= k <= n, by scipy's beta functions."""
     k, n, p = (np.asarray(given, np.float64) for given in (k, n, p))
     return np.where(k < n, scipy.special.betaincc(k + 1, np.maximum(n - k, 1.0), p), 1.0)
 
 
+@may_underflow()
 def above(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
     """Return P[Bin(n, p) > k] for integers 0 <= k <= n, by scipy's beta functions."""
     k, n, p = (np.asarray(given, np.float64) for given in (k, n, p))
@@ -61,6 +66,7 @@ def reach(variance: float, wanted: float) -> float:
     return wanted / 3 + math.sqrt(wanted * wanted / 9 + 2 * variance * wanted)
 
 
+@np.errstate(under="ignore")
 def pmf_around(n: Floats, p: float, odds: float, down: int, up: int) -> Floats:
     """Return P[Bin(n, p) = m - down], ..., P[Bin(n, p) = m + up], normalized, for m = round(n p).
 

@@ -94,6 +94,7 @@ class ResponseBlanket:
     def divergence(self, epsilon: float) -> float:
         """Return the hockey-stick divergence of order e^epsilon >= 1, rounded up.
 
+        Exchanging the two values only exchanges their answers: it is the same in both orders.
         Too large by less than 1e-5 of it (measured) and 1e-300, unless A + B takes more than 10^5
         values and the edge of the event is within a tenth of a standard deviation of its mean.
         """
@@ -122,6 +123,7 @@ class ResponseBlanket:
         odds = Fraction(math.exp(epsilon)) / _LOWERED
         return max(0.0, self._expected_excess(odds, _FIRST_TAIL)[0] * (1 - SLACK))
 
+    @np.errstate(under="ignore")
     def _expected_excess(self, odds: Fraction, tail: float) -> tuple[float, float]:
         """Return bounds on E[(L_1 + ... + L_M)_+] / (gamma n) inside the windows.
 
@@ -196,6 +198,7 @@ def shortfall(s: Floats, edge: Floats, b: Floats, depth: int) -> tuple[Floats, F
     return np.maximum(np.minimum(*ends) - error, 0), np.maximum(np.maximum(*ends) + error, 0)
 
 
+@np.errstate(under="ignore")
 def _kinks(
     s: Floats,
     others: Floats,

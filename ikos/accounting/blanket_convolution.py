@@ -5,7 +5,8 @@ all inputs, P and Q those of a user's two values, and Z = (P - e^eps Q)(Y) / ome
 from omega (Z = 0 with the mass that omega lacks), the view's divergence is at most
 E[(Z_1 + ... + Z_n)_+] / n (BBGN19). Z is put on a lattice, by a mean-preserving spread for an upper
 bound and a contraction for a lower one, and convolved by a tilted Fourier transform with a bound on
-its rounding: :ref:`proof-blanket-convolution`.
+its rounding: :ref:`proof-blanket-convolution`. The larger divergence of both orders of the two
+values is taken.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -23,10 +25,11 @@ import scipy
 from gmpy2 import mpfr
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import doubles, integer, number, quote, round_down
+from ikos._validation import doubles, integer, number, ordered, quote, round_down
 from ikos.accounting.blanket import exp_down
-from ikos.accounting.solve import crossing
+from ikos.accounting.solve import crossing, log_excess
 from ikos.counts.rounding import rational
+from ikos.underflow import may_underflow
 
 Array = NDArray[np.float64]
 
@@ -52,15 +55,15 @@ class ReportLaw:
         below 1.
     first_ratio, second_ratio : (array, array)
         Least and largest density of either value over that of omega in the cell, likewise.
-    lost : float
-        Mass under the first value outside all cells, which counts as revealed.
+    lost : (float, float)
+        Mass under either value outside all cells, which counts as revealed.
 
     Examples
     --------
     A uniform report of the interval [x - 1, x + 1]: half of it is the same for both values.
 
     >>> half = [0.5]
-    >>> uniform = ReportLaw(half, half, half, ([1.0], [1.0]), ([1.0], [1.0]), lost=0.5)
+    >>> uniform = ReportLaw(half, half, half, ([1.0], [1.0]), ([1.0], [1.0]), lost=(0.5, 0.5))
     >>> report_delta(uniform, 0.1, 100)  # the other half is never hidden
     (0.0, 0.5)
     """
@@ -70,17 +73,17 @@ class ReportLaw:
     second: Array
     first_ratio: tuple[Array, Array]
     second_ratio: tuple[Array, Array]
-    lost: float = 0.0
+    lost: tuple[float, float] = (0.0, 0.0)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lost", float(number("lost", self.lost, low=0, high=1)))
-        for name in ("blanket", "first", "second"):
+        lost = [float(number("lost", mass, low=0, high=1)) for mass in ordered("lost", self.lost)]
+        object.__setattr__(self, "lost", tuple(lost))
+        for name, missing in zip(("blanket", "first", "second"), (1.0, *lost), strict=True):
             masses = doubles(name, getattr(self, name))
             if not (masses.ndim == 1 and masses.size and np.all(masses >= 0)):
                 raise ValueError(f"{name} must be a vector of masses, at least 0 and not NaN")
             total = math.fsum(masses)
-            least = 0.0 if name != "first" else 1 - self.lost - 1e-9
-            if not least <= total <= 1 + 1e-9:
+            if not 1 - missing - 1e-9 <= total <= 1 + 1e-9:
                 raise ValueError(f"{name} must have a total mass of 1, got {total:.12g}")
             object.__setattr__(self, name, masses)
         if not np.all(self.blanket > 0):
@@ -92,11 +95,27 @@ class ReportLaw:
                 raise ValueError(f"{name}_ratio must have {name} / blanket between, in each cell")
             object.__setattr__(self, f"{name}_ratio", (low, high))
 
+    @cached_property
+    def orders(self) -> tuple[ReportLaw, ...]:
+        """The report, and that with the values exchanged unless it has the same cells."""
+        turned = ReportLaw(
+            self.blanket, self.second, self.first, self.second_ratio, self.first_ratio,
+            self.lost[::-1],
+        )  # fmt: skip
+        same = self.lost == turned.lost and np.array_equal(self._cells, turned._cells)
+        return (self,) if same else (self, turned)
+
+    @property
+    def _cells(self) -> Array:
+        """What is known of each cell, sorted by its masses."""
+        laws = self.first, self.second, self.blanket, *self.first_ratio, *self.second_ratio
+        return np.array(laws)[:, np.lexsort(laws[:3])]
+
     def together(self, other: ReportLaw) -> ReportLaw:
         """Return two independent reports in one message."""
         if self.blanket.size * other.blanket.size > _MAX_CELLS:
             raise ValueError(f"reports must have at most {_MAX_CELLS} cells together")
-        return self._with(other, lambda a, b: np.multiply.outer(a, b).ravel(), (1, 1))
+        return self._with(other, lambda a, b: np.multiply.outer(a, b).ravel(), (1.0, 1.0))
 
     def either(self, other: ReportLaw, share: float | Fraction) -> ReportLaw:
         """Return a message that is one of two reports, and says which.
@@ -117,13 +136,17 @@ class ReportLaw:
             (a, b), (c, d) = getattr(self, name), getattr(other, name)
             return join(a, c), join(b, d)
 
+        def lost(value: int) -> float:
+            both = shares[0] * self.lost[value] + shares[1] * other.lost[value]
+            return min(1.0, both * (1 + 4 * _UNIT))
+
         return ReportLaw(
             masses("blanket"),
             masses("first"),
             masses("second"),
             ratios("first_ratio"),
             ratios("second_ratio"),
-            min(1.0, (shares[0] * self.lost + shares[1] * other.lost) * (1 + 4 * _UNIT)),
+            (lost(0), lost(1)),
         )
 
 
@@ -193,7 +216,7 @@ def noise_report(
         halves(second, first),
         (halves(low, one), halves(high, one)),
         (halves(one, low), halves(one, high)),
-        lost,
+        (lost, lost),
     )
 
 
@@ -205,7 +228,7 @@ def laplace_report(
     For the values 0 and 1, which are the worst unless the noise is truncated by ``reach``, as for
     `noise_report`; the same if the report is rounded to [0, 1].
     """
-    eps = rational(number("local_epsilon", local_epsilon, above=0, high=20))
+    eps = rational(number("local_epsilon", local_epsilon, above=0, low=1e-20, high=20))
     count = integer("cells", cells, low=1, high=1 << 16)
 
     def below(y: mpfr) -> mpfr:
@@ -219,6 +242,7 @@ def laplace_report(
     return noise_report(below, ratio, edges, reach=reach)
 
 
+@may_underflow()
 def gaussian_report(
     sigma: float | Fraction,
     lost: float | Fraction = 1e-10,
@@ -289,7 +313,9 @@ def sets_report(
     return _discrete(*np.array(masses, dtype=np.float64).T)
 
 
-def _discrete(blanket: Array, first: Array, second: Array, lost: float = 0.0) -> ReportLaw:
+def _discrete(
+    blanket: Array, first: Array, second: Array, lost: tuple[float, float] = (0.0, 0.0)
+) -> ReportLaw:
     """Return the report with cells of one output each."""
     return ReportLaw(blanket, first, second, (first / blanket,) * 2, (second / blanket,) * 2, lost)
 
@@ -297,7 +323,7 @@ def _discrete(blanket: Array, first: Array, second: Array, lost: float = 0.0) ->
 def discrete_report(law: object, first: int, second: int) -> ReportLaw:
     """Return the report with a row of output probabilities for each value, for two of the values.
 
-    Outputs that some value never sends, and the first one does, count as revealed.
+    Outputs that some value never sends count as revealed.
     """
     rows = doubles("law", law)
     if rows.ndim != 2 or len(rows) < 2 or not np.all(rows >= 0):
@@ -314,11 +340,12 @@ def discrete_report(law: object, first: int, second: int) -> ReportLaw:
     if not kept.any():
         raise ValueError("law must have an output that every value can send")
     p, q = rows[pair[0]], rows[pair[1]]
-    return _discrete(blanket[kept], p[kept], q[kept], math.fsum(p[~kept]) * (1 + 1e-12))
+    lost = (min(1.0, math.fsum(each[~kept]) * (1 + 1e-12)) for each in (p, q))
+    return _discrete(blanket[kept], p[kept], q[kept], (next(lost), next(lost)))
 
 
 def report_delta(report: ReportLaw, epsilon: float | Fraction, n: int) -> tuple[float, float]:
-    """Return bounds on the divergence of the blanket for n shuffled reports.
+    """Return bounds on the divergence of the blanket for n shuffled reports, in both orders.
 
     Parameters
     ----------
@@ -333,9 +360,11 @@ def report_delta(report: ReportLaw, epsilon: float | Fraction, n: int) -> tuple[
     -------
     (float, float)
         Shuffled reports are (epsilon, second)-private for the two values, also if everything but
-        the blanket is known; E[(Z_1 + ... + Z_n)_+] / n, of the report's cells, is at least the
-        first. The others' inputs need not attain that. The second is never above the divergence of
-        one report alone; it may be far above the first where reports hide little.
+        the blanket is known: the divergence of the first value from the second, and that of the
+        second from the first, are at most this. E[(Z_1 + ... + Z_n)_+] / n, of the report's cells,
+        is at least the first bound in one of the orders. The others' inputs need not attain that.
+        The second is never above the divergence of one report alone; it may be far above the first
+        where reports hide little.
 
     Examples
     --------
@@ -344,8 +373,9 @@ def report_delta(report: ReportLaw, epsilon: float | Fraction, n: int) -> tuple[
     (True, True)
     """
     eps = round_down(number("epsilon", epsilon, above=0, high=60))
-    lower, upper = _bounds(_checked(report), eps, integer("n", n, low=2, high=MAX_USERS))
-    return lower(), upper()
+    users = integer("n", n, low=2, high=MAX_USERS)
+    each = [_bounds(one, eps, users) for one in _checked(report).orders]
+    return max(lower() for lower, _ in each), max(upper() for _, upper in each)
 
 
 def _checked(report: object) -> ReportLaw:
@@ -355,13 +385,13 @@ def _checked(report: object) -> ReportLaw:
 
 
 def _bounds(report: ReportLaw, eps: float, users: int) -> tuple[Callable[[], float], ...]:
-    """Return what computes the lower and the upper bound of `report_delta`."""
+    """Return what computes the lower and the upper bound of `report_delta` in one order."""
     odds = math.exp(eps) * (1 - 4 * _UNIT), math.exp(eps) * (1 + 4 * _UNIT)
     slack = 64 * _UNIT * (report.first_ratio[1] + odds[1] * report.second_ratio[1])
     means = (report.first - odds[0] * report.second) / report.blanket
     top = float((report.first_ratio[1] - odds[0] * report.second_ratio[0] + slack).max())
     if top <= 0:
-        return lambda: 0.0, lambda: report.lost
+        return lambda: 0.0, lambda: report.lost[0]
     # the deviation of the sum, and a lattice that its window can afford
     deviation = math.sqrt(users * float(np.dot(report.blanket, means**2)))
     reach = 1.1 * deviation * math.sqrt(2 * _MASS) + 2 * top
@@ -389,7 +419,7 @@ def _bounds(report: ReportLaw, eps: float, users: int) -> tuple[Callable[[], flo
         part = (np.clip(means + slack, least, most) - least) / (most - least)
         chord = part * np.maximum(most, 0) + (1 - part) * np.maximum(least, 0)
         alone = float(np.dot(report.blanket, chord)) * (1 + 2.0**-40)
-        return min(1.0, min(found, alone) + report.lost)
+        return min(1.0, min(found, alone) + report.lost[0])
 
     def lower() -> float:
         """Merge cells until their means are on the lattice."""
@@ -405,28 +435,26 @@ def _bounds(report: ReportLaw, eps: float, users: int) -> tuple[Callable[[], flo
 def report_epsilon(report: ReportLaw, delta: float | Fraction, n: int) -> float:
     """Return an epsilon for which shuffled reports are (epsilon, delta)-private, rounded up.
 
-    Within about a millionth of the smallest at which the second bound of `report_delta` is at most
-    delta, or below 1e-9; ValueError if there is none up to 60.
+    For both orders of the two values. Within about a millionth of the smallest at which the second
+    bound of `report_delta` is at most delta, or below 1e-9; ValueError if there is none up to 60.
 
     Parameters
     ----------
     report, n
         As for `report_delta`.
     delta : float
-        In (0, 1), and more than ``report.lost``, which is a part of it.
+        In (0, 1), and more than either mass of ``report.lost``, which is a part of it.
 
     Examples
     --------
     >>> round(report_epsilon(laplace_report(1.0), 1e-6, 10**4), 4)
     0.0378
     """
-    lost = _checked(report).lost
-    small = round_down(number("delta", delta, above=lost, below=1))
+    small = round_down(number("delta", delta, above=max(_checked(report).lost), below=1))
     users = integer("n", n, low=2, high=MAX_USERS)
 
     def excess(eps: float) -> float:
-        bound = _bounds(report, eps, users)[1]()
-        return (math.log(bound) if bound else -1e3) - math.log(small)
+        return log_excess(max(_bounds(one, eps, users)[1]() for one in report.orders), small)
 
     high = 0.01
     while excess(high) > 0:
@@ -440,6 +468,7 @@ def report_epsilon(report: ReportLaw, delta: float | Fraction, n: int) -> float:
     return crossing(excess, low, high)
 
 
+@np.errstate(under="ignore")
 def _tilt(masses: Array, values: Array, n: int, top: float) -> float:
     """Return theta > 0 at which E[Z e^(theta Z)] is about 0, or about 100 / top."""
     deviation = math.sqrt(float(np.dot(masses, values**2)))
@@ -468,6 +497,7 @@ class _Lattice:
         first = int(places.min())
         return cls(first, np.bincount((places - first).astype(np.int64), weights=masses))
 
+    @np.errstate(under="ignore")
     def excess(self, theta: float, step: float, n: int, points: int) -> tuple[float, float]:
         """Return bounds on E[(J_1 + ... + J_n)_+] step / n, masses within 2^-47 of theirs."""
         places = self.first + np.arange(self.masses.size, dtype=np.float64)

@@ -16,6 +16,7 @@ import scipy
 
 from ikos.accounting.binomial import Floats, binomial_range, binomial_window, log_pmf
 from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError
+from ikos.underflow import may_underflow
 
 MAX_TERMS = 1 << 27  # most entries of all tables: a second or two
 _GIVEN_UP = 2e-5  # part of the messages by which their number is rounded down
@@ -24,6 +25,7 @@ _TOGETHER = 1 << 18  # entries of the tables of a block of rows
 _LOWERED = 1e-13  # part by which e^level is lowered: more than the rounding of an edge
 
 
+@may_underflow()
 def masses_above(
     blanket: ResponseBlanket, levels: Floats, tail: float, most_terms: int = MAX_TERMS
 ) -> tuple[Floats, Floats, float]:

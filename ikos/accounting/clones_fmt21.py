@@ -20,7 +20,7 @@ from ikos.counts.rounding import DOWN, UP
 def clones_delta(epsilon: float | Fraction, n: int, local_epsilon: float | Fraction) -> float:
     """Return a delta for which n shuffled messages are together (epsilon, delta)-private.
 
-    FMT21's bound with the divergence computed exactly, rounded up.
+    FMT21's bound with the divergence computed exactly, rounded up; the same in both orders.
 
     Parameters
     ----------

@@ -14,12 +14,15 @@ answers by randomized response with budget e0; every other is a function of its 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
+import gmpy2
 import numpy as np
+from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos._validation import integer, number, quote, round_down, round_up
@@ -27,12 +30,12 @@ from ikos.accounting.binomial import log_pmf
 from ikos.accounting.blanket import SLACK, ResponseBlanket, TooManyTermsError
 from ikos.accounting.blanket_masses import MAX_TERMS, masses_above
 from ikos.accounting.solve import bisect
+from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 from ikos.results import at_most
 
 _NEGLIGIBLE = 1e-5  # largest part of delta due to losses beyond the lattice
 _LOST = 1e-3  # part of that for what windows leave out
 _MAX_CELLS = 2000  # most steps of a lattice above 0
-_UP = 1 + 1e-14  # more than the rounding of a sum of doubles
 
 Budget = tuple[float | Fraction, float | Fraction]
 
@@ -58,16 +61,21 @@ def advanced_composition(budgets: Iterable[Budget], slack: float | Fraction) -> 
     >>> round(epsilon, 3), delta <= 1.1e-9
     (2.086, True)
     """
-    spent = float(number("slack", slack, above=0, below=1))
+    spent = number("slack", slack, above=0, below=1)
     epsilons, deltas = [], []
     for epsilon, delta in budgets:
         epsilons.append(number("epsilon", epsilon, low=0))
         deltas.append(number("delta", delta, low=0, high=1))
-    mean = math.fsum(float(eps) * math.tanh(float(eps) / 2) for eps in epsilons)
-    squares = math.fsum(float(eps) ** 2 for eps in epsilons)
-    together = (mean + math.sqrt(-2 * math.log(spent) * squares)) * _UP
-    delta = min(1.0, (spent + float(sum(deltas))) * _UP)
-    return min(together, float(sum(epsilons)) * _UP), delta
+    with rounding(DOWN):
+        log = gmpy2.log(exact(spent, DOWN))
+    mean = squares = mpfr(0)
+    with rounding(UP):  # in numbers whose squares do not underflow
+        for each, times in Counter(epsilons).items():
+            mean += times * exact(each, UP) * gmpy2.tanh(exact(each, UP) / 2)
+            squares += times * exact(each, UP) ** 2
+        together = mean + gmpy2.sqrt(-2 * log * squares)
+    basic, delta = (exact(Fraction(total), UP) for total in (sum(epsilons), spent + sum(deltas)))
+    return float_up(min(together, basic)), min(1.0, float_up(delta))
 
 
 def advanced_share(epsilon: float, slack: float, times: int) -> float:
@@ -159,7 +167,7 @@ def blanket_losses(
 def composed_divergence(
     epsilon: float, blankets: Sequence[ResponseBlanket], *, delta: float, cells: int = 200
 ) -> float:
-    """Return an upper bound on the divergence of several shuffled messages of one user.
+    """Return an upper bound on the divergence of several shuffled messages, in both orders.
 
     Losses that could add a hundred-thousandth of ``delta``, the approximate result, count as
     infinite; the lattice has ``cells`` steps up to epsilon.
@@ -228,6 +236,7 @@ def copies_delta(eps: float, k: int, local: float, d0: float = 0.0) -> float:
     return min(1.0, together * (1 + _COPIES_SLACK) + _LEAST)  # also if a response came out as 0
 
 
+@np.errstate(under="ignore")
 def _response(eps: float, k: int, local: float) -> float:
     """Return R(eps) before it is rounded up, if some loss is above epsilon."""
     # Larger by more than the rounding below, where losses close to epsilon cancel.
@@ -260,7 +269,7 @@ def optimal_local_epsilon(
     Parameters
     ----------
     epsilon, delta : float
-        Of the whole, epsilon positive and at most 60, delta in (0, 1).
+        Of the whole, epsilon from 1e-100 to 60, delta in (0, 1).
     copies, local_delta
         As for `optimal_delta`. ValueError unless ``copies * local_delta`` is well below delta.
 
@@ -269,7 +278,7 @@ def optimal_local_epsilon(
     >>> round(optimal_local_epsilon(1.0, 1e-9, 1000), 5)
     0.00577
     """
-    eps = round_down(number("epsilon", epsilon, above=0, high=MAX_LOCAL))
+    eps = round_down(number("epsilon", epsilon, above=0, low=1e-100, high=MAX_LOCAL))
     allowed = round_down(number("delta", delta, above=0, below=1))
     k = integer("copies", copies, low=1, high=MAX_COPIES)
     d0 = round_up(number("local_delta", local_delta, low=0, high=1))
@@ -278,7 +287,7 @@ def optimal_local_epsilon(
         together = max(0.0, allowed - _LEAST) * (1 - 4 * _COPIES_SLACK)
         most = at_most(-math.expm1(math.log1p(-together) / k), 6)
         raise ValueError(
-            f"local_delta must be at most {most} for {k:,} copies and "
+            f"local_delta must be at most {most} for {k} copies and "
             f"delta = {quote(delta)}, got {quote(local_delta)}"
         )
 

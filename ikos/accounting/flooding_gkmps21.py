@@ -30,6 +30,7 @@ from scipy.special import gammaincinv
 from ikos._validation import integer, number, quote
 from ikos.accounting.solve import last_safe
 from ikos.results import at_least
+from ikos.underflow import may_underflow
 
 MAX_STEPS = 1 << 16  # largest p
 _LOST = 0.3  # part of delta for outcomes where floods are too small
@@ -53,6 +54,7 @@ def _terms(r: int, a: float, k: Floats, many: int) -> tuple[Floats, float, Float
     return trials, odds, np.cumsum(steps, axis=1) - (a * trials)[:, np.newaxis]
 
 
+@np.errstate(under="ignore")
 def _from(r: int, a: float, k: Floats) -> Floats:
     """Return P[K >= k], to a relative error of at most 5e-9."""
     trials, _, logs = _terms(r, a, k, r - 1)
@@ -60,6 +62,7 @@ def _from(r: int, a: float, k: Floats) -> Floats:
     return np.asarray(np.where(k > 0, above, 1.0))
 
 
+@np.errstate(under="ignore")
 def _below(r: int, a: float, k: Floats) -> Floats:
     """Return P[K < k], to a relative error of at most 5e-9."""
     # terms that fall from j = r on are added up; otherwise the remainder is at least a half
@@ -146,6 +149,7 @@ class ShiftMoments:
     lost: float
 
 
+@may_underflow()
 def shift_moments(
     shape: int, rate: float, shifts: NDArray[np.int64], orders: Floats, lost: float
 ) -> ShiftMoments:
@@ -188,6 +192,7 @@ def shift_moments(
     return ShiftMoments(shifts, up, down, lost)
 
 
+@np.errstate(under="ignore")
 def _log_sum(logs: Floats) -> Floats:
     """Return the logarithm of the sum of the exponentials of each row."""
     most = logs.max(axis=1)

@@ -2,10 +2,10 @@
 
 What is proved for replaced values becomes a pessimistic ``PrivacyLossDistribution`` of
 dp-accounting, whose divergence is nowhere below the true one ("connecting the dots",
-:ref:`proof-lattice`). It may be composed with others of the same interval, if those are pessimistic
-and for replaced values too.
-dp-accounting computes in doubles, in part by Fourier transforms. Its results are off by about a
-part of 1e-13, and by 1e-15, which is observed and not proved.
+:ref:`proof-lattice`). Its ``compose`` and ``self_compose`` multiply integers and round up, so that
+`composed` returns a proved guarantee. It may be composed with others of the same interval, if those
+are pessimistic and for replaced values too. dp-accounting itself composes by Fourier transforms in
+doubles, which are off by 1e-13 and more, and reads deltas and epsilons off in doubles.
 
 Needs the extra ``dp-accounting``.
 """
@@ -13,17 +13,22 @@ Needs the extra ``dp-accounting``.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from itertools import accumulate
+from typing import NamedTuple
 
+import gmpy2
 import numpy as np
 
-from ikos._validation import number, round_up
-from ikos.results import Guarantee
+from ikos._validation import integer, number, quote, round_down, round_up
+from ikos.counts.rounding import DOWN, UP, float_up, rounding
+from ikos.results import Guarantee, at_least
 
 try:
     from dp_accounting.dp_event import ZCDpEvent
-    from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots
+    from dp_accounting.pld.pld_pmf import DensePLDPmf, PLDPmf
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 except ImportError:
     raise ImportError(
@@ -33,6 +38,131 @@ except ImportError:
 __all__ = ["composed", "event", "loss_of_curve", "loss_of_guarantee"]
 
 _BELOW = 1 - 2.0**-50  # a delta at a slightly smaller epsilon covers the grid's rounding
+_ABOVE = 1 + 2.0**-51  # covers the rounding of an integer to a double, and of this product
+_BITS = 160  # masses are composed as multiples of 2^-160
+_TAIL = 1e-30  # mass that may be moved to infinity, and as much from the smallest losses up
+
+
+class _Masses(NamedTuple):
+    """Masses of losses first, first + stride, ... and of infinite ones, as multiples of 2^-160."""
+
+    first: int
+    stride: int
+    finite: list[int]
+    infinite: int
+
+    @classmethod
+    def of(cls, pmf: DensePLDPmf, stride: int) -> _Masses:
+        """Return the masses of dp-accounting, rounded up to 0 or more."""
+        start = int(np.argmax(pmf._probs > 0))
+        finite = [max(0, _units(mass)) for mass in pmf._probs[start::stride].tolist()]
+        return cls(pmf._lower_loss + start, stride, finite, _units(pmf._infinity_mass))
+
+    def times(self, other: _Masses, tail: int) -> _Masses:
+        """Return the masses of both losses together, rounded up; a ``tail`` at each end moves up.
+
+        One product of two integers, which hold the masses in slots that no sum overflows.
+        """
+        mass = sum(other.finite)
+        slot = max(self.finite).bit_length() + mass.bit_length() + 1
+        product = gmpy2.pack(self.finite, slot) * gmpy2.pack(other.finite, slot)
+        finite = [gmpy2.c_div_2exp(one, _BITS) for one in gmpy2.unpack(product, slot)]
+        infinite = self.infinite * (mass + other.infinite) + sum(self.finite) * other.infinite
+        end = len(finite) - bisect_right(list(accumulate(finite[:0:-1])), tail)
+        start = min(bisect_right(list(accumulate(finite)), tail), end - 1)
+        return _Masses(
+            self.first + other.first + start * self.stride,
+            self.stride,
+            [sum(finite[: start + 1]), *finite[start + 1 : end]],
+            gmpy2.c_div_2exp(infinite, _BITS) + sum(finite[end:]),
+        )
+
+    def pmf(self, like: DensePLDPmf) -> DensePLDPmf:
+        """Return dp-accounting's object, rounded up, with the interval of another."""
+        probs = np.zeros((len(self.finite) - 1) * self.stride + 1)
+        *probs[:: self.stride], infinite = (
+            math.ldexp(float(mass) * _ABOVE, -_BITS) for mass in (*self.finite, self.infinite)
+        )
+        return DensePLDPmf(like._discretization, self.first, probs, infinite, True)
+
+
+class _ProvedLoss(PrivacyLossDistribution):  # type: ignore[misc]
+    """Masses of losses that are nowhere below the exact ones, also when composed.
+
+    Those of other distributions are taken as they are. The parameters are dp-accounting's.
+    """
+
+    computational = False
+
+    def compose(
+        self,
+        privacy_loss_distribution: PrivacyLossDistribution,
+        tail_mass_truncation: float = _TAIL,
+    ) -> _ProvedLoss:
+        """Return the loss of both together."""
+        other, tail = privacy_loss_distribution, _units(tail_mass_truncation)
+
+        def both(one: DensePLDPmf, two: PLDPmf) -> DensePLDPmf:
+            two = two.to_dense_pmf()
+            one.validate_composable(two)
+            stride = math.gcd(_stride(one), _stride(two)) or 1
+            return _Masses.of(one, stride).times(_Masses.of(two, stride), tail).pmf(one)
+
+        symmetric = self._symmetric and other._symmetric
+        result = _ProvedLoss(
+            both(self._pmf_remove, other._pmf_remove),
+            None if symmetric else both(self._pmf_add, other._pmf_add),
+        )
+        result.computational = self.computational or getattr(other, "computational", False)
+        return result
+
+    def self_compose(self, num_times: int, tail_mass_truncation: float = _TAIL) -> _ProvedLoss:
+        """Return the loss of many together, by squaring."""
+        copies = integer("num_times", num_times, low=1)
+
+        def power(pmf: DensePLDPmf) -> DensePLDPmf:
+            one = result = _Masses.of(pmf, _stride(pmf) or 1)
+            for place in reversed(range(copies.bit_length() - 1)):
+                tail = _units(tail_mass_truncation) >> place  # it will occur 2^place times
+                result = result.times(result, tail)
+                if copies >> place & 1:
+                    result = result.times(one, tail)
+            return result.pmf(pmf)
+
+        result = _ProvedLoss(
+            power(self._pmf_remove), None if self._symmetric else power(self._pmf_add)
+        )
+        result.computational = self.computational
+        return result
+
+
+def _units(mass: float) -> int:
+    """Return a mass as a multiple of 2^-160, rounded up."""
+    return math.ceil(math.ldexp(mass, _BITS))
+
+
+def _stride(pmf: DensePLDPmf) -> int:
+    """Return the greatest common divisor of the distances of losses with a mass; 0 without any."""
+    return int(np.gcd.reduce(np.diff(np.flatnonzero(pmf._probs > 0))))
+
+
+def _least_epsilon(pmf: DensePLDPmf, delta: float) -> float:
+    """Return the epsilon of a delta of at least the infinite mass, rounded up.
+
+    Over epsilon, delta is the largest of U - e^epsilon L, where U and L are the masses of the
+    largest few losses under the two neighbours.
+    """
+    up, down = rounding(UP), rounding(DOWN)
+    least, last = max(1, pmf._lower_loss), pmf._lower_loss + pmf.size - 1
+    rise = down.exp(down.mul(pmf._discretization, 1))
+    weight = down.exp(down.mul(pmf._discretization, -last))
+    above, below, odds = up.add(pmf._infinity_mass, 0), down.add(0, 0), up.add(1, 0)
+    for mass in reversed(pmf._probs[least - pmf._lower_loss :].tolist()):
+        if mass:
+            above, below = up.add(above, mass), down.fma(mass, weight, below)
+            odds = max(odds, up.div(up.sub(above, delta), below))
+        weight = down.mul(weight, rise)
+    return float_up(up.log(odds))
 
 
 def loss_of_curve(
@@ -58,21 +188,27 @@ def loss_of_curve(
     >>> f"{loss.self_compose(4).get_delta_for_epsilon(1.0):.3g}", f"{gaussian_delta(1, 0.2):.3g}"
     ('1.79e-08', '1.75e-08')
     """
-    unit = number("interval", interval, above=0)
-    nearest = (round(number("epsilons", e, above=0) / unit) for e in epsilons)
-    keys = np.array(sorted({max(1, key) for key in nearest}))
-    if not keys.size:
+    unit = round_up(number("interval", interval, above=0))
+    nearest = (round(number("epsilons", e, above=0) / Fraction(unit)) for e in epsilons)
+    keys = sorted({max(1, key) for key in nearest})
+    if not keys:
         raise ValueError("epsilons must not be empty")
-    at = keys * float(unit)
-    proved = [number("delta", delta(float(e) * _BELOW), low=0, high=1) for e in at]
-    above = np.minimum.accumulate(np.array(proved, dtype=np.float64))
-    # exchanging the neighbours turns a loss of e into one of -e
-    below = np.exp(-at) * above - np.expm1(-at)
-    return PrivacyLossDistribution(
-        create_pmf_pessimistic_connect_dots(
-            float(unit), np.append(-keys[::-1], keys), np.append(below[::-1], above)
-        )
-    )
+    heights = [1.0]
+    for key in keys:
+        proved = number("delta", delta(key * unit * _BELOW), low=0, high=1)
+        heights.append(min(heights[-1], round_up(proved)))
+    up, down = rounding(UP), rounding(DOWN)
+    # the chord to the first point, from its mirror image, has the slope of one from (-1, 1)
+    above, below = ([-1, *(way.exp(way.mul(unit, key)) for key in keys)] for way in (up, down))
+    last, flatter = keys[-1], 0
+    probs = np.zeros(2 * last + 1)
+    for i in range(len(keys), 0, -1):
+        key, high, low = keys[i - 1], heights[i - 1], heights[i]
+        slope = up.div(up.sub(high, low), down.sub(below[i], above[i - 1]))
+        mass = max(up.sub(slope, flatter), 0)  # under one neighbour; times the odds, the other
+        probs[last - key], probs[last + key] = float_up(mass), float_up(up.mul(above[i], mass))
+        flatter = down.div(down.sub(high, low), up.sub(above[i], below[i - 1]))
+    return _ProvedLoss(DensePLDPmf(unit, -last, probs, heights[-1], True))
 
 
 def loss_of_guarantee(guarantee: Guarantee, *, interval: float = 1e-4) -> PrivacyLossDistribution:
@@ -90,9 +226,11 @@ def loss_of_guarantee(guarantee: Guarantee, *, interval: float = 1e-4) -> Privac
     2.37
     """
     _check(guarantee)
-    unit = number("interval", interval, above=0)
+    unit = Fraction(round_up(number("interval", interval, above=0)))
     covered = unit * max(1, math.ceil(Fraction(guarantee.epsilon) / unit))
-    return loss_of_curve(lambda _: guarantee.delta, [covered], interval=interval)
+    loss = loss_of_curve(lambda _: guarantee.delta, [covered], interval=interval)
+    loss.computational = guarantee.computational
+    return loss
 
 
 def event(guarantee: Guarantee) -> ZCDpEvent:
@@ -121,21 +259,22 @@ def event(guarantee: Guarantee) -> ZCDpEvent:
 def composed(
     loss: PrivacyLossDistribution, delta: float, conditions: tuple[str, ...] = ()
 ) -> Guarantee:
-    """Return the guarantee of releases with a loss distribution, made here or elsewhere.
+    """Return the guarantee of releases with a loss distribution.
 
     Parameters
     ----------
     loss
-        Pessimistic, and for replaced values.
+        Made here, or one made here composed with others: ``here.compose(elsewhere)``. Those are
+        taken as they are, and must be for replaced values.
     delta : float
-        More than the mass of infinite losses.
+        At least the mass of infinite losses, which has up to 1e-30 from each composition.
     conditions : tuple of str, optional
         Of the releases made here, ``result.guarantee.conditions``, and of others.
 
     Returns
     -------
     Guarantee
-        With epsilon raised by a part of 1e-9.
+        With epsilon rounded up; proved if the loss distributions are.
 
     Examples
     --------
@@ -145,15 +284,23 @@ def composed(
     >>> print(composed(here.compose(elsewhere), 1e-6).budget)
     (1.38985, 1e-06)-differential privacy, replace-one
     """
-    small = float(number("delta", delta, above=0, below=1))
-    if not loss._pmf_remove._pessimistic_estimate:
-        raise ValueError("loss must be a pessimistic estimate, got an optimistic one")
-    epsilon = float(loss.get_epsilon_for_delta(small))
-    if math.isinf(epsilon):
-        raise ValueError(f"delta must exceed the mass of infinite losses, got {delta!r}")
+    small = round_down(number("delta", delta, above=0, below=1))
+    if not isinstance(loss, _ProvedLoss):
+        raise TypeError(
+            "loss must be made here, or be one made here composed with others, "
+            "here.compose(elsewhere): what dp-accounting composes is not proved"
+        )
+    orders = (loss._pmf_remove, loss._pmf_add)
+    infinite = max(pmf._infinity_mass for pmf in orders)
+    if infinite > small:
+        raise ValueError(
+            f"delta must be at least the mass of infinite losses, {at_least(infinite, 3)}, "
+            f"got {quote(delta)}"
+        )
+    epsilon = max(_least_epsilon(pmf, small) for pmf in orders)
     said = "every release has the loss distribution given for it, under replacement of one value"
-    theorem = "composed privacy loss distributions, by dp-accounting in floating point"
-    return Guarantee(epsilon * (1 + 1e-9), small, theorem, (*conditions, said))
+    theorem = "composed privacy loss distributions, ZDW22, Theorem 10"
+    return Guarantee(epsilon, small, theorem, (*conditions, said), computational=loss.computational)
 
 
 def _check(guarantee: Guarantee) -> None:

@@ -62,7 +62,7 @@ def _inside(odds: float, messages: int, chance: float, mass: float) -> float:
 def random_messages_delta(
     epsilon: float | Fraction, messages: int, chance: float | Fraction
 ) -> float:
-    """Return a delta of one true message among random ones, rounded up.
+    """Return a delta of one true message among random ones, in both orders, rounded up.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def random_messages(
         mean *= 2
         if mean > MAX_MESSAGES:
             raise ValueError(
-                f"n or epsilon must be larger, got {honest:,} honest users and {float(epsilon):g}: "
-                f"each would send more than {MAX_MESSAGES:,} random messages"
+                f"n or epsilon must be larger, got {honest} honest users and {float(epsilon):g}: "
+                f"each would send more than {MAX_MESSAGES} random messages"
             )
     return split(bisect(private, mean, mean / 2, close=1e-4, geometric=True))

@@ -56,10 +56,10 @@ class EpsilonDelta(NamedTuple):
 def log_moment(order: Fraction, epsilon: Fraction) -> Fraction:
     """Return ln E[e^(order L)] of the loss L of randomized response, the largest, rounded up."""
     with rounding(DOWN):
-        less = gmpy2.cosh(exact(epsilon / 2, DOWN))
+        less = 1 + gmpy2.exp(exact(-epsilon, DOWN))
     with rounding(UP):
-        more = gmpy2.cosh(exact((order + Fraction(1, 2)) * epsilon, UP))
-        return Fraction(float_up(gmpy2.log(more / less)))
+        more = 1 + gmpy2.exp(exact(-(2 * order + 1) * epsilon, UP))
+        return Fraction(float_up(exact(order * epsilon, UP) + gmpy2.log(more / less)))
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,8 @@ class PrivacyFilter:
         found = cls(eps, small, spare, Fraction(1))
         if not spare:
             return found
-        scale = -math.log(spare) / float(eps)  # times 0.1 to 2 is the best one
+        # times 0.1 to 2 is the best one
+        scale = -math.log(float(spare) or math.ulp(0)) / float(eps)
         tried = (replace(found, order=Fraction(scale * 2 ** (i / 8))) for i in range(-27, 10))
         return max(tried, key=lambda one: one.limit / float(one.order * (one.order + 1)))
 

@@ -20,6 +20,7 @@ from ikos._validation import number, round_down
 from ikos.accounting.binomial import above, at_most, log_pmf
 from ikos.accounting.solve import bisect_integers
 from ikos.randomized_response import grid_up
+from ikos.underflow import may_underflow
 
 _MAX_COUNTS = 1 << 21  # most values of t examined
 _SLACK = 1e-8  # relative error allowed for binomial probabilities and scipy's tails
@@ -85,6 +86,7 @@ def smallest_threshold(eps: float, delta: float, n: int, p: float, *, every: boo
     return min(bisect_integers(private, last + 1, 0), n + 1)
 
 
+@may_underflow()
 def suppression(s: NDArray[np.float64], n: int, sampling: float, threshold: int) -> NDArray[Any]:
     """Bound the probability that a sum s of n values, each rounded to a bit, is suppressed."""
     mean = np.minimum(sampling * s / n, 1.0)
@@ -92,6 +94,7 @@ def suppression(s: NDArray[np.float64], n: int, sampling: float, threshold: int)
     return np.where(threshold <= sampling * s * (1 - 1e-12), np.minimum(bound, 1.0), 1.0)
 
 
+@may_underflow()
 def sample_threshold_mse(n: int, p: float, tau: int) -> float:
     """Bound the mean squared error of count/p, or of 0 if suppressed, for n values in [0, 1]."""
     start = min(tau / p, float(n))

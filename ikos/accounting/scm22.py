@@ -392,7 +392,7 @@ def optimized_answers(
     if not found:
         raise ValueError(
             f"n must be larger for epsilon = {float(eps):g}, delta = {float(small):.3g} and "
-            f"{sketches[0][1]:,} messages of each user, got {users} honest users: every answer "
+            f"{sketches[0][1]} messages of each user, got {users} honest users: every answer "
             "would be random"
         )
     return min(found)[3]

@@ -15,8 +15,14 @@ from gmpy2 import mpfr
 
 from ikos._validation import choice, integer, number, quote, round_down, round_up
 from ikos.accounting.amplification import excess, third_value
-from ikos.accounting.blanket import LEAST_GAMMA, MAX_ANSWERS, ResponseBlanket, blanket_divergence
-from ikos.accounting.solve import crossing
+from ikos.accounting.blanket import (
+    LEAST_GAMMA,
+    MAX_ANSWERS,
+    ResponseBlanket,
+    blanket_divergence,
+    local_epsilon,
+)
+from ikos.accounting.solve import crossing, log_excess
 from ikos.counts.rounding import UP, float_up, rational
 from ikos.randomized_response import GRID
 
@@ -86,6 +92,8 @@ def _proved(
 ) -> tuple[float, str]:
     """Return an accountant's delta and whose it is: Bennett's if an exact one is negligible."""
     if name == "exact":
+        if epsilon >= local_epsilon(k, gamma):  # where Bennett's bound is above 0
+            return 0.0, name
         bound = closed_bound("bennett", epsilon, n, k, gamma)
         if bound >= _NEGLIGIBLE:
             return blanket_divergence(epsilon, n, k, gamma), name
@@ -117,8 +125,9 @@ def response_delta(
 ) -> float:
     """Return a delta for which shuffled randomized response is (epsilon, delta)-private.
 
-    An upper bound, rounded up (BBGN19, Lemma 5.3 and Theorem 3.1). "exact" is Bennett's bound where
-    that is below 1e-100: `response_accountant` says which. `response_attained` is the other side.
+    For both orders of any two values. An upper bound, rounded up (BBGN19, Lemma 5.3 and Theorem
+    3.1). "exact" is Bennett's bound where that is below 1e-100, `response_accountant` says which,
+    and 0 from the local guarantee of one answer on. `response_attained` is the other side.
 
     Parameters
     ----------
@@ -235,19 +244,14 @@ def response_gamma(
 
 @lru_cache(maxsize=4096)
 def _gamma(eps: float, small: float, users: int, values: int | Fraction, name: str) -> Fraction:
-    target = math.log(small)
-    nothing = min(math.log(1e-320), target - 1)  # below the target also where that is denormal
 
     def excess(steps: int) -> float:
-        # ln(delta / target), negative if this many steps of the grid suffice
+        # negative if this many steps of the grid suffice
         if steps == GRID:  # all answers are uniform, and reveal nothing
             return -math.inf
-        delta = _proved(name, eps, users, values, Fraction(steps, GRID))[0]
-        ratio = max(math.log(delta) if delta else -math.inf, nothing) - target
-        if delta > small:
-            return max(ratio, 1e-300)
         # -1 where they are equal, as denormal numbers often are: chords must not end there
-        return min(ratio, 0.0) or -1.0
+        delta = _proved(name, eps, users, values, Fraction(steps, GRID))[0]
+        return log_excess(delta, small) or -1.0
 
     low, high, below, above = 0, GRID, math.inf, -math.inf
     guess = max(1, min(GRID - 1, int(8 * values / (users * eps * eps) * GRID)))
@@ -280,7 +284,8 @@ def response_epsilon(
     """Return an epsilon for which shuffled randomized response is (epsilon, delta)-private.
 
     Within a millionth of the smallest in [1e-6, 100] (1 for the closed form) for which
-    `response_delta` is at most delta; ValueError if there is none.
+    `response_delta` is at most delta; ValueError if there is none. "exact" needs no more than the
+    local guarantee of one answer.
 
     Parameters
     ----------
@@ -295,18 +300,17 @@ def response_epsilon(
     1.0
     """
     users, values, name = _checked(n, k, accountant)
-    small = number("delta", delta, above=0, below=1)
+    small = round_down(number("delta", delta, above=0, below=1))
     chance = number("gamma", gamma, low=LEAST_GAMMA, high=1)
 
     def excess(eps: float) -> float:
-        delta = _proved(name, eps, users, values, chance)[0]
-        return (math.log(delta) if delta else -1e3) - math.log(small)
+        return log_excess(_proved(name, eps, users, values, chance)[0], small)
 
     # The bounds, unlike the divergence, grow again with epsilon: take the first sufficient point.
     # None is below half of what noise of the same variance would allow, unless it is very small.
     largest = 1.0 if name == "closed-form" else MAX_EPSILON
     mu = math.sqrt(2 * values * (1 - chance) ** 2 / (chance * users))
-    low = high = max(MIN_EPSILON, min(mu * math.sqrt(-math.log(small)) / 2, largest))
+    low = high = max(MIN_EPSILON, min(mu * math.sqrt(log_excess(1.0, small)) / 2, largest))
     if excess(high) <= 0:
         low = high = MIN_EPSILON
     while excess(high) > 0:

@@ -7,7 +7,12 @@ from collections.abc import Callable
 
 import scipy
 
+from ikos.underflow import may_underflow
 
+_LEAST = 1e-320  # of a delta whose logarithm is taken
+
+
+@may_underflow()
 def gaussian_log_delta(epsilon: float, mu: float) -> float:
     """Return ln delta at which N(mu, 1) hides N(0, 1) at an epsilon."""
     first = float(scipy.special.log_ndtr(mu / 2 - epsilon / mu))
@@ -19,6 +24,12 @@ def gaussian_gamma(k: int, noise: float, n: int) -> float:
     """Return gamma with 2 k (1 - gamma)^2 / (gamma n) = noise: about mu^2 of the digit."""
     c = noise * n / (2 * k)
     return 2 / ((2 + c) + math.sqrt(c * (4 + c)))
+
+
+def log_excess(delta: float, target: float) -> float:
+    """Return ln(delta / target), positive if and only if delta is larger, below 1e-320 too."""
+    ratio = math.log(max(delta, _LEAST)) - math.log(max(target, _LEAST))
+    return max(ratio, 1e-300) if delta > target else min(ratio, 0.0)
 
 
 def bisect(

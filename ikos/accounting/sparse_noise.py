@@ -40,7 +40,7 @@ def published_chance(users: int, delta: Fraction | float) -> Fraction:
 
 
 def divergence(users: int, chance: Fraction, rate: Fraction, precision: int) -> float:
-    """Return the delta of the sum with sparse noise, for epsilon = rate * precision.
+    """Return the delta of the sum with sparse noise, in both orders, at rate * precision.
 
     ``chance``, a multiple of 2^-53, is that of each of h ``users`` to add noise. An upper bound:
     equal to the true divergence up to 1e-11 e^epsilon M(0), 0.0 if the sum is purely private, and
@@ -50,14 +50,15 @@ def divergence(users: int, chance: Fraction, rate: Fraction, precision: int) -> 
     quiet = silence(users, chance)
     beta, s = float(chance), float(rate)
     # E exp(theta noise) at theta = rate / 2, at most
-    grown = math.exp(-s) * 4 * math.sinh(s / 4) ** 2 / (math.expm1(-s / 2) * math.expm1(-1.5 * s))
+    half = math.exp(-s / 2)
+    grown = half / (1 + half + half * half)
     exponent = users * math.log1p(beta * grown) * (1 + _ROUNDING)
-    half = math.ceil((precision + 2 * (exponent + _CUT) / s) / 2)
-    if half > _MOST_POINTS / 2:
+    last = math.ceil((precision + 2 * (exponent + _CUT) / s) / 2)
+    if last > _MOST_POINTS / 2:
         return quiet
-    points = 2 * half + 1
+    points = 2 * last + 1
     aliased = 2 * math.exp(exponent - (points - precision) * s / 2)
-    index = np.arange(1, half + 1)
+    index = np.arange(1, last + 1)
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         ratio = (np.sin(np.pi / points * index) / math.sinh(s / 2)) ** 2
         transform = np.exp(users * np.log1p(-beta * ratio / (1 + ratio)))

@@ -132,8 +132,7 @@ class MaskedVectors:
     def level(self, keys: float) -> float:
         """Return the level for any two inputs with the same sum, in bits, rounded down."""
         with rounding(UP):
-            bits = gmpy2.log2(2 * self.lost(keys))
-        return max(0.0, float_down(-bits))
+            return max(0.0, float_down(-gmpy2.log2(2 * self.lost(keys))))
 
     @property
     def theorem(self) -> str:
@@ -393,7 +392,7 @@ class MaskedAnalyzer:
         """Keep what a report has for the analyzer; the same again changes nothing."""
         size, keys = self.masks.parameters.masked_bytes, self.masks.keys
         if len(masked) != size:
-            raise ValueError(f"masked must have {size:,} bytes, got {len(masked):,}")
+            raise ValueError(f"masked must have {size} bytes, got {len(masked)}")
         held = () if clear is None else (clear,)
         if len(held) != int(keys.setting.clear) or not all(
             one.shape == (keys.dimension,) and keys.group.contains(one) for one in held
@@ -499,7 +498,8 @@ def masked_vectors(
     if max(largest, 1024 * deviation) >= _LARGEST:
         raise ValueError(f"sums must be below 2^{_LARGEST.bit_length() - 1} for masked vectors")
     how: dict[str, Any] = {"overhead": overhead, "analysis": analysis, **asdict(trust)}
-    bits = math.ceil(-gmpy2.log2(allowed))
+    with rounding(DOWN):
+        bits = math.ceil(-gmpy2.log2(allowed))
     found = mask_parameters(n, dimension, largest, sigma=bits, **how)
     with rounding(UP):
         split = gmpy2.exp2(-gmpy2.mpfr(found.security))

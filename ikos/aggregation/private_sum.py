@@ -101,7 +101,9 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         masks, noise = None, plan.largest_noise
         if masked:
             if q & (q - 1):
-                raise ValueError(f"modulus must be a power of two with masked vectors, got {q}")
+                raise ValueError(
+                    f"modulus must be a power of two with masked vectors, got {quote(q)}"
+                )
             p, middle = encoding.precision, q // 2 - 1
             how: dict[str, Any] = {"overhead": plan.overhead, "analysis": plan.analysis}
             how |= {"allowed": plan.hiding(), "deviation": noise.deviation}
@@ -571,10 +573,12 @@ class PrivateVectorSum(VectorSum[SumResult], PrivateAggregation):
         """What the parties must agree on."""
         promise = self.encoding.promise
         bounds = None if promise is None else (promise.l1, promise.l2, promise.linf)
+        sizes = getattr(self.domain, "sizes", ())
         return {
             "protocol": "ikos-private-vector-sum-2",
             **super().parameters,
             "releases": self.releases,
             "sensitivity": None if bounds is None else [str(bound) for bound in bounds],
             "domain": type(self.domain).__name__,
+            **({"sizes": list(sizes)} if len(sizes) > 1 else {}),
         }

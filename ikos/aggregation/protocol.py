@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import check_participation, choice, number, reject_masked
 from ikos.bounds import Domain
 from ikos.errors import SumError
-from ikos.ledger import Ledger
+from ikos.ledger import Ledger, enter_run
 from ikos.modular import blocks
 from ikos.randomness import RandomSource, secure
 from ikos.results import Cost, Guarantee, SumResult, at_least, footer
@@ -175,8 +175,8 @@ class BaseProtocol(ABC):
         entries = values.shape[0] * self.cost().messages_per_user
         if entries > MAX_ENTRIES:
             raise ValueError(
-                f"x has {values.shape[0]:,} users who send {entries:,.0f} messages, more than "
-                f"{MAX_ENTRIES:,} at a time; use run, or fewer users"
+                f"x has {values.shape[0]} users who send {entries:.0f} messages, more than "
+                f"{MAX_ENTRIES} at a time; use run, or fewer users"
             )
         return self._all_messages(values, secure(rng))
 
@@ -205,8 +205,7 @@ class BaseProtocol(ABC):
         run is entered before anything is drawn, and refused if it would overspend.
         """
         source, values = secure(rng), self._values(x)
-        if ledger is not None:
-            ledger.enter_run(self)
+        enter_run(ledger, self)
         result = self._play(values, source)
         return replace(result, guarantee=result.guarantee.of_run(source))
 

@@ -50,7 +50,7 @@ from ikos.concurrency import Interrupted, Progress, Scratch, cores, spread
 from ikos.counts import Layout
 from ikos.counts.published import unproved
 from ikos.counts.types import MAX_MESSAGES
-from ikos.ledger import Ledger
+from ikos.ledger import Ledger, enter_run
 from ikos.mixing import AT_ONCE, WORTHWHILE, Encoder, mixed_sum, mixed_sums
 from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource, secure
@@ -535,8 +535,7 @@ class ShuffledSum(ABC, Generic[_T]):
             _ = self.setting  # refuses masked vectors
         if threads is not None:
             threads = integer("threads", threads, low=1, high=1024)
-        if ledger is not None:
-            ledger.enter_run(self)
+        enter_run(ledger, self)
         if cluster is not None:
             totals, users = cluster.add_up(self, x, source, progress)
             return self._result(totals, users, source)
@@ -582,12 +581,12 @@ def checked_blocks(
 class _Located:
     """Adds the file and row to the error for a refused value. It can be pickled."""
 
-    clients: ShuffledSum[Any]
+    check: Callable[[Any, int], Any]
 
     def __call__(self, values: NDArray[Any], before: int) -> NDArray[Any]:
         """Return a block of a table unchanged, checked where it is read."""
         try:
-            self.clients.checked(values, before)
+            self.check(values, before)
         except ValueError as error:
             found = re.match(r"x\[(\d+)\] ", message := str(error))
             if found is None:
@@ -599,9 +598,9 @@ class _Located:
         return values
 
 
-def with_location(clients: ShuffledSum[Any], x: Any) -> Any:
-    """Return a column of tables whose refused values are reported by file and row."""
-    return x.seen(_Located(clients)) if hasattr(x, "seen") else x
+def with_location(check: Callable[[Any, int], Any], x: Any) -> Any:
+    """Return a column of tables whose values are checked, and reported by file and row."""
+    return x.seen(_Located(check)) if hasattr(x, "seen") else x
 
 
 def iterator_or_array(clients: ShuffledSum[Any], x: Values) -> NDArray[Any] | Iterator[ArrayLike]:
@@ -613,7 +612,7 @@ def iterator_or_array(clients: ShuffledSum[Any], x: Values) -> NDArray[Any] | It
     if hasattr(x, "__dask_graph__"):
         raise TypeError("x is a Dask collection: say where to work on it with cluster=")
     if hasattr(x, "parts") and hasattr(x, "blocks"):  # a column of tables
-        found: Iterator[ArrayLike] = with_location(clients, x).blocks()
+        found: Iterator[ArrayLike] = with_location(clients.checked, x).blocks()
         return found
     # a list is checked as a whole, since numpy would silently convert it to something else; so is
     # an array of no users, which is refused
@@ -784,8 +783,8 @@ def shares_of(clients: ShuffledSum[Any], users: int, given: Iterator[Elements]) 
     entries = scheme.messages * users * d
     if entries > MAX_ENTRIES:
         raise ValueError(
-            f"x has users whose shares have {entries:,} entries, more than "
-            f"{MAX_ENTRIES:,}; use run, or fewer users"
+            f"x has users whose shares have {entries} entries, more than "
+            f"{MAX_ENTRIES}; use run, or fewer users"
         )
     shares = np.empty((scheme.messages, d, users), dtype=scheme.group.dtype)
     first = 0

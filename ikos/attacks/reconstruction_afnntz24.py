@@ -43,8 +43,8 @@ def _subsets(name: str, count: int, k: object) -> tuple[int, int]:
     subsets = math.comb(count, size)
     if subsets > MAX_SUBSETS:
         raise ValueError(
-            f"{name} must have at most {MAX_SUBSETS:,} sets of k = {size} messages, got "
-            f"{count} messages with {subsets:,.3g}"
+            f"{name} must have at most {MAX_SUBSETS} sets of k = {size} messages, got "
+            f"{count} messages with {subsets:.3g}"
         )
     return size, subsets
 
@@ -190,7 +190,7 @@ def dummy_candidates(
     samples = len(mixed)
     if subsets * samples > MAX_SUBSETS:
         raise ValueError(
-            f"dummies must be at most {MAX_SUBSETS // subsets} samples for {subsets:,} sets, got "
+            f"dummies must be at most {MAX_SUBSETS // subsets} samples for {subsets} sets, got "
             f"{samples}"
         )
     points, errors = [], []

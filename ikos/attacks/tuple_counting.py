@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import flag, integer, number
+from ikos._validation import flag, integer, number, quote
 from ikos.confidence import clopper_pearson
 from ikos.modular import Zq, blocks
 from ikos.randomness import RandomSource, secure
@@ -305,7 +305,8 @@ def measure_advantage(
     group, source = Zq(integer("q", q, low=2, high=MAX_MODULUS)), secure(rng)
     d = integer("difference", difference) % group.q
     if d == 0:
-        raise ValueError(f"difference must not be a multiple of q = {group.q}, got {difference!r}")
+        got = quote(difference)
+        raise ValueError(f"difference must not be a multiple of q = {group.q}, got {got}")
     level = number("confidence", confidence, above=0, below=1)
     correct = 0
     for x in _inputs(trials, n, group, m, clear_share, source):

@@ -190,8 +190,8 @@ class Flooded(Padded):
         users = values.shape[0]
         if self._too_many(users):
             raise ValueError(
-                f"x has {users:,} users who send about {users * self._sent[0]:,.0f} messages, more "
-                f"than {MAX_LISTED:,} at a time; use run, which simulates their sum, or fewer users"
+                f"x has {users} users who send about {users * self._sent[0]:.0f} messages, more "
+                f"than {MAX_LISTED} at a time; use run, which simulates their sum, or fewer users"
             )
         sender, messages = self._listed(values, rng)
         counts = np.bincount(sender, minlength=users)

@@ -138,7 +138,7 @@ class FrequencyEstimation(Padded):
         if isinstance(x, np.ndarray) and x.ndim == 1:
             labels = real("x", x)
             known = np.isin(labels, np.arange(self.dimension))
-            require(known, 0, f"be an integer from 0 to {self.dimension - 1}")
+            require(labels, known, 0, f"be an integer from 0 to {self.dimension - 1}")
             check_participation("x", labels.size, self.min_honest, self.n)
             return labels
         return super()._values(x)

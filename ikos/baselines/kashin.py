@@ -153,7 +153,9 @@ class KashinFrame:
     ) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.int64]]]:
         """Yield rows of checked vectors, their coefficients over the radius, and the failures."""
         for part in blocks(x.shape[0], max(1, _BLOCK // self.rows)):
-            yield part, *self._even(x[part].astype(np.float64) / radius)
+            with np.errstate(under="ignore"):
+                found = self._even(x[part].astype(np.float64) / radius)
+            yield part, *found
 
     def _even(self, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return coefficients of vectors of norm 1, and the indices where they are too large."""

@@ -85,7 +85,7 @@ class SpreadError:
             return math.sqrt(self.mean_square / miss)
 
         def log_mgf(h: float) -> float:
-            noise = float(self.law.log_mgf(h * self.step))
+            noise = self.law.log_mgf(h * self.step)
             return self.coefficients * noise + bennett(h, self.variance, self.largest)
 
         return chernoff(log_mgf, miss - self.wraps, float(self.law.rate) / self.step)
@@ -123,7 +123,7 @@ class CoefficientSums(Baseline):
         times = integer("releases", releases, low=1, high=MAX_RELEASES)
         if times > most:
             raise ValueError(
-                f"releases must be at most {most:,} for {frame.rows:,} coefficients, got {times:,}"
+                f"releases must be at most {most} for {frame.rows} coefficients, got {times}"
             )
         self._set(frame=frame, releases=times)
 

@@ -463,7 +463,7 @@ def measure(
     sent = protocol.cost().messages
     if sent > MAX_RUN and not counted:
         raise ValueError(
-            f"a run has {sent:,.0f} messages, more than the {MAX_RUN:,} that are simulated"
+            f"a run has {sent:.0f} messages, more than the {MAX_RUN} that are simulated"
         )
     checked = protocol.domain.values(values)
     truth, source = np.array(list(map(math.fsum, np.atleast_2d(checked.T)))), secure(rng)

@@ -220,7 +220,7 @@ class SparseLaw(Noise):
         """Variance, 2 users chance alpha / (1 - alpha)^2 with alpha = exp(-rate)."""
         return self.users * float(self.chance) / (2 * math.sinh(float(self.rate) / 2) ** 2)
 
-    def log_mgf(self, theta: float) -> mpfr:
+    def _log_mgf(self, theta: float) -> mpfr:
         """Return ln E exp(theta noise), for 0 < theta < rate; the noise is symmetric."""
         s = mpfr(rational(self.rate))
         grown = 4 * gmpy2.exp(-s) * gmpy2.sinh(mpfr(theta) / 2) ** 2

@@ -65,7 +65,7 @@ HOW: dict[str, Any] = {"cls": Command, "keys": KEYS, "columns": COLUMNS}
 def _report(ledger: Ledger, entries: tuple[Any, ...]) -> Report:
     total = f"({float(ledger.total.epsilon):.6g}, {float(ledger.total.delta):.3g})"
     title = f"Budget {total} of {ledger.path}, {ledger.adjacency}"
-    spent = at_least(100 * ledger.spent)
+    spent = f"{100 * ledger.spent:.3g}"
     notes = [f"{spent} % is spent. What is left for the next release: {ledger.left}."]
     return Report(title, COLUMNS, entries, notes, values(KEYS, ledger))
 

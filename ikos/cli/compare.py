@@ -209,7 +209,7 @@ def command(
             "runs": given["runs"], "seed": given["seed"], "confidence": CONFIDENCE,
         }  # fmt: skip
         if users not in (None, column.size):
-            raise click.UsageError(f"--users must be the {column.size:,} rows, got {users:,}")
+            raise click.UsageError(f"--users must be the {column.size} rows, got {users}")
         users, warnings = column.size, [NOT_PRIVATE]
         if truth.clamped:
             warnings.append(f"{truth.clamped:,} values were moved to the bounds")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,7 +31,8 @@ PARAMETERS = {"n": "users", "m": "messages", "q": "modulus", "patience": "wait"}
 
 WORDS = {
     "show_values=True": "--show-values", "integers=True": "--integers",
-    "analysis='best'": "--analysis best",
+    "analysis='best'": "--analysis best", "delimiter='\\t'": "--delimiter $'\\t'",
+    "delimiter=": "--delimiter ",
 }  # fmt: skip
 """Arguments in messages of the library, as options."""
 
@@ -129,6 +131,15 @@ class Group(_Mistakes, click.Group):
         if ctx.invoked_subcommand is None:
             print_text([ctx.get_help()])
         return result
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Find a command, or refuse its name and suggest a similar one."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = get_close_matches(args[0], self.list_commands(ctx), 1)
+            said = [error.message, *(f"Did you mean {name!r}?" for name in near)]
+            raise click.UsageError(" ".join(said), ctx) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Name all commands."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import CancelledError
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +34,21 @@ def _up(value: mpfr | None) -> float | None:
     return None if value is None else float_up(value)
 
 
-def _log10(value: mpfr | None) -> float | None:
-    import gmpy2
+def _upper(key: str, meaning: str, title: str, get: Callable[[Any], Any]) -> Field:
+    """Return a column of upper bounds, which may be below the range of doubles."""
 
-    return float(gmpy2.log10(value)) if value else None
+    def text(row: Any) -> str:
+        tiny = 0 < get(row) < Fraction(49, 10**325)
+        return "< 4.9e-324" if tiny else at_least(field.of(row))
+
+    field = Field(key, meaning, title, value=lambda row: _up(get(row)), text=text)
+    return field
+
+
+def _log10(value: mpfr | None) -> float | None:
+    from ikos.counts.rounding import log10
+
+    return log10(value) if value else None
 
 
 def _importance(check: ComponentCheck) -> list[dict[str, Any]]:
@@ -66,8 +79,8 @@ CHECK_KEYS = [
     Field("confidence", "of the intervals"),
     Field("sampled", "number of graphs drawn", value="tally.trials"),
     Field("holds", "whether all results are consistent"),
-    Field("bounded", "whether the exact distribution is proved to be below all bounds; null if "
-          "none is stated"),
+    Field("bounded", "whether the exact distribution is proved to be below all bounds, or above "
+          "one; null if undecided, or none is stated"),
     Field("agrees", "whether the samples agree with the exact distribution; null without samples"),
     Field("fit", "upper bound of the p-value of the sampled graphs, or null"),
     Field("importance_fit", "the same of the importance samples", value="planted_fit"),
@@ -78,20 +91,21 @@ CHECK_KEYS = [
           value=lambda check: check.unseen if check.unseen <= check.n else None),
     Field("importance", "a list of at_least, trials, estimate, low and high: importance samples of "
           "P[C >= at_least]", value=_importance),
-    Field("excess", "with a modulus q, upper bound of E[q^C]/q - 1; null where none is known"),
-    Field("excess_bound", "the same by Lemma C.5 of BBGN20"),
+    Field("excess", "with a modulus q, upper bound of E[q^C]/q - 1; null where none is known",
+          value=lambda check: _up(check.excess)),
+    Field("excess_bound", "the same by Lemma C.5 of BBGN20",
+          value=lambda check: _up(check.excess_bound)),
 ]  # fmt: skip
 
 COLUMNS = [
     Field("c", "components", "c"),
     Field("exact_low", "lower end of P[C = c]", value=lambda row: _down(row.exact.low)),
-    Field("exact_high", "upper end of it", "exact", at_least, lambda row: _up(row.exact.high)),
+    _upper("exact_high", "upper end of it", "exact", lambda row: row.exact.high),
     Field("exact_log10", "decimal logarithm of it, for what doubles do not hold",
           value=lambda row: _log10(row.exact.high)),
-    Field("lemma_c5", "upper bound by Lemma C.5 of BBGN20, or null", "Lemma C.5", at_least,
-          lambda row: _up(row.lemma)),
-    Field("bound", "upper bound of this library, or null", "our bound", at_least,
-          lambda row: _up(row.bound)),
+    _upper("lemma_c5", "upper bound by Lemma C.5 of BBGN20, or null", "Lemma C.5",
+           lambda row: row.lemma),
+    _upper("bound", "upper bound of this library, or null", "our bound", lambda row: row.bound),
     Field("bound_log10", "decimal logarithm of it", value=lambda row: _log10(row.bound)),
     Field("slack", "by what factor the exact value is below the smaller bound, at least",
           "slack", at_most),
@@ -100,8 +114,7 @@ COLUMNS = [
     Field("high", "upper end", "at most", at_least, "sampled.high"),
     Field("importance_low", "the same by importance sampling, or null", "rare: at least",
           at_most, lambda row: _down(row.planted and row.planted.low)),
-    Field("importance_high", "upper end", "at most", at_least,
-          lambda row: _up(row.planted and row.planted.high)),
+    _upper("importance_high", "upper end", "at most", lambda row: row.planted and row.planted.high),
 ]  # fmt: skip
 
 EXAMPLES = """\b
@@ -204,8 +217,8 @@ def _report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
     if check.q is not None:
         known = "is not computed"
         if check.excess is not None:
-            known = f"is at most {at_least(check.excess)}"
+            known = f"is at most {check.excess:.3Ug}"
         if check.excess_bound is not None:
-            known += f" (by Lemma C.5: {at_least(check.excess_bound)})"
+            known += f" (by Lemma C.5: {check.excess_bound:.3Ug})"
         notes.append(f"E[q^C]/q - 1 {known} for q = {power_text(check.q)}.")
     return Report(title, COLUMNS, check.rows, notes, asked | values(CHECK_KEYS, check))

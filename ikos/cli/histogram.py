@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
+from fractions import Fraction
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +14,7 @@ from ikos.cli import release
 from ikos.cli.errors import Command, clipped
 from ikos.cli.options import option, options
 from ikos.cli.output import at_least
-from ikos.cli.types import Honest, Number, parsed
+from ikos.cli.types import BINS, Honest, Number, check_labels
 from ikos.report import Field, Report, values
 
 KEYS = [
@@ -46,9 +46,9 @@ SECTIONS = {"column": "Values", "epsilon": "Privacy", "shuffler": "Protocol",
     "histogram", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=release.COLUMNS
 )
 @release.of_table
-@option("--categories", metavar="LIST", help="What the column holds, e.g. yes,no or 0..99.")
+@option("--categories")
 @option("--other", metavar="NAME", help="Count all other values under this name.")
-@option("--bins", metavar="LIST",
+@option("--bins", type=BINS, metavar="LIST",
         help="Edges of bins of numbers, e.g. 0,18,65,120; each bin contains its lower edge, "
         "the last one both.")  # fmt: skip
 @option("--max-error", type=Number(above=0),
@@ -62,7 +62,11 @@ SECTIONS = {"column": "Values", "epsilon": "Privacy", "shuffler": "Protocol",
 )  # fmt: skip
 @release.nothing_released()
 def command(
-    categories: str | None, other: str | None, bins: str | None, confidence: float, **given: Any
+    categories: list[str] | None,
+    other: str | None,
+    bins: tuple[Fraction, ...] | None,
+    confidence: float,
+    **given: Any,
 ) -> Report:
     """Release private counts of the values of a column of TABLE.
 
@@ -85,7 +89,7 @@ def command(
     elif other is not None:
         raise click.UsageError("--other goes with --categories")
     else:
-        labels, cells = _binned(source, str(bins), on_out_of_range == "clamp")
+        labels, cells = _binned(source, bins or (), on_out_of_range == "clamp")
     users = len(cells)
     given["min_honest"] = Honest.of(given["min_honest"], users)
     ledger = release.opened(given.pop("ledger"))
@@ -127,15 +131,18 @@ def command(
     return Report(title, release.COLUMNS, rows, notes, values(KEYS, found), warnings)
 
 
-def _binned(source: release.Source, bins: str, clamp: bool) -> tuple[list[str], Any]:
+def _binned(
+    source: release.Source, bins: tuple[Fraction, ...], clamp: bool
+) -> tuple[list[str], Any]:
     """Return the bins, and each user's bin."""
     import numpy as np
 
-    texts = [text.strip() for text in bins.split(",")]
-    found = [parsed(text) for text in texts]
-    edges = [float(edge) for edge in found if edge is not None]
-    if len(edges) != len(found) or len(edges) < 2 or sorted(set(edges)) != edges:
-        raise click.UsageError(f"--bins must be two or more growing numbers, got {clipped(bins)}")
+    from ikos._validation import quote
+
+    texts, edges = [*map(quote, bins)], [*map(float, bins)]
+    if len(edges) < 2 or sorted(set(edges)) != edges:
+        got = clipped(",".join(texts))
+        raise click.UsageError(f"--bins must be two or more growing numbers, got {got}")
     rule = release.Rule(edges[0], edges[-1], clamp)
     values = np.concatenate(release.blocks(source.values.seen(rule)))
     labels = [f"[{low}, {high})" for low, high in pairwise(texts)]
@@ -143,37 +150,35 @@ def _binned(source: release.Source, bins: str, clamp: bool) -> tuple[list[str], 
     return labels, np.array(labels, dtype=object)[np.digitize(values, edges[1:-1])]
 
 
-def _labelled(source: release.Source, categories: str, other: str | None) -> tuple[list[str], Any]:
+def _labelled(
+    source: release.Source, labels: list[str], other: str | None
+) -> tuple[list[str], Any]:
     """Return the categories, and each user's category."""
     import numpy as np
 
-    from ikos.domains import MAX_CATEGORIES
+    from ikos.domains import Labels
     from ikos.tables import BadRow
 
-    labels: list[str] = []
-    for text in map(str.strip, categories.split(",")):
-        span = re.fullmatch(r"(\d+)\.\.(\d+)", text)
-        numbers = range(int(span[1]), int(span[2]) + 1) if span else ()
-        if span and not 0 < len(numbers) <= MAX_CATEGORIES:
-            raise click.UsageError(
-                f"--categories must have ranges that rise, of at most {MAX_CATEGORIES:,}, "
-                f"got {clipped(text)}"
-            )
-        labels += map(str, numbers or [text])
+    known = Labels("categories", labels)
     if other is not None:
-        labels.append(other)
-    if len(set(labels)) != len(labels) or "" in labels:
-        raise click.UsageError(
-            f"--categories and --other must be distinct and not empty, got {clipped(categories)}"
-        )
-
-    known_labels = frozenset(labels)
+        labels = [*labels, other]
+    check_labels("--categories" if other is None else "--categories and --other", labels)
+    names = np.array(labels, dtype=object)
+    fits = False
 
     def look(cells: Any, _: int) -> Any:
-        known = np.fromiter(map(known_labels.__contains__, cells.tolist()), bool, cells.size)
-        if other is None and not known.all():
+        nonlocal fits
+        places = known.places(cells.tolist())
+        if (lost := places == Labels.MISSING).any():
+            raise BadRow(int(np.argmax(lost)))
+        others = places == Labels.OTHER
+        if other is None and others.any():
             why = "which is none of the --categories; --other counts it"
-            raise BadRow(int(np.argmin(known)), why)
-        return np.where(known, cells, np.array(other, dtype=object))
+            raise BadRow(int(np.argmax(others)), why)
+        fits |= not others.all()
+        return names[places]  # others are the last, as OTHER is -1
 
-    return labels, np.concatenate(release.blocks(source.values.seen(look)))
+    found = np.concatenate(release.blocks(source.values.seen(look)))
+    if not fits:
+        raise click.UsageError(f"no value of {source.which} is one of the --categories")
+    return labels, found

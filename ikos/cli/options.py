@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ikos.cli import types
-from ikos.cli.output import progress
+from ikos.cli.output import plain, progress
 from ikos.report import Field
 
 if TYPE_CHECKING:
@@ -29,15 +28,13 @@ def _flag(said: str) -> dict[str, Any]:
     return {"is_flag": True, "help": said}
 
 
-def _sizes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> Any:
-    parts = [] if text is None else [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
-        raise click.UsageError(f"--sizes must be numbers such as 2,5,12, got {str(text)[:60]!r}")
-    return tuple(map(int, parts)) or None
-
-
 _SHARED: dict[str, dict[str, Any]] = {
     "--users": _known(types.WHOLE, "Number of users, e.g. 1000 or 10^6."),
+    "--categories": _known(
+        types.LABELS, "Labels, e.g. yes,no or 0..99; those with commas in quotes, as in CSV; or "
+        "@FILE, with one a line.",
+        metavar="LIST",
+    ),
     "--column": _known(None, "Column of the values: its name, or its number with --no-header.",
                        metavar="NAME"),
     "--no-header": _flag("The table has no header line."),
@@ -86,10 +83,7 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--clear-share/--no-clear-share": _known(
         None, "Whether one message of each user bypasses the shufflers.", default=True
     ),
-    "--confidence": _known(
-        click.FloatRange(0, 1, min_open=True, max_open=True), "Confidence of each interval.",
-        default=0.95,
-    ),
+    "--confidence": _known(types.CONFIDENCE, "Confidence of each interval.", default=0.95),
     "--seed": _known(types.Whole(), "Make draws reproducible; any number.", "secure randomness"),
     "--threads": _known(
         types.Whole(1, 1024), "Threads to run on; the result does not depend on it.",
@@ -110,13 +104,11 @@ _SHARED: dict[str, dict[str, Any]] = {
         "questions.",
     ),
     "--dimension": _known(types.Whole(1), "Coordinates of each vector."),
-    "--radius": _known(
-        types.Number(above=0, high=10**100, kind=float), "For a ball: the largest norm.", "1"
-    ),
+    "--radius": _known(types.NORM, "For a ball: the largest norm.", "1"),
     "--sparsity": _known(types.Whole(1), "For ternary vectors: most entries that are not 0."),
     "--sizes": _known(
-        None, "For categories: number of answers to each question, e.g. 2,5,12.",
-        metavar="LIST", callback=_sizes,
+        types.SIZES, "For categories: number of answers to each question, e.g. 2,5,12.",
+        metavar="LIST",
     ),
     "--overhead": _known(
         types.Whole(), "Bytes by which each message grows on its way: 48 in an HPKE envelope.",
@@ -146,10 +138,11 @@ def options(*names: str, required: tuple[str, ...] = ()) -> Callable[[Any], Any]
     return add
 
 
-def check_bounds(lower: float | Fraction, upper: float | Fraction) -> None:
+def check_bounds(lower: float, upper: float) -> None:
     """Refuse bounds that contain at most one value."""
     if not lower < upper:
-        raise click.UsageError(f"--upper must be greater than --lower, got {upper} and {lower}")
+        ends = f"{plain(upper)} and {plain(lower)}"
+        raise click.UsageError(f"--upper must be greater than --lower, got {ends}")
 
 
 def check_plot(path: Path | None) -> None:

@@ -9,19 +9,18 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from ikos.report import Report
+from ikos.report import Field, Report, printable
 
 SIGPIPE_STATUS = 141  # a shell's status for a program ended by a closed pipe
 
 
 def print_text(lines: Sequence[str]) -> None:
     """Print a command's whole result."""
-    _write("\n".join(lines) + "\n")
+    _write(_lines("\n".join(lines)) + "\n")
 
 
 def print_report(report: Report) -> None:
@@ -36,7 +35,30 @@ def print_report(report: Report) -> None:
     width = shutil.get_terminal_size().columns if on_terminal(sys.stdout) else None
     how = context.meta.get("ikos.format", "text")
     shown = replace(report, notes=notes, data=data)
+    # JSON escapes what is not ASCII, and a file of CSV is for programs
+    if how in ("text", "markdown") or (how == "csv" and on_terminal(sys.stdout)):
+        shown = _printable(shown)
     _write(shown.render(how, styled=styled(sys.stdout), width=width))
+
+
+def _printable(report: Report) -> Report:
+    """Return a report no cell of which, nor title or note, controls a terminal or ends a line."""
+
+    def of(one: Field) -> Field:
+        def value(row: Any) -> Any:
+            found = one.of(row)
+            return printable(found) if isinstance(found, str) else found
+
+        title = None if one.title is None else printable(one.title)
+        return replace(one, title=title, value=value, text=lambda row: printable(one.read(row)))
+
+    notes, columns = [*map(printable, report.notes)], [*map(of, report.columns)]
+    return replace(report, title=printable(report.title), columns=columns, notes=notes)
+
+
+def _lines(text: str) -> str:
+    """Return lines that do not control a terminal."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def _write(text: str) -> None:
@@ -61,17 +83,17 @@ def discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def say(text: str) -> None:
-    """Print a line on standard error; ignore a failure, as the result matters more."""
+def say(text: str, start: str = "") -> None:
+    """Print lines on standard error; ignore a failure, as the result matters more."""
     with suppress(OSError):
-        click.echo(text, err=True)
+        click.echo(start + _lines(text), err=True)
 
 
 def complain(path: str, kind: str, message: str) -> None:
     """Print ``path: kind: message``, an error in red and a warning in yellow on a terminal."""
     if styled(sys.stderr):
         kind = click.style(kind, bold=True, fg="red" if kind == "error" else "yellow")
-    say(f"{path}: {kind}: {message}")
+    say(printable(message), f"{path}: {kind}: ")
 
 
 def on_terminal(stream: Any) -> bool:
@@ -101,13 +123,19 @@ def at_most(value: float, digits: int = 3) -> str:
 
 def power_text(value: int) -> str:
     """Return an integer for people: grouped digits, a power of two, or its size."""
-    if value < 10**7:
+    for offset in (0, -1, 1):
+        power = abs(value - offset)
+        if power >= 10**7 - 1 and power & (power - 1) == 0:
+            sign, more = "-" * (value < 0), f"{offset:+d}" if offset else ""
+            return f"{sign}2^{power.bit_length() - 1}{more}"
+    if abs(value) < 10**27:
         return f"{value:,}"
-    for offset, sign in ((0, ""), (1, "-1"), (-1, "+1")):
-        power = value + offset
-        if power & (power - 1) == 0:
-            return f"2^{power.bit_length() - 1}{sign}"
-    return f"{value:,}" if value < 10**27 else f"an integer of {value.bit_length():,} bits"
+    return f"an integer of {value.bit_length():,} bits"
+
+
+def plain(value: float) -> str:
+    """Return a number as errors quote it, without separators."""
+    return power_text(value).replace(",", "") if isinstance(value, int) else f"{value:.10g}"
 
 
 @contextmanager

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ikos.cli.options import check_bounds, options
-from ikos.cli.output import power_text, progress
+from ikos.cli.output import plain, power_text, progress
 from ikos.cli.types import TABLE
-from ikos.report import Field
+from ikos.report import Field, digits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,7 +47,7 @@ SUM_KEYS = [
     Field("clear_share", "whether a message of each user bypasses the shufflers",
           value="secure.trust.clear_share"),
     Field("modulus", "order of the group of the shares, a string of digits",
-          value=lambda found: str(found.secure.q)),
+          value=lambda found: digits(found.secure.q)),
     Field("min_honest", "users that the guarantee counts on", value="protocol.min_honest"),
     Field("corrupt_shufflers", "number of shufflers that may collude with the analyzer",
           value="secure.trust.corrupt_shufflers"),
@@ -143,7 +143,7 @@ class Rule:
         if outside.any() and not self.clamp:
             raise BadRow(
                 int(np.argmax(outside)),
-                f"outside [{self.lower:,.10g}, {self.upper:,.10g}]; give public bounds that hold "
+                f"outside [{plain(self.lower)}, {plain(self.upper)}]; give public bounds that hold "
                 "every value, or --on-out-of-range clamp",
             )
         inside = np.clip(values, self.lower, self.upper) if outside.any() else values
@@ -260,13 +260,17 @@ def guarantee_notes(guarantee: Any) -> list[str]:
     return [f"Guarantee: {guarantee}.", *(f"Condition: {one}." for one in guarantee.conditions)]
 
 
+def _shown(bound: float) -> str:
+    return power_text(bound) if isinstance(bound, int) else f"{bound:,.10g}"
+
+
 def notes_of(found: Any) -> list[str]:
     """Return the guarantee and its conditions, what is public, and what was sent."""
     rule = found.rule
     notes = guarantee_notes(found.guarantee)
     notes.append(
-        f"The number of users, {found.users:,}, and the bounds, {rule.lower:,.10g} and "
-        f"{rule.upper:,.10g}, are public and not protected."
+        f"The number of users, {found.users:,}, and the bounds, {_shown(rule.lower)} and "
+        f"{_shown(rule.upper)}, are public and not protected."
     )
     if rule.clamp:
         notes.append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.errors import Command, problem
+from ikos.cli.errors import Command
 from ikos.cli.options import option
 from ikos.cli.output import on_terminal, progress, say
 from ikos.cli.task import TASK_COLUMNS, TASK_KEYS
-from ikos.cli.types import DELTA, EPSILON, FILE, FOLDER, TABLE, Whole
+from ikos.cli.types import DELTA, EPSILON, FILE, FOLDER, SECONDS, TABLE, Whole, parsed
 from ikos.report import Field, Report
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ SECTIONS = {"value": "One client", "values": "Many clients", "window": "What is 
 @option("--max-delta", type=DELTA, help="The same for its delta.")
 @option("--store", type=FOLDER, metavar="FOLDER", show_default="'reports', next to the task",
         help="Folder that keeps reports before they are sent.")  # fmt: skip
-@option("--wait", type=click.FloatRange(0, 1e6), default=60, metavar="SECONDS",
+@option("--wait", type=SECONDS, default=60, metavar="SECONDS",
         help="How long to retry parties that do not answer; each gets at least five "
         "seconds.")  # fmt: skip
 @option("--ca")
@@ -91,7 +91,6 @@ def command(
     With --values one program sees the values of all clients: that is for demonstrations and tests
     only. Repeating the command resumes with those that not all parties have.
     """
-    from ikos._validation import printable
     from ikos.deployment.party_files import read_task
 
     column, show_values = options.pop("column"), options.pop("show_values")
@@ -109,18 +108,15 @@ def command(
     options |= {"store": store, "patience": options.pop("wait")}
     clients, again = 1, store.exists()
     notes = [f"The task promises {task.protocol.guarantee}."]
-    try:
-        if value is not None:
-            again = _one(task, home, value, token, options)
-            title = f"All {task.messages} parties have the report."
-            notes = [f"It was {STANDS}."] * again + notes
-        else:
-            clients = _many(task, home, str(values), column, show_values, options)
-            title = f"All {task.messages} parties have the reports of {clients:,} clients."
-            notes += ["For testing only: this program saw the values of all."]
-            notes += ["Reports made by an earlier call keep the values that they had."] * again
-    except ValueError as error:
-        raise click.UsageError(printable(problem(error))) from None
+    if value is not None:
+        again = _one(task, home, value, token, options)
+        title = f"All {task.messages} parties have the report."
+        notes = [f"It was {STANDS}."] * again + notes
+    else:
+        clients = _many(task, home, str(values), column, show_values, options)
+        title = f"All {task.messages} parties have the reports of {clients:,} clients."
+        notes += ["For testing only: this program saw the values of all."]
+        notes += ["Reports made by an earlier call keep the values that they had."] * again
     data = {
         **task.summary().data, "command": "submit", "clients": clients,
         "parties": task.messages, "again": again, "store": store,
@@ -140,14 +136,13 @@ def _place(home: Path, task: Task) -> Path:
 
 def _one(task: Task, home: Path, value: str, token: Path | None, options: dict[str, Any]) -> bool:
     """Send one client's report; return whether it was made before."""
-    from ikos._validation import printable
     from ikos.deployment.client import Client, Unsent, check_value
     from ikos.deployment.remote import connect, open_window
 
     if value == "-" and str(token) == "-":
         raise click.UsageError("--value and --token cannot both be read from standard input")
     secret = _secret(home, token)
-    given = _given(task, sys.stdin.read(1 << 20) if value == "-" else value)
+    given = _given(task, sys.stdin.read() if value == "-" else value)
     check_value(task, given)  # checked also if an earlier report is sent
     patience, window = options.pop("patience"), options.pop("window")
     client = Client(task, secret, **options)
@@ -161,7 +156,7 @@ def _one(task: Task, home: Path, value: str, token: Path | None, options: dict[s
     try:
         return client.submit(given, window=window, patience=patience).again
     except Unsent as unsent:
-        raise click.UsageError(printable(str(unsent)) + also) from None
+        raise click.UsageError(f"{unsent}{also}") from None
     except KeyboardInterrupt:
         if not client.begun(window):
             raise
@@ -172,16 +167,21 @@ def _one(task: Task, home: Path, value: str, token: Path | None, options: dict[s
 
 
 def _given(task: Task, text: str) -> Any:
-    """Return a client's value: a label, a number, or a list of numbers; NaN for no number."""
-    if text.strip() in task.labels:
-        return text.strip()
-    numbers = []
-    for one in text.split(","):
-        number = math.nan
-        with suppress(ValueError):
-            number = float(one)
-        numbers.append(number)
-    return numbers[0] if task.protocol.scalar else numbers
+    """Return a client's value: a label, a number, or a list of numbers; errors do not quote it."""
+    from ikos.domains import Categories
+
+    text = text.strip()
+    if task.labels and isinstance(task.domain, Categories):
+        return text
+    scalar = task.protocol.scalar
+    found: list[float] = []
+    with suppress(OverflowError, TypeError):  # too large, or no number
+        numbers: list[Any] = [parsed(one) for one in ([text] if scalar else re.split(", *", text))]
+        found = [*map(float, numbers)]
+    if not found:
+        wanted = "one number" if scalar else "numbers separated by commas"
+        raise click.UsageError(f"--value must be {wanted}, such as 0.5")
+    return found[0] if scalar else found
 
 
 def _secret(home: Path, token: Path | None) -> bytes:
@@ -213,7 +213,6 @@ def _many(
     """Send the reports of many clients; return their number."""
     import numpy as np
 
-    from ikos._validation import printable
     from ikos.aggregation.shuffled_sum import with_location
     from ikos.deployment.client import Rejected, Unsent, submit_many
     from ikos.deployment.party_files import read_secrets
@@ -224,13 +223,13 @@ def _many(
     tables = [
         open_column(values, column, show_values=show_values, texts=texts) for column in columns
     ]
-    if task.protocol.scalar:
-        tables = [with_location(task.protocol, table) for table in tables]
+    if texts or task.protocol.scalar:
+        tables = [with_location(task.values, table) for table in tables]
     parts = [np.concatenate(list(table.blocks())) for table in tables]
     found = parts[0] if texts or task.protocol.scalar else np.stack(parts, axis=1)
     secrets = read_secrets(home)
     if len(secrets) < len(found):
-        few = f"{values!r} has {len(found):,} rows, and there are {len(secrets):,} clients"
+        few = f"{values!r} has {len(found)} rows, and there are {len(secrets)} clients"
         raise click.UsageError(few)
     done = 0
     with progress("reports sent") as show:
@@ -244,10 +243,10 @@ def _many(
         try:
             return submit_many(task, secrets[: len(found)], found, progress=report, **options)
         except (Rejected, Unsent, KeyboardInterrupt) as error:
-            said = f"all parties have the reports of {done:,} of {len(found):,} clients"
+            said = f"all parties have the reports of {done} of {len(found)} clients"
             if not isinstance(error, Rejected):
                 said += ", and the same command resumes with the others"
             if isinstance(error, KeyboardInterrupt):
                 raise KeyboardInterrupt(f"interrupted; {said}") from None
-            row = "" if error.row is None else f" Of row {error.row + 1:,}:"
-            raise click.UsageError(f"{said}.{row} {printable(str(error))}") from None
+            row = "" if error.row is None else f" Of row {error.row + 1}:"
+            raise click.UsageError(f"{said}.{row} {error}") from None

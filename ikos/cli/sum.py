@@ -13,6 +13,7 @@ import click
 from ikos.cli import release
 from ikos.cli.errors import Command
 from ikos.cli.options import connected, option, options
+from ikos.cli.output import plain
 from ikos.cli.types import INTEGER, SIGMA, Honest
 from ikos.report import Field, Report, digits, values
 
@@ -170,7 +171,7 @@ def command_demo() -> Report:
 EXACT_KEYS = [
     *release.SUM_KEYS,
     Field("sum", "exact, a string of digits", value=lambda found: digits(found.sum)),
-    Field("mean", "the nearest double"),
+    Field("mean", "the nearest double; null beyond their range"),
     Field("differentially_private", "always false: the analyzer learns the exact sum",
           value=lambda _: False),
     Field("guarantee", "sigma (total variation at most 2^-sigma), theorem, conditions"),
@@ -233,8 +234,8 @@ def command_secure_sum(
     least = users * (upper - lower) + 1
     if modulus is not None and modulus < least:
         raise click.UsageError(
-            f"--modulus must be at least {digits(least)}, or a sum of {users:,} values in "
-            f"[{lower}, {upper}] could wrap around, got {digits(modulus)}"
+            f"--modulus must be at least {digits(least)}, or a sum of {users} values in "
+            f"[{plain(lower)}, {plain(upper)}] could wrap around, got {plain(modulus)}"
         )
     q = 1 << (least - 1).bit_length() if modulus is None else modulus
     if modulus is None and given["analysis"] == "ghazi2020":  # proved for primes only
@@ -250,7 +251,8 @@ def command_secure_sum(
         requested_sigma=given["sigma"], proved=protocol.guarantee.proved,
     )  # fmt: skip
     proved = "Exact" if found.proved else "NOT SECURE, nothing is proved: exact"
-    shown = mean.numerator if mean.denominator == 1 else float(mean)
+    whole = mean.denominator == 1 or abs(mean) >= 1 << 1000
+    shown = round(mean) if whole else float(mean)
     rows = [{"name": "sum", "value": total}, {"name": "mean", "value": shown}]
     notes = [EXPOSED, *release.notes_of(found)]
     data, warnings = values(EXACT_KEYS, found), release.warnings_of(protocol)

@@ -16,7 +16,20 @@ from ikos.cli.errors import Command, Group
 from ikos.cli.options import check_bounds, option, options
 from ikos.cli.output import complain, print_report, say
 from ikos.cli.release import COLUMNS, Estimate, guarantee_notes
-from ikos.cli.types import CORRUPT, FILE, FOLDER, BlockLength, Honest, Whole
+from ikos.cli.types import (
+    COORDINATES,
+    CORRUPT,
+    FILE,
+    FOLDER,
+    MOMENT,
+    NORM,
+    POSITIVE,
+    SECONDS,
+    BlockLength,
+    Honest,
+    Whole,
+    check_labels,
+)
 from ikos.report import Field, Report
 
 if TYPE_CHECKING:
@@ -102,8 +115,6 @@ Examples
 SECTIONS = {"users": "Clients and their values", "epsilon": "Privacy", "precision": "Protocol",
             "shufflers": "The parties", "opens": "When", "output": "Output"}  # fmt: skip
 
-MOMENT = click.DateTime(["%Y-%m-%dT%H:%M:%S%z"])
-
 SECRECY = (
     "Give each folder to a different person, over a channel that no one else can read, and keep no "
     "copies: a holder of the analyzer's and all shufflers' folders sees who sent what."
@@ -124,12 +135,11 @@ def command() -> None:
     "new", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=NEW_KEYS, columns=TASK_COLUMNS
 )
 @options("--users", "--lower", "--upper", "--integers", required=("--users",))
-@click.option("--categories", metavar="LIST",
-        help="Make a histogram: the categories, separated by commas.")  # fmt: skip
-@click.option("--coordinates", metavar="NAMES",
-        help="Add up vectors: their number of coordinates, or the names, separated by commas, all "
-        "between the bounds.")  # fmt: skip
-@click.option("--norm", type=click.FloatRange(0, min_open=True), metavar="NUMBER",
+@option("--categories")
+@click.option("--coordinates", type=COORDINATES, metavar="NAMES",
+        help="Add up vectors: their number of coordinates, or the names, as categories are given, "
+        "all between the bounds.")  # fmt: skip
+@click.option("--norm", type=NORM, metavar="NUMBER",
         help="Largest Euclidean norm of the vectors, instead of bounds.")  # fmt: skip
 @option("--layout", type=BlockLength(["separate", "group", "blocks"]), default="separate",
         metavar="LAYOUT", help="Coordinates of vectors in an envelope: one (separate), all "
@@ -159,7 +169,7 @@ def command() -> None:
         help="When reports begin to be accepted, such as 2026-01-31T12:00:00Z.")  # fmt: skip
 @option("--closes", type=MOMENT, metavar="TIME", help="When reports cease to be accepted, in the "
         "first window.")  # fmt: skip
-@option("--hours", type=click.FloatRange(0, 1e6, min_open=True), show_default="24",
+@option("--hours", type=POSITIVE, show_default="24",
         help="How long reports are accepted in each window, instead of --closes.")  # fmt: skip
 @option("--windows", type=Whole(1), default=1,
         help="How many windows there are, one after the other, each with a result.")  # fmt: skip
@@ -196,7 +206,7 @@ def new(
     if not dry_run and None in (output, given["analyzer"]):
         raise click.UsageError("missing option '--output' or '--analyzer' (or --dry-run)")
     made = [PrivateKey.generate(given["kem"]) for _ in range(given["keys"] or given["windows"])]
-    given["closes"] = given["closes"] or timedelta(hours=hours or 24)
+    given["closes"] = given["closes"] or timedelta(hours=24 if hours is None else hours)
     public = () if dry_run else [key.public_bytes for key in made]
     task = Task.new(shufflers=shufflers or (None if dry_run else ()), public_keys=public, **given)
     report, folders = task.summary(), {}
@@ -216,8 +226,8 @@ def new(
 
 
 def _values(
-    categories: str | None,
-    coordinates: str | None,
+    categories: list[str] | None,
+    coordinates: list[str] | int | None,
     norm: float | None,
     lower: float | None,
     upper: float | None,
@@ -236,12 +246,11 @@ def _values(
         raise click.UsageError("--coordinates goes with bounds or --norm")
     if coordinates is None and categories is None:
         return {"lower": lower, "upper": upper}
-    names = [name.strip() for name in (categories or coordinates or "").split(",")]
     if categories is not None:
-        return {"domain": Categories([len(names)]), "labels": names}
-    dimension = len(names)
-    if dimension == 1 and names[0].isdecimal():
-        dimension, names = int(names[0]), []
+        check_labels("--categories", categories)
+        return {"domain": Categories([len(categories)]), "labels": categories}
+    names = coordinates if isinstance(coordinates, list) else []
+    dimension: Any = len(names) or coordinates
     domain = Box(dimension, lower, upper) if norm is None else Ball(dimension, norm)  # type: ignore[arg-type]
     return {"domain": domain, "labels": names}
 
@@ -283,13 +292,11 @@ def close(folder: Path, ca: Path | None, window: int | None) -> Report:
 
     FOLDER is the operator's. Without this, a window closes at its time.
     """
-    from ikos._validation import printable
-
     with _operated(folder, ca, window) as (chosen, analyzer):
         found = analyzer.close()
     if found.missing:
         raise click.UsageError(
-            f"the analyzer closed the task, but {printable(found.missing)}; it goes on to tell them"
+            f"the analyzer closed the task, but {found.missing}; it goes on to tell them"
         )
     if found.state == "released":
         path = click.get_current_context().command_path
@@ -298,7 +305,7 @@ def close(folder: Path, ca: Path | None, window: int | None) -> Report:
 
 
 @_asks("release", "\b\nExample\n  ikos task release visits/operator --wait 0 --json")
-@option("--wait", type=click.FloatRange(0, 1e6), default=600, metavar="SECONDS",
+@option("--wait", type=SECONDS, default=600, metavar="SECONDS",
         help="How long to follow it; it continues at the analyzer.")  # fmt: skip
 def release(folder: Path, wait: float, ca: Path | None, window: int | None) -> Report:
     """Release the sum of the complete reports, once, and print it.
@@ -343,7 +350,6 @@ def _operated(
 
 def status_report(window: Window, found: AnalyzerStatus, command: str) -> Report:
     """Return the analyzer's status of a window, with the result if there is one."""
-    from ikos._validation import printable
     from ikos.results import Guarantee, at_least, budget_warnings
 
     task = window.task
@@ -371,8 +377,9 @@ def status_report(window: Window, found: AnalyzerStatus, command: str) -> Report
             *guarantee_notes(budget),
             *budget_warnings(result.epsilon, result.delta, result.users),
         ]
-    data = {"command": f"task {command}", **found.model_dump(exclude={"missing"})}
-    return Report(title.capitalize(), COLUMNS, rows, [*map(printable, notes)], data)
+    shown = found.model_dump(exclude={"missing", "time", "version"})
+    data = {"command": f"task {command}", **shown}
+    return Report(title.capitalize(), COLUMNS, rows, notes, data)
 
 
 def _estimates(task: Task, result: Result) -> list[Estimate]:
@@ -425,8 +432,11 @@ def _party(role: str, examples: str, about: str) -> None:
     @option("--certificate", type=FILE, help="PEM file with the certificate and its chain.")
     @option("--private-key", type=FILE, help="PEM file with the key of the certificate.")
     @option("--ca")
-    @option("--rate", type=click.FloatRange(0, 1e6, min_open=True), show_default="5000",
+    @option("--rate", type=POSITIVE, show_default="5000",
             help="Most reports per second.")  # fmt: skip
+    @option("--group-access", is_flag=True, default=None,
+            help="Accept keys and folders that their group may use, as some orchestration sets "
+            "it; otherwise only their owner may.")  # fmt: skip
     @option("--config", type=FILE, help="TOML file with these settings; options given here win.")
     def run(folders: tuple[Path, ...], config: Path | None, **given: Any) -> None:
         # Until the server takes it, Ctrl-C ends the program at once, like SIGTERM: nothing has

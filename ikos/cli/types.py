@@ -1,4 +1,4 @@
-"""Command-line values without a click type: exact numbers, and shares of the users."""
+"""Command-line values without a click type: exact numbers, shares, moments, lists and paths."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import math
 import operator
 import re
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ikos.cli.errors import clipped
-from ikos.cli.output import power_text
+from ikos.cli.errors import clipped, problem
+from ikos.cli.output import plain
 
 ANALYSES = (
     "best", "higher_moments", "second_moment", "balle2020", "ghazi2020", "ishai2006", "exact",
@@ -25,6 +27,10 @@ SHUFFLERS = ("parallel", "single")
 _PLAIN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]{1,9}))?")
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+")
 _POWER = re.compile(r"([+-]?)([0-9]{1,30})(?:\^|\*\*)([0-9]{1,99})([+-][0-9]{1,30})?")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(Z|[+-]\d\d:\d\d)", re.ASCII)
+_CELL = re.compile(r' *(?:"((?:[^"]|"")*)"|([^",]*)) *,')
+_INTEGER = "(0|-?[1-9][0-9]{0,17})"
+_RANGE = re.compile(rf"{_INTEGER}\.\.{_INTEGER}")
 _MAX_BITS = 1 << 22
 _MAX_EXPONENT = 4000
 
@@ -32,7 +38,8 @@ _MAX_EXPONENT = 4000
 class Number(click.ParamType):  # type: ignore[type-arg]  # not subscriptable in older versions
     """An exact number within bounds, the last two excluded: 1000, 10^6, 1e6, 2^61-1, 0.1 or 1e-9.
 
-    It becomes an ``int`` (whole numbers only), a ``Fraction`` or a ``float``.
+    It becomes an ``int`` (whole numbers only), a ``Fraction`` or a ``float``, for which it must be
+    bounded.
     """
 
     def __init__(
@@ -55,21 +62,22 @@ class Number(click.ParamType):  # type: ignore[type-arg]  # not subscriptable in
         """Return the number."""
         if not isinstance(value, str):
             return value
-        text = value.strip()
+        text = value
         if self.kind is int and _GROUPED.fullmatch(text):  # elsewhere it might be a decimal comma
             text = text.replace(",", "")
         try:
             found = parsed(text)
         except OverflowError:
             self.fail(f"{clipped(text)} is too large or too small to compute with", param, ctx)
-        if found is None or (self.kind is int and found.denominator != 1):
+        # a point in a whole number, as in 1.000, may separate thousands
+        if found is None or (self.kind is int and (found.denominator != 1 or "." in text)):
             whole = "whole number such as 1000, 10^6"
             such = whole if self.kind is int else "number such as 0.1, 1e-9"
             self.fail(f"{clipped(text)} is not a {such} or 2^61-1", param, ctx)
         for word, bound, holds in self.rules:
             if bound is not None and not holds(found, Fraction(bound)):
                 name = max(param.opts, key=len) if param is not None else "the value"
-                shown = bound if isinstance(bound, str) else power_text(bound)
+                shown = bound if isinstance(bound, str) else plain(bound)
                 said = f"{name} must be {word} {shown}, got {clipped(text)[1:-1]}"
                 raise click.UsageError(said, ctx)
         return self.kind(found)
@@ -104,9 +112,9 @@ class Honest(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number, or the share of all users."""
-        text = str(value).strip()
+        text = str(value)
         if text.endswith("%"):
-            share = parsed(text[:-1].rstrip())
+            share = parsed(text[:-1])
             if share is None or not 0 < share <= 100:
                 self.fail(f"{clipped(text)} is not between 0% and 100%", param, ctx)
             return share / 100
@@ -132,6 +140,103 @@ class BlockLength(click.Choice):  # type: ignore[type-arg]
         return super().convert(value, param, ctx)
 
 
+class Numbers(click.ParamType):  # type: ignore[type-arg]
+    """Numbers separated by commas, as a tuple."""
+
+    name = "list"
+
+    def __init__(self, each: Number) -> None:
+        self.each = each
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the numbers."""
+        return tuple(self.each.convert(part, param, ctx) for part in re.split(", *", str(value)))
+
+
+class Moment(click.ParamType):  # type: ignore[type-arg]
+    """A moment with its offset from UTC."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the moment."""
+        if _MOMENT.fullmatch(value):
+            with suppress(ValueError):  # such as the 30th of February
+                return datetime.fromisoformat(value)
+        return self.fail(f"{clipped(value)} is not a time such as 2026-01-31T12:00:00Z", param, ctx)
+
+
+class LabelList(click.ParamType):  # type: ignore[type-arg]
+    """Texts: a line of CSV in which ascending integers may be a range, 0..99; or @FILE, one a line.
+
+    A text in quotes, or in a file, is no range. Blanks around texts do not count, as in tables.
+    """
+
+    name = "list"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the texts."""
+        try:
+            labels = _of_file(value[1:]) if value.startswith("@") else _of_line(value)
+        except (OSError, ValueError) as error:
+            self.fail(problem(error), param, ctx)
+        if not all(label and label.isprintable() for label in labels):
+            self.fail(f"labels must be printable and not empty, got {clipped(value)}", param, ctx)
+        return labels
+
+
+def _of_file(name: str) -> list[str]:
+    try:
+        text = Path(name).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{clipped(name)} is not UTF-8") from None
+    return [line.strip() for line in text.removesuffix("\n").split("\n")]
+
+
+def _of_line(text: str) -> list[str]:
+    from ikos.domains import MAX_CATEGORIES
+
+    found = list(_CELL.finditer(text + ","))
+    if "".join(cell[0] for cell in found) != text + ",":
+        raise ValueError(f"quotes must be around whole labels, got {clipped(text)}")
+    labels: list[str] = []
+    for quoted, plainly in (cell.groups() for cell in found):
+        label = (plainly if quoted is None else quoted.replace('""', '"')).strip()
+        span = _RANGE.fullmatch(label) if quoted is None else None
+        numbers = range(int(span[1]), int(span[2]) + 1) if span else ()
+        most = MAX_CATEGORIES - len(labels)
+        if quoted is None and ".." in label and not 1 < len(numbers) <= most:
+            raise ValueError(
+                f"ranges must be of ascending integers, {MAX_CATEGORIES} at most, got "
+                f"{clipped(label)}; a label in quotes is no range"
+            )
+        labels += map(str, numbers) if numbers else [label]
+    return labels
+
+
+class Coordinates(LabelList):
+    """How many coordinates vectors have, or their names, of which none is a number."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number or the names."""
+        names: list[str] = super().convert(value, param, ctx)
+        if len(names) == 1:
+            return Whole(1).convert(value, param, ctx)
+        if numbers := [name for name in names if _PLAIN.fullmatch(name)]:
+            self.fail(f"names must not be numbers, got {clipped(numbers[0])}", param, ctx)
+        return names
+
+
+def check_labels(options: str, labels: list[str]) -> None:
+    """Refuse fewer than two labels, equal ones, or an empty one."""
+    from ikos.domains import Labels
+
+    if len(labels) < 2 or "" in labels:
+        said = f"{options} must be two or more labels, got {clipped(','.join(labels))}"
+        raise click.UsageError(said)
+    Labels(options, labels)
+
+
 class Named(click.Path):
     """A file or folder; an empty name, as of a variable that is not set, would be the folder here.
 
@@ -149,7 +254,10 @@ class Named(click.Path):
         return "/dev/stdin" if self.piped and value == "-" else super().convert(value, param, ctx)
 
 
-BOUND = Number(-(10**100), 10**100, kind=float)
+BINS = Numbers(Number("-1e100", "1e100"))
+BOUND = Number("-1e100", "1e100", kind=float)
+CONFIDENCE = Number(above=0, below=1, kind=float)
+COORDINATES = Coordinates()
 CORRUPT = Whole(high=10**6)
 DELTA = Number("1e-300", below=1)
 EPSILON = Number("1e-100", 10**6)
@@ -157,8 +265,14 @@ HONEST = Honest()
 FILE = Named(dir_okay=False, path_type=Path)
 FOLDER = Named(path_type=Path)
 INTEGER = Number(kind=int)
+LABELS = LabelList()
 MODULUS = Whole(2)
+MOMENT = Moment()
 NAME = {"analysis": click.Choice(ANALYSES), "shuffler": click.Choice(SHUFFLERS)}
+NORM = Number(above=0, high="1e99", kind=float)
+POSITIVE = Number(above=0, high=10**6, kind=float)
+SECONDS = Number(0, 10**6, kind=float)
 SIGMA = Number(above=0, high=10**6)
+SIZES = Numbers(Whole(1))
 TABLE = Named(piped=True)
 WHOLE = Whole(1, 1 << 53)

@@ -319,7 +319,7 @@ def block_tasks(
         return
     given: Iterable[tuple[int, Any]]
     if hasattr(x, "parts"):
-        given = _stored(with_location(clients, x).parts, threads)
+        given = _stored(with_location(clients.checked, x).parts, threads)
     else:
         span, values = SPAN, iterator_or_array(clients, x)
         if isinstance(values, np.ndarray):

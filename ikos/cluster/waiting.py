@@ -111,8 +111,8 @@ class Watch:
             return
         if now > self._looked + LIMIT + ANSWER:  # there was nothing to wait for
             self._running = None
-        self._looked = now
         found = await workers(self._client)
+        self._looked = time.monotonic()  # a scheduler may take its time to answer
         running = {where for where, one in (found or {}).items() if one["status"] == "running"}
         if self._running is None or running & self._running:
             self._since = time.monotonic()

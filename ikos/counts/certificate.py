@@ -46,7 +46,7 @@ class Dyadic:
         direction = DOWN if self.lower else UP
         with rounding(direction):
             rounded = 10_000 * (log2(self.mantissa, direction) + self.exponent)
-        whole = gmpy2.floor(rounded) if self.lower else gmpy2.ceil(rounded)
+            whole = gmpy2.floor(rounded) if self.lower else gmpy2.ceil(rounded)
         return f"2^{int(whole) / 10_000:.4f}"
 
 

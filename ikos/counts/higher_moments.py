@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ikos.counts.largest_component import at_cutoff
 from ikos.counts.recursion import enclosed
-from ikos.counts.rounding import DOWN, UP, exact, float_up, rational, rounding
+from ikos.counts.rounding import DOWN, NEAREST, UP, exact, float_up, nearest, rational, rounding
 from ikos.counts.second_moment import SecondMoment
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.tuple_moments import HIGHEST, tuple_moments, without_singletons
@@ -237,7 +237,8 @@ Logs = dict[int, float]
 
 
 def _logs(values: dict[int, mpfr]) -> Logs:
-    return {K: float(gmpy2.log(value)) for K, value in values.items()}
+    with rounding(NEAREST, 53):
+        return {K: float(gmpy2.log(value)) for K, value in values.items()}
 
 
 def _least(logs: Logs, step: Array, low: int) -> tuple[Array, NDArray[np.int64]]:
@@ -251,7 +252,7 @@ def _least(logs: Logs, step: Array, low: int) -> tuple[Array, NDArray[np.int64]]
         hull.append(line)
     at = np.searchsorted(starts, step)
     exponents = np.array([K for K, _ in hull])[at]
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", under="ignore"):
         return np.exp(np.array([log for _, log in hull])[at] + exponents * step), exponents
 
 
@@ -263,11 +264,11 @@ class _Search:
         moments = tuple_moments(found.n, found.q, found.m)
         self.totals, self.singles = _logs(moments.total), _logs(moments.single)
         self.squares = {2 * j: log for j, log in _logs(moments.squares).items()}
-        loss = float(gmpy2.log(found.loss[2])) / 2
+        loss = _logs({2: found.loss[2]})[2] / 2
         pairs = {K // 2: K // 2 * loss + log for K, log in self.totals.items() if K % 4 == 0}
         # of C_K times the moments of (1+c) |Y|, and of the terms of degree two
         self.singly = self._tails(self.totals, k)
-        self.doubly = self._tails(pairs, _pairs_shift(found.n, k, mpfr(c)))
+        self.doubly = self._tails(pairs, _pairs_shift(found.n, k, exact(Fraction(c), UP)))
 
     def _tails(self, moments: Logs, shift: int | mpfr) -> Logs:
         spread = _logs(self.jumps.spread(self.found.n, shift))
@@ -277,7 +278,7 @@ class _Search:
             for K, log in moments.items()
         }  # fmt: skip
 
-    @np.errstate(over="ignore")  # infinite: nothing is proved
+    @np.errstate(over="ignore", under="ignore")  # infinite: nothing is proved
     def best(self, d: int, *grid: Array) -> tuple[float, Point]:
         """Return the least eta of a grid, and where it is."""
         n, c = self.found.n, self.c
@@ -294,7 +295,9 @@ class _Search:
         own, K3 = _least(self.singles, np.log((1 + c) / (part * c)), d + 1)
         first, K = _least(self.singly, -np.log(share * room), 2)
         paired = bool(pairs.any())
-        roots = map(gmpy2.sqrt, self.found.remainders(self.jumps, self.k, d, 3 if paired else 2))
+        squares = self.found.remainders(self.jumps, self.k, d, 3 if paired else 2)
+        with rounding(NEAREST, 53):
+            roots = list(map(gmpy2.sqrt, squares))
         difference, reference = map(np.float64, roots)
         eta = ((1 + c) * difference + c * reference) ** 2 / 4 / (1 - share - pairs) / room
         front = c * ((1 + part) * sum(h1**j for j in range(d + 1)) + main)
@@ -389,7 +392,7 @@ class MomentBound:
 def bound(found: TupleSetting, jumps: Jumps, k: int, c: mpfr, point: Point) -> MomentBound | None:
     """Return the theorem's eta, or None where the parameters prove nothing."""
     n, d = found.n, point.d
-    h1, h2 = mpfr(point.h1), mpfr(point.h2)
+    h1, h2 = exact(Fraction(point.h1), UP), exact(Fraction(point.h2), UP)
     inside = h1 > 0 and 0 < h2 < 1 and 0 < point.part < 1 and 0 < point.share < 1
     inside = inside and 0 <= point.pairs < 1 and n > 2 * d + 2 and found.cutoff >= d + 2
     if not inside or 2 * point.K2 > HIGHEST or min(point.K1, 2 * point.l, point.K3) <= d:
@@ -454,8 +457,8 @@ def best(
     if found is None or not c > 0:
         return None
     c = min(c, _ONE)  # a smaller c is a smaller epsilon
-    k = max(1, round(float(jumps.most) * (1 - 1 / n)))  # any number is sound
-    point = search(found, jumps, k, float(c), near)
+    k = max(1, round(nearest(jumps.most) * (1 - 1 / n)))  # any number is sound
+    point = search(found, jumps, k, nearest(c), near)
     return None if point is None else bound(found, jumps, k, c, point)
 
 
@@ -535,7 +538,7 @@ class HigherMoments(SecondMoment):
     ) -> LeftPrivacy:
         if noise.users < MIN_USERS:
             return SecondMoment().remaining_privacy(scheme, m, noise, delta)
-        nothing = LeftPrivacy(mpfr(noise.epsilon), _ONE, HigherMoments.name, THEOREM)
+        nothing = LeftPrivacy(exact(Fraction(noise.epsilon), UP), _ONE, HigherMoments.name, THEOREM)
         asked = noise.users, scheme.q, hiding(scheme, m)
         if setting(*asked) is None:
             return nothing
@@ -548,12 +551,13 @@ class HigherMoments(SecondMoment):
             reached = _ONE if found is None else found.delta(noise.epsilon)
             return replace(nothing, epsilon=epsilon, delta=reached)
 
-        scale = [mpfr(2) ** (1 - k) for k in range(24)]  # of c
-        tried = [at(c) for c in scale]
-        place = min(range(len(scale)), key=lambda k: tried[k].preference(delta))
-        left, high, low = tried[place], scale[place], scale[place] / 2
+        scale = [exact(Fraction(2, 1 << k), UP) for k in range(25)]  # of c
+        tried = [at(c) for c in scale[:-1]]
+        place = min(range(len(tried)), key=lambda k: tried[k].preference(delta))
+        left, high, low = tried[place], scale[place], scale[place + 1]
         for _ in range(8):
-            middle = (low + high) / 2
+            with rounding(UP):
+                middle = (low + high) / 2
             if (found := at(middle)).preference(delta) < left.preference(delta):
                 left, high = found, middle
             else:

@@ -253,14 +253,14 @@ def least_relative(moments: Divergences, level: float, delta: Fraction) -> tuple
         return _ZERO, untouched
     with rounding(UP):
         optimum = gmpy2.sqrt(2 * moments.difference / moments.excess)
-    if not (0 < optimum < _INFINITE):
+    if not gmpy2.is_regular(optimum):  # zero, infinite or NaN
         return _ZERO, untouched
     # (1 + c) e^level in delta moves the best c below the optimum of eta where that is not small
     with rounding(UP):
         candidates = [optimum / 2**k for k in range(64)]
     tried = [(_delta(moments, c, level), c) for c in candidates]
     best, high = next((pair for pair in reversed(tried) if pair[0] <= allowed), min(tried))
-    step = mpfr(1)
+    step = 1.0
     while best > allowed and step > 2.0**-20:  # the least is within a factor of 2
         step /= 2
         with rounding(UP):

@@ -34,7 +34,7 @@ from ikos.counts.rounding import DOWN, UP, rounding
 from ikos.counts.share_graph import ShareGraph
 
 CUTOFFS = (2, 4, 8, 16, 32, 64)
-_NEGLIGIBLE = mpfr(2) ** -60
+_NEGLIGIBLE = 2.0**-60
 
 
 def applies(n: int, graph: ShareGraph) -> bool:

@@ -60,8 +60,8 @@ def _bits(variance: Fraction, coefficients: int, more: int) -> int:
     """
     with rounding(UP):
         bound = gmpy2.sqrt(2 * rational(variance) * gmpy2.log(mpfr(coefficients << 42)))
-        room = 2 * bound + more
-    return (int(gmpy2.ceil(room)) - 1).bit_length()
+        room = int(gmpy2.ceil(2 * bound + more))
+    return (room - 1).bit_length()
 
 
 def _tail(variance: Fraction, coefficients: int, bound: int) -> mpfr:
@@ -187,8 +187,7 @@ class MaskParameters(Printed):
         """Bits of the statistical term of the theorem, for all users honest, rounded down."""
         terms = (self.users - 1) * self.degree * (self.samples + 1)
         with rounding(UP):
-            lost = gmpy2.log2(terms * smoothing())
-        return float_down(-lost)
+            return float_down(-gmpy2.log2(terms * smoothing()))
 
     @property
     def row(self) -> str:

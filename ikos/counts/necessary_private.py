@@ -74,7 +74,8 @@ def _normal(n: int, q: int, graph: ShareGraph, p: int, c: mpfr, rho: mpfr, lost:
     with rounding(UP):
         kappa = pair * (ways(n, graph, UP) / 2 / q) ** 2 - 1
         circle = gmpy2.sqrt(2 * gmpy2.const_pi())
-    best = -c
+    with rounding(DOWN):
+        best = -c
     for theta in THRESHOLDS:
         with rounding(DOWN):
             spread = gmpy2.sqrt(2 * rho * theta)

@@ -12,12 +12,14 @@ PRECISION = 256
 
 DOWN = gmpy2.RoundDown  # results are at most the true value
 UP = gmpy2.RoundUp  # results are at least the true value
+NEAREST = gmpy2.RoundToNearest
 
 
 def rounding(direction: int, precision: int = PRECISION) -> gmpy2.context:
     """Return a new context, for one ``with``, in which every operation rounds in one direction.
 
     An expression is a bound in that direction as long as each operand enters with the right sign.
+    Nothing is computed, converted or formatted outside one: there the caller's context is in force.
     """
     return gmpy2.context(precision=precision, round=direction)
 
@@ -49,6 +51,18 @@ def log2_e(direction: int) -> mpfr:
         ln2 = gmpy2.const_log2()
     with rounding(direction):
         return 1 / ln2
+
+
+def log10(value: mpfr | float) -> float:
+    """Return a decimal logarithm, also of a number far below the smallest double."""
+    with rounding(NEAREST):
+        return float(gmpy2.log10(value))
+
+
+def nearest(value: mpfr) -> float:
+    """Return the float nearest to ``value``."""
+    with rounding(NEAREST):
+        return float(value)
 
 
 def float_down(value: mpfr) -> float:

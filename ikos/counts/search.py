@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-MAX_MESSAGES = 10**8
-"""More messages are taken for a mistake: no level within the limits asks for as many."""
+from ikos.trust import MAX_MESSAGES
 
 
 def first(enough: Callable[[int], bool], low: int, high: int) -> int:

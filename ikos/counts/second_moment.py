@@ -40,7 +40,7 @@ from ikos.counts.types import (
 
 THEOREM = "second moment of the share graph; documentation, How many messages"
 
-_NEGLIGIBLE = mpfr(2) ** -40
+_NEGLIGIBLE = 2.0**-40
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class SecondMoment(Analysis):
         """Return a count near the smallest; second moments count e^epsilon times in delta."""
         if not isinstance(goal, Budget):
             return max(_guess(scheme, n, goal) for n in set(scheme.users))
-        bits = float(goal.epsilon) / math.log(2) - float(gmpy2.log2(exact(goal.delta, DOWN)))
+        bits = float(goal.epsilon) / math.log(2) - float_down(log2(goal.delta, DOWN))
         return max(2, _guess(scheme, scheme.trust.min_honest, (1 + bits) / 2))
 
     def level_of_sums(self, sigma: float, sums: int) -> mpfr:
@@ -225,7 +225,9 @@ class SecondMoment(Analysis):
         mean = hockey_stick.NoiseJumps.discrete_laplace(noise.users, noise.rate).mean
         with rounding(UP):
             jumps = hockey_stick.NoiseJumps(noise.users, mean * rational(noise.part))
-        nothing = LeftPrivacy(mpfr(noise.epsilon), mpfr(1), self.name, hockey_stick.THEOREM)
+        nothing = LeftPrivacy(
+            exact(Fraction(noise.epsilon), UP), mpfr(1), self.name, hockey_stick.THEOREM
+        )
         ways = [nothing]
         for graph in share_graphs(m, **scheme.trust.graph):
             moments = hockey_stick.divergences(scheme.q, graph, jumps)

@@ -13,9 +13,9 @@ from gmpy2 import mpfr
 
 from ikos._validation import quote
 from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, log2, rational, rounding
-from ikos.counts.search import MAX_MESSAGES as MAX_MESSAGES
 from ikos.counts.search import smallest
 from ikos.results import Printed, at_least, at_most, hundredths
+from ikos.trust import MAX_MESSAGES as MAX_MESSAGES
 from ikos.trust import Trust
 
 Users = tuple[int, int]
@@ -230,7 +230,8 @@ class Analysis(ABC):
         users = replace(scheme.trust, min_honest=noise.users)
         sigma = replace(scheme, n=noise.users, trust=users).level(m)
         found = lemma_5_2_delta(sigma, Fraction(noise.epsilon)) if sigma else 1.0
-        return LeftPrivacy(mpfr(noise.epsilon), mpfr(found), self.name, self._by_lemma)
+        epsilon, delta = (exact(Fraction(one), UP) for one in (noise.epsilon, found))
+        return LeftPrivacy(epsilon, delta, self.name, self._by_lemma)
 
 
 @dataclass(frozen=True)

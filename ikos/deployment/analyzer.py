@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from itertools import chain, islice
 from operator import add, methodcaller
@@ -30,10 +31,10 @@ from ikos.deployment.openers import Chunk, Sums, openers
 from ikos.deployment.party_files import PartyConfig, reason
 from ikos.deployment.remote import RemoteShuffler, in_parallel
 from ikos.deployment.service import Endpoint, Party, Service, now, split_ids
-from ikos.deployment.status_page import task_page, tasks_page
+from ikos.deployment.status_page import Seen, task_page, tasks_page
 from ikos.deployment.store import Store, StoreError, Writing, damaged, log
 from ikos.deployment.task import MOMENT, Window
-from ikos.deployment.wire import AnalyzerStatus, ReleaseState, Result, ShufflerStatus
+from ikos.deployment.wire import AnalyzerStatus, ReleaseState, Result
 from ikos.ledger import BudgetExceeded, Ledger
 from ikos.results import SumResult
 
@@ -56,6 +57,10 @@ _T = TypeVar("_T")
 
 class Stopped(Exception):  # noqa: N818
     """Nothing of this task will ever be released, and why; all its shares are deleted."""
+
+
+class _Expired(OSError):  # noqa: N818
+    """A shuffler deleted what was not released in time: trying again is of no use."""
 
 
 class Retrier:
@@ -142,24 +147,22 @@ class Retrier:
 
 
 class Analyzer(Endpoint):
-    """The analyzer of one window; ``columns`` makes what asks its shufflers, in order."""
+    """The analyzer of one window."""
 
     def __init__(
         self,
         config: PartyConfig,
         store: Store,
         window: Window,
-        columns: Callable[[Window], Sequence[RemoteShuffler]],
+        peer: Callable[[Window, int], RemoteShuffler],
     ) -> None:
-        super().__init__(config, store, window)
-        self.columns = tuple(columns(window))
-        self._parties = range(1, len(self.columns) + 1)
+        super().__init__(config, store, window, peer)
         assert config.keys is not None
         self._keys = config.keys
         self._releasing, self._asking = threading.Lock(), threading.Lock()
         name = f"task {self.task.name}, window {window.number}: release"
         self._work = Retrier(name, self._go_on, lambda *took: store.timed(*took))
-        self.known: list[ShufflerStatus | str] = ["is being asked"] * self.task.columns
+        self.known: list[Seen] = [(None, "is being asked")] * self.task.columns
         self._asked = -math.inf
 
     @property
@@ -191,32 +194,38 @@ class Analyzer(Endpoint):
             result=self.result(),
         )
 
-    def states(self) -> list[ShufflerStatus | str]:
-        """Return the status of each shuffler, or the reason why there is none."""
+    def states(self) -> list[Seen]:
+        """Return the status of each shuffler, if it answers, and what is wrong with it, if so."""
         if self._asking.acquire(blocking=False):  # one thread asks for all requests
             try:
                 if time.monotonic() - self._asked > _FRESH:
-                    found = in_parallel(lambda j: self.columns[j - 1].status(), self._parties)
                     self.known = [
-                        "gives no valid answer" if isinstance(answer, OSError) else answer
-                        for _, answer in sorted(found)
+                        (None, str(answer)) if isinstance(answer, OSError) else answer
+                        for _, answer in sorted(in_parallel(self.look, self.others))
                     ]
                     self._asked = time.monotonic()
             finally:
                 self._asking.release()
         return self.known
 
+    def unreachable(self) -> list[str]:
+        """Return why shufflers cannot be asked, by this party or else by each other."""
+        found = sorted(in_parallel(lambda j: self.peer(j).unreachable(), self.others))
+        own = [str(answer) for _, answer in found if isinstance(answer, OSError)]
+        told = ((j, said) for j, said in found if isinstance(said, list))
+        return own or [f"shuffler {j} says: {words}" for j, said in told for words in said]
+
     def resume(self) -> None:
         """Resume what was ordered before the process ended."""
         if not self.over and (self.fact(_ORDERED) is not None or self.closed_by_order):
             self._work.begin()
 
-    def expire(self) -> bool:
+    def expire(self, moment: datetime) -> bool:
         """Stop a window that was not released in time, here and at the shufflers."""
         if not self._releasing.acquire(blocking=False):  # not in the middle of a release
             return False
         try:
-            found = super().expire()
+            found = super().expire(moment)
         finally:
             self._releasing.release()
         if found:
@@ -268,25 +277,30 @@ class Analyzer(Endpoint):
     ) -> Iterator[tuple[int, _T]]:
         """Ask shufflers in parallel; OSError at the end if one did not answer."""
         missing = {}
-        for party, found in in_parallel(lambda j: ask(self.columns[j - 1]), parties, most):
+        for party, found in in_parallel(lambda j: ask(self.peer(j)), parties, most):
             if isinstance(found, OSError):
-                missing[party] = str(found)
+                missing[party] = found
             else:
                 yield party, found
         if missing:
-            raise OSError("; ".join(missing[party] for party in sorted(missing)))
+            expired = any(getattr(one, "name", "") == "batchExpired" for one in missing.values())
+            words = "; ".join(str(missing[party]) for party in sorted(missing))
+            raise _Expired(words) if expired else OSError(words)
 
     def close_all(self) -> None:
         """Close the task here and at all shufflers; OSError if one was not told: call again."""
         self.close()
-        list(self._ask(lambda column: column.close(), self._parties))
+        list(self._ask(lambda column: column.close(), self.others))
 
     def release(self, progress: Callable[[str], None] = lambda _: None) -> Result:
         """Return the result; Stopped if there will be none, OSError if it must be called again."""
         with self._releasing:
             if self.fact(_RESULT) is None and self.fact(_STOPPED) is None:
                 with suppress(Stopped):
-                    self._release(progress)
+                    try:
+                        self._release(progress)
+                    except _Expired as expired:
+                        raise self._stop(f"{expired}; nothing is released") from None
             if not self.over:
                 progress("deleting all shares")
                 self._delete()
@@ -310,29 +324,33 @@ class Analyzer(Endpoint):
     def _agree(self, progress: Callable[[str], None]) -> list[bytes]:
         """Find the complete reports, whose ids are at all parties."""
         progress("asking the shufflers for their reports")
-        complete = set(self.intake.ids())
-        for party, data in self._ask(lambda column: column.ids(), self._parties, _LISTS):
+        own, few = set(self.intake.ids()), {}
+        complete, least = own, self.task.min_reports
+        for party, data in self._ask(lambda column: column.ids(), self.others, _LISTS):
             try:
-                complete.intersection_update(split_ids(data))
+                common = own.intersection(split_ids(data))
             except ValueError as error:
                 raise self._stop(f"shuffler {party}: {error}; nothing is released") from None
-        ids = sorted(complete)
+            if len(common) < least <= len(own):
+                few[party] = f"; shuffler {party} has {len(common):,} of the {len(own):,} here"
+            complete = complete & common
+        ids, why = sorted(complete), "".join(few[party] for party in sorted(few))
 
         def work(writing: Writing) -> str | None:
             writing.note("complete", str(len(ids)))
-            if len(ids) < self.task.min_reports:
+            if len(ids) < least:
                 return writing.note(
                     _STOPPED,
                     f"{len(ids):,} reports are complete, and nothing is released for fewer than "
-                    f"{self.task.min_reports:,}",
+                    f"{least:,}{why}",
                 )
             writing.note(_AGREED, "yes")
             writing.insert("complete", b"".join(ids), count=len(ids))
             return None
 
-        why = self.write(work).result()
-        if why is not None:
-            raise Stopped(why)
+        stopped = self.write(work).result()
+        if stopped is not None:
+            raise Stopped(stopped)
         return ids
 
     def _enter(self) -> None:
@@ -351,33 +369,36 @@ class Analyzer(Endpoint):
     def _open_batches(self, ids: list[bytes], progress: Callable[[str], None]) -> None:
         """Open the batches of all shufflers, store their sums, and let them delete theirs."""
         opened = {party for party, _ in self.rows("opened")}
-        missing = [party for party in self._parties if party not in opened]
+        missing = [party for party in self.others if party not in opened]
         if missing:
             progress("telling the shufflers which reports are complete")
             agreed = b"".join(ids)
-            list(self._ask(lambda column: column.agree(agreed), self._parties))
+            list(self._ask(lambda column: column.agree(agreed), self.others))
         length = len(ids) * self.task.envelope_bytes
         together = max(1, _TOGETHER_BYTES // length)
         envelopes = len(ids) * len(missing) * len(self.task.blocks)
         with openers(self._keys.read(self.window.key), self.task, envelopes) as add_up:
             for start in range(0, len(missing), together):
-                progress("receiving batches")
                 some = missing[start : start + together]
-                for party, data in self._ask(partial(_batch, length=length), some, most=2):
+                progress(_receiving(some))
+                for party, data in self._ask(partial(_batch, length=length), list(some), most=2):
                     progress(f"opening the batch of shuffler {party}")
                     found = add_up(self._chunks(party, data, len(ids)))
                     sums = json.dumps(self._opened(party, found, len(ids)))
                     self.write(methodcaller("insert", "opened", party, sums)).result()
                     del data  # before the next one comes
+                    some.remove(party)
+                    if some:
+                        progress(_receiving(some))
         progress("telling the shufflers that their batches are added up")
-        list(self._ask(lambda column: column.forget(), self._parties))
+        list(self._ask(lambda column: column.forget(), self.others))
 
     def _sum(self, ids: list[bytes]) -> SumResult:
         protocol, complete = self.task.protocol, set(ids)
         # each was verified when it came
         own = [part for number, _, part in self.intake.reports() if number in complete]
         opened = [json.loads(sums) for _, sums in self.rows("opened")]
-        if (len(own), len(opened)) != (len(ids), len(self.columns)):
+        if (len(own), len(opened)) != (len(ids), self.task.columns):
             raise damaged(f"of {len(ids)} complete reports it has {len(own)}, or sums are gone")
         totals = [0] * protocol.dimension
         for found in chain(opened, (hpke.read_clear(part, self.task) for part in own)):
@@ -424,7 +445,7 @@ class Analyzer(Endpoint):
         self.write(self.intake.clear).result()
         self.store.shrink()
         if self.fact(_RESULT) is None:
-            list(self._ask(lambda column: column.forget(), self._parties))
+            list(self._ask(lambda column: column.forget(), self.others))
         self.note(_OVER, "yes").result()
 
     def end(self) -> None:
@@ -432,11 +453,16 @@ class Analyzer(Endpoint):
         self._work.end()
 
 
+def _receiving(parties: Sequence[int]) -> str:
+    """Return the step of waiting for batches, with those from whom."""
+    return f"receiving batches of shufflers {', '.join(map(str, parties))}"
+
+
 def _batch(column: RemoteShuffler, length: int) -> bytes:
     """Return a shuffler's batch; OSError if it has another length."""
     data = column.batch(length)
     if len(data) != length:  # perhaps cut off on the way: the shuffler still has all of it
-        raise OSError(f"a shuffler released {len(data):,} bytes instead of {length:,}")
+        raise OSError(f"shuffler {column.party} released {len(data):,} bytes, not {length:,}")
     return data
 
 
@@ -445,13 +471,14 @@ class AnalyzerParty(Party[Analyzer]):
 
     _stays: str | None = None  # why the last key could not be erased
 
-    def expire(self) -> None:
+    def expire(self, moment: datetime) -> None:
         """Delete what was not released in time, and keys of windows of which nothing is left."""
-        super().expire()
+        super().expire(moment)
         assert self.config.keys is not None
         for number in sorted(self.config.keys.left):
             windows = self.task.windows_of(number)
-            if all(map(self._is_gone, reversed(windows))):  # the last one is gone last, mostly
+            # the last one is gone last, mostly
+            if all(self._is_gone(window, moment) for window in reversed(windows)):
                 try:
                     self.config.keys.erase(number)
                     words = "the private key of windows %d to %d is erased"
@@ -462,11 +489,11 @@ class AnalyzerParty(Party[Analyzer]):
                         log.error("task %s: a private key stays: %s", self.task.name, why)
                     self._stays = why
 
-    def _is_gone(self, number: int) -> bool:
+    def _is_gone(self, number: int, moment: datetime) -> bool:
         """Whether nothing will be opened of a window: it is over, or expired without reports."""
         if self.store.fact(number, _OVER) is not None:
             return True
-        expired = now() >= self.task.at(number).closes + self.config.keep
+        expired = moment >= self.task.at(number).closes + self.config.keep
         return expired and not self.store.count(number, "report")
 
 
@@ -475,10 +502,10 @@ def analyzer(config: PartyConfig, client: httpx.Client) -> AnalyzerParty:
     if config.ledger is not None:
         Ledger(config.ledger)  # refused now, not at a release
 
-    def columns(window: Window) -> list[RemoteShuffler]:
-        return [RemoteShuffler(client, window, *pair) for pair in enumerate(config.controls, 1)]
+    def peer(window: Window, party: int) -> RemoteShuffler:
+        return RemoteShuffler(client, window, party, config.controls[party - 1])
 
-    return AnalyzerParty(config, partial(Analyzer, columns=columns))
+    return AnalyzerParty(config, partial(Analyzer, peer=peer))
 
 
 def application(

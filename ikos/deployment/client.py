@@ -92,7 +92,8 @@ def _send(
 ) -> None:
     """Send all parts, in a random order; parties count a repeated part once."""
     parties = window.task.messages
-    waiting, pause = random.SystemRandom().sample(range(parties), parties), _PAUSE
+    own, pause = random.SystemRandom(), _PAUSE  # not the generator that the caller may seed
+    waiting = own.sample(range(parties), parties)
     while waiting:
         behind, why = [], ""
         for party in waiting:
@@ -111,7 +112,7 @@ def _send(
                 f"to go on with it: {why}"
             )
         if waiting:  # many clients waiting for one party do not return at once
-            given_up.wait(min(left, pause * (0.5 + random.random())))
+            given_up.wait(min(left, pause * (0.5 + own.random())))
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 

@@ -48,10 +48,11 @@ def write_new(path: Path, data: bytes, *, public: bool = False) -> None:
         os.fsync(file.fileno())
 
 
-def owner_alone(path: Path) -> None:
-    """Raise ValueError for a file of secrets that other users may read or write.
+def owner_alone(path: Path, *, group: bool = False) -> None:
+    """Raise ValueError for a file of secrets that other users may use, or a folder they may change.
 
-    Files of systemd's LoadCredential are for this service alone, whatever their mode says.
+    With ``group``, those of its group may. Files of systemd's LoadCredential are for this service
+    alone, whatever their mode says.
     """
     try:
         mode, place = path.stat().st_mode, path.resolve(strict=True)
@@ -60,10 +61,12 @@ def owner_alone(path: Path) -> None:
     given = os.environ.get("CREDENTIALS_DIRECTORY")
     if given and place.is_relative_to(Path(given).resolve()):
         return
-    if os.name == "posix" and stat.S_ISREG(mode) and mode & 0o077:
+    shared = 0o077 * stat.S_ISREG(mode) | 0o022 * stat.S_ISDIR(mode)
+    if os.name == "posix" and mode & shared & (0o007 if group else 0o077):
+        what, right = ("writable", 700) if stat.S_ISDIR(mode) else ("readable", 600)
         raise ValueError(
-            f"{str(path)!r} must be readable by its owner alone, and its mode is "
-            f"{stat.S_IMODE(mode):04o}: run chmod 600 {shlex.quote(str(path))}"
+            f"{str(path)!r} must be {what} by its owner alone, and its mode is "
+            f"{stat.S_IMODE(mode):04o}: run chmod {right} {shlex.quote(str(path))}"
         )
 
 
@@ -131,7 +134,6 @@ class KeyFile:
     def __init__(self, path: Path, task: Task) -> None:
         self._path, self._task = path, task
         self.left = set[int]()
-        owner_alone(path)
         lines = self._lines()
         if len(lines) != len(task.public_keys):
             raise ValueError(f"{str(path)!r} must have a line for each key of the task")
@@ -178,7 +180,6 @@ def _analyzer_secrets(folder: Path, task: Task) -> tuple[KeyFile, tuple[bytes, .
     """Return the keys and the controls in the analyzer's folder."""
     keys = KeyFile(folder / KEY, task)
     path = folder / CONTROLS
-    owner_alone(path)
     try:
         controls = tuple(map(tokens.from_text, json.loads(_read(path, "secrets", None))))
     except (ValueError, TypeError):
@@ -217,9 +218,15 @@ class PartyConfig:
     keep: timedelta = timedelta(days=30)
 
     @classmethod
-    def read(cls, folder: Path) -> PartyConfig:
-        """Return the configuration in a folder; ValueError if it is not a party's."""
+    def read(cls, folder: Path, *, group: bool = False) -> PartyConfig:
+        """Return the configuration in a folder; ValueError if it is not a party's, or not its own.
+
+        With ``group``, users of the group of the folder and its files may use them.
+        """
         task = read_task(folder)
+        names = (CONFIG, TOKENS, KEY, CONTROLS, LOCK)
+        for path in (folder, *map(folder.joinpath, names), *folder.glob(f"{STORE}*")):
+            owner_alone(path, group=group)
         refused = ValueError(f"{str(folder)!r} must be a party's folder for its task")
         try:
             found = _ConfigFile.model_validate_json(_read(folder / CONFIG, "a party's"))

@@ -18,7 +18,6 @@ import httpcore
 import httpx
 from pydantic import ValidationError
 
-from ikos._validation import printable
 from ikos.deployment import tokens
 from ikos.deployment.party_files import reason
 from ikos.deployment.task import Task, Window
@@ -28,11 +27,13 @@ from ikos.deployment.wire import (
     Agreement,
     AnalyzerStatus,
     Message,
+    Peers,
     Problem,
     Schedule,
     ShufflerStatus,
     Status,
 )
+from ikos.report import printable
 
 __all__ = ["RemoteAnalyzer", "RemoteError", "Untrusted", "connect"]
 
@@ -54,11 +55,19 @@ _limit = threading.local()
 
 
 class RemoteError(OSError):
-    """A party that does not answer as it should, or refuses for now."""
+    """A party that does not answer as it should, or refuses for now: by the problem's ``name``."""
+
+    def __init__(self, words: str, name: str = "") -> None:
+        super().__init__(words)
+        self.name = name
 
 
 class Untrusted(RemoteError):  # noqa: N818
     """A party whose certificate is not verified; an immediate retry would not help."""
+
+
+class Unanswered(RemoteError):  # noqa: N818
+    """A party that gives no answer at all: it may be starting."""
 
 
 # The timeouts of httpx are for one read each: a party that sends a byte now and then, even within
@@ -206,7 +215,7 @@ def _failure(who: str, error: httpx.HTTPError) -> RemoteError:
         words = "no answer in time"
     elif found is not None:
         words = reason(found, words)
-    return RemoteError(f"{who} does not answer: {words}")
+    return Unanswered(f"{who} does not answer: {words}")
 
 
 def problem_of(response: httpx.Response) -> tuple[str, str]:
@@ -255,7 +264,7 @@ class _RemoteParty:
         self, client: httpx.Client, window: Window, party: int, control: bytes | None = None
     ) -> None:
         task = window.task
-        self._client, self._window, self._task, self._party = client, window, task, party
+        self._client, self._window, self._task, self.party = client, window, task, party
         self._place = f"{task.address(party)}{window.path}"
         self._who = f"shuffler {party}" if party else f"the analyzer at {task.analyzer}"
         self._headers = {}
@@ -271,25 +280,30 @@ class _RemoteParty:
         )
         if not (response.is_success or (absent and response.status_code == 404)):
             name, detail = problem_of(response)
-            raise RemoteError(f"{self._who} refuses: {detail} ({name})")
+            raise RemoteError(f"{self._who} refuses: {detail} ({name})", name)
         return response
 
     def _status(self, kind: type[_S], method: str = "GET", path: str = "", **how: Any) -> _S:
         """Return the status that a party answers, if it belongs to it and is plausible."""
         found = _read(kind, self._ask(method, path, **how), self._who)
-        place = (self._task.name, self._window.number, self._party)
+        place = (self._task.name, self._window.number, self.party)
         mine = (found.task, found.window, found.party) == place
         if not mine or found.reports > self._task.users:
             raise _unexpected(self._who)
         return found
 
+    def unreachable(self, seconds: float = ANSWER_SECONDS) -> list[str]:
+        """Return why it cannot ask shufflers, of each that it cannot."""
+        found = _read(Peers, self._ask("GET", "/peers", seconds=seconds), self._who)
+        return [printable(words[:300]) for words in found.unreachable]
+
 
 class RemoteShuffler(_RemoteParty):
     """One shuffler of a window, for the analyzer, which has its control, and for its peers."""
 
-    def status(self) -> ShufflerStatus:
+    def status(self, seconds: float = STATUS_SECONDS) -> ShufflerStatus:
         """Return the shuffler's public status, if it answers at once."""
-        return self._status(ShufflerStatus, seconds=STATUS_SECONDS)
+        return self._status(ShufflerStatus, seconds=seconds)
 
     def agreement(self) -> str | None:
         """Return the digest of the batch that it agreed to, if any."""
@@ -349,7 +363,8 @@ class RemoteAnalyzer(_RemoteParty):
 
         ``say`` is called with each step and obstacle, in words for people. RemoteError if the
         analyzer does not answer, refuses, or is not done in time, when it continues by itself; or
-        if a window still collecting has too few reports, and would be stopped for good.
+        if a window is still collecting, which goes on, and has too few reports, with which it would
+        be stopped for good, or if a party cannot reach a shuffler.
         """
         found, task, until = self.status(), self._task, time.monotonic() + seconds
         # at most as many reports can be complete as the analyzer has
@@ -360,6 +375,9 @@ class RemoteAnalyzer(_RemoteParty):
                 f"{task.min_reports:,} reports that a release needs: released now it would stop "
                 f"for good. It closes in {rest}; to end it nevertheless, close it first"
             )
+        if found.state == "collecting" and (wrong := self.unreachable(CLOSE_SECONDS)):
+            shown = "; ".join([*wrong[:3], *([f"and {len(wrong) - 3} more"] if wrong[3:] else [])])
+            raise RemoteError(f"a release could not end, and nothing is closed: {shown}")
         pause, hindered, said = _PAUSE, "", set[str]()
         found = self.release()  # once: the analyzer retries by itself, with growing pauses
         while found.state not in ("released", "stopped"):

@@ -30,6 +30,9 @@ _LABEL = b"ikos-parties 2 kept"
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS}
 """Errors of file systems that cannot sync a folder."""
 
+_NO_LINKS = {*_NO_SYNC, errno.EPERM, errno.EACCES, errno.EOPNOTSUPP}
+"""Errors of file systems without hard links, as exFAT, SMB and Android's."""
+
 
 @dataclass(frozen=True, repr=False)
 class ClientReport:
@@ -194,7 +197,14 @@ def _write(path: Path, text: str) -> bool:
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         write_new(part, text.encode())
-        os.link(part, path)  # unlike renaming, this replaces nothing
+        try:
+            os.link(part, path)  # unlike renaming, this replaces nothing
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            part.unlink()  # there is room for one
+            # replaces nothing either; what a crash leaves of it is refused, and was never sent
+            write_new(path, text.encode())
     except FileExistsError:
         return False
     finally:

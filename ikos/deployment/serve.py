@@ -10,17 +10,22 @@ import contextlib
 import gc
 import logging
 import math
+import os
+import re
 import resource
 import signal
 import socket
 import ssl
 import sys
 import threading
+import time
 import tomllib
+from asyncio import sslproto
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -35,7 +40,7 @@ from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from ikos.deployment import analyzer, shuffler
+from ikos.deployment import analyzer, service, shuffler
 from ikos.deployment.limits import Addresses
 from ikos.deployment.party_files import PartyConfig, locked, owner_alone, reason
 from ikos.deployment.remote import connect
@@ -52,12 +57,17 @@ CLOSE_SECONDS = 1.0  # for the other end to close TLS, when a server stops
 WAIT_SECONDS = 30.0  # for a head, and for a body or for an answer to be read: long ones take longer
 SWEEP_SECONDS = 1.0  # after which to look again for who has waited too long
 REQUESTS = 1000  # in one connection at most
-HEADER_BYTES = 1 << 14  # of a request's head at most
+HEADER_BYTES, HEADER_LINES = 1 << 14, 64  # of a request's head at most
+BUFFER_BYTES = 1 << 14  # that TLS reads at once: a record; asyncio would keep 256 KiB for each
+UNREAD_BYTES = 1 << 16  # of answers that wait to be read, before more of one is made
 SPARE = 100  # connections beyond the limit that are answered 503; more are closed at once
 WATCHERS = 20  # connections for metrics
-LOOK_SECONDS = 10.0  # after which to look again for what has expired
+LOOK_SECONDS = 10.0  # after which to look again for what has expired, and at shufflers
+STEADY_SECONDS = 3600.0  # for which a clock must have run before it deletes anything
+JUMP_SECONDS = 60.0  # by which it may be off meanwhile
 _ALLOCATED = 10_000  # objects after which garbage is collected
 _BATCH = 32  # connections that are accepted before others have their turn
+_ABSOLUTE = re.compile(rb"(?i:https?)://[^/?#]+(.*)")  # a target (RFC 9112, 3.2.2)
 
 Waiting = dict[object, tuple[float, Callable[[], object]]]
 """What waits for its other end, with how long it may and how to end it; the first began first."""
@@ -73,6 +83,7 @@ class Listening:
     limits reports per second, ``address_rate`` and ``address_connections`` what comes from one
     address (`ikos.deployment.limits.Addresses`, also for ``proxy``). With ``metrics_port``, metrics
     are there instead, in plain HTTP. ``keep_days`` after closing, what was not released is deleted.
+    With ``group_access``, the group of a file of secrets, or of a party's folder, may use it too.
     """
 
     host: Annotated[str | None, Field(min_length=1)] = None
@@ -87,6 +98,7 @@ class Listening:
     metrics_host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     metrics_port: Annotated[int | None, Strict(), Field(ge=0, le=65535)] = None
     keep_days: Annotated[float, Strict(), Field(gt=0, lt=1e5)] = 30.0
+    group_access: Annotated[bool, Strict()] = False
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.private_key is None):
@@ -124,7 +136,7 @@ class Listening:
                 f"without a password, got {str(self.certificate)!r} and {str(self.private_key)!r}: "
                 f"{why}"
             ) from None
-        owner_alone(self.private_key)
+        owner_alone(self.private_key, group=self.group_access)
         return context
 
     def of(self, configs: Sequence[PartyConfig]) -> Listening:
@@ -153,11 +165,11 @@ class Listening:
         port = parts.port or (443 if tls else 80)
         return replace(self, host=host, port=port if self.port is None else self.port)
 
-    def listeners(self) -> Iterator[socket.socket]:
-        """Yield where it listens: for all, and for metrics if they are elsewhere."""
-        yield _listener(self.host or "", self.port or 0, "host and port")
+    def places(self) -> Iterator[tuple[str, int, str]]:
+        """Yield where it listens, and by which settings: for all, and for metrics elsewhere."""
+        yield self.host or "", self.port or 0, "host and port"
         if self.metrics_port is not None:
-            yield _listener(self.metrics_host, self.metrics_port, "metrics_host and metrics_port")
+            yield self.metrics_host, self.metrics_port, "metrics_host and metrics_port"
 
 
 def _place(host: str, port: int) -> str:
@@ -165,16 +177,29 @@ def _place(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _listener(host: str, port: int, names: str) -> socket.socket:
-    """Listen; ValueError if the place is in use, or of another machine."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    both = host == "::" and socket.has_dualstack_ipv6()
+def _bound(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound as by `socket.create_server`, and does not listen yet."""
+    with contextlib.ExitStack() as failing:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        one = failing.enter_context(socket.socket(family))
+        if os.name == "posix":  # elsewhere it would share a port that another listens at
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            both = host == "::" and socket.has_dualstack_ipv6()
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not both)
+        one.bind((host, port))
+        failing.pop_all()
+        return one
+
+
+@contextlib.contextmanager
+def _free(host: str, port: int, names: str) -> Iterator[None]:
+    """Raise ValueError for an OSError: the place is in use, or of another machine."""
     try:
-        return socket.create_server((host, port), family=family, backlog=1024, dualstack_ipv6=both)
+        yield
     except OSError as error:
-        why = reason(error).partition(" (while")[0]
         raise ValueError(
-            f"{names} must be free to listen at, got {_place(host, port)}: {why}"
+            f"{names} must be free to listen at, got {_place(host, port)}: {reason(error)}"
         ) from None
 
 
@@ -232,9 +257,10 @@ def _serve(
     start: Callable[..., Party[Any]],
     application: Callable[..., Starlette],
 ) -> None:
-    """Bind the addresses, then lock the folders; serve until SIGTERM or SIGINT."""
+    """Bind the addresses, lock and check the folders, then listen, until SIGTERM or SIGINT."""
     keep = timedelta(days=listening.keep_days)
-    configs = [replace(PartyConfig.read(folder), keep=keep) for folder in folders]
+    group = listening.group_access
+    configs = [replace(PartyConfig.read(folder, group=group), keep=keep) for folder in folders]
     for config in configs:
         if (config.party == 0) != (wanted == "the analyzer's"):
             found = f"shuffler {config.party}'s" if config.party else "the analyzer's"
@@ -244,32 +270,63 @@ def _serve(
         raise ValueError("folders must be of different tasks: one party sees one column")
     known = listening.of(configs)
     with contextlib.ExitStack() as opened:
-        listeners = [opened.enter_context(one) for one in known.listeners()]
+        places, listeners = list(known.places()), list[socket.socket]()
+        for host, port, setting in places:
+            with _free(host, port, setting):
+                listeners.append(opened.enter_context(_bound(host, port)))
         client = opened.enter_context(connect(listening.ca))
         parties: dict[str, Party[Any]] = {}
         for config in configs:
             opened.enter_context(locked(config.folder))
             parties[config.task.name] = party = start(config, client)
             opened.callback(party.end)
+        for place, one in zip(places, listeners, strict=True):  # from here on somebody answers
+            with _free(*place):
+                one.listen(1024)
         log_lines()
         leave_no_dump()
         over = threading.Event()
         opened.callback(over.set)
-        # a daemon, which is not waited for: deleting can be left at any point and repeated
-        threading.Thread(target=_expire, args=(parties, over), daemon=True).start()
+        clock = SteadyClock()
+        for work in (lambda party: party.expire(clock.now()), methodcaller("meet")):
+            # daemons, which are not waited for: both can be left at any point and repeated
+            threading.Thread(target=_repeat, args=(work, parties, over), daemon=True).start()
         addresses = Addresses(known.address_rate, known.address_connections, known.proxy)
         made = application(parties, rate=known.rate, addresses=addresses)
         gc.freeze()  # collections, a tenth of a report's time, need not look at what was loaded
         gc.set_threshold(_ALLOCATED)
+        sslproto.SSLProtocol.max_size = BUFFER_BYTES
         _Server(made, known, addresses).run(listeners)
         log.info("stopped")
 
 
-def _expire(parties: Mapping[str, Party[Any]], over: threading.Event) -> None:
-    """Delete what was not released in time, while the server runs."""
+class SteadyClock:
+    """The time, but the first of all times until the clock has run evenly for an hour.
+
+    So no clock that is far ahead for a while, as one can be before it is set by others, deletes.
+    """
+
+    def __init__(self) -> None:
+        self._began = -math.inf  # the monotonic clock, when the other one last jumped
+        self._ahead = math.inf  # of the monotonic clock, since then
+
+    def now(self) -> datetime:
+        """Return it; call this from time to time."""
+        moment, running = service.now(), time.monotonic()
+        ahead = moment.timestamp() - running
+        if abs(ahead - self._ahead) > JUMP_SECONDS:
+            self._began, self._ahead = running, ahead
+        steady = running - self._began >= STEADY_SECONDS
+        return moment if steady else datetime.min.replace(tzinfo=UTC)
+
+
+def _repeat(
+    work: Callable[[Party[Any]], object], parties: Mapping[str, Party[Any]], over: threading.Event
+) -> None:
+    """Let each party do some work from time to time, while the server runs."""
     while True:
         for party in parties.values():
-            party.expire()
+            work(party)
         if over.wait(LOOK_SECONDS):
             return
 
@@ -288,25 +345,39 @@ def uvicorn_config(application: Starlette) -> uvicorn.Config:
         limit_concurrency=CONNECTIONS + 1,  # beyond it, all connections are busy
         timeout_keep_alive=20,
         timeout_graceful_shutdown=20,
-        h11_max_incomplete_event_size=HEADER_BYTES,
         lifespan="off",
     )
 
 
 class _Strict(h11.Connection):
-    """Refuses heads that a proxy might parse differently, so that requests could be confused."""
+    """Refuses heads that are long, which h11 does after it has parsed them, or ambiguous.
+
+    A proxy might parse the latter differently, so that requests could be confused.
+    """
 
     def next_event(self) -> Any:
-        """Return the next event; an error if it is ambiguous."""
+        """Return the next event, with a target that is a path; an error if it is refused."""
         if self.their_state is h11.IDLE:
             data, _ = self.trailing_data
             head = data.partition(b"\r\n\r\n")[0]
-            if head.count(b"\n") > head.count(b"\r\n") or b"\n " in head or b"\n\t" in head:
+            ends = head.count(b"\n")
+            if len(head) > HEADER_BYTES or ends >= HEADER_LINES:
+                raise h11.RemoteProtocolError("a head that is too long")
+            if ends > head.count(b"\r\n") or b"\n " in head or b"\n\t" in head:
                 raise h11.RemoteProtocolError("a line that is folded, or ends in LF alone")
         event = super().next_event()
-        names = {name for name, _ in event.headers} if isinstance(event, h11.Request) else ()
-        if b"transfer-encoding" in names:  # chunks and trailers have such lines too
-            raise h11.RemoteProtocolError("Transfer-Encoding instead of Content-Length")
+        if isinstance(event, h11.Request):
+            if b"transfer-encoding" in {name for name, _ in event.headers}:
+                # chunks and trailers have such lines too
+                raise h11.RemoteProtocolError("Transfer-Encoding instead of Content-Length")
+            if absolute := _ABSOLUTE.fullmatch(event.target):
+                target = b"/" + absolute[1].removeprefix(b"/")
+                event = h11.Request(
+                    method=event.method,
+                    target=target,
+                    headers=event.headers,
+                    http_version=event.http_version,
+                )
         return event
 
 
@@ -330,7 +401,7 @@ class TimedProtocol(H11Protocol):
     def __init__(self, waiting: Waiting, place: contextlib.ExitStack, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._place = place
-        self.conn = _Strict(h11.SERVER, self.config.h11_max_incomplete_event_size or HEADER_BYTES)
+        self.conn = _Strict(h11.SERVER)
         self._waiting = waiting
         self._waits: Callable[[], int] | None = None
         self._requests = 0
@@ -348,6 +419,7 @@ class TimedProtocol(H11Protocol):
         """Begin to wait for a head."""
         # asyncio's transport for TLS does not count what waits below it, nor end it once closed
         self._wire = getattr(getattr(transport, "_ssl_protocol", None), "_transport", transport)
+        transport.set_write_buffer_limits(UNREAD_BYTES)  # of TLS it would be 512 KiB
         super().connection_made(transport)
         self.wait()
 

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import logging
 import math
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Mapping
@@ -21,6 +22,7 @@ from functools import cache, partial
 from inspect import isawaitable
 from itertools import pairwise
 from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
@@ -31,19 +33,38 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from ikos import __version__
 from ikos.deployment import tokens
 from ikos.deployment.hpke import read_clear
 from ikos.deployment.intake import Intake
 from ikos.deployment.limits import Addresses, Places, Rate
 from ikos.deployment.party_files import PartyConfig
+from ikos.deployment.remote import (
+    PEER_SECONDS,
+    STATUS_SECONDS,
+    RemoteShuffler,
+    Unanswered,
+    in_parallel,
+)
 from ikos.deployment.store import REPORTS, TABLES, Store, StoreError, Writing, log
 from ikos.deployment.task import Window
-from ikos.deployment.wire import ID_BYTES, Message, Problem, Refused, Schedule, decoded
+from ikos.deployment.wire import (
+    ID_BYTES,
+    Message,
+    Peers,
+    Problem,
+    Refused,
+    Schedule,
+    ShufflerStatus,
+    decoded,
+)
 
 _CLOSED = "closed"
-_EXPIRED = "expired"
+EXPIRED = "expired"
 LATEST = 48  # windows in the chart, and in metrics
 _READ = "ikos.read"  # in the scope of a request whose body was read
+CLOCK_SECONDS = 10.0  # by which clocks may differ: an answer takes some of them
+START_SECONDS = 60.0  # in which a shuffler that does not answer may be starting
 METRICS_SECONDS = 0.2  # for which metrics answer all requests
 CLIENT_RATE = 10.0  # reports a second with one token: a client needs one, and repeats it at most
 CLIENT_PLACES = 4  # reports at a time with one token
@@ -58,14 +79,18 @@ _NAMES = {
     403: ("reportTooEarly",),
     404: ("unrecognizedTask", "notFound"),
     409: ("reportRejected", "taskOpen", "batchRejected", "notAgreed"),
-    410: ("batchGone", "taskClosed"),
+    410: ("batchExpired", "batchGone", "taskClosed"),
     429: ("tooManyRequests",),
     503: ("peerUnreachable", "storeBusy", "storeDamaged", "storeFailed", "storeReadOnly"),
     507: ("storeFull",),
 }
 _STATUS = {name: status for status, names in _NAMES.items() for name in names}
 _AGAIN = {"Retry-After": "1"}
-_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: _AGAIN, 507: _AGAIN}
+_HEADERS = {
+    401: {"WWW-Authenticate": "Bearer"},
+    429: {**_AGAIN, "Connection": "close"},  # new connections have a limit of their own
+    507: _AGAIN,
+}
 
 _T = TypeVar("_T")
 _E = TypeVar("_E", bound="Endpoint")
@@ -87,11 +112,21 @@ def split_ids(data: bytes) -> list[bytes]:
 
 
 class Endpoint(ABC):
-    """A party at work on one window of a task; all of its windows share a store."""
+    """A party at work on one window of a task; all of its windows share a store.
 
-    def __init__(self, config: PartyConfig, store: Store, window: Window) -> None:
+    ``peer`` makes what asks a shuffler about a window.
+    """
+
+    def __init__(
+        self,
+        config: PartyConfig,
+        store: Store,
+        window: Window,
+        peer: Callable[[Window, int], RemoteShuffler],
+    ) -> None:
         self.config, self.store, self.window = config, store, window
-        self.task = config.task
+        self.peer, self.task = partial(peer, window), config.task
+        self.others = [j for j in range(1, self.task.columns + 1) if j != config.party]
         self.intake = Intake(store, window.number, config.part_bytes, self._refusal)
         self._settled = False
 
@@ -123,6 +158,8 @@ class Endpoint(ABC):
             "opens": self.window.opens.isoformat(),
             "closes": self.window.closes.isoformat(),
             "expires": self.expires.isoformat(),
+            "time": now().timestamp(),
+            "version": __version__,
         }
 
     def fact(self, name: str) -> str | None:
@@ -167,6 +204,27 @@ class Endpoint(ABC):
             self.log("closed by order")
 
     @property
+    def lasting(self) -> bool:
+        """Whether it is kept in memory: it is open, or the store knows of it."""
+        is_open = self.window.opens <= now() < self.window.closes
+        return is_open or self.closed_by_order or any(map(self.count, TABLES))
+
+    def look(self, party: int, seconds: float = STATUS_SECONDS) -> tuple[ShufflerStatus, str]:
+        """Return the status of a shuffler, and in what its clock or version differs from here."""
+        found, words = self.peer(party).status(seconds), []
+        ahead = found.time - now().timestamp()
+        if found.version != __version__:
+            words.append(f"runs ikos {found.version}, and this party {__version__}")
+        if found.time and abs(ahead) > CLOCK_SECONDS:
+            words.append(f"has a clock {abs(ahead):.0f} s {'ahead' if ahead > 0 else 'behind'}")
+        return found, "; ".join(words)
+
+    def unreachable(self) -> list[str]:
+        """Return why other shufflers cannot be asked, of each that cannot."""
+        found = in_parallel(lambda j: self.look(j, PEER_SECONDS), self.others)
+        return [str(answer) for _, answer in sorted(found) if isinstance(answer, OSError)]
+
+    @property
     def expires(self) -> datetime:
         """When what was not released is deleted."""
         return self.window.closes + self.config.keep
@@ -174,14 +232,14 @@ class Endpoint(ABC):
     @property
     def expired(self) -> bool:
         """Whether something was deleted that was not released."""
-        return self.fact(_EXPIRED) is not None
+        return self.fact(EXPIRED) is not None
 
-    def expire(self) -> bool:
+    def expire(self, moment: datetime) -> bool:
         """Delete, for good, what was not released in time; return whether something was.
 
         StoreError if this must be called again; it may be called at any time.
         """
-        if self._settled or now() < self.expires:
+        if self._settled or moment < self.expires:
             return False
         if not self.expired and not any(map(self.count, TABLES)):
             return False  # and not settled: the clock may be set back, and reports come
@@ -197,7 +255,7 @@ class Endpoint(ABC):
         if not any(map(writing.count, TABLES)):
             return False
         # final, in one transaction: no clock that is set back opens the window again
-        for name in (_CLOSED, _EXPIRED):
+        for name in (_CLOSED, EXPIRED):
             writing.note(name, now().isoformat(timespec="seconds"))
         self.intake.clear(writing)
         return True
@@ -221,19 +279,45 @@ class Endpoint(ABC):
 
 
 class Party(Generic[_E]):
-    """A party of a task, with an endpoint for each window that was asked for."""
+    """A party of a task, with an endpoint for each window that is open or in its store.
+
+    Those of other windows, for which anyone may ask, live while they answer.
+    """
 
     def __init__(self, config: PartyConfig, make: Callable[[PartyConfig, Store, Window], _E]):
         self.config, self.task, self.store = config, config.task, Store(config)
-        self._make, self._made = make, dict[int, _E]()
+        self._make, self._making = make, threading.Lock()
+        self._made: WeakValueDictionary[int, _E] = WeakValueDictionary()  # one for each window
+        self._kept = dict[int, _E]()
+        self._met = dict[int, str]()  # what was wrong with each shuffler, '' once it was well
+        self._started = time.monotonic()
         for number in self.store.windows:
             self.at(number).resume()
 
     def at(self, number: int) -> _E:
         """Return the endpoint of a window."""
-        if number not in self._made:  # two threads may make one each, and both return the first
-            self._made.setdefault(number, self._make(self.config, self.store, self.task.at(number)))
-        return self._made[number]
+        with self._making:
+            if (made := self._made.get(number)) is None:
+                made = self._made[number] = self._make(
+                    self.config, self.store, self.task.at(number)
+                )
+            if number not in self._kept and made.lasting:
+                self._kept[number] = made
+            return made
+
+    def meet(self) -> None:
+        """Ask the shufflers that have not been well so far; log what is wrong with each, once."""
+        one = self.at(self.task.current(now()).number)
+        unmet = [j for j in one.others if self._met.get(j) != ""]
+        for party, found in in_parallel(one.look, unmet):
+            words = str(found) if isinstance(found, OSError) else found[1]
+            early = time.monotonic() < self._started + START_SECONDS
+            if words == self._met.get(party) or (isinstance(found, Unanswered) and early):
+                continue
+            self._met[party] = words
+            if words:
+                who = "" if isinstance(found, OSError) else f"shuffler {party} "
+                log.warning("task %s: %s%s", self.task.name, who, words)
 
     def latest(self) -> list[_E]:
         """Return the endpoints of the latest windows that have opened, and at least of the first.
@@ -243,11 +327,14 @@ class Party(Generic[_E]):
         last = self.task.current(now()).number
         return [self.at(number) for number in range(max(0, last + 1 - LATEST), last + 1)]
 
-    def expire(self) -> None:
+    def expire(self, moment: datetime) -> None:
         """Delete what was not released in time, where that is possible now."""
-        for one in list(self._made.values()):
+        for number, one in list(self._kept.items()):
             with suppress(OSError):  # the store has logged it; this is called again
-                one.expire()
+                one.expire(moment)
+            with self._making:
+                if not one.lasting:
+                    self._kept.pop(number, None)
 
     def schedule(self) -> Schedule:
         """Return which window is open."""
@@ -317,6 +404,7 @@ class Service:
                 self.route("GET", METRICS, self._metrics),
                 self.route("GET", "/tasks/{task}", self._schedule),
                 self.window_route("GET", "", lambda endpoint, _: endpoint.status()),
+                self.command("GET", "/peers", lambda one: Peers(unreachable=one.unreachable())),
                 *routes,
             ],
             exception_handlers={HTTPException: _no_route},
@@ -450,8 +538,8 @@ class Service:
 
 
 def _timed(seconds: Histogram, task: str, work: str, took: float) -> None:
-    """Observe what some work took, without the number of a shuffler in its name."""
-    seconds.labels(task, work.rstrip("0123456789 ")).observe(took)
+    """Observe what some work took, without the numbers of shufflers in its name."""
+    seconds.labels(task, work.rstrip("0123456789, ")).observe(took)
 
 
 def _response(found: Response | bytes | Message) -> Response:

@@ -9,7 +9,7 @@ analyzer could learn more than one sum.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -21,8 +21,8 @@ from starlette.responses import Response, StreamingResponse
 from ikos.deployment.limits import Addresses
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import RemoteShuffler, in_parallel
-from ikos.deployment.service import BYTES, Endpoint, Party, Service, split_ids
-from ikos.deployment.store import REPORTS, Store, Writing, damaged
+from ikos.deployment.service import BYTES, EXPIRED, Endpoint, Party, Service, split_ids
+from ikos.deployment.store import REPORTS, Writing, damaged
 from ikos.deployment.task import Window
 from ikos.deployment.wire import Agreement, Refused, ShufflerStatus
 
@@ -36,17 +36,7 @@ def agreed_digest(window: Window, ids: bytes) -> str:
 
 
 class Shuffler(Endpoint):
-    """One shuffler of one window; ``ask`` returns the digest that another agreed to, or None."""
-
-    def __init__(
-        self,
-        config: PartyConfig,
-        store: Store,
-        window: Window,
-        ask: Callable[[Window, int], str | None],
-    ) -> None:
-        super().__init__(config, store, window)
-        self._ask = partial(ask, window)
+    """One shuffler of one window."""
 
     def resume(self) -> None:
         """Go on with a deletion that was interrupted, if there is room."""
@@ -73,8 +63,9 @@ class Shuffler(Endpoint):
     def ids(self) -> bytes:
         """Return the ids of all reports, in byte order; Refused while the task is open."""
         self._close_for_good()
-        self._check_kept()
-        return b"".join(self.intake.ids())
+        found = b"".join(self.intake.ids())
+        self.write(_check_kept).result()
+        return found
 
     def agree(self, data: bytes) -> str:
         """Note once which reports are complete; return the digest. Refused if one is not here."""
@@ -91,6 +82,7 @@ class Shuffler(Endpoint):
         def work(writing: Writing) -> str:
             if (before := writing.fact(_AGREED)) is not None:
                 return before
+            _check_kept(writing)
             if not self.intake.known(writing).ids.issuperset(ids):
                 raise Refused("batchRejected", "some reports of the batch are not here")
             writing.insert("complete", data, count=len(ids))
@@ -101,6 +93,10 @@ class Shuffler(Endpoint):
         self.log("batch agreed")
         return digest
 
+    def _ask(self, other: int) -> str | None:
+        """Return the digest that another shuffler agreed to, if any."""
+        return self.peer(other).agreement()
+
     def agreement(self) -> str | None:
         """Return the digest that was agreed, if any."""
         return self.fact(_AGREED)
@@ -110,18 +106,18 @@ class Shuffler(Endpoint):
 
         Refused unless all other shufflers agreed to the same batch, and after it was deleted.
         """
-        self._check_kept()
+        self.write(_check_kept).result()
         mine = self.agreement()
         if mine is None:
             raise Refused("notAgreed", "no batch was agreed")
-        others = [j for j in range(1, self.task.columns + 1) if j != self.config.party]
-        for other, theirs in sorted(in_parallel(self._ask, others)):
+        for other, theirs in sorted(in_parallel(self._ask, self.others)):
             if isinstance(theirs, OSError):
-                raise Refused("peerUnreachable", f"shuffler {other} does not answer")
+                raise Refused("peerUnreachable", str(theirs))
             if theirs != mine:
                 raise Refused("notAgreed", f"shuffler {other} has not agreed to the same batch")
         complete = set(self.complete_ids())
         found = [part for number, _, part in self.intake.reports() if number in complete]
+        self.write(_check_kept).result()
         if len(found) != len(complete):
             raise damaged(f"{len(complete) - len(found)} envelopes are gone")
         self.log("batch released")
@@ -149,10 +145,6 @@ class Shuffler(Endpoint):
     def end(self) -> None:
         """End: nothing is under way."""
 
-    def _check_kept(self) -> None:
-        if self.deleted:
-            raise Refused("batchGone", "the batch was sent and deleted")
-
     def _close_for_good(self) -> None:
         """Refuse if the task is open; if the clock closed it, make that final."""
         if not self.closed:
@@ -160,13 +152,17 @@ class Shuffler(Endpoint):
         self.close()
 
 
+def _check_kept(writing: Writing) -> None:
+    """Refuse if all was deleted; if not, in the order of writes, what was read before is whole."""
+    if writing.deleted:
+        if writing.fact(EXPIRED) is not None:
+            raise Refused("batchExpired", "what was not released in time was deleted")
+        raise Refused("batchGone", "the batch was deleted by order")
+
+
 def shuffler(config: PartyConfig, client: httpx.Client) -> Party[Shuffler]:
     """Return a shuffler that asks the others over a connection."""
-
-    def ask(window: Window, other: int) -> str | None:
-        return RemoteShuffler(client, window, other).agreement()
-
-    return Party(config, partial(Shuffler, ask=ask))
+    return Party(config, partial(Shuffler, peer=partial(RemoteShuffler, client)))
 
 
 def application(
@@ -192,6 +188,6 @@ def _agreement(one: Shuffler, _: Request) -> Agreement:
 
 
 def _batch(one: Shuffler) -> Response:
-    pieces = one.batch()
-    length = one.count("complete") * one.config.part_bytes  # shows cut-off batches
-    return StreamingResponse(pieces, headers={"Content-Length": str(length)}, media_type=BYTES)
+    # it shows batches that are cut off; counted first, as the batch may be deleted at any time
+    length = {"Content-Length": str(one.count("complete") * one.config.part_bytes)}
+    return StreamingResponse(one.batch(), headers=length, media_type=BYTES)

@@ -1,7 +1,8 @@
 """The status pages for operators: plain HTML and SVG without scripts, rendered for each request.
 
 A page loads nothing, and its policy forbids loading. A shuffler may answer anything: the page shows
-only a possible count and the name of a state (`ikos.deployment.remote.RemoteShuffler.status`).
+only a possible count, the name of a state (`ikos.deployment.remote.RemoteShuffler.status`), and in
+the same row, as text, in what it differs or why it refuses.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from urllib.parse import urlsplit
 from ikos.deployment.task import Window, on_loopback, words_of
 from ikos.deployment.wire import AnalyzerStatus, Result, ShufflerStatus
 from ikos.report import Field, Report
+
+Seen = tuple[ShufflerStatus | None, str]
+"""The status of a shuffler, if it answers, and what is wrong with it, if anything."""
 
 _ENDED = ("released", "stopped")
 _EARLY = "not open yet"
@@ -110,21 +114,22 @@ def tasks_page(windows: Iterable[tuple[Window, str, int]], now: datetime) -> str
 def task_page(
     window: Window,
     status: AnalyzerStatus,
-    columns: Sequence[ShufflerStatus | str],
+    columns: Sequence[Seen],
     bars: Sequence[tuple[Window, int]],
     now: datetime,
 ) -> str:
-    """Return the page of one window, with the status of each shuffler, or why there is none.
+    """Return the page of one window, with the status of each shuffler, and what is wrong with it.
 
     ``bars`` are the reports in windows of the task, for a chart.
     """
     task, state, release = window.task, _shown(window, status.state, now), status.release
     rows: list[tuple[object, ...]]
     rows = [("Analyzer: clear shares", task.analyzer, status.reports, state)]
-    for party, (address, one) in enumerate(zip(task.shufflers, columns, strict=True), 1):
-        shown, reports = (one, None) if isinstance(one, str) else (one.state, one.reports)
+    for party, (address, (one, wrong)) in enumerate(zip(task.shufflers, columns, strict=True), 1):
+        shown, reports = ("", None) if one is None else (one.state, one.reports)
         shown = _shown(window, shown, now)
-        rows.append((f"Shuffler {party}", address, reports, _SHUFFLER.get(shown, shown)))
+        words = "; ".join(filter(None, (_SHUFFLER.get(shown, shown), wrong)))
+        rows.append((f"Shuffler {party}", address, reports, words))
     heads = _columns("Party", "Address", "Reports", "State")
     report = Report(f"Private sum: {state}", heads, rows, list(_notes(window, status, state, now)))
     more = ['<p><a href="/">All tasks</a></p>', f"<pre>{escape(task.explain())}</pre>"]

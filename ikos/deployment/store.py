@@ -333,7 +333,7 @@ class Store:
                 if time.monotonic() - self._checked >= FRESH_SECONDS:
                     with suppress(OSError):  # then the next writes tell
                         free = shutil.disk_usage(self.path.parent).free
-                        words = f"less than {SPARE_BYTES:,} bytes are free on its disk"
+                        words = f"less than {SPARE_BYTES} bytes are free on its disk"
                         short = StoreError("storeFull", words) if free < SPARE_BYTES else None
                         self._note("space", short)
                     with suppress(OSError):  # it is noted

@@ -34,7 +34,7 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass
 
-from ikos._validation import integer, quote
+from ikos._validation import integer, quote, text_of
 from ikos.accounting.skellam import SkellamNoise
 from ikos.aggregation.private_sum import PrivateAggregation, PrivateSum, PrivateVectorSum
 from ikos.aggregation.shuffled_sum import collusion
@@ -42,7 +42,7 @@ from ikos.bounds import Bounds, Domain
 from ikos.counts.vectors import Layout, checked_layout, least_bytes, sums_of
 from ikos.deployment.opening import HYBRID, KEMS, TAG_BYTES, X25519, best_kem
 from ikos.deployment.wire import decoded, encoded, in_one_line
-from ikos.domains import Ball, Box, Categories
+from ikos.domains import Ball, Box, Categories, Labels
 from ikos.report import Field, Report
 from ikos.results import Guarantee, at_least, present
 
@@ -151,6 +151,13 @@ def _address(value: str) -> str:
     return value.removesuffix("/")
 
 
+def _label(text: str) -> str:
+    """Return a label: one that controls a terminal could show another result than was released."""
+    if not text.isprintable():
+        raise ValueError(f"must be printable, got {quote(text)}")
+    return text
+
+
 def _ratio(text: str) -> Fraction:
     """Return the ratio in a text, without an exponent: 1e999999999 would take all memory."""
     if not re.fullmatch(r"[0-9]{1,2000}(/[0-9]{1,2000})?", text):
@@ -187,7 +194,7 @@ def _domain_text(domain: Domain) -> dict[str, Any]:
 
 Integer = Annotated[int, Strict()]
 Values = Annotated[InstanceOf[Domain], BeforeValidator(_domain), PlainSerializer(_domain_text)]
-Label = Annotated[str, Strict(), Len(1, 100)]
+Label = Annotated[str, Strict(), Len(1, 100), AfterValidator(_label)]
 Address = Annotated[str, Strict(), AfterValidator(_address)]
 Ratio = Annotated[InstanceOf[Fraction], _text(_ratio), PlainSerializer(str)]
 Moment = Annotated[
@@ -300,16 +307,17 @@ class Task:
                 f"labels must be {self.domain.dimension} different ones, one for each coordinate, "
                 f"got {quote(self.labels)}"
             )
+        _ = self._places  # which refuses labels that are the same number
         if self.users * self.envelope_bytes > MAX_BATCH:
             raise ValueError(
-                f"users must be at most {MAX_BATCH // self.envelope_bytes:,} where a client sends "
-                f"each shuffler {self.envelope_bytes:,} bytes, got {self.users:,}: a batch is at "
-                f"most {MAX_BATCH:,} bytes"
+                f"users must be at most {MAX_BATCH // self.envelope_bytes} where a client sends "
+                f"each shuffler {self.envelope_bytes} bytes, got {self.users}: a batch is at "
+                f"most {MAX_BATCH} bytes"
             )
         if (length := len(self.to_json())) > LONGEST:
             raise ValueError(
-                f"windows must have fewer keys, or fewer labels: the description is {length:,} "
-                f"characters, and must be at most {LONGEST:,}"
+                f"windows must have fewer keys, or fewer labels: the description is {length} "
+                f"characters, and must be at most {LONGEST}"
             )
         integer("corrupt_clients", self.corrupt_clients, low=0, high=self.users - self.min_honest)
         if len(self.shufflers) != self.columns:
@@ -511,21 +519,30 @@ class Task:
         """Return the bytes that a client sends to a party: envelopes, or the clear share."""
         return self.envelope_bytes if party else self.width * self.domain.dimension
 
-    def values(self, x: ArrayLike) -> NDArray[Any]:
+    @cached_property
+    def _places(self) -> Labels | None:
+        """Find values among the labels of categories; other domains have none."""
+        known = isinstance(self.domain, Categories) and self.labels
+        return Labels("labels", self.labels) if known else None
+
+    def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
         """Return some clients' values as the protocol takes them; labels become vectors.
 
-        TypeError or ValueError for one that the task does not allow, by its place.
+        TypeError or ValueError for one that the task does not allow, by its place from ``first``.
         """
-        given = np.asarray(x) if self.labels and isinstance(self.domain, Categories) else None
-        if given is not None and given.ndim == 1 and given.dtype.kind in "UO":
-            places = {label: place for place, label in enumerate(self.labels)}
-            rows = np.zeros((given.size, len(places)), np.uint8)
-            for row, label in enumerate(given.tolist()):
-                if label not in places:
-                    raise ValueError(f"x[{row}] must be one of the labels {quote(self.labels)}")
-                rows[row, places[label]] = 1
-            return self.protocol.checked(rows)
-        return self.protocol.checked(x)
+        given = x if isinstance(x, np.ndarray) else np.asarray(x, dtype=object)
+        if self._places is None or given.ndim != 1:
+            return self.protocol.checked(x, first)
+        places = self._places.places(list(map(text_of, given)))
+        if (wrong := places < 0).any():
+            row = int(np.argmax(wrong))
+            lost = ", not missing" * bool(places[row] == Labels.MISSING)
+            raise ValueError(
+                f"x[{first + row}] must be one of the labels {quote(self.labels)}{lost}"
+            )
+        rows = np.zeros((given.size, len(self.labels)), np.uint8)
+        rows[np.arange(given.size), places] = 1
+        return self.protocol.checked(rows, first)
 
     def address(self, party: int) -> str:
         """Return the address of a party: 0 for the analyzer, j for shuffler j, from 1 on."""

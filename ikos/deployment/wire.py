@@ -102,7 +102,10 @@ class Schedule(Message):
 
 
 class Status(Message):
-    """A party's public status of a window; what is not released is deleted when it ``expires``."""
+    """A party's public status of a window; what is not released is deleted when it ``expires``.
+
+    ``time`` is its clock, in seconds since 1970, and ``version`` its ikos.
+    """
 
     task: str
     window: int
@@ -111,6 +114,14 @@ class Status(Message):
     opens: str
     closes: str
     expires: str
+    time: float = Field(0, ge=0, le=1e12)
+    version: str = Field("of an earlier version", pattern="^[0-9A-Za-z.+-]{1,40}$")
+
+
+class Peers(Message):
+    """Why a party cannot ask shufflers, of each that it cannot."""
+
+    unreachable: list[str]
 
 
 class ShufflerStatus(Status):

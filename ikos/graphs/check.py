@@ -16,9 +16,9 @@ from ikos._validation import choice, integer, number
 from ikos.concurrency import Interrupted, Progress
 from ikos.confidence import clopper_pearson, p_value_bound
 from ikos.counts.largest_component import applies, largest_component
-from ikos.counts.rounding import DOWN, UP, float_down, float_up, rounding
+from ikos.counts.rounding import DOWN, PRECISION, UP, float_down, nearest, rounding
 from ikos.counts.share_graph import ShareGraph
-from ikos.graphs.component_bounds import BOUNDS, excess_bound
+from ikos.graphs.component_bounds import BOUNDS, lemma_excess
 from ikos.graphs.component_distribution import (
     MAX_LAW_USERS,
     Enclosure,
@@ -60,6 +60,14 @@ class ComponentRow:
     sampled: Interval
     planted: Enclosure | None
 
+    @property
+    def bounded(self) -> bool | None:
+        """Whether ``exact`` is proved to be below every bound, or above one; None if neither."""
+        if self.slack is None:
+            return None
+        bounds = [bound for bound in (self.lemma, self.bound) if bound is not None]
+        return True if self.slack >= 1 else False if min(bounds) < self.exact.low else None
+
 
 @dataclass(frozen=True)
 class ComponentCheck:
@@ -68,7 +76,8 @@ class ComponentCheck:
     ``rows`` has a `ComponentRow` for c = 1, 2, ..., ``tally`` the sampled graphs, and ``planted``
     the importance samples for 2, 3, ... components and more; ``fit`` and ``planted_fit`` are upper
     bounds on the p-values of these samples under the exact distribution, None without samples.
-    ``excess`` is E[q^C]/q - 1, rounded up, and ``excess_bound`` Lemma C.5's bound on it, if known.
+    ``excess`` is E[q^C]/q - 1, rounded up, and ``excess_bound`` Lemma C.5's bound on it, rounded
+    down, if known.
     """
 
     n: int
@@ -80,8 +89,8 @@ class ComponentCheck:
     planted: tuple[PlantedTally, ...]
     fit: float | None
     planted_fit: float | None
-    excess: float | None
-    excess_bound: float | None
+    excess: mpfr | None
+    excess_bound: mpfr | None
 
     def __str__(self) -> str:
         """Return what is known for each c, and the verdict."""
@@ -94,13 +103,14 @@ class ComponentCheck:
 
     @property
     def bounded(self) -> bool | None:
-        """Whether the exact probabilities are proved to be below every bound; None without any."""
-        slacks = [row.slack for row in self.rows if row.slack is not None]
-        if not slacks:
-            return None
+        """Whether the exact distribution is proved to be below every bound, or above one.
+
+        None if it agrees with a bound in all digits that are known, or no bound is stated.
+        """
+        found = [row.bounded for row in self.rows]
         if self.excess is not None and self.excess_bound is not None:
-            slacks.append(1.0 if self.excess <= self.excess_bound else 0.0)
-        return min(slacks) >= 1
+            found.append(self.excess <= self.excess_bound or None)
+        return False if False in found else None if None in found else True
 
     @property
     def agrees(self) -> bool | None:
@@ -258,19 +268,19 @@ def _stages(progress: Progress | None, work: Sequence[int]) -> Iterator[Progress
         yield progress and partial(told, sum(work[:i]), amount)
 
 
-def _moments(model: Model, q: int) -> tuple[float | None, float | None]:
-    """Return E[q^C]/q - 1 rounded up, and Lemma C.5's bound on it."""
+def _moments(model: Model, q: int) -> tuple[mpfr | None, mpfr | None]:
+    """Return E[q^C]/q - 1 rounded up, and Lemma C.5's bound on it rounded down."""
     n, graph = model.n, model.graph
     how: dict[str, Any] = {"shuffler": graph.shuffler, "clear_share": graph.clear_share}
     excess = bound = None
     if n <= MAX_LAW_USERS:
         with contextlib.suppress(ValueError):  # q is too large to compute with
-            excess = float_up(component_moment(n, graph.m, q, **how).excess)
+            excess = component_moment(n, graph.m, q, **how).excess
     elif applies(n, graph):
-        excess = float_up(largest_component(n, q, graph).excess())
+        excess = largest_component(n, q, graph).excess()
     if BOUNDS["lemma_c5"].covers(n, graph):
         with contextlib.suppress(ValueError):  # q is too large for it
-            bound = excess_bound(n, graph.m, q)
+            bound = lemma_excess(n, graph.m, q, DOWN)
     return excess, bound
 
 
@@ -281,13 +291,14 @@ def _p_value(seen: Sequence[int], chances: Sequence[mpfr], trials: int) -> float
     """Bound the p-value of counts of some cells of a sample; what is left is one cell more."""
     with rounding(UP):
         rest = max(1 - gmpy2.fsum(chances), mpfr(_TINY))
-    cells = [*map(float, chances), float(rest)]
+    cells = list(map(nearest, [*chances, rest]))
     return p_value_bound([*seen, trials - sum(seen)], cells)
 
 
 def _fit(tally: Tally, law: Sequence[Enclosure]) -> float:
     """Bound the p-value of sampled counts; rare values share one cell, chosen beforehand."""
-    common = [c for c, p in enumerate(law, 1) if p.low * tally.trials >= _RARE]
+    with rounding(DOWN):
+        common = [c for c, p in enumerate(law, 1) if p.low * tally.trials >= _RARE]
     return _p_value([tally[c] for c in common], [law[c - 1].low for c in common], tally.trials)
 
 
@@ -352,17 +363,19 @@ def _about_unseen(check: ComponentCheck, c: int) -> str:
 
 def _about_bounds(check: ComponentCheck) -> str:
     slacks = {row.c: row.slack for row in check.rows if row.slack is not None}
+    if not slacks:
+        return "Nothing to prove: no bound is stated where fewer than two messages hide."
     if check.bounded:
         rare = [slack for c, slack in slacks.items() if c > 1]
         through = f" to {len(check.rows)}" if rare else ""
         factor = at_most(min(rare, default=1.0), 3)
         least = "" if factor == "1" else f", for c >= 2 by a factor of {factor} or more"
         return f"Proved for c = 1{through}: the exact distribution is below the bounds{least}."
-    if check.bounded is not None:
-        wrong = [f"c = {c}" for c, slack in slacks.items() if slack < 1]
-        places = ", ".join(wrong) or "E[q^C]"
+    rows = [f"c = {row.c}" for row in check.rows if row.bounded is check.bounded]
+    places = ", ".join(rows) or "E[q^C]"
+    if check.bounded is False:
         return f"VIOLATED: the exact distribution is above a bound, at {places}."
-    return "Nothing to prove: no bound is stated where fewer than two messages hide."
+    return f"UNDECIDED to {PRECISION} binary digits: whether a bound holds at {places}."
 
 
 def _graphs(many: int) -> str:

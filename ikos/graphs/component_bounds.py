@@ -129,15 +129,20 @@ def excess_bound(n: int, m: int, q: int) -> float:
     >>> print(f"{excess_bound(100, 4, 2**8):.3e}")
     5.142e-03
     """
+    return float_up(lemma_excess(n, m, q, UP))
+
+
+def lemma_excess(n: int, m: int, q: int, direction: int) -> mpfr:
+    """Return `excess_bound` without underflow, rounded in a direction."""
     users, graph = _setting("lemma_c5", n, m)
     order = integer("q", q, low=2)
-    with rounding(UP):
+    with rounding(direction):
         excess = order * (gmpy2.exp(mpfr(1)) / users) ** (graph.m - 1)
     if not excess <= mpq(1, 2):
         raise ValueError(
             f"q must be at most (n/e)^(m-1) / 2 for Lemma C.5 of BBGN20, got {quote(order)}"
         )
-    return float_up(excess)
+    return excess
 
 
 def parts_bound(
@@ -168,7 +173,7 @@ def parts_bound(
 class Slack:
     """The ``factor`` of a bound over P[C = c], rounded down, for n users and m shuffled messages.
 
-    The bound holds if the factor is at least 1.
+    The bound holds if the factor is at least 1, and may hold if it is below by rounding only.
     """
 
     n: int
@@ -182,8 +187,9 @@ class Sweep:
     """The results of a sweep.
 
     It ``compared`` this many triples (n, m, c): all n and m in the ranges, and c from 1 to n.
-    ``violations`` lists where the bound is not proved to hold, at most a hundred; ``smallest`` has
-    the smallest factor over n and c >= 2, for each m. (At c = 1 both sides are nearly 1.)
+    ``unproved`` lists where the bound is not proved to hold, at most a hundred: it is violated, or
+    agrees with P[C = c] to 256 binary digits. ``smallest`` has the smallest factor over n and c >=
+    2, for each m. (At c = 1 both sides are nearly 1.)
     """
 
     bound: str
@@ -192,13 +198,13 @@ class Sweep:
     users: tuple[int, int]
     messages: tuple[int, int]
     compared: int
-    violations: tuple[Slack, ...]
+    unproved: tuple[Slack, ...]
     smallest: tuple[Slack, ...]
 
     @property
     def holds(self) -> bool:
-        """Whether the bound holds wherever it was compared; with directed rounding, a proof."""
-        return not self.violations
+        """Whether the bound is proved to hold wherever it was compared, by directed rounding."""
+        return not self.unproved
 
     @property
     def tightest(self) -> Slack:
@@ -243,7 +249,7 @@ def sweep(
     graph = Model.of(high, last, shuffler, clear_share).graph
     _setting(bound, low, first, shuffler, clear_share)
     compared, whole = 0, high * (last - first + 1)
-    violations: list[Slack] = []
+    unproved: list[Slack] = []
     smallest = []
     for m in range(first, last + 1):
         graph = ShareGraph(m, shuffler, clear_share)
@@ -257,8 +263,8 @@ def sweep(
                 with rounding(DOWN):
                     factor = bounds[n][c - 1] / entry.high
                 slack = Slack(n, m, c, float_down(factor))
-                if factor < 1 and len(violations) < 100:
-                    violations.append(slack)
+                if factor < 1 and len(unproved) < 100:
+                    unproved.append(slack)
                 if c > 1 and (least is None or slack.factor < least.factor):
                     least = slack
             if progress is not None:
@@ -267,7 +273,7 @@ def sweep(
         smallest.append(least)
     return Sweep(
         bound, shuffler, clear_share, (low, high), (first, last), compared,
-        tuple(violations), tuple(smallest),
+        tuple(unproved), tuple(smallest),
     )  # fmt: skip
 
 

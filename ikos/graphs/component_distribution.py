@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from ikos._validation import integer, quote
 from ikos.concurrency import Progress
 from ikos.counts.recursion import Moments, enclosed, fold, rational
-from ikos.counts.rounding import DOWN, PRECISION, UP, rounding
+from ikos.counts.rounding import DOWN, NEAREST, PRECISION, UP, nearest, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MAX_USERS
 from ikos.graphs.share_graphs import Model
@@ -61,10 +61,10 @@ class Enclosure:
 
     def __float__(self) -> float:
         """Return the upper bound, to the nearest float."""
-        return float(self.high)
+        return nearest(self.high)
 
     def __str__(self) -> str:
-        low, high = f"{self.low:.6g}", f"{self.high:.6g}"
+        low, high = f"{self.low:.6Ng}", f"{self.high:.6Ng}"
         return high if low == high else f"[{self.low:.5Dg}, {self.high:.5Ug}]"
 
 
@@ -79,6 +79,7 @@ def _known(n: object, m: object, shuffler: object, clear_share: object) -> Model
     return model
 
 
+@np.errstate(under="ignore")
 def component_pmf(
     n: int, m: int, *, shuffler: str = "parallel", clear_share: bool = True
 ) -> NDArray[np.float64]:
@@ -122,7 +123,8 @@ def component_pmf(
 
 def _scaled(values: Sequence[mpfr]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return numbers as products of a double and a power of two, which cannot underflow."""
-    parts = [gmpy2.frexp(value) for value in values]
+    with rounding(NEAREST, 53):
+        parts = [gmpy2.frexp(value) for value in values]
     mantissas = np.array([float(mantissa) for _, mantissa in parts])
     return mantissas, np.array([power for power, _ in parts], dtype=np.int64)
 
@@ -192,11 +194,12 @@ def cutoff(n: int, graph: ShareGraph, parts: int) -> int | None:
     That is, if at least two messages hide, at most 2^-256 of f_(n-c+1) / (f_n (c-1)!), which is the
     expected number of divisions into c - 1 users alone and a part of all others.
     """
-    share = mpfr(gmpy2.bincoef(n - 1, parts - 1)) / parts
-    for cut in range(parts, n // 5 + 1):
-        share *= graph.growth(cut - parts + 2, UP) / graph.growth(n - cut + 1, UP)
-        if share <= mpfr(2) ** -PRECISION:
-            return cut
+    with rounding(UP):
+        share = mpfr(gmpy2.bincoef(n - 1, parts - 1)) / parts
+        for cut in range(parts, n // 5 + 1):
+            share *= graph.growth(cut - parts + 2, UP) / graph.growth(n - cut + 1, UP)
+            if share <= 2.0**-PRECISION:
+                return cut
     return None
 
 

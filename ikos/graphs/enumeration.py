@@ -53,7 +53,7 @@ def _checked(n: object, m: object, shuffler: object) -> tuple[int, int, str]:
     users, messages = integer("n", n, low=1, high=10), integer("m", m, low=1, high=64)
     kind = choice("shuffler", shuffler, SHUFFLERS)
     if _order(users, messages, kind) > MAX_PERMUTATIONS:
-        raise _too_large(users, messages, f"{MAX_PERMUTATIONS:,} permutations")
+        raise _too_large(users, messages, f"{MAX_PERMUTATIONS} permutations")
     return users, messages, kind
 
 
@@ -64,7 +64,7 @@ def _checked_group(n: object, m: object, q: object, shuffler: object) -> tuple[i
     tuples = order ** (messages * users)
     cases = tuples * max(_order(users, messages, kind), order**users)
     if tuples > MAX_TUPLES or cases > MAX_CASES:
-        what = f"{MAX_TUPLES:,} tuples of shares and {MAX_CASES:,} cases"
+        what = f"{MAX_TUPLES} tuples of shares and {MAX_CASES} cases"
         raise _too_large(users, messages, what)
     return users, messages, order, kind
 

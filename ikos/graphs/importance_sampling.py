@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from ikos._validation import integer
 from ikos.concurrency import Progress
 from ikos.confidence import clopper_pearson, mean_interval
-from ikos.counts.rounding import DOWN, UP, float_down, float_up, rational, rounding
+from ikos.counts.rounding import DOWN, UP, float_down, float_up, nearest, rational, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.component_distribution import (
     MAX_LAW_MESSAGES,
@@ -85,7 +85,7 @@ class PlantedTally:
     @property
     def estimate(self) -> float:
         """Unbiased estimate of P[C >= c]; 0 below 5e-324."""
-        return float(self.estimated)
+        return nearest(self.estimated)
 
     @property
     def estimated(self) -> mpfr:

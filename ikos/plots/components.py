@@ -6,9 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import gmpy2
-from gmpy2 import mpfr
-
+from ikos.counts.rounding import log10
 from ikos.plots.style import BLACK, BLUE, GREEN, GREY, PURPLE, VERMILLION, plain, power_of_ten
 from ikos.results import at_least, percent
 
@@ -46,11 +44,6 @@ class _Sampled(NamedTuple):
 
 
 Points = list[tuple[int, float]]
-
-
-def _log10(value: float | mpfr) -> float:
-    """Return a decimal logarithm, also of numbers far below the smallest float."""
-    return float(gmpy2.log10(mpfr(value)))
 
 
 def components_figure(check: ComponentCheck) -> Figure:
@@ -105,7 +98,7 @@ def _curves(check: ComponentCheck) -> dict[str, Points]:
         values = row.lemma, row.bound, row.exact.high
         for name, value in zip(("lemma", "bound", "exact"), values, strict=True):
             if value:
-                curves.setdefault(name, []).append((row.c, _log10(value)))
+                curves.setdefault(name, []).append((row.c, log10(value)))
     return curves
 
 
@@ -113,15 +106,15 @@ def _samples(check: ComponentCheck) -> dict[str, list[_Sampled]]:
     """Return what each kind of samples shows."""
     trials = check.tally.trials
     sampled = [
-        _Sampled(row.c, *map(_log10, (row.sampled.low, row.seen / trials, row.sampled.high)))
+        _Sampled(row.c, *map(log10, (row.sampled.low, row.seen / trials, row.sampled.high)))
         for row in check.rows
     ]
     planted = []
     for row, tally in zip(check.rows[1:], check.planted, strict=False):
         assert row.planted is not None
         share = tally.counts.get(row.c, 0) / tally.trials
-        middle = _log10(tally.expected.high) + _log10(share)
-        ends = _log10(row.planted.low), middle, _log10(row.planted.high)
+        middle = log10(tally.expected.high) + log10(share)
+        ends = log10(row.planted.low), middle, log10(row.planted.high)
         planted.append(_Sampled(row.c, *ends))
     return {"sampled": sampled, "planted": planted}
 

@@ -41,6 +41,10 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
         with temporary.open("xb") as file:
             yield file
         temporary.replace(target)
+    except OSError as error:
+        if str(error.filename) != str(temporary):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)

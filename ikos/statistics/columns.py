@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypedDict, Unpack
@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import array, doubles, flag, number, quote, real, vector
+from ikos._validation import array, doubles, flag, number, quote, real, reject_missing, vector
 from ikos.accounting.vector_noise import Sensitivity
 from ikos.aggregation.private_sum import PrivateSum, PrivateVectorSum
 from ikos.aggregation.protocol import BLOCK
@@ -84,13 +84,22 @@ class Release(Printed):
         return "\n".join((*lines, *more, *end))
 
 
+def check_options(options: Mapping[str, Any], taken: type[SumOptions]) -> None:
+    """Refuse what are no options: the protocol, which its user did not call, would be named.
+
+    A sensitivity in the columns' own units would be taken for one of scaled values, and too little
+    noise added.
+    """
+    if unknown := options.keys() - taken.__annotations__.keys():
+        raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
+
+
 def private_sum_of(
     x: NDArray[Any], domain: Domain, run: Run, sensitivity: Sensitivity | None = None
 ) -> SumResult:
     """Return the private sum of vectors whose sensitivity this module computed."""
     epsilon, delta, rng, ledger, options = run
-    # Both are named so that Python refuses them among the options: a sensitivity in the columns'
-    # own units would be taken for one of scaled values, and too little noise added.
+    check_options(options, VectorSumOptions)
     protocol = PrivateVectorSum(
         x.shape[0], domain, epsilon, delta, sensitivity=sensitivity, integers=False, **options
     )
@@ -143,6 +152,7 @@ def mean(
     >>> bool(abs(result.mean() - 25) < 1)
     True
     """
+    check_options(options, MeanOptions)
     values = _one_column(x)
     protocol = PrivateSum(values.size, epsilon, delta, lower=lower, upper=upper, **options)
     return protocol.run(values, rng, ledger=ledger)
@@ -168,8 +178,10 @@ def count(
     >>> bool(abs(result.estimate - 2500) < 50), result.estimate.is_integer()
     (True, True)
     """
+    check_options(options, SumOptions)
     answers = _one_column(x, array)
     if answers.dtype != bool:
+        reject_missing("x", answers, "a boolean")
         raise TypeError(f"x must hold booleans, got an array of {answers.dtype}")
     protocol = PrivateSum(answers.size, epsilon, delta, lower=0, upper=1, integers=True, **options)
     return protocol.run(answers.astype(np.float64), rng, ledger=ledger)
@@ -261,7 +273,7 @@ def _scaled(
     for part in blocks(users, max(1, BLOCK // d)):
         rows = values[part].astype(np.float64)
         inside = (rows >= low) & (rows <= high)  # False for NaN
-        require(inside, part.start, "be between the bounds of its column")
+        require(rows, inside, part.start, "be between the bounds of its column")
         scaled[part, :d] = np.clip((rows - centre) / half, -1.0, 1.0)
     return scaled, centre, half
 
@@ -444,6 +456,7 @@ def _sums_of_squares(
     return private_sum_of(pairs, Box(2 * d, -1, 1), run, apart), centre, half
 
 
+@np.errstate(under="ignore")
 def linear_statistics(
     x: ArrayLike,
     weights: ArrayLike,

@@ -13,7 +13,17 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import array, doubles, integer, number, ordered, quote, reject_masked
+from ikos._validation import (
+    array,
+    doubles,
+    integer,
+    number,
+    ordered,
+    quote,
+    reject_masked,
+    reject_missing,
+    vector,
+)
 from ikos.accounting.solve import bisect_integers
 from ikos.aggregation.private_sum import PrivateVectorSum
 from ikos.baselines.frequency_estimation_lwy22 import FrequencyEstimation
@@ -21,7 +31,14 @@ from ikos.domains import Categories
 from ikos.ledger import Ledger
 from ikos.randomness import RandomSource
 from ikos.results import SumResult, at_least
-from ikos.statistics.columns import Release, Run, SumOptions, VectorSumOptions, private_sum_of
+from ikos.statistics.columns import (
+    Release,
+    Run,
+    SumOptions,
+    VectorSumOptions,
+    check_options,
+    private_sum_of,
+)
 
 HistogramProtocol = PrivateVectorSum | FrequencyEstimation
 
@@ -162,6 +179,7 @@ def histogram_protocols(
     limited, name, given = (
         (0, "max_error", max_error) if max_bytes is None else (1, "max_bytes", max_bytes)
     )
+    check_options(options, SumOptions)
     most, domain = number(name, given, above=0), Categories([categories])
     sums = PrivateVectorSum(n, domain, epsilon, delta, **options)
 
@@ -222,7 +240,8 @@ def histograms(
     >>> bool(abs(result.estimates()["vote"]["yes"] - 4000) < 200)
     True
     """
-    names = list(columns)
+    # a data frame's own, as some yield columns, of which a table of Arrow also has a list
+    names = list(getattr(columns, "column_names", getattr(columns, "columns", columns)))
     if not names or set(names) != set(categories):
         raise ValueError(
             f"categories must have the names of the columns {quote(names)}, got "
@@ -273,20 +292,22 @@ def _places(labels: tuple[Hashable, ...], name: str, x: ArrayLike) -> NDArray[np
         for item in items:
             found.append(places[item])  # noqa: PERF401
         return np.array(found, dtype=np.int64)
+    reject_missing(name, [items[len(found)]], "one of the categories", len(found))
     kind = type(items[len(found)]).__name__
     raise ValueError(f"{name}[{len(found)}] must be one of the categories, got another {kind}")
 
 
 def _items(name: str, x: ArrayLike) -> list[Any]:
     """Return values as Python objects; those of a list are unchanged."""
-    if hasattr(x, "__array__"):
-        values = array(name, x)
+    if not hasattr(x, "__array__"):
+        found = list(ordered(name, reject_masked(name, x)))
     else:
-        values = np.asarray(reject_masked(name, x), dtype=object)
-    if values.ndim != 1 or not values.size:
-        raise ValueError(f"{name} must be one-dimensional and not empty, got shape {values.shape}")
-    # except dates and times, which tolist() would convert to other types
-    return list(values) if values.dtype.kind in "mM" else values.tolist()
+        values = vector(name, x, array(name, x))
+        # except dates and times, which tolist() would convert to other types
+        found = list(values) if values.dtype.kind in "mM" else values.tolist()
+    if not found:
+        raise ValueError(f"{name} must hold at least one user's value, got none")
+    return found
 
 
 def projected_frequencies(frequencies: ArrayLike, sparsity: int) -> NDArray[np.float64]:

@@ -26,6 +26,7 @@ from ikos.accounting.blanket import (
     ResponseBlanket,
     TooManyTermsError,
     blanket_divergence,
+    local_gamma,
 )
 from ikos.accounting.blanket_masses import masses_above
 from ikos.accounting.scm22 import sampled_answers
@@ -317,6 +318,19 @@ def test_gamma_is_enough_for_the_smallest_deltas(accountant, delta):
 
 def test_gamma_of_few_users_and_a_denormal_delta():
     assert 0.5 < response_gamma(1, 1e-320, 100, 4) < 1
+
+
+@pytest.mark.parametrize("delta", [1e-200, 1e-300, 5e-324, Fraction(1, 10**400)])
+def test_no_delta_takes_more_than_the_guarantee_of_one_answer(delta):
+    """From that one's epsilon on delta is 0, and the search must not pass over it."""
+    for n, k, gamma in ((1000, 2, 0.5), (1000, 10, 0.9), (10**6, 2, Fraction(1, 2))):
+        local = math.log1p(k * (1 - float(gamma)) / float(gamma))
+        assert response_delta(local * (1 + 1e-9), n, k, gamma) == 0
+        assert response_delta(local * (1 - 1e-3), n, k, gamma) > 0
+        epsilon = response_epsilon(delta, n, k, gamma)
+        assert epsilon <= local * (1 + 1e-6)
+        assert response_delta(epsilon, n, k, gamma) <= delta
+    assert float(response_gamma(1, delta, 100, 2)) <= local_gamma(Fraction(1), 2) * (1 + 1e-6)
 
 
 def test_whose_bound_it_is_is_said():

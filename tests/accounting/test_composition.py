@@ -4,12 +4,17 @@ import math
 from fractions import Fraction
 from functools import cache
 
+import mpmath
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ikos.accounting import advanced_composition
 from ikos.accounting.blanket import ResponseBlanket
 from ikos.accounting.composition import blanket_losses, composed_divergence
+
+EXTREME = st.one_of(st.floats(0, 1), st.sampled_from([5e-324, 1e-300, 1e-165, 1e-100, 1e200]))
 
 
 @cache
@@ -38,7 +43,8 @@ def product_divergence(epsilon, blankets):
     for one, other in map(pair, blankets):
         first = np.outer(first, [one[view] for view in one]).ravel()
         second = np.outer(second, [other[view] for view in one]).ravel()
-    return float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
+    orders = (first, second), (second, first)
+    return max(float(np.maximum(p - math.exp(epsilon) * q, 0).sum()) for p, q in orders)
 
 
 TWO = [ResponseBlanket(8, 3, Fraction(1, 2)), ResponseBlanket(10, 2, Fraction(2, 5))]
@@ -121,7 +127,27 @@ def test_advanced_composition():
     assert expected * (1 - 1e-15) <= epsilon <= expected * (1 + 1e-9) < 100
     assert 2e-8 <= delta <= 2e-8 * (1 + 1e-9)
     # where few mechanisms gain nothing, epsilons are added up
-    assert 0.75 <= advanced_composition([(0.25, 0.0), (0.5, 0.0)], 1e-9)[0] < 0.75 + 1e-12
+    assert advanced_composition([(0.25, 0.0), (0.5, 0.0)], 1e-9)[0] == 0.75
+    tiny = Fraction(1, 10**400)
+    assert advanced_composition([(tiny, 0)], tiny) == (5e-324, 5e-324)
+
+
+@given(
+    st.lists(st.tuples(EXTREME, st.floats(0, 0.1)), min_size=1, max_size=4),
+    st.integers(1, 100),
+    st.floats(1e-323, 0.5),
+)
+def test_advanced_composition_is_rounded_up_at_any_size(budgets, times, slack):
+    """In 60 digits: squares of doubles may be below or above all doubles."""
+    epsilon, delta = advanced_composition(budgets * times, slack)
+    with mpmath.workdps(60):
+        each = [mpmath.mpf(eps) for eps, _ in budgets]
+        mean = times * sum(eps * mpmath.tanh(eps / 2) for eps in each)
+        squares = times * sum(eps**2 for eps in each)
+        advanced = mean + mpmath.sqrt(2 * mpmath.log(1 / mpmath.mpf(slack)) * squares)
+        true = min(advanced, times * sum(each))
+        assert true <= epsilon <= true * (1 + mpmath.mpf(2) ** -52) + mpmath.mpf("5e-324")
+    assert delta >= min(1, Fraction(slack) + times * sum(Fraction(d) for _, d in budgets))
 
 
 def test_advanced_composition_covers_randomized_response():

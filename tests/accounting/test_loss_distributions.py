@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mpmath import mp, mpf
 
 from ikos.accounting import gaussian_delta, optimal_delta, response_delta
 from ikos.accounting.blanket import ResponseBlanket
@@ -23,11 +27,45 @@ import dp_accounting
 from dp_accounting.pld import common
 from dp_accounting.pld import privacy_loss_distribution as pld
 
-from ikos.accounting.loss_distributions import composed, event, loss_of_curve, loss_of_guarantee
+from ikos.accounting.loss_distributions import (
+    _BITS,
+    _Masses,
+    composed,
+    event,
+    loss_of_curve,
+    loss_of_guarantee,
+)
 
 GRID = np.arange(1, 61) / 20
 PROVED = Guarantee(0.5, 1e-6, "theorem", ("if so",))
 DOUBLES = 1 - 1e-10  # what dp-accounting may lose by rounding
+
+Pairs = list[tuple[Any, Any]]  # the probabilities of what is released under two neighbours
+
+
+def delta_of(epsilon: float, pairs: Pairs) -> Any:
+    """Return the divergence of one order, to 60 digits."""
+    with mp.workdps(60):
+        odds = mp.exp(mpf(epsilon))
+        return sum(max(p - odds * q, mpf(0)) for p, q in pairs)
+
+
+def responses(copies: int, epsilon: float, delta: float) -> Pairs:
+    """Return the least private releases of a budget together, by the number of lies."""
+    with mp.workdps(60):
+        odds, told = mp.exp(-mpf(epsilon)), (1 - mpf(delta)) ** copies
+        chances = [told / (1 + odds) ** copies]
+        for i in range(copies):
+            chances.append(chances[-1] * odds * (copies - i) / (i + 1))
+        return [*zip(chances, reversed(chances), strict=True), (1 - told, mpf(0)), (0, 1 - told)]
+
+
+def together(*releases: Pairs) -> Pairs:
+    """Return independent releases together."""
+    with mp.workdps(60):
+        return [
+            (mp.fprod(p for p, _ in one), mp.fprod(q for _, q in one)) for one in product(*releases)
+        ]
 
 
 @pytest.mark.parametrize("copies", [1, 7])
@@ -103,14 +141,117 @@ def test_values_off_by_rounding_do_no_harm() -> None:
     assert grows.get_delta_for_epsilon(3.0) == pytest.approx(0.01, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("copies", "epsilon", "delta", "total"),
+    [
+        (3000, 0.01, 1e-18, 1e-12),
+        (1000, 0.01, 0.0, 1e-13),
+        (1000, 0.01, 0.0, 1e-25),
+        pytest.param(20_000, 0.002, 1e-20, 1e-12, marks=pytest.mark.slow),
+        (1, 0.3, 0.0, 1e-9),
+        (2, 0.3, 0.01, 0.0199 + 1e-9),
+        (13, 0.5, 1e-3, 0.1),
+        (8, 2.0, 1e-9, 1e-7),
+    ],
+)
+def test_equal_guarantees_compose_exactly(
+    copies: int, epsilon: float, delta: float, total: float
+) -> None:
+    """To the delta of randomized responses, from above."""
+    one = loss_of_guarantee(Guarantee(epsilon, delta, "", ()))
+    found = composed(one.self_compose(copies), total)
+    exact = responses(copies, epsilon, delta)
+    assert found.delta == total
+    assert delta_of(found.epsilon, exact) <= total
+    assert delta_of(found.epsilon * (1 - 1e-6), exact) > total
+
+
+@pytest.mark.parametrize("total", [2e-3, 0.1])
+def test_unequal_guarantees_compose_exactly(total: float) -> None:
+    budgets = [(0.3, 1e-3), (0.125, 0.0), (0.7, 1e-6), (0.3, 1e-3)]
+    first, *others = (loss_of_guarantee(Guarantee(*budget, "", ())) for budget in budgets)
+    exact = together(*(responses(1, *budget) for budget in budgets))
+    epsilon = composed(
+        first.compose(others[0]).compose(others[1].compose(others[2])), total
+    ).epsilon
+    assert delta_of(epsilon, exact) <= total < delta_of(epsilon * (1 - 1e-6), exact)
+
+
+@pytest.mark.parametrize("law", [[(0.9, 0.5), (0.1, 0.5)], [(0.5, 0.9), (0.5, 0.1)]])
+@pytest.mark.parametrize("total", [0.01, 0.2, 0.5])
+def test_both_orders_of_an_asymmetric_pair_are_bounded(law: Pairs, total: float) -> None:
+    elsewhere = pld.from_two_probability_mass_functions(
+        *({i: math.log(pair[side]) for i, pair in enumerate(law)} for side in (1, 0)),
+        symmetric=False,
+    )
+    loss = loss_of_guarantee(PROVED).compose(elsewhere).compose(elsewhere)
+    epsilon = composed(loss, total).epsilon
+    exact = together(responses(1, PROVED.epsilon, PROVED.delta), law, law)
+    other = [(q, p) for p, q in exact]
+    assert max(delta_of(epsilon, exact), delta_of(epsilon, other)) <= total
+    if epsilon:
+        below = epsilon - 3e-4  # three losses, each rounded up to the grid
+        assert max(delta_of(below, exact), delta_of(below, other)) > total
+
+
+@pytest.mark.parametrize("copies", [1, 16, 100])
+@pytest.mark.parametrize("total", [1e-6, 1e-14])
+def test_curves_compose_to_at_least_the_true_one(copies: int, total: float) -> None:
+    loss = loss_of_curve(lambda e: gaussian_delta(e, 0.1), np.arange(1, 81) / 80)
+    found = composed(loss.self_compose(copies), total)
+    assert gaussian_delta(found.epsilon, 0.1 * math.sqrt(copies)) <= total
+    assert gaussian_delta(found.epsilon * 0.97, 0.1 * math.sqrt(copies)) > total
+
+
+masses = st.lists(st.integers(0, 1 << 200) | st.integers(0, 9), min_size=1, max_size=6)
+
+
+@given(masses, masses, st.integers(0, 1 << 200), st.integers(0, 1 << 90), st.integers(0, 1 << 170))
+def test_masses_are_multiplied_exactly_and_rounded_up(
+    left: list[int], right: list[int], infinite: int, other: int, tail: int
+) -> None:
+    one, two = _Masses(-5, 1, left, infinite), _Masses(3, 1, right, other)
+    sums = [0] * (len(left) + len(right) - 1)
+    for (i, p), (j, q) in product(enumerate(left), enumerate(right)):
+        sums[i + j] += p * q
+    unit = 1 << _BITS
+    rest = infinite * (sum(right) + other) + sum(left) * other
+    exact = _Masses(-2, 1, [-(-mass // unit) for mass in sums], -(-rest // unit))
+    whole, cut = one.times(two, 0), one.times(two, tail)
+    assert whole.infinite == exact.infinite
+    assert exact.infinite <= cut.infinite <= exact.infinite + tail
+    places = range(exact.first, exact.first + len(sums))
+
+    def beyond(masses: _Masses, place: int) -> int:
+        """Return the mass of all losses from a place up."""
+        return masses.infinite + sum(masses.finite[max(0, place - masses.first) :])
+
+    for place in places:
+        assert beyond(whole, place) == beyond(exact, place)
+        assert 0 <= beyond(cut, place) - beyond(exact, place) <= tail
+
+
 def test_a_composed_guarantee() -> None:
-    loss = loss_of_guarantee(PROVED).compose(pld.from_gaussian_mechanism(10, sensitivity=2))
+    computational = replace(PROVED, computational=True)
+    loss = loss_of_guarantee(computational).compose(pld.from_gaussian_mechanism(10, sensitivity=2))
     found = composed(loss, 1e-5, PROVED.conditions)
     assert found.delta == 1e-5
-    assert loss.get_delta_for_epsilon(found.epsilon) <= 1e-5
-    assert loss.get_delta_for_epsilon(found.epsilon * (1 - 1e-8)) > 1e-5
+    assert loss.get_delta_for_epsilon(found.epsilon) == pytest.approx(1e-5, rel=1e-9)
     assert found.conditions[0] == "if so"
     assert found.proved
+    assert found.computational
+    one = loss_of_guarantee(PROVED)
+    assert not composed(one, 1e-3).computational
+    assert composed(
+        one.compose(loss_of_guarantee(computational).self_compose(2)), 0.1
+    ).computational
+
+
+def test_what_dp_accounting_composes_is_not_taken_for_proved() -> None:
+    loss = pld.identity().compose(loss_of_guarantee(PROVED))
+    assert loss.get_epsilon_for_delta(1e-3) < 0.51
+    with pytest.raises(TypeError, match="loss must be made here"):
+        composed(loss, 1e-3)
 
 
 @pytest.mark.parametrize("count", [1, 20])
@@ -134,11 +275,13 @@ def test_events_cover_pure_guarantees(count: int) -> None:
         (lambda: loss_of_curve(lambda _: math.nan, [0.1]), "delta must be finite, got nan"),
         (lambda: loss_of_curve(lambda _: 1.5, [0.1]), "delta must be at most 1, got 1.5"),
         (lambda: loss_of_guarantee(PROVED, interval=0), "interval must be greater than 0"),
-        (lambda: composed(loss_of_guarantee(PROVED), 1e-7), "delta must exceed the mass"),
+        (lambda: composed(loss_of_guarantee(PROVED), 1e-7), "mass of infinite losses, 1e-06, got"),
         (lambda: composed(loss_of_guarantee(PROVED), 0), "delta must be greater than 0"),
         (
-            lambda: composed(pld.from_gaussian_mechanism(3, pessimistic_estimate=False), 0.1),
-            "loss must be a pessimistic estimate",
+            lambda: loss_of_guarantee(PROVED).compose(
+                pld.identity(1e-4, pessimistic_estimate=False)
+            ),
+            "Estimation types are different",
         ),
     ],
 )

@@ -53,7 +53,10 @@ def test_more_fit_than_by_advanced_composition(
     assert optimal_delta(epsilon, times, each) <= delta / 2
 
 
-@given(st.floats(0.01, 1000), st.floats(0, 20))
+@given(
+    st.one_of(st.floats(0.01, 1000), st.floats(1e3, 1e10)),
+    st.one_of(st.floats(0, 20), st.floats(20, 1e6), st.floats(0, 1e-20)),
+)
 def test_log_moments_are_rounded_up_once(order: float, epsilon: float) -> None:
     with mpmath.workdps(60):
         lam, eps = mpmath.mpf(order), mpmath.mpf(epsilon)
@@ -154,6 +157,37 @@ def worst(total: PrivacyFilter, charges: list[Charge], most: int) -> float:
         return best
 
     return value(Account(total), 1.0, 1.0, most)
+
+
+def test_adding_does_not_resume_after_a_release_that_it_does_not_cover() -> None:
+    """The delta of one by mu is not counted, so that its epsilon cannot be added to others'."""
+    total, first = PrivacyFilter.of(1, 1e-6), Charge.of(0.1, gaussian_delta(0.1, 0.2), 0.2)
+    account = Account(total).after(first)
+    assert account is not None
+    assert (account.deltas, account.adding) == (0, False)
+    assert account.after(Charge.of(0.9)) is None
+    assert account.after(Charge.of(0.01)) is not None
+
+
+def test_both_conditions_hold_up_to_their_limits() -> None:
+    total = PrivacyFilter.of(1, 1e-6)
+    limit, most, little = Fraction(total.limit), total.delta - total.slack, Fraction(1, 10**30)
+    nothing, free = Charge(Fraction(0), Fraction(0)), Charge.of(0, 1, 0)
+    for charge in (nothing, free):
+        assert Account(total, moments=limit, deltas=most, adding=False).after(charge) is not None
+        assert Account(total, moments=limit + little, adding=False).after(charge) is None
+    assert Account(total, deltas=most, adding=False).after(Charge(Fraction(0), little)) is None
+    for epsilons, deltas in ((1, most), (1 + little, most), (1, most + little)):
+        plain = Account(total, Fraction(epsilons), deltas, moments=limit + little)
+        assert (plain.after(nothing) is not None) == (epsilons == 1 and deltas == most)
+
+
+def test_tiny_totals_and_large_releases() -> None:
+    for epsilon, delta in ((1e-6, 1e-300), (1e-6, Fraction(1, 10**400)), (1e6, 5e-324)):
+        account = Account(PrivacyFilter.of(epsilon, delta))
+        assert account.after(Charge.of(1e6, 0.5)) is None
+        assert account.after(Charge.of(1e-6 * epsilon)) is not None
+        assert epsilon < 1e6 or account.after(Charge.of(1e6)) is not None
 
 
 MENUS = {

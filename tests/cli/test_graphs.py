@@ -13,6 +13,7 @@ import sys
 import time
 
 import pytest
+from gmpy2 import mpfr
 
 from ikos import graphs
 from ikos.cli import main
@@ -63,7 +64,9 @@ def test_numbers_are_the_checks(run, arguments, options):
         found.holds, found.bounded, found.agrees,
     )  # fmt: skip
     assert (result["fit"], result["importance_fit"]) == (found.fit, found.planted_fit)
-    assert (result["excess"], result["excess_bound"]) == (found.excess, found.excess_bound)
+    assert (result["excess"], result["excess_bound"]) == tuple(
+        value and float_up(value) for value in (found.excess, found.excess_bound)
+    )
     assert result["tally"] == [list(pair) for pair in found.tally.counts.items()]
     assert [one["estimate"] for one in result["importance"]] == [
         tally.estimate for tally in found.planted
@@ -106,6 +109,13 @@ def test_numbers_below_the_smallest_float(run):
     assert row["exact_log10"] < -308
     assert row["bound_log10"] >= row["exact_log10"]
     assert row["exact_low"] == 0 < row["exact_high"] < 1e-307
+    # P[C = 2] = 6.9e-585, which agrees with a bound in all digits
+    given = ("graphs", "--users", "20", "--messages", "450", "--trials", "10", "--modulus", "16")
+    found = run(*given).out
+    assert found.count("< 4.9e-324") == 20
+    assert "4.94e-324" not in found
+    assert "UNDECIDED" in found
+    assert "E[q^C]/q - 1 is at most 1.04e-583 (by Lemma C.5: 1.1e-388)" in found
 
 
 def test_without_a_seed_graphs_differ(run):
@@ -119,7 +129,7 @@ def test_without_a_seed_graphs_differ(run):
     ("wrong", "said"),
     [
         (lambda found: dataclasses.replace(found, rows=(
-            *found.rows[:1], dataclasses.replace(found.rows[1], slack=0.5), *found.rows[2:])),
+            dataclasses.replace(found.rows[0], slack=0.5, bound=mpfr(0)), *found.rows[1:])),
          "a bound"),
         (lambda found: dataclasses.replace(found, fit=1e-30), "the samples contradict"),
     ],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import re
 import shlex
 import sys
@@ -17,6 +19,7 @@ import ikos
 from ikos import counts
 from ikos.cli import main, output, types
 from ikos.cli.program import COMMANDS, SETTINGS, commands
+from ikos.report import FORMATS, Field, Report
 
 
 def examples(text):
@@ -208,6 +211,72 @@ class TestOutput:
     )  # fmt: skip
     def test_powers(self, value, text):
         assert output.power_text(value) == text
+
+
+HOSTILE = "\x1b[2J\x9b31m\u202e evil\r\n\tand\x00more"
+"""Clears a terminal, colours it, turns the line around, and begins another."""
+
+TEXTS = [(words, one) for _, words, one in PATHS if not isinstance(one, click.Group)]
+
+
+class TestForeignWords:
+    """What others wrote, as in a task or a ledger, controls no terminal and ends no line."""
+
+    @pytest.fixture
+    def hostile(self, monkeypatch):
+        def hostile(command, result):
+            """Let a command do no more than this."""
+            monkeypatch.setattr(
+                command, "params", [p for p in command.params if not p.expose_value]
+            )
+            monkeypatch.setattr(command, "callback", lambda **_: result())
+
+        return hostile
+
+    def reported(self, columns):
+        """Return a report, everything in which is hostile."""
+        fields = [Field(key, "", HOSTILE) for key in columns]
+        fields += [Field("other", "", HOSTILE, show=lambda _: HOSTILE, value=lambda _: 1)]
+        fields += [Field("row", "", HOSTILE, text=lambda _: HOSTILE, value=lambda _: 1)]
+        rows = [dict.fromkeys(columns, HOSTILE)] * 2
+        return Report(HOSTILE, fields, rows, [HOSTILE] * 2, {"words": HOSTILE}, [HOSTILE])
+
+    @pytest.mark.parametrize("terminal", [False, True])
+    def test_in_reports(self, run, hostile, monkeypatch, terminal):
+        shown = set()
+        for words, command in TEXTS:
+            if not command.columns:
+                continue
+            hostile(command, lambda command=command: self.reported(command.columns))
+            monkeypatch.setattr(output, "on_terminal", lambda _: terminal)
+            for form in FORMATS:
+                out = run(*words, "--format", form, warning="evil").out
+                plain = re.sub("\x1b\\[[01]m", "", out) if terminal else out
+                if form == "csv" and not terminal:
+                    (_, *rows), names = csv.reader(io.StringIO(out)), list(command.columns)
+                    assert [row[: len(names)] for row in rows] == [[HOSTILE] * len(names)] * 2
+                    continue
+                assert all(line.isprintable() for line in plain.split("\n"))
+                assert plain.count("evil") > len(command.columns)
+                if form == "csv":
+                    assert plain.count("\n") == 3
+            shown.add(words[0])
+        assert shown == set(COMMANDS) - {"serve"}
+
+    def test_in_errors(self, run, hostile):
+        def fail():
+            raise ValueError(HOSTILE)
+
+        for words, command in TEXTS:
+            hostile(command, fail)
+            said = run(*words, status=2).err
+            assert said[:-1].isprintable()
+            assert "evil" in said
+
+    def test_nothing_else_prints(self):
+        for path in Path(output.__file__).parent.glob("*.py"):
+            found = re.search(r"\b(print|s?echo|style)\(|\bstd(out|err)\.write", path.read_text())
+            assert not found or path.name == "output.py", (path, found)
 
 
 class TestProgress:

@@ -7,6 +7,7 @@ import shlex
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ikos import PrivateSum, SecureSum
@@ -289,11 +290,42 @@ class TestHistogram:
         assert result["guarantee"]["delta"] <= 1e-6
         self.near(run(*given, "yes", "--other", "rest").json, {"yes": 600, "rest": 400})
         for span in ("5..1", "0..10000000"):
-            assert "ranges that rise" in refused(*given, span, "--other", "rest")
+            assert "ranges must be of ascending integers" in refused(
+                *given, span, "--other", "rest"
+            )
         said = refused(*given, "yes,no")
         assert "row 5 has a value in column 'vote', which is none of the --categories" in said
         assert "perhaps" not in said
         assert "'perhaps'" in refused(*given, "yes,no", "--show-values")
+
+    @pytest.mark.points(0)
+    def test_categories_that_are_numbers(self, run, refused, tmp_path):
+        """Integers with a gap are floats for some programs: all of them were counted as others."""
+        path = tmp_path / "v.csv"
+        given = ("histogram", path, *self.COUNT, "--other", "none", "--categories")
+        path.write_text("vote\n" + "0.0\n1.0\n01\n9\n" * 250)
+        self.near(run(*given, "0,1").json, {"0": 250, "1": 500, "none": 250})
+        assert "no value of column 'vote' is one of the --categories" in refused(*given, "2,3")
+        for word in ("NaN", "NA", '""'):
+            path.write_text(f"vote\n1\n{word}\n" * 500)
+            assert "row 2 has no value in column 'vote'" in refused(*given, "0,1")
+        assert "must be distinct, also as numbers" in refused(*given, "1,1.0")
+        assert "must be distinct" in refused(*given, "1,none")
+        path.write_text("vote;x\n1;2\n")
+        assert "if ';' separates cells, give --delimiter ';'" in refused(*given, "0,1")
+
+    @pytest.mark.parametrize("kind", ["float32", "float64", "Int64", "bool"])
+    def test_categories_of_typed_columns(self, run, refused, tmp_path, kind):
+        pytest.importorskip("pyarrow")
+        path = tmp_path / "v.parquet"
+        given = ("histogram", path, *self.COUNT, "--categories", "0,1", "--other", "none")
+        pd.DataFrame({"vote": pd.array([1, 0] * 500, kind)}).to_parquet(path)
+        if kind == "bool":  # or False would be 0 here, and in a CSV file not
+            assert "no value of column 'vote'" in refused(*given)
+            return
+        self.near(run(*given).json, {"0": 500, "1": 500, "none": 0})
+        pd.DataFrame({"vote": pd.array([1, None], kind)}).to_parquet(path)
+        assert "row 2 has no value in column 'vote'" in refused(*given)
 
     def test_limits(self, run, refused, tmp_path):
         path = tmp_path / "codes.csv"
@@ -345,7 +377,7 @@ class TestHistogram:
 
     @pytest.mark.parametrize(
         ("text", "said"),
-        [("vote,x\nyes,1\nyes\n", "row 2 has 1 cells"), ("vote\nyes\n\nno\n", "row 2 has 0 cells"),
+        [("vote,x\nyes,1\nyes\n", "row 2 has 1 cells"), ("vote\nyes\n\nno\n", "row 2 is blank"),
          ("vote,vote\n1,2\n", "has 2 columns named 'vote'"), ("vote\n", "has no rows")],
     )  # fmt: skip
     def test_tables_that_are_broken(self, refused, tmp_path, text, said):

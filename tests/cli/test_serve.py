@@ -14,6 +14,7 @@ import sys
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -191,19 +192,33 @@ class TestPlace:
         assert said == "--certificate and --private-key must be given together"
 
     @POSIX
-    @pytest.mark.parametrize("name", ["key.pem", "private-key", "controls.json"])
-    @pytest.mark.parametrize("mode", [0o640, 0o604])
-    def test_secrets_that_others_may_use(self, refused, small, pair, tmp_path, name, mode):
-        shutil.copytree(small / "analyzer", tmp_path / "analyzer")
-        shutil.copytree(pair, tmp_path / "analyzer", dirs_exist_ok=True)
-        path = tmp_path / "analyzer" / name
-        path.chmod(mode)
-        files = ("--certificate", path.with_name("chain.pem"),
-                 "--private-key", path.with_name("key.pem"))  # fmt: skip
-        assert refused("analyzer", path.parent, "--port", "0", *files) == (
-            f"'{path}' must be readable by its owner alone, and its mode is 0{mode:o}: run chmod "
-            f"600 {path}"
-        )
+    def test_secrets_that_others_may_use(self, refused, small, pair, tmp_path):
+        """Of each file, but for the public task, and of the folder; or those of its group."""
+        folder = tmp_path / "analyzer"
+        shutil.copytree(small / "analyzer", folder)
+        (folder / "store.sqlite3").touch(0o600)
+        for name in ("key.pem", "chain.pem"):
+            shutil.copy(pair / name, tmp_path)
+        files = ("--certificate", tmp_path / "chain.pem", "--private-key", tmp_path / "key.pem")
+        start = ("analyzer", folder, "--host", "256.0.0.1", "--port", "0", *files)
+        ready = "--host and --port must be free to listen at"
+        paths = [path for path in folder.iterdir() if path.name != "task.json"]
+        assert len(paths) == 5
+        for path in (*paths, tmp_path / "key.pem"):
+            for mode, grouped in ((0o640, True), (0o660, True), (0o604, False), (0o602, False)):
+                path.chmod(mode)
+                said = (
+                    f"'{path}' must be readable by its owner alone, and its mode is 0{mode:o}: run "
+                    f"chmod 600 {path}"
+                )
+                assert refused(*start) == said
+                assert refused(*start, "--group-access").startswith(ready if grouped else said)
+            path.chmod(0o600)
+        for mode, said in ((0o777, "writable"), (0o730, "writable"), (0o755, ready)):
+            folder.chmod(mode)
+            assert said in refused(*start)
+        folder.chmod(0o770)
+        assert refused(*start, "--group-access").startswith(ready)
 
 
 @pytest.mark.parametrize(
@@ -221,6 +236,23 @@ def test_a_wrong_folder(refused, small, role, folder, said):
     assert said in message
     assert str(small / folder) in message
     assert "missing argument 'FOLDER...'" in refused(role)
+
+
+def test_nobody_is_let_in_before_the_stores_are_checked(small):
+    """A client would wait for an answer, and whoever watches the port take it for healthy."""
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    with contextlib.ExitStack() as stack:
+
+        def start(*_):
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port))
+            stack.enter_context(socket.create_server(("127.0.0.1", port)))  # somebody is faster
+            return SimpleNamespace(end=lambda: None)
+
+        with pytest.raises(ValueError, match="host and port must be free to listen at, got 127"):
+            serve._serve("a shuffler's", [small / "shuffler-1"], serve.Listening(port=port), start,
+                         lambda: None)  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -369,23 +401,32 @@ def test_a_certificate_is_read_again(small, tmp_path):
 
 
 @contextlib.contextmanager
-def silence(count, port):
-    """Open connections that say nothing, from addresses with enough ports for all."""
+def silence(count, port, said=b""):
+    """Open connections that say so much and no more, from addresses with enough ports for all."""
     with contextlib.ExitStack() as stack:
         for i in range(count):
             wire = stack.enter_context(socket.socket())
             wire.bind((f"127.0.0.{2 + i // 10_000}", 0))
             wire.connect(("127.0.0.1", port))
+            with contextlib.suppress(OSError):  # it was ended
+                wire.sendall(said)
         yield
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 @pytest.mark.slow
-def test_silent_connections(small, pair, tmp_path):
-    """They take no memory, and an honest client comes through, whenever it comes."""
+@pytest.mark.parametrize(
+    ("count", "begun", "megabytes"), [(6_000, False, 30), (700, True, 100)], ids=["silent", "begun"]
+)
+def test_silent_connections(small, pair, tmp_path, count, begun, megabytes):
+    """They take no memory, or little, and an honest client comes through, whenever it comes."""
     import resource
 
-    count = 6_000
+    hello = ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname="x")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    said = hello.read() if begun else b""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limits[1] < count + 500:
         pytest.skip("this process may not open so many")
@@ -408,10 +449,10 @@ def test_silent_connections(small, pair, tmp_path):
         before = resident()
         resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
         try:
-            with silence(count, port):
+            with silence(count, port, said):
                 assert healthy()
                 assert len(os.listdir(f"/proc/{process.pid}/fd")) < 1000
-                assert resident() - before < 30  # megabytes
+                assert resident() - before < megabytes
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 

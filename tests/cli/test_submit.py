@@ -12,11 +12,13 @@ import pytest
 
 pytest.importorskip("httpx", reason="needs the extra ikos[deployment]")
 
-from deployment_wired import small, wired
+from deployment_tasks import made_of
+from deployment_wired import LITTLE, SMALL, addresses, small, wired
 
 from ikos.cli import errors, main, submit
 from ikos.deployment import tokens
 from ikos.deployment.reports import ClientReport
+from ikos.deployment.task import Task
 
 __all__ = ["small", "wired"]
 
@@ -66,6 +68,14 @@ class TestOne:
         said = refused("submit", client, "--value", "2", "--store", "")
         assert "'--store': must name a folder, got ''" in said
         assert "must name" in refused("submit", "", "--value", "2")
+
+    def test_a_task_that_proves_less_than_it_says_gets_no_report(self, refused, client):
+        """One shuffler fewer, and all else computed anew."""
+        task = Task.new(2000, 1, 1e-8, min_honest=1900)
+        (client / "task.json").write_text(made_of(task, messages=task.messages - 1)[0])
+        said = refused("submit", client, "--value", "1")
+        assert "messages must be enough for delta = " in said
+        assert sorted(path.name for path in client.iterdir()) == ["task.json", "token"]
 
     def test_no_secret_is_printed_or_in_a_name(self, run, small, client, wired):
         wired(small)
@@ -226,6 +236,24 @@ def submit_and_say(monkeypatch, client):
 
 class TestMany:
     @pytest.fixture
+    def votes(self, run, tmp_path):
+        """The folder of a small task of categories that are numbers."""
+        folder = tmp_path / "votes"
+        budget = SMALL[: SMALL.index("--lower")]
+        run(
+            "task",
+            "new",
+            *budget,
+            "--categories",
+            "0,1",
+            *addresses(),
+            "--output",
+            folder,
+            warning=LITTLE,
+        )
+        return folder
+
+    @pytest.fixture
     def table(self, tmp_path):
         path = tmp_path / "values.csv"
         path.write_text("visits\n" + "3\n" * 25)
@@ -256,6 +284,18 @@ class TestMany:
         said = refused(*many, "visits")
         assert "must be the clients' secrets, one in each line: look at line 1" in said
         assert "hidden" not in said
+
+    def test_labels(self, run, refused, votes, wired, table):
+        """Those that are numbers are found as numbers; what is refused has a row."""
+        parties = wired(votes)
+        many = ("submit", votes / "clients", "--values", table, "--column", "visits")
+        for word, lost in [("2", ""), ("yes", ""), ("NaN", ", not missing")]:
+            table.write_text(f"visits\n1.0\n{word}\n")
+            said = refused(*many)
+            assert "row 2 has a value in column 'visits', which must be one of the labels" in said
+            assert said.endswith(f"('0', '1'){lost}")
+        table.write_text("visits\n0.0\n1.0\n01\n")
+        assert run(*many, "--json").json["clients"] == parties.analyzer.reports() == 3
 
     def test_it_goes_on(self, run, refused, small, wired, table):
         """With the same shares, so that a party that was away makes no secret useless."""

@@ -227,13 +227,13 @@ class TestNew:
             ((*addresses(), "--dry-run"), r"--dry-run writes nothing: omit --output"),
             ((*addresses()[:-1], "http://far.example"), r"--analyzer must begin with https://.*"),
             ((*addresses(), "--shuffler", "x"), r"--shuffler must be an address such as .*'x'"),
-            ((*addresses(), "--closes", "soon"), r"invalid value for '--closes': 'soon' does not "),
+            ((*addresses(), "--closes", "soon"), r"invalid value for '--closes': 'soon' is not a "),
             ((*addresses(), "--opens", "2001-01-01T00:00:00Z"), r"--closes must be in the future"),
             (
                 (*addresses(), "--closes", "2099-01-01T00:00:00Z", "--hours", "1"),
                 r"give either --closes or --hours",
             ),
-            ((*addresses(), "--hours", "0"), r"invalid value for '--hours'"),
+            ((*addresses(), "--hours", "0"), r"--hours must be greater than 0, got 0"),
             ((*addresses(), "--opens", "2099-01-01T00:00:00Z", "--closes", "2098-01-01T00:00:00Z"),
              r"--closes must be later than opens"),
             ((*addresses(), "--min-honest", "61"), r"--min-honest must be "),
@@ -315,6 +315,12 @@ class TestAsked:
     @pytest.mark.points(0)
     def test_a_shuffler_that_is_silent(self, run, refused, release, sent, small):
         sent.wires.cut.add(sent.task.address(2))
+        assert release("--wait", "0.5")[3] == [
+            "ikos task release: error: a release could not end, and nothing is closed: shuffler 2 "
+            "does not answer: connection refused"
+        ]
+        assert sent.analyzer.state == "collecting"
+        assert "POST" not in {method for method, _ in sent.wires.requests}
         said = refused("task", "close", small / "operator")
         assert "shuffler 2 does not answer: connection refused; it goes on to tell them" in said
         status, out, _, rest = release("--wait", "0.5")

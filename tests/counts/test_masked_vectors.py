@@ -169,6 +169,16 @@ def test_a_key_given_the_sum_of_two_is_split_as_closely_as_claimed(t: int) -> No
     assert bits == pytest.approx(-126.4, abs=0.05)
 
 
+@pytest.mark.parametrize(("users", "dimension"), [(2, 5000), (1000, 10**5)])
+def test_every_sample_of_a_key_is_split(users: int, dimension: int) -> None:
+    """Of all users but one: the key's N coefficients, and those of the errors of L polynomials."""
+    found = mask_parameters(users, dimension, 2**20 - 1)
+    splits = (users - 1) * (found.degree + found.samples * found.degree)
+    bits = -float(gmpy2.log2(splits * smoothing()))
+    assert found.security <= bits == pytest.approx(found.security, abs=1e-9)
+    assert f"samples per key {found.samples};" in found.row
+
+
 def test_the_reduction_plays_the_real_game_by_enumeration() -> None:
     """Two users, one sample in Z_4: the whole view (a, c_1, c_2, S, E), from its definition.
 

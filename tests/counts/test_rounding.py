@@ -9,6 +9,7 @@ import gmpy2
 import pytest
 
 from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, log2, rational
+from ikos.counts.share_graph import ShareGraph
 
 
 def interrupted(*_):
@@ -54,3 +55,21 @@ def test_gmpy2_calls_the_properties():
     """It loses what is raised there, in the versions of today."""
     with pytest.raises((SystemError, KeyboardInterrupt)):
         gmpy2.mpq(Fraction(1, 3))
+
+
+@pytest.mark.parametrize("shuffler", ["parallel", "single"])
+@pytest.mark.parametrize("clear", [True, False])
+def test_weights_of_the_share_graph_are_enclosed(shuffler, clear):
+    """Each is on its side of the rational, also where logarithms are subtracted."""
+    for m in (2, 3, 7, 257, 300):
+        graph, weight = ShareGraph(m, shuffler, clear), gmpy2.mpq(1)
+        for k in range(1, 12):
+            growth = graph.growth_exactly(k)
+            weight *= growth
+            assert graph.growth(k, DOWN) <= growth <= graph.growth(k, UP)
+            with gmpy2.context(precision=4000):
+                log = gmpy2.log(weight.numerator) - gmpy2.log(weight.denominator)
+                edgeless = log + gmpy2.log(gmpy2.fac(k))
+            assert graph.log_weight(k, DOWN) <= log <= graph.log_weight(k, UP)
+            assert graph.log_edgeless(k, DOWN) <= edgeless <= graph.log_edgeless(k, UP)
+            assert graph.log_weight(k, UP) - graph.log_weight(k, DOWN) < 1e-30

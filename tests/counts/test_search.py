@@ -164,6 +164,7 @@ def test_an_analysis_is_asked_where_it_has_an_answer() -> None:
         ({"dimension": 0}, ValueError, "dimension must be .* 0"),
         ({"dimension": 10**7}, ValueError, "dimension must be .* 10000000"),
         ({"corrupt_shufflers": 1, "shuffler": "single"}, ValueError, "corrupt_shufflers must be 0"),
+        ({"corrupt_shufflers": 10**400}, ValueError, "corrupt_shufflers must be at most 10+, got"),
         ({"analysis": "ishai2006", "shuffler": "parallel"}, ValueError, "ishai2006 needs a single"),
     ],
 )

@@ -200,9 +200,9 @@ def test_agreement_given_the_total_is_the_published_one(s: int, gap: float, boun
     assert pmf(0, 2 * variance * s * (n - s) / n**2) - low == pytest.approx(bound, rel=1e-5)
 
 
-def by_the_theorem(n: int, q: int, variance: float) -> tuple[float, float]:
+def by_the_theorem(n: int, q: int, variance: float, m: int = 2) -> tuple[float, float]:
     """Return Delta* and xi for one sum, with rational moments of the graph."""
-    moments = rational(n, q, ShareGraph(2, "parallel", clear_share=True))
+    moments = rational(n, q, ShareGraph(m, "parallel", clear_share=True))
 
     def b(x: float) -> float:
         return float(special.ive(0, x) + 2 * sum(special.ive(q * k, x) for k in range(1, 200)))
@@ -240,6 +240,16 @@ def test_the_bound_is_the_sum_over_components_of_the_theorem(n: int, q: int) -> 
         for s in range(1, n)
     )
     assert 2 * float(many.difference) / (1 + float(many.excess)) == pytest.approx(several, rel=0.01)
+
+
+@pytest.mark.parametrize("n", [12, 20])
+def test_users_of_the_smaller_component_see_the_noise_of_the_larger(n: int) -> None:
+    """Where all but one component are small, the bound is the theorem's, for users in either."""
+    graph, q, variance = ShareGraph(16, "parallel", clear_share=True), 2**8, 50 * n
+    assert largest_component(n, q, graph).negligible
+    difference, _ = by_the_theorem(n, q, variance, 16)
+    found = divergences(q, graph, n, Fraction(variance), 1, 1)
+    assert 1 - 1e-9 <= 2 * float(found.difference) / difference <= 1 + 1e-6
 
 
 @pytest.mark.parametrize("clear", [True, False])

@@ -14,6 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from itertools import permutations
+from types import NoneType
 from urllib.parse import urlsplit
 
 import pytest
@@ -27,6 +28,7 @@ from ikos.deployment import client as module
 from ikos.deployment import tokens
 from ikos.deployment.client import Client, Rejected, Unsent, submit_many
 from ikos.deployment.hpke import read_clear, unseal
+from ikos.deployment.party_files import write_new
 from ikos.deployment.reports import ClientReport, ReportStore
 from ikos.deployment.wire import encoded
 
@@ -695,18 +697,55 @@ def test_a_value_is_not_rounded():
         module.check_value(TASK, Fraction(1, 3))
 
 
-@pytest.mark.parametrize("number", [errno.ENOTSUP, errno.EPERM])
-def test_a_file_system_without_hard_links(tmp_path, parties, monkeypatch, number):
-    """Nothing is sent or left: renaming could replace the report of another program."""
+@pytest.fixture(params=[errno.ENOTSUP, errno.EPERM, errno.EACCES])
+def no_links(monkeypatch, request):
+    """A file system that has no hard links."""
 
     def cannot(*_):
-        raise OSError(number, os.strerror(number))
+        raise OSError(request.param, os.strerror(request.param))
 
     monkeypatch.setattr("ikos.deployment.reports.os.link", cannot)
-    with pytest.raises(ValueError, match="store must be a folder"):
-        Client(TASK, SECRET, store=tmp_path / "reports").submit(1)
+
+
+def test_a_file_system_without_hard_links(tmp_path, parties, quiet, no_links):
+    """One report, also of programs at once: nothing is replaced."""
+    barrier, usual = threading.Barrier(4, timeout=60), ReportStore.add
+
+    def add(*arguments):
+        barrier.wait()
+        return usual(*arguments)
+
+    store = tmp_path / "reports"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ReportStore, "add", add)
+        clients = [Client(TASK, SECRET, store=store) for _ in range(4)]
+        with ThreadPoolExecutor(4) as executor:
+            found = [executor.submit(client.submit, 1) for client in clients]
+    # the others may have read one that was not whole yet
+    assert all(isinstance(one.exception(), ValueError | NoneType) for one in found)
+    assert [one.result().again for one in found if not one.exception()].count(False) == 1
+    assert Client(TASK, SECRET, store=store).submit(0).again
+    assert is_one_report(parties, 1)
+    assert sorted(path.suffix for path in store.iterdir()) == [".json", ".sent"]
+
+
+def test_a_crash_where_there_are_no_hard_links(tmp_path, parties, quiet, no_links, monkeypatch):
+    """What it leaves may be what was sent, for all that anyone knows: there is no second report."""
+    usual, store = write_new, tmp_path / "reports"
+
+    def half(path, data, **how):
+        if path.suffix != ".json":
+            return usual(path, data, **how)
+        usual(path, data[: len(data) // 2])
+        raise CrashError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ikos.deployment.reports.write_new", half)
+        with pytest.raises(CrashError):
+            Client(TASK, SECRET, store=store).submit(1)
+    with pytest.raises(ValueError, match="store must hold reports"):
+        Client(TASK, SECRET, store=store).submit(1)
     assert not parties.asked
-    assert not list((tmp_path / "reports").iterdir())
 
 
 def test_a_file_system_without_syncs_of_folders(tmp_path, parties, quiet, monkeypatch):

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import socket
 import ssl
+import sys
 import time
 import tracemalloc
 from contextlib import asynccontextmanager, suppress
@@ -14,6 +15,7 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra ikos[deployment]")
 
+import h11
 import uvicorn
 from deployment_tls import certificates
 from uvicorn.server import ServerState
@@ -188,6 +190,82 @@ def test_a_limit_of_requests(monkeypatch, pipelined):
 
 PUT = b"PUT / HTTP/1.1\r\nHost: party\r\n"
 CHUNKS = b"2\r\nab\r\n0\r\n\r\n"
+
+
+def head(lines, size=0):
+    """Return a request whose head has so many lines, and at least so many bytes."""
+    made = REQUEST[:-2] + b"a:b\r\n" * (lines - 2) + b"\r\n"
+    return made.replace(b"Host: party", b"Host: party" + b"x" * (size + 4 - len(made)), 1)
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (head(64), 200),
+        (head(65), 400),
+        (head(12_000), 400),
+        (head(12_000)[:-4], 400),  # without an end
+        (head(2, 1 << 14), 200),
+        (head(2, 1 + (1 << 14)), 400),
+        (head(2, 1 << 17), 400),
+    ],
+)
+def test_long_heads_are_not_parsed(monkeypatch, sent, status, parts):
+    """Whether they come at once or in parts: h11 sees no more than the limits."""
+    parsed, usual = [], h11.Connection.next_event
+
+    def next_event(self):
+        parsed.append(self.trailing_data[0])
+        return usual(self)
+
+    monkeypatch.setattr(h11.Connection, "next_event", next_event)
+
+    async def check():
+        async with opened() as connection:
+            reader, writer = await connection()
+            for part in range(parts):
+                writer.write(sent[part * len(sent) // parts : (part + 1) * len(sent) // parts])
+                await asyncio.sleep(0.02 * (parts - 1))
+            return await reader.readline()
+
+    assert int(asyncio.run(check()).split()[1]) == status
+    assert all(one.partition(b"\r\n\r\n")[0].count(b"\n") < 64 for one in parsed)
+    assert all(len(one.partition(b"\r\n\r\n")[0]) <= 1 << 14 for one in parsed)
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        (b"/long", "/long"),
+        (b"http://party/long", "/long"),
+        (b"HTTPS://party:8443/long?a=b", "/long"),
+        (b"http://party", "/"),
+        (b"http://party?a=b", "/"),
+        (b"http:///long", "http:///long"),
+        (b"ftp://party/long", "ftp://party/long"),
+        (b"*", "*"),
+    ],
+)
+def test_targets(monkeypatch, target, path):
+    """A target may be absolute (RFC 9112, 3.2.2): what counts is its path."""
+    seen = []
+
+    async def noting(scope, receive, send):
+        seen.append((scope["path"], scope["query_string"]))
+        await usual(scope, receive, send)
+
+    usual = application
+    monkeypatch.setattr(sys.modules[__name__], "application", noting)
+
+    async def check():
+        async with opened() as connection:
+            reader, writer = await connection()
+            writer.write(REQUEST.replace(b"/", target, 1))
+            return await reader.readline()
+
+    assert asyncio.run(check()).startswith(b"HTTP/1.1 200")
+    assert seen == [(path, b"a=b" if b"?" in target else b"")]
 
 
 @pytest.mark.parametrize(
@@ -434,6 +512,25 @@ def test_an_answer_over_tls_that_is_read_late(contexts):
             return await asyncio.to_thread(read, connection.place)
 
     assert asyncio.run(check()) > 1000 * len(BODY)
+
+
+def test_few_answers_wait_to_be_read(contexts):
+    """Over TLS, too, whose transport would take half a megabyte."""
+
+    async def check():
+        async with opened(tls=contexts[0]) as connection:
+            _, writer = await asyncio.open_connection(
+                *connection.place, ssl=contexts[1], server_hostname="localhost", limit=1024
+            )
+            writer.write(REQUEST.replace(b"/", b"/long", 1) * 200)
+            await until(lambda: connection.state.connections)
+            (one,) = connection.state.connections
+            await until(lambda: one.flow.write_paused)
+            found = one._unread()
+            writer.transport.abort()
+            return found
+
+    assert asyncio.run(check()) < 2 * serve.UNREAD_BYTES + 2 * len(BODY)
 
 
 @pytest.mark.points(0)

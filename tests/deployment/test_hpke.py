@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import stat
+from decimal import Decimal
 
+import numpy as np
 import pytest
 
 pytest.importorskip("starlette")
@@ -281,6 +283,20 @@ def test_labels_are_vectors(quiet):
     assert added_up(ClientReport.make(window, [0, 0, 1]), window) == [0, 0, 1]
     with pytest.raises(ValueError, match=r"^x\[0\] must be one of the labels"):
         ClientReport.make(window, "violet")
+
+
+def test_labels_that_are_numbers(quiet):
+    """A column of them may be one of floats, or of texts of another program."""
+    values = (("domain", Categories([2])), ("labels", ("0", "1")))
+    task = small_task(columns=40, values=values)
+    for one in ("1.0", "01", 1, 1.0, np.float32(1), Decimal("1.00")):
+        assert task.values([one]).tolist() == [[0, 1]]
+    assert task.values(np.array([0.0, 1.0])).tolist() == [[1, 0], [0, 1]]
+    assert task.values([[0, 1]]).tolist() == [[0, 1]]
+    for bad, lost in [(True, 0), ("x", 0), (0.5, 0), (np.nan, 1), (None, 1)]:
+        what = ", not missing" * lost
+        with pytest.raises(ValueError, match=rf"^x\[7\] must be one of the labels .*\){what}$"):
+            task.values([1, bad], first=6)
 
 
 def test_a_report_of_another_task_or_damaged():

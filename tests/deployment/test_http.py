@@ -6,11 +6,13 @@ import asyncio
 import base64
 import errno
 import hashlib
+import json
 import logging
 import math
 import re
 import shutil
 import sqlite3
+import ssl
 import threading
 import time
 from collections import Counter
@@ -182,6 +184,7 @@ class Net(httpx.BaseTransport):
         while time.monotonic() < until:
             found = self.ask(0, "GET", "").json()
             if not found["release"]["running"]:
+                del found["time"]
                 return found
             time.sleep(0.02)
         raise AssertionError(f"not released: {found}")
@@ -814,6 +817,98 @@ def test_a_shuffler_that_answers_something_else(net, monkeypatch, answer):
         net.endpoints[1]._ask(2)
 
 
+# Whether parties reach each other
+
+
+@pytest.fixture
+def altered(net, monkeypatch):
+    """What goes wrong on the way to each party: an error, or other values in its status."""
+    changes, usual = {}, net.handle_request
+
+    def handle_request(request):
+        change = changes.get(request.url.port - 9000)
+        if isinstance(change, Exception):
+            raise httpx.ConnectError("of no use to people") from change
+        answer = usual(request)
+        if not change:
+            return answer
+        found = {**json.loads(answer.read()), **change}
+        left = {key: value for key, value in found.items() if value is not None}
+        return httpx.Response(200, stream=httpx.ByteStream(json.dumps(left).encode()))
+
+    monkeypatch.setattr(net, "handle_request", handle_request)
+    return changes
+
+
+def untrusted():
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_message = "self-signed certificate"
+    return error
+
+
+def test_a_party_that_starts_says_what_is_wrong(net, altered, caplog, monkeypatch):
+    """At once, each once, until all is well; of those that do not answer only after a while."""
+    other = small_task(USERS, MIN_HONEST, COLUMNS, nonce=bytes(16)).name
+    net.clients[2] = Front(shuffler.application({other: net.parties[2]}, rate=1))
+    altered[1] = untrusted()
+    altered[3] = {"time": time.time() - 75, "version": "0.0.9"}
+    altered[4] = REFUSED
+    begin = f"task {net.task.name}: shuffler"
+    known = [
+        f"{begin} 1: its certificate cannot be verified (see --ca): self-signed certificate",
+        f"{begin} 2 refuses: there is no such task here (unrecognizedTask)",
+        f"{begin} 3 runs ikos 0.0.9, and this party {service.__version__}; has a clock 75 s behind",
+    ]
+    for _ in range(2):
+        net.parties[0].meet()
+        assert sorted(caplog.messages) == known
+    page = net.clients[0].get(f"{net.task.at(0).path}/page").text
+    for words in (
+        "(see --ca): self-signed",
+        "no such task here",
+        "a clock 75 s behind",
+        "refused",
+    ):
+        assert words in page
+    monkeypatch.setattr(service, "START_SECONDS", 0)
+    net.parties[0].meet()
+    late = f"{begin} 4 does not answer: connection refused"
+    assert sorted(caplog.messages) == [*known, late]
+    net.clients[2] = Front(shuffler.application({net.task.name: net.parties[2]}, rate=1))
+    altered.clear()
+    net.parties[0].meet()
+    asked = len(net.requests)
+    net.parties[0].meet()
+    assert len(net.requests) == asked
+    assert len(caplog.messages) == 4
+
+
+def test_an_earlier_version_is_named(net, altered):
+    altered[2] = {"time": None, "version": None}
+    words = f"runs ikos of an earlier version, and this party {service.__version__}"
+    assert net.endpoints[0].look(2)[1] == words
+
+
+def test_who_cannot_be_reached_is_told_to_who_may_release(net, altered):
+    """Each shuffler asks the others, as it will have to; others are not told."""
+    refused(net.ask(0, "GET", "/peers"), 401, "unauthorized")
+    refused(net.ask(1, "GET", "/peers", control=net.operator), 401, "unauthorized")
+    assert net.ask(0, "GET", "/peers", control=net.operator).json() == {"unreachable": []}
+    wrong = "shuffler 3: its certificate cannot be verified (see --ca): self-signed certificate"
+
+    def look(party, _):
+        if party == 3:
+            raise OSError(wrong + "\x1b[2J")
+        return None, ""
+
+    net.endpoints[1].look = look
+    said = net.ask(0, "GET", "/peers", control=net.operator).json()
+    assert said == {"unreachable": [f"shuffler 1 says: {wrong}?[2J"]}
+    altered[3] = untrusted()
+    said = net.ask(0, "GET", "/peers", control=net.operator).json()
+    assert said == {"unreachable": [wrong]}
+
+
 # What is told
 
 
@@ -1028,12 +1123,12 @@ def test_what_is_never_released_is_deleted(net, later, caplog):
     found = net.ask(1, "GET", "").json()
     assert found["expires"] == (net.task.closes + days).isoformat()
     later.by = net.task.closes + days - datetime.now(UTC) - timedelta(minutes=1)
-    assert not any(one.expire() for one in net.endpoints.values())
+    assert not any(one.expire(service.now()) for one in net.endpoints.values())
     assert net.counts() == {MIN_HONEST}
     later.by += timedelta(minutes=1)
-    assert [net.endpoints[party].expire() for party in (1, 2)] == [True, True]
+    assert [net.endpoints[party].expire(service.now()) for party in (1, 2)] == [True, True]
     assert [net.endpoints[party].state for party in (1, 2, 3)] == ["deleted", "deleted", "closed"]
-    assert net.endpoints[0].expire()
+    assert net.endpoints[0].expire(service.now())
     told_when(net, lambda _: net.endpoints[3].state == "deleted")
     told_when(net, lambda found: not found["release"]["running"])
     found = net.ask(0, "GET", "").json()
@@ -1043,23 +1138,23 @@ def test_what_is_never_released_is_deleted(net, later, caplog):
     assert len(lines(caplog, "not released in time")) == 3
     later.by = timedelta()  # whatever the clock says afterwards
     for party, one in net.endpoints.items():
-        assert (one.expire(), one.closed) == (False, True)
+        assert (one.expire(service.now()), one.closed) == (False, True)
         refused(net.put(party, 27, ClientReport.make(net.task.at(0), 1)), 410, "taskClosed")
         assert not any(one.count(table) for table in ("report", "opened", "complete"))
     one = {"control": net.controls[0]}
-    refused(net.ask(1, "GET", "/reports", **one), 410, "batchGone")
-    refused(net.ask(1, "GET", "/batch", **one), 410, "batchGone")
+    refused(net.ask(1, "GET", "/reports", **one), 410, "batchExpired")
+    refused(net.ask(1, "GET", "/batch", **one), 410, "batchExpired")
     net.start_again()
     assert net.release()["state"] == "stopped"
 
 
 def test_a_clock_that_was_ahead_for_a_while_stops_no_deletion(net, later):
     later.by = ahead = net.task.closes - datetime.now(UTC) + timedelta(days=31)
-    assert not net.endpoints[1].expire()
+    assert not net.endpoints[1].expire(service.now())
     later.by = timedelta()
     net.fill()
     later.by = ahead
-    assert net.endpoints[1].expire()
+    assert net.endpoints[1].expire(service.now())
 
 
 def test_a_shuffler_that_agreed_sends_nothing_that_has_expired(net, later):
@@ -1068,9 +1163,12 @@ def test_a_shuffler_that_agreed_sends_nothing_that_has_expired(net, later):
     ids = everybody(net, "GET", "/reports")[0].content
     everybody(net, "PUT", "/batch", content=ids)
     later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
-    assert net.endpoints[1].expire()
+    assert net.endpoints[1].expire(service.now())
     assert net.endpoints[1].state == "deleted"  # not sent
-    refused(net.ask(1, "GET", "/batch", control=net.controls[0]), 410, "batchGone")
+    refused(net.ask(1, "GET", "/batch", control=net.controls[0]), 410, "batchExpired")
+    found = net.release()
+    assert found["state"] == "stopped"
+    assert "shuffler 1 refuses: " in found["release"]["message"]
 
 
 def test_deleting_while_somebody_reads_the_store(net, later, monkeypatch):
@@ -1089,9 +1187,9 @@ def test_deleting_while_somebody_reads_the_store(net, later, monkeypatch):
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM report").fetchone()
         with pytest.raises(OSError, match="a reader holds the store"):
-            one.expire()
+            one.expire(service.now())
         assert (one.state, there()) == ("deleted", MIN_HONEST)
-    assert not one.expire()  # nothing is left to be deleted
+    assert not one.expire(service.now())  # nothing is left to be deleted
     assert not there()
 
 
@@ -1099,19 +1197,19 @@ def test_what_was_released_does_not_expire(net, later):
     net.fill()
     found = net.release()
     later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
-    assert not any(one.expire() for one in net.endpoints.values())
+    assert not any(one.expire(service.now()) for one in net.endpoints.values())
     assert net.endpoints[0].state == "released"
     assert {one.state for party, one in net.endpoints.items() if party} == {"sent"}
-    assert net.ask(0, "GET", "").json() == found
+    assert net.release() == found
 
 
 def test_a_release_under_way_does_not_expire(net, later):
     net.fill()
     later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
     with net.endpoints[0]._releasing:
-        assert not net.endpoints[0].expire()
+        assert not net.endpoints[0].expire(service.now())
     assert net.endpoints[0].state == "closed"
-    assert net.endpoints[0].expire()
+    assert net.endpoints[0].expire(service.now())
 
 
 def test_a_clear_share_that_is_none_is_refused_at_once(net):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from datetime import timedelta
 from functools import cache
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +14,7 @@ pytest.importorskip("starlette")
 from deployment_tasks import KEYS, small_task
 from deployment_world import World
 
-from ikos.deployment import service, tokens
+from ikos.deployment import serve, service, tokens
 from ikos.deployment.analyzer import Stopped
 from ikos.deployment.hpke import unseal
 from ikos.deployment.opening import X25519, PrivateKey
@@ -112,7 +113,7 @@ def test_nothing_opens_a_recorded_envelope_after_its_window_is_over(world, clock
         assert unseal(envelope, KEYS[window], world.task.at(window), 1, 0)
     assert world.party(0, 0).release().estimate == 14
     assert found_in(own, KEYS[0]) == {"private-key"}
-    analyzer.expire()
+    analyzer.expire(service.now())
     assert analyzer.config.keys.left == {1, 2}
     assert not found_in(world.folder, KEYS[0])
     with pytest.raises(OSError, match="no private key in line 1"):
@@ -126,7 +127,7 @@ def test_nothing_opens_a_recorded_envelope_after_its_window_is_over(world, clock
     world.start(0)
     assert world.parties[0].config.keys.left == {1, 2}
     assert world.party(0, 1).release().estimate == 14
-    world.parties[0].expire()
+    world.parties[0].expire(service.now())
     assert not found_in(world.folder, KEYS[1])
     assert found_in(own, KEYS[2]) == {"private-key"}
 
@@ -144,11 +145,11 @@ def test_a_key_of_two_windows_is_erased_when_both_are_over(tmp_path, quiet):
     filled(world, 1)
     world.party(0, 1).release()
     keys = world.parties[0].config.keys
-    world.parties[0].expire()
+    world.parties[0].expire(service.now())
     assert keys.left == {0, 1}
     with pytest.raises(Stopped, match="0 reports are complete"):
         world.party(0, 0).release()
-    world.parties[0].expire()
+    world.parties[0].expire(service.now())
     assert keys.left == {1}
     world.stop()
 
@@ -159,29 +160,58 @@ def test_windows_that_were_never_released_lose_their_keys_when_they_expire(world
     keep = world.parties[0].config.keep / timedelta(hours=1)
     for hours, left in ((keep + 0.9, {0, 1, 2}), (keep + 1, {1, 2}), (keep + 3, set())):
         clock(hours)
-        world.parties[0].expire()
-        world.parties[0].expire()
+        world.parties[0].expire(service.now())
+        world.parties[0].expire(service.now())
         assert keys.left == left
     assert not any(found_in(world.folder, key) for key in KEYS)
+
+
+def test_a_clock_that_is_ahead_for_a_while_deletes_nothing(world, monkeypatch):
+    """Neither reports nor keys; once it has run evenly for an hour, what expired is deleted."""
+    keep = (world.task.closes + world.parties[0].config.keep - world.task.opens).total_seconds()
+    running, ahead, left = 60.0, 0.0, []
+    monkeypatch.setattr(
+        service, "now", lambda: world.task.opens + timedelta(seconds=running + ahead)
+    )
+    monkeypatch.setattr(serve, "time", SimpleNamespace(monotonic=lambda: running))
+    filled(world, 0)
+
+    class Over:
+        """The seconds until something of the first window was deleted."""
+
+        def wait(self, seconds):
+            nonlocal running, ahead
+            running += seconds
+            ahead = keep if 7200 <= running < 7212 or running >= 9000 else 0.0
+            left.append(
+                (running, world.party(1).count("report"), *world.parties[0].config.keys.left)
+            )
+            return running > 14_000
+
+    steady = serve.SteadyClock()
+    serve._repeat(lambda party: party.expire(steady.now()), world.parties, Over())
+    kept = [time for time, *rest in left if rest == [14, 0, 1, 2]]
+    assert kept[-1] == pytest.approx(9000 + serve.STEADY_SECONDS, abs=2 * serve.LOOK_SECONDS)
+    assert left[-1][1:] == (0,)
 
 
 def test_erasing_is_repeated_and_touches_no_other_key(world, caplog):
     """It may be cut off by a loss of power, or the file be another than it was."""
     path, task = world.folder / "analyzer" / "private-key", world.task
     keys, whole = world.parties[0].config.keys, path.read_bytes()
-    world.parties[0]._is_gone = lambda window: window == 1
+    world.parties[0]._is_gone = lambda window, _: window == 1
     path.write_bytes(b"\n" + whole)
     for _ in range(2):
-        world.parties[0].expire()
+        world.parties[0].expire(service.now())
     assert caplog.text.count("a private key stays") == 1
     assert path.read_bytes() == b"\n" + whole
     lines = whole.split(b"\n")
     path.write_bytes(b"\n".join([lines[0], b"." * 20 + lines[1][20:], *lines[2:]]))
     world.parties[0].end()
     world.start(0)
-    world.parties[0]._is_gone = lambda window: window == 1
+    world.parties[0]._is_gone = lambda window, _: window == 1
     assert world.parties[0].config.keys.left == {0, 1, 2}
-    world.parties[0].expire()
+    world.parties[0].expire(service.now())
     assert path.read_bytes() == b"\n".join([lines[0], b"." * 43, *lines[2:]])
     assert PartyConfig.read(path.parent).keys.left == {0, 2}
     assert keys.read(2).raw == KEYS[2].raw

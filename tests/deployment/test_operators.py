@@ -42,7 +42,7 @@ from deployment_processes import die_where_told, end_with
 end_with(int(parent))
 die_where_told(Path(orders))
 from ikos.deployment import serve
-serve.LOOK_SECONDS = 0.2
+serve.LOOK_SECONDS, serve.STEADY_SECONDS = 0.2, 0.5
 getattr(serve, f"serve_{role}")([Path(folder)], serve.Listening.read(Path(config), {}))
 """
 
@@ -210,7 +210,7 @@ def closed_with_reports(folder, monkeypatch):
         patch.setattr(service, "now", lambda: task.opens + timedelta(minutes=1))
         for number, name in enumerate(("analyzer", "shuffler-1")):
             config = PartyConfig.read(folder / name)
-            one = service.Party(config, partial(Shuffler, ask=lambda *_: None))
+            one = service.Party(config, partial(Shuffler, peer=lambda *_: None))
             reports = [ClientReport.make(task.at(0), 1) for _ in range(20)]
             parts = [os.urandom(config.part_bytes) for _ in reports]
             waiting = [

@@ -19,6 +19,7 @@ from ikos.deployment.remote import (
     RemoteAnalyzer,
     RemoteError,
     RemoteShuffler,
+    Unanswered,
     Untrusted,
     within,
 )
@@ -110,7 +111,7 @@ def test_why_nobody_answers(kind, cause, words):
     with client(answer) as http, pytest.raises(RemoteError) as caught:
         ways(http)["status"]()
     assert f" does not answer: {words}" in str(caught.value)
-    assert type(caught.value) is RemoteError
+    assert type(caught.value) is Unanswered
 
 
 def httpcore(cause):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import itertools
 import json
@@ -10,6 +11,7 @@ import stat
 import tempfile
 import threading
 import time
+from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -20,7 +22,7 @@ import pytest
 pytest.importorskip("starlette")
 
 from deployment_tasks import KEY, small_task
-from deployment_world import World, kept_reports
+from deployment_world import Direct, World, kept_reports
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -29,9 +31,10 @@ from ikos.deployment import service, store, tokens
 from ikos.deployment.analyzer import Stopped
 from ikos.deployment.hpke import PrivateKey
 from ikos.deployment.party_files import PartyConfig
+from ikos.deployment.remote import RemoteError
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.service import split_ids
-from ikos.deployment.shuffler import agreed_digest
+from ikos.deployment.shuffler import _batch, agreed_digest
 from ikos.deployment.task import Task
 from ikos.deployment.wire import Refused
 
@@ -76,6 +79,29 @@ def test_it_is_released_once(world):
     assert world.faults.calls == calls
     world.start(0)
     assert world.analyzer.release() == first
+
+
+def test_every_shuffler_is_asked_at_every_step(world, monkeypatch):
+    """The last one too, by the analyzer and by each other shuffler."""
+    asked = defaultdict(set)
+
+    def records(key, real, answers):
+        def recorded(*given):
+            asked[key].add(answers(given[0]))
+            return real(*given)
+
+        return recorded
+
+    for call in ("close", "ids", "agree", "batch", "forget"):
+        real = getattr(Direct, call)
+        monkeypatch.setattr(Direct, call, records(call, real, lambda direct: direct.party))
+    everybody = set(range(1, COLUMNS + 1))
+    for party, shuffler in world.shufflers.items():
+        monkeypatch.setattr(shuffler, "_ask", records(party, shuffler._ask, int))
+    filled(world)
+    world.analyzer.release()
+    calls = dict.fromkeys(("close", "ids", "agree", "batch", "forget"), everybody)
+    assert asked == calls | {party: everybody - {party} for party in everybody}
 
 
 def test_no_share_is_left_at_the_analyzer_after_a_release(world):
@@ -232,7 +258,104 @@ def test_a_batch_that_was_deleted_is_gone(world):
     assert not any(number in left for number in ids)
 
 
+def agreed(world):
+    """Let all shufflers agree; return the ids."""
+    ids = closed(world)
+    for shuffler in world.shufflers.values():
+        shuffler.agree(b"".join(ids))
+    return ids
+
+
+def test_what_is_deleted_while_it_is_read_is_gone(world, monkeypatch):
+    """At any point, of the batch and of the ids: never is a part of them an answer."""
+    agreed(world)
+    shufflers = iter(world.shufflers.values())
+    for ask, names in (("batch", ("agreement", "complete_ids", "reports")), ("ids", ("reports",))):
+        for name, before in itertools.product(names, (True, False)):
+            shuffler = next(shufflers)
+            whose = shuffler.intake if name == "reports" else shuffler
+            usual = getattr(whose, name)
+
+            def reading(*given, usual=usual, before=before, shuffler=shuffler):
+                if before:
+                    shuffler.forget()
+                found = usual(*given)
+                found = found if isinstance(found, str) else list(found)
+                shuffler.forget()
+                return found
+
+            with monkeypatch.context() as patch:
+                patch.setattr(whose, name, reading)
+                refused("batchGone", getattr(shuffler, ask))
+
+
+def test_a_batch_that_is_being_sent_is_sent_whole(world):
+    ids, shuffler = agreed(world), world.shufflers[1]
+    answer = _batch(shuffler)
+    shuffler.forget()
+
+    async def sent():
+        return b"".join([piece async for piece in answer.body_iterator])
+
+    data = asyncio.run(sent())
+    assert len(data) == len(ids) * world.task.part_bytes(1)
+    assert answer.headers["content-length"] == str(len(data))
+
+
+def test_why_another_shuffler_was_not_asked_is_told(world, monkeypatch):
+    agreed(world)
+
+    def cannot(other):
+        raise RemoteError(f"shuffler {other}: its certificate cannot be verified")
+
+    monkeypatch.setattr(world.shufflers[1], "_ask", cannot)
+    with pytest.raises(Refused, match=r"^shuffler 2: its certificate cannot") as caught:
+        world.shufflers[1].batch()
+    assert caught.value.name == "peerUnreachable"
+
+
 # What stops a release for good
+
+
+@pytest.mark.parametrize("step", ["ids", "agree", "batch"])
+def test_a_release_stops_where_a_shuffler_deleted_what_was_not_released(world, step):
+    """It would be of no use to ask again: its clock was ahead, or this release is late."""
+    filled(world)
+    shuffler = world.shufflers[2]
+    usual = getattr(shuffler, step)
+
+    def late(*given):
+        assert shuffler.expire(shuffler.expires)
+        return usual(*given)
+
+    setattr(shuffler, step, late)
+    with pytest.raises(Stopped, match=r"not released in time was deleted; nothing is released"):
+        world.analyzer.release()
+    assert world.analyzer.state == "stopped"
+    assert not any(one.count("report") for one in world.shufflers.values())
+
+
+def test_a_shuffler_that_names_too_few_is_named(world):
+    filled(world)
+    world.shufflers[2].ids = lambda: b""
+    with pytest.raises(Stopped, match=r"fewer than 3; shuffler 2 has 0 of the 4 here$"):
+        world.analyzer.release()
+
+
+def test_whose_batch_is_waited_for_is_told(world):
+    """It takes hours where a shuffler sends a large batch slowly; the others go on meanwhile."""
+    total, steps, come = filled(world), [], threading.Event()
+    usual = world.shufflers[3].batch
+    world.shufflers[3].batch = lambda: come.wait(60) and usual()
+    release = threading.Thread(target=world.analyzer.release, args=(steps.append,))
+    release.start()
+    until = time.monotonic() + 60
+    while steps[-1:] != ["receiving batches of shufflers 3"] and time.monotonic() < until:
+        time.sleep(0.01)
+    come.set()
+    release.join()
+    assert "receiving batches of shufflers 3" in steps
+    assert world.analyzer.result().estimate == total
 
 
 def test_envelopes_that_do_not_open(world):
@@ -262,7 +385,7 @@ def test_a_batch_of_another_length(world, monkeypatch):
     total = filled(world)
     with monkeypatch.context() as patch:
         patch.setattr(world.shufflers[3], "batch", lambda: iter([b"short"]))
-        with pytest.raises(OSError, match="a shuffler released 5 bytes instead of"):
+        with pytest.raises(OSError, match="shuffler 3 released 5 bytes, not "):
             world.analyzer.release()
     assert world.analyzer.release().estimate == total
 

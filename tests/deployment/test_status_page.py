@@ -92,7 +92,7 @@ def all_tell(state="collecting"):
         "closes": "",
         "expires": "",
     }
-    return [ShufflerStatus(party=party, **common) for party in range(1, TASK.columns + 1)]
+    return [(ShufflerStatus(party=party, **common), "") for party in range(1, TASK.columns + 1)]
 
 
 def read(state, columns=None, at=None):
@@ -221,13 +221,19 @@ def test_a_vector_is_a_table(result, monkeypatch):
 
 
 def test_a_shuffler_that_does_not_answer():
-    page = read(status(), [*all_tell()[:-1], "does not answer"])
+    page = read(status(), [*all_tell()[:-1], (None, "does not answer")])
     assert page.text.count("does not answer") == 1
+
+
+def test_a_shuffler_whose_clock_differs():
+    *others, (found, _) = all_tell("sent")
+    page = read(status(), [*others, (found, "has a clock 75 s ahead")])
+    assert page.text.count("4batch sent and deleted; has a clock 75 s ahead") == 1
 
 
 def test_words_of_others_are_escaped(result):
     """As text they are there: the reader refuses what they would be as a part of the page."""
-    columns = [*all_tell()[:-1], HOSTILE]
+    columns = [*all_tell()[:-1], (None, HOSTILE)]
     for release in ({"message": HOSTILE}, {"running": True, "step": HOSTILE}):
         for state in ("closed", "stopped"):
             assert read(status(state, **release), columns).text.count(HOSTILE) == 2

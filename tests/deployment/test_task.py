@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import math
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 
 import pytest
 
 pytest.importorskip("starlette")
 
-from deployment_tasks import KEY, small_task
+from deployment_tasks import KEY, made_of, small_task
 
 from ikos import PrivateSum
+from ikos.counts import private_proved
 from ikos.deployment import Task
 from ikos.deployment.opening import KEMS
 from ikos.deployment.task import EnvelopedSum
 from ikos.deployment.wire import Result, decoded, encoded
-from ikos.vectors import Categories
+from ikos.vectors import Ball, Categories
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -149,6 +151,73 @@ def test_every_part_is_in_the_hash_or_refused(part):
         assert other.id != task.id
 
 
+# A description with everything computed anew, so that all of it fits together
+
+
+PROOF = (
+    "min_honest", "modulus", "messages", "corrupt_shufflers", "epsilon", "delta", "precision",
+)  # fmt: skip
+TASKS = {
+    "numbers": Task.new(2000, 1, 1e-8, min_honest=1900, opens=NOW),
+    "collusion": Task.new(2000, 1, 1e-8, min_honest=1900, corrupt_shufflers=2, opens=NOW),
+    "categories": Task.new(2000, 1, 1e-8, domain=Categories([3]), min_honest=1900, opens=NOW),
+    "ball": Task.new(2000, 1, 1e-8, domain=Ball(40), min_honest=1900, layout=8, opens=NOW),
+}
+WEAKER = [
+    lambda task: {"messages": task.messages - 1},
+    lambda task: {"messages": task.messages - 2},
+    lambda task: {"messages": 2},
+    lambda task: {"corrupt_shufflers": task.corrupt_shufflers + 1},
+    lambda task: {"corrupt_shufflers": task.messages - 2},
+    lambda task: {"modulus": task.modulus**4},
+]
+
+
+@pytest.mark.points(12)
+@pytest.mark.parametrize("weaker", WEAKER)
+@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+def test_a_description_that_proves_less_than_it_says_is_refused(task, weaker):
+    """Though all of its parts fit together; one as it was made is read."""
+    assert Task.from_json(made_of(task)[0]).parameters == task.parameters
+    text, guarantee = made_of(task, **weaker(task))
+    assert not guarantee.proved or guarantee.delta > Fraction(json.loads(text)["delta"])
+    with pytest.raises(ValueError, match="messages must be enough for delta"):
+        Task.from_json(text)
+
+
+OTHERS = [
+    {"min_honest": 1500}, {"min_honest": 1950}, {"precision": 10}, {"epsilon": Fraction(2)},
+    {"epsilon": Fraction(1, 4)}, {"modulus": 2**20}, {"modulus": 2**30},
+    {"delta": Fraction(1, 10)}, {"delta": Fraction(1, 10**9)}, {"delta": Fraction(1, 10**18)},
+    {"users": 2500},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["numbers", "collusion"])
+def test_what_is_read_proves_what_it_says(name):
+    """By the counts' own proof, without the clear share and with the analyzer among the corrupt."""
+    task, read = TASKS[name], 0
+    for changed in OTHERS:
+        text, guarantee = made_of(task, **changed)
+        parts = {name: changed.get(name, getattr(task, name)) for name in PROOF}
+        hiding = parts.pop("messages") - 1 - parts.pop("corrupt_shufflers")
+        order = parts.pop("min_honest"), parts.pop("modulus"), hiding, parts.pop("epsilon")
+        proved = private_proved(*order, **parts, clear_share=False)
+        assert proved.delta == guarantee.delta
+        if proved.delta > parts["delta"]:
+            with pytest.raises(ValueError, match="messages must be enough for delta"):
+                Task.from_json(text)
+            continue
+        read += 1
+        rate = Fraction(proved.noise_epsilon) / parts["precision"]
+        assert Task.from_json(text).noise == ("laplace", rate)
+        for other in (2 * rate, rate / 2):
+            values = {**json.loads(text), "noise": ["laplace", str(other)]}
+            with pytest.raises(ValueError, match="parameters and noise"):
+                Task.from_json(json.dumps(values, sort_keys=True, separators=(",", ":")))
+    assert 0 < read < len(OTHERS)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -176,7 +245,8 @@ WRONG = [
     ),
     ("domain", []), ("domain", {}), ("domain", {"kind": "box", "dimension": 0}), ("integers", 1),
     ("domain", {"kind": "categories", "sizes": 3}), ("labels", ["a", "b"]), ("labels", "a"),
-    ("labels", [""]), ("labels", [1]), ("block_length", 0), ("block_length", 2),
+    ("labels", [""]), ("labels", [1]), ("labels", ["\x1b[2J"]), ("labels", ["a\nb"]),
+    ("block_length", 0), ("block_length", 2),
     ("block_length", True), ("block_length", "separate"),
     ("noise", ["skellam", "1"]), ("noise", ["gauss", "1"]), ("noise", "1"),
     ("period", 0), ("period", 1 << 60),

@@ -56,7 +56,7 @@ def test_the_walk_through(tmp_path):
             os.killpg(run.pid, signal.SIGKILL)
     assert run.returncode == 0, said
     lines = out.splitlines()
-    shown = [line for block in walk_through("text") for line in block.splitlines()]
+    shown = [line for block in walk_through("output") for line in block.splitlines()]
     assert len(shown) == 14
     for line in shown:  # estimates differ from run to run, and nothing else
         exact = not line.startswith("  sum ")

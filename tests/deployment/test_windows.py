@@ -235,7 +235,7 @@ def test_each_window_expires_by_itself(world, clock, monkeypatch):
     later = world.task.at(1).closes + world.parties[0].config.keep
     monkeypatch.setattr(service, "now", lambda: later)
     for party in world.parties.values():
-        party.expire()
+        party.expire(service.now())
     until = time.monotonic() + 60
     while not world.analyzer.over and time.monotonic() < until:
         time.sleep(0.01)

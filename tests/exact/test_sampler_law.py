@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -161,15 +162,29 @@ def one_by_one(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(noise, "_FEW", 0 if request.param == "lockstep" else 100)
 
 
-def population_law(n: int, parties: int, totals: list[int], monkeypatch: Any) -> Law:
+def population_law(
+    n: int, parties: int, totals: list[int], monkeypatch: Any, variables: int = 1
+) -> Law:
     """Return the joint law of one sign's noise, given the geometric totals of the groups."""
-    monkeypatch.setattr(noise, "geometric_draws", lambda rate, count, rng: np.array(totals))
+    rate = Fraction(7, 3)
+
+    def together(given: Fraction, count: int, rng: Ideal) -> NDArray[np.int64]:
+        assert (given, count) == (rate, len(totals))
+        return np.array(totals)
 
     def experiment(rng: Ideal) -> tuple[int, ...]:
         left = iter(totals)
-        monkeypatch.setattr(noise, "one_geometric", lambda rate, rng: next(left))
-        users, amounts = noise.polya_jumps(n, Fraction(1), parties, rng)
+
+        def one(given: Fraction, rng: Ideal) -> int:
+            assert given == rate
+            return next(left)
+
+        monkeypatch.setattr(noise, "geometric_draws", together)
+        monkeypatch.setattr(noise, "one_geometric", one)
+        users, amounts = noise.polya_jumps(n, rate, parties, rng, variables)
         assert users.max(initial=0) < n
+        assert amounts.min(initial=1) > 0
+        assert next(left, None) is None or noise._FEW == 0
         return tuple(int(v) for v in np.bincount(users, weights=amounts, minlength=n))
 
     law, unfinished = exact_law(experiment)
@@ -216,6 +231,23 @@ def test_population_of_more_users_than_parties_has_independent_groups(
     first = population_law(2, 2, [2], monkeypatch)
     second = population_law(1, 2, [1], monkeypatch)
     assert joint == {(*a, *b): p * r for a, p in first.items() for b, r in second.items()}
+
+
+@pytest.mark.usefixtures("one_by_one")
+def test_population_of_several_variables_adds_up_those_of_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three users, two parties, two variables: the last user has a part of both of its group."""
+    totals = [1, 2, 1, 2]
+    joint = population_law(3, 2, totals, monkeypatch, variables=2)
+    wanted: Law = {}
+    both = [population_law(2, 2, [total], monkeypatch) for total in totals[:2]]
+    alone = [population_law(1, 2, [total], monkeypatch) for total in totals[2:]]
+    for found in itertools.product(*(law.items() for law in (*both, *alone))):
+        (a, b, c, d), chance = zip(*found, strict=True)
+        users = a[0] + b[0], a[1] + b[1], c[0] + d[0]
+        wanted[users] = wanted.get(users, 0) + math.prod(chance)
+    assert joint == wanted
 
 
 def poisson_cdf(mean: Fraction, last: int) -> tuple[list[Fraction], Fraction]:

@@ -205,8 +205,8 @@ def test_sweep_finds_a_bound_that_fails(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(BOUNDS, "lemma_c5", replace(LEMMA, values=wrong))
     found = sweep((19, 21), (3, 3))
     assert not found.holds
-    assert found.violations[0].factor < 1
-    assert found.tightest in found.violations
+    assert found.unproved[0].factor < 1
+    assert found.tightest in found.unproved
 
 
 def test_sweep_finds_a_bound_that_fails_by_a_hair(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,8 +221,8 @@ def test_sweep_finds_a_bound_that_fails_by_a_hair(monkeypatch: pytest.MonkeyPatc
             ]
 
         monkeypatch.setitem(BOUNDS, "lemma_c5", replace(LEMMA, values=wrong))
-        violations = sweep((19, 19), (3, 3)).violations
-        assert [(slack.n, slack.m, slack.c) for slack in violations] == [(19, 3, place)]
+        unproved = sweep((19, 19), (3, 3)).unproved
+        assert [(slack.n, slack.m, slack.c) for slack in unproved] == [(19, 3, place)]
 
 
 def test_sweep_divides_by_the_upper_end(monkeypatch: pytest.MonkeyPatch) -> None:

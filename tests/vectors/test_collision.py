@@ -451,7 +451,7 @@ def test_messages_are_seeds_and_values():
         ({"delta": 1e-3, "local_epsilon": 0}, "local_epsilon"),
         ({"n": 0}, "n must"),
         ({"min_honest": 11}, "min_honest"),
-        ({"domain": SparseTernary(10**6, 40_000)}, "sparsity must be at most 32,768"),
+        ({"domain": SparseTernary(10**6, 40_000)}, "sparsity must be at most 32768"),
     ],
 )
 def test_wrong_parameters_are_refused(change, match):

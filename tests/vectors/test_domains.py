@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import decimal
+import inspect
 import itertools
 import math
+from datetime import date
+from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from statistical import skellam_delta
 
+from ikos import PrivateSum, statistics
+from ikos._validation import NUMBER
+from ikos.accounting.vector_noise import LaplaceNoise
 from ikos.bounds import Bounds
-from ikos.domains import MAX_DIMENSION, MAX_RADIUS, TOLERANCE
+from ikos.domains import MAX_DIMENSION, MAX_RADIUS, TOLERANCE, Labels
+from ikos.modular import Zq
+from ikos.testing import DeterministicRandom
 from ikos.vectors import Ball, Box, Categories, Domain, PrivateVectorSum, SparseTernary
 
 DOMAINS: list[Domain] = [Box(3), Box(3, -2, 5), Ball(3, 0.5), SparseTernary(3, 2)]
@@ -29,7 +41,8 @@ DOMAINS: list[Domain] = [Box(3), Box(3, -2, 5), Ball(3, 0.5), SparseTernary(3, 2
         (0.5, ValueError),
         ([["0", "0", "0"]], TypeError),
         ([[0j, 0j, 0j]], TypeError),
-        ([[None, 0, 0]], TypeError),
+        ([[None, 0, 0]], ValueError),
+        ([[date(2020, 1, 1), 0, 0]], TypeError),
         (np.ma.masked_array(np.zeros((1, 3)), [[True, False, False]]), ValueError),
         ([[math.nan, 0, 0]], ValueError),
         ([[0, math.inf, 0]], ValueError),
@@ -84,8 +97,68 @@ def test_rows_of_different_lengths_are_refused_by_name(domain: Domain) -> None:
 
 
 def test_what_is_no_number_is_named() -> None:
-    with pytest.raises(TypeError, match=r"x\[1, 0\] must be a float, .* got NoneType$"):
-        Box(2).values([[0, 1], [None, 0]])
+    with pytest.raises(TypeError, match=r"x\[1, 0\] must be a float, .* got str$"):
+        Box(2).values([[0, 1], ["0", 0]])
+
+
+@pytest.mark.parametrize("lost", [None, math.nan, np.float32("nan"), pd.NA, pd.NaT, Decimal("NaN")])
+def test_what_is_missing_is_named(lost: Any) -> None:
+    said = r"^x\[3, 0\] must be .*, not missing$"
+    for domain in (Box(1), Ball(1), SparseTernary(1, 1), Categories([1])):
+        with pytest.raises(ValueError, match=said):
+            domain.values([[1], [lost]], first=2)
+    for check in (Bounds(0, 1).values, Zq(10).elements):
+        with pytest.raises(ValueError, match=r"^x\[1\] must be .*, not missing$"):
+            check(pd.Series([1, lost], dtype=object))
+    for call in (statistics.count, partial(statistics.histogram, categories=[True])):
+        with pytest.raises(ValueError, match=r"^x\[1\] must be .*, not missing$"):
+            call([True, lost], epsilon=1, delta=1e-3)
+
+
+def test_numbers_outside_are_not_called_missing() -> None:
+    for domain in (Box(1), Ball(1), SparseTernary(1, 1), Categories([1])):
+        with pytest.raises(ValueError, match=r"^x\[0.*\] must (?!.*missing)"):
+            domain.values([[3.0]])
+
+
+@pytest.mark.parametrize("trapped", [False, True])
+def test_labels_that_are_numbers_are_compared_exactly(trapped: bool) -> None:
+    """All pairs of short numerals, whatever decimal's context is."""
+    whole, behind, power = ["", "0", "1", "01", "10"], ["", ".", ".0", ".10"], ["", "E1", "e-1"]
+    parts = itertools.product(["", "-", "+"], whole, behind, power)
+    texts = [text for text in map("".join, parts) if NUMBER.fullmatch(text)]
+    assert len(texts) == 3 * (5 * 4 - 2) * 3
+    context = decimal.Context(prec=1, Emax=1, Emin=-1)
+    context.traps = dict.fromkeys(context.traps, trapped)
+    with decimal.localcontext(context):
+        for one in texts:
+            equal = [Fraction(one) == Fraction(other) for other in texts]
+            assert (Labels("x", [one]).places(texts) == 0).tolist() == equal
+
+
+@pytest.mark.parametrize(
+    ("labels", "cells", "places"),
+    [
+        (["0", "1"], ["0.0", "01", "1e0", "+1", "-0"], [0, 1, 1, 1, 0]),
+        (["0", "1"], ["1.5", "x", "True"], [-1] * 3),
+        (["0", "1"], ["", "NaN", "NA", "null", "None", "n/a", "inf"], [-2] * 6 + [-1]),
+        (["0", "unknown"], ["0.0", "unknown", "NA", ""], [0, 1, -1, -2]),
+        (["NA", "DE"], ["NA", "nan", ""], [0, -1, -2]),  # Namibia
+        ([str(2**53)], [str(2**53 + 1), f"{2.0**53}"], [-1, 0]),
+        (["0.1"], ["0.1000000000000000055", ".10"], [-1, 0]),
+        (["1000", "16"], ["1_000", "1,000", "0x10", "１６", "1 000"], [-1] * 5),
+        (["1"], ["1e999999999999999999999", "1e-999999999", "1" * 10_000], [-1] * 3),
+        (["é", "E\u0301"], ["e\u0301", "É", "e"], [0, 1, -1]),
+    ],
+)  # fmt: skip
+def test_places_among_labels(labels: list[str], cells: list[str], places: list[int]) -> None:
+    assert Labels("x", labels).places(cells).tolist() == places
+
+
+@pytest.mark.parametrize("labels", [["1", "01"], ["a", "a"], ["0.5", "b", ".50"], ["é", "e\u0301"]])
+def test_labels_that_are_one(labels: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"^categories must be distinct"):
+        Labels("categories", labels)
 
 
 def test_bounds_of_each_column_are_refused() -> None:
@@ -193,3 +266,76 @@ def test_the_largest_ball_has_coordinates_within_bounds() -> None:
     ball = Ball(2, MAX_RADIUS)
     assert Bounds(-ball.reach, ball.reach).upper == ball.reach
     assert Categories(np.array([2, 3])) == Categories([2, 3])
+
+
+# Sensitivity, by all pairs of neighbouring values
+
+SMALL: list[Any] = [
+    PrivateSum(5, 1, 1e-3, lower=-1, upper=3, integers=True),
+    PrivateSum(5, 1, 1e-3, lower=-1, upper=3, precision=5),
+    *(
+        PrivateVectorSum(5, domain, 1, 1e-3, precision=precision, integers=integers)
+        for domain, precision, integers in (
+            (Box(2, -1, 2), None, True), (Box(2, -1, 2), 3, False), (Box(3), 2, False),
+            (Ball(1, 3.0), 5, False), (Ball(2, 0.5), 5, False), (Ball(3), 2, False),
+            *((SparseTernary(d, s), None, False) for d in (1, 2, 3, 4) for s in range(1, d + 1)),
+            *((Categories(sizes), None, False) for sizes in ([2], [4], [2, 2], [3, 2], [2, 2, 2])),
+            (Categories([1, 2]), None, False),
+        )
+    ),
+]  # fmt: skip
+
+
+def encodings(protocol: Any) -> set[tuple[int, ...]]:
+    """Return what a value of the domain may become, over thirds of a step where it is rounded."""
+    domain, encoding = protocol.domain, protocol.encoding
+    low, high = (Fraction(end) for end in (encoding.bounds.lower, encoding.bounds.upper))
+    parts = 1 if encoding.exact else 3
+    places = [Fraction(k, parts) for k in range(encoding.precision * parts + 1)]
+    found: set[tuple[int, ...]] = set()
+    for place in itertools.product(places, repeat=domain.dimension):
+        x = [float(low + (high - low) * k / encoding.precision) for k in place]
+        try:
+            checked = protocol.checked([x[0] if protocol.scalar else x])
+        except ValueError:
+            continue
+        if encoding.exact:
+            steps = encoding.encode(checked, DeterministicRandom(0)).reshape(-1)
+            found.add(tuple(steps.tolist()))
+        else:
+            ends = ({math.floor(k), math.ceil(k)} for k in place)
+            found |= set(itertools.product(*ends))
+    return found
+
+
+@pytest.mark.points(len(SMALL))
+@pytest.mark.parametrize("protocol", SMALL, ids=lambda protocol: str(protocol.domain))
+def test_no_two_values_are_further_apart_than_the_noise_counts_with(protocol: Any) -> None:
+    """In each norm, and no less far: but in a ball, and for questions with a single answer."""
+    points = np.array(sorted(encodings(protocol)))
+    apart = np.abs(points[:, np.newaxis] - points)
+    l1, l2_squared, linf = (
+        int(norm.max()) for norm in (apart.sum(axis=2), (apart**2).sum(axis=2), apart)
+    )
+    domain = protocol.domain
+    shift = protocol.encoding.shift(domain.dimension)
+    said = shift.l1, shift.l2_squared, shift.linf
+    if isinstance(domain, Ball) or domain == Categories([1, 2]):
+        assert all(most >= least for most, least in zip(said, (l1, l2_squared, linf), strict=True))
+    else:
+        assert said == (l1, l2_squared, linf)
+    if isinstance(protocol.noise, LaplaceNoise):
+        assert 0.98 < protocol.noise.rate * shift.l1 <= 1
+        assert protocol.noise.rate * l1 <= 1
+    else:
+        assert skellam_delta(Fraction(1), protocol.noise.variance, l2_squared) <= 1e-3
+
+
+def test_every_domain_is_among_these() -> None:
+    found, open_ = set(), [Domain]
+    while open_:
+        kind = open_.pop()
+        open_ += kind.__subclasses__()
+        if not inspect.isabstract(kind) and kind.__module__.startswith("ikos."):
+            found.add(kind)
+    assert found == {type(protocol.domain) for protocol in SMALL}

@@ -192,7 +192,7 @@ def test_what_it_refuses(change: dict[str, object], said: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (([[0.1, math.nan, 0.0]],), r"x\[0, 1\] must be finite$"),
+        (([[0.1, math.nan, 0.0]],), r"x\[0, 1\] must be finite, not missing$"),
         (([0.1, 0.2, 0.3],), r"x must have shape \(users, 3\)"),
         (([[0.1, 0.2]],), r"x must have shape \(users, 3\)"),
         (([[0.1, 1.2, 0.0]],), r"x\[0\] must have a norm of at most 1"),

@@ -522,7 +522,7 @@ def test_bad_arguments() -> None:
                 make(40, Ball(3), epsilon, 1e-3)
         with pytest.raises(ValueError, match="epsilon must be at least 1e-06"):
             make(40, Ball(3), 0, 1e-3)
-        many = "releases must be at most 2,048 for 2,048 coefficients, got 2,049$"
+        many = "releases must be at most 2048 for 2048 coefficients, got 2049$"
         with pytest.raises(ValueError, match=many):
             make(1000, Ball(1024), 1, 1e-6, releases=2049)
         with pytest.raises(ValueError, match="releases must be at most 1000000"):

@@ -337,6 +337,26 @@ def test_noise_with_a_delta_is_hidden_by_fewer_messages_than_by_the_lemma() -> N
     assert "Lemma 5.2" in lemma.guarantee.theorem
 
 
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        PrivateSum(2000, 1, 1e-6, min_honest=1000),
+        PrivateVectorSum(2000, Categories([3]), 1, 1e-6, min_honest=1000),
+        PrivateVectorSum(2000, Ball(64), 1, 1e-6, min_honest=1000),
+        PrivateVectorSum(2000, Box(200, 0, 3), 1, 1e-6, min_honest=1000, integers=True),
+    ],
+    ids=lambda protocol: protocol.noise.method,
+)
+def test_each_user_adds_noise_of_its_own_to_the_error(protocol: Any) -> None:
+    """Twice as many users as must be honest: twice the variance, of noise and of rounding."""
+    half, whole = (protocol.error(users) for users in (1000, 2000))
+    assert whole.mean_square == pytest.approx(2 * half.mean_square, rel=1e-3)
+    steps = protocol.encoding.step**2 * protocol.dimension
+    noise = protocol.noise.deviation**2 * steps
+    rounding = 0 if protocol.encoding.exact else 2000 / 4 * steps
+    assert whole.mean_square == pytest.approx(2 * noise + rounding, rel=1e-3)
+
+
 def test_reserve_bounds_what_is_spent_on_hiding() -> None:
     protocol = PrivateVectorSum(10**4, Ball(64), 1, 1e-8, reserve=0)
     assert protocol.layout.count.noise_epsilon == 1.0

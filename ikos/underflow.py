@@ -1,0 +1,24 @@
+"""Doubles that may underflow, whatever the caller has numpy and scipy do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+__all__: list[str] = []
+
+_SPECIAL: dict[str, Any] = {"all": "ignore", "memory": "raise"}
+
+
+@contextmanager
+def may_underflow() -> Iterator[None]:
+    """Let doubles underflow, in numpy and in scipy's functions; otherwise numpy warns.
+
+    These are the settings of a process that has changed none.
+    """
+    with np.errstate(all="warn", under="ignore"), special.errstate(**_SPECIAL):
+        yield
