@@ -92,9 +92,9 @@ CHECK_KEYS = [
     Field("importance", "a list of at_least, trials, estimate, low and high: importance samples of "
           "P[C >= at_least]", value=_importance),
     Field("excess", "with a modulus q, upper bound of E[q^C]/q - 1; null where none is known",
-          value=lambda check: _up(check.excess)),
+          value=lambda check: _up(check.excess and check.excess.high)),
     Field("excess_bound", "the same by Lemma C.5 of BBGN20",
-          value=lambda check: _up(check.excess_bound)),
+          value=lambda check: _up(check.excess_bound and check.excess_bound.high)),
 ]  # fmt: skip
 
 COLUMNS = [
@@ -217,8 +217,8 @@ def _report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
     if check.q is not None:
         known = "is not computed"
         if check.excess is not None:
-            known = f"is at most {check.excess:.3Ug}"
+            known = f"is at most {check.excess.high:.3Ug}"
         if check.excess_bound is not None:
-            known += f" (by Lemma C.5: {check.excess_bound:.3Ug})"
+            known += f" (by Lemma C.5: {check.excess_bound.high:.3Ug})"
         notes.append(f"E[q^C]/q - 1 {known} for q = {power_text(check.q)}.")
     return Report(title, COLUMNS, check.rows, notes, asked | values(CHECK_KEYS, check))

@@ -16,7 +16,7 @@ from ikos._validation import choice, integer, number
 from ikos.concurrency import Interrupted, Progress
 from ikos.confidence import clopper_pearson, p_value_bound
 from ikos.counts.largest_component import applies, largest_component
-from ikos.counts.rounding import DOWN, PRECISION, UP, float_down, nearest, rounding
+from ikos.counts.rounding import DOWN, UP, float_down, nearest, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.component_bounds import BOUNDS, lemma_excess
 from ikos.graphs.component_distribution import (
@@ -76,8 +76,7 @@ class ComponentCheck:
     ``rows`` has a `ComponentRow` for c = 1, 2, ..., ``tally`` the sampled graphs, and ``planted``
     the importance samples for 2, 3, ... components and more; ``fit`` and ``planted_fit`` are upper
     bounds on the p-values of these samples under the exact distribution, None without samples.
-    ``excess`` is E[q^C]/q - 1, rounded up, and ``excess_bound`` Lemma C.5's bound on it, rounded
-    down, if known.
+    ``excess`` encloses E[q^C]/q - 1, and ``excess_bound`` Lemma C.5's bound on it, if known.
     """
 
     n: int
@@ -89,8 +88,8 @@ class ComponentCheck:
     planted: tuple[PlantedTally, ...]
     fit: float | None
     planted_fit: float | None
-    excess: mpfr | None
-    excess_bound: mpfr | None
+    excess: Enclosure | None
+    excess_bound: Enclosure | None
 
     def __str__(self) -> str:
         """Return what is known for each c, and the verdict."""
@@ -105,12 +104,19 @@ class ComponentCheck:
     def bounded(self) -> bool | None:
         """Whether the exact distribution is proved to be below every bound, or above one.
 
-        None if it agrees with a bound in all digits that are known, or no bound is stated.
+        None if what is known does not tell, or no bound is stated.
         """
-        found = [row.bounded for row in self.rows]
-        if self.excess is not None and self.excess_bound is not None:
-            found.append(self.excess <= self.excess_bound or None)
+        found = {*self._places.values()}
         return False if False in found else None if None in found else True
+
+    @property
+    def _places(self) -> dict[str, bool | None]:
+        """What is compared with bounds, and whether it is below them."""
+        found = {f"c = {row.c}": row.bounded for row in self.rows}
+        if (excess := self.excess) is not None and (bound := self.excess_bound) is not None:
+            above = False if excess.low > bound.high else None
+            found["E[q^C]"] = True if excess.high <= bound.low else above
+        return found
 
     @property
     def agrees(self) -> bool | None:
@@ -206,8 +212,8 @@ def check_components(
 
     # first, so that samples can be compared at once after an interruption
     how: dict[str, Any] = {"shuffler": graph.shuffler, "clear_share": graph.clear_share}
-    moments = (None, None) if order is None else _moments(model, order)
     law = enclosed_law(users, graph.m, reach, progress=next(shown), **how)
+    moments = (None, None) if order is None else _moments(model, order, law)
 
     stated = {name: bound.values for name, bound in BOUNDS.items() if bound.covers(users, graph)}
     upper = {name: values(users, graph, rows, UP) for name, values in stated.items()}
@@ -268,8 +274,10 @@ def _stages(progress: Progress | None, work: Sequence[int]) -> Iterator[Progress
         yield progress and partial(told, sum(work[:i]), amount)
 
 
-def _moments(model: Model, q: int) -> tuple[mpfr | None, mpfr | None]:
-    """Return E[q^C]/q - 1 rounded up, and Lemma C.5's bound on it rounded down."""
+def _moments(
+    model: Model, q: int, law: Sequence[Enclosure]
+) -> tuple[Enclosure | None, Enclosure | None]:
+    """Return E[q^C]/q - 1, from below by the first values of c alone, and Lemma C.5's bound."""
     n, graph = model.n, model.graph
     how: dict[str, Any] = {"shuffler": graph.shuffler, "clear_share": graph.clear_share}
     excess = bound = None
@@ -280,8 +288,10 @@ def _moments(model: Model, q: int) -> tuple[mpfr | None, mpfr | None]:
         excess = largest_component(n, q, graph).excess()
     if BOUNDS["lemma_c5"].covers(n, graph):
         with contextlib.suppress(ValueError):  # q is too large for it
-            bound = lemma_excess(n, graph.m, q, DOWN)
-    return excess, bound
+            bound = Enclosure(*(lemma_excess(n, graph.m, q, way) for way in (DOWN, UP)))
+    with rounding(DOWN):
+        least = gmpy2.fsum([(mpfr(q) ** c - 1) * p.low for c, p in enumerate(law)])
+    return None if excess is None else Enclosure(least, excess), bound
 
 
 # Do the samples fit?
@@ -371,11 +381,10 @@ def _about_bounds(check: ComponentCheck) -> str:
         factor = at_most(min(rare, default=1.0), 3)
         least = "" if factor == "1" else f", for c >= 2 by a factor of {factor} or more"
         return f"Proved for c = 1{through}: the exact distribution is below the bounds{least}."
-    rows = [f"c = {row.c}" for row in check.rows if row.bounded is check.bounded]
-    places = ", ".join(rows) or "E[q^C]"
+    places = ", ".join(at for at, said in check._places.items() if said is check.bounded)
     if check.bounded is False:
         return f"VIOLATED: the exact distribution is above a bound, at {places}."
-    return f"UNDECIDED to {PRECISION} binary digits: whether a bound holds at {places}."
+    return f"UNDECIDED: the digits that are known do not tell whether a bound holds at {places}."
 
 
 def _graphs(many: int) -> str:

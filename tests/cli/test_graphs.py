@@ -65,7 +65,7 @@ def test_numbers_are_the_checks(run, arguments, options):
     )  # fmt: skip
     assert (result["fit"], result["importance_fit"]) == (found.fit, found.planted_fit)
     assert (result["excess"], result["excess_bound"]) == tuple(
-        value and float_up(value) for value in (found.excess, found.excess_bound)
+        value and float_up(value.high) for value in (found.excess, found.excess_bound)
     )
     assert result["tally"] == [list(pair) for pair in found.tally.counts.items()]
     assert [one["estimate"] for one in result["importance"]] == [

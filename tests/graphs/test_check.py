@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from exact.share_graph import SETTINGS
-from gmpy2 import mpfr
+from gmpy2 import mpfr, mpq
 from numpy.typing import NDArray
 
 from ikos.confidence import clopper_pearson
@@ -67,8 +67,8 @@ def test_rows_hold_the_law_the_bounds_and_the_samples(shuffler: str, clear: bool
     assert [tally.parts for tally in found.planted] == [2, 3, 4, 5]
     assert all(tally.trials == 500 for tally in found.planted)
     assert found.excess is not None
-    assert found.excess == component_moment(20, 3, 16, **setting).excess
-    shown = found.excess_bound and float_up(found.excess_bound)
+    assert found.excess.high == component_moment(20, 3, 16, **setting).excess
+    shown = found.excess_bound and float_up(found.excess_bound.high)
     assert shown == (excess_bound(20, 3, 16) if stated else None)
     assert found.holds
     assert found.bounded
@@ -116,18 +116,40 @@ def test_a_bound_below_the_law_is_a_violation(monkeypatch: pytest.MonkeyPatch) -
     assert found.verdict[0] == "VIOLATED: the exact distribution is above a bound, at c = 2."
 
 
-@pytest.mark.parametrize(("m", "bound"), [(3, "1e-3"), (450, "1e-585")])
-def test_a_moment_that_may_be_above_its_bound(
-    monkeypatch: pytest.MonkeyPatch, m: int, bound: str
-) -> None:
-    """Also where no double is above 0 and as small; of the moment, only upper bounds are known."""
-    wrong = [mpfr(bound)]
-    monkeypatch.setattr(checking, "lemma_excess", lambda *_: wrong[0])
-    found = check(m=m, trials=10, planted=0, largest=1, q=16)
-    assert found.bounded is None
-    assert found.verdict[0].endswith("digits: whether a bound holds at E[q^C].")
-    wrong[0] *= 1000
-    assert check(m=m, trials=10, planted=0, largest=1, q=16).bounded
+@pytest.mark.parametrize("n", [20, 3000])
+@pytest.mark.parametrize("m", [3, 450])
+def test_a_moment_next_to_its_bound(monkeypatch: pytest.MonkeyPatch, n: int, m: int) -> None:
+    """Also where no double is above 0 and as small."""
+
+    def with_bound(bound: mpfr) -> ComponentCheck:
+        monkeypatch.setattr(checking, "lemma_excess", lambda *_: bound)
+        return check(n=n, m=m, trials=1, planted=0, largest=1, q=16)
+
+    excess = check(n=n, m=m, trials=1, planted=0, largest=1, q=16).excess
+    assert excess is not None
+    if n == 20:
+        law = enclosed_law(n, m, n)
+        assert excess.low <= sum((16**c - 1) * mpq(p.low) for c, p in enumerate(law)) <= excess.high
+    with rounding(DOWN):
+        middle, wrong = (excess.low + excess.high) / 2, excess.low / mpfr("1e298")
+    for bound, bounded, said in (
+        (excess.high, True, "Proved"),
+        (middle, None, "UNDECIDED"),
+        (excess.low, None, "UNDECIDED"),
+        (wrong, False, "VIOLATED"),
+    ):
+        found = with_bound(bound)
+        assert found.bounded is bounded
+        assert found.verdict[0].startswith(said)
+        assert ("E[q^C]" in found.verdict[0]) == (bounded is not True)
+
+
+def test_all_that_is_undecided_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = check(m=450, trials=1, planted=0, q=16).excess
+    assert known is not None
+    monkeypatch.setattr(checking, "lemma_excess", lambda *_: known.low)
+    found = check(m=450, trials=1, planted=0, q=16)
+    assert found.verdict[0].endswith("at c = 2, c = 3, c = 4, c = 5, c = 6, E[q^C].")
 
 
 def test_what_agrees_in_all_digits_is_not_decided(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +157,7 @@ def test_what_agrees_in_all_digits_is_not_decided(monkeypatch: pytest.MonkeyPatc
     assert [row.bounded for row in found.rows] == [True, None, None, None, None, None]
     assert (found.bounded, found.holds) == (None, True)
     assert found.verdict[0] == (
-        "UNDECIDED to 256 binary digits: whether a bound holds at "
+        "UNDECIDED: the digits that are known do not tell whether a bound holds at "
         "c = 2, c = 3, c = 4, c = 5, c = 6."
     )
     parts = BOUNDS["parts"]
