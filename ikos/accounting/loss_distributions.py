@@ -122,8 +122,10 @@ class _ProvedLoss(PrivacyLossDistribution):  # type: ignore[misc]
 
         def power(pmf: DensePLDPmf) -> DensePLDPmf:
             one = result = _Masses.of(pmf, _stride(pmf) or 1)
-            for place in reversed(range(copies.bit_length() - 1)):
-                tail = _units(tail_mass_truncation) >> place  # it will occur 2^place times
+            places = copies.bit_length() - 1
+            share = _units(tail_mass_truncation) // (2 * places or 1)  # two products each
+            for place in reversed(range(places)):
+                tail = share >> place  # it will occur 2^place times
                 result = result.times(result, tail)
                 if copies >> place & 1:
                     result = result.times(one, tail)
@@ -215,7 +217,8 @@ def loss_of_guarantee(guarantee: Guarantee, *, interval: float = 1e-4) -> Privac
     """Return a loss distribution that covers every release with this guarantee.
 
     It is that of randomized response that tells all with probability delta (KOV15), for epsilon
-    rounded up to the grid of this ``interval``. ValueError if nothing is proved for the run.
+    rounded up to the grid of this ``interval``. ValueError if nothing is proved for the run, or
+    not for replaced values.
 
     Examples
     --------
@@ -239,7 +242,8 @@ def event(guarantee: Guarantee) -> ZCDpEvent:
     For an ``RdpAccountant`` of replaced values. There is no event for a guarantee with a delta, nor
     a better one for a pure guarantee: a Gaussian's noise multiplier means different things in
     dp-accounting's accountants of replaced values, and of repeated randomized responses its
-    ``PLDAccountant`` counts one (in version 0.9). ValueError if delta is not 0.
+    ``PLDAccountant`` counts one (in version 0.9). ValueError if delta is not 0, and as for
+    `loss_of_guarantee`.
 
     Examples
     --------
@@ -304,6 +308,8 @@ def composed(
 
 
 def _check(guarantee: Guarantee) -> None:
-    """Refuse a guarantee of which nothing is proved."""
+    """Refuse a guarantee that is not proved, or not for replaced values."""
     if not guarantee.proved:
         raise ValueError(f"guarantee must be proved for the run, got {str(guarantee)!r}")
+    if guarantee.adjacency != "replace-one":
+        raise ValueError(f"guarantee must be for replace-one, got {guarantee.adjacency}")

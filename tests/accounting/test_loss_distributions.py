@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
@@ -30,6 +30,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from ikos.accounting.loss_distributions import (
     _BITS,
     _Masses,
+    _units,
     composed,
     event,
     loss_of_curve,
@@ -38,6 +39,7 @@ from ikos.accounting.loss_distributions import (
 
 GRID = np.arange(1, 61) / 20
 PROVED = Guarantee(0.5, 1e-6, "theorem", ("if so",))
+OTHER = "add-or-remove-one"
 DOUBLES = 1 - 1e-10  # what dp-accounting may lose by rounding
 
 Pairs = list[tuple[Any, Any]]  # the probabilities of what is released under two neighbours
@@ -192,6 +194,52 @@ def test_both_orders_of_an_asymmetric_pair_are_bounded(law: Pairs, total: float)
     if epsilon:
         below = epsilon - 3e-4  # three losses, each rounded up to the grid
         assert max(delta_of(below, exact), delta_of(below, other)) > total
+    twice = loss_of_guarantee(PROVED).compose(elsewhere).self_compose(2)
+    assert composed(twice, total) == composed(loss.compose(loss_of_guarantee(PROVED)), total)
+
+
+@pytest.mark.parametrize("sides", [(0, 1), (1, 0)])
+def test_infinite_losses_of_either_order_count(sides: tuple[int, int]) -> None:
+    law = [(0.9, 0.5), (0.1, 0.3), (0.0, 0.2)]
+    elsewhere = pld.from_two_probability_mass_functions(
+        *({i: math.log(pair[at]) for i, pair in enumerate(law) if pair[at]} for at in sides),
+        symmetric=False,
+    )
+    loss = loss_of_curve(lambda _: 0.0, [1e-4]).compose(elsewhere)
+    assert sorted([loss._pmf_remove._infinity_mass, loss._pmf_add._infinity_mass]) == (
+        pytest.approx([0, 0.2], abs=1e-15)
+    )
+    with pytest.raises(ValueError, match=r"infinite losses, 0\.20"):
+        composed(loss, 0.1)
+    assert composed(loss, 0.3).epsilon > 0
+
+
+@pytest.mark.parametrize("copies", [2, 3, 7, 3000, 4095])
+def test_what_powers_cut_off_is_negligible(copies: int) -> None:
+    loss = loss_of_guarantee(Guarantee(0.01, 0.0, "", ())).self_compose(copies)
+    assert loss._pmf_remove._infinity_mass <= 1e-30
+
+
+def test_losses_are_asked_for_on_the_grid_or_below() -> None:
+    """Three times the double 0.1 is rounded up."""
+    asked: list[float] = []
+    loss_of_curve(lambda e: asked.append(e) or 0.1, [0.3], interval=0.1)
+    assert asked[0] <= 3 * Fraction(0.1) <= asked[0] * (1 + 2.0**-48)
+
+
+@given(st.integers(0, 1 << 161) | st.integers(0, 9))
+@example((1 << 100) + 1)
+@example((1 << 54) + 1)
+def test_masses_are_rounded_up_to_doubles(mass: int) -> None:
+    found = _Masses(0, 1, [mass], mass).pmf(loss_of_guarantee(PROVED)._pmf_remove)
+    for double in (found._probs[0], found._infinity_mass):
+        assert Fraction(mass, 1 << _BITS) <= Fraction(float(double)) <= mass * (1 + 2.0**-49)
+
+
+@given(st.floats(0, 1))
+@example(1e-60)
+def test_masses_are_rounded_up_to_multiples(mass: float) -> None:
+    assert 0 <= Fraction(_units(mass), 1 << _BITS) - Fraction(mass) < Fraction(1, 1 << _BITS)
 
 
 @pytest.mark.parametrize("copies", [1, 16, 100])
@@ -271,6 +319,11 @@ def test_events_cover_pure_guarantees(count: int) -> None:
         (lambda: event(PROVED), "must have a delta of 0, got 1e-06"),
         (lambda: loss_of_guarantee(replace(PROVED, delta=1.0)), "guarantee must be proved"),
         (lambda: event(replace(PROVED, conditions=(f"{NOT}run",))), "guarantee must be proved"),
+        (lambda: event(replace(PROVED, delta=0.0, adjacency=OTHER)), "be for replace-one, got add"),
+        (
+            lambda: loss_of_guarantee(replace(PROVED, adjacency=OTHER)),
+            "be for replace-one, got add",
+        ),
         (lambda: loss_of_curve(lambda _: 0.1, [0.0]), "epsilons must be greater than 0"),
         (lambda: loss_of_curve(lambda _: math.nan, [0.1]), "delta must be finite, got nan"),
         (lambda: loss_of_curve(lambda _: 1.5, [0.1]), "delta must be at most 1, got 1.5"),
