@@ -21,7 +21,7 @@ from gmpy2 import mpfr
 
 from ikos._validation import number
 from ikos.accounting.solve import bisect
-from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
+from ikos.counts.rounding import DOWN, PRECISION, UP, exact, float_up, rational, rounding
 
 Real = float | Fraction
 
@@ -44,17 +44,21 @@ def gaussian_delta(epsilon: Real, mu: Real) -> float:
     '1e-08'
     """
     eps, distance = number("epsilon", epsilon, low=0), number("mu", mu, above=0)
-    with rounding(DOWN):
+    # the difference may be smaller than its terms by a factor of mu; below 2^-1100 no double is left
+    small = distance.denominator.bit_length() - distance.numerator.bit_length()
+    digits = PRECISION + min(1100, max(0, small))
+    up, down = rounding(UP, digits), rounding(DOWN, digits)
+    with down:
         root = gmpy2.sqrt(mpfr(8))
-    with rounding(UP):  # delta grows with it
-        t = exact(distance, UP) / root
-    with rounding(DOWN):
-        near = exact(eps, DOWN) / (4 * t) - t
-    with rounding(UP):
-        far = exact(eps, UP) / (4 * t) + t
-    with rounding(DOWN):
-        less = gmpy2.exp(exact(eps, DOWN)) * gmpy2.erfc(far)
-    with rounding(UP):
+    with up:  # delta grows with it
+        t = mpfr(rational(distance)) / root
+    with down:
+        near = mpfr(rational(eps)) / (4 * t) - t
+    with up:
+        far = mpfr(rational(eps)) / (4 * t) + t
+    with down:
+        less = gmpy2.exp(mpfr(rational(eps))) * gmpy2.erfc(far)
+    with up:
         return float_up((gmpy2.erfc(near) - less) / 2)
 
 
@@ -79,7 +83,7 @@ def gaussian_mu(epsilon: Real, delta: Real) -> float:
 
     low = high = 1.0
     while not private(low):
-        low /= 2
+        low, high = low / 2, low
     while private(high):
         high *= 2
     return bisect(private, low, high, close=1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +15,7 @@ from ikos.accounting.gaussian import gaussian_delta, gaussian_mu
 
 
 def true_delta(epsilon: float, mu: float) -> Any:
-    with mpmath.workdps(80):
+    with mpmath.workdps(80 + max(0, round(-math.log10(mu)))):
         eps, distance = mpmath.mpf(epsilon), mpmath.mpf(mu)
         root = mpmath.sqrt(2)
         above = mpmath.erfc((eps / distance - distance / 2) / root) / 2
@@ -33,7 +34,8 @@ def test_delta_is_rounded_up_once(epsilon: float, mu: float) -> None:
 @pytest.mark.parametrize(
     ("epsilon", "delta", "mu"),
     [(1, 1e-8, 0.196066560), (1, 1e-6, 0.236704381), (0.99, 1e-8, 0.194206730),
-     (2, 1e-6, 0.448334740), (0, 1e-5, 2.50662827e-5), (100, 1e-3, 11.44652786)],
+     (2, 1e-6, 0.448334740), (0, 1e-5, 2.50662827e-5), (100, 1e-3, 11.44652786),
+     (0, 1e-100, 2.50662827e-100), (0, 1e-300, 2.50662827e-300), (1e-101, 1e-100, 2.63005882e-100)],
 )  # fmt: skip
 def test_mu_is_the_largest(epsilon: float, delta: float, mu: float) -> None:
     found = gaussian_mu(epsilon, delta)
