@@ -249,9 +249,7 @@ def _gamma(eps: float, small: float, users: int, values: int | Fraction, name: s
         # negative if this many steps of the grid suffice
         if steps == GRID:  # all answers are uniform, and reveal nothing
             return -math.inf
-        # -1 where they are equal, as denormal numbers often are: chords must not end there
-        delta = _proved(name, eps, users, values, Fraction(steps, GRID))[0]
-        return log_excess(delta, small) or -1.0
+        return log_excess(_proved(name, eps, users, values, Fraction(steps, GRID))[0], small)
 
     low, high, below, above = 0, GRID, math.inf, -math.inf
     guess = max(1, min(GRID - 1, int(8 * values / (users * eps * eps) * GRID)))

@@ -27,9 +27,12 @@ def gaussian_gamma(k: int, noise: float, n: int) -> float:
 
 
 def log_excess(delta: float, target: float) -> float:
-    """Return ln(delta / target), positive if and only if delta is larger, below 1e-320 too."""
+    """Return ln(delta / target), positive if delta is larger and negative otherwise.
+
+    1 or -1 where the logarithms are equal, as below 1e-320: chords must not end there.
+    """
     ratio = math.log(max(delta, _LEAST)) - math.log(max(target, _LEAST))
-    return max(ratio, 1e-300) if delta > target else min(ratio, 0.0)
+    return max(ratio, 0.0) or 1.0 if delta > target else min(ratio, 0.0) or -1.0
 
 
 def bisect(

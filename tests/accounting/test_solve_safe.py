@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ikos.accounting import blanket_convolution, shuffled_response
 from ikos.accounting.gaussian import gaussian_mu
-from ikos.accounting.solve import gaussian_log_delta, last_safe
+from ikos.accounting.solve import gaussian_log_delta, last_safe, log_excess
 
 
 @given(st.floats(-20, 20), st.floats(0.1, 100), st.floats(0.01, 1000), st.floats(-20, 20))
@@ -33,3 +34,28 @@ def test_no_safe_point_is_refused():
 def test_gaussian_losses(epsilon, delta):
     mu = gaussian_mu(epsilon, delta)
     assert gaussian_log_delta(epsilon, mu) == pytest.approx(math.log(delta), rel=1e-9)
+
+
+@given(st.floats(0, 1), st.floats(5e-324, 1))
+def test_an_excess_is_positive_or_negative(delta, target):
+    assert (log_excess(delta, target) > 0) == (delta > target)
+    assert (log_excess(delta, target) < 0) == (delta <= target)
+    assert log_excess(target, target) < 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [1e-320, 5e-324])
+def test_searches_do_not_creep_where_logarithms_are_equal(monkeypatch, delta):
+    seen = []
+
+    def counted(*pair):
+        seen.append(pair)
+        return log_excess(*pair)
+
+    for module in (shuffled_response, blanket_convolution):
+        monkeypatch.setattr(module, "log_excess", counted)
+    epsilon = shuffled_response.response_epsilon(delta, 10**6, 3, 0.1)
+    assert shuffled_response.response_delta(epsilon, 10**6, 3, 0.1) <= delta
+    report = blanket_convolution.sets_report(0.4, 0.5, 0)
+    blanket_convolution.report_epsilon(report, delta, 2000)
+    assert len(seen) < 200
