@@ -85,10 +85,10 @@ def number(
     name: str,
     value: object,
     *,
-    above: float | None = None,
-    below: float | None = None,
-    low: float | None = None,
-    high: float | None = None,
+    above: float | Fraction | None = None,
+    below: float | Fraction | None = None,
+    low: float | Fraction | None = None,
+    high: float | Fraction | None = None,
 ) -> Fraction:
     """Return the exact value of a finite number within open or closed bounds."""
     result = rational(name, value)
@@ -99,7 +99,7 @@ def number(
         (high, operator.gt, "at most"),
     ):
         if bound is not None and outside(result, bound):
-            raise ValueError(f"{name} must be {said} {bound:g}, got {quote(value)}")
+            raise ValueError(f"{name} must be {said} {float(bound):g}, got {quote(value)}")
     return result
 
 

@@ -40,6 +40,7 @@ _CELLS = 4096  # of either half of the outputs
 _MASS = 28.0  # windows of the sum leave out about e^-28 of their tilted mass
 _MAX_POINTS = 1 << 23  # most points of a Fourier transform
 _MAX_CELLS = 1 << 23
+_MAX_RATIO = 1e100  # of likelihoods; no number of users hides more, and its square is a double
 _FINEST = 1 << 17  # most points of a lattice on either side of 0
 
 
@@ -54,7 +55,8 @@ class ReportLaw:
         error of at most 2^-49. Omega is nowhere above the density of any value; its total may be
         below 1.
     first_ratio, second_ratio : (array, array)
-        Least and largest density of either value over that of omega in the cell, likewise.
+        Least and largest density of either value over that of omega in the cell, likewise; at most
+        1e100.
     lost : (float, float)
         Mass under either value outside all cells, which counts as revealed.
 
@@ -77,6 +79,8 @@ class ReportLaw:
 
     def __post_init__(self) -> None:
         lost = [float(number("lost", mass, low=0, high=1)) for mass in ordered("lost", self.lost)]
+        if len(lost) != 2:
+            raise ValueError(f"lost must have 2 masses, got {len(lost)}")
         object.__setattr__(self, "lost", tuple(lost))
         for name, missing in zip(("blanket", "first", "second"), (1.0, *lost), strict=True):
             masses = doubles(name, getattr(self, name))
@@ -90,9 +94,14 @@ class ReportLaw:
             raise ValueError("blanket must be positive in every cell: otherwise nothing is hidden")
         for name in ("first", "second"):
             low, high = (doubles(f"{name}_ratio", end) for end in getattr(self, f"{name}_ratio"))
-            mean = getattr(self, name) / self.blanket
+            with np.errstate(over="ignore"):
+                mean = getattr(self, name) / self.blanket
             if not np.all((low >= 0) & (low <= mean * _ABOUT) & (mean <= high * _ABOUT)):
                 raise ValueError(f"{name}_ratio must have {name} / blanket between, in each cell")
+            if not np.all(high <= _MAX_RATIO):
+                raise ValueError(
+                    f"{name}_ratio must be at most {_MAX_RATIO:g}, more counts as lost"
+                )
             object.__setattr__(self, f"{name}_ratio", (low, high))
 
     @cached_property
@@ -323,7 +332,8 @@ def _discrete(
 def discrete_report(law: object, first: int, second: int) -> ReportLaw:
     """Return the report with a row of output probabilities for each value, for two of the values.
 
-    Outputs that some value never sends count as revealed.
+    Outputs that some value never sends, or less than another one by a factor of 1e100, count as
+    revealed.
     """
     rows = doubles("law", law)
     if rows.ndim != 2 or len(rows) < 2 or not np.all(rows >= 0):
@@ -336,7 +346,7 @@ def discrete_report(law: object, first: int, second: int) -> ReportLaw:
         for name, at in (("first", first), ("second", second))
     ]
     blanket = rows.min(axis=0)
-    kept = blanket > 0
+    kept = blanket * _MAX_RATIO > rows.max(axis=0)
     if not kept.any():
         raise ValueError("law must have an output that every value can send")
     p, q = rows[pair[0]], rows[pair[1]]
@@ -474,14 +484,16 @@ def _tilt(masses: Array, values: Array, n: int, top: float) -> float:
     deviation = math.sqrt(float(np.dot(masses, values**2)))
 
     def mean(theta: float) -> float:
-        return -float(np.dot(masses, values * np.exp(np.minimum(theta * values, 600.0))))
+        return -float(np.dot(masses, values * np.exp(np.minimum(theta * values, 300.0))))
 
     high = 1e-3 / (deviation * math.sqrt(n))
     while mean(high) > 0 and high * top < 100:
         high *= 2
     if mean(high) > 0:
         return high
-    return crossing(mean, high / 2 if mean(high / 2) > 0 else high * 1e-9, high)
+    while (before := mean(high / 2)) <= 0 and high * top > 1e-9:
+        high /= 2
+    return crossing(mean, high / 2, high) if before > 0 else high
 
 
 @dataclass(frozen=True, eq=False)

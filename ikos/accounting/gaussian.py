@@ -44,7 +44,7 @@ def gaussian_delta(epsilon: Real, mu: Real) -> float:
     '1e-08'
     """
     eps, distance = number("epsilon", epsilon, low=0), number("mu", mu, above=0)
-    # the difference may be smaller than its terms by a factor of mu; below 2^-1100 no double is left
+    # the difference may be mu times its terms, of which no double is left below 2^-1100
     small = distance.denominator.bit_length() - distance.numerator.bit_length()
     digits = PRECISION + min(1100, max(0, small))
     up, down = rounding(UP, digits), rounding(DOWN, digits)

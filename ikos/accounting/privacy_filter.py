@@ -79,12 +79,12 @@ class PrivacyFilter:
         """Return the filter whose order allows most small releases; by default half is slack."""
         eps = number("epsilon", epsilon, low=1e-6, high=MAX_EPSILON)
         small = number("delta", delta, low=0, below=1)
-        spare = small / 2 if slack is None else number("slack", slack, low=0, high=float(small))
+        spare = small / 2 if slack is None else number("slack", slack, low=0, high=small)
         found = cls(eps, small, spare, Fraction(1))
         if not spare:
             return found
         # times 0.1 to 2 is the best one
-        scale = -math.log(float(spare) or math.ulp(0)) / float(eps)
+        scale = -math.log(min(float(spare) or math.ulp(0), 1 - 2.0**-53)) / float(eps)
         tried = (replace(found, order=Fraction(scale * 2 ** (i / 8))) for i in range(-27, 10))
         return max(tried, key=lambda one: one.limit / float(one.order * (one.order + 1)))
 

@@ -452,6 +452,14 @@ def test_below_the_local_guarantee_nothing_is_left():
         assert low <= high <= math.e * below + 1e-13
 
 
+@pytest.mark.parametrize("rare", [1e-20, 1e-50, 1e-99, 1e-150, 1e-300, 1e-320])
+def test_ratios_that_nothing_hides(rare):
+    """Half of the second value's reports are as good as revealed."""
+    report = discrete_report([[1 - rare, rare], [0.5, 0.5]], 0, 1)
+    least, most = report_delta(report, 1, 2)
+    assert least <= 0.5 <= most <= 0.5 + 1e-9
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -492,6 +500,11 @@ def test_below_the_local_guarantee_nothing_is_left():
         ),
         (lambda: ReportLaw(HALVES, HALVES, HALVES, FLAT, FLAT, (0, math.nan)), "lost must be"),
         (lambda: ReportLaw(HALVES, HALVES, HALVES, FLAT, FLAT, 0.5), "lost must be a sequence"),
+        (lambda: ReportLaw(*[[0.5]] * 3, *[([1.0], [1.0])] * 2, (0.5,)), "lost must have 2"),
+        (
+            lambda: ReportLaw(*[[0.5]] * 3, *[([1.0], [1e101])] * 2, (0.5, 0.5)),
+            "first_ratio must be",
+        ),
     ],
 )
 def test_nonsense_is_refused(call, said):

@@ -220,9 +220,24 @@ def test_the_search_finds_what_is_wrong() -> None:
     assert worst(Unsafe(*total.__dict__.values()), MENUS["pure"], 5) > 0.3
 
 
+NEARLY = 1 - Fraction(1, 10**20)  # a double is 1
+
+
+def test_a_slack_that_is_nearly_one() -> None:
+    total = PrivacyFilter.of(1, NEARLY, slack=NEARLY)
+    assert total.order > 0
+    assert Account(total).left.epsilon >= 1
+
+
 @pytest.mark.parametrize(
     ("given", "named"),
-    [((0, 1e-6), "epsilon"), ((1, 1), "delta"), ((1, 1e-6, 1e-5), "slack"), ((1e7, 0), "epsilon")],
+    [
+        ((0, 1e-6), "epsilon"),
+        ((1, 1), "delta"),
+        ((1, 1e-6, 1e-5), "slack"),
+        ((1e7, 0), "epsilon"),
+        ((1, NEARLY, (1 + NEARLY) / 2), "slack"),
+    ],
 )
 def test_refusals(given: tuple[float, ...], named: str) -> None:
     with pytest.raises(ValueError, match=f"^{named} must be "):
