@@ -6,6 +6,7 @@ import csv
 import html
 import io
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -23,10 +24,21 @@ FORMATS = ("text", "json", "csv", "markdown")
 
 _EXACT = 1 << 53  # larger integers are strings in JSON, as a reader may round them
 
+# Unicode's categories Cc, Cs, Zl and Zp, and its controls of direction: with those, digits of a
+# result could be shown in another order. Joiners and spaces of all kinds are part of ordinary text.
+_CONTROLS = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+
+
+def is_printable(text: str) -> bool:
+    """Whether no character controls a terminal, ends a line, or changes the order of others."""
+    return not _CONTROLS.search(text)
+
 
 def printable(text: str) -> str:
-    """Return foreign text without characters that control a terminal or end a line."""
-    return "".join(c if c.isprintable() else "?" for c in text)
+    """Return foreign text with a question mark for each character that `is_printable` refuses."""
+    return _CONTROLS.sub("?", text)
 
 
 def cell(value: Any) -> str:

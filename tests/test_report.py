@@ -6,12 +6,13 @@ import csv
 import io
 import json
 import math
+import unicodedata
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from ikos.report import FORMATS, Field, Report
+from ikos.report import FORMATS, Field, Report, is_printable, printable
 from ikos.results import Cost
 
 REPORT = Report(
@@ -33,6 +34,21 @@ REPORT = Report(
         "pairs": {"a": (1, None)},
     },
 )  # fmt: skip
+
+
+def test_what_is_printable() -> None:
+    """All of Unicode: ordinary text of all scripts, and nothing that controls a terminal."""
+    refused = {chr(i) for i in range(0x110000) if not is_printable(chr(i))}
+    turns = {"LRM", "RLM", "ALM", "LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+    marks = {"\u200e": "LRM", "\u200f": "RLM", "\u061c": "ALM"}
+    named = {c for c in refused if marks.get(c, unicodedata.bidirectional(c)) in turns}
+    assert len(named) == len(turns)
+    assert refused - named == {
+        chr(i) for i in range(0x110000) if unicodedata.category(chr(i)) in ("Cc", "Cs", "Zl", "Zp")
+    }
+    ordinary = "\u3000\u00a0\u202f\u00ad\u0646\u200c\u0647 \U0001f469\u200d\U0001f52c"
+    assert printable(ordinary) == ordinary
+    assert printable("a\x1b[2J\u202eb\n") == "a?[2J?b?"
 
 
 def test_json_is_ascii_and_finite_and_keeps_integers() -> None:

@@ -16,6 +16,7 @@ import click
 
 from ikos.cli.errors import clipped, problem
 from ikos.cli.output import plain
+from ikos.report import is_printable
 
 ANALYSES = (
     "best", "higher_moments", "second_moment", "balle2020", "ghazi2020", "ishai2006", "exact",
@@ -180,7 +181,7 @@ class LabelList(click.ParamType):  # type: ignore[type-arg]
             labels = _of_file(value[1:]) if value.startswith("@") else _of_line(value)
         except (OSError, ValueError) as error:
             self.fail(problem(error), param, ctx)
-        if not all(label and label.isprintable() for label in labels):
+        if not all(label and is_printable(label) for label in labels):
             self.fail(f"labels must be printable and not empty, got {clipped(value)}", param, ctx)
         return labels
 

@@ -43,7 +43,7 @@ from ikos.counts.vectors import Layout, checked_layout, least_bytes, sums_of
 from ikos.deployment.opening import HYBRID, KEMS, TAG_BYTES, X25519, best_kem
 from ikos.deployment.wire import decoded, encoded, in_one_line
 from ikos.domains import Ball, Box, Categories, Labels
-from ikos.report import Field, Report
+from ikos.report import Field, Report, is_printable
 from ikos.results import Guarantee, at_least, present
 
 VERSION: Final = "ikos-parties-2"
@@ -153,7 +153,7 @@ def _address(value: str) -> str:
 
 def _label(text: str) -> str:
     """Return a label: one that controls a terminal could show another result than was released."""
-    if not text.isprintable():
+    if not is_printable(text):
         raise ValueError(f"must be printable, got {quote(text)}")
     return text
 

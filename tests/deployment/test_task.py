@@ -246,6 +246,7 @@ WRONG = [
     ("domain", []), ("domain", {}), ("domain", {"kind": "box", "dimension": 0}), ("integers", 1),
     ("domain", {"kind": "categories", "sizes": 3}), ("labels", ["a", "b"]), ("labels", "a"),
     ("labels", [""]), ("labels", [1]), ("labels", ["\x1b[2J"]), ("labels", ["a\nb"]),
+    ("labels", ["\u202ea"]),
     ("block_length", 0), ("block_length", 2),
     ("block_length", True), ("block_length", "separate"),
     ("noise", ["skellam", "1"]), ("noise", ["gauss", "1"]), ("noise", "1"),
