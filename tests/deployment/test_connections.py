@@ -234,6 +234,20 @@ def test_long_heads_are_not_parsed(monkeypatch, sent, status, parts):
     assert all(len(one.partition(b"\r\n\r\n")[0]) <= 1 << 14 for one in parsed)
 
 
+@pytest.mark.parametrize("cut", [1, 2, 3, 4])
+@pytest.mark.parametrize("sent", [head(64), head(2, 1 << 14)])
+def test_a_head_whose_end_comes_later_is_within_the_limits(sent, cut):
+    async def check():
+        async with opened() as connection:
+            reader, writer = await connection()
+            writer.write(sent[:-cut])
+            await asyncio.sleep(0.02)
+            writer.write(sent[-cut:])
+            return await reader.readline()
+
+    assert int(asyncio.run(check()).split()[1]) == 200
+
+
 @pytest.mark.parametrize(
     ("target", "path"),
     [
