@@ -16,14 +16,14 @@ import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pydantic import BaseModel, Field
 
 from ikos.deployment import tokens
 from ikos.deployment.opening import PrivateKey
-from ikos.deployment.task import LONGEST, Task
+from ikos.deployment.task import LONGEST, Task, Window
 
 __all__ = ["read_secret", "read_secrets", "read_task", "write_party_files"]
 
@@ -40,12 +40,22 @@ _ERASED = 43 * "."  # as long as a key
 
 
 def write_new(path: Path, data: bytes, *, public: bool = False) -> None:
-    """Write a new file, on disk on return, readable by its owner alone unless public."""
-    mode = 0o644 if public else 0o600
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    """Write a new file, on disk on return, readable by its owner alone unless public.
+
+    An error leaves none, or a whole one, which another program may have read.
+    """
+    mode, rest = 0o644 if public else 0o600, memoryview(data)
+    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(number, "wb", buffering=0) as file:
+            while rest:
+                rest = rest[file.write(rest) :]
+            os.fsync(file.fileno())
+    except BaseException:
+        with contextlib.suppress(OSError):
+            if path.stat().st_size < len(data):
+                path.unlink()
+        raise
 
 
 def owner_alone(path: Path, *, group: bool = False) -> None:
@@ -247,6 +257,10 @@ class PartyConfig:
     def part_bytes(self) -> int:
         """Number of bytes that each client sends to this party."""
         return self.task.part_bytes(self.party)
+
+    def expires(self, window: Window) -> datetime:
+        """Return when what was not released of a window is deleted: in the year 9999 at most."""
+        return window.closes + min(self.keep, datetime.max.replace(tzinfo=UTC) - window.closes)
 
     def commanded_by(self, secret: bytes) -> bool:
         """Whether a secret may command this party, in constant time."""

@@ -7,6 +7,7 @@ import errno
 import math
 import os
 import pickle
+import resource
 import ssl
 import stat
 import threading
@@ -746,6 +747,40 @@ def test_a_crash_where_there_are_no_hard_links(tmp_path, parties, quiet, no_link
     with pytest.raises(ValueError, match="store must hold reports"):
         Client(TASK, SECRET, store=store).submit(1)
     assert not parties.asked
+
+
+def test_a_full_disk_where_there_are_no_hard_links(tmp_path, parties, quiet, no_links, monkeypatch):
+    """What was never whole was never sent, and does not stay."""
+    usual, store = write_new, tmp_path / "reports"
+
+    def full(path, data, **how):
+        if path.suffix != ".json":
+            return usual(path, data, **how)
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(data) // 2, limits[1]))
+        try:
+            return usual(path, data, **how)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ikos.deployment.reports.write_new", full)
+        with pytest.raises(ValueError, match=r"read and written, got .*: file too large"):
+            Client(TASK, SECRET, store=store).submit(1)
+    assert not list(store.iterdir())
+    assert not Client(TASK, SECRET, store=store).submit(0).again
+
+
+def test_a_whole_file_stays_if_it_cannot_be_synced(tmp_path, monkeypatch):
+    """Another program may have read it, and sent what it holds."""
+
+    def fsync(_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("ikos.deployment.party_files.os.fsync", fsync)
+    with pytest.raises(OSError, match="Input"):
+        write_new(tmp_path / "file", b"whole")
+    assert (tmp_path / "file").read_bytes() == b"whole"
 
 
 def test_a_file_system_without_syncs_of_folders(tmp_path, parties, quiet, monkeypatch):
