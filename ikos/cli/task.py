@@ -319,7 +319,9 @@ def release(folder: Path, wait: float, ca: Path | None, window: int | None) -> R
         try:
             found = analyzer.finish(wait, lambda step: say(f"{path}: {step}"))
         except KeyboardInterrupt:
-            raise KeyboardInterrupt("interrupted; the release goes on at the analyzer") from None
+            goes_on = "the release goes on at the analyzer"
+            said = goes_on if analyzer.ordered else "nothing was ordered"
+            raise KeyboardInterrupt(f"interrupted; {said}") from None
     report = status_report(chosen, found, "release")
     if found.state == "stopped":
         print_report(report)

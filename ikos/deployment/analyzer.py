@@ -34,7 +34,7 @@ from ikos.deployment.service import Endpoint, Party, Service, now, split_ids
 from ikos.deployment.status_page import Seen, task_page, tasks_page
 from ikos.deployment.store import Store, StoreError, Writing, damaged, log
 from ikos.deployment.task import MOMENT, Window
-from ikos.deployment.wire import AnalyzerStatus, ReleaseState, Result
+from ikos.deployment.wire import AnalyzerStatus, ReleaseState, Result, first_few
 from ikos.ledger import BudgetExceeded, Ledger
 from ikos.results import SumResult
 
@@ -212,8 +212,8 @@ class Analyzer(Endpoint):
         """Return why shufflers cannot be asked, by this party or else by each other."""
         found = sorted(in_parallel(lambda j: self.peer(j).unreachable(), self.others))
         own = [str(answer) for _, answer in found if isinstance(answer, OSError)]
-        told = ((j, said) for j, said in found if isinstance(said, list))
-        return own or [f"shuffler {j} says: {words}" for j, said in told for words in said]
+        told = ((j, said) for j, said in found if isinstance(said, list) and said)
+        return own or [f"shuffler {j} says: {'; '.join(said)}" for j, said in told]
 
     def resume(self) -> None:
         """Resume what was ordered before the process ended."""
@@ -224,13 +224,13 @@ class Analyzer(Endpoint):
         """Stop a window that was not released in time, here and at the shufflers."""
         if not self._releasing.acquire(blocking=False):  # not in the middle of a release
             return False
+        settled = self._settled
         try:
-            found = super().expire(moment)
+            return super().expire(moment)
         finally:
             self._releasing.release()
-        if found:
-            self._work.begin()  # which deletes, as it is stopped
-        return found
+            if not settled and self.expired and not self.over:  # also after a StoreError
+                self._work.begin()  # which deletes, as it is stopped, and retries by itself
 
     def _expire(self, writing: Writing) -> bool:
         found = super()._expire(writing)
@@ -284,7 +284,7 @@ class Analyzer(Endpoint):
                 yield party, found
         if missing:
             expired = any(getattr(one, "name", "") == "batchExpired" for one in missing.values())
-            words = "; ".join(str(missing[party]) for party in sorted(missing))
+            words = "; ".join(first_few([str(missing[party]) for party in sorted(missing)]))
             raise _Expired(words) if expired else OSError(words)
 
     def close_all(self) -> None:
@@ -493,7 +493,7 @@ class AnalyzerParty(Party[Analyzer]):
         """Whether nothing will be opened of a window: it is over, or expired without reports."""
         if self.store.fact(number, _OVER) is not None:
             return True
-        expired = moment >= self.task.at(number).closes + self.config.keep
+        expired = moment >= self.config.expires(self.task.at(number))
         return expired and not self.store.count(number, "report")
 
 

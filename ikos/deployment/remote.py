@@ -32,6 +32,7 @@ from ikos.deployment.wire import (
     Schedule,
     ShufflerStatus,
     Status,
+    first_few,
 )
 from ikos.report import printable
 
@@ -295,7 +296,7 @@ class _RemoteParty:
     def unreachable(self, seconds: float = ANSWER_SECONDS) -> list[str]:
         """Return why it cannot ask shufflers, of each that it cannot."""
         found = _read(Peers, self._ask("GET", "/peers", seconds=seconds), self._who)
-        return [printable(words[:300]) for words in found.unreachable]
+        return list(map(printable, first_few(found.unreachable)))
 
 
 class RemoteShuffler(_RemoteParty):
@@ -343,6 +344,7 @@ class RemoteAnalyzer(_RemoteParty):
 
     def __init__(self, client: httpx.Client, window: Window, control: bytes | None = None) -> None:
         super().__init__(client, window, 0, control)
+        self.ordered = False  # whether `finish` got as far as to order the release
 
     def status(self) -> AnalyzerStatus:
         """Return the analyzer's public status."""
@@ -375,9 +377,18 @@ class RemoteAnalyzer(_RemoteParty):
                 f"{task.min_reports:,} reports that a release needs: released now it would stop "
                 f"for good. It closes in {rest}; to end it nevertheless, close it first"
             )
-        if found.state == "collecting" and (wrong := self.unreachable(CLOSE_SECONDS)):
-            shown = "; ".join([*wrong[:3], *([f"and {len(wrong) - 3} more"] if wrong[3:] else [])])
-            raise RemoteError(f"a release could not end, and nothing is closed: {shown}")
+        if found.state == "collecting":
+            say("asking all parties whether they can reach each other")
+            left = max(CONNECT_SECONDS, until - time.monotonic())
+            try:
+                wrong = self.unreachable(min(CLOSE_SECONDS, left))
+            except Unanswered as error:
+                raise RemoteError(f"nothing is closed: {error}") from None
+            if wrong:
+                raise RemoteError(
+                    f"a release could not end, and nothing is closed: {'; '.join(wrong)}"
+                )
+        self.ordered = True
         pause, hindered, said = _PAUSE, "", set[str]()
         found = self.release()  # once: the analyzer retries by itself, with growing pauses
         while found.state not in ("released", "stopped"):

@@ -67,6 +67,7 @@ STEADY_SECONDS = 3600.0  # for which a clock must have run before it deletes any
 JUMP_SECONDS = 60.0  # by which it may be off meanwhile
 _ALLOCATED = 10_000  # objects after which garbage is collected
 _BATCH = 32  # connections that are accepted before others have their turn
+_HEAD_END = re.compile(rb"\r\n\r\n|\r(?:\n\r?)?\Z")  # or what has come of it
 _ABSOLUTE = re.compile(rb"(?i:https?)://[^/?#]+(.*)")  # a target (RFC 9112, 3.2.2)
 
 Waiting = dict[object, tuple[float, Callable[[], object]]]
@@ -324,9 +325,16 @@ def _repeat(
     work: Callable[[Party[Any]], object], parties: Mapping[str, Party[Any]], over: threading.Event
 ) -> None:
     """Let each party do some work from time to time, while the server runs."""
+    told = set[tuple[str, type]]()
     while True:
-        for party in parties.values():
-            work(party)
+        for name, party in parties.items():
+            try:
+                work(party)
+            except Exception as error:  # the other parties' work goes on
+                if not over.is_set() and (name, type(error)) not in told:
+                    # without its text, which might hold secrets
+                    log.error("task %s: an error of the program: %s", name, type(error).__name__)
+                    told.add((name, type(error)))
         if over.wait(LOOK_SECONDS):
             return
 
@@ -359,7 +367,7 @@ class _Strict(h11.Connection):
         """Return the next event, with a target that is a path; an error if it is refused."""
         if self.their_state is h11.IDLE:
             data, _ = self.trailing_data
-            head = data.partition(b"\r\n\r\n")[0]
+            head = _HEAD_END.split(data, 1)[0]
             ends = head.count(b"\n")
             if len(head) > HEADER_BYTES or ends >= HEADER_LINES:
                 raise h11.RemoteProtocolError("a head that is too long")
@@ -401,7 +409,8 @@ class TimedProtocol(H11Protocol):
     def __init__(self, waiting: Waiting, place: contextlib.ExitStack, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._place = place
-        self.conn = _Strict(h11.SERVER)
+        # beside a head, what has come of the lines' end that ends it
+        self.conn = _Strict(h11.SERVER, max_incomplete_event_size=HEADER_BYTES + 3)
         self._waiting = waiting
         self._waits: Callable[[], int] | None = None
         self._requests = 0

@@ -57,6 +57,7 @@ from ikos.deployment.wire import (
     Schedule,
     ShufflerStatus,
     decoded,
+    first_few,
 )
 
 _CLOSED = "closed"
@@ -227,7 +228,7 @@ class Endpoint(ABC):
     @property
     def expires(self) -> datetime:
         """When what was not released is deleted."""
-        return self.window.closes + self.config.keep
+        return self.config.expires(self.window)
 
     @property
     def expired(self) -> bool:
@@ -289,7 +290,9 @@ class Party(Generic[_E]):
         self._make, self._making = make, threading.Lock()
         self._made: WeakValueDictionary[int, _E] = WeakValueDictionary()  # one for each window
         self._kept = dict[int, _E]()
-        self._met = dict[int, str]()  # what was wrong with each shuffler, '' once it was well
+        # shufflers that have not been well, with the kinds of trouble that were logged
+        others = (j for j in range(1, self.task.columns + 1) if j != config.party)
+        self._unmet = {j: set[type]() for j in others}
         self._started = time.monotonic()
         for number in self.store.windows:
             self.at(number).resume()
@@ -306,18 +309,19 @@ class Party(Generic[_E]):
             return made
 
     def meet(self) -> None:
-        """Ask the shufflers that have not been well so far; log what is wrong with each, once."""
+        """Ask the shufflers that have not been well so far; log each kind of trouble once."""
         one = self.at(self.task.current(now()).number)
-        unmet = [j for j in one.others if self._met.get(j) != ""]
-        for party, found in in_parallel(one.look, unmet):
-            words = str(found) if isinstance(found, OSError) else found[1]
+        for party, found in in_parallel(one.look, list(self._unmet)):
+            told = self._unmet[party]  # by kind: a shuffler may change its words every time
+            words = str(found) if isinstance(found, OSError) else f"shuffler {party} {found[1]}"
             early = time.monotonic() < self._started + START_SECONDS
-            if words == self._met.get(party) or (isinstance(found, Unanswered) and early):
-                continue
-            self._met[party] = words
-            if words:
-                who = "" if isinstance(found, OSError) else f"shuffler {party} "
-                log.warning("task %s: %s%s", self.task.name, who, words)
+            if not isinstance(found, OSError) and not found[1]:
+                del self._unmet[party]
+                if told:
+                    log.info("task %s: shuffler %d is well", self.task.name, party)
+            elif type(found) not in told and not (isinstance(found, Unanswered) and early):
+                told.add(type(found))
+                log.warning("task %s: %s", self.task.name, words)
 
     def latest(self) -> list[_E]:
         """Return the endpoints of the latest windows that have opened, and at least of the first.
@@ -404,7 +408,9 @@ class Service:
                 self.route("GET", METRICS, self._metrics),
                 self.route("GET", "/tasks/{task}", self._schedule),
                 self.window_route("GET", "", lambda endpoint, _: endpoint.status()),
-                self.command("GET", "/peers", lambda one: Peers(unreachable=one.unreachable())),
+                self.command(
+                    "GET", "/peers", lambda one: Peers(unreachable=first_few(one.unreachable()))
+                ),
                 *routes,
             ],
             exception_handlers={HTTPException: _no_route},

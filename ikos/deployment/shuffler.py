@@ -27,6 +27,7 @@ from ikos.deployment.task import Window
 from ikos.deployment.wire import Agreement, Refused, ShufflerStatus
 
 _AGREED = "agreed"
+_SENT = "sent"
 _CHUNK = 512  # envelopes sent together
 
 
@@ -51,10 +52,10 @@ class Shuffler(Endpoint):
 
     @property
     def state(self) -> str:
-        """``collecting``, ``closed``, ``agreed``, ``sent``, or ``deleted`` without being sent."""
-        if self.agreement() is None or self.expired:
-            return "deleted" if self.deleted else super().state
-        return "sent" if self.deleted else "agreed"
+        """``collecting``, ``closed``, ``agreed``; all ``deleted``, or the batch ``sent`` before."""
+        if self.deleted:
+            return "deleted" if self.fact(_SENT) is None else "sent"
+        return super().state if self.agreement() is None else "agreed"
 
     def status(self) -> ShufflerStatus:
         """Return the shuffler's public status."""
@@ -117,7 +118,13 @@ class Shuffler(Endpoint):
                 raise Refused("notAgreed", f"shuffler {other} has not agreed to the same batch")
         complete = set(self.complete_ids())
         found = [part for number, _, part in self.intake.reports() if number in complete]
-        self.write(_check_kept).result()
+
+        def work(writing: Writing) -> None:
+            _check_kept(writing)
+            if len(found) == len(complete):
+                writing.note(_SENT, "yes")
+
+        self.write(work).result()
         if len(found) != len(complete):
             raise damaged(f"{len(complete) - len(found)} envelopes are gone")
         self.log("batch released")

@@ -33,7 +33,6 @@ _WORDS = {
 _SHUFFLER = {
     "agreed": "batch agreed",
     "sent": "batch sent and deleted",
-    "deleted": "deleted, nothing was sent",
 }
 _STYLE = """
 :root { color-scheme: light dark; }

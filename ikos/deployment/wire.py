@@ -21,6 +21,7 @@ ID_BYTES = 16
 SLOWEST = 1 << 14
 """Bytes per second of a long content, which may take a proportional time."""
 
+_FEW, _LONG = 4, 500  # sentences of parties that are shown, and characters of each
 
 Numbers = float | list[float]
 
@@ -63,6 +64,14 @@ def in_one_line(error: ValidationError) -> str:
         return f"{name} {first['ctx']['error']}".lstrip()
     words = re.sub(r"^\w+ should ", "must ", first["msg"].replace(" is not ", " should be ", 1))
     return f"{name} {words}, got {quote(first['input'])}"
+
+
+def first_few(sentences: list[str]) -> list[str]:
+    """Return sentences of parties, each cut where it is long; of many the first, and a count."""
+    shown = sentences
+    if len(sentences) > _FEW:  # then the result is as long as those that stay as they are
+        shown = [*sentences[: _FEW - 1], f"and {len(sentences) - _FEW + 1:,} more"]
+    return [one[:_LONG] for one in shown]
 
 
 class Refused(Exception):  # noqa: N818
@@ -119,7 +128,7 @@ class Status(Message):
 
 
 class Peers(Message):
-    """Why a party cannot ask shufflers, of each that it cannot."""
+    """Why a party cannot ask shufflers: of many, the first and a count."""
 
     unreachable: list[str]
 

@@ -18,6 +18,7 @@ from deployment_wired import LITTLE, SMALL, addresses, small, wired
 from ikos.cli import main
 from ikos.cli import task as commands
 from ikos.deployment.party_files import PartyConfig, read_task
+from ikos.deployment.remote import Unanswered
 from ikos.deployment.wire import ReleaseState
 from ikos.results import Interval
 from ikos.vectors import Ball, Box
@@ -338,6 +339,36 @@ class TestAsked:
         sent.analyzer.release()
         assert run("task", "release", small / "operator", "--json").json["state"] == "released"
 
+    @pytest.mark.parametrize(
+        ("at", "words"),
+        [
+            ("unreachable", "nothing was ordered"),
+            ("release", "the release goes on at the analyzer"),
+        ],
+    )
+    def test_an_interruption(self, release, sent, monkeypatch, at, words):
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(f"ikos.deployment.remote.RemoteAnalyzer.{at}", interrupt)
+        status, _, steps, rest = release()
+        assert (status, rest) == (130, [])
+        assert steps == [
+            "ikos task release: asking all parties whether they can reach each other",
+            f"ikos task release: interrupted; {words}",
+        ]
+
+    @pytest.mark.parametrize(("wait", "seconds"), [("0", 5.0), ("30", 30.0), ("600", 120.0)])
+    def test_asking_all_parties_ends_with_the_wait(self, release, sent, monkeypatch, wait, seconds):
+        def silent(_, given):
+            assert given == pytest.approx(seconds, abs=2)
+            raise Unanswered("the analyzer does not answer")
+
+        monkeypatch.setattr("ikos.deployment.remote.RemoteAnalyzer.unreachable", silent)
+        said = "ikos task release: error: nothing is closed: the analyzer does not answer"
+        assert release("--wait", wait)[3] == [said]
+        assert sent.analyzer.state == "collecting"
+
     @pytest.mark.slow
     def test_a_release_is_ordered_once(self, release, sent):
         """The analyzer tries again by itself: a hindrance and each step are said once."""
@@ -359,15 +390,15 @@ class TestAsked:
         assert said == "the analyzer at http://127.0.0.1:9000 does not answer: connection refused"
 
     @pytest.mark.points(1)
-    @pytest.mark.parametrize("action", ["close", "release"])
-    def test_somebody_else_may_not(self, refused, sent, small, action):
+    def test_somebody_else_may_not(self, refused, release, sent, small):
         control = small / "operator" / "control"
         control.write_text((small / "clients" / "tokens.txt").read_text().split()[0] + "\n")
-        said = refused("task", action, small / "operator")
+        said = refused("task", "close", small / "operator")
         assert said == (
             "the analyzer at http://127.0.0.1:9000 refuses: this needs the task's control "
             "(unauthorized)"
         )
+        assert release()[3] == [f"ikos task release: error: {said}"]
         assert sent.analyzer.state == "collecting"
 
     def test_folders_that_are_none(self, refused, small, tmp_path):

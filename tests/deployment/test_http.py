@@ -31,7 +31,7 @@ import httpx
 from deployment_tasks import KEY, small_task
 from deployment_world import flip
 
-from ikos.deployment import analyzer, intake, limits, service, shuffler, store, tokens
+from ikos.deployment import analyzer, intake, limits, remote, service, shuffler, store, tokens
 from ikos.deployment.hpke import unseal
 from ikos.deployment.party_files import (
     PartyConfig,
@@ -42,7 +42,7 @@ from ikos.deployment.party_files import (
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.shuffler import agreed_digest
 from ikos.deployment.task import Task
-from ikos.deployment.wire import encoded
+from ikos.deployment.wire import encoded, first_few
 
 USERS, MIN_HONEST, COLUMNS = 40, 20, 4
 REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
@@ -876,11 +876,22 @@ def test_a_party_that_starts_says_what_is_wrong(net, altered, caplog, monkeypatc
     assert sorted(caplog.messages) == [*known, late]
     net.clients[2] = Front(shuffler.application({net.task.name: net.parties[2]}, rate=1))
     altered.clear()
-    net.parties[0].meet()
+    caplog.clear()
+    with caplog.at_level("INFO", "ikos.deployment"):
+        net.parties[0].meet()
+    assert sorted(caplog.messages) == [f"{begin} {party} is well" for party in range(1, 5)]
     asked = len(net.requests)
     net.parties[0].meet()
     assert len(net.requests) == asked
-    assert len(caplog.messages) == 4
+
+
+def test_a_shuffler_that_changes_its_words_is_logged_once(net, altered, caplog):
+    for ahead in (12, 13, 14):
+        altered[3] = {"time": time.time() + ahead, "version": f"0.0.{ahead}"}
+        net.parties[0].meet()
+    altered[3] = untrusted()
+    net.parties[0].meet()
+    assert ["certificate" in line for line in caplog.messages] == [False, True]
 
 
 def test_an_earlier_version_is_named(net, altered):
@@ -907,6 +918,30 @@ def test_who_cannot_be_reached_is_told_to_who_may_release(net, altered):
     altered[3] = untrusted()
     said = net.ask(0, "GET", "/peers", control=net.operator).json()
     assert said == {"unreachable": [wrong]}
+
+
+@pytest.mark.parametrize("lying", [False, True])
+def test_many_who_cannot_be_reached_are_a_few_and_a_count(net, altered, monkeypatch, lying):
+    """What shufflers say together stays a short answer, whatever one of them says."""
+    many = [f"shuffler {k}: " + 2000 * "\u4e00" for k in range(2000 if lying else 40)]
+    if lying:
+        monkeypatch.setattr(remote, "_ANSWER", 1 << 30)
+        altered[1] = {"unreachable": many}
+    else:
+        for party in range(1, COLUMNS + 1):
+            monkeypatch.setattr(net.endpoints[party], "unreachable", lambda: many)
+    answer = net.ask(0, "GET", "/peers", control=net.operator)
+    said = answer.json()["unreachable"]
+    assert len(answer.content) < 1 << 14
+    assert said[0].startswith("shuffler 1 says: shuffler 0: ")
+    assert len(said) == (1 if lying else COLUMNS)
+
+
+def test_a_few_and_a_count():
+    every = list("abcdefg")
+    assert [len(first_few(every[:k])) for k in range(8)] == [0, 1, 2, 3, 4, 4, 4, 4]
+    few = first_few(every)
+    assert few == ["a", "b", "c", "and 4 more"] == first_few(few)
 
 
 # What is told
@@ -1169,6 +1204,21 @@ def test_a_shuffler_that_agreed_sends_nothing_that_has_expired(net, later):
     found = net.release()
     assert found["state"] == "stopped"
     assert "shuffler 1 refuses: " in found["release"]["message"]
+
+
+def test_shufflers_are_told_of_what_expired_while_somebody_reads_the_store(net, later, monkeypatch):
+    """The analyzer cannot shrink its store then, which raises after all reports are deleted."""
+    monkeypatch.setattr(store, "SHRINK_SECONDS", 0)
+    net.fill()
+    later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
+    one = net.endpoints[0]
+    with closing(sqlite3.connect(one.store.path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM report").fetchone()
+        with pytest.raises(OSError, match="a reader holds the store"):
+            one.expire(service.now())
+    told_when(net, lambda _: one.over)
+    assert {net.endpoints[party].state for party in range(1, COLUMNS + 1)} == {"deleted"}
 
 
 def test_deleting_while_somebody_reads_the_store(net, later, monkeypatch):

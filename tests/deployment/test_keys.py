@@ -195,6 +195,19 @@ def test_a_clock_that_is_ahead_for_a_while_deletes_nothing(world, monkeypatch):
     assert left[-1][1:] == (0,)
 
 
+def test_a_party_whose_work_fails_stops_no_other(caplog):
+    done, over = [], SimpleNamespace(is_set=lambda: False, wait=lambda _: len(done) == 3)
+
+    def work(party):
+        if party == "bad":
+            raise OverflowError("with secrets")
+        done.append(party)
+
+    serve._repeat(work, {"first": "bad", "second": "good"}, over)
+    assert done == ["good"] * 3
+    assert caplog.messages == ["task first: an error of the program: OverflowError"]
+
+
 def test_erasing_is_repeated_and_touches_no_other_key(world, caplog):
     """It may be cut off by a loss of power, or the file be another than it was."""
     path, task = world.folder / "analyzer" / "private-key", world.task

@@ -298,8 +298,21 @@ def test_a_batch_that_is_being_sent_is_sent_whole(world):
         return b"".join([piece async for piece in answer.body_iterator])
 
     data = asyncio.run(sent())
+    assert shuffler.state == "sent"
     assert len(data) == len(ids) * world.task.part_bytes(1)
     assert answer.headers["content-length"] == str(len(data))
+
+
+@pytest.mark.parametrize("batch", [True, False])
+def test_what_was_sent_is_known_after_it_expired(world, batch):
+    """And a batch that was agreed, and never asked for, was not sent."""
+    agreed(world)
+    one = world.shufflers[1]
+    if batch:
+        one.batch()
+    assert one.state == "agreed"
+    assert one.expire(one.expires)
+    assert one.state == ("sent" if batch else "deleted")
 
 
 def test_why_another_shuffler_was_not_asked_is_told(world, monkeypatch):
@@ -420,7 +433,7 @@ def test_traces_that_a_reader_holds_are_told(world, monkeypatch):
         sealed = [one[-1] for one in kept_reports(reader, world.task.envelope_bytes)]
         with pytest.raises(store.StoreError, match="a reader holds the store"):
             shuffler.forget()
-        assert shuffler.state == "sent"
+        assert shuffler.state == "deleted"
     shuffler.forget()
     left = b"".join(path.read_bytes() for path in (world.folder / "shuffler-1").glob("store*"))
     assert len(sealed) == 4

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from deployment_tasks import small_task
 from deployment_world import World
@@ -225,6 +225,18 @@ def test_the_schedule_tells_which_window_is_open(world, clock, monkeypatch):
     for moment in (early, late):
         monkeypatch.setattr(service, "now", lambda moment=moment: moment)
         assert told() == (None, 3)
+
+
+def test_a_task_until_the_last_day_of_all_expires(tmp_path, quiet):
+    opens = datetime(2026, 1, 1, tzinfo=UTC)
+    period = (datetime(9999, 12, 31, tzinfo=UTC) - opens) // timedelta(seconds=1)
+    world = World(small_task(opens=opens, period=period), tmp_path)
+    try:
+        for party in world.parties.values():
+            party.expire(service.now())
+            assert party.at(0).status().expires.startswith("9999-12-31T23:59:59")
+    finally:
+        world.stop()
 
 
 def test_each_window_expires_by_itself(world, clock, monkeypatch):
