@@ -143,5 +143,5 @@ class Bounds(Domain):
 
 def whole(values: NDArray[np.float64], first: int = 0) -> NDArray[np.float64]:
     """Return values; refuse the first that is not an integer."""
-    require(values, values == np.floor(values), first, "be an integer with integers=True")
+    require(values, values == np.floor(values), first, "be an integer")
     return values

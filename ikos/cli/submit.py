@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ikos.cli.errors import Command
-from ikos.cli.options import option
+from ikos.cli.options import option, options
 from ikos.cli.output import on_terminal, progress, say
 from ikos.cli.task import TASK_COLUMNS, TASK_KEYS
 from ikos.cli.types import DELTA, EPSILON, FILE, FOLDER, SECONDS, TABLE, Whole, parsed
@@ -63,9 +63,10 @@ SECTIONS = {"value": "One client", "values": "Many clients", "window": "What is 
     "--column",
     multiple=True,
     metavar="NAME",
-    help="Name of the column of values; of vectors, given once for each coordinate.",
+    help="Name of the column of values; of vectors, given once for each coordinate: in order, "
+    "unless the columns have the names of the coordinates.",
 )
-@option("--show-values")
+@options("--delimiter", "--show-values")
 @option("--window", type=Whole(), metavar="NUMBER", show_default="the one that is open",
         help="Window, from 0 on, of a task that has several.")  # fmt: skip
 @option("--max-epsilon", type=EPSILON, help="Send nothing to a task that promises less privacy.")
@@ -93,7 +94,8 @@ def command(
     """
     from ikos.deployment.party_files import read_task
 
-    column, show_values = options.pop("column"), options.pop("show_values")
+    column = options.pop("column")
+    how = {name: options.pop(name) for name in ("delimiter", "show_values")}
     if (value is None) == (values is None):
         raise click.UsageError("give --value for one client, or --values and --column for many")
     if (values is None) != (not column):
@@ -113,7 +115,7 @@ def command(
         title = f"All {task.messages} parties have the report."
         notes = [f"It was {STANDS}."] * again + notes
     else:
-        clients = _many(task, home, str(values), column, show_values, options)
+        clients = _many(task, home, str(values), column, how, options)
         title = f"All {task.messages} parties have the reports of {clients:,} clients."
         notes += ["For testing only: this program saw the values of all."]
         notes += ["Reports made by an earlier call keep the values that they had."] * again
@@ -207,7 +209,7 @@ def _many(
     home: Path,
     values: str,
     columns: Sequence[str],
-    show_values: bool,
+    how: dict[str, Any],
     options: dict[str, Any],
 ) -> int:
     """Send the reports of many clients; return their number."""
@@ -219,14 +221,20 @@ def _many(
     from ikos.domains import Categories
     from ikos.tables import open_column
 
-    texts = isinstance(task.domain, Categories) and len(columns) == 1
-    tables = [
-        open_column(values, column, show_values=show_values, texts=texts) for column in columns
-    ]
-    if texts or task.protocol.scalar:
+    texts = isinstance(task.domain, Categories) and bool(task.labels)
+    single = texts or task.protocol.scalar
+    needed = 1 if single else task.domain.dimension
+    if not len(columns) == len(set(columns)) == needed:
+        of = "categories" if texts else "numbers" if single else f"vectors of {needed:,}"
+        times = "once" if single else f"once for each of {needed:,} different columns"
+        raise click.UsageError(f"--column must be given {times} for a task of {of}")
+    if set(columns) == set(task.labels):
+        columns = task.labels
+    tables = [open_column(values, column, texts=texts, **how) for column in columns]
+    if single:
         tables = [with_location(task.values, table) for table in tables]
     parts = [np.concatenate(list(table.blocks())) for table in tables]
-    found = parts[0] if texts or task.protocol.scalar else np.stack(parts, axis=1)
+    found = parts[0] if single else np.stack(parts, axis=1)
     secrets = read_secrets(home)
     if len(secrets) < len(found):
         few = f"{values!r} has {len(found)} rows, and there are {len(secrets)} clients"

@@ -297,6 +297,27 @@ class TestMany:
         table.write_text("visits\n0.0\n1.0\n01\n")
         assert run(*many, "--json").json["clients"] == parties.analyzer.reports() == 3
 
+    def test_columns_are_as_many_as_the_task_has(self, run, refused, votes, small, wired, table):
+        """Also of vectors, whose columns are found by the names of the coordinates."""
+        table.write_text("b;a\n1;0.5\n0;0.25\n")
+        many = ("--values", table, "--delimiter", ";", "--column", "a", "--column")
+        for folder, of in [(small, "numbers"), (votes, "categories")]:
+            said = refused("submit", folder / "clients", *many, "b")
+            assert said == f"--column must be given once for a task of {of}"
+        pair = votes.parent / "pair"
+        bounds = ("--lower", "0", "--upper", "1", "--coordinates", "b,a")
+        budget = SMALL[: SMALL.index("--lower")]
+        run("task", "new", *budget, *bounds, *addresses(8), "--output", pair, warning=LITTLE)
+        for more in (("a",), ("b", "--column", "c")):
+            said = refused("submit", pair / "clients", *many, *more)
+            assert "once for each of 2 different columns for a task of vectors of 2" in said
+        parties, sent = wired(pair), []
+        submit_many = "ikos.deployment.client.submit_many"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(submit_many, lambda _, __, x, **___: sent.append(x.tolist()) or len(x))
+            run("submit", pair / "clients", *many, "b")
+        assert (sent, parties.wires.requests) == ([[[1, 0.5], [0, 0.25]]], [])
+
     def test_it_goes_on(self, run, refused, small, wired, table):
         """With the same shares, so that a party that was away makes no secret useless."""
         parties = wired(small)
