@@ -190,7 +190,11 @@ def reject_missing(name: str, values: Iterable[Any], wanted: str, first: int = 0
 
 
 def text_of(value: Any) -> str:
-    """Return an entry as a text without surrounding blanks, empty if it is missing."""
+    """Return an entry as a text without surrounding blanks, empty if it is missing.
+
+    Floats of fewer bits become the double that equals them, as wherever they are numbers.
+    """
+    value = value.item() if isinstance(value, np.floating) else value
     return "" if missing(value) else str(value).strip()
 
 

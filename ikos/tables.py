@@ -600,9 +600,7 @@ def _parquet_numbers(part: Part, array: Any, pa: Any, row: int) -> NDArray[Any]:
     array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
     floats = pa.types.is_floating(array.type)
     if part.texts:
-        # as numpy's, floats have the digits that their own type needs
-        items = array.to_numpy(zero_copy_only=False) if floats else array.to_pylist()
-        cells = list(map(text_of, items))
+        cells = list(map(text_of, array.to_pylist()))
         if "" in cells:
             raise part._missing(row + cells.index(""))
         return np.array(cells, dtype=object)

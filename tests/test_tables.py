@@ -349,13 +349,14 @@ class TestParquet:
             assert read_column(path, "a").tolist() == [float(exact)]
 
     def test_texts(self, pa, store):
-        """As a CSV file of the same values has them, or with the digits that the type needs."""
+        """As a CSV file of the same values has them; floats of 32 bits as the equal double."""
         of = partial(open_column, column="a", texts=True)
         for values, kind, texts in [
             ([1, 0], pa.int8(), ["1", "0"]),
             ([2**64 - 1], pa.uint64(), [str(2**64 - 1)]),
             ([1.0, 0.1], pa.float64(), ["1.0", "0.1"]),
-            ([1.0, 0.1], pa.float32(), ["1.0", "0.1"]),
+            ([1.0, 0.1], pa.float32(), ["1.0", "0.10000000149011612"]),
+            (np.float16([0.1]), pa.float16(), ["0.0999755859375"]),
             ([Decimal("1.50")], pa.decimal128(5, 2), ["1.50"]),
             ([True], pa.bool_(), ["True"]),
             ([date(2020, 1, 2)], pa.date32(), ["2020-01-02"]),
