@@ -321,14 +321,14 @@ def _files_in(path: str | os.PathLike[str]) -> list[str]:
     found = [os.fspath(path)]
     if folder := os.path.isdir(path):
         with _readable(_shown(path)):
-            found = _listed(found[0], {os.path.realpath(path)})
+            found = _listed(found[0], {_identity(found[0])})
     _refuse_versioned(found)
     if not folder:
         return found
     if not found:
         raise ValueError(f"{_shown(path)} is a folder without files")
     for name in found:
-        if os.path.exists(name) and not os.path.isfile(name):
+        if not os.path.isfile(name):
             raise ValueError(f"{_shown(name)} is in a folder of tables and is no file")
         if _suffix(name) != _suffix(found[0]):
             raise ValueError(
@@ -338,15 +338,22 @@ def _files_in(path: str | os.PathLike[str]) -> list[str]:
     return found
 
 
-def _listed(folder: str, seen: set[str]) -> list[str]:
+def _identity(path: str) -> tuple[int, int]:
+    """Return what all names of a file or folder have in common, also hard links."""
+    with _readable(_shown(path)):
+        found = os.stat(path)
+    return found.st_dev, found.st_ino
+
+
+def _listed(folder: str, seen: set[tuple[int, int]]) -> list[str]:
     found = []
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
         if name.startswith((".", "_")):  # all programs that write such folders put no rows there
             continue
-        if (real := os.path.realpath(path)) in seen:
+        if (one := _identity(path)) in seen:
             raise ValueError(f"{_shown(path)} is a link: its rows would count twice")
-        seen.add(real)
+        seen.add(one)
         found += _listed(path, seen) if os.path.isdir(path) else [path]
     return found
 

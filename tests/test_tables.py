@@ -523,8 +523,11 @@ class TestFolders:
 
     def test_links_that_count_twice(self, put):
         folder = put("a\n1\n", "a.csv").parent
-        for link, to in (("b.csv", folder / "a.csv"), ("loop", folder)):
-            (folder / link).symlink_to(to)
+        for link, to in (("b.csv", folder / "a.csv"), ("loop", folder), ("c.csv", "hard")):
+            if to == "hard":
+                (folder / link).hardlink_to(folder / "a.csv")
+            else:
+                (folder / link).symlink_to(to)
             assert "would count twice" in refusal(folder)
             (folder / link).unlink()
         (folder / "gone.csv").symlink_to(folder / "nowhere")
