@@ -265,9 +265,9 @@ EPSILON = Number("1e-100", 10**6)
 HONEST = Honest()
 FILE = Named(dir_okay=False, path_type=Path)
 FOLDER = Named(path_type=Path)
-INTEGER = Number(kind=int)
+INTEGER = Number(-(1 << 65536), 1 << 65536, kind=int)
 LABELS = LabelList()
-MODULUS = Whole(2)
+MODULUS = Whole(2, 1 << 65600)  # for sums of any number of such integers
 MOMENT = Moment()
 NAME = {"analysis": click.Choice(ANALYSES), "shuffler": click.Choice(SHUFFLERS)}
 NORM = Number(above=0, high="1e99", kind=float)

@@ -253,6 +253,9 @@ class TestSecureSum:
     def test_values(self, run, refused, people):
         score = ("--column", "score", "--upper", "2")
         assert "row 2 has a value in column 'score'" in refused("secure-sum", people, *score)
+        for long in (("--upper", "2^1000000"), ("--upper", "9", "--modulus", "2^1000000")):
+            said = refused("secure-sum", people, "--column", "age", *long)
+            assert f"{long[-2]} must be at most" in said
         low = ("--column", "age", "--upper", "68")
         assert "row 50" in refused("secure-sum", people, *low)
         clamped = run("secure-sum", people, *low, "--on-out-of-range", "clamp", "--json").json
