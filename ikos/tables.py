@@ -285,7 +285,8 @@ def _readable(where: str) -> Iterator[None]:
     try:
         yield
     except (OSError, zlib.error, EOFError) as error:  # the last two of damaged compressed files
-        reason = getattr(error, "strerror", None) or str(error)
+        # only what the system says: the text of other errors may quote the file's content
+        reason = getattr(error, "strerror", None) or "damaged or incomplete gzip data"
         raise ValueError(f"cannot read {where}: {reason.lower()}") from None
     except UnicodeDecodeError:
         raise ValueError(f"{where} is not UTF-8 text") from None
@@ -569,9 +570,9 @@ def _parquet_table(part: Part) -> Iterator[tuple[Any, Any, str]]:
             if not any(of(kind) for of in taken):
                 raise ValueError(f"{part.where}: {part._named} holds {kind}, not {what}")
             yield pa, table, column.name
-    except (pa.ArrowException, OSError) as error:
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"{part.where} is not a readable Parquet file: {first}") from None
+    except (pa.ArrowException, OSError, OverflowError, UnicodeDecodeError) as error:
+        kind = type(error).__name__  # not its text, which may quote the file's content
+        raise ValueError(f"{part.where} is not a readable Parquet file ({kind})") from None
 
 
 def _parquet_parts(part: Part) -> Iterator[Part]:
