@@ -69,14 +69,14 @@ def gaussian_mu(epsilon: Real, delta: Real) -> float:
     Parameters
     ----------
     epsilon, delta : float
-        Epsilon at least 0, delta from 1e-300 to 1.
+        Epsilon at least 0, delta from 1e-310 to 1.
 
     Examples
     --------
     >>> round(2 / gaussian_mu(1, 1e-8), 6)  # deviation for vectors in the unit ball
     10.200618
     """
-    small = number("delta", delta, above=0, low=1e-300, below=1)
+    small = number("delta", delta, above=0, low=1e-310, below=1)
 
     def private(mu: float) -> bool:
         return Fraction(gaussian_delta(epsilon, mu)) <= small

@@ -35,7 +35,8 @@ def test_delta_is_rounded_up_once(epsilon: float, mu: float) -> None:
     ("epsilon", "delta", "mu"),
     [(1, 1e-8, 0.196066560), (1, 1e-6, 0.236704381), (0.99, 1e-8, 0.194206730),
      (2, 1e-6, 0.448334740), (0, 1e-5, 2.50662827e-5), (100, 1e-3, 11.44652786),
-     (0, 1e-100, 2.50662827e-100), (0, 1e-300, 2.50662827e-300), (1e-101, 1e-100, 2.63005882e-100)],
+     (0, 1e-100, 2.50662827e-100), (0, 1e-300, 2.50662827e-300), (1e-101, 1e-100, 2.63005882e-100),
+      (1, 1e-310, 0.0266783648)],
 )  # fmt: skip
 def test_mu_is_the_largest(epsilon: float, delta: float, mu: float) -> None:
     found = gaussian_mu(epsilon, delta)

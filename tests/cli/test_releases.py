@@ -352,6 +352,8 @@ class TestHistogram:
         result = run(*given, "0,30,50,69").json
         self.near(result, {"[0, 30)": 200, "[30, 50)": 400, "[50, 69]": 400})
         assert "outside [0, 60]" in refused(*given, "0,60")
+        least = ("--epsilon", "1", "--delta", "1e-300", "--bins", "0,69", "--json")
+        assert run("histogram", people, "--column", "age", *least).json["proved"]
         clamped = run(*given, "40,60", "--on-out-of-range", "clamp").json
         self.near(clamped, {"[40, 60]": 1000})
 
