@@ -241,10 +241,8 @@ def open_column(
             flag("integers", integers), flag("show_values", show_values), texts, real is not None,
         )  # fmt: skip
         if FORMATS[kind].described and not (header and delimiter is None):
-            raise ValueError(
-                f"header must be True for {where}, which names its columns, and delimiter must be "
-                "left out"
-            )
+            wrong = "delimiter must be left out" if header else "header must be True"
+            raise ValueError(f"{wrong} for {where}, which is no CSV file")
         parts += FORMATS[kind].split(part) if part.stored else [part]  # a pipe is read only once
     widths = {part.width: part.where for part in parts}
     if len(widths) > 1:

@@ -32,7 +32,7 @@ PARAMETERS = {"n": "users", "m": "messages", "q": "modulus", "patience": "wait"}
 WORDS = {
     "show_values=True": "--show-values", "integers=True": "--integers",
     "analysis='best'": "--analysis best", "delimiter='\\t'": "--delimiter $'\\t'",
-    "delimiter=": "--delimiter ",
+    "delimiter=": "--delimiter ", "header must be True": "--no-header must be left out",
 }  # fmt: skip
 """Arguments in messages of the library, as options."""
 

@@ -180,9 +180,9 @@ def _given(task: Task, text: str) -> Any:
     with suppress(OverflowError, TypeError):  # too large, or no number
         numbers: list[Any] = [parsed(one) for one in ([text] if scalar else re.split(", *", text))]
         found = [*map(float, numbers)]
-    if not found:
-        wanted = "one number" if scalar else "numbers separated by commas"
-        raise click.UsageError(f"--value must be {wanted}, such as 0.5")
+    if len(found) != task.domain.dimension:
+        many = f"{task.domain.dimension:,} numbers separated by commas"
+        raise click.UsageError(f"--value must be {'one number, such as 0.5' if scalar else many}")
     return found[0] if scalar else found
 
 

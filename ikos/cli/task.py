@@ -250,6 +250,8 @@ def _values(
         check_labels("--categories", categories)
         return {"domain": Categories([len(categories)]), "labels": categories}
     names = coordinates if isinstance(coordinates, list) else []
+    if names:
+        check_labels("--coordinates", names)
     dimension: Any = len(names) or coordinates
     domain = Box(dimension, lower, upper) if norm is None else Ball(dimension, norm)  # type: ignore[arg-type]
     return {"domain": domain, "labels": names}

@@ -429,7 +429,8 @@ class Task:
         opens = opens or now
         period = closes if isinstance(closes, timedelta) else closes - opens
         if period <= timedelta():
-            raise ValueError(f"closes must be later than opens, {opens:{MOMENT}}, got {closes}")
+            start, end = (one.astimezone(UTC) for one in (max(opens, now), opens + period))
+            raise ValueError(f"closes must be later than {start:{MOMENT}}, got {end:{MOMENT}}")
         try:
             made = cls(
                 users=chosen.n,

@@ -155,6 +155,9 @@ def test_extras_that_are_missing(refused, tmp_path, monkeypatch, extra):
         path = tmp_path / "x.parquet"
         path.write_bytes(b"PAR1")
         assert "pip install 'ikos[parquet]'" in refused("sum", path, *SUM[2:])
+        for more in (("--delimiter", ";"), ("--no-header", "--column", "1")):
+            said = refused(*once("sum", path, *SUM[2:], *more))
+            assert said == f"{more[0]} must be left out for {str(path)!r}, which is no CSV file"
 
 
 def test_parameters_are_options():

@@ -210,7 +210,7 @@ LABEL = SimpleNamespace(labels=("0", "1", "a, b"), domain=Categories([3]))
           (*NONSENSE[:2], *NONSENSE[6:], "3,5", "1,000", "1e999", "3%", "3\n4")),
         (VECTOR, "0.5, 1", [0.5, 1.0]),
         *((VECTOR, text, None) for text in
-          ("0.5,", ",1", "0,1_0", "0;1", "nan,0", "0,1e999", "", "a,b")),
+          ("0.5,", ",1", "0,1_0", "0;1", "nan,0", "0,1e999", "", "a,b", "3", "0,1,2")),
         (LABEL, "0", "0"),
         (LABEL, "a, b\n", "a, b"),
         (LABEL, "0,1,0", "0,1,0"),  # no vector: the task refuses what is no label
