@@ -247,7 +247,7 @@ def open_column(
     widths = {part.width: part.where for part in parts}
     if len(widths) > 1:
         (few, one), (many, other), *_ = widths.items()
-        raise ValueError(f"{one} has {few} columns and {other} has {many}")
+        raise ValueError(f"{one} and {other} have {few} and {many} columns")
     if not parts:
         raise ValueError(f"{_shown(path)} has no rows")
     return Column(_shown(path), tuple(parts))
@@ -317,6 +317,8 @@ def _suffix(path: str) -> str:
 
 def _files_in(path: str | os.PathLike[str]) -> list[str]:
     """Return a file, or the files of a folder and its subfolders, ordered by name."""
+    if "\0" in os.fsdecode(path):
+        raise ValueError(f"path must hold no null character, got {quote(path)}")
     found = [os.fspath(path)]
     if folder := os.path.isdir(path):
         with _readable(_shown(path)):
@@ -364,7 +366,7 @@ def _refuse_versioned(names: Sequence[str]) -> None:
         for pattern, kind in _VERSIONED.items():
             if any(folder.glob(pattern)):
                 raise ValueError(
-                    f"{_shown(folder)} is a {kind} table: some of its files may hold rows that "
+                    f"{_shown(folder)} is a table of {kind}: some of its files may hold rows that "
                     "were deleted since; export it to a folder of Parquet files"
                 )
 
@@ -380,14 +382,13 @@ def _position(part: Part, names: Sequence[str], hint: str = "") -> int:
     listed = "show_values=True lists them"
     if part.show_values or FORMATS[part.kind].described:  # these names are never a data row
         listed = ", ".join(map(quote, names[:20]))
-    raise ValueError(
-        f"{part.where} has no column {quote(name)} among its {len(names)} columns: {listed}{hint}"
-    )
+    its = f"{len(names)} column{'s' * (len(names) != 1)}"
+    raise ValueError(f"{part.where} has no column {quote(name)} among its {its}: {listed}{hint}")
 
 
 def _composed(text: str) -> str:
-    """Return a text with one code for each accented letter, which some systems write as two."""
-    return normalize("NFC", text)
+    """Return a name without surrounding blanks and with one code for each accented letter."""
+    return normalize("NFC", text.strip())
 
 
 def _changed(part: Part) -> ValueError:
@@ -413,8 +414,7 @@ def _csv_table(part: Part) -> Iterator[tuple[BinaryIO, Iterator[list[str]], int,
             hint = _hint(top)
             if part.header:
                 names = [name.strip() for name in top]
-                place = _position(replace(part, column=str(part.column).strip()), names, hint)
-                yield file, reader, place, len(top)
+                yield file, reader, _position(part, names, hint), len(top)
                 return
             if (place := int(part.column) - 1) >= len(top):
                 raise ValueError(f"{part.where} has no column {place + 1}: it has {len(top)}{hint}")
@@ -498,7 +498,8 @@ def _csv_numbers(
         if not cells:
             raise part._refused(number, _BLANK)
         if len(cells) != width:
-            raise part._refused(number, f"has {len(cells)} cells, not {width} as the first line")
+            has = f"has {len(cells)} cell{'s' * (len(cells) != 1)}, not {width} as the first line"
+            raise part._refused(number, has)
         cell = cells[place].strip(None if part.texts else " \t")
         if not cell or (not part.texts and cell.casefold() in NO_VALUE):
             raise part._missing(number)
@@ -562,8 +563,10 @@ def _parquet_table(part: Part) -> Iterator[tuple[Any, Any, str]]:
             column = schema.field(_position(part, schema.names))
             kind = column.type.value_type if known.is_dictionary(column.type) else column.type
             taken, what = [known.is_integer, known.is_floating, known.is_decimal], "numbers"
+            taken += [known.is_null]  # in which every row has no value
             if part.texts:  # of others, such as bytes, Python's notation would be no one's text
                 taken += [known.is_string, known.is_large_string, known.is_boolean, known.is_date]
+                taken += [getattr(known, "is_string_view", known.is_string)]  # from Arrow 16 on
                 what = "texts or numbers"
             if not any(of(kind) for of in taken):
                 raise ValueError(f"{part.where}: {part._named} holds {kind}, not {what}")

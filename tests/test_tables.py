@@ -155,7 +155,7 @@ class TestCsv:
             ('a\n1\n""\n', "row 2 has no value"),
             ("a\n1\n\n3\n", "row 2 is blank"),
             ("a\n\n1\n", "row 1 is blank"),
-            ("a,b\n1,2\n3\n", "row 2 has 1 cells, not 2"),
+            ("a,b\n1,2\n3\n", "row 2 has 1 cell, not 2"),
             ("a,b\n1,2,\n", "row 1 has 3 cells, not 2"),
             ('a,b\n1,"x\ny\nz"\nbad,2\n', "row 2 has a value"),
             ("a\n1\r2\n", "carriage return (CR) is inside a line"),  # of two users, or one
@@ -168,6 +168,7 @@ class TestCsv:
             ("a,b\n\n", "has no rows"),
             ("a,b,a\n1,2,3\n", "2 columns named 'a'"),
             ("b,c\n1,2\n", "no column 'a' among its 2 columns: show_values=True lists them"),
+            ("b\n1\n", "no column 'a' among its 1 column: show_values=True lists them"),
             (b"a\n1\n\xff\n", "is not UTF-8 text"),
             ("a\n1\n".encode("utf-16"), "is not UTF-8 text"),
             ("a\r1\r2\r", "lines must end with LF or CRLF"),
@@ -362,6 +363,7 @@ class TestParquet:
             ([True], pa.bool_(), ["True"]),
             ([date(2020, 1, 2)], pa.date32(), ["2020-01-02"]),
             ([" é "], pa.large_string(), ["é"]),
+            *[([" é "], view(), ["é"]) for view in [getattr(pa, "string_view", None)] if view],
         ]:
             assert next(of(store(values, kind)).blocks()).tolist() == texts
         repeated = store(pa.array(["x", "y"]).dictionary_encode())
@@ -375,7 +377,7 @@ class TestParquet:
         ]:
             with pytest.raises(ValueError, match=r"row 2 has no value in column 'a'$"):
                 list(of(store(values, kind)).blocks())
-        for values in ([b"x"], [["x"]], [{"x": 1}], [datetime(2020, 1, 1)], [timedelta(1)], [None]):
+        for values in ([b"x"], [["x"]], [{"x": 1}], [datetime(2020, 1, 1)], [timedelta(1)]):
             with pytest.raises(ValueError, match=r"column 'a' holds .*, not texts or numbers$"):
                 of(store(values))
 
@@ -400,8 +402,10 @@ class TestParquet:
             assert "row 2 has no value" in refusal(store([1, bad]), integers=True)
 
     def test_what_is_refused(self, pa, store, put):
-        for values in ([True], ["x"], [date(2020, 1, 1)], [[1]], [{"x": 1}], [None]):
+        for values in ([True], ["x"], [date(2020, 1, 1)], [[1]], [{"x": 1}]):
             assert "not numbers" in refusal(store(values))
+        for how in ({}, {"integers": True}, {"texts": True}):
+            assert refusal(store([None]), **how).endswith("row 1 has no value in column 'a'")
         assert "'b', 'a'" in refusal(store([1]), "c")
         assert "header must be True for" in refusal(store([1]), 1, header=False)
         assert "delimiter must be left out" in refusal(store([1]), delimiter=";")
@@ -422,6 +426,8 @@ class TestParquet:
         path = tmp_path / "t.parquet"
         parquet.write_table(pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), path)
         assert "2 columns named 'a'" in refusal(path)
+        parquet.write_table(pa.table([pa.array([1])], names=[" a "]), path)
+        assert [read_column(path, name).tolist() for name in ("a", " a ", "a ")] == [[1]] * 3
         parquet.write_table(pa.table([pa.array([1]), pa.array([2])], names=["a.b", "a"]), path)
         assert [read_column(path, name).tolist() for name in ("a.b", "a")] == [[1], [2]]
         for structs in ([{"b": 1.5}], [{"b": {"c": 1}}]):
@@ -514,7 +520,7 @@ class TestFolders:
         assert "has no rows" in refusal(folder)
         put("1,2\n", "1.csv")
         put("1,2,3\n", "2.csv")
-        assert "has 2 columns and" in refusal(folder, 1, header=False)
+        assert "have 2 and 3 columns" in refusal(folder, 1, header=False)
         store([1.5], name="p/1.parquet")
         pq = store([2.5], name="p/2.pq").parent
         assert read_column(pq, "a").tolist() == [1.5, 2.5]
@@ -689,7 +695,7 @@ class TestParts:
 
 def test_files_that_cannot_be_read(tmp_path, put):
     assert "no such file" in refusal(tmp_path / "nothing.csv")
-    assert refusal("a\0b")
+    assert refusal("a\0b") == r"path must hold no null character, got 'a\x00b'"
     assert "\\n" in refusal(tmp_path / "two\nlines")
     if hasattr(os, "geteuid") and os.geteuid() != 0:
         path = put("a\n1\n")

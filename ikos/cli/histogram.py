@@ -142,7 +142,9 @@ def _binned(
     texts, edges = [*map(quote, bins)], [*map(float, bins)]
     if len(edges) < 2 or sorted(set(edges)) != edges:
         got = clipped(",".join(texts))
-        raise click.UsageError(f"--bins must be two or more growing numbers, got {got}")
+        raise click.UsageError(
+            f"--bins must be two or more numbers that grow as doubles, got {got}"
+        )
     rule = release.Rule(edges[0], edges[-1], clamp)
     values = np.concatenate(release.blocks(source.values.seen(rule)))
     labels = [f"[{low}, {high})" for low, high in pairwise(texts)]

@@ -241,7 +241,10 @@ def histograms(
     True
     """
     # a data frame's own, as some yield columns, of which a table of Arrow also has a list
-    names = list(getattr(columns, "column_names", getattr(columns, "columns", columns)))
+    named = getattr(columns, "column_names", getattr(columns, "columns", columns))
+    if named is columns and not isinstance(columns, Mapping):
+        raise TypeError(f"columns must be a mapping or a data frame, got {type(columns).__name__}")
+    names = list(named)
     if not names or set(names) != set(categories):
         raise ValueError(
             f"categories must have the names of the columns {quote(names)}, got "
