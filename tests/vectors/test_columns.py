@@ -121,6 +121,9 @@ def test_columns_may_come_as_a_data_frame() -> None:
     assert all(other == one for other in others)
     with pytest.raises(ValueError, match=r"names of the columns \['a'\], got \['b'\]"):
         histograms(Frame({"a": ["x"]}), {"b": ["x"]}, **BUDGET)
+    for other in (np.zeros((5, 2)), ["x", "y"]):
+        with pytest.raises(TypeError, match="columns must be a mapping or a data frame, got"):
+            histograms(other, {"a": ["x"]}, **BUDGET)  # type: ignore[arg-type]
 
 
 def test_histograms_move_by_two_in_each_column() -> None:
