@@ -430,7 +430,7 @@ def test_parameters_are_immutable_and_compared_by_hash() -> None:
 @pytest.mark.parametrize(
     ("x", "error", "said"),
     [
-        ([0.5] * 18 + [math.nan], ValueError, r"x\[18\] must be in \[0, 1\]$"),
+        ([0.5] * 18 + [math.nan], ValueError, r"x\[18\] must be in \[0, 1\], not missing$"),
         ([0.5] * 18, ValueError, "x must hold n = 19 users' values, got 18"),
         ([0.5] * 20, ValueError, "got 20"),
         ([[0.5] * 19], ValueError, "one-dimensional"),
