@@ -382,7 +382,7 @@ class TestHistogram:
 
     @pytest.mark.parametrize(
         ("text", "said"),
-        [("vote,x\nyes,1\nyes\n", "row 2 has 1 cells"), ("vote\nyes\n\nno\n", "row 2 is blank"),
+        [("vote,x\nyes,1\nyes\n", "row 2 has 1 cell"), ("vote\nyes\n\nno\n", "row 2 is blank"),
          ("vote,vote\n1,2\n", "has 2 columns named 'vote'"), ("vote\n", "has no rows")],
     )  # fmt: skip
     def test_tables_that_are_broken(self, refused, tmp_path, text, said):
