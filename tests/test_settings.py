@@ -109,7 +109,7 @@ CASES: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.points(len(CASES))
+@pytest.mark.points(8)
 def test_results_are_those_of_a_clean_process(name: str) -> None:
     forget()
     clean = CASES[name]()
