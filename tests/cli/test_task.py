@@ -378,8 +378,9 @@ class TestAsked:
         assert sent.analyzer.state == "collecting"
 
     @pytest.mark.slow
-    def test_a_release_is_ordered_once(self, release, sent):
+    def test_a_release_is_ordered_once(self, run, release, sent, small):
         """The analyzer tries again by itself: a hindrance and each step are said once."""
+        run("task", "close", small / "operator")
         sent.wires.cut.add(sent.task.address(3))
         before = len(sent.wires.requests)
         status, _, steps, _ = release("--wait", "2.5")

@@ -203,6 +203,8 @@ def test_mutated_requests(tmp_path, quiet):
         for party in storm.everybody[1:]:
             control = running.controls[party - 1]
             assert running.ask(party, "PUT", "/batch", control, content=data).status_code == 200
+        for party in storm.everybody[1:]:  # each notes once that its batch was sent
+            assert running.ask(party, "GET", "/batch", running.controls[party - 1]).is_success
         before = [stored(fleet, running, party) for party in storm.everybody]
         seen, rows = Counter(), {party: set() for party in storm.everybody}
 

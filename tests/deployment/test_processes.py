@@ -394,7 +394,7 @@ def test_what_each_party_has_on_disk_and_in_its_log(fleet):
             facts = held(
                 folder / "store.sqlite3", set() if released else rows, task.part_bytes(party)
             )
-            known = {"closed", "ordered", "agreed", "complete", "reports", "result", "over"}
+            known = {"closed", "ordered", "agreed", "complete", "reports", "sent", "result", "over"}
             assert facts <= known
 
     for client, report in enumerate(reports):
