@@ -3,9 +3,10 @@
 What is proved for replaced values becomes a pessimistic ``PrivacyLossDistribution`` of
 dp-accounting, whose divergence is nowhere below the true one ("connecting the dots",
 :ref:`proof-lattice`). Its ``compose`` and ``self_compose`` multiply integers and round up, so that
-``composed`` returns a proved guarantee. It may be composed with others of the same interval, if those
-are pessimistic and for replaced values too. dp-accounting itself composes by Fourier transforms in
-doubles, which are off by 1e-13 and more, and reads deltas and epsilons off in doubles.
+``composed`` returns a proved guarantee. It may be composed with others of the same interval, if
+those are pessimistic and for replaced values too. dp-accounting itself composes by Fourier
+transforms in doubles, which are off by 1e-13 and more, and reads deltas and epsilons off in
+doubles.
 
 Needs the extra ``dp-accounting``.
 """
