@@ -192,7 +192,7 @@ class Categories(Vectors):
             require(rows, rows[:, run].sum(axis=1) == 1, first, said)
 
 
-class Labels:
+class CategoryLabels:
     """Distinct texts that name categories, and where other texts are among them.
 
     Two decimal numbers are the same if they are equal, exactly: 1.0 and 01 are 1. Other texts are

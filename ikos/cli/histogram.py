@@ -158,10 +158,10 @@ def _labelled(
     """Return the categories, and each user's category."""
     import numpy as np
 
-    from ikos.domains import Labels
+    from ikos.domains import CategoryLabels
     from ikos.tables import BadRow
 
-    known = Labels("categories", labels)
+    known = CategoryLabels("categories", labels)
     if other is not None:
         labels = [*labels, other]
     check_labels("--categories" if other is None else "--categories and --other", labels)
@@ -171,9 +171,9 @@ def _labelled(
     def look(cells: Any, _: int) -> Any:
         nonlocal fits
         places = known.places(cells.tolist())
-        if (lost := places == Labels.MISSING).any():
+        if (lost := places == CategoryLabels.MISSING).any():
             raise BadRow(int(np.argmax(lost)))
-        others = places == Labels.OTHER
+        others = places == CategoryLabels.OTHER
         if other is None and others.any():
             why = "which is none of the --categories; --other counts it"
             raise BadRow(int(np.argmax(others)), why)

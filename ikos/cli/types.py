@@ -154,7 +154,7 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
         return tuple(self.each.convert(part, param, ctx) for part in re.split(", *", str(value)))
 
 
-class Moment(click.ParamType):  # type: ignore[type-arg]
+class DateTime(click.ParamType):  # type: ignore[type-arg]
     """A moment with its offset from UTC."""
 
     name = "time"
@@ -230,12 +230,12 @@ class Coordinates(LabelList):
 
 def check_labels(options: str, labels: list[str]) -> None:
     """Refuse fewer than two labels, equal ones, or an empty one."""
-    from ikos.domains import Labels
+    from ikos.domains import CategoryLabels
 
     if len(labels) < 2 or "" in labels:
         said = f"{options} must be two or more labels, got {clipped(','.join(labels))}"
         raise click.UsageError(said)
-    Labels(options, labels)
+    CategoryLabels(options, labels)
 
 
 class Named(click.Path):
@@ -268,7 +268,7 @@ FOLDER = Named(path_type=Path)
 INTEGER = Number(-(1 << 65536), 1 << 65536, kind=int)
 LABELS = LabelList()
 MODULUS = Whole(2, 1 << 65600)  # for sums of any number of such integers
-MOMENT = Moment()
+MOMENT = DateTime()
 NAME = {"analysis": click.Choice(ANALYSES), "shuffler": click.Choice(SHUFFLERS)}
 NORM = Number(above=0, high="1e99", kind=float)
 POSITIVE = Number(above=0, high=10**6, kind=float)

@@ -42,7 +42,7 @@ from ikos.bounds import Bounds, Domain
 from ikos.counts.vectors import Layout, checked_layout, least_bytes, sums_of
 from ikos.deployment.opening import HYBRID, KEMS, TAG_BYTES, X25519, best_kem
 from ikos.deployment.wire import decoded, encoded, in_one_line
-from ikos.domains import Ball, Box, Categories, Labels
+from ikos.domains import Ball, Box, Categories, CategoryLabels
 from ikos.report import Field, Report, is_printable
 from ikos.results import Guarantee, at_least, present
 
@@ -521,10 +521,10 @@ class Task:
         return self.envelope_bytes if party else self.width * self.domain.dimension
 
     @cached_property
-    def _places(self) -> Labels | None:
+    def _places(self) -> CategoryLabels | None:
         """Find values among the labels of categories; other domains have none."""
         known = isinstance(self.domain, Categories) and self.labels
-        return Labels("labels", self.labels) if known else None
+        return CategoryLabels("labels", self.labels) if known else None
 
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
         """Return some clients' values as the protocol takes them; labels become vectors.
@@ -537,7 +537,7 @@ class Task:
         places = self._places.places(list(map(text_of, given)))
         if (wrong := places < 0).any():
             row = int(np.argmax(wrong))
-            lost = ", not missing" * bool(places[row] == Labels.MISSING)
+            lost = ", not missing" * bool(places[row] == CategoryLabels.MISSING)
             raise ValueError(
                 f"x[{first + row}] must be one of the labels {quote(self.labels)}{lost}"
             )

@@ -17,7 +17,7 @@ from ikos.bounds import Bounds
 from ikos.cli import types
 from ikos.cli.output import plain, power_text
 from ikos.cli.submit import _given
-from ikos.cli.types import Coordinates, Honest, LabelList, Moment, Number, Numbers
+from ikos.cli.types import Coordinates, DateTime, Honest, LabelList, Number, Numbers
 from ikos.vectors import Box, Categories
 
 NONSENSE = (
@@ -27,7 +27,7 @@ NONSENSE = (
 )  # fmt: skip
 """Texts that some reader of numbers takes for a number, or for a part of one."""
 
-NUMERIC = (Number, Numbers, Honest, types.BlockLength, Moment, Coordinates)
+NUMERIC = (Number, Numbers, Honest, types.BlockLength, DateTime, Coordinates)
 
 TEXTS = {
     "--column", "--delimiter", "--scheduler", "--other", "--key", "--note", "--protocol",
@@ -49,7 +49,7 @@ def test_every_option_is_known():
         for param in command.params:
             kind = type(param.type)
             assert kind in {
-                Number, types.Whole, Numbers, Honest, types.BlockLength, Moment, Coordinates,
+                Number, types.Whole, Numbers, Honest, types.BlockLength, DateTime, Coordinates,
                 LabelList, types.Named, click.Choice, type(click.BOOL), type(click.STRING),
             }, (name, param.opts)  # fmt: skip
             if kind is type(click.STRING):

@@ -23,7 +23,7 @@ from ikos import PrivateSum, statistics
 from ikos._validation import NUMBER
 from ikos.accounting.vector_noise import LaplaceNoise
 from ikos.bounds import Bounds
-from ikos.domains import MAX_DIMENSION, MAX_RADIUS, TOLERANCE, Labels
+from ikos.domains import MAX_DIMENSION, MAX_RADIUS, TOLERANCE, CategoryLabels
 from ikos.modular import Zq
 from ikos.testing import DeterministicRandom
 from ikos.vectors import Ball, Box, Categories, Domain, PrivateVectorSum, SparseTernary
@@ -133,7 +133,7 @@ def test_labels_that_are_numbers_are_compared_exactly(trapped: bool) -> None:
     with decimal.localcontext(context):
         for one in texts:
             equal = [Fraction(one) == Fraction(other) for other in texts]
-            assert (Labels("x", [one]).places(texts) == 0).tolist() == equal
+            assert (CategoryLabels("x", [one]).places(texts) == 0).tolist() == equal
 
 
 @pytest.mark.parametrize(
@@ -152,13 +152,13 @@ def test_labels_that_are_numbers_are_compared_exactly(trapped: bool) -> None:
     ],
 )  # fmt: skip
 def test_places_among_labels(labels: list[str], cells: list[str], places: list[int]) -> None:
-    assert Labels("x", labels).places(cells).tolist() == places
+    assert CategoryLabels("x", labels).places(cells).tolist() == places
 
 
 @pytest.mark.parametrize("labels", [["1", "01"], ["a", "a"], ["0.5", "b", ".50"], ["é", "e\u0301"]])
 def test_labels_that_are_one(labels: list[str]) -> None:
     with pytest.raises(ValueError, match=r"^categories must be distinct"):
-        Labels("categories", labels)
+        CategoryLabels("categories", labels)
 
 
 def test_bounds_of_each_column_are_refused() -> None:
