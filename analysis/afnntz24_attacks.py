@@ -31,16 +31,17 @@ from analysis.plots.afnntz24_attacks import (
     reconstruction_figure,
 )
 from analysis.plots.panels import Line, Panel, panels_figure
+from ikos import Ball
 from ikos.attacks.reconstruction_afnntz24 import (
     Reconstruction,
     SplitSum,
     measure_reconstruction,
     random_unit,
 )
+from ikos.baselines import KashinCorrelatedNoise, KashinFrame, SingleMessageGrid
 from ikos.plots.figures import Figure
-from ikos.results import at_least, at_most
+from ikos.results.sums import at_least, at_most
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Ball, KashinCorrelatedNoise, KashinFrame, SingleMessageGrid
 
 # Reconstruction
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import choice, integer, number, quote, round_down
 from ikos.accounting.scm22 import closed_gamma
-from ikos.accounting.solve import bisect_integers
+from ikos.numeric.search import bisect_integers
 
 __all__ = [
     "coefficient_influence",

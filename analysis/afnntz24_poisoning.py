@@ -25,9 +25,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from analysis.afnntz24_bounds import group_sizes
 from ikos._validation import integer, number, reject_masked
-from ikos.encoding import encode
-from ikos.noise import discrete_laplace
-from ikos.randomness import RandomSource, secure
+from ikos.data.encoding import encode
+from ikos.primitives.randomness import RandomSource, secure
+from ikos.primitives.samplers import discrete_laplace
 
 __all__ = ["CoefficientSum", "Poisoned", "flooded", "poison"]
 

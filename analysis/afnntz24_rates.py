@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from analysis.experiments import exponent
 from analysis.output import Files, csv_text, main, markdown, plain_number, program, steps
 from analysis.plots.panels import Line, Panel, panels_figure
-from ikos.baselines import SumProtocol
+from ikos import Ball
+from ikos.baselines import KashinCorrelatedNoise, KashinFrame, KashinPrivateSum, SumProtocol
 from ikos.plots.figures import Figure
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Ball, KashinCorrelatedNoise, KashinFrame, KashinPrivateSum
 
 DELTA = 1e-6
 

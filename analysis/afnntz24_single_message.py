@@ -21,9 +21,10 @@ from analysis.afnntz24_bounds import published_error, single_message_floor
 from analysis.experiments import exponent
 from analysis.output import Files, csv_text, main, markdown, program, steps
 from analysis.plots.afnntz24_attacks import GridCurve, single_message_figure
+from ikos import Box
+from ikos.baselines import SingleMessageGrid
 from ikos.plots.figures import Figure
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Box, SingleMessageGrid
 
 DELTA = 1e-10
 DIMENSIONS = (1, 2, 3, 4, 5, 6)

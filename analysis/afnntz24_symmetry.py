@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from ikos._validation import integer, reject_masked
-from ikos.randomness import RandomSource, secure
+from ikos.primitives.randomness import RandomSource, secure
 
 __all__ = ["Rotation", "SignedPermutation", "symmetrized"]
 

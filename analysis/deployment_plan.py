@@ -27,7 +27,7 @@ from analysis.output import Files, csv_text, main, markdown, plain_number, progr
 from ikos import PrivateSum, SecureSum
 from ikos.cli.output import power_text
 from ikos.cli.types import DELTA, EPSILON, MODULUS, SIGMA, WHOLE
-from ikos.results import at_least
+from ikos.results.sums import at_least
 
 ID = 16
 """Bytes of a report's id."""

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
-from ikos.randomized_response import response_variance
+from ikos.primitives.randomized_response import response_variance
 
 _REACH = 7.0
 """Standard deviations around the mean that are summed over."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ikos import PrivateSum
 from ikos.baselines import CentralLaplace, LocalLaplace, PrivacyBlanket, RecursiveSum, SumProtocol
-from ikos.randomness import RandomSource
+from ikos.primitives.randomness import RandomSource
 
 _MAKERS: dict[str, Callable[[int, float, float], SumProtocol]] = {
     "CentralLaplace": lambda n, epsilon, _: CentralLaplace(n, epsilon),

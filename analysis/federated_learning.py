@@ -30,13 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.output import Files, csv_text, main, markdown, program, steps
-from ikos.accounting.skellam import SkellamNoise
+from ikos import Ball, PrivateVectorSum
 from ikos.counts.vectors import ENVELOPE_BYTES
-from ikos.noise import skellam
-from ikos.randomness import RandomSource
-from ikos.results import at_least
+from ikos.noise.skellam import SkellamNoise
+from ikos.primitives.randomness import RandomSource
+from ikos.primitives.samplers import skellam
+from ikos.results.sums import at_least
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Ball, PrivateVectorSum
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

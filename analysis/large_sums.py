@@ -32,8 +32,8 @@ from analysis.machine_rates import machine
 from analysis.output import Files, csv_text, main, markdown, plain_number, program, steps
 from ikos import PrivateSum, SecureSum
 from ikos.cli.types import WHOLE, Whole
-from ikos.concurrency import cores
-from ikos.results import at_least
+from ikos.primitives.concurrency import cores
+from ikos.results.sums import at_least
 
 KINDS = {
     "secure": "secure, q = 2^64, 8 messages",

@@ -34,7 +34,7 @@ from ikos.cli.output import print_text, progress
 from ikos.cli.types import NAME
 from ikos.graphs import Slack, Sweep, sweep
 from ikos.graphs.component_bounds import BOUNDS
-from ikos.results import at_most
+from ikos.results.sums import at_most
 
 if TYPE_CHECKING:
     Base = click.ParamType[tuple[int, int]]

@@ -27,9 +27,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
 from ikos import PrivateSum, SecureSum
-from ikos.concurrency import cores
-from ikos.modular import Zq
-from ikos.randomness import secure
+from ikos.primitives.concurrency import cores
+from ikos.primitives.modular import Zq
+from ikos.primitives.randomness import secure
 
 try:
     from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite

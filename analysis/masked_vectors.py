@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from analysis.output import Files, main, markdown, plain_number, program
 from analysis.plots.panels import Line, Panel, panels_figure
-from ikos.counts.masked_vectors import ASSUMED_VARIANCE, DEVIATION, LARGEST_MODULUS
+from ikos import SecureVectorSum
+from ikos.counts.masks import ASSUMED_VARIANCE, DEVIATION, LARGEST_MODULUS
 from ikos.counts.types import MAX_BITS
 from ikos.counts.vectors import ENVELOPE_BYTES
-from ikos.noise import discrete_gaussian
+from ikos.primitives.samplers import discrete_gaussian
 from ikos.testing import DeterministicRandom
-from ikos.vectors import SecureVectorSum
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

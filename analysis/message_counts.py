@@ -33,8 +33,8 @@ from ikos.attacks import Advantage, measure_advantage
 from ikos.cli.types import Whole
 from ikos.counts.floor import counting_floor
 from ikos.counts.recursion import rational_split
-from ikos.counts.rounding import UP, float_up, rounding
 from ikos.counts.share_graph import ShareGraph
+from ikos.numeric.rounding import UP, float_up, rounding
 from ikos.plots import Curve, grid, secure_curves
 from ikos.plots.figures import (
     COLOURS,
@@ -46,8 +46,8 @@ from ikos.plots.figures import (
     users_axis,
 )
 from ikos.plots.style import GREY, power_of_ten
-from ikos.randomness import RandomSource
-from ikos.results import at_least
+from ikos.primitives.randomness import RandomSource
+from ikos.results.sums import at_least
 from ikos.testing import DeterministicRandom
 
 SIGMAS = (40, 80, 128)

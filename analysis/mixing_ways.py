@@ -22,8 +22,8 @@ from scipy.sparse import coo_array
 from analysis.machine_rates import machine
 from analysis.output import Files, main, markdown, plain_number, program, steps
 from ikos.cli.types import Whole
-from ikos.randomness import SecureRandom
-from ikos.results import at_least
+from ikos.primitives.randomness import SecureRandom
+from ikos.results.sums import at_least
 
 Messages = NDArray[np.uint64]
 SIZES = (10**6, 10**7)

@@ -18,6 +18,7 @@ from fractions import Fraction
 import numpy as np
 
 from analysis.output import Files, main, markdown, plain_number, program, stepped
+from ikos import Ball, Categories, PrivateVectorSum
 from ikos.accounting import (
     ReportLaw,
     amplified_delta_floor,
@@ -29,9 +30,9 @@ from ikos.accounting import (
     response_attained,
     response_epsilon,
 )
-from ikos.accounting.solve import bisect
-from ikos.results import at_least, at_most
-from ikos.vectors import Ball, Categories, CentralGaussian, FrequencyEstimation, PrivateVectorSum
+from ikos.baselines import CentralGaussian, FrequencyEstimation
+from ikos.numeric.search import bisect
+from ikos.results.sums import at_least, at_most
 
 USERS = 10**5
 STRICT = (1.0, 1e-8)

@@ -35,7 +35,6 @@ from analysis.output import Files, csv_text, main, markdown, plain_number, progr
 from analysis.plots.second_moments import excess_curve, excess_figure
 from ikos.cli.output import progress
 from ikos.cli.types import Whole
-from ikos.counts.rounding import UP, float_up, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs import (
     PlantedTally,
@@ -51,10 +50,11 @@ from ikos.graphs import (
     tally_components,
 )
 from ikos.graphs.component_bounds import BOUNDS
+from ikos.numeric.rounding import UP, float_up, rounding
 from ikos.plots.components import components_figure
 from ikos.plots.share_graphs import graph_figure
-from ikos.randomness import RandomSource
-from ikos.results import at_least
+from ikos.primitives.randomness import RandomSource
+from ikos.results.sums import at_least
 from ikos.testing import DeterministicRandom
 
 MODELS = (("parallel", True), ("parallel", False), ("single", True), ("single", False))

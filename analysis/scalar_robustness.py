@@ -40,7 +40,7 @@ from ikos.baselines import (
 )
 from ikos.baselines.central_model import FINE
 from ikos.baselines.recursive_sum_bbgn20 import DigitProtocol
-from ikos.results import at_least, at_most
+from ikos.results.sums import at_least, at_most
 from ikos.testing import DeterministicRandom
 
 USERS, EPSILON, DELTA = 10**4, 1.0, 1e-8

@@ -33,6 +33,7 @@ from analysis.experiments import exponent
 from analysis.output import Files, csv_text, main, markdown, program, steps
 from analysis.plots.panels import Line, Panel, panels_figure
 from analysis.scm22_repaired import published_error
+from ikos import Box
 from ikos.accounting.scm22 import (
     coordinate_error,
     published_gamma,
@@ -40,10 +41,10 @@ from ikos.accounting.scm22 import (
     published_single_gamma,
     sampled_answers,
 )
+from ikos.baselines import SampledCoordinates
 from ikos.plots.figures import Figure
-from ikos.results import at_least
+from ikos.results.sums import at_least
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Box, SampledCoordinates
 
 
 @dataclass(frozen=True)

@@ -27,24 +27,19 @@ from numpy.typing import NDArray
 from analysis.large_sums import bytes_of_process, fresh_process
 from analysis.machine_rates import machine
 from analysis.output import Files, csv_text, main, markdown, program, steps
-from ikos.cli.types import Whole
-from ikos.results import at_least
-from ikos.vectors import (
+from ikos import Ball, Box, Categories, PrivateVectorSum, SecureVectorSum, SparseTernary
+from ikos.baselines import (
     PCKVGRR,
     PCKVUE,
-    Ball,
-    Box,
-    Categories,
     Collision,
     KashinCorrelatedNoise,
     KashinPrivateSum,
-    PrivateVectorSum,
     PrivKV,
     SampledCoordinates,
-    SecureVectorSum,
     SingleMessageGrid,
-    SparseTernary,
 )
+from ikos.cli.types import Whole
+from ikos.results.sums import at_least
 
 USERS, DIMENSION, FEW, ENTRIES = 10**5, 1024, 8, 16
 BUDGET = 1, 1e-6

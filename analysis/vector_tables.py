@@ -17,29 +17,24 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from analysis.output import Files, main, markdown, plain_number, program, steps
-from ikos.baselines import SumProtocol
-from ikos.counts import vector_layouts
-from ikos.counts.vectors import ENVELOPE_BYTES
-from ikos.results import at_least
-from ikos.vectors import (
+from ikos import Ball, Box, Categories, PrivateVectorSum, SecureVectorSum, SparseTernary
+from ikos.baselines import (
     PCKVGRR,
     PCKVUE,
-    Ball,
-    Box,
-    Categories,
     CentralGaussian,
     Collision,
     KashinCorrelatedNoise,
     KashinPrivateSum,
-    PrivateVectorSum,
     PrivKV,
     SampledCoordinates,
-    SecureVectorSum,
-    SparseTernary,
+    SumProtocol,
 )
+from ikos.counts import vector_layouts
+from ikos.counts.vectors import ENVELOPE_BYTES
+from ikos.results.sums import at_least
 
 if TYPE_CHECKING:
-    from ikos.vectors import Domain
+    from ikos.data.domains import Domain
 
 
 USERS = 100_000

@@ -35,21 +35,15 @@ from scipy.stats import binom, norm
 from analysis.output import Files, csv_text, main, markdown, program, steps
 from analysis.plots.panels import Line, Panel, panels_figure
 from analysis.wlqdly21_published import published_local_epsilon, published_lower_bound
+from ikos import SparseTernary
 from ikos.accounting.blanket import local_epsilon
 from ikos.accounting.wlqdly21 import (
     collision_variances,
     set_response_gamma,
 )
+from ikos.baselines import PCKVGRR, PCKVUE, Collision, KeyValueBaseline, PrivKV
 from ikos.plots.figures import Figure
-from ikos.vectors import (
-    PCKVGRR,
-    PCKVUE,
-    Collision,
-    KeyValueBaseline,
-    PrivKV,
-    SparseTernary,
-    projected_frequencies,
-)
+from ikos.statistics import projected_frequencies
 
 EPSILONS = (0.001, 0.01, 0.1, 0.2, 0.4, 0.8, 1.0, 1.5, 2.0, 2.5, 3.0)
 SPARSITIES = (4, 8, 16, 32)

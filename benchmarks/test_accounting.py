@@ -24,7 +24,7 @@ from ikos.accounting.blanket import ResponseBlanket
 from ikos.accounting.composition import composed_divergence
 from ikos.accounting.digits_bbgn20 import optimized_digits
 from ikos.baselines import comparison
-from ikos.domains import Ball
+from ikos.data.domains import Ball
 
 pytestmark = pytest.mark.benchmark(timer=time.process_time)
 

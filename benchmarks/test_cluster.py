@@ -11,7 +11,7 @@ import pytest
 
 from ikos import PrivateSum, SecureSum
 from ikos.cluster import Cluster
-from ikos.tables import open_column
+from ikos.data.tables import open_column
 
 pytest.importorskip("distributed")
 pa = pytest.importorskip("pyarrow")

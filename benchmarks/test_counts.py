@@ -10,8 +10,8 @@ from gmpy2 import mpfr
 
 from ikos import message_count, private_message_count
 from ikos.counts import hockey_stick, largest_component, recursion, second_moment
-from ikos.counts.rounding import UP, rounding
 from ikos.counts.share_graph import ShareGraph
+from ikos.numeric.rounding import UP, rounding
 
 THOUSAND = tuple(1 / mpfr(k) for k in range(1, 1001))
 

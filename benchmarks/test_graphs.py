@@ -19,7 +19,7 @@ from ikos.graphs import (
     importance_sampling,
     sample_targets,
 )
-from ikos.randomness import SecureRandom
+from ikos.primitives.randomness import SecureRandom
 
 
 def matrix(targets: NDArray[np.int32]) -> csr_array:

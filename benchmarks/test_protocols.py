@@ -12,7 +12,6 @@ from floors import add_up, keystream, sort_rows
 from numpy.typing import NDArray
 from scipy.special import betainc
 
-from ikos.accounting.binomial import binomial_range
 from ikos.accounting.blanket import ResponseBlanket
 from ikos.baselines import (
     BinaryRandomizedResponse,
@@ -27,7 +26,8 @@ from ikos.baselines import (
     SparseNoise,
     SumProtocol,
 )
-from ikos.randomness import SecureRandom
+from ikos.numeric.binomial import binomial_range
+from ikos.primitives.randomness import SecureRandom
 
 N = 10**6
 SHUFFLED: dict[str, Callable[[], SumProtocol]] = {

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from floors import keystream, sort_rows
 
-from ikos.modular import Zq
-from ikos.randomness import SecureRandom
+from ikos.primitives.modular import Zq
+from ikos.primitives.randomness import SecureRandom
 
 N = 10**7
 

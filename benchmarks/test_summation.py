@@ -12,11 +12,11 @@ from floors import add_up, keystream, sort_rows, take_off
 from numpy.typing import NDArray
 
 from ikos import PrivateSum, SecureSum
-from ikos.concurrency import cores
-from ikos.modular import Zq
-from ikos.randomness import SecureRandom
-from ikos.sharing import split
-from ikos.shuffling import release
+from ikos.primitives.concurrency import cores
+from ikos.primitives.modular import Zq
+from ikos.primitives.randomness import SecureRandom
+from ikos.primitives.sharing import split
+from ikos.primitives.shuffling import release
 
 N, M = 10**6, 10
 MODULI = [

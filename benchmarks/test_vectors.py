@@ -12,22 +12,18 @@ import pytest
 from floors import add_up, keystream
 from numpy.typing import NDArray
 
-from ikos.baselines import SumProtocol
-from ikos.vectors import (
+from ikos import Ball, Box, PrivateVectorSum, SecureVectorSum, SparseTernary
+from ikos.baselines import (
     PCKVGRR,
     PCKVUE,
-    Ball,
-    Box,
     CentralGaussian,
     Collision,
     KashinCorrelatedNoise,
     KashinPrivateSum,
-    PrivateVectorSum,
     PrivKV,
     SampledCoordinates,
-    SecureVectorSum,
     SingleMessageGrid,
-    SparseTernary,
+    SumProtocol,
 )
 
 N, D = 10**5, 1024

@@ -7,7 +7,7 @@ single party is trusted to add the noise.
 
 `SecureSum` and `PrivateSum` run the protocols, `message_count` and `ikos.counts` say how many
 messages suffice, and `ikos.statistics` builds means, variances and histograms on them. Other
-protocols are in `ikos.baselines` and `ikos.vectors`; the documentation lists all modules.
+protocols are in `ikos.baselines`; the documentation lists all modules.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ if TYPE_CHECKING:
         baselines,
         cluster,
         counts,
-        datasets,
+        data,
         deployment,
         graphs,
         noise,
         plots,
         statistics,
-        tables,
         testing,
-        vectors,
     )
-    from ikos.aggregation import PrivateSum, SecureSum
     from ikos.counts import MessageCount, message_count, private_message_count, security_level
-    from ikos.ledger import Ledger
-    from ikos.results import Guarantee, SumResult
-    from ikos.shuffling import View
-    from ikos.vectors import Ball, Box, PrivateVectorSum, SecureVectorSum
+    from ikos.data.domains import Ball, Box, Categories, SparseTernary
+    from ikos.data.sensitivity import Sensitivity
+    from ikos.primitives.shuffling import View
+    from ikos.results.sums import Guarantee, SumResult
+    from ikos.sums import PrivateSum, PrivateVectorSum, SecureSum, SecureVectorSum
+    from ikos.sums.ledger import Ledger
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Ball", "Box", "Guarantee", "Ledger", "MessageCount", "PrivateSum", "PrivateVectorSum",
-    "SecureSum", "SecureVectorSum", "SumResult", "View", "__version__", "accounting", "attacks",
-    "baselines", "cluster", "counts", "datasets", "deployment", "graphs", "message_count", "noise",
-    "plots", "private_message_count", "security_level", "statistics", "tables", "testing",
-    "vectors",
+    "Ball", "Box", "Categories", "Guarantee", "Ledger", "MessageCount", "PrivateSum",
+    "PrivateVectorSum", "SecureSum", "SecureVectorSum", "Sensitivity", "SparseTernary",
+    "SumResult", "View", "__version__", "accounting", "attacks", "baselines", "cluster", "counts",
+    "data", "deployment", "graphs", "message_count", "noise", "plots", "private_message_count",
+    "security_level", "statistics", "testing",
 ]  # fmt: skip
 
 
 _NAMES = {
-    "aggregation": ("PrivateSum", "SecureSum"),
     "counts": ("MessageCount", "message_count", "private_message_count", "security_level"),
-    "ledger": ("Ledger",),
-    "results": ("Guarantee", "SumResult"),
-    "shuffling": ("View",),
-    "vectors": ("Ball", "Box", "PrivateVectorSum", "SecureVectorSum"),
+    "data.domains": ("Ball", "Box", "Categories", "SparseTernary"),
+    "data.sensitivity": ("Sensitivity",),
+    "primitives.shuffling": ("View",),
+    "results.sums": ("Guarantee", "SumResult"),
+    "sums": ("PrivateSum", "PrivateVectorSum", "SecureSum", "SecureVectorSum"),
+    "sums.ledger": ("Ledger",),
 }
 """The modules of the names above, imported on first use so that a program starts fast."""
 

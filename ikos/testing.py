@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from ikos._validation import integer, quote
-from ikos.randomness import Expanded
+from ikos.primitives.randomness import Expanded
 
 __all__ = ["DeterministicRandom"]
 

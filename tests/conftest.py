@@ -15,7 +15,7 @@ from hypothesis import settings
 
 # Whole packages first: pytest would run a module whose package is not loaded a second time, for its
 # doctests, and its classes would not be those that others have imported.
-import ikos.vectors  # noqa: F401
+import ikos.sums  # noqa: F401
 
 POINTS = 2
 

@@ -39,7 +39,6 @@ def die_where_told(orders: Path) -> None:
 
     The file is deleted first, so that a party that is started again goes on.
     """
-    from ikos import ledger
     from ikos.deployment import (
         analyzer,
         client,
@@ -51,6 +50,7 @@ def die_where_told(orders: Path) -> None:
         shuffler,
         store,
     )  # fmt: skip
+    from ikos.sums import ledger
 
     clock = orders.with_name("clock")
 

@@ -26,16 +26,17 @@ import numpy as np
 import pyhpke
 
 import ikos
-from ikos import accounting, counts, noise, vectors
-from ikos.aggregation.shuffled_sum import unpack
+from ikos import accounting, counts
 from ikos.baselines import PROTOCOLS
-from ikos.bounds import Bounds
+from ikos.data.domains import Bounds
 from ikos.deployment import hpke, tokens
 from ikos.deployment.client import check_value, send_part
 from ikos.deployment.hpke import PrivateKey
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.task import Task
-from ikos.randomness import RandomSource
+from ikos.primitives import samplers as noise
+from ikos.primitives.randomness import RandomSource
+from ikos.sums.shuffled_sum import unpack
 from ikos.testing import DeterministicRandom
 
 FOLDER = Path(__file__).with_name("golden")
@@ -114,9 +115,9 @@ def _private_sum_of_indices(n: int) -> list[Any]:
 
 LAYOUTS = ("separate", "group")
 DOMAINS = {
-    "box": vectors.Box(4),
-    "ball": vectors.Ball(4),
-    "sparse": vectors.SparseTernary(8, 2),
+    "box": ikos.Box(4),
+    "ball": ikos.Ball(4),
+    "sparse": ikos.SparseTernary(8, 2),
 }
 
 
@@ -129,12 +130,12 @@ def _vectors(protocol: Any, share: Callable[..., Any], x: Any) -> list[Any]:
 def _secure_vector_sum(x: Any, q: int, layout: str, **how: Any) -> list[Any]:
     data = np.array(x)
     n, d = data.shape
-    protocol = vectors.SecureVectorSum(n, d, q, messages=3, layout=layout, **how)
+    protocol = ikos.SecureVectorSum(n, d, q, messages=3, layout=layout, **how)
     return _vectors(protocol, protocol.share, data)
 
 
 def _view_of_blocks(x: Any, q: int, **how: Any) -> list[Any]:
-    protocol = vectors.SecureVectorSum(len(x), len(x[0]), q, messages=3, **how)
+    protocol = ikos.SecureVectorSum(len(x), len(x[0]), q, messages=3, **how)
     shares = protocol.share(x, DeterministicRandom(1))
     view = protocol.shuffle(shares, DeterministicRandom(2), order="permuted")
     each = len(view.columns) // len(protocol.blocks)
@@ -143,13 +144,13 @@ def _view_of_blocks(x: Any, q: int, **how: Any) -> list[Any]:
 
 
 def _private_vector_sum(x: Any, domain: str, layout: str) -> list[Any]:
-    protocol = vectors.PrivateVectorSum(len(x), DOMAINS[domain], 1, 0.01, messages=3, layout=layout)
+    protocol = ikos.PrivateVectorSum(len(x), DOMAINS[domain], 1, 0.01, messages=3, layout=layout)
     return _vectors(protocol, protocol.randomize, np.array(x))
 
 
 def _masked_vector(x: Any, d: int, upper: int, **how: Any) -> list[Any]:
     """Return what one of three users sends for a vector, in which entries go round."""
-    protocol = vectors.SecureVectorSum(3, d, upper=upper, layout="masked", sigma=1, **how)
+    protocol = ikos.SecureVectorSum(3, d, upper=upper, layout="masked", sigma=1, **how)
     vector = np.resize(np.array(x), d)
     report = protocol.client(vector, b"golden", DeterministicRandom(9))
     parts = b"".join((report.id, report.masked, *(part.seal for part in report.parts)))
@@ -240,11 +241,11 @@ def _task(users: int, honest: int) -> list[str]:
 WIRE: dict[str, dict[str, Any]] = {
     "number": {"lower": -0.5, "upper": 100, "windows": 3, "keys": 2},
     "integers": {"lower": -3, "upper": 4, "integers": True, "modulus": 2**80 + 13},
-    "box": {"domain": vectors.Box(2, 0.1, 10), "layout": "group"},
-    "ball": {"domain": vectors.Ball(12, 0.3), "layout": 5},
-    "categories": {"domain": vectors.Categories([3]), "labels": ["rot", "grün", "blå"]},
-    "questions": {"domain": vectors.Categories([2, 3])},
-    "hybrid": {"domain": vectors.Categories([2]), "kem": "mlkem768-x25519"},
+    "box": {"domain": ikos.Box(2, 0.1, 10), "layout": "group"},
+    "ball": {"domain": ikos.Ball(12, 0.3), "layout": 5},
+    "categories": {"domain": ikos.Categories([3]), "labels": ["rot", "grün", "blå"]},
+    "questions": {"domain": ikos.Categories([2, 3])},
+    "hybrid": {"domain": ikos.Categories([2]), "kem": "mlkem768-x25519"},
 }
 
 
@@ -385,18 +386,18 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "polya population": _polya_population,
     "hash of a secure sum": lambda **a: ikos.SecureSum(**a).parameter_hash,
     "hash of a private sum": lambda **a: ikos.PrivateSum(**a).parameter_hash,
-    "hash of a secure vector sum": lambda **a: vectors.SecureVectorSum(**a).parameter_hash,
+    "hash of a secure vector sum": lambda **a: ikos.SecureVectorSum(**a).parameter_hash,
     "hash of a private vector sum": lambda **a: (
-        vectors.PrivateVectorSum(a["n"], vectors.Box(a["box"]), 1, 1e-6).parameter_hash
+        ikos.PrivateVectorSum(a["n"], ikos.Box(a["box"]), 1, 1e-6).parameter_hash
     ),
     "message count": lambda **a: _count(ikos.message_count(**a)),
     "security level": ikos.security_level,
     "remaining level": lambda **a: _count(counts.remaining(**a)),
     "private message count": lambda **a: _count(ikos.private_message_count(**a)),
     "remaining epsilon": _private_remaining,
-    "blocks": lambda **a: _blocks(vectors.SecureVectorSum(**a, layout="blocks")),
+    "blocks": lambda **a: _blocks(ikos.SecureVectorSum(**a, layout="blocks")),
     "private blocks": lambda n, dimension, **a: _blocks(
-        vectors.PrivateVectorSum(n, vectors.Ball(dimension), 1, 1e-8, layout="blocks", **a)
+        ikos.PrivateVectorSum(n, ikos.Ball(dimension), 1, 1e-8, layout="blocks", **a)
     ),
     "vector layouts": lambda **a: _layouts(counts.vector_layouts(**a)),
     "private vector layouts": lambda **a: _layouts(counts.private_vector_layouts(**a)),

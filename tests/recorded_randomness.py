@@ -8,7 +8,7 @@ import uuid
 from functools import partial
 from pathlib import Path
 
-from ikos.randomness import Expanded, SecureRandom
+from ikos.primitives.randomness import Expanded, SecureRandom
 
 
 def write(folder, *fields):

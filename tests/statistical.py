@@ -1,10 +1,10 @@
 """Goodness of fit with a false-alarm rate that is proved, not asymptotic.
 
 Every statistical test of this suite is a likelihood-ratio test of a fixed number of independent
-draws against a known law on finitely many cells, with `ikos.confidence.p_value_bound`. A test
-that demands more than `FALSE_ALARM` of it fails wrongly with probability at most 1e-9, whatever
-the seed. Seeds are fixed for reproducibility alone. The bound costs little power: it behaves
-like a chi-square test with up to twice the degrees of freedom.
+draws against a known law on finitely many cells, with `ikos.results.confidence.p_value_bound`. A
+test that demands more than `FALSE_ALARM` of it fails wrongly with probability at most 1e-9,
+whatever the seed. Seeds are fixed for reproducibility alone. The bound costs little power: it
+behaves like a chi-square test with up to twice the degrees of freedom.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from scipy.signal import fftconvolve
 
-from ikos.confidence import p_value_bound
+from ikos.results.confidence import p_value_bound
 
 FALSE_ALARM = 1e-9
 

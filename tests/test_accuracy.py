@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy import signal, stats
 from statistical import skellam_law
 
-from ikos.accuracy import NoiseLaw, SkellamLaw, default_modulus, default_precision
-from ikos.errors import bennett
+from ikos.numeric.distributions import NoiseLaw, SkellamLaw, default_modulus, default_precision
+from ikos.results.error import bennett
 
 
 @cache

@@ -14,7 +14,7 @@ from pages import page, prose, rows
 pytest.importorskip("matplotlib")
 
 from analysis.plots import afnntz24_attacks as plots
-from ikos.results import at_least
+from ikos.results.sums import at_least
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -36,8 +36,8 @@ from analysis.federated_learning import (
     without_privacy,
 )
 from analysis.output import markdown
+from ikos import PrivateVectorSum
 from ikos.testing import DeterministicRandom
-from ikos.vectors import PrivateVectorSum
 
 
 def test_gradients_are_those_of_the_loss_and_clipped() -> None:

@@ -12,7 +12,7 @@ from pages import page
 from scipy import fft, stats
 
 from analysis import peers as module
-from ikos.accounting.skellam import least_skellam
+from ikos.noise.skellam import least_skellam
 
 CHECKS = (
     *(0.0432062, 0.118153, 0.131801, 0.0378431, 0.0952164, 0.106526),

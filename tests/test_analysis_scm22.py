@@ -11,8 +11,9 @@ import pytest
 from click.testing import CliRunner
 from pages import assert_drawn, page, prose, rows
 
+from ikos import Box
+from ikos.baselines import SampledCoordinates
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Box, SampledCoordinates
 
 pytest.importorskip("matplotlib")
 

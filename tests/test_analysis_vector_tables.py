@@ -6,7 +6,8 @@ import pytest
 from pages import page
 
 from analysis import vector_tables as module
-from ikos.vectors import Box, SampledCoordinates
+from ikos import Box
+from ikos.baselines import SampledCoordinates
 
 
 @pytest.mark.slow

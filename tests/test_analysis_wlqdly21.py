@@ -17,8 +17,9 @@ from pages import rows as table_rows
 from scipy import stats
 from vectors.key_value_laws import collision_law
 
+from ikos import SparseTernary
+from ikos.baselines import PCKVGRR, PCKVUE, Collision, PrivKV
 from ikos.testing import DeterministicRandom
-from ikos.vectors import PCKVGRR, PCKVUE, Collision, PrivKV, SparseTernary
 
 pytest.importorskip("matplotlib")
 

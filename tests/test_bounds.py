@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ikos.bounds import MAX_BOUND, MAX_INTEGER, Bounds, whole
+from ikos.data.domains import MAX_BOUND, MAX_INTEGER, Bounds, whole
 
 ENDS = st.floats(-1e100, 1e100)
 

@@ -23,8 +23,7 @@ import pytest
 from recorded_randomness import Numbered, Recorded, records
 
 import ikos
-from ikos import PrivateSum, SecureSum, sharing
-from ikos.aggregation import shuffled_sum
+from ikos import Categories, PrivateSum, PrivateVectorSum, SecureSum, SecureVectorSum
 from ikos.cluster import Cluster, ClusterError, connection, driver, waiting
 from ikos.cluster.driver import (
     Block,
@@ -36,11 +35,12 @@ from ikos.cluster.driver import (
     mixed,
     posted,
 )
+from ikos.data.tables import open_column
 from ikos.graphs import component_counts
-from ikos.randomness import SecureRandom
-from ikos.tables import open_column
+from ikos.primitives import sharing
+from ikos.primitives.randomness import SecureRandom
+from ikos.sums import shuffled_sum
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Categories, PrivateVectorSum, SecureVectorSum
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -90,7 +90,7 @@ def here():
 
 @dataclass
 class Part:
-    """A part of a column, as `ikos.tables.open_column` gives them."""
+    """A part of a column, as `ikos.data.tables.open_column` gives them."""
 
     values: list
     rows: int | None = None

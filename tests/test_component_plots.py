@@ -8,11 +8,11 @@ import gmpy2
 import pytest
 from gmpy2 import mpfr
 
-from ikos.confidence import clopper_pearson
-from ikos.counts.rounding import DOWN
 from ikos.graphs import check_components
 from ikos.graphs.component_bounds import BOUNDS
-from ikos.results import at_least, percent
+from ikos.numeric.rounding import DOWN
+from ikos.results.confidence import clopper_pearson
+from ikos.results.sums import at_least, percent
 from ikos.testing import DeterministicRandom
 
 pytest.importorskip("matplotlib")

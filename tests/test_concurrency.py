@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from ikos.concurrency import spread
+from ikos.primitives.concurrency import spread
 
 
 def test_results_are_in_order() -> None:

@@ -13,7 +13,7 @@ from flint import arb, ctx
 from scipy.optimize import brentq
 from scipy.stats import binom, multinomial
 
-from ikos.confidence import clopper_pearson, mean_interval, p_value_bound, tail_bound
+from ikos.results.confidence import clopper_pearson, mean_interval, p_value_bound, tail_bound
 
 
 @pytest.mark.parametrize("confidence", [Fraction(1, 2), Fraction(99, 100)])

@@ -10,20 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ikos import PrivateSum, SecureSum, statistics
-from ikos.modular import Zq
-from ikos.tables import open_column, read_column
-from ikos.vectors import (
+from ikos import (
     Ball,
     Box,
     Categories,
+    PrivateSum,
+    SecureSum,
     SecureVectorSum,
     SparseTernary,
-    histograms,
-    linear_statistics,
-    means,
-    variances,
+    statistics,
 )
+from ikos.data.tables import open_column, read_column
+from ikos.primitives.modular import Zq
+from ikos.statistics import histograms, linear_statistics, means, variances
 
 N = 30
 SECRET = 7654.25

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ikos.datasets import ANES96_BOUNDS, anes96_path, load_anes96
+from ikos.data.datasets import ANES96_BOUNDS, anes96_path, load_anes96
 
 
 def test_one_row_per_respondent():

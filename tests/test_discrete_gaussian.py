@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statistical import FALSE_ALARM, IntegerLaw, p_value_bound
 
-from ikos.noise import bernoulli_exp_any, discrete_gaussian
+from ikos.primitives.samplers import bernoulli_exp_any, discrete_gaussian
 from ikos.testing import DeterministicRandom
 
 VARIANCES = [Fraction(1, 10), Fraction(7, 3), 1, 12_345]

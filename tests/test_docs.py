@@ -21,7 +21,7 @@ from click.testing import CliRunner
 
 import ikos
 from ikos.cli import program as cli
-from ikos.results import at_least
+from ikos.results.sums import at_least
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [

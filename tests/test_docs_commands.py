@@ -276,7 +276,7 @@ def test_tasks_are_made_on_pages_and_in_help() -> None:
 BEFORE = """
 import numpy as np
 import ikos
-from ikos.tables import open_column
+from ikos.data.tables import open_column
 
 n = 300_000
 ages = np.random.default_rng(0).uniform(18, 90, n)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from statistical import FALSE_ALARM, p_value_bound
 
-from ikos import encoding
-from ikos.bounds import Bounds
-from ikos.encoding import MAX_PRECISION, decode, encode
-from ikos.modular import BLOCK
+from ikos.data import encoding
+from ikos.data.domains import Bounds
+from ikos.data.encoding import MAX_PRECISION, decode, encode
+from ikos.primitives.modular import BLOCK
 from ikos.testing import DeterministicRandom
 
 PRECISIONS = [1, 2, 3, 10, 1000, 2**20 + 1, 2**31, 2**52 - 1, 2**52]

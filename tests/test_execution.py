@@ -14,15 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ikos import PrivateSum, SecureSum, sharing
-from ikos.aggregation import shuffled_sum
-from ikos.aggregation.shuffled_sum import ShuffledSum, numbers_of
-from ikos.concurrency import Interrupted
-from ikos.mixing import Encoder
-from ikos.modular import blocks
-from ikos.noise import polya_shares
-from ikos.randomness import RandomSource
-from ikos.tables import open_column
+from ikos import PrivateSum, SecureSum
+from ikos.data.tables import open_column
+from ikos.primitives import sharing
+from ikos.primitives.concurrency import Interrupted
+from ikos.primitives.mixing import Encoder
+from ikos.primitives.modular import blocks
+from ikos.primitives.randomness import RandomSource
+from ikos.primitives.samplers import polya_shares
+from ikos.sums import shuffled_sum
+from ikos.sums.shuffled_sum import ShuffledSum, numbers_of
 from ikos.testing import DeterministicRandom
 
 N = 1000

@@ -14,7 +14,7 @@ from statistical import (
     uniform_p_value,
 )
 
-from ikos.confidence import p_value_bound, tail_bound
+from ikos.results.confidence import p_value_bound, tail_bound
 from ikos.testing import DeterministicRandom
 
 

@@ -17,8 +17,8 @@ ROOT = Path(ikos.__file__).parent
 ABOVE = {"__main__", "cli"}
 """Programs: nothing that is imported knows of them."""
 
-CALCULATORS = ("counts", "accounting", "graphs", "bounds", "accuracy", "confidence")
-PROTOCOLS = {"aggregation", "baselines", "vectors", "statistics"}
+CALCULATORS = ("numeric", "counts", "accounting", "graphs", "results")
+PROTOCOLS = {"sums", "baselines", "statistics"}
 
 
 def _named(path: Path) -> str:
@@ -64,7 +64,7 @@ def _rooms() -> nx.DiGraph:
 
 
 def test_the_sources_are_read():
-    assert _graph().has_edge("ikos.aggregation.secure_sum", "ikos.counts")
+    assert _graph().has_edge("ikos.sums.secure", "ikos.counts")
     source = "import a.b\ndef f():\n    from c import d, e"
     assert imported(source, frozenset({"c.d"})) == {"a.b", "c", "c.d"}
 
@@ -117,7 +117,7 @@ def test_clients_need_no_server():
 
 def test_plots_and_extras_are_not_needed():
     """Nothing draws, or asks for an extra, but the rooms that are there for it."""
-    rooms = {"plots", "cluster", "deployment", "tables", "cli"}
+    rooms = {"plots", "cluster", "deployment", "data", "cli"}
     extras = {"matplotlib", "dask", "distributed", "starlette", "uvicorn", "httpx", "pyarrow"}
     users = {_room(a) for a, b in _graph().edges if b.split(".")[0] in extras}
     assert users <= rooms

@@ -18,11 +18,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ikos import Ledger, PrivateSum, SecureSum
-from ikos import ledger as module
+from ikos import Box, Ledger, PrivateSum, PrivateVectorSum, SecureSum
 from ikos.accounting import gaussian_mu
 from ikos.baselines import LocalLaplace
-from ikos.ledger import BudgetExceeded
 from ikos.statistics import (
     count,
     histogram,
@@ -33,8 +31,9 @@ from ikos.statistics import (
     variance,
     variances,
 )
+from ikos.sums import ledger as module
+from ikos.sums.ledger import BudgetExceeded
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Box, PrivateVectorSum
 
 TENTH = Fraction(1, 10)
 
@@ -273,7 +272,7 @@ def run(code: str, *arguments: object) -> str:
 
 
 WRITER = (
-    "import sys; from ikos.ledger import Ledger, BudgetExceeded\n"
+    "import sys; from ikos.sums.ledger import Ledger, BudgetExceeded\n"
     "from fractions import Fraction\n"
     "ledger = Ledger(sys.argv[1])\n"
     "print('ready', flush=True)\n"

@@ -21,12 +21,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ikos import SecureSum, mixing, sharing
-from ikos.concurrency import Interrupted
-from ikos.mixing import Encoder, Partition, Plan, mixed_sum, planned
-from ikos.modular import Zq
-from ikos.randomness import RandomSource, SecureRandom
-from ikos.sharing import Sharing, SharingScheme
+from ikos import SecureSum
+from ikos.primitives import mixing, sharing
+from ikos.primitives.concurrency import Interrupted
+from ikos.primitives.mixing import Encoder, Partition, Plan, mixed_sum, planned
+from ikos.primitives.modular import Zq
+from ikos.primitives.randomness import RandomSource, SecureRandom
+from ikos.primitives.sharing import Sharing, SharingScheme
 from ikos.testing import DeterministicRandom
 
 SETTINGS = [("parallel", True), ("parallel", False), ("single", True), ("single", False)]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ikos.modular import BLOCK, Zq, blocks
+from ikos.primitives.modular import BLOCK, Zq, blocks
 
 ORDERS = [
     2,

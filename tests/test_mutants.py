@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 from statistical import FALSE_ALARM, discrete_laplace_law, p_value_bound, uniform_p_value
 
 from ikos import SecureSum, View
-from ikos.modular import Zq
-from ikos.noise import discrete_laplace, polya, polya_population
-from ikos.randomness import (
+from ikos.primitives.modular import Zq
+from ikos.primitives.randomness import (
     KEY_BYTES,
     NONCE_BYTES,
     Keystream,
@@ -32,8 +31,9 @@ from ikos.randomness import (
     SecureRandom,
     secure,
 )
-from ikos.sharing import split
-from ikos.shuffling import release, shuffle
+from ikos.primitives.samplers import discrete_laplace, polya, polya_population
+from ikos.primitives.sharing import split
+from ikos.primitives.shuffling import release, shuffle
 from ikos.testing import DeterministicRandom
 
 # Noise

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ikos.negacyclic import Negacyclic, above, add, below, from_bytes, raised, scaled, to_bytes
+from ikos.numeric.rings import Negacyclic, above, add, below, from_bytes, raised, scaled, to_bytes
 
 SEED = bytes(32)
 

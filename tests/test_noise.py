@@ -26,8 +26,8 @@ from statistical import (
     skellam_law,
 )
 
-import ikos.noise
-from ikos.noise import (
+import ikos.primitives.samplers
+from ikos.primitives.samplers import (
     discrete_gaussian,
     discrete_laplace,
     geometric,
@@ -81,7 +81,7 @@ def test_skellam_fits_its_law_and_not_a_variance_five_per_cent_off(variance: Rat
 
 
 def test_large_variances_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ikos.noise, "_TABLED", 7)
+    monkeypatch.setattr(ikos.primitives.samplers, "_TABLED", 7)
     draws = skellam(Fraction(100, 7), 200_000, DeterministicRandom(48))  # three of them
     assert skellam_law(100 / 7).p_value(draws) > FALSE_ALARM
     assert skellam_law(0.95 * 100 / 7).p_value(draws) < FALSE_ALARM
@@ -361,12 +361,12 @@ def test_draws_in_machine_words_are_those_in_python_integers(
         cycles = [1 + rng.integer(int(value)) for value in remaining]
         return np.array(cycles, dtype=remaining.dtype)
 
-    monkeypatch.setattr(ikos.noise, "_first_cycle", first_cycle)
+    monkeypatch.setattr(ikos.primitives.samplers, "_first_cycle", first_cycle)
     dtypes = set()
     for s in SCALES:
         found = sampler(s, DeterministicRandom(77))
         with monkeypatch.context() as patch:
-            patch.setattr(ikos.noise, "INT64_MAX", 0)
+            patch.setattr(ikos.primitives.samplers, "INT64_MAX", 0)
             wanted = sampler(s, DeterministicRandom(77))
         assert found.tolist() == wanted.tolist()
         dtypes.add(found.dtype.kind)
@@ -461,7 +461,7 @@ def floating_point_in(source: str) -> list[str]:
 
 
 def test_noise_has_no_floating_point_in_its_code() -> None:
-    source = Path(str(ikos.noise.__file__)).read_text(encoding="utf-8")
+    source = Path(str(ikos.primitives.samplers.__file__)).read_text(encoding="utf-8")
     assert floating_point_in(source) == []
 
 

@@ -8,9 +8,9 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from ikos import PrivateSum, statistics
+from ikos import PrivateSum, PrivateVectorSum, statistics
+from ikos.statistics import histograms, linear_statistics, means, variances
 from ikos.statistics.columns import MeanOptions, SumOptions, VectorSumOptions
-from ikos.vectors import PrivateVectorSum, histograms, linear_statistics, means, variances
 
 
 @pytest.mark.parametrize(

@@ -9,18 +9,19 @@ from typing import Any
 
 import pytest
 
-from ikos import PrivateSum, SecureSum
-from ikos.deployment.task import EnvelopedSum, EnvelopedVectorSum
-from ikos.vectors import (
+from ikos import (
     Ball,
     Box,
     Categories,
-    Domain,
+    PrivateSum,
     PrivateVectorSum,
+    SecureSum,
     SecureVectorSum,
     Sensitivity,
     SparseTernary,
 )
+from ikos.data.domains import Domain
+from ikos.deployment.task import EnvelopedSum, EnvelopedVectorSum
 
 TRUST: dict[str, Any] = {
     "messages": 30, "analysis": "balle2020", "shuffler": "single", "clear_share": False,

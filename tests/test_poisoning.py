@@ -13,8 +13,9 @@ from statistical import FALSE_ALARM
 
 from analysis.afnntz24_bounds import coefficient_influence, group_sizes
 from analysis.afnntz24_poisoning import CoefficientSum, flooded, poison
+from ikos import Ball, Box
+from ikos.baselines import KashinCorrelatedNoise, SingleMessageGrid
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Ball, Box, KashinCorrelatedNoise, SingleMessageGrid
 
 
 def test_sums_are_unbiased_and_exact_on_the_grid():

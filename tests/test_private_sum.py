@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy import signal, stats
 
 from ikos import PrivateSum, SecureSum, private_message_count
-from ikos.accuracy import default_precision
 from ikos.counts import private_remaining
-from ikos.errors import NoisySum
+from ikos.numeric.distributions import default_precision
+from ikos.results.error import NoisySum
 from ikos.testing import DeterministicRandom
 
 SETTINGS = list(itertools.product(("parallel", "single"), (True, False)))

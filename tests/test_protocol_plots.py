@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ikos.baselines import PROTOCOLS, comparison, measure
-from ikos.bounds import Bounds
+from ikos.data.domains import Bounds
 from ikos.plots import save
 from ikos.testing import DeterministicRandom
 

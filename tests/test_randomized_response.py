@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from statistical import FALSE_ALARM, p_value_bound
 
-from ikos.randomized_response import GRID, debias, grid_up, respond, response_variance
-from ikos.randomness import RandomSource
+from ikos.primitives.randomized_response import GRID, debias, grid_up, respond, response_variance
+from ikos.primitives.randomness import RandomSource
 from ikos.testing import DeterministicRandom
 
 

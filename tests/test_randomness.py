@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 from scipy.stats import hypergeom
 from statistical import FALSE_ALARM, p_value_bound, uniform_p_value
 
-import ikos.randomness
-from ikos.modular import BLOCK, Zq
-from ikos.randomness import (
+import ikos.primitives.randomness
+from ikos.primitives.modular import BLOCK, Zq
+from ikos.primitives.randomness import (
     KEY_BYTES,
     NONCE_BYTES,
     Keystream,
@@ -361,7 +361,7 @@ def test_rows_with_ties_are_exactly_uniform_by_enumeration_of_the_keys(
     monkeypatch: pytest.MonkeyPatch, count: int, n: int, bits: int, draws: int, short: int
 ) -> None:
     """However many draws the ties take, all combinations of orders are equally likely."""
-    monkeypatch.setattr(ikos.randomness, "_SHORT_ROW", short)
+    monkeypatch.setattr(ikos.primitives.randomness, "_SHORT_ROW", short)
     for rounds in range(1, draws + 1):
         law, unfinished = exact_law(
             lambda rng: tuple(map(tuple, rng.permutations(count, n).tolist())),
@@ -391,8 +391,8 @@ long that they are permuted one by one."""
 def test_rows_fit_the_uniform_law_on_all_orders(
     monkeypatch: pytest.MonkeyPatch, short: int, long: int
 ) -> None:
-    monkeypatch.setattr(ikos.randomness, "_SHORT_ROW", short)
-    monkeypatch.setattr(ikos.randomness, "_LONG_ROW", long)
+    monkeypatch.setattr(ikos.primitives.randomness, "_SHORT_ROW", short)
+    monkeypatch.setattr(ikos.primitives.randomness, "_LONG_ROW", long)
     check_rows_are_uniform(DeterministicRandom(32), 4)
 
 
@@ -402,7 +402,7 @@ def test_rows_with_ties_fit_the_uniform_law_and_are_caught_if_ties_are_left(
     monkeypatch: pytest.MonkeyPatch, short: int, long: int
 ) -> None:
     """Keys of three bits: 59 rows of 100 have ties."""
-    monkeypatch.setattr(ikos.randomness, "_SHORT_ROW", short)
+    monkeypatch.setattr(ikos.primitives.randomness, "_SHORT_ROW", short)
     check_rows_are_uniform(ShortKeys(33), 4)
     with pytest.raises(AssertionError):
         check_rows_are_uniform(TiesInRows(33), 4)
@@ -428,7 +428,7 @@ class ForcedTies(DeterministicRandom):
 def test_rows_with_ties_are_drawn_again_and_others_kept(
     monkeypatch: pytest.MonkeyPatch, short: int
 ) -> None:
-    monkeypatch.setattr(ikos.randomness, "_SHORT_ROW", short)
+    monkeypatch.setattr(ikos.primitives.randomness, "_SHORT_ROW", short)
     keys = [[9, 5, 7, 1], [3, 3, 2, 8], [1, 2, 3, 4], [6, 6, 6, 6], [0, 255, 254, 0]]
     redrawn = set()
     for seed in range(40):
@@ -470,7 +470,7 @@ def test_long_rows_move_every_index_uniformly(n: int) -> None:
 def test_rows_are_sorted_in_blocks_of_any_size(
     monkeypatch: pytest.MonkeyPatch, together: int
 ) -> None:
-    monkeypatch.setattr(ikos.randomness, "_ROWS_TOGETHER", together)
+    monkeypatch.setattr(ikos.primitives.randomness, "_ROWS_TOGETHER", together)
     rows = DeterministicRandom(37).permutations(601, 4)
     assert (np.sort(rows, axis=1) == np.arange(4)).all()
     if together == 8:
@@ -742,10 +742,10 @@ def test_a_fork_behind_pythons_back_is_noticed_by_the_process_number(
     """As after a fork by a C extension, which runs no hook: only the process number changes."""
     rng = SecureRandom()
     rng.bytes(5)
-    mark = ikos.randomness._forks
+    mark = ikos.primitives.randomness._forks
 
     def draw() -> bytes:
-        ikos.randomness._forks = mark
+        ikos.primitives.randomness._forks = mark
         return rng.bytes(32)
 
     assert in_child(draw) != draw()
@@ -757,7 +757,7 @@ def test_a_fork_within_one_process_number_is_noticed_by_the_hook() -> None:
     rng = SecureRandom()
     before = rng._stream()
     assert rng._stream() is before
-    ikos.randomness._count_fork()
+    ikos.primitives.randomness._count_fork()
     assert rng._stream() is not before
 
 
@@ -942,7 +942,7 @@ def check_no_two_seeds_share_a_block(seed: Callable[[bytes, int], bytes]) -> Non
 
 
 def test_no_two_seeds_share_a_block() -> None:
-    check_no_two_seeds_share_a_block(ikos.randomness._seed)
+    check_no_two_seeds_share_a_block(ikos.primitives.randomness._seed)
 
 
 @pytest.mark.parametrize("step", [1, 2])

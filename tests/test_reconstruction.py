@@ -22,7 +22,7 @@ from ikos.attacks.reconstruction_afnntz24 import (
     random_unit,
     subset_sums,
 )
-from ikos.confidence import clopper_pearson, mean_interval
+from ikos.results.confidence import clopper_pearson, mean_interval
 from ikos.testing import DeterministicRandom
 
 RATE = Fraction(1, 20)

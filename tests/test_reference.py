@@ -10,9 +10,9 @@ import pytest
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "api.md"
 PACKAGES = (
-    "ikos", "ikos.accounting", "ikos.attacks", "ikos.counts", "ikos.datasets", "ikos.graphs",
-    "ikos.noise", "ikos.plots", "ikos.baselines", "ikos.randomness", "ikos.statistics",
-    "ikos.aggregation", "ikos.testing", "ikos.vectors",
+    "ikos", "ikos.accounting", "ikos.attacks", "ikos.baselines", "ikos.counts",
+    "ikos.data.datasets", "ikos.graphs", "ikos.noise", "ikos.plots", "ikos.primitives.randomness",
+    "ikos.statistics", "ikos.sums", "ikos.testing",
 )  # fmt: skip
 ASIDE = {
     "ikos": {"__version__"},

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ikos.report import FORMATS, Field, Report, is_printable, printable
-from ikos.results import Cost
+from ikos.results.report import FORMATS, Field, Report, is_printable, printable
+from ikos.results.sums import Cost
 
 REPORT = Report(
     "A title",

@@ -14,11 +14,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import ikos
+from ikos import Ball, Box, PrivateVectorSum, SecureVectorSum
 from ikos.baselines import ComparisonRow, CorrelatedNoise, comparison
-from ikos.bounds import Bounds
 from ikos.counts import MessageCount
-from ikos.errors import Bounded, SumError
-from ikos.results import (
+from ikos.data.domains import Bounds
+from ikos.results.error import Bounded, SumError
+from ikos.results.sums import (
     Cost,
     Guarantee,
     Interval,
@@ -28,16 +29,8 @@ from ikos.results import (
     hundredths,
     shown,
 )
+from ikos.statistics import histograms, means, variances
 from ikos.testing import DeterministicRandom
-from ikos.vectors import (
-    Ball,
-    Box,
-    PrivateVectorSum,
-    SecureVectorSum,
-    histograms,
-    means,
-    variances,
-)
 
 
 def results():

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from pages import page, prose
 
-from ikos.mixing import AT_ONCE
+from ikos.primitives.mixing import AT_ONCE
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="peak memory is read from /proc"
@@ -154,7 +154,7 @@ def test_a_private_sum_of_ten_million_users_in_a_folder(folder):
     path, total = folder
     n = 10**7
     code = """
-from ikos.tables import open_column
+from ikos.data.tables import open_column
 column = open_column(sys.argv[1], "age")
 protocol = ikos.PrivateSum(column.rows, 1, 1e-12, lower=0, upper=100)
 result = protocol.run(column.blocks())
@@ -199,7 +199,7 @@ print(json.dumps(dict(result=json.loads(said.getvalue()), base=base, peak=peak()
 
 INTERRUPTED = """
 import os, signal
-from ikos.concurrency import Interrupted
+from ikos.primitives.concurrency import Interrupted
 
 n, threads, where = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 protocol = ikos.SecureSum(n, 2**64, messages=8)

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikos import SecureSum, View, message_count, security_level
-from ikos.aggregation.secure_sum import SecureGuarantee
 from ikos.counts import remaining
+from ikos.sums.secure import SecureGuarantee
 from ikos.testing import DeterministicRandom
 
 MODULI = [

@@ -17,10 +17,12 @@ from click.testing import CliRunner
 from hostile import forget, hostile
 
 import ikos
-from ikos import accounting, baselines, confidence, counts, graphs, noise, statistics, vectors
+from ikos import accounting, baselines, counts, graphs, statistics
 from ikos.cli.program import commands
 from ikos.counts.certificate import Dyadic
-from ikos.results import figures
+from ikos.primitives import samplers as noise
+from ikos.results import confidence
+from ikos.results.sums import figures
 from ikos.testing import DeterministicRandom
 
 SOME = ("central-discrete", "sample-threshold", "sparse-noise", "correlated-noise", "recursive-2")
@@ -40,7 +42,7 @@ def cli(*words: str) -> Callable[[], Any]:
 
 def ball() -> Any:
     x = np.full((20, 3), 1e-200)
-    protocol = vectors.PrivateVectorSum(20, vectors.Ball(3), 1, 0.01, messages=3)
+    protocol = ikos.PrivateVectorSum(20, ikos.Ball(3), 1, 0.01, messages=3)
     return protocol.run(x, DeterministicRandom(1)).estimate.tolist()
 
 
@@ -127,7 +129,7 @@ def test_what_is_computed_at_import_is_too() -> None:
         "import sys; sys.path.insert(0, 'tests')\n"
         "from hostile import hostile\n"
         "with hostile():\n"
-        "    from ikos import accounting, counts, graphs, noise, statistics, vectors\n"
+        "    from ikos import accounting, baselines, counts, graphs, noise, statistics, sums\n"
         "    print(counts.private_delta(1000, 2**30, 5, 300.0, 354))"
     )
     run = [sys.executable, "-W", "error", "-c", program]

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from statistical import FALSE_ALARM, uniform_p_value
 
 from ikos import SecureSum
-from ikos.modular import BLOCK, Zq
-from ikos.sharing import split
+from ikos.primitives.modular import BLOCK, Zq
+from ikos.primitives.sharing import split
 from ikos.testing import DeterministicRandom
 
 ORDERS = {

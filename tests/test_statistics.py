@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ikos import statistics
+from ikos import PrivateVectorSum, statistics
+from ikos.baselines import FrequencyEstimation
+from ikos.statistics import histograms
 from ikos.testing import DeterministicRandom
-from ikos.vectors import FrequencyEstimation, PrivateVectorSum, histograms
 
 LARGE: dict[str, Any] = {"epsilon": 2, "delta": 1e-8}
 

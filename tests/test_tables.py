@@ -22,8 +22,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikos import PrivateSum, tables
-from ikos.tables import ROWS, BadRow, open_column, read_column
+from ikos import PrivateSum
+from ikos.data import tables
+from ikos.data.tables import ROWS, BadRow, open_column, read_column
 from ikos.testing import DeterministicRandom
 
 needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
@@ -662,7 +663,7 @@ class TestParts:
         """A file that is redirected is one that others can read, too."""
         path = put("a\n1\n2\n")
         program = (
-            "from ikos.tables import open_column\n"
+            "from ikos.data.tables import open_column\n"
             "column = open_column('/dev/stdin', 'a')\n"
             "print(column.parts[0].stored, [block.tolist() for block in column.blocks()])"
         )

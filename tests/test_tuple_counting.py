@@ -28,9 +28,9 @@ from ikos.attacks import (
     tuple_counts,
 )
 from ikos.attacks.tuple_counting import Advantage, _compared, _drawn_views, count_moments
-from ikos.modular import Zq
-from ikos.randomness import RandomSource, secure
-from ikos.sharing import split
+from ikos.primitives.modular import Zq
+from ikos.primitives.randomness import RandomSource, secure
+from ikos.primitives.sharing import split
 from ikos.testing import DeterministicRandom
 
 Columns = NDArray[Any]

@@ -13,11 +13,11 @@ import numpy as np
 
 from ikos._validation import integer
 from ikos.counts.recursion import enclosed
-from ikos.counts.rounding import DOWN, NEAREST, nearest, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs import excess_bound
 from ikos.graphs.component_bounds import BOUNDS
 from ikos.graphs.component_distribution import MAX_LAW_USERS
+from ikos.numeric.rounding import DOWN, NEAREST, nearest, rounding
 from ikos.plots.style import (
     COLOURS,
     GREY,

@@ -27,7 +27,6 @@ from ikos.accounting.blanket_convolution import (
 from ikos.accounting.clones_fmt21 import clones_delta
 from ikos.accounting.composition import advanced_composition, optimal_delta, optimal_local_epsilon
 from ikos.accounting.digits_bbgn20 import DigitParameters, optimized_digits, paper_digits
-from ikos.accounting.gaussian import gaussian_delta, gaussian_mu
 from ikos.accounting.shuffled_response import (
     ACCOUNTANTS,
     response_accountant,
@@ -36,6 +35,7 @@ from ikos.accounting.shuffled_response import (
     response_epsilon,
     response_gamma,
 )
+from ikos.numeric.gaussian import gaussian_delta, gaussian_mu
 
 __all__ = [
     "ACCOUNTANTS",

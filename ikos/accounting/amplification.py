@@ -21,10 +21,10 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos._validation import integer, number, round_down, round_up
-from ikos.accounting.binomial import binomial_window, log_pmf
 from ikos.accounting.blanket import MAX_USERS, SLACK
-from ikos.accounting.solve import bisect
-from ikos.counts.rounding import DOWN, UP, float_down, float_up, rational, rounding
+from ikos.numeric.binomial import binomial_window, log_pmf
+from ikos.numeric.rounding import DOWN, UP, float_down, float_up, rational, rounding
+from ikos.numeric.search import bisect
 
 MAX_COUNTED = 10**6  # most users if all numbers of labels are gone through
 _LEAST, _MOST = 1e-100, 60.0  # of a local epsilon

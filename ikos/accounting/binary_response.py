@@ -26,12 +26,12 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos._validation import integer, number, quote, round_down
-from ikos.accounting.binomial import binomial_window
 from ikos.accounting.blanket import local_gamma
 from ikos.accounting.composition import advanced_share
-from ikos.counts.rounding import rational
-from ikos.randomized_response import GRID, grid_down, grid_up
-from ikos.results import at_least
+from ikos.numeric.binomial import binomial_window
+from ikos.numeric.rounding import rational
+from ikos.primitives.randomized_response import GRID, grid_down, grid_up
+from ikos.results.sums import at_least
 
 MAX_BITS = 1 << 39  # most bits of all users together
 MAX_EPSILON = 100.0

@@ -26,9 +26,9 @@ import numpy as np
 from gmpy2 import mpfr
 
 from ikos._validation import floating, integer, number
-from ikos.accounting.binomial import Floats, binomial_window, log_pmf, pmf_around, reach
-from ikos.counts.rounding import DOWN, rational, rounding
-from ikos.randomized_response import grid_up
+from ikos.numeric.binomial import Floats, binomial_window, log_pmf, pmf_around, reach
+from ikos.numeric.rounding import DOWN, rational, rounding
+from ikos.primitives.randomized_response import grid_up
 
 MAX_USERS = 10**9  # most users of protocols
 MAX_ANSWERS = 10**10  # most users of one randomized response

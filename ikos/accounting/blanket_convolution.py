@@ -27,9 +27,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import doubles, integer, number, ordered, quote, round_down
 from ikos.accounting.blanket import exp_down
-from ikos.accounting.solve import crossing, log_excess
-from ikos.counts.rounding import rational
-from ikos.underflow import may_underflow
+from ikos.numeric.rounding import rational
+from ikos.numeric.search import crossing, log_excess
+from ikos.numeric.underflow import may_underflow
 
 Array = NDArray[np.float64]
 

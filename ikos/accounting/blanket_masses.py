@@ -14,9 +14,9 @@ from functools import partial
 import numpy as np
 import scipy
 
-from ikos.accounting.binomial import Floats, binomial_range, binomial_window, log_pmf
 from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError
-from ikos.underflow import may_underflow
+from ikos.numeric.binomial import Floats, binomial_range, binomial_window, log_pmf
+from ikos.numeric.underflow import may_underflow
 
 MAX_TERMS = 1 << 27  # most entries of all tables: a second or two
 _GIVEN_UP = 2e-5  # part of the messages by which their number is rounded down

@@ -14,7 +14,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ikos.accounting.amplification import checked, excess, labels_delta, three_labels
-from ikos.counts.rounding import DOWN, UP
+from ikos.numeric.rounding import DOWN, UP
 
 
 def clones_delta(epsilon: float | Fraction, n: int, local_epsilon: float | Fraction) -> float:

@@ -26,12 +26,12 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos._validation import integer, number, quote, round_down, round_up
-from ikos.accounting.binomial import log_pmf
 from ikos.accounting.blanket import SLACK, ResponseBlanket, TooManyTermsError
 from ikos.accounting.blanket_masses import MAX_TERMS, masses_above
-from ikos.accounting.solve import bisect
-from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
-from ikos.results import at_most
+from ikos.numeric.binomial import log_pmf
+from ikos.numeric.rounding import DOWN, UP, exact, float_up, rounding
+from ikos.numeric.search import bisect
+from ikos.results.sums import at_most
 
 _NEGLIGIBLE = 1e-5  # largest part of delta due to losses beyond the lattice
 _LOST = 1e-3  # part of that for what windows leave out

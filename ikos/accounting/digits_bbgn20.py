@@ -22,7 +22,6 @@ from functools import cache, lru_cache, partial
 from ikos._validation import choice, integer, number
 from ikos.accounting.blanket import LEAST_GAMMA, MAX_USERS, ResponseBlanket
 from ikos.accounting.composition import advanced_composition, composed_divergence
-from ikos.accounting.gaussian import gaussian_mu
 from ikos.accounting.shuffled_response import (
     ACCOUNTANTS,
     MAX_EPSILON,
@@ -31,8 +30,9 @@ from ikos.accounting.shuffled_response import (
     response_delta,
     response_gamma,
 )
-from ikos.accounting.solve import bisect, gaussian_gamma, gaussian_log_delta, last_safe
-from ikos.randomized_response import grid_up, response_variance
+from ikos.numeric.gaussian import gaussian_mu
+from ikos.numeric.search import bisect, gaussian_gamma, gaussian_log_delta, last_safe
+from ikos.primitives.randomized_response import grid_up, response_variance
 
 COMPOSITIONS = ("numerical", "advanced", "basic")  # from the tightest to the simplest
 MIN_DELTA = math.nextafter(1e-100, 0)

@@ -28,9 +28,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincinv
 
 from ikos._validation import integer, number, quote
-from ikos.accounting.solve import last_safe
-from ikos.results import at_least
-from ikos.underflow import may_underflow
+from ikos.numeric.search import last_safe
+from ikos.numeric.underflow import may_underflow
+from ikos.results.sums import at_least
 
 MAX_STEPS = 1 << 16  # largest p
 _LOST = 0.3  # part of delta for outcomes where floods are too small

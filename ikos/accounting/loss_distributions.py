@@ -24,8 +24,8 @@ import gmpy2
 import numpy as np
 
 from ikos._validation import integer, number, quote, round_down, round_up
-from ikos.counts.rounding import DOWN, UP, float_up, rounding
-from ikos.results import Guarantee, at_least
+from ikos.numeric.rounding import DOWN, UP, float_up, rounding
+from ikos.results.sums import Guarantee, at_least
 
 try:
     from dp_accounting.dp_event import ZCDpEvent

@@ -21,10 +21,10 @@ from functools import lru_cache
 import numpy as np
 
 from ikos._validation import integer, number, round_down
-from ikos.accounting.binomial import binomial_window, log_pmf
 from ikos.accounting.blanket import SLACK, shortfall
-from ikos.accounting.solve import bisect
-from ikos.randomized_response import grid_up
+from ikos.numeric.binomial import binomial_window, log_pmf
+from ikos.numeric.search import bisect
+from ikos.primitives.randomized_response import grid_up
 
 MAX_MESSAGES = 1 << 20
 """Most random messages of one user."""

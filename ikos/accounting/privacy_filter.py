@@ -18,9 +18,9 @@ from typing import NamedTuple
 import gmpy2
 
 from ikos._validation import number, round_down, round_up
-from ikos.accounting.solve import bisect
-from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rounding
-from ikos.results import at_most
+from ikos.numeric.rounding import DOWN, UP, exact, float_down, float_up, rounding
+from ikos.numeric.search import bisect
+from ikos.results.sums import at_most
 
 MAX_EPSILON = 10**6
 

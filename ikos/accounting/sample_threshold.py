@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import number, round_down
-from ikos.accounting.binomial import above, at_most, log_pmf
-from ikos.accounting.solve import bisect_integers
-from ikos.randomized_response import grid_up
-from ikos.underflow import may_underflow
+from ikos.numeric.binomial import above, at_most, log_pmf
+from ikos.numeric.search import bisect_integers
+from ikos.numeric.underflow import may_underflow
+from ikos.primitives.randomized_response import grid_up
 
 _MAX_COUNTS = 1 << 21  # most values of t examined
 _SLACK = 1e-8  # relative error allowed for binomial probabilities and scipy's tails

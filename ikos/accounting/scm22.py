@@ -24,10 +24,8 @@ from functools import lru_cache, partial
 import numpy as np
 
 from ikos._validation import choice, integer, number, round_down
-from ikos.accounting.binomial import at_most
 from ikos.accounting.blanket import MAX_USERS, ResponseBlanket, TooManyTermsError
 from ikos.accounting.composition import LossLattice, advanced_share, blanket_losses
-from ikos.accounting.gaussian import gaussian_mu
 from ikos.accounting.shuffled_response import (
     MAX_EPSILON,
     MIN_EPSILON,
@@ -35,8 +33,10 @@ from ikos.accounting.shuffled_response import (
     response_delta,
     response_gamma,
 )
-from ikos.accounting.solve import bisect_integers, gaussian_gamma
-from ikos.randomized_response import GRID, grid_down, grid_up
+from ikos.numeric.binomial import at_most
+from ikos.numeric.gaussian import gaussian_mu
+from ikos.numeric.search import bisect_integers, gaussian_gamma
+from ikos.primitives.randomized_response import GRID, grid_down, grid_up
 
 # the proof of a guarantee of t messages
 COMPOSITIONS = {

@@ -22,9 +22,9 @@ from ikos.accounting.blanket import (
     blanket_divergence,
     local_epsilon,
 )
-from ikos.accounting.solve import crossing, log_excess
-from ikos.counts.rounding import UP, float_up, rational
-from ikos.randomized_response import GRID
+from ikos.numeric.rounding import UP, float_up, rational
+from ikos.numeric.search import crossing, log_excess
+from ikos.primitives.randomized_response import GRID
 
 MIN_EPSILON, MAX_EPSILON = math.nextafter(1e-6, 0), 100.0
 _TOLD_APART = 10**5  # most users whose third answers are told apart from others

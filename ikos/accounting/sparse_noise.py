@@ -14,9 +14,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from ikos.accounting.solve import bisect_integers
-from ikos.counts.rounding import UP, exact, float_up, rounding
-from ikos.randomized_response import GRID
+from ikos.numeric.rounding import UP, exact, float_up, rounding
+from ikos.numeric.search import bisect_integers
+from ikos.primitives.randomized_response import GRID
 
 _MOST_POINTS = 1 << 22
 _ROUNDING = 1e-11

@@ -29,7 +29,7 @@ from ikos._validation import integer, number, quote
 from ikos.accounting.amplification import amplified_local_epsilon
 from ikos.accounting.blanket import exp_down, local_gamma
 from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
-from ikos.randomized_response import grid_up
+from ikos.primitives.randomized_response import grid_up
 
 MAX_VALUES = 1 << 16  # most values of a hash function: the seed and the value share 64 bits
 _MOST_AMPLIFIED = 60

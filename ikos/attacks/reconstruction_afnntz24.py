@@ -25,9 +25,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from ikos._validation import integer, number, reject_masked
-from ikos.encoding import encode
-from ikos.noise import polya
-from ikos.randomness import RandomSource, secure
+from ikos.data.encoding import encode
+from ikos.primitives.randomness import RandomSource, secure
+from ikos.primitives.samplers import polya
 
 MAX_SUBSETS = 10**7  # most sets of messages tried, and most estimates of dummies
 MAX_MODULUS = 1 << 40

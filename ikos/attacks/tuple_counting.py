@@ -30,11 +30,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import flag, integer, number, quote
-from ikos.confidence import clopper_pearson
-from ikos.modular import Zq, blocks
-from ikos.randomness import RandomSource, secure
-from ikos.sharing import split
-from ikos.shuffling import View
+from ikos.primitives.modular import Zq, blocks
+from ikos.primitives.randomness import RandomSource, secure
+from ikos.primitives.sharing import split
+from ikos.primitives.shuffling import View
+from ikos.results.confidence import clopper_pearson
 
 MAX_MODULUS = 1 << 26
 """Largest q: the counts of all residues take 512 MiB for one view, and more while computed."""

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import integer, round_up, validate_users
-from ikos.aggregation.protocol import MAX_USERS, BaseProtocol, budget, checked_epsilon
-from ikos.bounds import Bounds, Domain
-from ikos.errors import SumError
-from ikos.randomness import RandomSource, secure
-from ikos.results import ONE_REPORT, Cost, Guarantee
-from ikos.shuffling import View, release
+from ikos.data.domains import Bounds, Domain
+from ikos.primitives.randomness import RandomSource, secure
+from ikos.primitives.shuffling import View, release
+from ikos.results.error import SumError
+from ikos.results.sums import ONE_REPORT, Cost, Guarantee
+from ikos.sums.protocol import MAX_USERS, BaseProtocol, budget, checked_epsilon
 
 
 @dataclass(frozen=True, init=False, repr=False)

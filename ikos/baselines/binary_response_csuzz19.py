@@ -22,13 +22,13 @@ from ikos.accounting.binary_response import (
     published_gamma,
 )
 from ikos.baselines.base import NumberBaseline, numbers_of, passed_on
-from ikos.bounds import Bounds
-from ikos.encoding import encode
-from ikos.errors import Bounded, SumError
-from ikos.modular import blocks
-from ikos.randomized_response import debias
-from ikos.randomness import RandomSource
-from ikos.shuffling import View
+from ikos.data.domains import Bounds
+from ikos.data.encoding import encode
+from ikos.primitives.modular import blocks
+from ikos.primitives.randomized_response import debias
+from ikos.primitives.randomness import RandomSource
+from ikos.primitives.shuffling import View
+from ikos.results.error import Bounded, SumError
 
 _BLOCK = 1 << 20
 

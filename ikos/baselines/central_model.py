@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import integer
-from ikos.accounting.vector_noise import least_variance
-from ikos.accuracy import NoiseLaw, default_precision
-from ikos.aggregation.calibration import MAX_RELEASES, reports
 from ikos.baselines.base import Baseline, are_below, exact_sums, numbers_of, passed_on
-from ikos.bounds import Bounds, Domain
-from ikos.encoding import Encoding, converge, encode, encoding_of
-from ikos.errors import NoisySum, SumError
-from ikos.modular import blocks
-from ikos.noise import discrete_gaussian, discrete_laplace
-from ikos.randomness import RandomSource, secure
-from ikos.shuffling import View
+from ikos.data.domains import Bounds, Domain
+from ikos.data.encoding import Encoding, converge, encode, encoding_of
+from ikos.data.sensitivity import least_variance
+from ikos.numeric.distributions import NoiseLaw, default_precision
+from ikos.primitives.modular import blocks
+from ikos.primitives.randomness import RandomSource, secure
+from ikos.primitives.samplers import discrete_gaussian, discrete_laplace
+from ikos.primitives.shuffling import View
+from ikos.results.error import NoisySum, SumError
+from ikos.sums.calibration import MAX_RELEASES, reports
 
 FINE = 1 << 32  # most steps: discrete Laplace noise is then as good as continuous
 _BLOCK = 1 << 21
@@ -199,7 +199,7 @@ class CentralGaussian(Curator):
 
     Examples
     --------
-    >>> from ikos.vectors import Ball
+    >>> from ikos import Ball
     >>> protocol = CentralGaussian(1000, Ball(64), epsilon=1, delta=1e-8)
     >>> round(protocol.error(1000).coordinate.mean_square ** 0.5, 1)
     10.2

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import integer
 from ikos.accounting.wlqdly21 import MAX_VALUES, collision_parameters, collision_variances
 from ikos.baselines.key_values import SetResponse, events_of
-from ikos.modular import blocks
-from ikos.randomness import RandomSource
+from ikos.primitives.modular import blocks
+from ikos.primitives.randomness import RandomSource
 
 SEED_BITS = 48  # bits of the seed of a hash function
 _VALUE_BITS = 16
@@ -166,7 +166,7 @@ class Collision(SetResponse):
 
     Examples
     --------
-    >>> from ikos.vectors import SparseTernary
+    >>> from ikos import SparseTernary
     >>> local = Collision(10_000, SparseTernary(8, 2), epsilon=1)
     >>> shuffled = Collision(10_000, SparseTernary(8, 2), epsilon=1, delta=1e-6)
     >>> local.t, shuffled.t, round(local.mse / shuffled.mse)

@@ -24,16 +24,16 @@ from ikos.accounting.flooding_gkmps21 import (
     paper_flooding,
     rate_down,
 )
-from ikos.accuracy import NoiseLaw
 from ikos.baselines.base import Padded, passed_on
-from ikos.bounds import Bounds, whole
-from ikos.encoding import encode
-from ikos.errors import NoisySum, SumError
-from ikos.modular import blocks
-from ikos.noise import geometric, polya, polya_jumps
-from ikos.randomness import RandomSource
-from ikos.results import present
-from ikos.shuffling import View
+from ikos.data.domains import Bounds, whole
+from ikos.data.encoding import encode
+from ikos.numeric.distributions import NoiseLaw
+from ikos.primitives.modular import blocks
+from ikos.primitives.randomness import RandomSource
+from ikos.primitives.samplers import geometric, polya, polya_jumps
+from ikos.primitives.shuffling import View
+from ikos.results.error import NoisySum, SumError
+from ikos.results.sums import present
 
 FLOODINGS = ("certified", "paper")
 

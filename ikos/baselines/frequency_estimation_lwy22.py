@@ -13,15 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import check_participation, integer, real, round_up
 from ikos.accounting.lwy22 import random_messages
-from ikos.aggregation.protocol import BLOCK
 from ikos.baselines.base import Padded
-from ikos.bounds import require
-from ikos.domains import Categories
-from ikos.errors import Bounded, SumError
-from ikos.modular import blocks
-from ikos.randomness import RandomSource
-from ikos.results import SumResult
-from ikos.shuffling import View
+from ikos.data.domains import Categories, require
+from ikos.primitives.modular import blocks
+from ikos.primitives.randomness import RandomSource
+from ikos.primitives.shuffling import View
+from ikos.results.error import Bounded, SumError
+from ikos.results.sums import SumResult
+from ikos.sums.protocol import BLOCK
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -59,7 +58,7 @@ class FrequencyEstimation(Padded):
 
     Examples
     --------
-    >>> from ikos.vectors import Categories
+    >>> from ikos import Categories
     >>> for size in 1, 100:
     ...     protocol = FrequencyEstimation(10**5, Categories([10**5]), 4, 1e-8, set_size=size)
     ...     each = math.sqrt(protocol.error(10**5).coordinate.mean_square)

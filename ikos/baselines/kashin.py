@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import integer, number
-from ikos.domains import MAX_DIMENSION, Ball
-from ikos.modular import blocks
-from ikos.randomness import Expanded
+from ikos.data.domains import MAX_DIMENSION, Ball
+from ikos.primitives.modular import blocks
+from ikos.primitives.randomness import Expanded
 
 KASHIN = 2.5  # default value of K
 _FACTOR = 6  # Hadamard matrices of 2^6 rows are applied directly; larger ones are products of these

@@ -20,9 +20,6 @@ from numpy.typing import NDArray
 from ikos._validation import choice, integer, number, quote, round_down, round_up
 from ikos.accounting.composition import MAX_COPIES, MAX_LOCAL, optimal_delta, optimal_local_epsilon
 from ikos.accounting.flooding_gkmps21 import MAX_STEPS, rate_down
-from ikos.accounting.solve import bisect_integers
-from ikos.accuracy import NoiseLaw, chernoff, default_modulus
-from ikos.aggregation.calibration import MAX_RELEASES, reports
 from ikos.baselines.base import Baseline, passed_on
 from ikos.baselines.correlated_noise_gkmps21 import (
     FLOODINGS,
@@ -32,17 +29,20 @@ from ikos.baselines.correlated_noise_gkmps21 import (
 )
 from ikos.baselines.kashin import KASHIN, KashinFrame
 from ikos.counts.analyses import checked_scheme
-from ikos.counts.rounding import float_up
 from ikos.counts.types import Budget, MessageCount, lemma_5_2_delta, lemma_5_2_sigma
-from ikos.domains import Ball
-from ikos.encoding import decode, encode
-from ikos.errors import SumError, bennett
-from ikos.modular import Zq
-from ikos.noise import polya_population
-from ikos.randomness import RandomSource
-from ikos.results import SumResult, present
-from ikos.sharing import split
-from ikos.shuffling import View, release
+from ikos.data.domains import Ball
+from ikos.data.encoding import decode, encode
+from ikos.numeric.distributions import NoiseLaw, chernoff, default_modulus
+from ikos.numeric.rounding import float_up
+from ikos.numeric.search import bisect_integers
+from ikos.primitives.modular import Zq
+from ikos.primitives.randomness import RandomSource
+from ikos.primitives.samplers import polya_population
+from ikos.primitives.sharing import split
+from ikos.primitives.shuffling import View, release
+from ikos.results.error import SumError, bennett
+from ikos.results.sums import SumResult, present
+from ikos.sums.calibration import MAX_RELEASES, reports
 
 ROUNDING_SHARE = 0.25  # what rounding may add to the variance of the noise, by default
 
@@ -294,7 +294,7 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
 
     Examples
     --------
-    >>> from ikos.vectors import Ball
+    >>> from ikos import Ball
     >>> protocol = KashinCorrelatedNoise(10**5, Ball(8), 1, 1e-6)
     >>> protocol.coefficients, protocol.precision
     (16, 11)
@@ -420,7 +420,7 @@ class KashinPrivateSum(CoefficientSums):
 
     Examples
     --------
-    >>> from ikos.vectors import Ball
+    >>> from ikos import Ball
     >>> protocol = KashinPrivateSum(1000, Ball(8), 1, 1e-6)
     >>> protocol.coefficients, protocol.messages.total
     (16, 10)

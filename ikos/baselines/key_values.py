@@ -14,16 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import flag, number
 from ikos.accounting.blanket import local_epsilon
 from ikos.accounting.wlqdly21 import SupportVariances, set_response_theorem
-from ikos.aggregation.protocol import MAX_EPSILON, MIN_EPSILON
 from ikos.baselines.base import Baseline, are_below, draw_subsets
-from ikos.bounds import MAX_BOUND, Bounds
-from ikos.domains import Box, SparseTernary
-from ikos.encoding import encode
-from ikos.errors import Bounded, SumError
-from ikos.modular import blocks
-from ikos.randomness import RandomSource, secure
-from ikos.results import SumResult, at_least
-from ikos.shuffling import View
+from ikos.data.domains import MAX_BOUND, Bounds, Box, SparseTernary
+from ikos.data.encoding import encode
+from ikos.primitives.modular import blocks
+from ikos.primitives.randomness import RandomSource, secure
+from ikos.primitives.shuffling import View
+from ikos.results.error import Bounded, SumError
+from ikos.results.sums import SumResult, at_least
+from ikos.sums.protocol import MAX_EPSILON, MIN_EPSILON
 
 _BLOCK = 1 << 18
 

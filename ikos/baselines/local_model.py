@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos.accounting.blanket import local_gamma
-from ikos.accuracy import NoiseLaw
 from ikos.baselines.base import NumberBaseline, exact_sums
 from ikos.baselines.binary_response_csuzz19 import BitProtocol
 from ikos.baselines.central_model import FINE
-from ikos.bounds import Bounds
-from ikos.encoding import encode
-from ikos.errors import NoisySum, SumError
-from ikos.noise import discrete_laplace
-from ikos.randomness import RandomSource
-from ikos.shuffling import View
+from ikos.data.domains import Bounds
+from ikos.data.encoding import encode
+from ikos.numeric.distributions import NoiseLaw
+from ikos.primitives.randomness import RandomSource
+from ikos.primitives.samplers import discrete_laplace
+from ikos.primitives.shuffling import View
+from ikos.results.error import NoisySum, SumError
 
 
 @dataclass(frozen=True, init=False, repr=False)

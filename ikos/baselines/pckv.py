@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from ikos._validation import choice, reject_masked
 from ikos.accounting import wlqdly21
 from ikos.baselines.key_values import KeyValueBaseline, SetResponse, events_of
-from ikos.domains import SparseTernary
-from ikos.modular import blocks
-from ikos.randomized_response import respond
-from ikos.randomness import RandomSource
+from ikos.data.domains import SparseTernary
+from ikos.primitives.modular import blocks
+from ikos.primitives.randomized_response import respond
+from ikos.primitives.randomness import RandomSource
 
 SAMPLINGS = ("counted", "published")
 
@@ -60,7 +60,7 @@ class PCKVGRR(SetResponse):
 
     Examples
     --------
-    >>> from ikos.vectors import SparseTernary
+    >>> from ikos import SparseTernary
     >>> plain = PCKVGRR(1000, SparseTernary(256, 16), epsilon=1, sampling="published")
     >>> PCKVGRR(1000, SparseTernary(256, 16), epsilon=1).mse < plain.mse / 10
     True
@@ -148,7 +148,7 @@ class PCKVUE(KeyValueBaseline):
 
     Examples
     --------
-    >>> from ikos.vectors import SparseTernary
+    >>> from ikos import SparseTernary
     >>> PCKVUE(1000, SparseTernary(4, 1), epsilon=2).report([0, -1, 0, 0]).dtype
     dtype('V1')
     """

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ikos.accounting.wlqdly21 import privkv_variances, set_response_gamma
 from ikos.baselines.key_values import SetResponse
-from ikos.randomized_response import respond
-from ikos.randomness import RandomSource
+from ikos.primitives.randomized_response import respond
+from ikos.primitives.randomness import RandomSource
 
 ANSWERS = 3  # 0 for no value, 1 for +1, 2 for -1
 
@@ -39,7 +39,7 @@ class PrivKV(SetResponse):
 
     Examples
     --------
-    >>> from ikos.vectors import SparseTernary
+    >>> from ikos import SparseTernary
     >>> round(float(PrivKV(10_000, SparseTernary(4, 1), epsilon=2).gamma), 2)
     0.32
     """

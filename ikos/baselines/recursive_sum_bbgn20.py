@@ -30,13 +30,13 @@ from ikos.accounting.shuffled_response import (
     response_gamma,
 )
 from ikos.baselines.base import NumberBaseline
-from ikos.bounds import Bounds
 from ikos.counts import SHUFFLERS
-from ikos.encoding import encode
-from ikos.errors import Bounded, SumError
-from ikos.randomized_response import debias, grid_up, respond
-from ikos.randomness import RandomSource
-from ikos.shuffling import View
+from ikos.data.domains import Bounds
+from ikos.data.encoding import encode
+from ikos.primitives.randomized_response import debias, grid_up, respond
+from ikos.primitives.randomness import RandomSource
+from ikos.primitives.shuffling import View
+from ikos.results.error import Bounded, SumError
 
 MAX_PRECISION = 1 << 20
 

@@ -13,9 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ikos._validation import choice, integer, number, quote
-from ikos.aggregation import PrivateSum
-from ikos.aggregation.private_sum import PrivateVectorSum
-from ikos.aggregation.protocol import MAX_USERS, SumProtocol, budget
 from ikos.baselines.binary_response_csuzz19 import BinaryRandomizedResponse, UnaryEncoding
 from ikos.baselines.central_model import CentralDiscreteLaplace, CentralGaussian, CentralLaplace
 from ikos.baselines.collision_wlqdly21 import Collision
@@ -30,11 +27,13 @@ from ikos.baselines.sample_and_threshold_cb22 import SampleAndThreshold
 from ikos.baselines.sampled_coordinates_scm22 import SampledCoordinates
 from ikos.baselines.secure_noise import DesignatedNoise, SparseNoise
 from ikos.baselines.single_message_afnntz24 import SingleMessageGrid
-from ikos.bounds import Bounds, Domain
-from ikos.concurrency import Progress
-from ikos.domains import Ball, Box, Categories, SparseTernary
-from ikos.randomness import RandomSource, secure
-from ikos.results import Cost, Guarantee, Interval, Printed, at_least
+from ikos.data.domains import Ball, Bounds, Box, Categories, Domain, SparseTernary
+from ikos.primitives.concurrency import Progress
+from ikos.primitives.randomness import RandomSource, secure
+from ikos.results.sums import Cost, Guarantee, Interval, Printed, at_least
+from ikos.sums import PrivateSum
+from ikos.sums.private import PrivateVectorSum
+from ikos.sums.protocol import MAX_USERS, SumProtocol, budget
 
 MODELS = ("central", "shuffle", "local")  # whom users trust: a curator, shufflers, or no one
 
@@ -52,7 +51,7 @@ class ProtocolSpec:
     made_by, options : callable, mapping
         The protocol's class, and further arguments.
     domains : tuple of type
-        The domains that it supports; `ikos.bounds.Bounds` for numbers.
+        The domains that it supports; `ikos.data.domains.Bounds` for numbers.
     note : str or None
         A special trust assumption, or how it treats a domain that it is not made for.
     pure : bool

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from ikos.accounting.sample_threshold import best_sample_threshold, suppression
 from ikos.baselines.base import NumberBaseline, numbers_of, passed_on
-from ikos.bounds import Bounds
-from ikos.encoding import encode
-from ikos.errors import Bounded, SumError
-from ikos.modular import blocks
-from ikos.randomness import RandomSource
-from ikos.shuffling import View
+from ikos.data.domains import Bounds
+from ikos.data.encoding import encode
+from ikos.primitives.modular import blocks
+from ikos.primitives.randomness import RandomSource
+from ikos.primitives.shuffling import View
+from ikos.results.error import Bounded, SumError
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,16 @@ from ikos._validation import choice, integer, number, round_up, validate_users
 from ikos.accounting import scm22
 from ikos.accounting.scm22 import SAMPLINGS, SampledAnswers
 from ikos.accounting.shuffled_response import THEOREMS
-from ikos.aggregation.protocol import BLOCK
 from ikos.baselines.base import Baseline, draw_subsets
-from ikos.domains import Box
-from ikos.encoding import encode
-from ikos.errors import Bounded, SumError
-from ikos.modular import blocks
-from ikos.randomized_response import grid_up, respond
-from ikos.randomness import RandomSource
-from ikos.results import SumResult
-from ikos.shuffling import View
+from ikos.data.domains import Box
+from ikos.data.encoding import encode
+from ikos.primitives.modular import blocks
+from ikos.primitives.randomized_response import grid_up, respond
+from ikos.primitives.randomness import RandomSource
+from ikos.primitives.shuffling import View
+from ikos.results.error import Bounded, SumError
+from ikos.results.sums import SumResult
+from ikos.sums.protocol import BLOCK
 
 PARAMETERS = ("exact", "published")
 

@@ -15,24 +15,24 @@ from numpy.typing import NDArray
 
 from ikos._validation import choice, flag, floating, integer, quote, round_up
 from ikos.accounting.sparse_noise import divergence, least_chance, published_chance, silence
-from ikos.accuracy import Noise, NoiseLaw, default_precision
-from ikos.aggregation import SecureSum
-from ikos.aggregation.private_sum import checked_modulus, checked_precision
-from ikos.aggregation.shuffled_sum import alone
 from ikos.baselines.base import NumberBaseline
-from ikos.bounds import Bounds
 from ikos.counts import MessageCount
 from ikos.counts.analyses import checked_scheme
-from ikos.counts.rounding import float_up, rational
 from ikos.counts.secure import BEST, MAX_MESSAGES
 from ikos.counts.types import Budget, lemma_5_2_delta, lemma_5_2_sigma
-from ikos.encoding import decode, encode
-from ikos.errors import NoisySum, SumError
-from ikos.noise import discrete_laplace
-from ikos.randomness import RandomSource, secure
-from ikos.results import at_least, present
-from ikos.sharing import split
-from ikos.shuffling import View
+from ikos.data.domains import Bounds
+from ikos.data.encoding import decode, encode
+from ikos.numeric.distributions import Noise, NoiseLaw, default_precision
+from ikos.numeric.rounding import float_up, rational
+from ikos.primitives.randomness import RandomSource, secure
+from ikos.primitives.samplers import discrete_laplace
+from ikos.primitives.sharing import split
+from ikos.primitives.shuffling import View
+from ikos.results.error import NoisySum, SumError
+from ikos.results.sums import at_least, present
+from ikos.sums import SecureSum
+from ikos.sums.private import checked_modulus, checked_precision
+from ikos.sums.shuffled_sum import alone
 
 ACCOUNTANTS = ("exact", "published")  # the sum's divergence, or the chance that no one adds noise
 HIDING_SHARE = Fraction(1, 2)  # largest part of delta that messages are chosen to spend

@@ -13,15 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import integer
 from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
-from ikos.accounting.solve import bisect_integers
 from ikos.baselines.base import Baseline, exact_sums
-from ikos.bounds import Bounds
-from ikos.domains import Ball, Box
-from ikos.encoding import encode
-from ikos.errors import Bounded, SumError
-from ikos.randomized_response import debias, respond
-from ikos.randomness import RandomSource
-from ikos.shuffling import View
+from ikos.data.domains import Ball, Bounds, Box
+from ikos.data.encoding import encode
+from ikos.numeric.search import bisect_integers
+from ikos.primitives.randomized_response import debias, respond
+from ikos.primitives.randomness import RandomSource
+from ikos.primitives.shuffling import View
+from ikos.results.error import Bounded, SumError
 
 MAX_POINTS = 1 << 40  # largest number of grid points
 MAX_GRID_DIMENSION = 40  # with two levels of each coordinate there are then 2^40 points
@@ -147,7 +146,7 @@ class SingleMessageGrid(Baseline):
 
     Examples
     --------
-    >>> from ikos.vectors import Box
+    >>> from ikos import Box
     >>> protocol = SingleMessageGrid(10**4, Box(3, -1, 1), epsilon=1, delta=1e-8)
     >>> protocol.levels, protocol.points, round(protocol.mse)
     (2, 27, 13056)

@@ -1,8 +1,8 @@
 """The command line, ``ikos``: one module per command, or for several similar ones.
 
-A command returns an `ikos.report.Report`, which is written to standard output at the end, as a
-whole; all else goes to standard error. Each key of the JSON object of ``--json`` is stated once, by
-a `Field` in its module's ``KEYS`` or ``COLUMNS``.
+A command returns an `ikos.results.report.Report`, which is written to standard output at the end,
+as a whole; all else goes to standard error. Each key of the JSON object of ``--json`` is stated
+once, by a `Field` in its module's ``KEYS`` or ``COLUMNS``.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ from ikos.cli.errors import Command, Group
 from ikos.cli.options import option
 from ikos.cli.output import at_least
 from ikos.cli.types import FILE, Number
-from ikos.report import Field, Report, values
+from ikos.results.report import Field, Report, values
 
 if TYPE_CHECKING:
-    from ikos import Ledger
+    from ikos.sums.ledger import Ledger
 
 KEYS = [
     Field("file", "the ledger", value=lambda ledger: ledger.path),
@@ -84,7 +84,7 @@ def new(file: Path, **given: Any) -> Report:
 
     A file that is there is left as it is; it must be a ledger with the same total.
     """
-    from ikos import Ledger
+    from ikos.sums.ledger import Ledger
 
     ledger = Ledger.new(file, **given)
     return _report(ledger, ledger.entries)
@@ -94,7 +94,7 @@ def new(file: Path, **given: Any) -> Report:
 @click.argument("file", type=FILE)
 def show(file: Path) -> Report:
     """Show a ledger's total, what is left of it, and all entries."""
-    from ikos import Ledger
+    from ikos.sums.ledger import Ledger
 
     ledger = Ledger(file)
     return _report(ledger, ledger.entries)
@@ -110,7 +110,7 @@ def show(file: Path) -> Report:
 @option("--note", metavar="TEXT", default="", help="What is released.")
 def enter(file: Path, epsilon: Fraction, delta: Fraction, **given: Any) -> Report:
     """Enter a release that is made elsewhere, before it is made."""
-    from ikos import Ledger
+    from ikos.sums.ledger import Ledger
 
     ledger = Ledger(file)
     return _report(ledger, (ledger.enter(epsilon, delta, **given),))

@@ -18,7 +18,7 @@ from ikos.cli.errors import Command, in_options, problem
 from ikos.cli.options import DOMAIN_KEYS, DOMAIN_OPTIONS, check_plot, domain_of, option, options
 from ikos.cli.output import at_least, power_text, progress
 from ikos.cli.types import TABLE, Honest, Whole
-from ikos.report import Field, Report, values
+from ikos.results.report import Field, Report, values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -184,7 +184,7 @@ def command(
     import numpy as np
 
     from ikos.baselines import comparison
-    from ikos.results import budget_warnings
+    from ikos.results.sums import budget_warnings
 
     check_plot(plot)
     space, users = domain_of(domain, given), given["users"]

@@ -38,7 +38,7 @@ def command() -> None:
     report. Their answers are public, so the truth is shown next to the
     estimate.
     """
-    from ikos.datasets import anes96_path, load_anes96
+    from ikos.data.datasets import anes96_path, load_anes96
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="ikos-parties-") as home, ExitStack() as stack:

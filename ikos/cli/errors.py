@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ikos.cli.output import print_report, print_text
-from ikos.report import FORMATS
+from ikos.results.report import FORMATS
 
 if TYPE_CHECKING:
-    from ikos.report import Field
+    from ikos.results.report import Field
 
 KEYS = {
     "command": "the command that printed it",

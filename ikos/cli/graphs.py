@@ -14,7 +14,7 @@ from ikos.cli.errors import Command
 from ikos.cli.options import check_plot, connected, option, options
 from ikos.cli.output import at_least, at_most, complain, power_text, print_report, progress
 from ikos.cli.types import Whole
-from ikos.report import Field, Report, digits, values
+from ikos.results.report import Field, Report, digits, values
 
 if TYPE_CHECKING:
     from gmpy2 import mpfr
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 def _down(value: mpfr | None) -> float | None:
-    from ikos.counts.rounding import float_down
+    from ikos.numeric.rounding import float_down
 
     return None if value is None else float_down(value)
 
 
 def _up(value: mpfr | None) -> float | None:
-    from ikos.counts.rounding import float_up
+    from ikos.numeric.rounding import float_up
 
     return None if value is None else float_up(value)
 
@@ -46,7 +46,7 @@ def _upper(key: str, meaning: str, title: str, get: Callable[[Any], Any]) -> Fie
 
 
 def _log10(value: mpfr | None) -> float | None:
-    from ikos.counts.rounding import log10
+    from ikos.numeric.rounding import log10
 
     return log10(value) if value else None
 
@@ -199,7 +199,7 @@ def command(plot: Path | None, **given: Any) -> None:
 
 def _report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
     """Return the results of a check."""
-    from ikos.results import percent
+    from ikos.results.sums import percent
 
     graph, sampled = check.graph, check.tally.trials
     title = (

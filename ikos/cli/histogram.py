@@ -15,7 +15,7 @@ from ikos.cli.errors import Command, clipped
 from ikos.cli.options import option, options
 from ikos.cli.output import at_least
 from ikos.cli.types import BINS, Honest, Number, check_labels
-from ikos.report import Field, Report, values
+from ikos.results.report import Field, Report, values
 
 KEYS = [
     *release.TABLE_KEYS,
@@ -75,7 +75,7 @@ def command(
     as for 'ikos sum'; the categories may be texts. By default, each category has a private sum;
     with --max-error or --max-bytes, protocols that send few messages are tried too.
     """
-    from ikos.results import Interval, budget_warnings, percent
+    from ikos.results.sums import Interval, budget_warnings, percent
     from ikos.statistics import histogram, histogram_protocols
 
     if (categories is None) == (bins is None):
@@ -158,8 +158,8 @@ def _labelled(
     """Return the categories, and each user's category."""
     import numpy as np
 
-    from ikos.domains import CategoryLabels
-    from ikos.tables import BadRow
+    from ikos.data.domains import CategoryLabels
+    from ikos.data.tables import BadRow
 
     known = CategoryLabels("categories", labels)
     if other is not None:

@@ -16,7 +16,7 @@ from ikos.cli.errors import Command, in_options
 from ikos.cli.options import DOMAIN_KEYS, DOMAIN_OPTIONS, check_plot, domain_of, option, options
 from ikos.cli.output import at_least, at_most, power_text, progress
 from ikos.cli.types import SIGMA, Honest, Whole
-from ikos.report import Field, Report, digits, values
+from ikos.results.report import Field, Report, digits, values
 
 if TYPE_CHECKING:
     from ikos.counts import Layout
@@ -42,7 +42,7 @@ KEYS = [
 
 
 def _level(sigma: float) -> str:
-    from ikos.results import hundredths
+    from ikos.results.sums import hundredths
 
     return f"{hundredths(sigma):,}" if math.isfinite(sigma) else "no limit"
 
@@ -138,7 +138,7 @@ def command(
     from ikos.counts import ANALYSES, SHUFFLERS
     from ikos.counts.analyses import LEVELS
     from ikos.counts.secure import checked_analysis
-    from ikos.results import budget_warnings, trust_warnings
+    from ikos.results.sums import budget_warnings, trust_warnings
 
     check_plot(given["plot"])
     _check_together(given)
@@ -257,8 +257,7 @@ class CountRow:
 
 def _asked(given: Mapping[str, Any]) -> Any:
     """Return what is asked, with what a private sum chooses; ``make`` returns such a sum."""
-    from ikos import PrivateSum
-    from ikos.vectors import PrivateVectorSum, SecureVectorSum
+    from ikos.sums import PrivateSum, PrivateVectorSum, SecureVectorSum
 
     asked = SimpleNamespace(**given)
     asked.min_honest = Honest.of(asked.min_honest, asked.users)

@@ -11,12 +11,11 @@ import click
 
 from ikos.cli import types
 from ikos.cli.output import plain, progress
-from ikos.report import Field
+from ikos.results.report import Field
 
 if TYPE_CHECKING:
-    from ikos.bounds import Bounds
     from ikos.cluster import Cluster
-    from ikos.vectors import Domain
+    from ikos.data.domains import Bounds, Domain
 
 
 def _known(kind: Any, said: str, shown: str | None = None, **more: Any) -> dict[str, Any]:
@@ -219,8 +218,7 @@ def domain_of(name: str | None, given: Mapping[str, Any]) -> Domain | Bounds:
 
     ``given`` holds the values of all options of domains, None if not given.
     """
-    from ikos import vectors
-    from ikos.bounds import Bounds
+    from ikos.data import domains
 
     keys = [key.key for key in DOMAIN_KEYS[1:]]
     chosen = {key: given[key] for key in keys if given.get(key) is not None}
@@ -234,4 +232,4 @@ def domain_of(name: str | None, given: Mapping[str, Any]) -> Domain | Bounds:
             raise click.UsageError(f"--{key} {said}")
     lower, upper = chosen.get("lower", 0.0), chosen.get("upper", 1.0)
     check_bounds(lower, upper)
-    return getattr(vectors, kind)(**chosen) if name is not None else Bounds(lower, upper)
+    return getattr(domains, kind)(**chosen) if name is not None else domains.Bounds(lower, upper)

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from ikos.report import Field, Report, printable
+from ikos.results.report import Field, Report, printable
 
 SIGPIPE_STATUS = 141  # a shell's status for a program ended by a closed pipe
 
@@ -109,16 +109,16 @@ def styled(stream: Any) -> bool:
 
 def at_least(value: float, digits: int = 3) -> str:
     """Return a number with this many significant digits, rounded up."""
-    from ikos import results  # slower to import than the help
+    from ikos.results import sums  # slower to import than the help
 
-    return results.at_least(value, digits)
+    return sums.at_least(value, digits)
 
 
 def at_most(value: float, digits: int = 3) -> str:
     """Return a number with this many significant digits, rounded down."""
-    from ikos import results
+    from ikos.results import sums
 
-    return results.at_most(value, digits)
+    return sums.at_most(value, digits)
 
 
 def power_text(value: int) -> str:

@@ -14,14 +14,15 @@ import click
 from ikos.cli.options import check_bounds, options
 from ikos.cli.output import plain, power_text, progress
 from ikos.cli.types import TABLE
-from ikos.report import Field, digits
+from ikos.results.report import Field, digits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ikos import Ledger, PrivateSum, SecureSum
-    from ikos.results import Interval
-    from ikos.tables import Column
+    from ikos.data.tables import Column
+    from ikos.results.sums import Interval
+    from ikos.sums import PrivateSum, SecureSum
+    from ikos.sums.ledger import Ledger
 
 TABLE_KEYS = [
     Field("file", "the table", value="source.file"),
@@ -65,7 +66,7 @@ class Estimate:
 
     def __str__(self) -> str:
         """Return the number to three digits of its uncertainty."""
-        from ikos.results import figures
+        from ikos.results.sums import figures
 
         scale = (self.interval.high - self.interval.low) / 2
         if all(float(one).is_integer() for one in (self.value, *self.interval)):
@@ -105,7 +106,7 @@ class Source:
     @classmethod
     def taken(cls, given: dict[str, Any], **how: Any) -> Source:
         """Remove the options of `of_table` from those given, and open what they name."""
-        from ikos.tables import open_column
+        from ikos.data.tables import open_column
 
         file, column = given.pop("file"), given.pop("column")
         how |= {name: given.pop(name) for name in ("delimiter", "show_values")}
@@ -135,7 +136,7 @@ class Rule:
         """Return a block of values within the bounds, or refuse one of them."""
         import numpy as np
 
-        from ikos.tables import BadRow
+        from ikos.data.tables import BadRow
 
         if self.exact and max(-self.lower, self.upper) >= 1 << 62:  # differences may not fit
             values = values.astype(object)
@@ -223,7 +224,7 @@ def ledger_notes(ledger: Ledger | None) -> list[str]:
 
 def opened(file: Path | None) -> Ledger | None:
     """Open a ledger, if one is given."""
-    from ikos import Ledger
+    from ikos.sums.ledger import Ledger
 
     return None if file is None else Ledger(file)
 
@@ -245,7 +246,7 @@ def nothing_released() -> Iterator[None]:
 
 def warnings_of(protocol: PrivateSum | SecureSum) -> list[str]:
     """Return warnings on the guarantee and on who is trusted."""
-    from ikos.results import trust_warnings
+    from ikos.results.sums import trust_warnings
 
     said = f"{_why_unproved(protocol)}: what is released may give all values away"
     corrupt = secure_of(protocol).trust.corrupt_shufflers

@@ -16,7 +16,7 @@ from ikos.cli.options import option, options
 from ikos.cli.output import on_terminal, progress, say
 from ikos.cli.task import TASK_COLUMNS, TASK_KEYS
 from ikos.cli.types import DELTA, EPSILON, FILE, FOLDER, SECONDS, TABLE, Whole, parsed
-from ikos.report import Field, Report
+from ikos.results.report import Field, Report
 
 if TYPE_CHECKING:
     from ikos.deployment.task import Task
@@ -170,7 +170,7 @@ def _one(task: Task, home: Path, value: str, token: Path | None, options: dict[s
 
 def _given(task: Task, text: str) -> Any:
     """Return a client's value: a label, a number, or a list of numbers; errors do not quote it."""
-    from ikos.domains import Categories
+    from ikos.data.domains import Categories
 
     text = text.strip()
     if task.labels and isinstance(task.domain, Categories):
@@ -215,11 +215,11 @@ def _many(
     """Send the reports of many clients; return their number."""
     import numpy as np
 
-    from ikos.aggregation.shuffled_sum import with_location
+    from ikos.data.domains import Categories
+    from ikos.data.tables import open_column
     from ikos.deployment.client import Rejected, Unsent, submit_many
     from ikos.deployment.party_files import read_secrets
-    from ikos.domains import Categories
-    from ikos.tables import open_column
+    from ikos.sums.shuffled_sum import with_location
 
     texts = isinstance(task.domain, Categories) and bool(task.labels)
     single = texts or task.protocol.scalar

@@ -15,7 +15,7 @@ from ikos.cli.errors import Command
 from ikos.cli.options import connected, option, options
 from ikos.cli.output import plain
 from ikos.cli.types import INTEGER, SIGMA, Honest
-from ikos.report import Field, Report, digits, values
+from ikos.results.report import Field, Report, digits, values
 
 KEYS = [
     *release.SUM_KEYS,
@@ -79,8 +79,8 @@ def _command(name: str, names: str) -> click.Command:
     @option("--show-true", is_flag=True, help="Also print the truth, which is NOT private.")
     @release.nothing_released()
     def command(confidence: float, show_true: bool, unproved: bool, **given: Any) -> Report:
-        from ikos import PrivateSum
-        from ikos.results import budget_warnings, percent
+        from ikos.results.sums import budget_warnings, percent
+        from ikos.sums import PrivateSum
 
         source, rule = release.taken(given)
         lower, upper = rule.lower, rule.upper
@@ -150,7 +150,7 @@ def command_demo() -> Report:
     (0)? The answers are public, so the truth is shown next to the
     estimate.
     """
-    from ikos.datasets import anes96_path
+    from ikos.data.datasets import anes96_path
 
     words = [str(anes96_path()), "--column", "vote", "--lower", "0", "--upper", "1", "--integers",
              "--epsilon", "1", "--delta", "1e-6", "--show-true"]  # fmt: skip
@@ -225,8 +225,8 @@ def command_secure_sum(
     analyzer are simulated here. The bounds must not be taken from the data:
     they are public, as is the number of rows.
     """
-    from ikos import SecureSum
     from ikos.counts.published import covered
+    from ikos.sums import SecureSum
 
     source, rule = release.taken(given, exact=True)
     lower, upper = int(rule.lower), int(rule.upper)

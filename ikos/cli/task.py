@@ -30,7 +30,7 @@ from ikos.cli.types import (
     Whole,
     check_labels,
 )
-from ikos.report import Field, Report
+from ikos.results.report import Field, Report
 
 if TYPE_CHECKING:
     from ikos.deployment.remote import RemoteAnalyzer
@@ -195,7 +195,7 @@ def new(
     from ikos.deployment.opening import PrivateKey
     from ikos.deployment.party_files import write_party_files
     from ikos.deployment.task import Task
-    from ikos.results import budget_warnings
+    from ikos.results.sums import budget_warnings
 
     given |= _values(*map(given.pop, ("categories", "coordinates", "norm", "lower", "upper")))
     given["min_honest"] = Honest.of(given["min_honest"], given["users"])
@@ -233,7 +233,7 @@ def _values(
     upper: float | None,
 ) -> dict[str, Any]:
     """Return the options of `Task.new` that say where values lie."""
-    from ikos.vectors import Ball, Box, Categories
+    from ikos.data.domains import Ball, Box, Categories
 
     bounded = (lower, upper) != (None, None)
     if bounded + (categories is not None) + (norm is not None) != 1:
@@ -354,7 +354,7 @@ def _operated(
 
 def status_report(window: Window, found: AnalyzerStatus, command: str) -> Report:
     """Return the analyzer's status of a window, with the result if there is one."""
-    from ikos.results import Guarantee, at_least, budget_warnings
+    from ikos.results.sums import Guarantee, at_least, budget_warnings
 
     task = window.task
 
@@ -388,8 +388,8 @@ def status_report(window: Window, found: AnalyzerStatus, command: str) -> Report
 
 def _estimates(task: Task, result: Result) -> list[Estimate]:
     """Return what was released, by name: sums and means, or the counts of a histogram."""
-    from ikos.domains import Categories
-    from ikos.results import Interval
+    from ikos.data.domains import Categories
+    from ikos.results.sums import Interval
 
     counted, rows = isinstance(task.domain, Categories), []
     for label, total, ends in result.rows(task.labels):

@@ -16,7 +16,7 @@ import click
 
 from ikos.cli.errors import clipped, problem
 from ikos.cli.output import plain
-from ikos.report import is_printable
+from ikos.results.report import is_printable
 
 ANALYSES = (
     "best", "higher_moments", "second_moment", "balle2020", "ghazi2020", "ishai2006", "exact",
@@ -195,7 +195,7 @@ def _of_file(name: str) -> list[str]:
 
 
 def _of_line(text: str) -> list[str]:
-    from ikos.domains import MAX_CATEGORIES
+    from ikos.data.domains import MAX_CATEGORIES
 
     found = list(_CELL.finditer(text + ","))
     if "".join(cell[0] for cell in found) != text + ",":
@@ -230,7 +230,7 @@ class Coordinates(LabelList):
 
 def check_labels(options: str, labels: list[str]) -> None:
     """Refuse fewer than two labels, equal ones, or an empty one."""
-    from ikos.domains import CategoryLabels
+    from ikos.data.domains import CategoryLabels
 
     if len(labels) < 2 or "" in labels:
         said = f"{options} must be two or more labels, got {clipped(','.join(labels))}"

@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from ikos._validation import integer, quote
-from ikos.aggregation.shuffled_sum import ShuffledSum
 from ikos.cluster.driver import add_up
 from ikos.cluster.waiting import (
     ANSWER,
@@ -23,8 +22,9 @@ from ikos.cluster.waiting import (
     connection,
     workers,
 )
-from ikos.concurrency import Progress, cores
-from ikos.randomness import RandomSource
+from ikos.primitives.concurrency import Progress, cores
+from ikos.primitives.randomness import RandomSource
+from ikos.sums.shuffled_sum import ShuffledSum
 
 MAX_WORKERS = 1024
 

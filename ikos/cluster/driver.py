@@ -23,13 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import check_participation, reject_masked
-from ikos.aggregation.shuffled_sum import (
-    BlockEncoder,
-    ShuffledSum,
-    checked_blocks,
-    iterator_or_array,
-    with_location,
-)
 from ikos.cluster.waiting import (
     ClusterError,
     check_versions,
@@ -38,11 +31,18 @@ from ikos.cluster.waiting import (
     results,
     threads,
 )
-from ikos.concurrency import Progress
-from ikos.mixing import Partition
-from ikos.modular import Zq
-from ikos.randomness import RandomSource
-from ikos.sharing import USERS, SharingScheme
+from ikos.primitives.concurrency import Progress
+from ikos.primitives.mixing import Partition
+from ikos.primitives.modular import Zq
+from ikos.primitives.randomness import RandomSource
+from ikos.primitives.sharing import USERS, SharingScheme
+from ikos.sums.shuffled_sum import (
+    BlockEncoder,
+    ShuffledSum,
+    checked_blocks,
+    iterator_or_array,
+    with_location,
+)
 
 LONGEST = 1 << 27
 """Approximate limit on the messages of a shuffler's task: 1 GiB of uint64."""

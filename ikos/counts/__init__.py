@@ -18,7 +18,7 @@ from ikos.counts.certificate import (
     certify_necessary,
     certify_private,
 )
-from ikos.counts.masked_vectors import MaskParameters, mask_parameters
+from ikos.counts.masks import MaskParameters, mask_parameters
 from ikos.counts.necessary import necessary_messages, security_interval
 from ikos.counts.necessary_private import necessary_private_messages, private_delta_interval
 from ikos.counts.partial_noise import short_noise_epsilon
@@ -44,9 +44,9 @@ from ikos.counts.secure import (
     security_level,
     smallest_users,
 )
+from ikos.counts.trust import SHUFFLERS
 from ikos.counts.types import MessageCount
 from ikos.counts.vectors import Layout, private_vector_layouts, vector_layouts
-from ikos.trust import SHUFFLERS
 
 __all__ = [
     "ANALYSES", "SHUFFLERS", "Certificate", "Layout", "MaskParameters", "MessageCount",

@@ -6,8 +6,8 @@ from ikos._validation import choice, flag, integer
 from ikos.counts.higher_moments import Best, HigherMoments
 from ikos.counts.published import Balle2020, Ghazi2020, Ishai2006
 from ikos.counts.second_moment import SecondMoment
+from ikos.counts.trust import Trust
 from ikos.counts.types import MAX_BITS, MAX_USERS, Analysis, Scheme
-from ikos.trust import Trust
 
 BEST = Best.name
 """What takes the best of all bounds that are proved here, the default."""

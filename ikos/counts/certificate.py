@@ -15,9 +15,9 @@ from ikos.counts import higher_moments, hockey_stick, necessary, second_moment
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.higher_moments import Point
 from ikos.counts.private import budget_of
-from ikos.counts.rounding import DOWN, UP, log2, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MAX_MESSAGES
+from ikos.numeric.rounding import DOWN, UP, log2, rounding
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import choice, flag, integer, number
-from ikos.counts.rounding import DOWN, UP, exact, log2, rounding
 from ikos.counts.share_graph import share_graph
-from ikos.trust import SHUFFLERS
+from ikos.counts.trust import SHUFFLERS
+from ikos.numeric.rounding import DOWN, UP, exact, log2, rounding
 
 MAX_SIGMA = 1e12
 

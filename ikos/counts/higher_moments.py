@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from ikos.counts.largest_component import at_cutoff
 from ikos.counts.recursion import enclosed
-from ikos.counts.rounding import DOWN, NEAREST, UP, exact, float_up, nearest, rational, rounding
 from ikos.counts.second_moment import SecondMoment
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.tuple_moments import HIGHEST, tuple_moments, without_singletons
 from ikos.counts.types import Analysis, Budget, GivenNoise, LeftPrivacy, PrivacyProof, Scheme
+from ikos.numeric.rounding import DOWN, NEAREST, UP, exact, float_up, nearest, rational, rounding
 
 THEOREM = "higher moments of the message tuples; documentation, Fewer messages for the private sum"
 

@@ -15,9 +15,9 @@ from gmpy2 import mpfr, mpq
 
 from ikos.counts.largest_component import LargestComponent, applies, largest_component
 from ikos.counts.recursion import LONGEST_RECURSION, Moments, enclosed
-from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import Budget, PrivacyProof
+from ikos.numeric.rounding import DOWN, UP, exact, float_down, float_up, rounding
 
 THEOREM = (
     "hockey-stick bound by the second moment of the share graph; documentation, How many messages"

@@ -30,8 +30,8 @@ import gmpy2
 from gmpy2 import mpfr, mpq
 
 from ikos.counts.recursion import Moments, enclosed
-from ikos.counts.rounding import DOWN, UP, rounding
 from ikos.counts.share_graph import ShareGraph
+from ikos.numeric.rounding import DOWN, UP, rounding
 
 CUTOFFS = (2, 4, 8, 16, 32, 64)
 _NEGLIGIBLE = 2.0**-60

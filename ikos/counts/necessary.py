@@ -22,11 +22,11 @@ from ikos.counts.analyses import checked_scheme
 from ikos.counts.floor import counting_floor
 from ikos.counts.largest_component import applies, largest_component
 from ikos.counts.recursion import enclosed
-from ikos.counts.rounding import DOWN, UP, float_up, rounding
-from ikos.counts.search import first
 from ikos.counts.secure import security_level
 from ikos.counts.share_graph import ShareGraph, share_graph
 from ikos.counts.types import MAX_SIGMA
+from ikos.numeric.rounding import DOWN, UP, float_up, rounding
+from ikos.numeric.search import first
 
 THEOREM = "moments of tuple counts; documentation, Messages that are necessary"
 

@@ -15,9 +15,9 @@ from ikos._validation import integer
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.necessary import THRESHOLDS, fourth_moment, pair_moment, ways
 from ikos.counts.private import SMALLEST, budget_of, private_message_count, private_proved
-from ikos.counts.rounding import DOWN, UP, exact, float_down, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MAX_MESSAGES, Budget
+from ikos.numeric.rounding import DOWN, UP, exact, float_down, rounding
 
 _ZERO = mpfr(0)
 _LOOKED_AHEAD = 16

@@ -15,7 +15,7 @@ import gmpy2
 from gmpy2 import mpfr, mpq
 
 from ikos._validation import integer, number, quote
-from ikos.counts.rounding import DOWN, PRECISION, UP, exact, float_up, rational, rounding
+from ikos.numeric.rounding import DOWN, PRECISION, UP, exact, float_up, rational, rounding
 
 MIN_RATE = 1e-40
 """The series takes a time in proportion to the logarithm of 1 / rate."""

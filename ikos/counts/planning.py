@@ -15,14 +15,14 @@ from functools import partial
 from typing import Any, Unpack
 
 from ikos._validation import choice, flag, integer, number, quote
-from ikos.accuracy import NoiseLaw, standard_error
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.private import checked_budget
-from ikos.counts.search import first
+from ikos.counts.trust import SHUFFLERS
 from ikos.counts.types import Budget, MessageCount, Others, Scheme
 from ikos.counts.vectors import COMPOSED, Layout, private_vector_layouts, vector_layouts
-from ikos.results import at_least
-from ikos.trust import SHUFFLERS
+from ikos.numeric.distributions import NoiseLaw, standard_error
+from ikos.numeric.search import first
+from ikos.results.sums import at_least
 
 SETTINGS = (("parallel", True), ("parallel", False), ("single", True), ("single", False))
 """Shuffler and clear share, in the order in which ties are resolved."""

@@ -11,7 +11,6 @@ from typing import Unpack
 from ikos._validation import integer, number, quote
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.partial_noise import short_noise_epsilon
-from ikos.counts.rounding import UP, exact, float_up, rational
 from ikos.counts.secure import left_over
 from ikos.counts.types import (
     MAX_MESSAGES,
@@ -20,7 +19,8 @@ from ikos.counts.types import (
     GivenNoise,
     MessageCount,
 )
-from ikos.results import at_least
+from ikos.numeric.rounding import UP, exact, float_up, rational
+from ikos.results.sums import at_least
 
 MAX_PRECISION = 1 << 100
 MIN_EPSILON, MIN_DELTA = math.nextafter(1e-100, 0), math.nextafter(1e-300, 0)

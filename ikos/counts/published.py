@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gmpy2
 
-from ikos.counts.rounding import DOWN, UP, exact, float_down, log2, log2_e, rounding
 from ikos.counts.types import Analysis, Scheme
+from ikos.numeric.rounding import DOWN, UP, exact, float_down, log2, log2_e, rounding
 
 MAX_TESTED_BITS = 1 << 13
 """Whether longer moduli are prime is not tested: it would take many seconds."""

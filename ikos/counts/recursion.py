@@ -16,8 +16,8 @@ import gmpy2
 from gmpy2 import mpfr, mpq
 
 from ikos._validation import integer
-from ikos.counts.rounding import DOWN, UP, rounding
 from ikos.counts.share_graph import ShareGraph
+from ikos.numeric.rounding import DOWN, UP, rounding
 
 LONGEST_RECURSION = 1024
 """Users for whom the recursion is run where it is needed: about a third of a second."""

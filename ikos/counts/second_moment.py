@@ -25,10 +25,9 @@ from gmpy2 import mpfr
 from ikos.counts import hockey_stick
 from ikos.counts.largest_component import LargestComponent, applies, largest_component
 from ikos.counts.recursion import LONGEST_RECURSION, enclosed
-from ikos.counts.rounding import DOWN, UP, exact, float_down, log2, log2_e, rational, rounding
-from ikos.counts.search import smallest
 from ikos.counts.share_graph import ShareGraph, share_graph, share_graphs
 from ikos.counts.types import (
+    MAX_MESSAGES,
     Analysis,
     Budget,
     GivenNoise,
@@ -37,6 +36,8 @@ from ikos.counts.types import (
     Scheme,
     Users,
 )
+from ikos.numeric.rounding import DOWN, UP, exact, float_down, log2, log2_e, rational, rounding
+from ikos.numeric.search import smallest
 
 THEOREM = "second moment of the share graph; documentation, How many messages"
 
@@ -162,7 +163,7 @@ def _guess(scheme: Scheme, n: int, sigma: float) -> int:
             nothing = (n - 1) * colours - graph.log_edgeless(n, UP)
             return bool(max(alone, nothing) <= wanted)
 
-    return 1 if n == 1 else smallest(enough, 1)
+    return 1 if n == 1 else smallest(enough, 1, most=MAX_MESSAGES)
 
 
 class SecondMoment(Analysis):

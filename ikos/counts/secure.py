@@ -14,7 +14,6 @@ from typing import Unpack
 
 from ikos._validation import integer, number, quote
 from ikos.counts.analyses import ANALYSES, BEST, checked_analysis, checked_scheme
-from ikos.counts.search import first, smallest
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import (
     MAX_MESSAGES,
@@ -24,6 +23,7 @@ from ikos.counts.types import (
     MessageCount,
     Scheme,
 )
+from ikos.numeric.search import first, smallest
 
 __all__ = ["ANALYSES", "BEST", "MAX_MESSAGES", "MAX_SIGMA", "checked_analysis", "smallest"]
 

@@ -14,8 +14,8 @@ import gmpy2
 from gmpy2 import mpfr, mpq
 
 from ikos._validation import choice, flag, integer
-from ikos.counts.rounding import DOWN, PRECISION, UP, rounding
-from ikos.trust import SHUFFLERS
+from ikos.counts.trust import SHUFFLERS
+from ikos.numeric.rounding import DOWN, PRECISION, UP, rounding
 
 _MULTIPLIED_OUT = 256
 

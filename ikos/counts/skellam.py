@@ -14,8 +14,8 @@ from gmpy2 import mpfr, mpq
 from ikos.counts.hockey_stick import Divergences
 from ikos.counts.largest_component import applies, largest_component
 from ikos.counts.recursion import LONGEST_RECURSION, Moments, enclosed
-from ikos.counts.rounding import DOWN, UP, exact, rational, rounding
 from ikos.counts.share_graph import ShareGraph
+from ikos.numeric.rounding import DOWN, UP, exact, rational, rounding
 
 THEOREM = "hockey-stick bound by the second moment of the share graph; documentation, Skellam noise"
 

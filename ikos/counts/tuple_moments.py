@@ -17,7 +17,7 @@ from itertools import product
 import gmpy2
 from gmpy2 import mpfr, mpq
 
-from ikos.counts.rounding import UP, rounding
+from ikos.numeric.rounding import UP, rounding
 
 HIGHEST = 20
 """The highest moment that is used."""

@@ -12,11 +12,11 @@ import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import quote
-from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, log2, rational, rounding
-from ikos.counts.search import smallest
-from ikos.results import Printed, at_least, at_most, hundredths
-from ikos.trust import MAX_MESSAGES as MAX_MESSAGES
-from ikos.trust import Trust
+from ikos.counts.trust import MAX_MESSAGES as MAX_MESSAGES
+from ikos.counts.trust import Trust
+from ikos.numeric.rounding import DOWN, UP, exact, float_down, float_up, log2, rational, rounding
+from ikos.numeric.search import smallest
+from ikos.results.sums import Printed, at_least, at_most, hundredths
 
 Users = tuple[int, int]
 """The fewest and the most honest users for whom a level must hold."""
@@ -303,7 +303,9 @@ class Scheme:
                 f"{quote(sigma)}; analysis='best' covers this range"
             )
         guess = self.analysis.guess(self, min(float(sigma) + math.log2(sums), MAX_SIGMA))
-        return self.proved(smallest(lambda m: self.level(m, sums) >= sigma, guess))
+        return self.proved(
+            smallest(lambda m: self.level(m, sums) >= sigma, guess, most=MAX_MESSAGES)
+        )
 
     def least_private(self, budget: Budget) -> MessageCount:
         """Return the fewest messages of each sum that are proved to keep to a budget."""
@@ -319,7 +321,9 @@ class Scheme:
             found = self.analysis.privacy(self, m, budget)
             return m >= 1 and found is not None and found.delta <= budget.delta
 
-        return self.proved(smallest(enough, self.analysis.guess(self, budget)), budget)
+        return self.proved(
+            smallest(enough, self.analysis.guess(self, budget), most=MAX_MESSAGES), budget
+        )
 
 
 def lemma_5_2_delta(sigma: float, epsilon: Fraction) -> float:

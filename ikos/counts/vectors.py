@@ -22,7 +22,6 @@ from typing import Unpack
 from ikos._validation import choice, integer, number, quote
 from ikos.counts.analyses import TABLE, checked_analysis, checked_scheme
 from ikos.counts.private import MIN_DELTA, MIN_EPSILON, budget_of, promised
-from ikos.counts.rounding import UP, exact, float_up
 from ikos.counts.types import (
     MAX_BITS,
     MAX_MESSAGES,
@@ -32,7 +31,8 @@ from ikos.counts.types import (
     Scheme,
     TrustChoices,
 )
-from ikos.results import at_least
+from ikos.numeric.rounding import UP, exact, float_up
+from ikos.results.sums import at_least
 
 ONE_GROUP = "one group"
 SEPARATE = "separate sums"

@@ -35,8 +35,8 @@ from ikos.deployment.status_page import Seen, task_page, tasks_page
 from ikos.deployment.store import Store, StoreError, Writing, damaged, log
 from ikos.deployment.task import MOMENT, Window
 from ikos.deployment.wire import AnalyzerStatus, ReleaseState, Result, first_few
-from ikos.ledger import BudgetExceeded, Ledger
-from ikos.results import SumResult
+from ikos.results.sums import SumResult
+from ikos.sums.ledger import BudgetExceeded, Ledger
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0

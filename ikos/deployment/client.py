@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ikos._validation import number, quote
-from ikos.concurrency import Progress
 from ikos.deployment import tokens
 from ikos.deployment.remote import (
     ANSWER_SECONDS,
@@ -40,7 +39,8 @@ from ikos.deployment.remote import (
 from ikos.deployment.reports import ClientReport, ReportStore
 from ikos.deployment.task import Task, Window
 from ikos.deployment.wire import encoded
-from ikos.results import at_least
+from ikos.primitives.concurrency import Progress
+from ikos.results.sums import at_least
 
 __all__ = ["Client", "Receipt", "Rejected", "Unsent", "submit_many"]
 

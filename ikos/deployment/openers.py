@@ -12,10 +12,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any
 
-from ikos.concurrency import cores, spread
 from ikos.deployment import opening
 from ikos.deployment.opening import PrivateKey
 from ikos.deployment.task import Task
+from ikos.primitives.concurrency import cores, spread
 
 ENOUGH = 2000
 """Envelopes for which a process, which takes 0.1 s to start, is worth it."""

@@ -34,7 +34,7 @@ from ikos.deployment.wire import (
     Status,
     first_few,
 )
-from ikos.report import printable
+from ikos.results.report import printable
 
 __all__ = ["RemoteAnalyzer", "RemoteError", "Untrusted", "connect"]
 

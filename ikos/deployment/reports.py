@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos.aggregation.shuffled_sum import elements_of, shares_of
 from ikos.deployment.hpke import clear_part, seal
 from ikos.deployment.party_files import reason, write_new
 from ikos.deployment.task import Task, Window
 from ikos.deployment.wire import ID_BYTES, decoded, encoded
-from ikos.randomness import secure
-from ikos.sharing import split
+from ikos.primitives.randomness import secure
+from ikos.primitives.sharing import split
+from ikos.sums.shuffled_sum import elements_of, shares_of
 
 __all__ = ["ClientReport"]
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from ikos.deployment.task import Window, on_loopback, words_of
 from ikos.deployment.wire import AnalyzerStatus, Result, ShufflerStatus
-from ikos.report import Field, Report
+from ikos.results.report import Field, Report
 
 Seen = tuple[ShufflerStatus | None, str]
 """The status of a shuffler, if it answers, and what is wrong with it, if anything."""

@@ -35,16 +35,15 @@ from pydantic import (
 from pydantic.dataclasses import dataclass
 
 from ikos._validation import integer, quote, text_of
-from ikos.accounting.skellam import SkellamNoise
-from ikos.aggregation.private_sum import PrivateAggregation, PrivateSum, PrivateVectorSum
-from ikos.aggregation.shuffled_sum import collusion
-from ikos.bounds import Bounds, Domain
 from ikos.counts.vectors import Layout, checked_layout, least_bytes, sums_of
+from ikos.data.domains import Ball, Bounds, Box, Categories, CategoryLabels, Domain
 from ikos.deployment.opening import HYBRID, KEMS, TAG_BYTES, X25519, best_kem
 from ikos.deployment.wire import decoded, encoded, in_one_line
-from ikos.domains import Ball, Box, Categories, CategoryLabels
-from ikos.report import Field, Report, is_printable
-from ikos.results import Guarantee, at_least, present
+from ikos.noise.skellam import SkellamNoise
+from ikos.results.report import Field, Report, is_printable
+from ikos.results.sums import Guarantee, at_least, present
+from ikos.sums.private import PrivateAggregation, PrivateSum, PrivateVectorSum
+from ikos.sums.shuffled_sum import collusion
 
 VERSION: Final = "ikos-parties-2"
 NONCE_BYTES = 16
@@ -226,14 +225,14 @@ class Task:
     epsilon, delta : Fraction
         The guarantee of each client, under replacement of its value.
     domain, integers : Domain, bool
-        Where values lie: `ikos.bounds.Bounds` for numbers, or a `Box`, `Ball` or `Categories`; and
-        whether those of bounds or a box are integers.
+        Where values lie: `ikos.data.domains.Bounds` for numbers, or a `Box`, `Ball` or
+        `Categories`; and whether those of bounds or a box are integers.
     labels : tuple of str
         Names of the coordinates of vectors, such as the categories of a histogram; or none.
     corrupt_shufflers : int
         Number of shufflers that may collude with the analyzer.
     precision, modulus, messages : int
-        As in `ikos.PrivateSum` and `ikos.vectors.PrivateVectorSum`; one message of each block goes
+        As in `ikos.PrivateSum` and `ikos.PrivateVectorSum`; one message of each block goes
         to the analyzer itself, in the clear.
     block_length : int
         Coordinates whose shares are in one envelope; the last block may be shorter.
@@ -390,7 +389,7 @@ class Task:
         >>> draft = Task.new(2000, 1, 1e-8, min_honest=1900, upper=7, integers=True)
         >>> draft.columns
         5
-        >>> from ikos.vectors import Categories
+        >>> from ikos import Categories
         >>> votes = Categories([3])
         >>> draft = Task.new(2000, 1, 1e-8, domain=votes, labels=["yes", "no", "unknown"])
         >>> draft.columns, draft.blocks, draft.part_bytes(1)

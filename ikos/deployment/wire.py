@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ikos._validation import quote
-from ikos.results import Interval, SumResult
+from ikos.results.sums import Interval, SumResult
 
 ID_BYTES = 16
 """Of a report's id."""

@@ -6,7 +6,6 @@ draws many, and ``importance_sampling`` draws rare ones. ``component_distributio
 compares them with the exact distribution over ranges. ``check`` compares all of these.
 """
 
-from ikos.concurrency import Interrupted
 from ikos.graphs.check import ComponentCheck, check_components
 from ikos.graphs.component_bounds import (
     Slack,
@@ -27,6 +26,7 @@ from ikos.graphs.enumeration import check_collision_identity
 from ikos.graphs.importance_sampling import PlantedTally, rare_components
 from ikos.graphs.sampling import Tally, component_counts, tally_components
 from ikos.graphs.share_graphs import component_labels, count_components, multigraph, sample_targets
+from ikos.primitives.concurrency import Interrupted
 
 __all__ = [
     "ComponentCheck",

@@ -13,10 +13,7 @@ import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import choice, integer, number
-from ikos.concurrency import Interrupted, Progress
-from ikos.confidence import clopper_pearson, p_value_bound
 from ikos.counts.largest_component import applies, largest_component
-from ikos.counts.rounding import DOWN, UP, float_down, nearest, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.component_bounds import BOUNDS, lemma_excess
 from ikos.graphs.component_distribution import (
@@ -28,8 +25,11 @@ from ikos.graphs.component_distribution import (
 from ikos.graphs.importance_sampling import PlantedTally, rare_components
 from ikos.graphs.sampling import MAX_TRIALS, Tally, tally_components
 from ikos.graphs.share_graphs import BACKENDS, Model
-from ikos.randomness import RandomSource, secure
-from ikos.results import Interval, at_least, at_most, percent
+from ikos.numeric.rounding import DOWN, UP, float_down, nearest, rounding
+from ikos.primitives.concurrency import Interrupted, Progress
+from ikos.primitives.randomness import RandomSource, secure
+from ikos.results.confidence import clopper_pearson, p_value_bound
+from ikos.results.sums import Interval, at_least, at_most, percent
 
 FALSE_ALARM = 1e-9
 """Samples contradict the exact distribution if chance takes them this far from it this rarely."""

@@ -22,11 +22,11 @@ from gmpy2 import mpfr, mpq
 
 from ikos._validation import choice, integer, quote
 from ikos.counts.largest_component import kappa
-from ikos.counts.rounding import DOWN, UP, float_down, float_up, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MAX_MESSAGES, MAX_USERS
 from ikos.graphs.component_distribution import MAX_LAW_USERS, laws
 from ikos.graphs.share_graphs import Model
+from ikos.numeric.rounding import DOWN, UP, float_down, float_up, rounding
 
 
 @dataclass(frozen=True)

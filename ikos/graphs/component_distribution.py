@@ -27,12 +27,12 @@ from gmpy2 import mpfr, mpq
 from numpy.typing import NDArray
 
 from ikos._validation import integer, quote
-from ikos.concurrency import Progress
 from ikos.counts.recursion import Moments, enclosed, fold, rational
-from ikos.counts.rounding import DOWN, NEAREST, PRECISION, UP, nearest, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MAX_USERS
 from ikos.graphs.share_graphs import Model
+from ikos.numeric.rounding import DOWN, NEAREST, PRECISION, UP, nearest, rounding
+from ikos.primitives.concurrency import Progress
 
 MAX_LAW_USERS = 2048
 """Most users for the distribution of all numbers of components: four seconds in floating point."""

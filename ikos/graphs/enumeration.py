@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import choice, integer
+from ikos.counts.trust import SHUFFLERS
 from ikos.graphs.component_distribution import exact_component_law
 from ikos.graphs.share_graphs import count_components
-from ikos.modular import blocks
-from ikos.trust import SHUFFLERS
+from ikos.primitives.modular import blocks
 
 MAX_PERMUTATIONS = 4_000_000  # most permutations enumerated: a few seconds
 MAX_TUPLES = 1 << 20  # most tuples of shares, q^(mn)

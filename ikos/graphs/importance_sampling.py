@@ -37,9 +37,6 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos._validation import integer
-from ikos.concurrency import Progress
-from ikos.confidence import clopper_pearson, mean_interval
-from ikos.counts.rounding import DOWN, UP, float_down, float_up, nearest, rational, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.component_distribution import (
     MAX_LAW_MESSAGES,
@@ -50,8 +47,11 @@ from ikos.graphs.component_distribution import (
 )
 from ikos.graphs.sampling import MAX_TRIALS, occurrences, run_batches
 from ikos.graphs.share_graphs import Model, counted
-from ikos.randomness import RandomSource
-from ikos.results import Interval
+from ikos.numeric.rounding import DOWN, UP, float_down, float_up, nearest, rational, rounding
+from ikos.primitives.concurrency import Progress
+from ikos.primitives.randomness import RandomSource
+from ikos.results.confidence import clopper_pearson, mean_interval
+from ikos.results.sums import Interval
 
 MAX_PARTS = 64  # most parts planted
 

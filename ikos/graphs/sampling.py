@@ -1,9 +1,9 @@
 """Counts of components in sampled graphs, on one core or on any executor.
 
 Trials are cut into batches whose size depends only on the graph, and batch k draws from source k of
-one family (`ikos.randomness.RandomSource.streams`). So the same seed gives the same graphs on any
-executor, and an interrupted run has the graphs of a shorter one. Batches return tallies, so memory
-does not grow with the number of trials.
+one family (`ikos.primitives.randomness.RandomSource.streams`). So the same seed gives the same
+graphs on any executor, and an interrupted run has the graphs of a shorter one. Batches return
+tallies, so memory does not grow with the number of trials.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import choice, integer
-from ikos.concurrency import Interrupted, Progress, spread
-from ikos.confidence import clopper_pearson
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.share_graphs import BACKENDS, Model, counted
-from ikos.randomness import RandomSource, secure
-from ikos.results import Interval
+from ikos.primitives.concurrency import Interrupted, Progress, spread
+from ikos.primitives.randomness import RandomSource, secure
+from ikos.results.confidence import clopper_pearson
+from ikos.results.sums import Interval
 
 MAX_TRIALS = 1 << 50  # most graphs in one call of `tally_components`
 MAX_COUNTS = 1 << 30  # and of `component_counts`, which returns a number for each

@@ -27,9 +27,9 @@ from scipy.sparse.csgraph import connected_components
 
 from ikos._validation import choice, flag, integer
 from ikos.counts.share_graph import ShareGraph
-from ikos.modular import blocks
-from ikos.randomness import RandomSource, secure
-from ikos.trust import SHUFFLERS
+from ikos.counts.trust import SHUFFLERS
+from ikos.primitives.modular import blocks
+from ikos.primitives.randomness import RandomSource, secure
 
 MAX_SLOTS = (1 << 30) - 1
 """Most slots of one graph, n m: edges, and twice as many vertices, are 32-bit integers."""

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ikos.counts.rounding import log10
+from ikos.numeric.rounding import log10
 from ikos.plots.style import BLACK, BLUE, GREEN, GREY, PURPLE, VERMILLION, plain, power_of_ten
-from ikos.results import at_least, percent
+from ikos.results.sums import at_least, percent
 
 try:
     from matplotlib.axes import Axes

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ikos import PrivateSum
 from ikos._validation import integer
-from ikos.accuracy import default_precision
-from ikos.concurrency import Progress
 from ikos.counts import (
     ANALYSES,
     MessageCount,
@@ -22,6 +19,9 @@ from ikos.counts import (
 from ikos.counts.analyses import LEVELS
 from ikos.counts.floor import counting_floor
 from ikos.counts.secure import BEST, checked_analysis
+from ikos.numeric.distributions import default_precision
+from ikos.primitives.concurrency import Progress
+from ikos.sums import PrivateSum
 
 Setting = tuple[str, bool]  # a shuffler, and whether there is a clear share
 

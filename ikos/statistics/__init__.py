@@ -3,7 +3,7 @@
 Each function runs a protocol on all users' values in this process, and returns estimates with a
 guarantee for the whole release. Keyword arguments that it does not name (``shuffler``,
 ``min_honest``, ...) go to its protocol: `PrivateSum` for `mean` and `count`,
-`ikos.vectors.PrivateVectorSum` for the others.
+`ikos.PrivateVectorSum` for the others.
 """
 
 from __future__ import annotations

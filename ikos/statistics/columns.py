@@ -12,15 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import array, doubles, flag, number, quote, real, reject_missing, vector
-from ikos.accounting.vector_noise import Sensitivity
-from ikos.aggregation.private_sum import PrivateSum, PrivateVectorSum
-from ikos.aggregation.protocol import BLOCK
-from ikos.bounds import MAX_BOUND, require
-from ikos.domains import Ball, Box, Domain
-from ikos.ledger import Ledger
-from ikos.modular import blocks
-from ikos.randomness import RandomSource
-from ikos.results import Guarantee, Interval, Printed, SumResult, figures, footer, shown
+from ikos.data.domains import MAX_BOUND, Ball, Box, Domain, require
+from ikos.data.sensitivity import Sensitivity
+from ikos.primitives.modular import blocks
+from ikos.primitives.randomness import RandomSource
+from ikos.results.sums import Guarantee, Interval, Printed, SumResult, figures, footer, shown
+from ikos.sums.ledger import Ledger
+from ikos.sums.private import PrivateSum, PrivateVectorSum
+from ikos.sums.protocol import BLOCK
 
 ROUNDING = Fraction(1, 10**9)
 """The fraction by which sensitivities of computed values are enlarged."""
@@ -50,7 +49,7 @@ class MeanOptions(SumOptions, total=False):
 
 
 class VectorSumOptions(SumOptions, total=False):
-    """Options of `ikos.vectors.PrivateVectorSum` that apply to columns."""
+    """Options of `ikos.PrivateVectorSum` that apply to columns."""
 
     layout: str | int
     overhead: int

@@ -24,13 +24,11 @@ from ikos._validation import (
     reject_missing,
     vector,
 )
-from ikos.accounting.solve import bisect_integers
-from ikos.aggregation.private_sum import PrivateVectorSum
 from ikos.baselines.frequency_estimation_lwy22 import FrequencyEstimation
-from ikos.domains import Categories
-from ikos.ledger import Ledger
-from ikos.randomness import RandomSource
-from ikos.results import SumResult, at_least
+from ikos.data.domains import Categories
+from ikos.numeric.search import bisect_integers
+from ikos.primitives.randomness import RandomSource
+from ikos.results.sums import SumResult, at_least
 from ikos.statistics.columns import (
     Release,
     Run,
@@ -39,6 +37,8 @@ from ikos.statistics.columns import (
     check_options,
     private_sum_of,
 )
+from ikos.sums.ledger import Ledger
+from ikos.sums.private import PrivateVectorSum
 
 HistogramProtocol = PrivateVectorSum | FrequencyEstimation
 
@@ -144,8 +144,8 @@ def histogram_protocols(
 ) -> list[HistogramProtocol]:
     """Return protocols for a histogram, the best that keeps to a limit first.
 
-    These are one private sum for each category, and `ikos.vectors.FrequencyEstimation`, which sends
-    few messages: with one category in each message, and with sets of the best size found. The
+    These are one private sum for each category, and `ikos.baselines.FrequencyEstimation`, which
+    sends few messages: with one category in each message, and with sets of the best size found. The
     latter two have a single shuffler, and so are left out if ``corrupt_shufflers`` is positive.
 
     Parameters

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ikos.accounting import binary_response
 from ikos.accounting.binary_response import binary_response_delta, binary_response_gamma
 from ikos.accounting.blanket import blanket_divergence, local_gamma
-from ikos.randomized_response import GRID, grid_up
+from ikos.primitives.randomized_response import GRID, grid_up
 
 Law = list[Any]
 

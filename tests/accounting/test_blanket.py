@@ -12,6 +12,7 @@ from gmpy2 import mpfr
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ikos import Box, SparseTernary
 from ikos.accounting import (
     digits_bbgn20,
     response_accountant,
@@ -31,17 +32,16 @@ from ikos.accounting.blanket import (
 from ikos.accounting.blanket_masses import masses_above
 from ikos.accounting.scm22 import sampled_answers
 from ikos.accounting.shuffled_response import ACCOUNTANTS, closed_bound
-from ikos.baselines import PrivacyBlanket, RecursiveSum
-from ikos.randomized_response import GRID
-from ikos.vectors import (
+from ikos.baselines import (
     PCKVGRR,
-    Box,
     Collision,
+    PrivacyBlanket,
     PrivKV,
+    RecursiveSum,
     SampledCoordinates,
     SingleMessageGrid,
-    SparseTernary,
 )
+from ikos.primitives.randomized_response import GRID
 
 CACHES = (shuffled_response._gamma, digits_bbgn20._optimized, sampled_answers)
 

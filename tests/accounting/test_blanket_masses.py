@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikos.accounting import blanket_masses
-from ikos.accounting.binomial import binomial_window, log_pmf
 from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError
 from ikos.accounting.blanket_masses import masses_above
+from ikos.numeric.binomial import binomial_window, log_pmf
 
 TAIL = 1e-20
 

@@ -31,8 +31,9 @@ from analysis.afnntz24_bounds import (
     single_message_floor,
     token_bits,
 )
-from ikos.confidence import mean_interval
-from ikos.vectors import Ball, Box, SingleMessageGrid
+from ikos import Ball, Box
+from ikos.baselines import SingleMessageGrid
+from ikos.results.confidence import mean_interval
 
 # Steps of the proofs
 

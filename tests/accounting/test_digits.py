@@ -10,8 +10,8 @@ from ikos.accounting import digits_bbgn20 as digits
 from ikos.accounting import optimized_digits, paper_digits, response_delta
 from ikos.accounting.blanket import ResponseBlanket
 from ikos.accounting.composition import advanced_composition, composed_divergence
-from ikos.accounting.gaussian import gaussian_mu
 from ikos.accounting.shuffled_response import response_epsilon
+from ikos.numeric.gaussian import gaussian_mu
 
 TABLE = [(n, epsilon) for n in (10**4, 10**5) for epsilon in (0.5, 1.0)]
 

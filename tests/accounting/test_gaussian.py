@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikos.accounting.gaussian import gaussian_delta, gaussian_mu
+from ikos.numeric.gaussian import gaussian_delta, gaussian_mu
 
 
 def true_delta(epsilon: float, mu: float) -> Any:

@@ -18,7 +18,7 @@ from ikos.accounting import gaussian_delta, optimal_delta, response_delta
 from ikos.accounting.blanket import ResponseBlanket
 from ikos.accounting.composition import composed_divergence
 from ikos.baselines import CentralLaplace
-from ikos.results import NOT, Guarantee
+from ikos.results.sums import NOT, Guarantee
 from ikos.testing import DeterministicRandom
 
 pytest.importorskip("dp_accounting")

@@ -298,7 +298,7 @@ def test_the_error_of_a_coordinate_is_the_largest(k, gamma, weight, centre):
 
 
 def test_the_error_of_a_scalar_is_the_one_of_the_privacy_blanket():
-    from ikos.randomized_response import response_variance
+    from ikos.primitives.randomized_response import response_variance
 
     for k, gamma in ((1, 0.3), (4, 0.05), (9, 0.6)):
         known = response_variance(k + 1, gamma) / k**2

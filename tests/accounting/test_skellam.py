@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from statistical import skellam_delta, skellam_law
 
-from ikos.accounting.skellam import (
+from ikos.counts.skellam import return_chance
+from ikos.data.sensitivity import LaplaceNoise, Sensitivity, Shift
+from ikos.noise.skellam import (
     SkellamNoise,
     best_noise,
     least_skellam,
 )
-from ikos.accounting.vector_noise import LaplaceNoise, Sensitivity, Shift
-from ikos.counts.rounding import DOWN, UP
-from ikos.counts.skellam import return_chance
+from ikos.numeric.rounding import DOWN, UP
 
 VARIANCES = [Fraction(1, 50), Fraction(1), Fraction(63), Fraction(64), Fraction(10**9, 7)]
 

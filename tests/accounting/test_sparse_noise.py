@@ -16,7 +16,7 @@ from scipy.signal import fftconvolve
 from statistical import discrete_laplace_law
 
 from ikos.accounting.sparse_noise import divergence, least_chance, published_chance, silence
-from ikos.randomized_response import GRID
+from ikos.primitives.randomized_response import GRID
 
 STEP = Fraction(1, GRID)
 

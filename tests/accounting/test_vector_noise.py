@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ikos.accounting.gaussian import gaussian_mu
-from ikos.accounting.vector_noise import (
+from ikos.data.sensitivity import (
     Sensitivity,
     Shift,
     least_variance,
 )
+from ikos.numeric.gaussian import gaussian_mu
 
 
 def gaussian_law(variance: float, reach: int) -> Any:

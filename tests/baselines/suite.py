@@ -18,43 +18,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos import PrivateSum
+from ikos import Ball, Box, Categories, PrivateSum, PrivateVectorSum, SparseTernary
 from ikos.baselines import (
-    BinaryRandomizedResponse,
-    CentralDiscreteLaplace,
-    CentralLaplace,
-    CorrelatedNoise,
-    DesignatedNoise,
-    LocalLaplace,
-    LocalRandomizedResponse,
-    PrivacyBlanket,
-    RecursiveSum,
-    SampleAndThreshold,
-    SparseNoise,
-    UnaryEncoding,
-)
-from ikos.bounds import Bounds
-from ikos.confidence import mean_interval
-from ikos.results import SumResult
-from ikos.testing import DeterministicRandom
-from ikos.vectors import (
     PCKVGRR,
     PCKVUE,
-    Ball,
-    Box,
-    Categories,
+    BinaryRandomizedResponse,
+    CentralDiscreteLaplace,
     CentralGaussian,
+    CentralLaplace,
     Collision,
-    Domain,
+    CorrelatedNoise,
+    DesignatedNoise,
     FrequencyEstimation,
     KashinCorrelatedNoise,
     KashinPrivateSum,
-    PrivateVectorSum,
+    LocalLaplace,
+    LocalRandomizedResponse,
+    PrivacyBlanket,
     PrivKV,
+    RecursiveSum,
+    SampleAndThreshold,
     SampledCoordinates,
     SingleMessageGrid,
-    SparseTernary,
+    SparseNoise,
+    UnaryEncoding,
 )
+from ikos.data.domains import Bounds, Domain
+from ikos.results.confidence import mean_interval
+from ikos.results.sums import SumResult
+from ikos.testing import DeterministicRandom
 
 FALSE_ALARM = 1e-9
 LN = math.log(2 / FALSE_ALARM)

@@ -17,8 +17,8 @@ from statistical import FALSE_ALARM, IntegerLaw
 
 from ikos import View
 from ikos.baselines import BinaryRandomizedResponse, UnaryEncoding
-from ikos.confidence import clopper_pearson
-from ikos.encoding import encode
+from ikos.data.encoding import encode
+from ikos.results.confidence import clopper_pearson
 from ikos.testing import DeterministicRandom
 
 

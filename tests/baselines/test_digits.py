@@ -11,10 +11,10 @@ from statistical import FALSE_ALARM, outcome_p_value
 
 from ikos.accounting.blanket import TooManyTermsError
 from ikos.accounting.digits_bbgn20 import DigitParameters
-from ikos.aggregation.protocol import BaseProtocol
 from ikos.baselines import PrivacyBlanket, RecursiveSum
-from ikos.confidence import clopper_pearson
-from ikos.randomized_response import GRID, grid_up
+from ikos.primitives.randomized_response import GRID, grid_up
+from ikos.results.confidence import clopper_pearson
+from ikos.sums.protocol import BaseProtocol
 from ikos.testing import DeterministicRandom
 
 
@@ -123,7 +123,7 @@ def leaks(gamma, seed):
     counts = []
     for x in (0, 1):
         # Nobody else sends a 0 or a 1 but at random: draw the answers of all runs at once.
-        from ikos.randomized_response import respond
+        from ikos.primitives.randomized_response import respond
 
         others = respond(np.full(runs * (n - 1), 2), k, gamma, rng).reshape(runs, n - 1)
         own = respond(np.full(runs, x), k, gamma, rng)

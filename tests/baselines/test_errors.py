@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from statistical import discrete_laplace_law
 
-from ikos.accuracy import NoiseLaw
-from ikos.errors import Bounded, NoisySum, chernoff
+from ikos.numeric.distributions import NoiseLaw
+from ikos.results.error import Bounded, NoisySum, chernoff
 
 MISSES = [0.9, 0.5, 0.05, 1e-3, 1e-6, 1e-9]
 

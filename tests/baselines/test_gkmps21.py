@@ -9,7 +9,7 @@ from baselines.suite import bias_allowed, clipped_mean, mean_square
 from statistical import FALSE_ALARM, discrete_laplace_law, p_value_bound, polya_law
 
 from ikos.baselines import CorrelatedNoise
-from ikos.shuffling import View
+from ikos.primitives.shuffling import View
 from ikos.testing import DeterministicRandom
 
 

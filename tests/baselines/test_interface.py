@@ -32,11 +32,11 @@ from baselines.suite import (
 from numpy.typing import NDArray
 from scipy import stats
 
+import ikos
 import ikos.baselines
-import ikos.vectors
 from ikos import PrivateSum, View
 from ikos.baselines import BaseProtocol, SumProtocol
-from ikos.results import Guarantee, SumResult
+from ikos.results.sums import Guarantee, SumResult
 from ikos.testing import DeterministicRandom
 
 RUNS = 600
@@ -57,13 +57,12 @@ def takes(case: Case, name: str) -> bool:
 def test_every_protocol_is_registered() -> None:
     concrete = {
         item
-        for package in (ikos.baselines, ikos.vectors)
-        for item in map(package.__dict__.get, package.__all__)
+        for item in map(ikos.baselines.__dict__.get, ikos.baselines.__all__)
         if isinstance(item, type)
         and issubclass(item, BaseProtocol)
         and not inspect.isabstract(item)
     }
-    concrete |= {PrivateSum, ikos.vectors.PrivateVectorSum}
+    concrete |= {PrivateSum, ikos.PrivateVectorSum}
     assert {type(case.small()) for case in CASES.values()} == concrete
 
 

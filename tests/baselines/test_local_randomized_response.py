@@ -13,7 +13,7 @@ from statistical import FALSE_ALARM, p_value_bound
 
 from ikos import View
 from ikos.baselines import LocalRandomizedResponse
-from ikos.confidence import clopper_pearson
+from ikos.results.confidence import clopper_pearson
 from ikos.testing import DeterministicRandom
 
 

@@ -15,17 +15,22 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
+import ikos
 import ikos.baselines
-import ikos.vectors
-from ikos import PrivateSum
+from ikos import Ball, Box, Categories, PrivateSum, PrivateVectorSum, SparseTernary
 from ikos.baselines import (
     PROTOCOLS,
     BaseProtocol,
+    CentralGaussian,
+    Collision,
     ComparisonRow,
     DesignatedNoise,
+    KashinPrivateSum,
     LocalLaplace,
     Measurement,
     PrivacyBlanket,
+    PrivKV,
+    SampledCoordinates,
     SparseNoise,
     SumProtocol,
     UnaryEncoding,
@@ -33,24 +38,12 @@ from ikos.baselines import (
     measure,
     registry,
 )
-from ikos.bounds import Bounds, Domain
-from ikos.errors import Bounded, SumError
-from ikos.randomness import RandomSource
-from ikos.results import Cost, Guarantee, SumResult
-from ikos.shuffling import View
+from ikos.data.domains import Bounds, Domain
+from ikos.primitives.randomness import RandomSource
+from ikos.primitives.shuffling import View
+from ikos.results.error import Bounded, SumError
+from ikos.results.sums import Cost, Guarantee, SumResult
 from ikos.testing import DeterministicRandom
-from ikos.vectors import (
-    Ball,
-    Box,
-    Categories,
-    CentralGaussian,
-    Collision,
-    KashinPrivateSum,
-    PrivateVectorSum,
-    PrivKV,
-    SampledCoordinates,
-    SparseTernary,
-)
 
 SEARCHED = {"recursive-2", "recursive-3", "recursive-4", "correlated-noise"}
 """Those whose parameters take a search."""
@@ -81,10 +74,7 @@ def test_keys_are_short_distinct_and_in_kebab_case() -> None:
 
 
 def test_every_protocol_of_the_package_is_compared() -> None:
-    exported = [
-        *map(ikos.baselines.__dict__.get, ikos.baselines.__all__),
-        *map(ikos.vectors.__dict__.get, ikos.vectors.__all__),
-    ]
+    exported = map(ikos.baselines.__dict__.get, ikos.baselines.__all__)
     concrete = {
         item
         for item in exported
@@ -93,7 +83,7 @@ def test_every_protocol_of_the_package_is_compared() -> None:
         and not inspect.isabstract(item)
     }
     made = {one.made_by for one in PROTOCOLS if isinstance(one.made_by, type)}
-    assert made | {SampledCoordinates} == concrete | {PrivateSum, ikos.vectors.PrivateVectorSum}
+    assert made | {SampledCoordinates} == concrete | {PrivateSum, ikos.PrivateVectorSum}
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from ikos.accounting.sample_threshold import (
     suppression,
 )
 from ikos.baselines import BinaryRandomizedResponse, SampleAndThreshold
-from ikos.confidence import clopper_pearson
+from ikos.results.confidence import clopper_pearson
 from ikos.testing import DeterministicRandom
 
 

@@ -7,10 +7,9 @@ from fractions import Fraction
 
 import pytest
 
-from ikos import baselines
+from ikos import Ball, PrivateVectorSum, baselines
 from ikos.baselines import comparison
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Ball, PrivateVectorSum
 
 KEYS = ("central-discrete", "private-sum", "privacy-blanket", "local-laplace")
 SOME = tuple(word for key in KEYS for word in ("--protocol", key))

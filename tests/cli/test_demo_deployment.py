@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("httpx", reason="needs the extra ikos[deployment]")
 
 from ikos.cli import demo_deployment as demo
-from ikos.datasets import load_anes96
+from ikos.data.datasets import load_anes96
 
 pytestmark = [
     pytest.mark.slow,

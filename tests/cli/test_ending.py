@@ -132,7 +132,7 @@ class TestInterrupted:
         [
             ("ikos.cli.program", ("--version",)),
             ("ikos.counts.secure", COUNT),
-            ("ikos.tables", ("compare", "--data", "t.csv", *BOUNDS)),
+            ("ikos.data.tables", ("compare", "--data", "t.csv", *BOUNDS)),
             ("ikos.deployment.task", (*TASK, "--dry-run")),
         ],
         ids=lambda value: value if isinstance(value, str) else value[0],

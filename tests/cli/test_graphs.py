@@ -17,7 +17,7 @@ from gmpy2 import mpfr
 
 from ikos import graphs
 from ikos.cli import main
-from ikos.counts.rounding import float_down, float_up
+from ikos.numeric.rounding import float_down, float_up
 from ikos.testing import DeterministicRandom
 
 PROGRAM = [sys.executable, "-m", "ikos", "graphs"]

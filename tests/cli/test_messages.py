@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from ikos import PrivateSum, message_count
+from ikos import Ball, Box, Categories, PrivateSum, PrivateVectorSum, SparseTernary, message_count
 from ikos.counts import (
     ANALYSES,
     necessary_messages,
@@ -14,7 +14,6 @@ from ikos.counts import (
     vector_layouts,
 )
 from ikos.counts.analyses import LEVELS
-from ikos.vectors import Ball, Box, Categories, PrivateVectorSum, SparseTernary
 
 SECURE = ("messages", "--users", "10^6", "--modulus", "2^64", "--sigma", "80", "--json")
 PRIVATE = ("messages", "--users", "1000", "--epsilon", "1", "--delta", "1e-8", "--json")

@@ -19,7 +19,7 @@ import ikos
 from ikos import counts
 from ikos.cli import main, output, types
 from ikos.cli.program import COMMANDS, SETTINGS, commands
-from ikos.report import FORMATS, Field, Report
+from ikos.results.report import FORMATS, Field, Report
 
 
 def examples(text):

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from ikos import PrivateSum, SecureSum
-from ikos.datasets import load_anes96
+from ikos.data.datasets import load_anes96
 
 BUDGET = ("--epsilon", "1", "--delta", "1e-6")
 AGE = ("--column", "age", "--lower", "0", "--upper", "100", *BUDGET)

@@ -15,13 +15,13 @@ pytest.importorskip("httpx", reason="needs the extra ikos[deployment]")
 
 from deployment_wired import LITTLE, SMALL, addresses, small, wired
 
+from ikos import Ball, Box
 from ikos.cli import main
 from ikos.cli import task as commands
 from ikos.deployment.party_files import PartyConfig, read_task
 from ikos.deployment.remote import Unanswered
 from ikos.deployment.wire import ReleaseState
-from ikos.results import Interval
-from ikos.vectors import Ball, Box
+from ikos.results.sums import Interval
 
 __all__ = ["small", "wired"]
 

@@ -13,12 +13,12 @@ from command_lines import PATHS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikos.bounds import Bounds
+from ikos import Box, Categories
 from ikos.cli import types
 from ikos.cli.output import plain, power_text
 from ikos.cli.submit import _given
 from ikos.cli.types import Coordinates, DateTime, Honest, LabelList, Number, Numbers
-from ikos.vectors import Box, Categories
+from ikos.data.domains import Bounds
 
 NONSENSE = (
     "", " ", " 3", "3 ", "3\n", "\xa03", "1_0", "3,abc", "3;4", "1 000", "1.000,5", "\u0663",

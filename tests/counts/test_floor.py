@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ikos import message_count
 from ikos.counts.floor import _consistent, counting_floor
-from ikos.counts.rounding import DOWN, UP, rounding
+from ikos.numeric.rounding import DOWN, UP, rounding
 
 flint = pytest.importorskip("flint", reason="python-flint is the independent evaluator")
 

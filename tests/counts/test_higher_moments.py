@@ -13,8 +13,8 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos.counts.higher_moments import Jumps, MomentBound, Point, best, bound, search, setting
-from ikos.counts.rounding import DOWN, UP, exact, float_up, rounding
 from ikos.counts.tuple_moments import tuple_moments
+from ikos.numeric.rounding import DOWN, UP, exact, float_up, rounding
 
 Array = NDArray[np.float64]
 

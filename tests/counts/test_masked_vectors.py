@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ikos.counts import MaskParameters, mask_parameters
 from ikos.counts.analyses import checked_scheme
-from ikos.counts.masked_vectors import (
+from ikos.counts.masks import (
     ASSUMED_VARIANCE,
     DEVIATION,
     _dropped_variance,

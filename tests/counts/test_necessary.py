@@ -15,8 +15,8 @@ from ikos import message_count, security_level
 from ikos.counts import necessary, necessary_messages, security_interval
 from ikos.counts.floor import counting_floor
 from ikos.counts.necessary import Difference, lower_bound
-from ikos.counts.rounding import DOWN, rounding
 from ikos.counts.share_graph import ShareGraph
+from ikos.numeric.rounding import DOWN, rounding
 
 
 def total_variation(

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ikos import PrivateSum
-from ikos.accuracy import NoiseLaw, standard_error
 from ikos.counts import private_parameters, private_proved
 from ikos.counts.planning import SETTINGS, _Accuracy
+from ikos.numeric.distributions import NoiseLaw, standard_error
 
 
 def exhaustive(

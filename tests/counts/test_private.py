@@ -22,8 +22,8 @@ from ikos.counts import hockey_stick, private_proved, second_moment, types
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.hockey_stick import NoiseJumps
 from ikos.counts.recursion import rational_split
-from ikos.counts.rounding import DOWN, UP, rounding
 from ikos.counts.share_graph import ShareGraph
+from ikos.numeric.rounding import DOWN, UP, rounding
 
 EVERY_SETTING = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
 BITS = 500
@@ -729,8 +729,8 @@ def test_the_search_begins_near_its_end(
     tried: list[int] = []
     search = types.smallest
 
-    def watched(enough: Callable[[int], bool], guess: int) -> int:
-        return search(lambda m: (tried.append(m), enough(m))[1], guess)
+    def watched(enough: Callable[[int], bool], guess: int, *, most: int) -> int:
+        return search(lambda m: (tried.append(m), enough(m))[1], guess, most=most)
 
     monkeypatch.setattr(types, "smallest", watched)
     options: dict[str, Any] = {

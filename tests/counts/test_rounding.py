@@ -8,8 +8,8 @@ import math
 import gmpy2
 import pytest
 
-from ikos.counts.rounding import DOWN, UP, exact, float_down, float_up, log2, rational
 from ikos.counts.share_graph import ShareGraph
+from ikos.numeric.rounding import DOWN, UP, exact, float_down, float_up, log2, rational
 
 
 def interrupted(*_):

@@ -21,8 +21,8 @@ from ikos import message_count, private_message_count, security_level
 from ikos.counts import largest_component, second_moment, share_graph
 from ikos.counts import recursion as library
 from ikos.counts.analyses import checked_scheme
-from ikos.counts.rounding import DOWN, UP, float_up, rounding
 from ikos.counts.share_graph import ShareGraph
+from ikos.numeric.rounding import DOWN, UP, float_up, rounding
 
 MODULI = [2, 3, 5, 2**8, 2**16 + 1, 2**64 - 59, 2**127 - 1, 2**512]
 EVERY_SETTING = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)

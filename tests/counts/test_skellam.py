@@ -17,9 +17,9 @@ from scipy import special
 
 from ikos.counts.largest_component import largest_component
 from ikos.counts.recursion import rational
-from ikos.counts.rounding import UP
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.skellam import divergences, return_chance
+from ikos.numeric.rounding import UP
 
 
 def pmf(k: Any, variance: float) -> Any:

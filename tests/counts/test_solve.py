@@ -36,7 +36,7 @@ from ikos.counts import (
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.partial_noise import _series, _term
 from ikos.counts.private import Remaining
-from ikos.counts.rounding import DOWN, UP, exact, rounding
+from ikos.numeric.rounding import DOWN, UP, exact, rounding
 
 SINGLE: dict[str, Any] = {"shuffler": "single", "clear_share": False}
 each_setting = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)

@@ -20,14 +20,13 @@ from gmpy2 import mpfr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikos import message_count, private_message_count, security_level
+from ikos import SecureVectorSum, message_count, private_message_count, security_level
 from ikos.counts import hockey_stick, private_proved, private_vector_layouts, vector_layouts
 from ikos.counts.hockey_stick import Divergences
 from ikos.counts.recursion import rational, rational_split
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import Budget, MessageCount
 from ikos.counts.vectors import COMPOSED, ONE_GROUP, Layout, least_bytes, level_of_sums
-from ikos.vectors import SecureVectorSum
 
 each_setting = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
 

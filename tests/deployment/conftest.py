@@ -9,7 +9,7 @@ import pytest
 @pytest.fixture
 def quiet(monkeypatch):
     """Let no client add noise: sums are exact."""
-    from ikos.aggregation import private_sum
+    from ikos.sums import private as private_sum
 
     none = np.empty(0, dtype=np.int64)
     monkeypatch.setattr(private_sum, "polya_shares", lambda *_, **__: (none, none))

@@ -28,12 +28,11 @@ if sys.platform != "linux":  # signals, prlimit
 from deployment_processes import PATIENCE, Fleet, opened, put_part, run, until
 from deployment_world import flip
 
-from ikos import Ledger
+from ikos import Categories, Ledger
 from ikos.deployment import reports
 from ikos.deployment.hpke import PrivateKey
 from ikos.deployment.reports import ClientReport, ReportStore
 from ikos.deployment.shuffler import agreed_digest
-from ikos.vectors import Categories
 
 pytestmark = pytest.mark.slow
 

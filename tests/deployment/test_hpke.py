@@ -21,12 +21,12 @@ from deployment_tasks import KEY, small_task
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ikos import Box, Categories
 from ikos.deployment import opening, tokens
 from ikos.deployment.hpke import PrivateKey, clear_part, info, read_clear, seal, unseal
 from ikos.deployment.opening import HYBRID, KEMS, X25519, best_kem, suite
 from ikos.deployment.party_files import write_new
 from ikos.deployment.reports import ClientReport
-from ikos.vectors import Box, Categories
 
 TASK = small_task()
 FIRST = TASK.at(0)

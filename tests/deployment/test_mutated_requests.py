@@ -23,11 +23,11 @@ if sys.platform != "linux":  # as for other tests of processes
 from deployment_processes import Fleet
 from deployment_world import kept_reports
 
+from ikos import Categories
 from ikos.deployment import tokens
 from ikos.deployment.opening import PrivateKey, best_kem
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.wire import decoded, encoded
-from ikos.vectors import Categories
 
 pytestmark = pytest.mark.slow
 

@@ -18,13 +18,13 @@ pytest.importorskip("starlette")
 from deployment_tasks import KEY, small_task
 from deployment_world import World
 
+from ikos import Box
 from ikos.deployment import openers
 from ikos.deployment.analyzer import Stopped
 from ikos.deployment.hpke import info, seal
 from ikos.deployment.opening import X25519, PrivateKey
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.task import Task
-from ikos.vectors import Box
 
 READ = cache(Task.from_json)
 TASK = small_task(columns=40, values=(("domain", Box(5, 0, 3)), ("layout", "group")))

@@ -36,15 +36,15 @@ from deployment_tasks import KEY
 from deployment_tls import certificates
 from deployment_world import kept_reports
 
+from ikos import Categories
 from ikos.deployment import tokens
 from ikos.deployment.client import Client, Rejected, Unsent
 from ikos.deployment.opening import X25519, PrivateKey
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.wire import encoded
-from ikos.modular import Zq
-from ikos.randomness import secure
-from ikos.sharing import split
-from ikos.vectors import Categories
+from ikos.primitives.modular import Zq
+from ikos.primitives.randomness import secure
+from ikos.primitives.sharing import split
 
 pytestmark = pytest.mark.slow
 

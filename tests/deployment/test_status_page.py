@@ -20,7 +20,7 @@ from deployment_tasks import small_task
 from ikos.deployment import status_page
 from ikos.deployment.status_page import task_page, tasks_page
 from ikos.deployment.wire import AnalyzerStatus, ReleaseState, Result, ShufflerStatus
-from ikos.results import Interval
+from ikos.results.sums import Interval
 from ikos.testing import DeterministicRandom
 
 HOSTILE = "<script>alert('x')</script>\"&lt;<img src=x onerror=y>"

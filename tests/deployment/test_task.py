@@ -13,13 +13,12 @@ pytest.importorskip("starlette")
 
 from deployment_tasks import KEY, made_of, small_task
 
-from ikos import PrivateSum
+from ikos import Ball, Categories, PrivateSum
 from ikos.counts import private_proved
 from ikos.deployment import Task
 from ikos.deployment.opening import KEMS
 from ikos.deployment.task import EnvelopedSum
 from ikos.deployment.wire import Result, decoded, encoded
-from ikos.vectors import Ball, Categories
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -16,12 +16,11 @@ from datetime import UTC, datetime, timedelta
 from deployment_tasks import small_task
 from deployment_world import World
 
-from ikos import Ledger
+from ikos import Ball, Box, Categories, Ledger
 from ikos.deployment import service
 from ikos.deployment.analyzer import Stopped
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.task import Task
-from ikos.vectors import Ball, Box, Categories
 
 READ = cache(Task.from_json)
 LABELS = ("red", "green", "blue")

@@ -18,10 +18,10 @@ pytest.importorskip("starlette")
 from deployment_tasks import KEY as HYBRID
 from statistical import FALSE_ALARM, polya_law, skellam_law
 
+from ikos import Box, Categories
 from ikos.deployment import tokens
 from ikos.deployment.hpke import PrivateKey
 from ikos.deployment.wire import decoded
-from ikos.vectors import Box, Categories
 
 KEY = PrivateKey(HYBRID.raw, "x25519")
 HERE = Path(__file__).resolve()

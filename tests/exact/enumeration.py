@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos.modular import Zq
-from ikos.randomness import RandomSource
+from ikos.primitives.modular import Zq
+from ikos.primitives.randomness import RandomSource
 
 Law = dict[Any, Fraction]
 

@@ -14,8 +14,8 @@ import pytest
 from exact.enumeration import Ideal, Law, exact_law
 from numpy.typing import NDArray
 
-from ikos import noise
-from ikos.noise import bernoulli_exp, one_bernoulli_exp
+from ikos.primitives import samplers as noise
+from ikos.primitives.samplers import bernoulli_exp, one_bernoulli_exp
 
 
 def rising(r: Fraction, k: int) -> Fraction:

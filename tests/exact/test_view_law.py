@@ -26,7 +26,7 @@ from exact.enumeration import (
 from statistical import FALSE_ALARM, outcome_p_value
 
 from ikos import SecureSum, View, security_level
-from ikos.randomness import RandomSource
+from ikos.primitives.randomness import RandomSource
 from ikos.testing import DeterministicRandom
 
 SETTINGS = [("parallel", False), ("single", False), ("parallel", True), ("single", True)]

@@ -12,7 +12,6 @@ from exact.share_graph import SETTINGS
 from flint import arb, ctx
 from gmpy2 import mpfr, mpq
 
-from ikos.counts.rounding import DOWN
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs import (
     Enclosure,
@@ -25,6 +24,7 @@ from ikos.graphs import (
     sweep,
 )
 from ikos.graphs.component_bounds import BOUNDS
+from ikos.numeric.rounding import DOWN
 
 LEMMA = BOUNDS["lemma_c5"]
 

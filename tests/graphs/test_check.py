@@ -15,8 +15,6 @@ from exact.share_graph import SETTINGS
 from gmpy2 import mpfr, mpq
 from numpy.typing import NDArray
 
-from ikos.confidence import clopper_pearson
-from ikos.counts.rounding import DOWN, float_up, rounding
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs import (
     ComponentCheck,
@@ -38,6 +36,8 @@ from ikos.graphs import (
 from ikos.graphs import check as checking
 from ikos.graphs.component_bounds import BOUNDS
 from ikos.graphs.share_graphs import Model
+from ikos.numeric.rounding import DOWN, float_up, rounding
+from ikos.results.confidence import clopper_pearson
 from ikos.testing import DeterministicRandom
 
 

@@ -22,7 +22,7 @@ from statistical import FALSE_ALARM, outcome_p_value
 
 from ikos.graphs import count_components, multigraph, sample_targets
 from ikos.graphs.share_graphs import MAX_SLOTS
-from ikos.randomness import RandomSource, SecureRandom
+from ikos.primitives.randomness import RandomSource, SecureRandom
 from ikos.testing import DeterministicRandom
 
 Sampler = Callable[..., NDArray[np.int32]]

@@ -23,7 +23,6 @@ from exact.share_graph import SETTINGS
 from numpy.typing import NDArray
 from statistical import FALSE_ALARM, p_value_bound
 
-from ikos.confidence import clopper_pearson
 from ikos.graphs import (
     Interrupted,
     Tally,
@@ -35,7 +34,8 @@ from ikos.graphs import (
     tally_components,
 )
 from ikos.graphs.share_graphs import Model
-from ikos.randomness import RandomSource, SecureRandom
+from ikos.primitives.randomness import RandomSource, SecureRandom
+from ikos.results.confidence import clopper_pearson
 from ikos.testing import DeterministicRandom
 
 # The law of the counts

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos.confidence import mean_interval
+from ikos.results.confidence import mean_interval
 
 FALSE_ALARM = 1e-9
 

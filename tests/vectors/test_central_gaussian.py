@@ -14,21 +14,13 @@ import pytest
 from baselines.suite import bias_allowed, clipped_mean, mean_square
 from statistical import FALSE_ALARM, IntegerLaw
 
-from ikos import View
-from ikos.accounting.vector_noise import least_variance
-from ikos.baselines import SumProtocol
+from ikos import Ball, Box, Categories, PrivateVectorSum, SparseTernary, View
+from ikos.baselines import CentralGaussian, SumProtocol
 from ikos.baselines.central_model import Subgaussian, exact_sums
-from ikos.confidence import clopper_pearson
+from ikos.data.domains import Domain
+from ikos.data.sensitivity import least_variance
+from ikos.results.confidence import clopper_pearson
 from ikos.testing import DeterministicRandom
-from ikos.vectors import (
-    Ball,
-    Box,
-    Categories,
-    CentralGaussian,
-    Domain,
-    PrivateVectorSum,
-    SparseTernary,
-)
 
 
 def gaussian_law(variance: float) -> IntegerLaw:

@@ -23,17 +23,16 @@ from vectors.key_value_laws import (
     worst_ratio,
 )
 
-from ikos import View
+from ikos import SparseTernary, View
 from ikos.accounting import response_delta
 from ikos.accounting.wlqdly21 import (
     collision_parameters,
     collision_variances,
     set_response_gamma,
 )
-from ikos.baselines import collision_wlqdly21
+from ikos.baselines import Collision, collision_wlqdly21
 from ikos.baselines.collision_wlqdly21 import hash_values, respond_in_sets, support_counts
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Collision, SparseTernary
 
 
 def odds_of(t, s, gamma):

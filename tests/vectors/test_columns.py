@@ -17,19 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ikos.accounting.vector_noise import LaplaceNoise, Sensitivity
-from ikos.confidence import clopper_pearson
+from ikos import Ball, Box, PrivateVectorSum
+from ikos.data.sensitivity import LaplaceNoise, Sensitivity
+from ikos.results.confidence import clopper_pearson
+from ikos.statistics import histograms, linear_statistics, means, variances
 from ikos.statistics.columns import _SQUARES, _moved
 from ikos.testing import DeterministicRandom
-from ikos.vectors import (
-    Ball,
-    Box,
-    PrivateVectorSum,
-    histograms,
-    linear_statistics,
-    means,
-    variances,
-)
 
 FALSE_ALARM = 1e-9
 BUDGET: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}

@@ -19,14 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statistical import skellam_delta
 
-from ikos import PrivateSum, statistics
+from ikos import Ball, Box, Categories, PrivateSum, PrivateVectorSum, SparseTernary, statistics
 from ikos._validation import NUMBER
-from ikos.accounting.vector_noise import LaplaceNoise
-from ikos.bounds import Bounds
-from ikos.domains import MAX_DIMENSION, MAX_RADIUS, TOLERANCE, CategoryLabels
-from ikos.modular import Zq
+from ikos.data.domains import MAX_DIMENSION, MAX_RADIUS, TOLERANCE, Bounds, CategoryLabels, Domain
+from ikos.data.sensitivity import LaplaceNoise
+from ikos.primitives.modular import Zq
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Ball, Box, Categories, Domain, PrivateVectorSum, SparseTernary
 
 DOMAINS: list[Domain] = [Box(3), Box(3, -2, 5), Ball(3, 0.5), SparseTernary(3, 2)]
 

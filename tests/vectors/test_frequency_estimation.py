@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from scipy import stats
 from statistical import FALSE_ALARM, IntegerLaw, uniform_p_value
 
-from ikos import View
+from ikos import Box, Categories, View
 from ikos.accounting.lwy22 import MAX_MESSAGES, random_messages, random_messages_delta
+from ikos.baselines import FrequencyEstimation
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Box, Categories, FrequencyEstimation
 
 
 class Played(Ideal):

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
+from ikos.baselines import KashinFrame
 from ikos.baselines.kashin import _columns, walsh_hadamard
-from ikos.vectors import KashinFrame
 
 
 @pytest.mark.points(2)

@@ -9,19 +9,12 @@ import numpy as np
 import pytest
 from statistical import FALSE_ALARM, outcome_p_value, uniform_p_value
 
+from ikos import SparseTernary
+from ikos.baselines import PCKVGRR, PCKVUE, Collision, KeyValueResult, PrivKV, Ternarizer
 from ikos.baselines.base import draw_subsets
-from ikos.confidence import mean_interval
+from ikos.results.confidence import mean_interval
+from ikos.statistics import projected_frequencies
 from ikos.testing import DeterministicRandom
-from ikos.vectors import (
-    PCKVGRR,
-    PCKVUE,
-    Collision,
-    KeyValueResult,
-    PrivKV,
-    SparseTernary,
-    Ternarizer,
-    projected_frequencies,
-)
 
 N, D, S = 3000, 6, 2
 PROTOCOLS = {

@@ -19,13 +19,12 @@ from scipy import stats
 from statistical import FALSE_ALARM
 from test_discrete_gaussian import gaussian_law
 
-from ikos import SecureVectorSum
-from ikos.aggregation import masked_vectors as module
-from ikos.aggregation.masked_vectors import MaskedAnalyzer, MaskedReport, MaskedVectors
-from ikos.counts.masked_vectors import MaskParameters, mask_parameters
-from ikos.negacyclic import Negacyclic, Words, above, add, below, raised
+from ikos import Ball, Box, Categories, PrivateVectorSum, SecureVectorSum
+from ikos.counts.masks import MaskParameters, mask_parameters
+from ikos.numeric.rings import Negacyclic, Words, above, add, below, raised
+from ikos.sums import masked_vectors as module
+from ikos.sums.masked_vectors import MaskedAnalyzer, MaskedReport, MaskedVectors
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Ball, Box, Categories, PrivateVectorSum
 
 SEED = bytes(32)
 TASK = b"a task"

@@ -22,23 +22,24 @@ from statistical import (
 )
 from vectors.test_kashin import structured
 
+from ikos import Ball
 from ikos.accounting import optimal_delta
 from ikos.accounting.flooding_gkmps21 import Flooding, rate_down
-from ikos.aggregation import protocol as interface
-from ikos.baselines import correlated_noise_gkmps21, kashin_sums_afnntz24
+from ikos.baselines import (
+    KashinCorrelatedNoise,
+    KashinFrame,
+    KashinPrivateSum,
+    correlated_noise_gkmps21,
+    kashin_sums_afnntz24,
+)
 from ikos.baselines.correlated_noise_gkmps21 import noise_sums
 from ikos.baselines.kashin_sums_afnntz24 import user_variance
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.vectors import level_of_sums
-from ikos.randomness import RandomSource
-from ikos.shuffling import View
+from ikos.primitives.randomness import RandomSource
+from ikos.primitives.shuffling import View
+from ikos.sums import protocol as interface
 from ikos.testing import DeterministicRandom
-from ikos.vectors import (
-    Ball,
-    KashinCorrelatedNoise,
-    KashinFrame,
-    KashinPrivateSum,
-)
 
 Law = NDArray[np.float64]
 

@@ -19,10 +19,10 @@ from vectors.key_value_laws import (
     worst_ratio,
 )
 
-from ikos import View
+from ikos import SparseTernary, View
 from ikos.accounting import amplified_delta, response_delta
+from ikos.baselines import PCKVGRR, PCKVUE
 from ikos.testing import DeterministicRandom
-from ikos.vectors import PCKVGRR, PCKVUE, SparseTernary
 
 # Randomized response
 

@@ -21,29 +21,20 @@ from exact.share_graph import Group
 from numpy.typing import NDArray
 from statistical import FALSE_ALARM, discrete_laplace_law, skellam_delta, skellam_law
 
-from ikos import PrivateSum
-from ikos.accounting.skellam import SkellamNoise, VectorNoise, least_skellam
-from ikos.accounting.vector_noise import LaplaceNoise, Sensitivity, Shift
-from ikos.aggregation.calibration import NoiseCalibration
-from ikos.baselines import SumProtocol
-from ikos.bounds import Bounds
-from ikos.confidence import clopper_pearson
+from ikos import Ball, Box, Categories, PrivateSum, PrivateVectorSum, SparseTernary
+from ikos.baselines import CentralGaussian, SumProtocol
 from ikos.counts import private_vector_layouts, skellam
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.hockey_stick import NoiseJumps, divergences
 from ikos.counts.share_graph import ShareGraph
-from ikos.encoding import Encoding
+from ikos.counts.trust import Trust
+from ikos.data.domains import Bounds, Domain
+from ikos.data.encoding import Encoding
+from ikos.data.sensitivity import LaplaceNoise, Sensitivity, Shift
+from ikos.noise.skellam import SkellamNoise, VectorNoise, least_skellam
+from ikos.results.confidence import clopper_pearson
+from ikos.sums.calibration import NoiseCalibration
 from ikos.testing import DeterministicRandom
-from ikos.trust import Trust
-from ikos.vectors import (
-    Ball,
-    Box,
-    Categories,
-    CentralGaussian,
-    Domain,
-    PrivateVectorSum,
-    SparseTernary,
-)
 
 ROOT = Path(__file__).resolve().parents[2]
 ONES = Sensitivity(linf=1)

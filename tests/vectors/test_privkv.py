@@ -17,10 +17,10 @@ from vectors.key_value_laws import (
     worst_ratio,
 )
 
-from ikos import View
+from ikos import SparseTernary, View
 from ikos.accounting import response_delta
+from ikos.baselines import PrivKV
 from ikos.testing import DeterministicRandom
-from ikos.vectors import PrivKV, SparseTernary
 
 
 def test_one_message_is_as_private_as_it_says():

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statistical import FALSE_ALARM, outcome_p_value
 
-from ikos import View
+from ikos import Box, View
 from ikos.accounting import response_gamma
 from ikos.accounting.scm22 import SampledAnswers, sampled_answers
-from ikos.modular import blocks
+from ikos.baselines import SampledCoordinates
+from ikos.primitives.modular import blocks
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Box, SampledCoordinates
 
 # The law of what is seen, from the description of the protocol alone
 

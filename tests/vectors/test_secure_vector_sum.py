@@ -15,16 +15,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from statistical import FALSE_ALARM, outcome_p_value
 
-from ikos import SecureSum, View, security_level
-from ikos.aggregation import shuffled_sum
-from ikos.aggregation.secure_sum import SecureVectorSum
-from ikos.aggregation.shuffled_sum import pack, unpack
-from ikos.concurrency import Interrupted
+from ikos import Box, PrivateVectorSum, SecureSum, View, security_level
 from ikos.counts import vector_layouts
 from ikos.counts.vectors import level_of_sums
-from ikos.modular import Zq
+from ikos.primitives.concurrency import Interrupted
+from ikos.primitives.modular import Zq
+from ikos.sums import shuffled_sum
+from ikos.sums.secure import SecureVectorSum
+from ikos.sums.shuffled_sum import pack, unpack
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Box, PrivateVectorSum
 
 MODULI = [2, 3, 2**32, 3 * 2**61, 2**64 - 59, 2**64, 2**64 + 13, 2**127 - 1]
 LAYOUTS: list[Any] = ["separate", "group", 2]

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from ikos.statistics import projected_frequencies
 from ikos.statistics.histograms import project_simplex
-from ikos.vectors import projected_frequencies
 
 VECTORS = st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=30).map(np.array)
 

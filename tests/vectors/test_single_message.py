@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import FALSE_ALARM, outcome_p_value
 
-from ikos import View
+from ikos import Ball, Box, SparseTernary, View
 from ikos.accounting import response_gamma
+from ikos.baselines import SingleMessageGrid
 from ikos.baselines.single_message_afnntz24 import (
     Grids,
     _smallest,
@@ -23,7 +24,6 @@ from ikos.baselines.single_message_afnntz24 import (
     _worst_variance,
 )
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Ball, Box, SingleMessageGrid, SparseTernary
 
 BOX = Box(2, -1, 1)
 

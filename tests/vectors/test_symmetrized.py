@@ -12,9 +12,9 @@ import pytest
 from statistical import FALSE_ALARM, outcome_p_value
 
 from analysis.afnntz24_symmetry import Rotation, SignedPermutation, symmetrized
-from ikos.confidence import mean_interval
+from ikos import Ball
+from ikos.results.confidence import mean_interval
 from ikos.testing import DeterministicRandom
-from ikos.vectors import Ball
 
 CUBE = [
     SignedPermutation(order, signs)

@@ -1,0 +1,1 @@
+"""Users' values: their domains, how they become integers, and tables that hold them."""

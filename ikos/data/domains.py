@@ -1,0 +1,366 @@
+"""Public domains of users' values, numbers or vectors, not taken from the data.
+
+A protocol's guarantee covers only vectors of its domain.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from fractions import Fraction
+from itertools import accumulate, pairwise
+from typing import Any, ClassVar
+from unicodedata import normalize
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import (
+    NO_VALUE,
+    NUMBER,
+    array,
+    integer,
+    number,
+    ordered,
+    quote,
+    real,
+    vector,
+)
+from ikos.primitives.modular import blocks
+
+MAX_BOUND = 1e100
+
+MAX_INTEGER = 1 << 52
+"""Largest bound on integers: differences of two are exact in doubles."""
+
+MAX_DIMENSION, MAX_CATEGORIES = 1 << 24, 1 << 20
+
+TOLERANCE = 1e-9
+"""Relative excess of a norm that is accepted as rounding; guarantees for a ball include it."""
+
+MAX_RADIUS = 1e99
+"""Largest radius of a ball: with the tolerance it is still within the largest bound."""
+
+_BLOCK = 1 << 15  # entries checked at a time, in cache
+
+
+def require(values: NDArray[Any], good: NDArray[np.bool_], first: int, what: str) -> None:
+    """Refuse the first value, or entry of one, that is not good; users count from ``first``."""
+    if not good.all():
+        row, *column = np.unravel_index(int(np.argmin(good)), good.shape)
+        place = ", ".join(map(str, (first + int(row), *column)))
+        lost = ", not missing" * bool(np.isnan(values[row, *column]).any())
+        raise ValueError(f"x[{place}] must {what}{lost}")
+
+
+class Domain(ABC):
+    """A set of possible values of a user, numbers or vectors."""
+
+    dimension: int
+
+    @abstractmethod
+    def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
+        """Return users' values, (k,) or (k, dimension), checked and in the data's units.
+
+        Arrays of a suitable type are not copied. Messages count users from ``first``.
+        """
+
+    @abstractmethod
+    def value(self, x: ArrayLike) -> NDArray[Any]:
+        """Return one user's value, checked, as an array of one."""
+
+
+@dataclass(frozen=True)
+class Bounds(Domain):
+    """A public interval that contains every value; it must not be taken from the data.
+
+    Its ends are within 1e100, and at least 1e-100 apart.
+    """
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        low = float(number("lower", self.lower, low=-MAX_BOUND, high=MAX_BOUND))
+        high = float(number("upper", self.upper, low=-MAX_BOUND, high=MAX_BOUND))
+        if not low < high:
+            raise ValueError(f"upper must be greater than lower = {low!r}, got {high!r}")
+        if high - low < 1 / MAX_BOUND:
+            raise ValueError(f"upper - lower must be at least 1e-100, got {high!r} and {low!r}")
+        object.__setattr__(self, "lower", low)
+        object.__setattr__(self, "upper", high)
+
+    @property
+    def dimension(self) -> int:  # type: ignore[override]
+        """One."""
+        return 1
+
+    @property
+    def width(self) -> float:
+        """``upper - lower``."""
+        return self.upper - self.lower
+
+    def value(self, x: ArrayLike) -> NDArray[np.float64]:
+        """Return one user's value, checked, as an array of one."""
+        return self.values([x])  # type: ignore[arg-type]
+
+    def whole_steps(self, precision: object = None) -> int:
+        """Return ``upper - lower``, the precision at which integers are encoded exactly.
+
+        The bounds must be integers up to 2^52, and ``precision`` must be their difference or None.
+        """
+        for name, bound in (("lower", self.lower), ("upper", self.upper)):
+            if not bound.is_integer() or abs(bound) > MAX_INTEGER:
+                said = "must be an integer of at most 2^52 with integers=True"
+                raise ValueError(f"{name} {said}, got {bound!r}")
+        steps = int(self.upper) - int(self.lower)
+        if precision is not None and precision != steps:
+            raise ValueError(
+                f"precision must be upper - lower = {steps} with integers=True, got {precision!r}"
+            )
+        return steps
+
+    def values(self, x: ArrayLike, first: int = 0) -> NDArray[np.float64]:
+        """Return values, (k,), as doubles, checked and in the data's units.
+
+        Booleans are 0 and 1; NaN is outside. A data frame may have one column.
+        """
+        given = real("x", x, first)
+        if given.ndim != 1:
+            given = vector("x", x, given)
+        values = given.astype(np.float64, copy=False)
+        if values.size and not (  # NaN if there is one, and NaN fails every comparison
+            np.minimum.reduce(values) >= self.lower and np.maximum.reduce(values) <= self.upper
+        ):
+            inside = (values >= self.lower) & (values <= self.upper)
+            require(values, inside, first, f"be in [{self.lower:g}, {self.upper:g}]")
+        return values
+
+    @np.errstate(under="ignore")
+    def unit(
+        self, values: NDArray[np.float64], out: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Return checked values as fractions, in [0, 1], of the way from ``lower`` to ``upper``.
+
+        They are written to ``out`` if it is given, except that values between bounds of 0 and 1 are
+        returned as they are.
+        """
+        if out is not None and self.lower == 0 and self.upper == 1:
+            return values
+        distance = np.subtract(values, self.lower, out=out)
+        return np.divide(distance, self.upper - self.lower, out=distance)
+
+    def total(self, parts: Fraction | float, users: int) -> float:
+        """Return the sum over ``users`` in the data's units, from the sum of their fractions."""
+        span = Fraction(self.upper) - Fraction(self.lower)
+        return float(users * Fraction(self.lower) + span * Fraction(parts))
+
+    def totals(self, steps: list[int], precision: int, users: int) -> list[float]:
+        """Return the same for many sums of fractions, each of so many steps of 1 / precision."""
+        least = users * Fraction(self.lower)
+        step = (Fraction(self.upper) - Fraction(self.lower)) / precision
+        over = math.lcm(least.denominator, step.denominator)
+        a, b = int(least * over), int(step * over)
+        return [(a + b * z) / over for z in steps]  # each division is rounded once
+
+
+def whole(values: NDArray[np.float64], first: int = 0) -> NDArray[np.float64]:
+    """Return values; refuse the first that is not an integer."""
+    require(values, values == np.floor(values), first, "be an integer")
+    return values
+
+
+class Vectors(Domain):
+    """A set of vectors, none of which contains NaN."""
+
+    @abstractmethod
+    def _check(self, rows: NDArray[np.float64], first: int) -> None:
+        """Raise ValueError for the first row outside the domain; rows count from ``first``."""
+
+    def _set(self, **checked: Any) -> None:
+        """Replace fields by what their checks return."""
+        dimension = integer("dimension", self.dimension, low=1, high=MAX_DIMENSION)
+        for name, value in {"dimension": dimension, **checked}.items():
+            object.__setattr__(self, name, value)
+
+    def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
+        """Return vectors, (k, dimension), checked, in the data's type and units."""
+        given = real("x", x, first)
+        if given.ndim != 2 or given.shape[1] != self.dimension:
+            raise ValueError(
+                f"x must have shape (users, {self.dimension}), a row for each user, got shape "
+                f"{given.shape}"
+            )
+        for part in blocks(given.shape[0], max(1, _BLOCK // self.dimension)):
+            self._check(given[part].astype(np.float64, copy=False), first + part.start)
+        return given
+
+    def value(self, x: ArrayLike) -> NDArray[Any]:
+        """Return one user's vector, checked, as an array of one row."""
+        given = array("x", x)
+        if given.ndim != 1:
+            raise ValueError(f"x must be one vector of {self.dimension}, got shape {given.shape}")
+        return self.values(given[np.newaxis])
+
+
+@dataclass(frozen=True)
+class Box(Vectors):
+    """Vectors whose coordinates each lie between the same public bounds, as ``Bounds``.
+
+    Examples
+    --------
+    >>> Box(2).values([[0.5, -1.0]])
+    Traceback (most recent call last):
+    ...
+    ValueError: x[0, 1] must be in [0, 1]
+    """
+
+    dimension: int
+    lower: float = 0.0
+    upper: float = 1.0
+
+    def __post_init__(self) -> None:
+        self._set(lower=self.bounds.lower, upper=self.bounds.upper)
+
+    @property
+    def bounds(self) -> Bounds:
+        """Of each coordinate."""
+        return Bounds(self.lower, self.upper)
+
+    def _check(self, rows: NDArray[np.float64], first: int) -> None:
+        inside = (rows >= self.lower) & (rows <= self.upper)  # False for NaN
+        require(rows, inside, first, f"be in [{self.lower:g}, {self.upper:g}]")
+
+
+@dataclass(frozen=True)
+class Ball(Vectors):
+    """Vectors of bounded Euclidean norm, such as clipped gradients.
+
+    The ``radius`` is at most 1e99. A relative excess of 1e-9 is accepted as rounding.
+
+    Examples
+    --------
+    >>> Ball(2).values([[1.0, 1.0]])
+    Traceback (most recent call last):
+    ...
+    ValueError: x[0] must have a norm of at most 1; clip it in double precision
+    """
+
+    dimension: int
+    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        self._set(radius=float(number("radius", self.radius, low=1 / MAX_BOUND, high=MAX_RADIUS)))
+
+    @property
+    def reach(self) -> float:
+        """Largest norm with the tolerance."""
+        return self.radius * (1 + 2 * TOLERANCE)
+
+    @property
+    def lower(self) -> float:
+        """Smallest value of a coordinate."""
+        return -self.radius
+
+    @property
+    def upper(self) -> float:
+        """Largest value of a coordinate."""
+        return self.radius
+
+    def _check(self, rows: NDArray[np.float64], first: int) -> None:
+        require(rows, np.isfinite(rows), first, "be finite")
+        # Scaled first, so that squares neither overflow nor vanish. For every dimension d, the
+        # relative error of a norm, d 2^-52, is below the tolerance.
+        with np.errstate(under="ignore"):
+            inside = np.linalg.norm(rows / self.radius, axis=1) <= 1 + TOLERANCE
+        said = f"have a norm of at most {self.radius:g}; clip it in double precision"
+        require(rows, inside, first, said)
+
+
+@dataclass(frozen=True)
+class SparseTernary(Vectors):
+    """Vectors of -1, 0 and 1, at most ``sparsity`` not 0: key-value data, ternary gradients."""
+
+    dimension: int
+    sparsity: int
+    lower: ClassVar[float] = -1.0
+    upper: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        self._set()
+        self._set(sparsity=integer("sparsity", self.sparsity, low=1, high=self.dimension))
+
+    def _check(self, rows: NDArray[np.float64], first: int) -> None:
+        signs = (rows == 0) | (rows == 1) | (rows == -1)  # False for NaN
+        require(rows, signs, first, "be -1, 0 or 1")
+        sparse = np.count_nonzero(rows, axis=1) <= self.sparsity
+        require(rows, sparse, first, f"have at most {self.sparsity} entries that are not 0")
+
+
+@dataclass(frozen=True)
+class Categories(Vectors):
+    """One-hot vectors: one 1 for each question, in a run of coordinates with one per category.
+
+    ``sizes`` are the numbers of categories of the questions.
+    """
+
+    sizes: Sequence[int]
+    lower: ClassVar[float] = 0.0
+    upper: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        sizes = tuple(integer("sizes", size, low=1) for size in ordered("sizes", self.sizes))
+        integer("sizes in all", sum(sizes), low=1, high=MAX_CATEGORIES)
+        object.__setattr__(self, "sizes", sizes)
+
+    @property
+    def dimension(self) -> int:  # type: ignore[override]
+        """Number of categories of all questions together."""
+        return sum(self.sizes)
+
+    @property
+    def runs(self) -> list[slice]:
+        """The coordinates of each question."""
+        return [slice(*ends) for ends in pairwise(accumulate(self.sizes, initial=0))]
+
+    def _check(self, rows: NDArray[np.float64], first: int) -> None:
+        require(rows, (rows == 0) | (rows == 1), first, "be 0 or 1")  # False for NaN
+        for run in self.runs:
+            said = f"have exactly one 1 among its entries {run.start} to {run.stop - 1}"
+            require(rows, rows[:, run].sum(axis=1) == 1, first, said)
+
+
+class CategoryLabels:
+    """Distinct texts that name categories, and where other texts are among them.
+
+    Two decimal numbers are the same if they are equal, exactly: 1.0 and 01 are 1. Other texts are
+    the same if their characters are, accents composed (NFC).
+    """
+
+    OTHER, MISSING = -1, -2
+
+    def __init__(self, name: str, labels: Sequence[str]) -> None:
+        keys = list(map(self._key, labels))
+        self._numbers = not any(isinstance(key, str) for key in keys)
+        self._places = {key: place for place, key in enumerate(keys)}
+        if len(self._places) != len(keys):
+            raise ValueError(f"{name} must be distinct, also as numbers, got {quote(labels)}")
+
+    @staticmethod
+    def _key(text: str) -> str | Decimal:
+        # whatever a caller has set, exact; or if an exponent is too long NaN, which equals nothing
+        number = Decimal(text, Context(traps=[])) if NUMBER.fullmatch(text) else None
+        return normalize("NFC", text) if number is None else number
+
+    def _place(self, text: str) -> int:
+        place = self._places.get(self._key(text), self.OTHER)
+        lost = not text or (self._numbers and text.casefold() in NO_VALUE)
+        return self.MISSING if lost and place == self.OTHER else place
+
+    def places(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Return the place of each text, or `OTHER`, or `MISSING` for one that says no value."""
+        found = {text: self._place(text) for text in set(texts)}
+        return np.fromiter(map(found.__getitem__, texts), np.int64, len(texts))

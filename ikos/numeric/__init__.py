@@ -1,0 +1,1 @@
+"""Numbers that know nothing of sums: directed rounding, searches, tails, distributions, rings."""

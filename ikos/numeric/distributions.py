@@ -1,0 +1,303 @@
+"""How far a private sum is from the truth: the distribution of its noise, tails, intervals.
+
+All quantities are in units of the encoding, where a user's value is an integer in {0..p}, and
+concern accuracy alone; privacy never rests on them. Tail bounds are upper bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import gmpy2
+import numpy as np
+from gmpy2 import mpfr
+from numpy.typing import NDArray
+
+from ikos._validation import round_down, round_up
+from ikos.numeric.underflow import may_underflow
+
+WRAP_TARGET = 2.0**-40
+_GRID = 1 << 14
+_TRUSTED = 1e-9
+_LARGEST_QUANTILE = 1e15  # above it, nothing is computed in doubles
+_FAR = 1 << 1000  # a distance that doubles hold and that stands for any larger one
+
+
+def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> float:
+    """Return t with P[abs(error) > t] <= miss, from a bound on the moment generating function.
+
+    ``log_mgf`` bounds ln E exp(h error) and ln E exp(-h error), for 0 < h < ``largest``. Every h
+    gives a bound on t; the smallest is found on a grid and refined.
+    """
+    from scipy import optimize  # the import takes a second, which a release need not spend
+
+    wanted = math.log(2 / miss)
+
+    def bound(log_h: float) -> float:
+        h = math.exp(log_h)
+        try:
+            return (log_mgf(h) + wanted) / h if h < largest else math.inf
+        except OverflowError:
+            return math.inf
+
+    top = math.log(largest) if largest < math.inf else 60.0
+    near, best = top, math.inf
+    for step in range(1, 800):
+        value = bound(top - 0.25 * step)
+        if value > best:  # the bounds have a single minimum, as log_mgf is convex
+            break
+        if value < math.inf:
+            near, best = top - 0.25 * step, value
+    ends = (near - 0.25, min(near + 0.25, top))
+    with np.errstate(invalid="ignore"):  # where the bound is infinite
+        found = optimize.minimize_scalar(bound, bounds=ends, method="bounded")
+    return min(best, float(found.fun))
+
+
+class Noise(ABC):
+    """The symmetric distribution of a sum's noise, as far as accuracy depends on it."""
+
+    rate: Fraction  # theta of `log_mgf` is below it
+
+    @property
+    @abstractmethod
+    def variance(self) -> float:
+        """Variance."""
+
+    @abstractmethod
+    def _log_mgf(self, theta: float) -> mpfr:
+        """Return `log_mgf`, in the context in force."""
+
+    def log_mgf(self, theta: float) -> float:
+        """Return ln E exp(theta noise) for 0 < theta < ``rate``."""
+        with gmpy2.context():
+            return float(self._log_mgf(theta))
+
+    @property
+    def _largest(self) -> float:
+        """A double below the rate by a relative 1e-12: differences from the rate lose 40 bits."""
+        return round_down(self.rate) * (1 - 1e-12)
+
+    def log_tail_bound(self, distance: float | Fraction) -> float:
+        """Return ln of twice Chernoff's bound on P[noise >= distance], rounded up; at most 0."""
+        t = Fraction(min(distance, _FAR))
+        theta = self._best_theta(t)  # every theta gives a bound
+        fallen = Fraction(theta) * t
+        with gmpy2.context(precision=300):
+            # 2^-100 far exceeds the errors
+            grown = self._log_mgf(theta) * (1 + mpfr(2) ** -100) + mpfr(2) ** -100
+            bound = gmpy2.const_log2() + grown
+            bound -= mpfr(fallen.numerator) / fallen.denominator * (1 - mpfr(2) ** -100)
+        with gmpy2.context(gmpy2.ieee(64), round=gmpy2.RoundUp):
+            return min(0.0, float(+bound))
+
+    def _best_theta(self, t: Fraction) -> float:
+        """Return a theta at which Chernoff's bound is about the smallest."""
+        from scipy import optimize
+
+        near, top = float(t), self._largest
+        found = optimize.minimize_scalar(
+            lambda theta: self.log_mgf(theta) - theta * near,
+            bounds=(0.0, top),
+            method="bounded",
+            options={"xatol": top * 1e-9},
+        )
+        return float(found.x)
+
+    def tail_bound(self, distance: float | Fraction) -> float:
+        """Bound P[noise <= -distance or noise > distance], for any real distance; rounded up.
+
+        This is the probability of leaving the analyzer's window, which contains one of its ends.
+        """
+        with gmpy2.context(gmpy2.ieee(64), round=gmpy2.RoundUp):
+            return float(gmpy2.exp(self.log_tail_bound(distance)))
+
+    def half_width(self, miss: float, users: int) -> float:
+        """Return t with P[abs(noise + rounding error) > t] <= miss, by Chernoff's bound.
+
+        The rounding errors of ``users``, 0 if nothing was rounded, are centred and each within an
+        interval of length 1: E exp(h sum) <= exp(h^2 users / 8), by Hoeffding's lemma.
+        """
+        return chernoff(lambda h: self.log_mgf(h) + h * h * users / 8, miss, self._largest)
+
+
+@dataclass(frozen=True)
+class NoiseLaw(Noise):
+    """The difference of two independent Polya(shape, exp(-rate)) variables.
+
+    ``rate`` is the inverse scale, epsilon / p. ``shape``, at least 1, is the number of users
+    present over the number whose noise makes one discrete Laplace variable.
+    """
+
+    rate: Fraction
+    shape: Fraction
+
+    @cached_property
+    def _s(self) -> float:
+        return float(self.rate)
+
+    @property
+    def variance(self) -> float:
+        """Exact variance, 2 shape alpha / (1 - alpha)^2 with alpha = exp(-rate)."""
+        return float(self.shape) / (2 * math.sinh(self._s / 2) ** 2) if self._s < 700 else 0.0
+
+    def _log_mgf(self, theta: float) -> mpfr:
+        """Return ln E exp(theta noise) = -shape ln(1 - (sinh(theta / 2) / sinh(rate / 2))^2)."""
+        rate = mpfr(self.rate.numerator) / self.rate.denominator
+        part = gmpy2.sinh(mpfr(theta) / 2) / gmpy2.sinh(rate / 2)
+        return -self.shape.numerator * gmpy2.log1p(-part * part) / self.shape.denominator
+
+    def log_tail_bound(self, distance: float | Fraction) -> float:
+        """Return ln of the bound of `tail_bound`, rounded up; at most 0.
+
+        Discrete Laplace noise is outside (-t, t] with probability at most alpha^t at multiples t of
+        1/2 (BBGN20, Section 5.3).
+        """
+        if self.shape == 1:
+            halves = max(0, math.floor(2 * Fraction(min(distance, _FAR))))
+            return round_up(-self.rate * halves / 2)
+        return super().log_tail_bound(distance)
+
+    def half_width(self, miss: float, users: int) -> float:
+        """Return the smaller of two bounds: Chernoff's, and `_tilted` where noise dominates."""
+        return min(super().half_width(miss, users), self._tilted(miss, users))
+
+    def _tilted(self, miss: float, users: int) -> float:
+        """Return a half width from the noise's survival function, or infinity if it gives none.
+
+        The survival function S is log-concave, so P[noise + R > t] <= S(t) exp(h^2 users / 8) with
+        h the slope of -log S at t, up to one step of the lattice. For shape 1, S is geometric. For
+        larger shapes it is computed on a lattice of cells of width w: A - B is at most w
+        (floor(A/w) - floor(B/w)) + w, and floors of log-concave variables are log-concave.
+        """
+        s = self._s
+        if self.shape == 1:
+            return (math.log(2 / ((1 + math.exp(-s)) * miss)) + s * s * users / 8) / s
+        if (float(self.shape) + 50) / s > _LARGEST_QUANTILE:
+            return math.inf
+        width, _, survival = self._grid
+
+        def enough(cells: int) -> bool:
+            here = self._survival(cells)
+            slope = math.log(self._survival(cells - 1) / here) / width
+            return math.log(2 * here) + slope * slope * users / 8 <= math.log(miss)
+
+        low, high = 0, 1
+        while True:
+            if high > survival.size or self._survival(high) < _TRUSTED:
+                return math.inf  # from here on, the slope would only reflect rounding errors
+            if enough(high):
+                break
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return float((high + 1 + (width > 1)) * width)
+
+    @cached_property
+    @may_underflow()
+    def _grid(self) -> tuple[int, NDArray[Any], NDArray[Any]]:
+        """Return a cell width w, the probabilities of floor(Polya / w), and its survival."""
+        from scipy import stats
+
+        law = stats.nbinom(float(self.shape), -math.expm1(-self._s))
+        last = int(law.isf(1e-17)) + 2
+        width = -(-last // _GRID)
+        edges = np.arange(0, last + 2 * width, width)
+        survival = law.sf(edges - 1)
+        return width, survival[:-1] - survival[1:], survival
+
+    def _survival(self, cells: int) -> float:
+        """Return P[D > cells] for the difference D of two such floors, cells >= 0."""
+        _, pmf, survival = self._grid
+        above = survival[cells + 1 :][: pmf.size]
+        return float(np.dot(pmf[: above.size], above)) + 1e-15  # 1e-15 for what the grid leaves out
+
+
+@dataclass(frozen=True)
+class SkellamLaw(Noise):
+    """The difference of two independent Poisson variables; ``spread`` is its variance."""
+
+    spread: Fraction
+
+    @property
+    def variance(self) -> float:
+        """Variance."""
+        return float(self.spread)
+
+    _largest = math.inf
+
+    def _log_mgf(self, theta: float) -> mpfr:
+        """Return ln E exp(theta noise) = variance (cosh theta - 1)."""
+        half = gmpy2.sinh(mpfr(theta) / 2)
+        return 2 * half * half * self.spread.numerator / self.spread.denominator
+
+    def _best_theta(self, t: Fraction) -> float:
+        return math.asinh(max(t, Fraction(0)) / self.spread)
+
+    @may_underflow()
+    def half_width(self, miss: float, users: int) -> float:
+        """Return the half width by Chernoff's bound, times what is lost in it.
+
+        With the tilted noise Y it is that times E[exp(-h (Y - t)); Y >= t], and no value of Y has a
+        probability above that of 0 under Skellam noise of variance v cosh h.
+        """
+        from scipy import special
+
+        def log_mgf(h: float) -> float:
+            most = special.ive(0, self.variance * math.cosh(h)) / -math.expm1(-h)
+            return self.log_mgf(h) + h * h * users / 8 + min(0.0, math.log(most))
+
+        return chernoff(log_mgf, miss, 700.0)
+
+
+def default_precision(epsilon: Fraction, parties: int) -> int:
+    """Return the smallest precision that keeps the rounding error's share of the noise small.
+
+    Rounding n users adds a variance of at most n/4 in encoding units, and the noise adds
+    1 / (cosh s - 1) for every ``parties`` users, with s = epsilon / p. The smallest p at which
+    rounding adds at most 1 % of the noise is epsilon / arccosh(1 + 0.04 / parties).
+    """
+    # arccosh(1 + x) as 2 arcsinh(sqrt(x / 2)), which loses no digits at small x
+    rate = 2 * math.asinh(math.sqrt(0.04 / parties / 2))
+    return max(1, math.ceil(float(epsilon) / rate))
+
+
+def default_modulus(users: int, precision: int, law: Noise) -> int:
+    """Return the smallest power of two at which a sum wraps around with probability <= 2^-40.
+
+    Wrap-around adds to the mean squared error at most q^2 times its probability; this, too, is kept
+    to at most a thousandth of the noise's variance. It makes a result wrong and costs no privacy.
+    """
+    q = 1 << (users * precision).bit_length()
+    most = math.log(1e-3 * max(law.variance, 1e-300))
+
+    def wraps(q: int) -> bool:  # in logarithms: q may exceed what doubles hold
+        chance = law.log_tail_bound(Fraction(q - users * precision, 2))
+        return chance > math.log(WRAP_TARGET) or 2 * math.log(q) + chance > most
+
+    while wraps(q):
+        q *= 2
+    return q
+
+
+def standard_error(
+    law: Noise, *, users: int, precision: int, modulus: int | None, rounded: bool = True
+) -> float:
+    """Return a bound on the root mean squared error of a sum, in units of one user's range.
+
+    It covers noise, randomized rounding (at most 1/4 of a squared step per user) and wrap-around
+    unless ``modulus`` is None: an estimate that wrapped is off by at most q steps.
+    """
+    wrap = 0.0
+    if modulus is not None:
+        chance = law.log_tail_bound(Fraction(modulus - users * precision, 2))
+        exponent = 2 * math.log(modulus) + chance
+        wrap = math.exp(exponent) if exponent < 700 else math.inf
+    return 1.0 / precision * math.sqrt(law.variance + (users / 4 if rounded else 0.0) + wrap)

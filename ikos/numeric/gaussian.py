@@ -1,0 +1,99 @@
+"""Gaussian differential privacy: revealing no more than N(mu, 1) against N(0, 1).
+
+That is to say, for every epsilon, with the normal distribution function Phi,
+
+    delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
+
+Noise N(0, s^2) on a vector has mu = (l2 sensitivity) / s, and the formula is exact: BW18, Balle,
+Wang, "Improving the Gaussian Mechanism for Differential Privacy", ICML 2018, Theorem 8. Mechanisms
+of mu_1, mu_2, ... have together sqrt(mu_1^2 + mu_2^2 + ...), even if each is chosen after the
+results of those before it: DRS22, Dong, Roth, Su, "Gaussian Differential Privacy", 2022, Corollary
+3.3.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+
+import gmpy2
+from gmpy2 import mpfr
+
+from ikos._validation import number
+from ikos.numeric.rounding import DOWN, PRECISION, UP, exact, float_up, rational, rounding
+from ikos.numeric.search import bisect
+
+Real = float | Fraction
+
+
+def gaussian_delta(epsilon: Real, mu: Real) -> float:
+    """Return the delta of mu-Gaussian privacy, rounded up, by less than 1e-70 before the last bit.
+
+    The same in both orders.
+
+    Parameters
+    ----------
+    epsilon : float
+        At least 0.
+    mu : float
+        Positive; for Gaussian noise the l2 sensitivity in standard deviations.
+
+    Examples
+    --------
+    >>> f"{gaussian_delta(1, 2 / 10.2006176):.4g}"
+    '1e-08'
+    """
+    eps, distance = number("epsilon", epsilon, low=0), number("mu", mu, above=0)
+    # the difference may be mu times its terms, of which no double is left below 2^-1100
+    small = distance.denominator.bit_length() - distance.numerator.bit_length()
+    digits = PRECISION + min(1100, max(0, small))
+    up, down = rounding(UP, digits), rounding(DOWN, digits)
+    with down:
+        root = gmpy2.sqrt(mpfr(8))
+    with up:  # delta grows with it
+        t = mpfr(rational(distance)) / root
+    with down:
+        near = mpfr(rational(eps)) / (4 * t) - t
+    with up:
+        far = mpfr(rational(eps)) / (4 * t) + t
+    with down:
+        less = gmpy2.exp(mpfr(rational(eps))) * gmpy2.erfc(far)
+    with up:
+        return float_up((gmpy2.erfc(near) - less) / 2)
+
+
+@lru_cache(maxsize=256)
+def gaussian_mu(epsilon: Real, delta: Real) -> float:
+    """Return the largest mu that is (epsilon, delta)-private, rounded down by a part of 1e-12.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Epsilon at least 0, delta from 1e-310 to 1.
+
+    Examples
+    --------
+    >>> round(2 / gaussian_mu(1, 1e-8), 6)  # deviation for vectors in the unit ball
+    10.200618
+    """
+    small = number("delta", delta, above=0, low=1e-310, below=1)
+
+    def private(mu: float) -> bool:
+        return Fraction(gaussian_delta(epsilon, mu)) <= small
+
+    low = high = 1.0
+    while not private(low):
+        low, high = low / 2, low
+    while private(high):
+        high *= 2
+    return bisect(private, low, high, close=1e-12)
+
+
+def shift_by_one(epsilon: Fraction, delta: Fraction, l2_squared: int) -> mpfr:
+    """Return a total variation that a shift by 1 may have, so that one of norm l2 is private.
+
+    It is that of N(mu / l2, 1) and N(0, 1), with the largest mu: erf(mu / (sqrt(8) l2)).
+    """
+    mu = Fraction(gaussian_mu(epsilon, delta))
+    with rounding(DOWN):
+        return gmpy2.erf(gmpy2.sqrt(exact(mu * mu / (8 * l2_squared), DOWN)))

@@ -1,0 +1,134 @@
+"""Searches: the smallest integer that is enough, bisections, roots on the safe side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import scipy
+
+from ikos.numeric.underflow import may_underflow
+
+_LEAST = 1e-320  # of a delta whose logarithm is taken
+
+
+@may_underflow()
+def gaussian_log_delta(epsilon: float, mu: float) -> float:
+    """Return ln delta at which N(mu, 1) hides N(0, 1) at an epsilon."""
+    first = float(scipy.special.log_ndtr(mu / 2 - epsilon / mu))
+    second = epsilon + float(scipy.special.log_ndtr(-mu / 2 - epsilon / mu))
+    return first + math.log(-math.expm1(min(second - first, -1e-300)))
+
+
+def gaussian_gamma(k: int, noise: float, n: int) -> float:
+    """Return gamma with 2 k (1 - gamma)^2 / (gamma n) = noise: about mu^2 of the digit."""
+    c = noise * n / (2 * k)
+    return 2 / ((2 + c) + math.sqrt(c * (4 + c)))
+
+
+def log_excess(delta: float, target: float) -> float:
+    """Return ln(delta / target), positive if delta is larger and negative otherwise.
+
+    1 or -1 where the logarithms are equal, as below 1e-320: chords must not end there.
+    """
+    ratio = math.log(max(delta, _LEAST)) - math.log(max(target, _LEAST))
+    return max(ratio, 0.0) or 1.0 if delta > target else min(ratio, 0.0) or -1.0
+
+
+def first(enough: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the first place above ``low`` that is enough, given that ``high`` is."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def smallest(enough: Callable[[int], bool], guess: int, *, most: int) -> int:
+    """Return the smallest m >= 1 that is enough, looked for from a guess in doubling steps.
+
+    ValueError if the steps pass ``most``.
+    """
+    step = 1
+    if enough(guess):
+        high, low = guess, guess - 1
+        while low >= 1 and enough(low):
+            high, step = low, 2 * step
+            low = max(0, high - step)
+    else:
+        low, high = guess, guess + 1
+        while not enough(high):
+            low, step = high, 2 * step
+            high = low + step
+            if low > most:
+                raise ValueError(f"no number of messages up to {most} is proved enough")
+    return first(enough, low, high)
+
+
+def bisect(
+    holds: Callable[[float], bool],
+    good: float,
+    bad: float,
+    *,
+    close: float = 1e-6,
+    geometric: bool = False,
+) -> float:
+    """Return a point where ``holds`` is true, relatively close to one where it is not."""
+    while abs(good - bad) > close * min(good, bad):
+        middle = math.sqrt(good * bad) if geometric else (good + bad) / 2
+        good, bad = (middle, bad) if holds(middle) else (good, middle)
+    return good
+
+
+def bisect_integers(
+    holds: Callable[[int], bool], good: int, bad: int, *, close: float = 0.0
+) -> int:
+    """Return an integer where ``holds`` is true, next or relatively close to one where not."""
+    while abs(good - bad) > max(1, close * good):
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if holds(middle) else (good, middle)
+    return good
+
+
+def crossing(excess: Callable[[float], float], bad: float, good: float) -> float:
+    """Return a point where ``excess`` is at most 0, within a millionth of one where it is not.
+
+    By chords, aimed a little to the side of the root whose end is farther away (Illinois).
+    """
+    above, below = excess(bad), min(excess(good), -1e-300)
+    side = 1.0
+    while good - bad > 1e-6 * bad:
+        root = bad + (good - bad) * above / (above - below)
+        margin = (good - bad) * 1e-3
+        point = min(max(root * (1 + side * 4e-7), bad + margin), good - margin)
+        here = excess(point)
+        if here > 0:
+            below = below / 2 if side > 0 else below
+            bad, above, side = point, here, 1.0
+        else:
+            above = above / 2 if side < 0 else above
+            good, below, side = point, min(here, -1e-300), -1.0
+    return good
+
+
+def last_safe(
+    excess: Callable[[float], float], slope: float, *, start: float = 0.0, close: float = 2e-4
+) -> float:
+    """Return a point near the root of an increasing function at which it is not positive.
+
+    By secants from ``start`` with about this slope, until it is within ``close`` below 0.
+    """
+    low, high, x = -math.inf, math.inf, start
+    here = excess(x)
+    while high - low > close / 200 and not -close <= here <= 0:
+        low, high = (x, high) if here <= 0 else (low, x)
+        if x < -50:
+            raise ValueError("epsilon and delta must be larger for a composition in doubles")
+        if x > 50:
+            break
+        step = min(max(-(here + close / 2) / slope, -1.0), 1.0)
+        before, x = x, x + step
+        if not low < x < high:
+            x = (low + high) / 2
+        before_here, here = here, excess(x)
+        slope = min(max((here - before_here) / (x - before), slope / 4), slope * 4)
+    return x if here <= 0 else low

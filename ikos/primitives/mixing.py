@@ -1,0 +1,342 @@
+"""The sum of all users' shares, which parallel workers compute in little memory.
+
+Each shuffler releases all of its messages, sorted. `mixed_sum` makes the release in pieces, adds up
+each and forgets it. All threads work on one column of messages at a time: each draws some users'
+shares, subtracts them from their last shares, and puts them into ranges of values; then each thread
+sorts a range and adds it up. Where there is no room for all ranges at once, the column is drawn
+again for the next ones.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise, repeat
+from math import isqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos.primitives.concurrency import Interrupted, Progress, Scratch, cores
+from ikos.primitives.modular import blocks
+from ikos.primitives.randomness import RandomSource
+from ikos.primitives.sharing import Sharing, SharingScheme, users_in_blocks
+
+AT_ONCE = 1 << 27  # about the most messages held at once: 1 GiB of uint64
+WORTHWHILE = 1 << 21  # messages in all, from which all cores are used
+_COLUMN = 1 << 16  # messages of a shuffler, below which threads take longer than one does
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A range of values in the output of one shuffler, which gets ``rows`` of the shares.
+
+    It holds the values v with ``v * parts // q == part``.
+    """
+
+    shuffler: int
+    rows: range
+    part: int
+    parts: int
+
+    def ends(self, q: int) -> tuple[int, int]:
+        """Return the smallest and the largest value of the range."""
+        return -(-self.part * q // self.parts), -(-(self.part + 1) * q // self.parts) - 1
+
+
+Receiver = Callable[[Partition, NDArray[Any]], int]
+"""The analyzer: takes a piece of a shuffler's output and returns its sum modulo q."""
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """The elements of so many users, computed a block at a time.
+
+    ``write`` takes a block's number, which users it has, and memory for their elements.
+    """
+
+    users: int
+    write: Callable[[int, slice, NDArray[Any]], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The pieces of a sum: groups of ranges, of one column each, that are held at once.
+
+    If ``kept``, the last row is in memory, and shares are taken off it as the first group of each
+    column is drawn. Otherwise all are drawn and taken off before.
+    """
+
+    groups: list[list[Partition]]
+    kept: bool
+
+
+def planned(scheme: SharingScheme, users: int, *, threads: int, most: int) -> Plan:
+    """Return the pieces of a sum of which at most about ``most`` messages are held at once.
+
+    Those of the last row do not count if it is to be released.
+    """
+    shuffled = scheme.shuffled
+    width = shuffled if scheme.single else 1
+    size = width * users
+    kept = shuffled > 0 and (not scheme.clear or size + users <= most)
+    # at most as many as there are values or messages: no range is drawn for nothing
+    parts = min(threads * -(-size // most), scheme.group.q, size)
+    groups = [
+        [Partition(number, range(first, first + width), part, parts) for part in range(parts)[some]]
+        for number, first in enumerate(range(0, shuffled, max(1, width)))
+        for some in blocks(parts, threads)
+    ]
+    return Plan(groups, kept)
+
+
+_Step = tuple[Callable[[Any], int | None], Any]
+"""A step, which returns the sum of a piece that it makes, and the step's argument."""
+
+
+@dataclass
+class _Mixing:
+    """The clients, the shufflers and the analyzer of one sum at work."""
+
+    sharing: Sharing
+    scheme: SharingScheme
+    plan: Plan
+    blocks: tuple[slice, ...]
+    encoder: Encoder | None
+    receive: Receiver | None
+    scratch: Scratch = field(default_factory=Scratch)
+    stop: threading.Event = field(default_factory=threading.Event)
+    failed: BaseException | None = None
+    clear: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.users, self.last = self.blocks[-1].stop, self.scheme.messages - 1
+        self.memory = np.empty(0, dtype=self.sharing.group.dtype)
+
+    def do(self, step: _Step) -> int | None:
+        """Do one step, perhaps on a thread; if it fails, the others stop."""
+        if self.stop.is_set():
+            raise KeyboardInterrupt
+        try:
+            return step[0](step[1])
+        except BaseException as error:
+            if not self.stop.is_set():
+                self.failed = error  # not the error of a step that stops because of it
+                self.stop.set()
+            raise
+
+    def stages(self) -> Iterator[Iterable[_Step]]:
+        """Yield what may be done at once, and which stages come one after the other."""
+        every = range(len(self.blocks))
+        if not self.plan.kept:
+            yield zip(repeat(self.share), every, strict=False)
+        for group in self.plan.groups:
+            column = _ShufflerOutput(self, group)
+            yield zip(repeat(column.draw), every, strict=False)
+            yield zip(repeat(column.make), group, strict=False)
+
+    def share(self, block: int) -> None:
+        """Encode and share a block of users, and keep nothing but the sum of the clear shares."""
+        last, drawn = self.encoded(block), self.block_memory("drawn", block)
+        for row in range(self.last):
+            self.draw(row, block, drawn)
+            self.sharing.group.take_off(last, drawn)
+        self.finish(last)
+
+    def encoded(self, block: int) -> NDArray[Any]:
+        """Return the elements of a block of users, in the last row if it is kept."""
+        kept = self.sharing.last.size > 0
+        last = self.sharing.last[self.blocks[block]] if kept else self.block_memory("last", block)
+        if self.encoder is not None:
+            self.encoder.write(block, self.blocks[block], last)
+        return last
+
+    def finish(self, last: NDArray[Any]) -> None:
+        """Reduce a block of the last row, which is complete, and add up its shares if clear."""
+        self.sharing.group.finish(last)
+        if self.scheme.clear:
+            self.clear.append(self.sharing.group.sum(last))
+
+    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool = False) -> None:
+        """Overwrite ``out`` with one block of a row, unless another thread failed."""
+        if self.stop.is_set():
+            raise KeyboardInterrupt
+        if row == self.last:
+            out[:] = self.sharing.last[self.blocks[block]]
+        else:
+            self.sharing.draw(row, block, out, peel=peel)
+
+    def block_memory(self, name: str, block: int) -> NDArray[Any]:
+        """Return memory of this thread for a block."""
+        here = self.blocks[block]
+        return self.scratch(name, here.stop - here.start, self.sharing.group.dtype)
+
+
+class _ShufflerOutput:
+    """One shuffler's messages in a group of ranges of values.
+
+    Messages are uniform: a range hardly ever has more of them than there is room for in ``memory``,
+    and what is too much goes ``beyond``.
+    """
+
+    def __init__(self, mixing: _Mixing, group: list[Partition]) -> None:
+        self.mixing, self.group, self.rows = mixing, group, group[0].rows
+        self.whole, self.lock = group[0].parts == 1, threading.Lock()
+        q, size = mixing.scheme.group.q, len(self.rows) * mixing.users
+        ends = [piece.ends(q) for piece in group]
+        room = [size * (high - low + 1) // q for low, high in ends]
+        if not self.whole:
+            room = [some + 8 * isqrt(some) + 64 for some in room]
+        self.bounds = [*(low for low, _ in ends), ends[-1][1] + 1]
+        self.starts = [0, *accumulate(room)]
+        self.stops = self.starts[1:] if self.whole else self.starts[:-1]
+        self.beyond: list[list[NDArray[Any]]] = [[] for _ in group]
+        if mixing.memory.size < self.starts[-1]:
+            mixing.memory = np.empty(self.starts[-1], dtype=mixing.memory.dtype)
+        self.memory = mixing.memory
+
+    def draw(self, block: int) -> None:
+        """Draw one block of each row, and put its messages into their ranges.
+
+        Shares are taken off the last row when they are drawn for the first time.
+        """
+        mixing, here = self.mixing, self.mixing.blocks[block]
+        first = mixing.plan.kept and self.group[0].part == 0
+        if first and self.rows[0] == 0:
+            mixing.encoded(block)
+        for place, row in enumerate(self.rows):
+            if self.whole:
+                drawn = self.memory[place * mixing.users :][here]
+            else:
+                drawn = mixing.block_memory("drawn", block)
+            mixing.draw(row, block, drawn, peel=first)
+            if first and row == mixing.last - 1:
+                mixing.finish(mixing.sharing.last[here])
+            if not self.whole:
+                self.put(drawn)
+
+    def put(self, messages: NDArray[Any]) -> None:
+        """Put messages, which are reordered, into their ranges."""
+        size, q = messages.size, self.mixing.scheme.group.q
+        ranks = [
+            int(np.count_nonzero(messages < bound)) if 0 < bound < q else size * (bound == q)
+            for bound in self.bounds
+        ]
+        _cut(messages, sorted({rank for rank in ranks if 0 < rank < size}))
+        for place, (low, high) in enumerate(pairwise(ranks)):
+            with self.lock:
+                start, stop = self.stops[place], self.stops[place] + high - low
+                if stop > self.starts[place + 1]:
+                    self.beyond[place].append(messages[low:high].copy())
+                    continue
+                self.stops[place] = stop
+            self.memory[start:stop] = messages[low:high]
+
+    def make(self, piece: Partition) -> int:
+        """Make a range of the output: sort it, and add it up."""
+        place = piece.part - self.group[0].part
+        messages = self.memory[self.starts[place] : self.stops[place]]
+        if self.beyond[place]:
+            messages = np.concatenate((messages, *self.beyond[place]))
+        messages.sort()
+        if self.mixing.receive is None:
+            return self.mixing.scheme.group.sum(messages)
+        return self.mixing.receive(piece, messages)
+
+
+def _cut(a: NDArray[Any], ranks: list[int]) -> None:
+    """Reorder, so that no value is below one before these ranks; one at a time is the fastest."""
+    if ranks:
+        middle = len(ranks) // 2
+        rank = ranks[middle]
+        a.partition(rank)
+        _cut(a[:rank], ranks[:middle])
+        _cut(a[rank:], [other - rank for other in ranks[middle + 1 :]])
+
+
+def mixed_sum(
+    elements: NDArray[Any] | Encoder,
+    scheme: SharingScheme,
+    rng: RandomSource,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    receive: Receiver | None = None,
+    most: int = AT_ONCE,
+) -> int:
+    """Share all users' elements, shuffle the shares and return their sum modulo q.
+
+    ``elements`` are reduced; an array is overwritten. ``receive`` is what the analyzer does with a
+    piece; by default it adds it up. Ctrl-C leaves no partial sum, as every partial sum is uniform.
+    """
+    encoder = elements if isinstance(elements, Encoder) else None
+    users = elements.users if isinstance(elements, Encoder) else elements.size
+    if threads is None:
+        column = users * (scheme.shuffled if scheme.single else 1)
+        many = users * scheme.messages >= WORTHWHILE and column >= _COLUMN
+        threads = cores() if many else 1
+    plan = planned(scheme, users, threads=threads, most=most)
+    if isinstance(elements, Encoder):
+        elements = np.empty(users if plan.kept else 0, dtype=scheme.group.dtype)
+    sharing = Sharing(elements, scheme.group, rng)
+    work = _Mixing(sharing, scheme, plan, users_in_blocks(users), encoder, receive)
+    wanted = sum(map(len, plan.groups))
+    total = done = 0
+    failed: BaseException | None = None
+    try:
+        with nullcontext() if threads == 1 else ThreadPoolExecutor(threads) as executor:
+            try:
+                for stage in work.stages():
+                    do = map if executor is None else executor.map
+                    for found in do(work.do, stage):
+                        if found is None:
+                            continue
+                        total += found
+                        done += 1
+                        if progress is not None:
+                            progress(done, wanted)
+            except BaseException as error:
+                work.stop.set()  # before the executor waits for its threads
+                failed = work.failed or error
+        if failed is not None:
+            raise failed  # here, as the context of an error would keep all memory for a while
+    except KeyboardInterrupt:
+        raise Interrupted(None, done, wanted, "pieces of the shufflers' output") from None
+    finally:
+        work.failed = failed = None  # and so would these, by its traceback
+    return (total + sum(work.clear)) % scheme.group.q
+
+
+def mixed_sums(
+    elements: NDArray[Any], scheme: SharingScheme, rng: RandomSource, stop: threading.Event
+) -> list[int]:
+    """Do as `mixed_sum` for several coordinates, (coordinates, users), on one thread.
+
+    All of them are shared together. Returns the sum of each. ``stop`` interrupts it.
+    """
+    group, last = scheme.group, scheme.messages - 1
+    sharing = Sharing(elements.reshape(-1), group, rng)
+    width = scheme.shuffled if scheme.single else 1
+    received = np.empty((width, *elements.shape), dtype=group.dtype)
+    sums: list[list[int]] = []
+    for first in range(0, scheme.shuffled, max(1, width)):
+        for row, out in zip(range(first, first + width), received, strict=True):
+            if stop.is_set():
+                raise KeyboardInterrupt
+            if row == last:
+                group.finish(sharing.last)
+                out[:] = elements
+                continue
+            for number, block in enumerate(sharing.blocks):
+                sharing.draw(row, number, out.reshape(-1)[block], peel=True)
+        columns = received.swapaxes(0, 1).reshape(len(elements), -1)
+        columns.sort(axis=1)
+        sums.append(group.sums(columns))
+    if scheme.clear:
+        group.finish(sharing.last)
+        sums.append(group.sums(elements))
+    return [sum(one) % group.q for one in zip(*sums, strict=True)]

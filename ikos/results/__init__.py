@@ -1,0 +1,1 @@
+"""What a release returns: estimates with guarantee, error and cost, and how they are printed."""

@@ -1,0 +1,152 @@
+"""How far off an estimate can be, in the data's units: mean squared error and half widths.
+
+Half widths are bounds at every sample size, by Chernoff's method, without normal approximation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Protocol
+
+from ikos._validation import floating
+from ikos.numeric.distributions import Noise, chernoff, standard_error
+
+__all__ = ["ErrorBound", "SumError"]
+
+
+class ErrorBound(Protocol):
+    """Bounds on the error of one estimated number."""
+
+    @property
+    def mean_square(self) -> float:
+        """Bound on the mean squared error."""
+
+    def half_width(self, miss: float) -> float:
+        """Return t such that the error exceeds t in absolute value with probability <= miss."""
+
+
+@dataclass(frozen=True)
+class SumError:
+    """Bounds on the error of an estimated sum, for all values of the users.
+
+    ``mean_square`` is that of all coordinates (the squared Euclidean norm), of which ``sampling``
+    is due to coordinates that users do not report, and ``wrap_probability`` the chance that one
+    wraps around, so that the estimate is wrong. ``integers`` says whether sums and errors are.
+    """
+
+    coordinate: ErrorBound
+    mean_square: float
+    sampling: float = 0.0
+    integers: bool = False
+    wrap_probability: float = 0.0
+
+    @classmethod
+    def number(cls, bound: ErrorBound) -> SumError:
+        """Return the error of a sum of numbers."""
+        return cls(bound, bound.mean_square)
+
+
+def bennett(h: float, variance: float, largest: float) -> float:
+    """Bound ln E exp(h sum) for independent centred terms, by Bennett's inequality."""
+    x = h * largest
+    # exp(x) - 1 - x <= x^2 / 2 / (1 - x/3) for x < 3, used where the difference loses digits
+    above = x * x / (2 - 2 * x / 3) if x < 1e-5 else math.expm1(x) - x
+    return variance * above / largest**2
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A sum of independent centred terms, each at most ``largest``: Bennett's inequality."""
+
+    mean_square: float
+    largest: float
+
+    def half_width(self, miss: float) -> float:
+        """Return t such that the error exceeds t in absolute value with probability <= miss."""
+        if self.mean_square == 0:
+            return 0.0
+        return chernoff(lambda h: bennett(h, self.mean_square, self.largest), miss, math.inf)
+
+
+@dataclass(frozen=True)
+class NoisySum:
+    """The error of a noisy sum of values that may be rounded at random, perhaps modulo q.
+
+    The ``noise`` of the sum is in steps, of which one user's range, ``width``, has ``precision``.
+    It is also wrong, by any amount modulo q, if one of the other ``digits`` next to it wraps
+    around, or with the probability ``failure``.
+    """
+
+    noise: Noise
+    precision: int
+    users: int
+    width: float = 1.0
+    modulus: int | None = None
+    rounded: bool = True
+    digits: int = 1
+    failure: float = 0.0
+
+    @property
+    def integers(self) -> bool:
+        """Whether errors are integers. Then values are not rounded, and a step is 1."""
+        return not self.rounded and self.width == self.precision
+
+    @property
+    def wrap_probability(self) -> float:
+        """Bound on the probability of a wrap-around, or of another reason to be wrong."""
+        return self.digits * self._wraps + self.failure
+
+    @property
+    def _wraps(self) -> float:
+        if self.modulus is None:
+            return 0.0
+        return self.noise.tail_bound(Fraction(self.modulus - self.users * self.precision, 2))
+
+    @property
+    def mean_square(self) -> float:
+        """Bound on the mean squared error from noise, rounding and wrap-around."""
+        error = self.width * standard_error(
+            self.noise, users=self.users, precision=self.precision, modulus=self.modulus,
+            rounded=self.rounded,
+        )  # fmt: skip
+        if self.failure and self.modulus is not None:  # of masked vectors, below 2^62
+            spoiled = math.sqrt((self.digits - 1) * self._wraps + self.failure)
+            error = math.hypot(error, spoiled * self.width * self.modulus / self.precision)
+        return error**2 if error < 1e150 else math.inf
+
+    def half_width(self, miss: float) -> float:
+        """Return t such that the error exceeds t in absolute value with probability <= miss.
+
+        It is an integer if errors are. If a wrap-around alone is likelier than ``miss``, it is what
+        no error exceeds, as estimates lie in a window of q points around the possible sums.
+        """
+        found = math.inf
+        if self.modulus is not None:
+            span = Fraction(self.modulus + self.users * self.precision, 2 * self.precision)
+            found = self.width * floating(span)
+        left = miss - self.wrap_probability
+        if left > 0:
+            found = min(found, self.width * _reach(self, left) / self.precision)
+        if self.integers and math.isfinite(found):
+            # far above the rounding errors of logarithms over the rate
+            slack = 1e-9 * (found + 1 + math.sqrt(self.noise.variance))
+            return float(math.floor(found + slack))
+        return found
+
+    def error(self, dimension: int = 1) -> SumError:
+        """Return the error of this many coordinates like this one."""
+        return SumError(
+            self,
+            dimension * self.mean_square,
+            integers=self.integers,
+            wrap_probability=min(1.0, dimension * self._wraps + self.failure),
+        )
+
+
+@lru_cache(maxsize=256)
+def _reach(error: NoisySum, miss: float) -> float:
+    """Return a half width in steps, cached as it takes up to a second and every run needs it."""
+    return error.noise.half_width(miss, error.users if error.rounded else 0)

@@ -1,0 +1,394 @@
+"""A ledger of the releases about the same users, which refuses the one that would overspend.
+
+An SQLite file that any number of programs write, one at a time. An entry is on disk before
+``Ledger.enter`` returns, and a killed program leaves a whole entry or none. What still fits is
+decided by a privacy filter, so that every release may depend on the results of those before it:
+documentation, Keep to a budget. Nothing about the users is stored.
+
+The digests of the entries form a chain that ends in the row of the total, which also has what is
+spent, so that damage by accident is an error. They stop no one who can write to the file, and an
+old copy of the file is not recognized.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ikos._validation import choice, quote, round_up
+from ikos.accounting.privacy_filter import Account, Charge, EpsilonDelta, PrivacyFilter
+from ikos.results.sums import Guarantee, at_least, unmet
+
+__all__ = ["BudgetExceeded", "Entry", "Ledger"]
+
+ADJACENCIES = ("replace-one", "add-or-remove-one")
+
+_KIND, _VERSION = 0x696B6F73, 1  # "ikos"
+_WAIT = 60  # seconds for other writers
+_SCHEMA = """
+CREATE TABLE total (
+    epsilon TEXT, delta TEXT, slack TEXT, composition_order TEXT, adjacency TEXT,
+    entries INTEGER, epsilons TEXT, deltas TEXT, moments TEXT, adding INTEGER, digest TEXT
+);
+CREATE TABLE entry (
+    number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, time TEXT NOT NULL,
+    epsilon TEXT NOT NULL, delta TEXT NOT NULL, mu TEXT,
+    statement TEXT NOT NULL, parameters TEXT NOT NULL, note TEXT NOT NULL, digest TEXT NOT NULL
+);
+"""
+
+
+class BudgetExceeded(ValueError):  # noqa: N818
+    """A release that does not fit what is ``left``; it was not entered."""
+
+    def __init__(self, message: str, left: EpsilonDelta) -> None:
+        super().__init__(message)
+        self.left = left
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A release in a ledger.
+
+    Attributes
+    ----------
+    number : int
+        From 1 on.
+    key, time : str
+        What identifies the release, and when it was entered (UTC).
+    epsilon, delta, mu : Fraction
+        What is proved of it; ``mu`` is None unless it is mu-Gaussian private.
+    statement, parameters, note : str
+        Theorem and conditions of its guarantee, the protocol's parameter hash, and free text.
+    """
+
+    number: int
+    key: str
+    time: str
+    epsilon: Fraction
+    delta: Fraction
+    mu: Fraction | None
+    statement: str
+    parameters: str
+    note: str
+
+    @property
+    def charge(self) -> Charge:
+        """What it spends."""
+        return Charge(self.epsilon, self.delta, self.mu)
+
+
+@dataclass(frozen=True)
+class _Head:
+    """The row of the total, and the digest of the last entry."""
+
+    adjacency: str
+    entries: int
+    account: Account
+    last: str = ""
+
+    @property
+    def row(self) -> tuple[Any, ...]:
+        """As stored, with its digest."""
+        total, spent = self.account.total, self.account
+        fixed = (total.epsilon, total.delta, total.slack, total.order)
+        sums = (spent.epsilons, spent.deltas, spent.moments)
+        row = (*map(str, fixed), self.adjacency, self.entries, *map(str, sums), int(spent.adding))
+        return (*row, _digest(self.last, row))
+
+    def after(self, account: Account, row: tuple[Any, ...]) -> _Head:
+        """Return the head after an entry, whose digest covers all before it."""
+        return _Head(self.adjacency, self.entries + 1, account, _digest(self.row[-1], row))
+
+
+class Ledger:
+    """The privacy budget of a group of users: a total, and the releases entered so far.
+
+    Opens a ledger; `new` makes one. ``ledger=`` of a protocol's `run` and of `ikos.statistics`
+    enters a release before it is made. If the run fails afterwards, the entry stays.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Attributes
+    ----------
+    total : PrivacyFilter
+        Its ``epsilon`` and ``delta`` hold for all entered releases together.
+    adjacency : str
+        What neighbouring inputs are: "replace-one" or "add-or-remove-one".
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = Ledger.new(f"{folder.name}/survey.ledger", epsilon=1, delta=1e-6)
+    >>> entry = ledger.enter(0.25, note="mean age")
+    >>> print(ledger.left)
+    (0.75, 5e-07)
+    >>> ledger.enter(2, 0)
+    Traceback (most recent call last):
+    ...
+    ikos.sums.ledger.BudgetExceeded: epsilon and delta must fit what is left, at most ...
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = Path(path)
+        with _using(self.path) as connection:
+            head = _head(connection)
+        self.total, self.adjacency = head.account.total, head.adjacency
+
+    @classmethod
+    def new(
+        cls,
+        path: str | PathLike[str],
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        *,
+        slack: float | Fraction | None = None,
+        adjacency: str = "replace-one",
+    ) -> Ledger:
+        """Make a ledger, or open the one that is there if its total is the same.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        epsilon, delta : float
+            The guarantee of all releases together.
+        slack : float, optional
+            The part of ``delta`` that pays for composition, half of it by default; the deltas of
+            the releases may add up to the rest. With 0, epsilons are only added up.
+        adjacency : {"replace-one", "add-or-remove-one"}
+            What neighbouring inputs are, in every entry. Every protocol here is for replacement.
+        """
+        total = PrivacyFilter.of(epsilon, delta, slack)
+        head = _Head(choice("adjacency", adjacency, ADJACENCIES), 0, Account(total))
+        with _using(Path(path), new=True) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            if not connection.execute("SELECT * FROM sqlite_master").fetchone():
+                for statement in _SCHEMA.split(";"):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id={_KIND}")
+                connection.execute(f"PRAGMA user_version={_VERSION}")
+                _write(connection, head)
+            connection.execute("COMMIT")
+        found = cls(path)
+        there = found.total
+        same = (there.epsilon, there.delta, there.slack) == (
+            total.epsilon,
+            total.delta,
+            total.slack,
+        )
+        if not same or found.adjacency != adjacency:
+            raise ValueError(
+                f"{str(path)!r} is there already, a ledger of epsilon = {quote(there.epsilon)}, "
+                f"delta = {quote(there.delta)}, slack = {quote(there.slack)}, {found.adjacency}"
+            )
+        return found
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The releases, in the order of their entry, all checked."""
+        with _using(self.path) as connection:
+            return _checked(connection)
+
+    @property
+    def spent(self) -> float:
+        """The part of the budget that is spent, from 0 to 1."""
+        return self._account().spent
+
+    @property
+    def left(self) -> EpsilonDelta:
+        """The largest epsilon, and with it the largest delta, that the next release may have."""
+        return self._account().left
+
+    def _account(self) -> Account:
+        with _using(self.path) as connection:
+            return _head(connection).account
+
+    def enter(
+        self,
+        epsilon: float | Fraction,
+        delta: float | Fraction = 0,
+        *,
+        mu: float | Fraction | None = None,
+        key: str | None = None,
+        note: str = "",
+        statement: str = "entered by hand",
+        parameters: str = "",
+    ) -> Entry:
+        """Enter a release that is about to be made.
+
+        Parameters
+        ----------
+        epsilon, delta : float
+            Its guarantee, for the ledger's adjacency. Numbers are taken exactly, and the double 0.1
+            is a little more than a tenth: ``Fraction(1, 10)`` fits ten times in 1.
+        mu : float, optional
+            If it is also mu-Gaussian private, as Gaussian noise on all of it makes it.
+        key : str, optional
+            What identifies the release. Entering it again changes nothing, so a program that was
+            killed may begin anew; another result must not be published under the same key. By
+            default, every entry is another release.
+        note, statement, parameters : str
+            As in `ikos.sums.ledger.Entry`.
+
+        Returns
+        -------
+        Entry
+            Now on disk. ``BudgetExceeded`` is raised for a release that does not fit, ValueError
+            for a key that stands for another guarantee.
+        """
+        charge = Charge.of(epsilon, delta, mu)
+        words = tuple(map(str, (key or secrets.token_hex(8), statement, parameters, note)))
+        with _using(self.path) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            head = _head(connection)
+            there = connection.execute("SELECT * FROM entry WHERE key = ?", words[:1]).fetchone()
+            if there is not None:
+                entry = _entry(there)
+                if entry.charge != charge:
+                    raise ValueError(
+                        f"key must be new for another guarantee, got {quote(key)} of entry "
+                        f"{entry.number}"
+                    )
+                return entry
+            if (account := head.account.after(charge)) is None:
+                left = head.account.left
+                got = (at_least(charge.epsilon, 6), at_least(charge.delta, 3))
+                raise BudgetExceeded(
+                    f"epsilon and delta must fit what is left, at most {left}, got "
+                    f"({', '.join(got)})",
+                    left,
+                )
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            numbers = (None if x is None else str(x) for x in charge)
+            row = (head.entries + 1, words[0], now, *numbers, *words[1:])
+            head = head.after(account, row)
+            connection.execute(f"INSERT INTO entry VALUES ({'?, ' * 9}?)", (*row, head.last))
+            _write(connection, head)
+            connection.execute("COMMIT")
+        return _entry(row)
+
+    def enter_run(self, protocol: Any, *, key: str | None = None, note: str = "") -> Entry:
+        """Enter a run of a private protocol, by its guarantee; one that is not proved is refused.
+
+        A guarantee for several ``releases`` is entered whole: do it once, before the first of them.
+        """
+        proved = protocol.guarantee
+        if not isinstance(proved, Guarantee):
+            raise TypeError(f"ledger must be None for an exact sum, got {quote(self)}")
+        if proved.vacuous or unmet(proved.conditions):
+            raise ValueError(f"ledger must be None if nothing is proved: {proved}")
+        if proved.adjacency != self.adjacency:
+            raise ValueError(f"ledger must be for {proved.adjacency}, got {self.adjacency}")
+        # as the protocol was asked for, if that is what was rounded up
+        exact = round_up(protocol.epsilon) == proved.epsilon
+        return self.enter(
+            protocol.epsilon if exact else proved.epsilon,
+            proved.delta,
+            key=key,
+            note=note or type(protocol).__name__,
+            statement="\n".join((proved.theorem, *proved.conditions)),
+            parameters=getattr(protocol, "parameter_hash", ""),
+        )
+
+    def __repr__(self) -> str:
+        account, name = self._account(), repr(str(self.path))
+        return f"<Ledger {name}: {account.spent:.1%} spent, {account.left} left>"
+
+
+def enter_run(ledger: Ledger | None, protocol: Any) -> None:
+    """Enter a run in a ledger, if there is one."""
+    if isinstance(ledger, Ledger):
+        ledger.enter_run(protocol)
+    elif ledger is not None:
+        raise TypeError(f"ledger must be an ikos.Ledger, got {quote(ledger)}")
+
+
+@contextmanager
+def _using(path: Path, new: bool = False) -> Iterator[sqlite3.Connection]:
+    """Open a connection that waits for other writers, undoing what is not committed.
+
+    ValueError for a file that is no ledger or is damaged, OSError if it cannot be used.
+    """
+    path.parent.stat()  # an error that says which file or folder is missing
+    if new:
+        with suppress(FileExistsError):  # otherwise for its owner alone, who may let others in
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+    else:
+        path.stat()
+    address = f"{path.absolute().as_uri()}?mode={'rwc' if new else 'rw'}"
+    try:
+        how: dict[str, Any] = {"timeout": _WAIT, "uri": True, "isolation_level": None}
+        with closing(sqlite3.connect(address, **how)) as connection:
+            connection.execute("PRAGMA synchronous=EXTRA")  # also when the journal is deleted
+            yield connection
+    except sqlite3.Error as error:
+        if type(error) is sqlite3.DatabaseError:
+            raise _damaged(str(path), str(error)) from None
+        raise OSError(f"the ledger {str(path)!r} cannot be used: {error}") from None
+
+
+def _damaged(path: str, why: str) -> ValueError:
+    return ValueError(f"{path!r} is not a ledger, or is damaged: {why}")
+
+
+def _digest(before: str, row: tuple[Any, ...]) -> str:
+    return hashlib.sha256(json.dumps([before, *row], default=str).encode()).hexdigest()
+
+
+def _write(connection: sqlite3.Connection, head: _Head) -> None:
+    connection.execute("DELETE FROM total")
+    connection.execute(f"INSERT INTO total VALUES ({'?, ' * 10}?)", head.row)
+
+
+def _head(connection: sqlite3.Connection) -> _Head:
+    """Return the row of the total; ValueError if it is not what was written."""
+    path = connection.execute("PRAGMA database_list").fetchone()[2]
+    for name, value in (("application_id", _KIND), ("user_version", _VERSION)):
+        if connection.execute(f"PRAGMA {name}").fetchone()[0] != value:
+            raise _damaged(path, f"it has another {name}")
+    last = connection.execute("SELECT max(number), digest FROM entry").fetchone()[1] or ""
+    rows = connection.execute("SELECT * FROM total").fetchall()
+    if len(rows) != 1 or _digest(last, rows[0][:-1]) != rows[0][-1]:
+        raise _damaged(path, "its total is not what was written")
+    fixed, (adjacency, entries), sums, adding = rows[0][:4], rows[0][4:6], rows[0][6:9], rows[0][9]
+    epsilons, deltas, moments = map(Fraction, sums)
+    total = PrivacyFilter(*map(Fraction, fixed))
+    account = Account(total, epsilons, deltas, moments, bool(adding))
+    return _Head(adjacency, entries, account, last)
+
+
+def _checked(connection: sqlite3.Connection) -> tuple[Entry, ...]:
+    """Return all entries; ValueError if one is not what was written."""
+    connection.execute("BEGIN")
+    head = _head(connection)
+    found, entries = _Head(head.adjacency, 0, Account(head.account.total)), []
+    for *row, own in connection.execute("SELECT * FROM entry ORDER BY number"):
+        entries.append(entry := _entry(row))
+        account = found.account.after(entry.charge)
+        found = found.after(account or found.account, tuple(row))
+        if account is None or found.last != own:
+            path = connection.execute("PRAGMA database_list").fetchone()[2]
+            raise _damaged(path, f"entry {found.entries} is not what was written")
+    return tuple(entries)
+
+
+def _entry(row: Sequence[Any]) -> Entry:
+    numbers = (None if x is None else Fraction(x) for x in row[3:6])
+    return Entry(*row[:3], *numbers, *row[6:9])
