@@ -135,7 +135,8 @@ def from_the_top(app: Any, env: Any, node: Any, contnode: Any) -> Any:
         return None
     python = env.get_domain("py")
     document = node.get("refdoc")
-    for package in ("ikos", "ikos.results.sums", "ikos.baselines", "ikos.accounting"):
+    rooms = ("results.conditions", "results.sums", "baselines", "accounting")
+    for package in ("ikos", *(f"ikos.{room}" for room in rooms)):
         target = f"{package}.{node['reftarget']}"
         found = python.resolve_xref(env, document, app.builder, "obj", target, node, contnode)
         if found is not None:

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from ikos.data.domains import Ball, Box, Categories, SparseTernary
     from ikos.data.sensitivity import Sensitivity
     from ikos.primitives.shuffling import View
-    from ikos.results.sums import Guarantee, SumResult
+    from ikos.results.guarantees import Guarantee
+    from ikos.results.sums import SumResult
     from ikos.sums import PrivateSum, PrivateVectorSum, SecureSum, SecureVectorSum
     from ikos.sums.ledger import Ledger
 
@@ -54,7 +55,8 @@ _NAMES = {
     "data.domains": ("Ball", "Box", "Categories", "SparseTernary"),
     "data.sensitivity": ("Sensitivity",),
     "primitives.shuffling": ("View",),
-    "results.sums": ("Guarantee", "SumResult"),
+    "results.guarantees": ("Guarantee",),
+    "results.sums": ("SumResult",),
     "sums": ("PrivateSum", "PrivateVectorSum", "SecureSum", "SecureVectorSum"),
     "sums.ledger": ("Ledger",),
 }

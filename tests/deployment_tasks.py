@@ -10,7 +10,7 @@ from functools import cache
 
 from ikos.deployment.hpke import PrivateKey
 from ikos.deployment.task import Task, _noise, _protocol
-from ikos.results.sums import Guarantee
+from ikos.results.guarantees import Guarantee
 
 KEY, *_ = KEYS = [PrivateKey(bytes(range(first, first + 32))) for first in range(3)]
 

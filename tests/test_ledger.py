@@ -364,7 +364,7 @@ class TestRuns:
         assert (entry.epsilon, entry.delta) == (TENTH, Fraction(result.guarantee.delta))
         assert entry.statement.split("\n") == [
             result.guarantee.theorem,
-            *result.guarantee.conditions,
+            *map(str, result.guarantee.conditions),
         ]
         assert entry.parameters == getattr(protocol, "parameter_hash", "")
         assert entry.note == type(protocol).__name__

@@ -393,7 +393,7 @@ def test_stages_make_the_same_release_as_the_run() -> None:
         staged = protocol.analyze(protocol.shuffle(shares, order=order))
         whole = protocol.run(x, DeterministicRandom(5))
         assert staged.estimate == whole.estimate
-        assert "NOT for this run" in whole.guarantee.conditions[0]
+        assert "NOT for this run" in whole.guarantee.conditions[0].text
         assert "NOT for this run" in str(whole.guarantee)
         assert not whole.guarantee.proved
         secure = protocol.run(x).guarantee
@@ -527,7 +527,7 @@ def test_a_theorem_that_does_not_cover_the_group_is_said_to(protocol) -> None:
         given = (50, q) if protocol is SecureSum else (50, 1, 1e-4)
         more = {} if protocol is SecureSum else {"modulus": q}
         made = protocol(*given, **more, **ways)
-        assert made.guarantee.conditions[0].startswith(first)
+        assert made.guarantee.conditions[0].text.startswith(first)
         assert made.guarantee.proved == (first == "while")
         assert not made.guarantee.vacuous
         assert ("NOT for this group" in str(made.guarantee)) == (first != "while")

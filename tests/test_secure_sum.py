@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ikos import SecureSum, View, message_count, security_level
 from ikos.counts import remaining
-from ikos.sums.secure import SecureGuarantee
+from ikos.results.guarantees import SecureGuarantee
 from ikos.testing import DeterministicRandom
 
 MODULI = [
@@ -426,7 +426,8 @@ class TestGuarantee:
 
     def test_who_must_be_honest(self) -> None:
         def first(**options: Any) -> tuple[str, ...]:
-            return SecureSum(1000, 2**16, **options).guarantee.conditions[:2]
+            found = SecureSum(1000, 2**16, **options).guarantee.conditions
+            return tuple(map(str, found[:2]))
 
         everybody = "while at least 1,000 of 1,000 users are honest and present"
         some = (

@@ -22,7 +22,7 @@ from ikos.cli.program import commands
 from ikos.counts.certificate import Dyadic
 from ikos.primitives import samplers as noise
 from ikos.results import confidence
-from ikos.results.sums import figures
+from ikos.results.text import figures
 from ikos.testing import DeterministicRandom
 
 SOME = ("central-discrete", "sample-threshold", "sparse-noise", "correlated-noise", "recursive-2")

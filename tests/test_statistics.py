@@ -97,7 +97,7 @@ def test_options_reach_the_protocol() -> None:
     result = statistics.mean(
         np.zeros(100), lower=0, upper=1, epsilon=1, delta=1e-3, shuffler="single", min_honest=50
     )
-    assert "at least 50 of 100" in result.guarantee.conditions[0]
+    assert "at least 50 of 100" in result.guarantee.conditions[0].text
 
 
 def test_count_is_an_integer_without_rounding_error() -> None:

@@ -25,7 +25,9 @@ import numpy as np
 
 from ikos._validation import integer, number, quote, round_down, round_up
 from ikos.numeric.rounding import DOWN, UP, float_up, rounding
-from ikos.results.sums import Guarantee, at_least
+from ikos.results.conditions import Condition, Kind
+from ikos.results.guarantees import Guarantee
+from ikos.results.sums import at_least
 
 try:
     from dp_accounting.dp_event import ZCDpEvent
@@ -262,7 +264,7 @@ def event(guarantee: Guarantee) -> ZCDpEvent:
 
 
 def composed(
-    loss: PrivacyLossDistribution, delta: float, conditions: tuple[str, ...] = ()
+    loss: PrivacyLossDistribution, delta: float, conditions: tuple[Condition, ...] = ()
 ) -> Guarantee:
     """Return the guarantee of releases with a loss distribution.
 
@@ -273,7 +275,7 @@ def composed(
         taken as they are, and must be for replaced values.
     delta : float
         At least the mass of infinite losses, which has up to 1e-30 from each composition.
-    conditions : tuple of str, optional
+    conditions : tuple of ikos.results.conditions.Condition, optional
         Of the releases made here, ``result.guarantee.conditions``, and of others.
 
     Returns
@@ -303,9 +305,13 @@ def composed(
             f"got {quote(delta)}"
         )
     epsilon = max(_least_epsilon(pmf, small) for pmf in orders)
-    said = "every release has the loss distribution given for it, under replacement of one value"
+    assumed = Condition(
+        Kind.SCOPE,
+        "every release has the loss distribution given for it, under replacement of one value",
+        computational=loss.computational,
+    )
     theorem = "composed privacy loss distributions, ZDW22, Theorem 10"
-    return Guarantee(epsilon, small, theorem, (*conditions, said), computational=loss.computational)
+    return Guarantee(epsilon, small, theorem, (*conditions, assumed))
 
 
 def _check(guarantee: Guarantee) -> None:

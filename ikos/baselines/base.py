@@ -14,8 +14,10 @@ from ikos._validation import integer, round_up, validate_users
 from ikos.data.domains import Bounds, Domain
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.shuffling import View, release
+from ikos.results.conditions import ONE_REPORT, Condition, answering, pseudorandom
 from ikos.results.error import SumError
-from ikos.results.sums import ONE_REPORT, Cost, Guarantee
+from ikos.results.guarantees import Guarantee
+from ikos.results.sums import Cost
 from ikos.sums.protocol import MAX_USERS, BaseProtocol, budget, checked_epsilon
 
 
@@ -75,11 +77,11 @@ class Baseline(BaseProtocol):
         self,
         settings: str,
         theorem: str,
-        *conditions: str,
+        *conditions: Condition,
         influence: float,
         sent: tuple[float, float] = (1, 1),
         random: str = "answers",
-        reports: str = ONE_REPORT,
+        reports: Condition = ONE_REPORT,
         delta: float | None = None,
         local: bool = False,
     ) -> None:
@@ -88,9 +90,8 @@ class Baseline(BaseProtocol):
         ``settings`` is for the printed form; ``delta`` is the proved one, if not the one asked for.
         ``local`` means that each message is private by itself, and the analyzer knows who sent it.
         """
-        public = f"the number of users is public; {random} are pseudorandom (AES-256)"
         proved = round_up(self.delta) if delta is None else delta
-        all_conditions = (*conditions, reports, public)
+        all_conditions = (*conditions, reports, pseudorandom(random))
         guarantee = Guarantee(round_up(self.epsilon), proved, theorem, all_conditions)
         self._set(_settings=settings, _guarantee=guarantee, _influence=influence)
         self._set(_sent=sent, _local=local)
@@ -107,9 +108,9 @@ class Baseline(BaseProtocol):
         return self.epsilon, self.delta, self.min_honest
 
     @property
-    def _answering(self) -> str:
+    def _answering(self) -> Condition:
         """The condition that enough users answer at random."""
-        return f"while at least {self.min_honest:,} of {self.n:,} users answer at random as asked"
+        return answering(self.min_honest, self.n)
 
     @property
     def _particulars(self) -> str:

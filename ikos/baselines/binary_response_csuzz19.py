@@ -28,6 +28,7 @@ from ikos.primitives.modular import blocks
 from ikos.primitives.randomized_response import debias
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.shuffling import View
+from ikos.results.conditions import Condition, Kind
 from ikos.results.error import Bounded, SumError
 
 _BLOCK = 1 << 20
@@ -46,7 +47,7 @@ class BitProtocol(NumberBaseline):
     gamma: Fraction
     messages: int
 
-    def _state(self, theorem: str, *conditions: str, local: bool = False) -> None:
+    def _state(self, theorem: str, *conditions: Condition, local: bool = False) -> None:
         # A user's r bits change the debiased sum by at most r/(1 - gamma) steps of 1/r.
         self._claim(
             f"{self.domain}, bits ({self.messages} of each user) answered at random with "
@@ -104,7 +105,8 @@ class ShuffledBits(BitProtocol):
                 f"epsilon is too small for {self.min_honest} users: every answer would be random"
             )
         self._set(accountant=accountant, messages=messages, gamma=gamma)
-        self._state(_THEOREMS[accountant], "the shuffler is honest", self._answering)
+        honest = Condition(Kind.PARTIES, "the shuffler is honest")
+        self._state(_THEOREMS[accountant], honest, self._answering)
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -21,11 +21,19 @@ from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.samplers import discrete_gaussian, discrete_laplace
 from ikos.primitives.shuffling import View
+from ikos.results.conditions import Condition, Kind, reports
 from ikos.results.error import NoisySum, SumError
-from ikos.sums.calibration import MAX_RELEASES, reports
+from ikos.sums.calibration import MAX_RELEASES
 
 FINE = 1 << 32  # most steps: discrete Laplace noise is then as good as continuous
 _BLOCK = 1 << 21
+
+
+def _trusted(what: str) -> Condition:
+    """Return the condition on the curator, who has every value or vector."""
+    return Condition(
+        Kind.PARTIES, f"the curator is trusted with every {what}, and to add the noise"
+    )
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -120,7 +128,7 @@ class CentralDiscreteLaplace(Curator):
         self._claim(
             f"{self.domain}, precision={self.precision}",
             "discrete Laplace mechanism; sensitivity is the precision",
-            "the curator is trusted with every value, and to add the noise",
+            _trusted("value"),
             influence=self.domain.width,  # any value within the bounds, and no other
             sent=(1, self.precision.bit_length()),
             random="draws of noise",
@@ -241,7 +249,7 @@ class CentralGaussian(Curator):
             f"{self.domain}, precision={made.precision}, noise of variance "
             f"{float(self.variance):.4g} in steps",
             "discrete Gaussian mechanism, by Gaussian differential privacy",
-            "the curator is trusted with every vector, and to add the noise",
+            _trusted("vector"),
             # one user can report any vector of steps within the bounds, and no other
             influence=made.bounds.width * math.sqrt(self.dimension),
             sent=(1, made.precision.bit_length() * self.dimension),

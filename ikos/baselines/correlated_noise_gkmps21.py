@@ -32,8 +32,8 @@ from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.samplers import geometric, polya, polya_jumps
 from ikos.primitives.shuffling import View
+from ikos.results.conditions import UNSEEN_COUNTS, alone, present
 from ikos.results.error import NoisySum, SumError
-from ikos.results.sums import present
 
 FLOODINGS = ("certified", "paper")
 
@@ -138,8 +138,8 @@ class Flooded(Padded):
             f"{settings}, precision={self.precision}, {self.flooding} floods",
             theorem.format(how=how),
             present(self.min_honest, self.n),
-            "while the shuffler does not collude with the analyzer",
-            "who sends how many messages is not seen",
+            alone(),
+            UNSEEN_COUNTS,
             influence=math.inf,  # after the shuffler, no one sees how many messages one user sent
             sent=(self.coefficients * (values + copies), bits),
             random="draws of noise",

@@ -18,6 +18,7 @@ from ikos.data.domains import Categories, require
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.shuffling import View
+from ikos.results.conditions import alone
 from ikos.results.error import Bounded, SumError
 from ikos.results.sums import SumResult
 from ikos.sums.protocol import BLOCK
@@ -107,7 +108,7 @@ class FrequencyEstimation(Padded):
             f"{domain}, messages name {named}, {mean:.4g} random ones of each user",
             f"LWY22, binomial counts of random messages; {how}",
             self._answering,
-            "while the shuffler does not collude with the analyzer",
+            alone(),
             # the sum of u sets, less its mean, against another one of u' <= extra + 1
             influence=float((extra + 1) / self._gain) * math.sqrt(2 * c) * (1 + 1e-12),
             sent=(1 + mean, (self._universe - 1).bit_length()),

@@ -40,9 +40,10 @@ from ikos.primitives.randomness import RandomSource
 from ikos.primitives.samplers import polya_population
 from ikos.primitives.sharing import split
 from ikos.primitives.shuffling import View, release
+from ikos.results.conditions import collusion, present, reports
 from ikos.results.error import SumError, bennett
-from ikos.results.sums import SumResult, present
-from ikos.sums.calibration import MAX_RELEASES, reports
+from ikos.results.sums import SumResult
+from ikos.sums.calibration import MAX_RELEASES
 
 ROUNDING_SHARE = 0.25  # what rounding may add to the variance of the noise, by default
 
@@ -476,7 +477,7 @@ class KashinPrivateSum(CoefficientSums):
             f"discrete Laplace mechanism; KOV15, Theorem 3.3, {self.coefficients:,} coefficients; "
             f"BBGN20, Lemma 5.2, with {count.theorem}",
             present(honest, self.n),
-            "while no shuffler colludes with the analyzer",
+            collusion(0),
             influence=math.sqrt(self.coefficients) * steps,
             sent=(self.coefficients * count.total, self.group.bits),
             random="noise and shares",

@@ -20,6 +20,7 @@ from ikos.data.encoding import encode
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.shuffling import View
+from ikos.results.conditions import Condition, Kind, alone
 from ikos.results.error import Bounded, SumError
 from ikos.results.sums import SumResult, at_least
 from ikos.sums.protocol import MAX_EPSILON, MIN_EPSILON
@@ -146,13 +147,16 @@ class KeyValueBaseline(Baseline):
     ) -> None:
         """Claim the guarantee of each message by itself, or of all of them shuffled."""
         self._set(variances=variances, local_epsilon=local_epsilon)
-        conditions = ["of each message by itself: no one is trusted"]
+        conditions = [Condition(Kind.SCOPE, "of each message by itself: no one is trusted")]
         if self.delta:
             conditions = [
                 self._answering,
-                "while the shuffler does not collude with the analyzer",
-                f"each message is ({at_least(local_epsilon, 4)}, 0)-private by itself, "
-                "also without the shuffler",
+                alone(),
+                Condition(
+                    Kind.SCOPE,
+                    f"each message is ({at_least(local_epsilon, 4)}, 0)-private by itself, "
+                    "also without the shuffler",
+                ),
             ]
         self._claim(
             f"{self.domain}, {settings}",

@@ -36,6 +36,7 @@ from ikos.data.encoding import encode
 from ikos.primitives.randomized_response import debias, grid_up, respond
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.shuffling import View
+from ikos.results.conditions import collusion
 from ikos.results.error import Bounded, SumError
 
 MAX_PRECISION = 1 << 20
@@ -65,7 +66,7 @@ class DigitProtocol(NumberBaseline):
             f"{self.shuffler}",
             theorem,
             self._answering,
-            "while no shuffler colludes with the analyzer",
+            collusion(0),
             influence=self.domain.width * steps,
             sent=(len(domains), bits),
         )

@@ -30,7 +30,9 @@ from ikos.baselines.single_message_afnntz24 import SingleMessageGrid
 from ikos.data.domains import Ball, Bounds, Box, Categories, Domain, SparseTernary
 from ikos.primitives.concurrency import Progress
 from ikos.primitives.randomness import RandomSource, secure
-from ikos.results.sums import Cost, Guarantee, Interval, Printed, at_least
+from ikos.results.guarantees import Guarantee
+from ikos.results.sums import Cost, Interval, at_least
+from ikos.results.text import Printed
 from ikos.sums import PrivateSum
 from ikos.sums.private import PrivateVectorSum
 from ikos.sums.protocol import MAX_USERS, SumProtocol, budget

@@ -16,6 +16,7 @@ from ikos.data.encoding import encode
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.shuffling import View
+from ikos.results.conditions import Condition, Kind
 from ikos.results.error import Bounded, SumError
 
 
@@ -103,8 +104,11 @@ class SampleAndThreshold(NumberBaseline):
             f"{self.domain}, sampled with probability {float(best.sampling):.4g}, threshold "
             f"{best.threshold}",
             "sampled count, suppressed if small; exact divergence",
-            "the shuffler is trusted to count, to hand on the count alone, and to suppress",
-            f"all {self.n} users are honest and present",
+            Condition(
+                Kind.PARTIES,
+                "the shuffler is trusted to count, to hand on the count alone, and to suppress",
+            ),
+            Condition(Kind.USERS, f"all {self.n} users are honest and present"),
             # one more one can raise the published count from 0 to the threshold
             influence=self.domain.width * float(best.threshold / best.sampling),
             random="coins",

@@ -22,6 +22,7 @@ from ikos.primitives.modular import blocks
 from ikos.primitives.randomized_response import grid_up, respond
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.shuffling import View
+from ikos.results.conditions import Condition, Kind, collusion
 from ikos.results.error import Bounded, SumError
 from ikos.results.sums import SumResult
 from ikos.sums.protocol import BLOCK
@@ -128,15 +129,16 @@ class SampledCoordinates(Baseline):
         self._set(answers=answers, messages=answers.messages, precision=answers.precision)
         self._set(gamma=answers.gamma, proved_delta=proved)
         many = "one coordinate" if self.messages == 1 else f"{self.messages} coordinates"
-        alone = "while no shuffler colludes with the analyzer"
+        shufflers = collusion(0)
         if self.messages > 1:
-            alone += ", and a user's messages cannot be told to be of one user"
+            unlinked = f"{shufflers}, and a user's messages cannot be told to be of one user"
+            shufflers = Condition(Kind.PARTIES, unlinked)
         self._claim(
             f"{many} of {d}, {self.precision + 1} values answered at random with probability "
             f"{float(self.gamma):.4g}",
             self._theorem(),
             self._answering,
-            alone,
+            shufflers,
             influence=self._farthest(),
             sent=(self.messages, (max(self._ends) - 1).bit_length()),
             delta=proved,

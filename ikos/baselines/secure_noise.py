@@ -28,11 +28,11 @@ from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.samplers import discrete_laplace
 from ikos.primitives.sharing import split
 from ikos.primitives.shuffling import View
+from ikos.results.conditions import Condition, Kind, alone, collusion, present
 from ikos.results.error import NoisySum, SumError
-from ikos.results.sums import at_least, present
+from ikos.results.sums import at_least
 from ikos.sums import SecureSum
 from ikos.sums.private import checked_modulus, checked_precision
-from ikos.sums.shuffled_sum import alone
 
 ACCOUNTANTS = ("exact", "published")  # the sum's divergence, or the chance that no one adds noise
 HIDING_SHARE = Fraction(1, 2)  # largest part of delta that messages are chosen to spend
@@ -46,9 +46,9 @@ class NoiseOverSecureSum(NumberBaseline):
     messages: MessageCount
     secure_sum: SecureSum
 
-    def _state(self, theorem: str, delta: float, *conditions: str) -> None:
+    def _state(self, theorem: str, delta: float, *conditions: Condition) -> None:
         """Claim a proved delta; if nothing is proved, without conditions."""
-        shufflers = "while no shuffler colludes with the analyzer"
+        shufflers = collusion(0)
         if self.secure_sum.trust.single:
             shufflers = alone(self.secure_sum.trust.clear_share)
         q, steps = self.modulus, floating(Fraction(self.modulus - 1, self.precision))
@@ -183,10 +183,14 @@ class DesignatedNoise(NoiseOverSecureSum):
         self._state(
             "discrete Laplace mechanism",
             self._hide(q, self.delta, messages, shuffler, clear_share),
-            "ONLY while the designated user, the first, is honest and present and does not collude "
-            "with the analyzer: without its noise, or knowing it, anyone has the exact sum",
-            "NOT from the designated user, who knows the noise",
-            f"while all {self.n:,} users are honest and present",
+            Condition(
+                Kind.USERS,
+                "ONLY while the designated user, the first, is honest and present and does not "
+                "collude with the analyzer: without its noise, or knowing it, anyone has the exact "
+                "sum",
+            ),
+            Condition(Kind.SCOPE, "NOT from the designated user, who knows the noise"),
+            Condition(Kind.USERS, f"while all {self.n:,} users are honest and present"),
         )
 
     def report(

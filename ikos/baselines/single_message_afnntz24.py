@@ -20,6 +20,7 @@ from ikos.numeric.search import bisect_integers
 from ikos.primitives.randomized_response import debias, respond
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.shuffling import View
+from ikos.results.conditions import alone
 from ikos.results.error import Bounded, SumError
 
 MAX_POINTS = 1 << 40  # largest number of grid points
@@ -193,7 +194,7 @@ class SingleMessageGrid(Baseline):
             f"{float(gamma):.4g}",
             f"{THEOREMS[proof]}, for {points:,} points (AFNNTZ24, Lemma 3.1)",
             self._answering,
-            "while the shuffler does not collude with the analyzer",
+            alone(),
             # From one corner of the box to the opposite one, over 1 - gamma: for a ball, more than
             # sqrt(d) times its diameter.
             influence=self.box.width * math.sqrt(d) / float(1 - gamma),

@@ -199,7 +199,7 @@ def command(plot: Path | None, **given: Any) -> None:
 
 def _report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
     """Return the results of a check."""
-    from ikos.results.sums import percent
+    from ikos.results.text import percent
 
     graph, sampled = check.graph, check.tally.trials
     title = (

@@ -75,7 +75,8 @@ def command(
     as for 'ikos sum'; the categories may be texts. By default, each category has a private sum;
     with --max-error or --max-bytes, protocols that send few messages are tried too.
     """
-    from ikos.results.sums import Interval, budget_warnings, percent
+    from ikos.results.sums import Interval, budget_warnings
+    from ikos.results.text import percent
     from ikos.statistics import histogram, histogram_protocols
 
     if (categories is None) == (bins is None):

@@ -42,7 +42,7 @@ KEYS = [
 
 
 def _level(sigma: float) -> str:
-    from ikos.results.sums import hundredths
+    from ikos.results.text import hundredths
 
     return f"{hundredths(sigma):,}" if math.isfinite(sigma) else "no limit"
 

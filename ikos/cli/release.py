@@ -66,7 +66,7 @@ class Estimate:
 
     def __str__(self) -> str:
         """Return the number to three digits of its uncertainty."""
-        from ikos.results.sums import figures
+        from ikos.results.text import figures
 
         scale = (self.interval.high - self.interval.low) / 2
         if all(float(one).is_integer() for one in (self.value, *self.interval)):

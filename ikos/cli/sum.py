@@ -79,7 +79,8 @@ def _command(name: str, names: str) -> click.Command:
     @option("--show-true", is_flag=True, help="Also print the truth, which is NOT private.")
     @release.nothing_released()
     def command(confidence: float, show_true: bool, unproved: bool, **given: Any) -> Report:
-        from ikos.results.sums import budget_warnings, percent
+        from ikos.results.sums import budget_warnings
+        from ikos.results.text import percent
         from ikos.sums import PrivateSum
 
         source, rule = release.taken(given)

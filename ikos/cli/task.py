@@ -354,7 +354,7 @@ def _operated(
 
 def status_report(window: Window, found: AnalyzerStatus, command: str) -> Report:
     """Return the analyzer's status of a window, with the result if there is one."""
-    from ikos.results.sums import Guarantee, at_least, budget_warnings
+    from ikos.results.sums import at_least, budget_warnings
 
     task = window.task
 
@@ -372,13 +372,12 @@ def status_report(window: Window, found: AnalyzerStatus, command: str) -> Report
     rows = []
     if (result := found.result) is not None:
         rows = _estimates(task, result)
-        budget = Guarantee(result.epsilon, result.delta, result.theorem, tuple(result.conditions))
         notes += [
             "Each interval holds the true value with 95% confidence.",
             "The standard error of the sum"
             + " (of all coordinates together)" * isinstance(result.estimate, list)
             + f" is at most {at_least(result.standard_error, 4)}.",
-            *guarantee_notes(budget),
+            *guarantee_notes(task.protocol.guarantee),
             *budget_warnings(result.epsilon, result.delta, result.users),
         ]
     shown = found.model_dump(exclude={"missing", "time", "version"})

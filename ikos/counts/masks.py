@@ -19,7 +19,7 @@ from ikos.counts.analyses import checked_scheme
 from ikos.counts.types import TrustChoices
 from ikos.counts.vectors import ENVELOPE_BYTES, Layout, secure_layout
 from ikos.numeric.rounding import DOWN, UP, exact, float_down, float_up, rational, rounding
-from ikos.results.sums import Printed
+from ikos.results.text import Printed
 
 LARGEST_MODULUS = {1024: 26, 2048: 53, 4096: 106, 8192: 214}
 """Bits of Q at 128 bits of security against classical computers, by degree, for an error of

@@ -16,7 +16,8 @@ from ikos.counts.trust import MAX_MESSAGES as MAX_MESSAGES
 from ikos.counts.trust import Trust
 from ikos.numeric.rounding import DOWN, UP, exact, float_down, float_up, log2, rational, rounding
 from ikos.numeric.search import smallest
-from ikos.results.sums import Printed, at_least, at_most, hundredths
+from ikos.results.sums import at_least, at_most
+from ikos.results.text import Printed, hundredths
 
 Users = tuple[int, int]
 """The fewest and the most honest users for whom a level must hold."""

@@ -195,8 +195,8 @@ def encoding_of(
     whole = flag("integers", integers)
     if sensitivity is not None and not isinstance(sensitivity, Sensitivity):
         raise TypeError(f"sensitivity must be a Sensitivity, got {type(sensitivity).__name__}")
-    promised, known = sensitivity is not None, sensitivity
-    if promised and not isinstance(domain, Box):
+    promised, known = sensitivity is not None and not sensitivity.proved, sensitivity
+    if sensitivity is not None and not isinstance(domain, Box):
         raise ValueError("sensitivity must be None: it follows from the domain")
     if isinstance(domain, Box):
         bounds = domain.bounds

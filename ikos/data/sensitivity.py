@@ -37,6 +37,9 @@ class Sensitivity:
     l1, l2, linf : float, optional
         Bounds on the sum of absolute values, the Euclidean norm, and the largest absolute value; at
         least one. Omitted and loose bounds follow from the others.
+    proved : bool
+        Whether they are proved for all vectors that are passed; otherwise they are a promise, which
+        guarantees name among their conditions, and vectors that break it are refused.
 
     Examples
     --------
@@ -47,6 +50,7 @@ class Sensitivity:
     l1: Real | None = None
     l2: Real | None = None
     linf: Real | None = None
+    proved: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         given = [name for name in ("l1", "l2", "linf") if getattr(self, name) is not None]

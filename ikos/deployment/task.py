@@ -40,10 +40,11 @@ from ikos.data.domains import Ball, Bounds, Box, Categories, CategoryLabels, Dom
 from ikos.deployment.opening import HYBRID, KEMS, TAG_BYTES, X25519, best_kem
 from ikos.deployment.wire import decoded, encoded, in_one_line
 from ikos.noise.skellam import SkellamNoise
+from ikos.results.conditions import Condition, Kind, collusion, present
+from ikos.results.guarantees import Guarantee
 from ikos.results.report import Field, Report, is_printable
-from ikos.results.sums import Guarantee, at_least, present
+from ikos.results.sums import at_least
 from ikos.sums.private import PrivateAggregation, PrivateSum, PrivateVectorSum
-from ikos.sums.shuffled_sum import collusion
 
 VERSION: Final = "ikos-parties-2"
 NONCE_BYTES = 16
@@ -97,7 +98,7 @@ class _Enveloped(PrivateAggregation):
         return self.trust.corrupt_shufflers - 1
 
     @property
-    def conditions(self) -> tuple[str, ...]:
+    def conditions(self) -> tuple[Condition, ...]:
         """What a proof assumes: who is honest and present."""
         return present(self.min_honest, self.n, adaptive=True), collusion(self.corrupt_shufflers)
 
@@ -105,7 +106,7 @@ class _Enveloped(PrivateAggregation):
     def guarantee(self) -> Guarantee:
         """The guarantee of each client."""
         found = super().guarantee
-        encrypted = _ENCRYPTED.format(KEMS[self.kem].words)
+        encrypted = Condition(Kind.CRYPTOGRAPHY, _ENCRYPTED.format(KEMS[self.kem].words))
         return replace(found, conditions=(*found.conditions, encrypted) if found.proved else ())
 
 

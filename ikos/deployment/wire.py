@@ -186,7 +186,7 @@ class Result(Message):
             epsilon=guarantee.epsilon,
             delta=guarantee.delta,
             theorem=guarantee.theorem,
-            conditions=list(guarantee.conditions),
+            conditions=list(map(str, guarantee.conditions)),
             text=str(result),
         )
 

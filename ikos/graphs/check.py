@@ -29,7 +29,8 @@ from ikos.numeric.rounding import DOWN, UP, float_down, nearest, rounding
 from ikos.primitives.concurrency import Interrupted, Progress
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.results.confidence import clopper_pearson, p_value_bound
-from ikos.results.sums import Interval, at_least, at_most, percent
+from ikos.results.sums import Interval, at_least, at_most
+from ikos.results.text import percent
 
 FALSE_ALARM = 1e-9
 """Samples contradict the exact distribution if chance takes them this far from it this rarely."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ikos.numeric.rounding import log10
 from ikos.plots.style import BLACK, BLUE, GREEN, GREY, PURPLE, VERMILLION, plain, power_of_ten
-from ikos.results.sums import at_least, percent
+from ikos.results.sums import at_least
+from ikos.results.text import percent
 
 try:
     from matplotlib.axes import Axes

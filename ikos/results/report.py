@@ -15,6 +15,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from ikos.results.conditions import Condition
+
 __all__ = ["FORMATS", "VERSION", "Field", "Report"]
 
 VERSION = 1
@@ -270,7 +272,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (float, Fraction)):
         most = sys.float_info.max
         return float(value) if -most <= value <= most else None
-    if isinstance(value, Path):
+    if isinstance(value, Path | Condition):
         return str(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(one) for key, one in value.items()}

@@ -16,7 +16,9 @@ from ikos.data.domains import MAX_BOUND, Ball, Box, Domain, require
 from ikos.data.sensitivity import Sensitivity
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
-from ikos.results.sums import Guarantee, Interval, Printed, SumResult, figures, footer, shown
+from ikos.results.guarantees import Guarantee
+from ikos.results.sums import Interval, SumResult, footer, shown
+from ikos.results.text import Printed, figures
 from ikos.sums.ledger import Ledger
 from ikos.sums.private import PrivateSum, PrivateVectorSum
 from ikos.sums.protocol import BLOCK
@@ -102,9 +104,7 @@ def private_sum_of(
     protocol = PrivateVectorSum(
         x.shape[0], domain, epsilon, delta, sensitivity=sensitivity, integers=False, **options
     )
-    result = protocol.run(x, rng, ledger=ledger)
-    kept = tuple(line for line in result.guarantee.conditions if "promised" not in line)
-    return replace(result, guarantee=replace(result.guarantee, conditions=kept))
+    return protocol.run(x, rng, ledger=ledger)
 
 
 def _one_column(x: ArrayLike, read: Callable[..., NDArray[Any]] = real) -> NDArray[Any]:
@@ -451,6 +451,7 @@ def _sums_of_squares(
         l1=d * (1 + 2 * _SQUARES) ** 2 / (4 * _SQUARES) * larger,
         l2=2 * Fraction(math.sqrt(d)) * larger,
         linf=2 * larger,
+        proved=True,
     )
     return private_sum_of(pairs, Box(2 * d, -1, 1), run, apart), centre, half
 
@@ -534,8 +535,8 @@ def _moved(matrix: NDArray[np.float64], domain: Box | Ball) -> tuple[float, Sens
         elif k <= 20 and d << k <= _CORNERS:  # the same maximum, by duality
             l1 = min(l1, float(np.abs(matrix.T @ _signs(k)).sum(axis=0).max()))
     width, tallest = width * larger, float(rows.max())
-    apart = Sensitivity(l1=min(l1, math.sqrt(k) * l2) * width, l2=l2 * width, linf=tallest * width)
-    return tallest * width / 2, apart
+    l1, l2, linf = min(l1, math.sqrt(k) * l2) * width, l2 * width, tallest * width
+    return linf / 2, Sensitivity(l1=l1, l2=l2, linf=linf, proved=True)
 
 
 def _signs(count: int) -> NDArray[np.float64]:

@@ -22,7 +22,6 @@ from ikos.data.sensitivity import LaplaceNoise, Shift
 from ikos.noise.skellam import SkellamNoise, VectorNoise, best_noise
 from ikos.numeric.rounding import DOWN, UP, exact, float_down, float_up, rounding
 from ikos.numeric.search import smallest
-from ikos.results.sums import ONE_REPORT
 
 MAX_RELEASES = 10**6
 """Largest number of sums about the same users."""
@@ -36,16 +35,6 @@ def _exp_down(exponent: Fraction) -> Fraction:
     with rounding(DOWN):
         above, below = gmpy2.exp(-exact(-exponent, UP)).as_integer_ratio()
     return Fraction(int(above), int(below))
-
-
-def reports(releases: int) -> str:
-    """Return the condition of a guarantee for this many releases."""
-    if releases == 1:
-        return ONE_REPORT
-    return (
-        f"for {releases:,} reports per user in all, each of which may depend on earlier results; "
-        "every further release about the same users adds to it"
-    )
 
 
 @dataclass(frozen=True)

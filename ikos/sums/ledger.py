@@ -28,7 +28,8 @@ from typing import Any
 
 from ikos._validation import choice, quote, round_up
 from ikos.accounting.privacy_filter import Account, Charge, EpsilonDelta, PrivacyFilter
-from ikos.results.sums import Guarantee, at_least, unmet
+from ikos.results.guarantees import Guarantee
+from ikos.results.sums import at_least
 
 __all__ = ["BudgetExceeded", "Entry", "Ledger"]
 
@@ -292,7 +293,7 @@ class Ledger:
         proved = protocol.guarantee
         if not isinstance(proved, Guarantee):
             raise TypeError(f"ledger must be None for an exact sum, got {quote(self)}")
-        if proved.vacuous or unmet(proved.conditions):
+        if not proved.proved:
             raise ValueError(f"ledger must be None if nothing is proved: {proved}")
         if proved.adjacency != self.adjacency:
             raise ValueError(f"ledger must be for {proved.adjacency}, got {self.adjacency}")
@@ -303,7 +304,7 @@ class Ledger:
             proved.delta,
             key=key,
             note=note or type(protocol).__name__,
-            statement="\n".join((proved.theorem, *proved.conditions)),
+            statement="\n".join((proved.theorem, *map(str, proved.conditions))),
             parameters=getattr(protocol, "parameter_hash", ""),
         )
 

@@ -39,7 +39,8 @@ from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.samplers import discrete_gaussian
 from ikos.primitives.shuffling import View
-from ikos.results.sums import hundredths
+from ikos.results.conditions import Condition, Kind
+from ikos.results.text import hundredths
 from ikos.sums.shuffled_sum import (
     ShuffledSum,
     Values,
@@ -140,16 +141,20 @@ class MaskedVectors:
         return f"{THEOREM}; keys: {self.keys.layout.count.theorem}"
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
+    def assumptions(self) -> tuple[Condition, ...]:
         """What the proof assumes besides honest parties."""
         found = self.parameters
-        return (
+        assumed = (
             f"assuming {found.row}, an advantage against which counts up to "
             f"{found.users - 1:,} times for each input",
             "assuming that SHAKE-128 and SHAKE-256 behave as random oracles",
-            f"keys are hidden to 2^-{hundredths(self.keys.sigma)}, and splitting masks costs "
-            f"2^-{hundredths(found.security)}: both are proved, and counted",
         )
+        proved = (
+            f"keys are hidden to 2^-{hundredths(self.keys.sigma)}, and splitting masks costs "
+            f"2^-{hundredths(found.security)}: both are proved, and counted"
+        )
+        computational = (Condition(Kind.CRYPTOGRAPHY, a, computational=True) for a in assumed)
+        return (*computational, Condition(Kind.SCOPE, proved))
 
     def gaussians(self, polynomials: int, rng: RandomSource) -> NDArray[np.int64]:
         """Return polynomials that are keys, each of one vector, or errors."""

@@ -31,13 +31,14 @@ from ikos.numeric.rounding import UP, exact, float_up
 from ikos.primitives.concurrency import Scratch
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.samplers import polya_shares, skellam_draws
+from ikos.results.conditions import PROMISED, pseudorandom, reports
 from ikos.results.error import NoisySum, SumError
-from ikos.results.sums import Guarantee, SumResult, at_least, footer
-from ikos.sums.calibration import MAX_RELEASES, NoiseCalibration, reports
+from ikos.results.guarantees import Guarantee
+from ikos.results.sums import SumResult, at_least, footer
+from ikos.sums.calibration import MAX_RELEASES, NoiseCalibration
 from ikos.sums.masked_vectors import VectorSum, masked_vectors
 from ikos.sums.secure import SecureSum, SecureVectorSum
 from ikos.sums.shuffled_sum import (
-    PSEUDORANDOM,
     NoiseShares,
     ShuffledSum,
     Values,
@@ -149,17 +150,15 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         """The guarantee of each user, for one run or for all ``releases`` together."""
         delta, theorem = self.layout.delta, self.theorem
         assert delta is not None
-        promise = "while any two vectors that a user may have are within the promised sensitivity"
         conditions = (
-            *([promise] if self.encoding.promised else []),
+            *([PROMISED] if self.encoding.promised else []),
             *self.conditions,
             reports(self.releases),
-            PSEUDORANDOM,
+            pseudorandom(),
         )
         if not self.scalar:
             theorem = f"{METHODS[self.noise.method]}; {theorem}"
-        said, masked = conditions if delta < 1 else (), self.masks is not None
-        return Guarantee(round_up(self.epsilon), delta, theorem, said, computational=masked)
+        return Guarantee(round_up(self.epsilon), delta, theorem, conditions if delta < 1 else ())
 
     def error(self, users: int) -> SumError:
         """Return bounds on the error of a sum over this many users (BBGN20, Section 5.3)."""

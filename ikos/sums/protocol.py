@@ -18,7 +18,8 @@ from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.shuffling import ORDERS, View, shuffle
 from ikos.results.error import SumError
-from ikos.results.sums import Cost, Guarantee, SumResult, at_least, footer
+from ikos.results.guarantees import Guarantee
+from ikos.results.sums import Cost, SumResult, at_least, footer
 from ikos.sums.ledger import Ledger, enter_run
 
 __all__ = ["BaseProtocol", "SumProtocol"]

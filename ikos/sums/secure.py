@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -23,57 +22,12 @@ from ikos.data.domains import MAX_DIMENSION
 from ikos.numeric.rounding import DOWN, UP, exact, rounding
 from ikos.primitives.concurrency import Scratch
 from ikos.primitives.randomness import RandomSource
-from ikos.results.sums import Printed, hundredths, unmet
+from ikos.results.conditions import ONE_SUM, pseudorandom
+from ikos.results.guarantees import SecureGuarantee
 from ikos.sums.masked_vectors import VectorSum, masked_vectors
-from ikos.sums.shuffled_sum import PSEUDORANDOM, ShuffledSum
-
-FURTHER_SUMS = "for one report per user; every further sum over the same users is learned as well"
+from ikos.sums.shuffled_sum import ShuffledSum
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class SecureGuarantee(Printed):
-    """The guarantee of a secure sum: it hides all but the sum. It is not differential privacy.
-
-    The analyzer's views of any two inputs with the same sum are within total variation
-    ``2**-sigma``. ``sigma`` is rounded down; 0.0 if nothing is proved, infinite for a single user.
-    ``theorem`` and ``conditions`` are as in `ikos.Guarantee`. A ``computational`` guarantee bounds
-    the advantage of tests, up to that against what its conditions assume.
-    """
-
-    sigma: float
-    theorem: str
-    conditions: tuple[str, ...]
-    computational: bool = False
-
-    @property
-    def vacuous(self) -> bool:
-        """Whether nothing is proved because there are too few messages."""
-        return self.sigma <= 0
-
-    @property
-    def proved(self) -> bool:
-        """Whether something is proved, for this group."""
-        return not self.vacuous and not unmet(self.conditions)
-
-    @property
-    def statement(self) -> str:
-        """What is guaranteed, in words."""
-        if self.vacuous:
-            return "nothing is proved: too few messages"
-        distance = "0" if math.isinf(self.sigma) else f"2^-{hundredths(self.sigma)}"
-        if self.computational:
-            return (
-                "any test that tells two inputs with the same sum apart with an advantage above "
-                f"{distance} breaks what is assumed"
-            )
-        return f"views of any two inputs with the same sum are within total variation {distance}"
-
-    def __str__(self) -> str:
-        if self.vacuous:
-            return self.statement
-        return "; ".join((f"{self.statement} ({self.theorem})", *unmet(self.conditions)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,8 +50,8 @@ class SecureAggregation(ShuffledSum[_T]):
     @property
     def guarantee(self) -> SecureGuarantee:
         """What is hidden of the users' values, by which theorem, under which conditions."""
-        conditions = (*self.conditions, FURTHER_SUMS, PSEUDORANDOM) if self.sigma else ()
-        return SecureGuarantee(self.sigma, self.theorem, conditions, self.masks is not None)
+        conditions = (*self.conditions, ONE_SUM, pseudorandom()) if self.sigma else ()
+        return SecureGuarantee(self.sigma, self.theorem, conditions)
 
     def remaining(
         self, *, honest: int | None = None, corrupt_shufflers: int | None = None

@@ -56,7 +56,8 @@ from ikos.primitives.modular import Zq, blocks
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.sharing import USERS, SharingScheme, split
 from ikos.primitives.shuffling import ORDERS, View, shuffle
-from ikos.results.sums import NOT, Cost, present
+from ikos.results.conditions import Condition, alone, collusion, present, unproved_group
+from ikos.results.sums import Cost
 from ikos.sums.ledger import Ledger, enter_run
 
 if TYPE_CHECKING:
@@ -78,35 +79,10 @@ Elements = tuple[
 """Memory for all users' elements of some coordinates, (c, users), what is still to write parts of
 them, and which coordinates are then shared together, from which source."""
 
-
-PSEUDORANDOM = "the number of users is public; shares are pseudorandom (AES-256)"
-
 NoiseShares = tuple[NDArray[np.int64], NDArray[Any]]
 """Places of entries that get noise, ascending, and the integers to be added."""
 
 _T = TypeVar("_T")
-
-
-def collusion(corrupt: int, shufflers: str = "shufflers") -> str:
-    """Return the condition on the number of colluding shufflers."""
-    if corrupt:
-        verb = "colludes" if corrupt == 1 else "collude"
-        return f"while at most {corrupt} of the {shufflers} {verb} with the analyzer"
-    return "while no shuffler colludes with the analyzer"
-
-
-def alone(clear_share: bool) -> str:
-    """Return the condition on a single shuffler, which has all messages but clear shares."""
-    text = "while the shuffler does not collude with the analyzer"
-    if clear_share:
-        return text
-    return f"{text}, nor itself add up a user's shares, all of which it has"
-
-
-def unproved_conditions(analysis: str | None, q: int, dimension: int = 1) -> tuple[str, ...]:
-    """Return the condition that nothing is proved for the group Z_q^dimension, if so."""
-    missing = unproved(analysis, q, dimension)
-    return (f"{NOT}group: {missing}",) if missing else ()
 
 
 def pack(elements: NDArray[Any], group: Zq) -> NDArray[Any]:
@@ -314,7 +290,7 @@ class ShuffledSum(ABC, Generic[_T]):
         return self._printed(f"of {self.n:,} user{'s' * (self.n > 1)}")
 
     @property
-    def conditions(self) -> tuple[str, ...]:
+    def conditions(self) -> tuple[Condition, ...]:
         """What a proof assumes of the group, the users and the shufflers."""
         if self.masks is not None:
             return (*self.masks.assumptions, *self.masks.keys.conditions)
@@ -324,9 +300,9 @@ class ShuffledSum(ABC, Generic[_T]):
         else:
             which = "shufflers" if self.scalar else "shufflers of each sum"
             shufflers = collusion(trust.corrupt_shufflers, which)
-        analysis = self.layout.count.analysis
+        missing = unproved(self.layout.count.analysis, self.q, self.layout.length)
         return (
-            *unproved_conditions(analysis, self.q, self.layout.length),
+            *unproved_group(missing),
             present(trust.min_honest, self.n),
             shufflers,
         )

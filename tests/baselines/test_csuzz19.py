@@ -264,7 +264,7 @@ def test_debiasing_is_the_papers() -> None:
 def test_noise_of_fewer_honest_users_is_larger(protocol: Any) -> None:
     every, some = protocol(1000, 1, 1e-5), protocol(1000, 1, 1e-5, min_honest=400)
     assert some.gamma > 1.3 * every.gamma
-    assert "at least 400 of 1,000 users" in some.guarantee.conditions[1]
+    assert "at least 400 of 1,000 users" in some.guarantee.conditions[1].text
     alone = protocol(400, 1, 1e-5, **({"messages": 32} if protocol is UnaryEncoding else {}))
     assert some.gamma == alone.gamma
     rng = DeterministicRandom(1)

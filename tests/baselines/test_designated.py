@@ -94,9 +94,9 @@ def test_error_is_that_of_the_central_model() -> None:
 
 def test_the_trust_it_takes_is_said_first() -> None:
     conditions = DesignatedNoise(100, 1, 1e-6).guarantee.conditions
-    assert "ONLY while the designated user" in conditions[0]
-    assert "does not collude" in conditions[0]
-    assert "NOT from the designated user" in conditions[1]
+    assert "ONLY while the designated user" in conditions[0].text
+    assert "does not collude" in conditions[0].text
+    assert "NOT from the designated user" in conditions[1].text
     assert "no shuffler colludes" in str(conditions)
     single = DesignatedNoise(100, 1, 1e-6, shuffler="single")
     assert "the shuffler does not collude" in str(single.guarantee.conditions)

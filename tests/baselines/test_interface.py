@@ -36,7 +36,8 @@ import ikos
 import ikos.baselines
 from ikos import PrivateSum, View
 from ikos.baselines import BaseProtocol, SumProtocol
-from ikos.results.sums import Guarantee, SumResult
+from ikos.results.guarantees import Guarantee
+from ikos.results.sums import SumResult
 from ikos.testing import DeterministicRandom
 
 RUNS = 600
@@ -90,7 +91,7 @@ def test_has_the_members_of_the_interface(case: Case) -> None:
     assert 0 < guarantee.epsilon <= 6
     assert 0 <= guarantee.delta <= 0.01
     assert len(guarantee.theorem) > 10
-    assert any("every further release" in condition for condition in guarantee.conditions)
+    assert any("every further release" in condition.text for condition in guarantee.conditions)
 
 
 @of_each
@@ -150,7 +151,7 @@ def test_randomness_is_secure_by_default_and_seeds_decide_all(case: Case) -> Non
     runs = [protocol.run(x, DeterministicRandom(seed)) for seed in (3, 3, *range(9))]
     assert (flat(runs[0]) == flat(runs[1])).all()
     assert len({flat(run).tobytes() for run in runs}) > 2
-    assert "NOT for this run" in runs[0].guarantee.conditions[0]
+    assert "NOT for this run" in runs[0].guarantee.conditions[0].text
     assert runs[0].guarantee.conditions[1:] == protocol.guarantee.conditions
     for call, given in ((protocol.run, x), (protocol.randomize, x), (protocol.report, x[0])):
         with pytest.raises(TypeError, match="rng"):

@@ -42,7 +42,8 @@ from ikos.data.domains import Bounds, Domain
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.shuffling import View
 from ikos.results.error import Bounded, SumError
-from ikos.results.sums import Cost, Guarantee, SumResult
+from ikos.results.guarantees import Guarantee
+from ikos.results.sums import Cost, SumResult
 from ikos.testing import DeterministicRandom
 
 SEARCHED = {"recursive-2", "recursive-3", "recursive-4", "correlated-noise"}

@@ -220,7 +220,7 @@ def test_interface() -> None:
         estimates.append(protocol.analyze(view).estimate)
     assert estimates[1] - estimates[0] == pytest.approx(protocol.influence)
     assert protocol.min_honest == protocol.n
-    assert "trusted" in protocol.guarantee.conditions[0]
+    assert "trusted" in protocol.guarantee.conditions[0].text
     for column in ([200, tau - 1], [200, 201], [200]):
         with pytest.raises(ValueError, match="view must hold"):
             protocol.analyze(View((np.array(column),), None))

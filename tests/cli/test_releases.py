@@ -32,7 +32,7 @@ class TestSum:
         assert (result["mean_low"], result["mean_high"]) == expected.mean_interval(0.9)
         assert result["standard_error"] == expected.standard_error
         assert result["delta"] == result["guarantee"]["delta"] <= 1e-6
-        assert result["guarantee"]["conditions"] == list(expected.guarantee.conditions)
+        assert result["guarantee"]["conditions"] == list(map(str, expected.guarantee.conditions))
         assert result["messages"]["shuffled"] == protocol.messages.shuffled
         assert result["modulus"] == str(protocol.modulus)
         assert result["not_private"] is None

@@ -338,11 +338,13 @@ def test_the_guarantee_rests_on_encryption_besides():
     plain = PrivateSum(1000, 1, 1e-3, messages=7).guarantee
     *others, last = task.protocol.guarantee.conditions
     assert others == list(plain.conditions)
-    assert last.startswith("the encryption of the envelopes holds (HPKE with ML-KEM-768 and X25")
-    assert last in " ".join(task.explain().split())
+    assert last.text.startswith(
+        "the encryption of the envelopes holds (HPKE with ML-KEM-768 and X25"
+    )
+    assert last.text in " ".join(task.explain().split())
     run = task.protocol.run([0.5] * 1000)
-    assert last in Result.of(run).conditions
-    assert last in Result.of(run).text
+    assert last.text in Result.of(run).conditions
+    assert last.text in Result.of(run).text
 
 
 @pytest.mark.parametrize(

@@ -386,7 +386,7 @@ def test_the_level_is_that_of_keys_and_splitting_together() -> None:
     assert masks.keys.q == masks.parameters.key_modulus
     guarantee = protocol.guarantee
     assert guarantee.computational
-    said = "\n".join(guarantee.conditions)
+    said = "\n".join(map(str, guarantee.conditions))
     for name in ("Ring-LWE", "random oracle", "2^-81", "900 of 1,000", "no shuffler colludes"):
         assert name in said
     assert protocol.cost().messages_per_user == masks.keys.cost().messages_per_user + 1

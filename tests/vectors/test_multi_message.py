@@ -472,8 +472,8 @@ def test_several_releases_are_as_many_more_coefficients() -> None:
         assert once.mse < often.mse
         # noise grows by no more than for nine splits of the budget by advanced composition
         assert often.error(1000).mean_square < 40 * once.error(1000).mean_square
-        assert "9 reports per user" in " ".join(often.guarantee.conditions)
-        assert "9 reports" not in " ".join(wide.guarantee.conditions)
+        assert "9 reports per user" in str(often.guarantee.conditions)
+        assert "9 reports" not in str(wide.guarantee.conditions)
     local = KashinCorrelatedNoise(1000, Ball(8), 2, 1e-6, releases=9)
     spent = local.epsilon, 9 * local.coefficients, local.local_epsilon * (1 - 1e-9)
     assert optimal_delta(*spent, local.noise.delta) <= 1e-6

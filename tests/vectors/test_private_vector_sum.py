@@ -32,6 +32,7 @@ from ikos.data.domains import Bounds, Domain
 from ikos.data.encoding import Encoding
 from ikos.data.sensitivity import LaplaceNoise, Sensitivity, Shift
 from ikos.noise.skellam import SkellamNoise, VectorNoise, least_skellam
+from ikos.results.conditions import PROMISED
 from ikos.results.confidence import clopper_pearson
 from ikos.sums.calibration import NoiseCalibration
 from ikos.testing import DeterministicRandom
@@ -646,8 +647,8 @@ def test_run_is_the_parts_put_together(
     np.testing.assert_array_equal(result.estimate, parts.estimate)
     assert messages.shape[1] == 12
     assert result.cost == protocol.cost(12)
-    assert "NOT for this run" in result.guarantee.conditions[0]
-    assert "NOT" not in protocol.run(x).guarantee.conditions[0]
+    assert "NOT for this run" in result.guarantee.conditions[0].text
+    assert "NOT" not in protocol.run(x).guarantee.conditions[0].text
     assert str(result)
     assert "PrivateVectorSum" in repr(protocol)
     permuted = protocol.shuffle(messages[:, ::-1], rng)
@@ -755,8 +756,8 @@ def test_a_promised_sensitivity_shrinks_the_noise() -> None:
     )
     assert close.noise.deviation < loose.noise.deviation / 10
     assert close.noise == PrivateVectorSum(100, Categories([50]), 1, 1e-8).noise
-    assert "promised" in close.guarantee.conditions[0]
-    assert "promised" not in loose.guarantee.conditions[0]
+    assert PROMISED in close.guarantee.conditions
+    assert PROMISED not in loose.guarantee.conditions
 
 
 def test_promises_that_the_data_break_are_refused() -> None:
@@ -899,7 +900,7 @@ def test_several_releases_cost_their_square_root() -> None:
             often = PrivateVectorSum(500, domain, 1, 1e-6, releases=times)
             apart = PrivateVectorSum(500, domain, Fraction(1, times), 1e-6 / times)
             assert often.guarantee.delta <= 1e-6
-            assert f"{times} reports" in often.guarantee.conditions[2]
+            assert f"{times} reports" in often.guarantee.conditions[2].text
             assert often.mse < 1.05 * apart.mse
         assert often.mse < 110 * once.mse or once.noise.method == "pure"
 

@@ -433,7 +433,7 @@ def test_published_parameters_for_several(sampling):
     assert 0 < protocol.guarantee.delta < 1e-6
     assert "SCM22" in protocol.guarantee.theorem
     assert "3 messages" in protocol.guarantee.theorem
-    assert any("told to be of one user" in c for c in protocol.guarantee.conditions)
+    assert any("told to be of one user" in c.text for c in protocol.guarantee.conditions)
     assert SampledCoordinates(10**6, Box(10), 0.95, 0.5, parameters="published").precision == 12
 
 

@@ -294,8 +294,12 @@ def test_the_guarantee_is_that_of_the_whole_vector(layout: Any) -> None:
     found = protocol.guarantee
     assert found.sigma == protocol.sigma >= 80
     assert found.theorem == protocol.layout.count.theorem
-    assert found.conditions[0].startswith("while at least 90 of 100 users are honest and present")
-    assert found.conditions[1].startswith("while at most 1 of the shufflers of each sum collude")
+    assert found.conditions[0].text.startswith(
+        "while at least 90 of 100 users are honest and present"
+    )
+    assert found.conditions[1].text.startswith(
+        "while at most 1 of the shufflers of each sum collude"
+    )
     few = SecureVectorSum(100, 3, 2**32, messages=2, **options).guarantee
     assert (few.proved, few.conditions) == (False, ())
 
@@ -314,9 +318,13 @@ def test_a_theorem_that_does_not_cover_the_group_is_said_to(
     layout: Any, d: int, q: int, said: str
 ) -> None:
     ways: dict[str, Any] = {"analysis": "ghazi2020", "shuffler": "single", "clear_share": False}
-    assert SecureVectorSum(50, d, q, layout=layout, **ways).guarantee.conditions[0].startswith(said)
+    assert (
+        SecureVectorSum(50, d, q, layout=layout, **ways)
+        .guarantee.conditions[0]
+        .text.startswith(said)
+    )
     private = PrivateVectorSum(50, Box(d), 1, 1e-4, layout=layout, modulus=q, **ways)
-    assert private.guarantee.conditions[0].startswith(said)
+    assert private.guarantee.conditions[0].text.startswith(said)
     assert private.guarantee.proved == (said == "while")
 
 
