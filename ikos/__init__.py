@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         statistics,
         testing,
     )
+    from ikos._validation import InvalidType, InvalidValue
     from ikos.counts import MessageCount, message_count, private_message_count, security_level
     from ikos.data.domains import Ball, Box, Categories, SparseTernary
     from ikos.data.sensitivity import Sensitivity
@@ -42,15 +43,16 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Ball", "Box", "Categories", "Guarantee", "Ledger", "MessageCount", "PrivateSum",
-    "PrivateVectorSum", "SecureSum", "SecureVectorSum", "Sensitivity", "SparseTernary",
-    "SumResult", "View", "__version__", "accounting", "attacks", "baselines", "cluster", "counts",
-    "data", "deployment", "graphs", "message_count", "noise", "plots", "private_message_count",
-    "security_level", "statistics", "testing",
+    "Ball", "Box", "Categories", "Guarantee", "InvalidType", "InvalidValue", "Ledger",
+    "MessageCount", "PrivateSum", "PrivateVectorSum", "SecureSum", "SecureVectorSum",
+    "Sensitivity", "SparseTernary", "SumResult", "View", "__version__", "accounting", "attacks",
+    "baselines", "cluster", "counts", "data", "deployment", "graphs", "message_count", "noise",
+    "plots", "private_message_count", "security_level", "statistics", "testing",
 ]  # fmt: skip
 
 
 _NAMES = {
+    "_validation": ("InvalidType", "InvalidValue"),
     "counts": ("MessageCount", "message_count", "private_message_count", "security_level"),
     "data.domains": ("Ball", "Box", "Categories", "SparseTernary"),
     "data.sensitivity": ("Sensitivity",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from decimal import Decimal
 from pathlib import Path
@@ -85,6 +86,8 @@ RUNS = {
 def test_an_error_does_not_show_the_value(run: Any, bad: Any) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
         run(bad)
+    place = re.search(r"\[(\d+)", str(caught.value))
+    assert getattr(caught.value, "row", None) == (int(place[1]) if place else None)
     error: BaseException | None = caught.value
     while error is not None:  # a log may print what came before, too
         assert "7654" not in "".join(traceback.format_exception_only(error))

@@ -25,7 +25,7 @@ import scipy
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from ikos._validation import integer, number, quote, round_down
+from ikos._validation import InvalidValue, integer, number, quote, round_down
 from ikos.accounting.blanket import local_gamma
 from ikos.accounting.composition import advanced_share
 from ikos.numeric.binomial import binomial_window
@@ -296,9 +296,10 @@ def published_lambda(epsilon: float | Fraction, delta: float | Fraction, n: int)
     log = math.log(4 / small)
     least = math.sqrt(3456) * log / users * (1 + _ROUNDING)
     if eps < least:
-        raise ValueError(
-            f"epsilon must be at least sqrt(3456) ln(4/delta)/n = {at_least(least, 3)} for the "
-            f"published lambda, got {quote(epsilon)}"
+        raise InvalidValue(
+            "epsilon",
+            f"must be at least sqrt(3456) ln(4/delta)/n = {at_least(least, 3)} for the "
+            f"published lambda, got {quote(epsilon)}",
         )
     if eps * eps >= 192 * log / users:
         lam = 64 * log / (eps * eps)
@@ -306,8 +307,8 @@ def published_lambda(epsilon: float | Fraction, delta: float | Fraction, n: int)
         lam = users - eps * users**1.5 / math.sqrt(432 * log)
     lam = min(float(users), lam * (1 + _ROUNDING))
     if lam < 14 * log:
-        raise ValueError(
-            f"n must be larger: lambda = {lam:.4g} is below 14 ln(4/delta), got n = {users}"
+        raise InvalidValue(
+            "n", f"must be larger: lambda = {lam:.4g} is below 14 ln(4/delta), got n = {users}"
         )
     return lam
 

@@ -25,7 +25,16 @@ import scipy
 from gmpy2 import mpfr
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import doubles, integer, number, ordered, quote, round_down
+from ikos._validation import (
+    InvalidType,
+    InvalidValue,
+    doubles,
+    integer,
+    number,
+    ordered,
+    quote,
+    round_down,
+)
 from ikos.accounting.blanket import exp_down
 from ikos.numeric.rounding import rational
 from ikos.numeric.search import crossing, log_excess
@@ -80,27 +89,31 @@ class ReportLaw:
     def __post_init__(self) -> None:
         lost = [float(number("lost", mass, low=0, high=1)) for mass in ordered("lost", self.lost)]
         if len(lost) != 2:
-            raise ValueError(f"lost must have 2 masses, got {len(lost)}")
+            raise InvalidValue("lost", f"must have 2 masses, got {len(lost)}")
         object.__setattr__(self, "lost", tuple(lost))
         for name, missing in zip(("blanket", "first", "second"), (1.0, *lost), strict=True):
             masses = doubles(name, getattr(self, name))
             if not (masses.ndim == 1 and masses.size and np.all(masses >= 0)):
-                raise ValueError(f"{name} must be a vector of masses, at least 0 and not NaN")
+                raise InvalidValue(name, "must be a vector of masses, at least 0 and not NaN")
             total = math.fsum(masses)
             if not 1 - missing - 1e-9 <= total <= 1 + 1e-9:
-                raise ValueError(f"{name} must have a total mass of 1, got {total:.12g}")
+                raise InvalidValue(name, f"must have a total mass of 1, got {total:.12g}")
             object.__setattr__(self, name, masses)
         if not np.all(self.blanket > 0):
-            raise ValueError("blanket must be positive in every cell: otherwise nothing is hidden")
+            raise InvalidValue(
+                "blanket", "must be positive in every cell: otherwise nothing is hidden"
+            )
         for name in ("first", "second"):
             low, high = (doubles(f"{name}_ratio", end) for end in getattr(self, f"{name}_ratio"))
             with np.errstate(over="ignore"):
                 mean = getattr(self, name) / self.blanket
             if not np.all((low >= 0) & (low <= mean * _ABOUT) & (mean <= high * _ABOUT)):
-                raise ValueError(f"{name}_ratio must have {name} / blanket between, in each cell")
+                raise InvalidValue(
+                    f"{name}_ratio", f"must have {name} / blanket between, in each cell"
+                )
             if not np.all(high <= _MAX_RATIO):
-                raise ValueError(
-                    f"{name}_ratio must be at most {_MAX_RATIO:g}, more counts as lost"
+                raise InvalidValue(
+                    f"{name}_ratio", f"must be at most {_MAX_RATIO:g}, more counts as lost"
                 )
             object.__setattr__(self, f"{name}_ratio", (low, high))
 
@@ -123,7 +136,7 @@ class ReportLaw:
     def together(self, other: ReportLaw) -> ReportLaw:
         """Return two independent reports in one message."""
         if self.blanket.size * other.blanket.size > _MAX_CELLS:
-            raise ValueError(f"reports must have at most {_MAX_CELLS} cells together")
+            raise InvalidValue("reports", f"must have at most {_MAX_CELLS} cells together")
         return self._with(other, lambda a, b: np.multiply.outer(a, b).ravel(), (1.0, 1.0))
 
     def either(self, other: ReportLaw, share: float | Fraction) -> ReportLaw:
@@ -198,7 +211,7 @@ def noise_report(
     """
     y = doubles("edges", edges)
     if not (y.ndim == 1 and y.size > 1 and np.all(y[1:] > y[:-1]) and y[-1] == 0.5):
-        raise ValueError("edges must increase up to 1/2")
+        raise InvalidValue("edges", "must increase up to 1/2")
     with gmpy2.context(precision=160):
         points, outside = [mpfr(float(at)) for at in y], mpfr(0)
         if reach != math.inf:
@@ -270,7 +283,7 @@ def gaussian_report(
     count = integer("cells", cells, low=1, high=1 << 16)
     least = float(scipy.special.ndtri(small)) * deviation
     if (1 - 2 * least) / (2 * deviation**2) > 60:
-        raise ValueError(f"sigma must be larger for lost = {small:g}, got {quote(sigma)}")
+        raise InvalidValue("sigma", f"must be larger for lost = {small:g}, got {quote(sigma)}")
     with gmpy2.context(precision=160):
         scale = mpfr(deviation) * gmpy2.sqrt(mpfr(2))
     return noise_report(
@@ -337,10 +350,12 @@ def discrete_report(law: object, first: int, second: int) -> ReportLaw:
     """
     rows = doubles("law", law)
     if rows.ndim != 2 or len(rows) < 2 or not np.all(rows >= 0):
-        raise ValueError("law must have at least two rows of probabilities, at least 0 and not NaN")
+        raise InvalidValue(
+            "law", "must have at least two rows of probabilities, at least 0 and not NaN"
+        )
     for row in rows:
         if abs(math.fsum(row) - 1) > 1e-12:
-            raise ValueError(f"law must have rows with a sum of 1, got {math.fsum(row):.15g}")
+            raise InvalidValue("law", f"must have rows with a sum of 1, got {math.fsum(row):.15g}")
     pair = [
         integer(name, at, low=0, high=len(rows) - 1)
         for name, at in (("first", first), ("second", second))
@@ -348,7 +363,7 @@ def discrete_report(law: object, first: int, second: int) -> ReportLaw:
     blanket = rows.min(axis=0)
     kept = blanket * _MAX_RATIO > rows.max(axis=0)
     if not kept.any():
-        raise ValueError("law must have an output that every value can send")
+        raise InvalidValue("law", "must have an output that every value can send")
     p, q = rows[pair[0]], rows[pair[1]]
     lost = (min(1.0, math.fsum(each[~kept]) * (1 + 1e-12)) for each in (p, q))
     return _discrete(blanket[kept], p[kept], q[kept], (next(lost), next(lost)))
@@ -390,7 +405,9 @@ def report_delta(report: ReportLaw, epsilon: float | Fraction, n: int) -> tuple[
 
 def _checked(report: object) -> ReportLaw:
     if not isinstance(report, ReportLaw):
-        raise TypeError(f"report must be a ReportLaw, such as laplace_report gives, got {report!r}")
+        raise InvalidType(
+            "report", f"must be a ReportLaw, such as laplace_report gives, got {report!r}"
+        )
     return report
 
 
@@ -469,7 +486,9 @@ def report_epsilon(report: ReportLaw, delta: float | Fraction, n: int) -> float:
     high = 0.01
     while excess(high) > 0:
         if high == 60:
-            raise ValueError(f"delta must be larger for any epsilon up to 60, got {quote(delta)}")
+            raise InvalidValue(
+                "delta", f"must be larger for any epsilon up to 60, got {quote(delta)}"
+            )
         high = min(4 * high, 60)
     while excess(low := high / 4) <= 0:
         if low < 1e-9:

@@ -25,7 +25,7 @@ import numpy as np
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from ikos._validation import integer, number, quote, round_down, round_up
+from ikos._validation import InvalidValue, integer, number, quote, round_down, round_up
 from ikos.accounting.blanket import SLACK, ResponseBlanket, TooManyTermsError
 from ikos.accounting.blanket_masses import MAX_TERMS, masses_above
 from ikos.numeric.binomial import log_pmf
@@ -286,9 +286,10 @@ def optimal_local_epsilon(
     if copies_delta(eps, k, low, d0) > allowed:
         together = max(0.0, allowed - _LEAST) * (1 - 4 * _COPIES_SLACK)
         most = at_most(-math.expm1(math.log1p(-together) / k), 6)
-        raise ValueError(
-            f"local_delta must be at most {most} for {k} copies and "
-            f"delta = {quote(delta)}, got {quote(local_delta)}"
+        raise InvalidValue(
+            "local_delta",
+            f"must be at most {most} for {k} copies and "
+            f"delta = {quote(delta)}, got {quote(local_delta)}",
         )
 
     def enough(local: float) -> bool:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache, partial
 
-from ikos._validation import choice, integer, number
+from ikos._validation import InvalidValue, choice, integer, number
 from ikos.accounting.blanket import LEAST_GAMMA, MAX_USERS, ResponseBlanket
 from ikos.accounting.composition import advanced_composition, composed_divergence
 from ikos.accounting.shuffled_response import (
@@ -111,10 +111,11 @@ def paper_digits(
     even = [1 / len(radices)] * len(radices)
     gammas, proved = _split_gammas(users, domains, even, eps, small, composition, accountant)
     if max(gammas) == 1:
-        raise ValueError(
-            f"n must be larger for the published parameters with {len(radices)} messages, "
+        raise InvalidValue(
+            "n",
+            f"must be larger for the published parameters with {len(radices)} messages, "
             f"epsilon = {float(eps):g} and delta = {float(small):.3g}, got {users}: a digit "
-            "would always be answered at random"
+            "would always be answered at random",
         )
     return DigitParameters(math.prod(radices), domains, _layout(radices), gammas, proved)
 
@@ -142,7 +143,7 @@ def _split_gammas(
         if within(1 + 1e-6):  # below, basic composition is as good
             scale, slack = Fraction(bisect(within, 1.0, 1e3, close=1e-9)), half
     if scale * eps * Fraction(min(shares)) < 2 * Fraction(MIN_EPSILON):
-        raise ValueError(f"epsilon must be larger for {m} messages, got {float(eps):g}")
+        raise InvalidValue("epsilon", f"must be larger for {m} messages, got {float(eps):g}")
     each = (small - slack) / m
     gammas, proved = [], []
     for k, share in zip(domains, shares, strict=True):
@@ -256,8 +257,8 @@ def optimized_digits(
     choice("composition", composition, COMPOSITIONS)
     choice("accountant", accountant, ACCOUNTANTS)
     if composition == "numerical" and accountant != "exact":
-        raise ValueError(
-            f"accountant must be 'exact' with composition='numerical', got {accountant!r}"
+        raise InvalidValue(
+            "accountant", f"must be 'exact' with composition='numerical', got {accountant!r}"
         )
     return _optimized(users, eps, small, m, composition, accountant)
 
@@ -293,9 +294,10 @@ def _optimized(
             found.append(_laid_out(domains, *split))
     found = [digits for digits in found if max(digits.gammas) < 1]
     if not found:
-        raise ValueError(
-            f"n must be larger for {m} messages with epsilon = {float(eps):g} and delta = "
-            f"{float(small):.3g}, got {n}"
+        raise InvalidValue(
+            "n",
+            f"must be larger for {m} messages with epsilon = {float(eps):g} and delta = "
+            f"{float(small):.3g}, got {n}",
         )
     return min(found, key=lambda digits: digits.mse(n))
 

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincinv
 
-from ikos._validation import integer, number, quote
+from ikos._validation import InvalidValue, integer, number, quote
 from ikos.numeric.search import last_safe
 from ikos.numeric.underflow import may_underflow
 from ikos.results.sums import at_least
@@ -323,7 +323,7 @@ def paper_flooding(steps: int, central: Fraction, epsilon: float, delta: float) 
     """
     t = paper_weights(steps)
     if weighted_size(steps, t) > 1 + 1e-12:
-        raise ValueError(f"steps must have weights that hold every message, got {steps}")
+        raise InvalidValue("steps", f"must have weights that hold every message, got {steps}")
     eps, share = epsilon / 2, delta / 2
     atoms_in_all = 2 * steps - 1
     shape = Fraction(math.ceil(3072 * (1 + math.log(1 / share))), 1024)
@@ -365,7 +365,7 @@ def _grid(largest: int) -> NDArray[np.int64]:
 def _table(flood: Flood, largest: int, orders: NDArray[np.float64], lost: float) -> ShiftMoments:
     """Return the moments for shifts up to the largest."""
     if flood.shape.denominator != 1:
-        raise ValueError(f"floods must have integer shapes, got {flood.shape}")
+        raise InvalidValue("floods", f"must have integer shapes, got {flood.shape}")
     return shift_moments(int(flood.shape), float(flood.rate), _grid(largest), orders, lost)
 
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import gmpy2
 import numpy as np
 
-from ikos._validation import integer, number, quote, round_down, round_up
+from ikos._validation import InvalidType, InvalidValue, integer, number, quote, round_down, round_up
 from ikos.numeric.rounding import DOWN, UP, float_up, rounding
 from ikos.results.conditions import Condition, Kind
 from ikos.results.guarantees import Guarantee
@@ -197,7 +197,7 @@ def loss_of_curve(
     nearest = (round(number("epsilons", e, above=0) / Fraction(unit)) for e in epsilons)
     keys = sorted({max(1, key) for key in nearest})
     if not keys:
-        raise ValueError("epsilons must not be empty")
+        raise InvalidValue("epsilons", "must not be empty")
     heights = [1.0]
     for key in keys:
         proved = number("delta", delta(key * unit * _BELOW), low=0, high=1)
@@ -256,9 +256,9 @@ def event(guarantee: Guarantee) -> ZCDpEvent:
     """
     _check(guarantee)
     if guarantee.delta:
-        raise ValueError(
-            f"guarantee must have a delta of 0, got {guarantee.delta!r}; "
-            "loss_of_guarantee takes others"
+        raise InvalidValue(
+            "guarantee",
+            f"must have a delta of 0, got {guarantee.delta!r}; loss_of_guarantee takes others",
         )
     return ZCDpEvent(rho=round_up(Fraction(guarantee.epsilon) ** 2 / 2))
 
@@ -293,16 +293,18 @@ def composed(
     """
     small = round_down(number("delta", delta, above=0, below=1))
     if not isinstance(loss, _ProvedLoss):
-        raise TypeError(
-            "loss must be made here, or be one made here composed with others, "
-            "here.compose(elsewhere): what dp-accounting composes is not proved"
+        raise InvalidType(
+            "loss",
+            "must be made here, or be one made here composed with others, "
+            "here.compose(elsewhere): what dp-accounting composes is not proved",
         )
     orders = (loss._pmf_remove, loss._pmf_add)
     infinite = max(pmf._infinity_mass for pmf in orders)
     if infinite > small:
-        raise ValueError(
-            f"delta must be at least the mass of infinite losses, {at_least(infinite, 3)}, "
-            f"got {quote(delta)}"
+        raise InvalidValue(
+            "delta",
+            f"must be at least the mass of infinite losses, {at_least(infinite, 3)}, "
+            f"got {quote(delta)}",
         )
     epsilon = max(_least_epsilon(pmf, small) for pmf in orders)
     assumed = Condition(
@@ -317,6 +319,6 @@ def composed(
 def _check(guarantee: Guarantee) -> None:
     """Refuse a guarantee that is not proved, or not for replaced values."""
     if not guarantee.proved:
-        raise ValueError(f"guarantee must be proved for the run, got {str(guarantee)!r}")
+        raise InvalidValue("guarantee", f"must be proved for the run, got {str(guarantee)!r}")
     if guarantee.adjacency != "replace-one":
-        raise ValueError(f"guarantee must be for replace-one, got {guarantee.adjacency}")
+        raise InvalidValue("guarantee", f"must be for replace-one, got {guarantee.adjacency}")

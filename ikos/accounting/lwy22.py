@@ -20,7 +20,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ikos._validation import integer, number, round_down
+from ikos._validation import InvalidValue, integer, number, round_down
 from ikos.accounting.blanket import SLACK, shortfall
 from ikos.numeric.binomial import binomial_window, log_pmf
 from ikos.numeric.search import bisect
@@ -115,8 +115,9 @@ def random_messages(
     while not private(mean):
         mean *= 2
         if mean > MAX_MESSAGES:
-            raise ValueError(
-                f"n or epsilon must be larger, got {honest} honest users and {float(epsilon):g}: "
-                f"each would send more than {MAX_MESSAGES} random messages"
+            raise InvalidValue(
+                "n or epsilon",
+                f"must be larger, got {honest} honest users and {float(epsilon):g}: "
+                f"each would send more than {MAX_MESSAGES} random messages",
             )
     return split(bisect(private, mean, mean / 2, close=1e-4, geometric=True))

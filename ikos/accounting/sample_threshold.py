@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import number, round_down
+from ikos._validation import InvalidValue, number, round_down
 from ikos.numeric.binomial import above, at_most, log_pmf
 from ikos.numeric.search import bisect_integers
 from ikos.numeric.underflow import may_underflow
@@ -62,9 +62,10 @@ def largest_divergence(eps: float, n: int, p: float, tau: int, goal: float) -> f
     """Return a bound on delta; not less than ``goal``, unless every t was computed."""
     last = min(n, math.ceil(min(_negligible_from(eps, p, goal), 1e18)))
     if last - tau >= _MAX_COUNTS:
-        raise ValueError(
-            f"epsilon is too small, or sampling too close to 0 or 1: more than {_MAX_COUNTS} "
-            f"counts matter, at epsilon = {eps:g} and sampling = {p:g}"
+        raise InvalidValue(
+            "epsilon",
+            f"is too small, or sampling too close to 0 or 1: more than {_MAX_COUNTS} "
+            f"counts matter, at epsilon = {eps:g} and sampling = {p:g}",
         )
     worst = goal if last < n else 0.0
     for start in range(tau, last + 1, _BLOCK):

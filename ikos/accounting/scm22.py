@@ -23,7 +23,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from ikos._validation import choice, integer, number, round_down
+from ikos._validation import InvalidValue, choice, integer, number, round_down
 from ikos.accounting.blanket import MAX_USERS, ResponseBlanket, TooManyTermsError
 from ikos.accounting.composition import LossLattice, advanced_share, blanket_losses
 from ikos.accounting.shuffled_response import (
@@ -390,10 +390,11 @@ def optimized_answers(
         if here.gamma < 1:
             found.append((error(here), t, k, here))
     if not found:
-        raise ValueError(
-            f"n must be larger for epsilon = {float(eps):g}, delta = {float(small):.3g} and "
+        raise InvalidValue(
+            "n",
+            f"must be larger for epsilon = {float(eps):g}, delta = {float(small):.3g} and "
             f"{sketches[0][1]} messages of each user, got {users} honest users: every answer "
-            "would be random"
+            "would be random",
         )
     return min(found)[3]
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 import gmpy2
 from gmpy2 import mpfr
 
-from ikos._validation import choice, integer, number, quote, round_down, round_up
+from ikos._validation import InvalidValue, choice, integer, number, quote, round_down, round_up
 from ikos.accounting.amplification import excess, third_value
 from ikos.accounting.blanket import (
     LEAST_GAMMA,
@@ -313,9 +313,10 @@ def response_epsilon(
         low = high = MIN_EPSILON
     while excess(high) > 0:
         if high == largest:
-            raise ValueError(
-                f"gamma must be larger for any epsilon up to {largest:g} with "
-                f"accountant={name!r}, got {quote(gamma)}"
+            raise InvalidValue(
+                "gamma",
+                f"must be larger for any epsilon up to {largest:g} with "
+                f"accountant={name!r}, got {quote(gamma)}",
             )
         low, high = high, min(2 * high, largest)
     return crossing(excess, low, high)

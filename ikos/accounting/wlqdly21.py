@@ -25,7 +25,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ikos._validation import integer, number, quote
+from ikos._validation import InvalidValue, integer, number, quote
 from ikos.accounting.amplification import amplified_local_epsilon
 from ikos.accounting.blanket import exp_down, local_gamma
 from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
@@ -117,7 +117,7 @@ def collision_parameters(
     small = number("delta", delta, low=0, below=1)
     cap = None if most_local is None else number("most_local", most_local, above=0)
     if 2 * s > MAX_VALUES:
-        raise ValueError(f"sparsity must be at most {MAX_VALUES // 2}, got {s}")
+        raise InvalidValue("sparsity", f"must be at most {MAX_VALUES // 2}, got {s}")
     first = 2 * s if small else s + 1
 
     @cache
@@ -133,9 +133,10 @@ def collision_parameters(
     else:
         t = _searched_values(d, s, first, gamma)
     if float(1 - gamma(t)) < 1e-12:
-        raise ValueError(
-            f"epsilon must be larger for so few users, got {quote(epsilon)} for n = {n}: "
-            "only noise would be private"
+        raise InvalidValue(
+            "epsilon",
+            f"must be larger for so few users, got {quote(epsilon)} for n = {n}: "
+            "only noise would be private",
         )
     return CollisionParameters(t, gamma(t))
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from ikos._validation import integer, number, reject_masked
+from ikos._validation import InvalidType, InvalidValue, integer, number, reject_masked
 from ikos.data.encoding import encode
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.samplers import polya
@@ -42,9 +42,10 @@ def _subsets(name: str, count: int, k: object) -> tuple[int, int]:
     size = integer("k", k, low=1, high=count)
     subsets = math.comb(count, size)
     if subsets > MAX_SUBSETS:
-        raise ValueError(
-            f"{name} must have at most {MAX_SUBSETS} sets of k = {size} messages, got "
-            f"{count} messages with {subsets:.3g}"
+        raise InvalidValue(
+            name,
+            f"must have at most {MAX_SUBSETS} sets of k = {size} messages, got "
+            f"{count} messages with {subsets:.3g}",
         )
     return size, subsets
 
@@ -53,11 +54,11 @@ def _finite(name: str, values: ArrayLike, dimensions: int = 2) -> NDArray[Any]:
     """Check and return an array of numbers."""
     given = np.asarray(reject_masked(name, values))
     if given.dtype.kind not in "iuf":
-        raise TypeError(f"{name} must be numbers, got an array of {given.dtype}")
+        raise InvalidType(name, f"must be numbers, got an array of {given.dtype}")
     if given.ndim != dimensions or not given.size:
-        raise ValueError(f"{name} must have {dimensions} dimensions, got shape {given.shape}")
+        raise InvalidValue(name, f"must have {dimensions} dimensions, got shape {given.shape}")
     if not np.isfinite(given).all():
-        raise ValueError(f"{name} must be finite; there are others")
+        raise InvalidValue(name, "must be finite; there are others")
     return given
 
 
@@ -106,7 +107,7 @@ def subset_sums(
     if modulus is not None:
         integer("modulus", modulus, low=2, high=MAX_MODULUS)
         if rows.dtype.kind == "f":
-            raise TypeError(f"messages must be integers with a modulus, got {rows.dtype}")
+            raise InvalidType("messages", f"must be integers with a modulus, got {rows.dtype}")
         rows = (rows % modulus).astype(np.int64)
     for members in _members(len(rows), size):
         sums = rows[members[:, 0]]
@@ -141,7 +142,7 @@ def distances(
     """
     wanted = _finite("targets", targets)
     if wanted.shape[1] != np.shape(messages)[-1]:
-        raise ValueError(f"targets must be as long as the messages, got shape {wanted.shape}")
+        raise InvalidValue("targets", f"must be as long as the messages, got shape {wanted.shape}")
     unit = float(number("scale", scale, above=0))
     best = np.full(len(wanted), math.inf)
     for sums in subset_sums(messages, k, modulus=modulus):
@@ -183,15 +184,16 @@ def dummy_candidates(
     size, subsets = _subsets("messages", len(rows), k)
     mixed = _finite("dummies", dummies, 3)
     if mixed.shape[1:] != (len(rows) - size, rows.shape[1]) or len(mixed) < 2:
-        raise ValueError(
-            f"dummies must have shape (samples, {len(rows) - size}, {rows.shape[1]}) with two "
-            f"samples or more, got {mixed.shape}"
+        raise InvalidValue(
+            "dummies",
+            f"must have shape (samples, {len(rows) - size}, {rows.shape[1]}) with two "
+            f"samples or more, got {mixed.shape}",
         )
     samples = len(mixed)
     if subsets * samples > MAX_SUBSETS:
-        raise ValueError(
-            f"dummies must be at most {MAX_SUBSETS // subsets} samples for {subsets} sets, got "
-            f"{samples}"
+        raise InvalidValue(
+            "dummies",
+            f"must be at most {MAX_SUBSETS // subsets} samples for {subsets} sets, got {samples}",
         )
     points, errors = [], []
     for members in _members(len(rows), size):
@@ -276,7 +278,7 @@ class SplitSum:
         given = np.asarray(reject_masked("x", x), dtype=np.float64)
         inside = given.shape == (self.n, self.d)
         if not inside or not (np.linalg.norm(given, axis=1) <= 1 + 1e-9).all():  # False for NaN
-            raise ValueError(f"x must hold {self.n} vectors of {self.d} of norm at most 1")
+            raise InvalidValue("x", f"must hold {self.n} vectors of {self.d} of norm at most 1")
         unit = np.clip((given.reshape(-1) + 1) / 2, 0, 1)
         total = encode(unit, 2 * self.precision, source) - self.precision
         share = Fraction(1, self.n)

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import flag, integer, number, quote
+from ikos._validation import InvalidType, InvalidValue, flag, integer, number, quote
 from ikos.primitives.modular import Zq, blocks
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.sharing import split
@@ -129,7 +129,9 @@ def tuple_counts(columns: ArrayLike, q: int) -> NDArray[Any]:
     given = group.elements(columns, "columns")
     *lead, m, n = given.shape if given.ndim > 1 else (0, 0)
     if m * n == 0:
-        raise ValueError(f"columns must have shape (..., m, n), with none 0, got {given.shape}")
+        raise InvalidValue(
+            "columns", f"must have shape (..., m, n), with none 0, got {given.shape}"
+        )
     return _all_counts(given.reshape(math.prod(lead), m, n), group.q).reshape(*lead, group.q)
 
 
@@ -156,11 +158,13 @@ def consistent_tuples(view: View, q: int, user: int, value: int) -> int:
     """
     group = Zq(integer("q", q, low=2, high=MAX_MODULUS))
     if not isinstance(view, View):
-        raise TypeError(f"view must be an ikos.View, got {type(view).__name__}")
+        raise InvalidType("view", f"must be an ikos.View, got {type(view).__name__}")
     arrays = view.columns if view.clear is None else (*view.columns, view.clear)
     sizes = sorted({array.size for array in arrays})
     if not view.columns or len(sizes) != 1 or not sizes[0]:
-        raise ValueError(f"view must hold as many messages per shuffler as users, got {view!r}")
+        raise InvalidValue(
+            "view", f"must hold as many messages per shuffler as users, got {view!r}"
+        )
     target = integer("user", user, low=0, high=sizes[0] - 1)
     tried = integer("value", value, low=0, high=group.q - 1)
     columns = np.stack([group.elements(column, "view.columns") for column in view.columns])
@@ -306,7 +310,7 @@ def measure_advantage(
     d = integer("difference", difference) % group.q
     if d == 0:
         got = quote(difference)
-        raise ValueError(f"difference must not be a multiple of q = {group.q}, got {got}")
+        raise InvalidValue("difference", f"must not be a multiple of q = {group.q}, got {got}")
     level = number("confidence", confidence, above=0, below=1)
     correct = 0
     for x in _inputs(trials, n, group, m, clear_share, source):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import integer, round_up, validate_users
+from ikos._validation import InvalidType, integer, round_up, validate_users
 from ikos.data.domains import Bounds, Domain
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.shuffling import View, release
@@ -64,7 +64,7 @@ class Baseline(BaseProtocol):
             honest = integer("min_honest", min_honest, low=1, high=users)
         if kinds and not isinstance(domain, kinds):
             names = " or a ".join(kind.__name__ for kind in kinds)
-            raise TypeError(f"domain must be a {names}, got {type(domain).__name__}")
+            raise InvalidType("domain", f"must be a {names}, got {type(domain).__name__}")
         eps = checked_epsilon(epsilon)
         small = Fraction(0) if delta is None else budget(epsilon, delta)[1]
         self._set(n=users, domain=domain, epsilon=eps, delta=small, min_honest=honest)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, integer
+from ikos._validation import InvalidValue, choice, integer
 from ikos.accounting.binary_response import (
     MAX_BITS,
     binary_response_gamma,
@@ -101,8 +101,8 @@ class ShuffledBits(BitProtocol):
     def _found(self, accountant: str, messages: int, gamma: Fraction) -> None:
         """Set the parameters and claim what an accountant proves for them."""
         if gamma == 1:
-            raise ValueError(
-                f"epsilon is too small for {self.min_honest} users: every answer would be random"
+            raise InvalidValue(
+                "epsilon", f"is too small for {self.min_honest} users: every answer would be random"
             )
         self._set(accountant=accountant, messages=messages, gamma=gamma)
         honest = Condition(Kind.PARTIES, "the shuffler is honest")

@@ -11,7 +11,7 @@ import gmpy2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import check_participation, integer, real, round_up
+from ikos._validation import InvalidValue, check_participation, integer, real, round_up
 from ikos.accounting.lwy22 import random_messages
 from ikos.baselines.base import Padded
 from ikos.data.domains import Categories, require
@@ -91,8 +91,8 @@ class FrequencyEstimation(Padded):
         self._ask(n, domain, epsilon, delta, min_honest, (Categories,))
         d = self.dimension
         if len(domain.sizes) != 1 or d < 2:
-            raise ValueError(
-                f"domain must be one question with at least 2 categories, got {domain}"
+            raise InvalidValue(
+                "domain", f"must be one question with at least 2 categories, got {domain}"
             )
         if set_size is None:
             set_size = min(max(1, round(d * math.log(self.n) / self.n)), max(1, d // 2))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, integer, number, quote, round_down, round_up
+from ikos._validation import InvalidValue, choice, integer, number, quote, round_down, round_up
 from ikos.accounting.composition import MAX_COPIES, MAX_LOCAL, optimal_delta, optimal_local_epsilon
 from ikos.accounting.flooding_gkmps21 import MAX_STEPS, rate_down
 from ikos.baselines.base import Baseline, passed_on
@@ -344,7 +344,9 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
         each = float(g) * noise.delta * (1 + 1e-15)
         proved_delta = optimal_delta(round_down(eps), many, amplified, each)
         if proved_delta > allowed:
-            raise ValueError(f"delta must be larger: {proved_delta!r} is proved, got {delta!r}")
+            raise InvalidValue(
+                "delta", f"must be larger: {proved_delta!r} is proved, got {delta!r}"
+            )
         self._set(precision=p, sampling=g, modulus=None, rate=noise.central, noise=noise)
         self._set(proved_delta=proved_delta, flooding=flooding, local_epsilon=local)
         sampled = "BBG18, Theorem 2; " if g < 1 else ""
@@ -467,7 +469,9 @@ class KashinPrivateSum(CoefficientSums):
         noisy = optimal_delta(round_down(eps), copies, round_up(rate * p))
         proved_delta = (noisy + revealed) * (1 + 1e-15)
         if proved_delta > allowed:
-            raise ValueError(f"delta must be larger: {proved_delta!r} is proved, got {delta!r}")
+            raise InvalidValue(
+                "delta", f"must be larger: {proved_delta!r} is proved, got {delta!r}"
+            )
         self._set(precision=p, sampling=Fraction(1), modulus=q, rate=rate)
         self._set(proved_delta=proved_delta, messages=count, sigma=sigma)
         steps = 2 * self.half * (q - 1) / p  # from one end of the group to the other

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ikos._validation import choice, integer, number, quote
+from ikos._validation import InvalidType, InvalidValue, choice, integer, number, quote
 from ikos.baselines.binary_response_csuzz19 import BinaryRandomizedResponse, UnaryEncoding
 from ikos.baselines.central_model import CentralDiscreteLaplace, CentralGaussian, CentralLaplace
 from ikos.baselines.collision_wlqdly21 import Collision
@@ -89,9 +89,8 @@ class ProtocolSpec:
         """Return the protocol, vectors in blocks with an overhead; ValueError if there is none."""
         if not isinstance(domain, self.domains):
             names = " or ".join(kind.__name__ for kind in self.domains)
-            raise ValueError(  # noqa: TRY004 - a row says so, as for any other that is impossible
-                f"domain must be a {names}, got {type(domain).__name__}"
-            )
+            # no InvalidType: a row says so, as for any other that is impossible
+            raise InvalidValue("domain", f"must be a {names}, got {type(domain).__name__}")
         given = dict(self.options)
         if overhead is not None and self.made_by is PrivateVectorSum:
             given |= {"layout": "blocks", "overhead": overhead}
@@ -116,13 +115,18 @@ class ComparisonRow(Printed):
         Its entry in the registry.
     protocol : SumProtocol or None
         The protocol, made for these users.
-    reason : str or None
-        Why it cannot be made.
+    refusal : ValueError or None
+        Why it cannot be made; its message is the ``reason``.
     """
 
     spec: ProtocolSpec
     protocol: SumProtocol | None
-    reason: str | None = None
+    refusal: ValueError | None = None
+
+    @property
+    def reason(self) -> str | None:
+        """Why it cannot be made, in words."""
+        return None if self.refusal is None else str(self.refusal)
 
     def __str__(self) -> str:
         if self.protocol is None:
@@ -352,7 +356,7 @@ def comparison(
     bounds = Bounds(lower, upper)
     domain = bounds if domain is None else domain
     if not isinstance(domain, Domain):
-        raise TypeError(f"domain must be a Domain, got {type(domain).__name__}")
+        raise InvalidType("domain", f"must be a Domain, got {type(domain).__name__}")
     if domain is not bounds and bounds != Bounds(0, 1):
         raise ValueError("lower and upper must be left out with a domain, which has its own")
     honest = None if min_honest is None else integer("min_honest", min_honest, low=1, high=users)
@@ -365,7 +369,7 @@ def comparison(
             made = spec.make(users, domain, eps, small, min_honest=honest, overhead=overhead)
             rows.append(ComparisonRow(spec, made))
         except ValueError as problem:
-            rows.append(ComparisonRow(spec, None, str(problem)))
+            rows.append(ComparisonRow(spec, None, problem.with_traceback(None)))
         if progress is not None:
             progress(done, len(wanted))
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, integer, number, round_up, validate_users
+from ikos._validation import InvalidValue, choice, integer, number, round_up, validate_users
 from ikos.accounting import scm22
 from ikos.accounting.scm22 import SAMPLINGS, SampledAnswers
 from ikos.accounting.shuffled_response import THEOREMS
@@ -344,8 +344,9 @@ def _published(
     else:
         gamma = scm22.published_gamma(eps, small, users, d, k, t)
     if gamma >= 1:
-        raise ValueError(
-            "n must be larger for parameters='published': SCM22's probability of a random answer "
-            f"is {gamma:.3g}"
+        raise InvalidValue(
+            "n",
+            "must be larger for parameters='published': SCM22's probability of a random answer "
+            f"is {gamma:.3g}",
         )
     return SampledAnswers(t, k, grid_up(gamma), sampling, "published")

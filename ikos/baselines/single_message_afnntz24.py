@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer
+from ikos._validation import InvalidValue, integer
 from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
 from ikos.baselines.base import Baseline, exact_sums
 from ikos.data.domains import Ball, Bounds, Box
@@ -100,10 +100,11 @@ class Grids:
             f"{float(self.delta):.3g}"
         )
         if not most:
-            return ValueError(f"n must be larger: with {given} one message tells nothing")
-        return ValueError(
-            f"domain must have at most {most} coordinates for {given}, got {self.dimension}: a "
-            "larger grid hides the sum as well (use several messages per user)"
+            return InvalidValue("n", f"must be larger: with {given} one message tells nothing")
+        return InvalidValue(
+            "domain",
+            f"must have at most {most} coordinates for {given}, got {self.dimension}: a "
+            "larger grid hides the sum as well (use several messages per user)",
         )
 
 

@@ -225,12 +225,11 @@ def command(
             users, epsilon, asked.delta, domain=space, min_honest=asked.min_honest,
             overhead=given["overhead"], protocols=protocols or None, progress=shown,
         )  # fmt: skip
-    rows = [
-        Row(one, users, given["overhead"], one.reason and in_options(one.reason)) for one in made
-    ]
+    reasons = (None if one.refusal is None else in_options(one.refusal) for one in made)
+    rows = [Row(one, users, given["overhead"], why) for one, why in zip(made, reasons, strict=True)]
     if not any(one.protocol for one in made):
-        reasons = "; ".join(f"{row.made.key}: {row.reason}" for row in rows)
-        raise click.UsageError(f"no protocol is possible here: {reasons}")
+        why = "; ".join(f"{row.made.key}: {row.reason}" for row in rows)
+        raise click.UsageError(f"no protocol is possible here: {why}")
     if column is not None:
         _measure(rows, column, given["runs"], given["seed"])
     title = (

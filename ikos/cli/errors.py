@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ikos._validation import InvalidType, InvalidValue
 from ikos.cli.output import print_report, print_text
 from ikos.results.report import FORMATS
 
@@ -26,15 +29,10 @@ KEYS = {
 MISTAKES = (ValueError, TypeError, ArithmeticError, MemoryError, ImportError, OSError)
 """What the library raises for arguments and data; anything else is a bug and is not caught."""
 
-PARAMETERS = {"n": "users", "m": "messages", "q": "modulus", "patience": "wait"}
-"""Parameters of the library whose options have other names."""
-
-WORDS = {
-    "show_values=True": "--show-values", "integers=True": "--integers",
-    "analysis='best'": "--analysis best", "delimiter='\\t'": "--delimiter $'\\t'",
-    "delimiter=": "--delimiter ", "header must be True": "--no-header must be left out",
+PARAMETERS = {
+    "n": "users", "m": "messages", "q": "modulus", "patience": "wait", "header": "no_header",
 }  # fmt: skip
-"""Arguments in messages of the library, as options."""
+"""Parameters of the library whose options have other names."""
 
 
 class _Mistakes(click.Command):
@@ -164,21 +162,39 @@ def problem(error: BaseException) -> str:
         return ": ".join([" and ".join(names)] * bool(names) + [error.strerror.lower()])
     if isinstance(error, OverflowError):
         return "a number is too large or too small to compute with"
-    return in_options(str(error)) or type(error).__name__
+    return in_options(error) or type(error).__name__
 
 
-def in_options(message: str) -> str:
-    """Return a message that begins with names of parameters with the names of their options."""
-    for word, option in WORDS.items():
-        message = message.replace(word, option)
-    names, must, rest = message.partition(" must ")
+def in_options(error: BaseException) -> str:
+    """Return the message of an exception, with options in the place of the library's parameters.
+
+    Of parameters of which the command has no option, or not of all, the message stays as it is.
+    """
+    if not isinstance(error, InvalidType | InvalidValue):
+        return str(error)
+    names = re.split(r"( and | or )", error.parameter or "")
+    options = [word if i % 2 else _option(word) for i, word in enumerate(names)]
+    subject = "".join(map(str, options)) if all(options) else error.parameter
+    advice = (
+        f"{_option(argument) or argument}{'' if value is True else ' ' + _in_shell(value)} {effect}"
+        for argument, value, effect in error.advice
+    )
+    return "; ".join((" ".join(filter(None, (subject, error.what))), *advice))
+
+
+def _option(parameter: str) -> str | None:
+    """Return the option of the command under way for a parameter, or a place in it."""
     context = click.get_current_context(silent=True)
+    name = PARAMETERS.get(parameter, parameter).partition("[")[0]
     params = context.command.params if context else ()
-    known = {str(one.name): one.opts[0] for one in params if isinstance(one, click.Option)}
-    given = [PARAMETERS.get(name, name).partition("[")[0] for name in names.split(" and ")]
-    if not must or not all(name in known for name in given):
-        return message
-    return " and ".join(known[name] for name in given) + must + rest
+    options = (one.opts[0] for one in params if isinstance(one, click.Option) and one.name == name)
+    return next(options, None)
+
+
+def _in_shell(value: object) -> str:
+    """Return a value as one types it."""
+    text = str(value)
+    return shlex.quote(text) if text.isprintable() else f"${text!r}"
 
 
 def one_line(error: click.ClickException) -> str:

@@ -160,7 +160,7 @@ def _labelled(
     import numpy as np
 
     from ikos.data.domains import CategoryLabels
-    from ikos.data.tables import BadRow
+    from ikos.data.tables import InvalidRow
 
     known = CategoryLabels("categories", labels)
     if other is not None:
@@ -173,11 +173,11 @@ def _labelled(
         nonlocal fits
         places = known.places(cells.tolist())
         if (lost := places == CategoryLabels.MISSING).any():
-            raise BadRow(int(np.argmax(lost)))
+            raise InvalidRow(int(np.argmax(lost)))
         others = places == CategoryLabels.OTHER
         if other is None and others.any():
             why = "which is none of the --categories; --other counts it"
-            raise BadRow(int(np.argmax(others)), why)
+            raise InvalidRow(int(np.argmax(others)), why)
         fits |= not others.all()
         return names[places]  # others are the last, as OTHER is -1
 

@@ -294,6 +294,7 @@ def _asked(given: Mapping[str, Any]) -> Any:
 
 def _rows(asked: Any, analysis: str, shuffler: str, clear_share: bool) -> Iterator[CountRow]:
     """Yield for each layout what an analysis proves, or why it covers nothing."""
+    from ikos.counts.types import Uncovered
     from ikos.counts.vectors import LAYOUTS
 
     for layout, name in LAYOUTS.items():
@@ -305,11 +306,10 @@ def _rows(asked: Any, analysis: str, shuffler: str, clear_share: bool) -> Iterat
         row = CountRow(analysis, shuffler, clear_share, shown, asked.overhead)
         try:
             _count(asked, row, layout)
-        except ValueError as problem:
-            said = in_options(str(problem))
-            if said.startswith("analysis ") and ": " in said:  # the setting is in the row
-                said = said.partition(": ")[2].partition("; ")[0]
-            row.reason = said.removeprefix(f"{analysis} ")
+        except Uncovered as error:  # the setting is in the row
+            row.reason = error.reason
+        except ValueError as error:
+            row.reason = in_options(error)
         if row.layout == name or row.layout not in LAYOUTS.values():  # not blocks of one or all
             yield row
 

@@ -136,20 +136,20 @@ class Rule:
         """Return a block of values within the bounds, or refuse one of them."""
         import numpy as np
 
-        from ikos.data.tables import BadRow
+        from ikos.data.tables import InvalidRow
 
         if self.exact and max(-self.lower, self.upper) >= 1 << 62:  # differences may not fit
             values = values.astype(object)
         outside = (values < self.lower) | (values > self.upper)
         if outside.any() and not self.clamp:
-            raise BadRow(
+            raise InvalidRow(
                 int(np.argmax(outside)),
                 f"outside [{plain(self.lower)}, {plain(self.upper)}]; give public bounds that hold "
                 "every value, or --on-out-of-range clamp",
             )
         inside = np.clip(values, self.lower, self.upper) if outside.any() else values
         if self.integers and (broken := inside != np.floor(inside)).any():
-            raise BadRow(int(np.argmax(broken)), "which is no integer as --integers says")
+            raise InvalidRow(int(np.argmax(broken)), "which is no integer as --integers says")
         found: NDArray[Any] = inside - self.lower if self.exact else inside
         return found
 

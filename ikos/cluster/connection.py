@@ -12,7 +12,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-from ikos._validation import integer, quote
+from ikos._validation import InvalidType, InvalidValue, integer, quote
 from ikos.cluster.driver import add_up
 from ikos.cluster.waiting import (
     ANSWER,
@@ -61,9 +61,9 @@ class Cluster:
         given = {"workers": workers, "scheduler": scheduler, "client": client}
         named = [name for name, value in given.items() if value is not None]
         if len(named) > 1:
-            raise ValueError(f"{named[0]} must be None where {named[1]} is given")
+            raise InvalidValue(named[0], f"must be None where {named[1]} is given")
         if scheduler is not None and not isinstance(scheduler, str):
-            raise TypeError(f"scheduler must be an address, got {quote(scheduler)}")
+            raise InvalidType("scheduler", f"must be an address, got {quote(scheduler)}")
         many = cores() if workers is None else integer("workers", workers, low=1, high=MAX_WORKERS)
         try:
             import distributed
@@ -72,7 +72,7 @@ class Cluster:
                 "a cluster needs Dask, which is not installed: pip install 'ikos[cluster]'"
             ) from None
         if client is not None and not isinstance(client, distributed.Client):
-            raise TypeError(f"client must be a distributed.Client, got {quote(client)}")
+            raise InvalidType("client", f"must be a distributed.Client, got {quote(client)}")
         with ExitStack() as opened:
             if client is None:
                 client = _client(_local(opened, many) if scheduler is None else scheduler)

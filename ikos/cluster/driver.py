@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import check_participation, reject_masked
+from ikos._validation import InvalidType, InvalidValue, check_participation, reject_masked
 from ikos.cluster.waiting import (
     ClusterError,
     check_versions,
@@ -70,16 +70,20 @@ class Refusal:
     It is a result, not an exception, which Dask would log with its arguments.
     """
 
-    kind: type[Exception]
-    message: str
+    error: Exception
 
     @classmethod
     def of(cls, error: Exception, where: str) -> Refusal:
-        """Return an exception's message in a form that can be sent anywhere."""
+        """Return an exception in a form that can be sent anywhere."""
+        if isinstance(error, InvalidType | InvalidValue):
+            named = InvalidType if isinstance(error, InvalidType) else InvalidValue
+            return cls(
+                named(error.parameter, f"{error.what}{where}", row=error.row, advice=error.advice)
+            )
         for kind in _KINDS:
             if isinstance(error, kind):
-                return cls(kind, f"{str(error) or type(error).__name__}{where}")
-        return cls(ClusterError, f"{type(error).__name__}: {error}{where}")
+                return cls(kind(f"{str(error) or type(error).__name__}{where}"))
+        return cls(ClusterError(f"{type(error).__name__}: {error}{where}"))
 
 
 def digest(sharings: Iterable[tuple[int, bytes]]) -> bytes:
@@ -352,12 +356,12 @@ def _collection(client: Any, x: Any, endpoint: BlockSharing) -> Iterator[Any]:
 
     dimensions = getattr(x, "ndim", None)
     if not isinstance(dimensions, int):  # a delayed object has any attribute, itself delayed
-        raise TypeError(
-            f"x must be a Dask array or a column of a data frame, got {type(x).__name__}"
+        raise InvalidType(
+            "x", f"must be a Dask array or a column of a data frame, got {type(x).__name__}"
         )
     if dimensions != (1 if endpoint.clients.scalar else 2):
         wanted = "one" if endpoint.clients.scalar else "two"
-        raise ValueError(f"x must be {wanted}-dimensional, got {dimensions} dimensions")
+        raise InvalidValue("x", f"must be {wanted}-dimensional, got {dimensions} dimensions")
     if dimensions == 2 and hasattr(x, "rechunk"):
         x = x.rechunk({1: -1})  # whole vectors in each partition
     work = delayed(endpoint, pure=False, traverse=False, name=False)
@@ -456,7 +460,7 @@ class _Sum:
         found = results(self.client, tasks)
         for one in found:
             if isinstance(one, Refusal):
-                raise one.kind(one.message)
+                raise one.error
         return found
 
     def _released(self, todo: Sequence[tuple[int, Partition]]) -> Iterator[Released]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ikos._validation import choice, flag, integer
+from ikos._validation import InvalidValue, choice, flag, integer
 from ikos.counts.higher_moments import Best, HigherMoments
 from ikos.counts.published import Balle2020, Ghazi2020, Ishai2006
 from ikos.counts.second_moment import SecondMoment
@@ -52,7 +52,9 @@ def checked_scheme(
     """Check what most functions of this package are given, and return it."""
     order = integer("q", q, low=2)
     if order.bit_length() > MAX_BITS:
-        raise ValueError(f"q must be below 2**{MAX_BITS}, got one of {order.bit_length()} bits")
+        raise InvalidValue(
+            "q", f"must be below 2**{MAX_BITS}, got one of {order.bit_length()} bits"
+        )
     users, name = integer("n", n, low=1, high=MAX_USERS), checked_analysis(analysis)
     clear_share = flag("clear_share", clear_share)
     trust = Trust.of(users, shuffler, clear_share, min_honest, corrupt_shufflers)

@@ -10,7 +10,7 @@ from typing import Any
 import gmpy2
 from gmpy2 import mpfr
 
-from ikos._validation import integer
+from ikos._validation import InvalidValue, integer
 from ikos.counts import higher_moments, hockey_stick, necessary, second_moment
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.higher_moments import Point
@@ -173,7 +173,7 @@ def certify_necessary(
     graph = ShareGraph(integer("m", m, low=1, high=MAX_MESSAGES), shuffler, clear_share)
     found = necessary.best(scheme.n, scheme.q, graph)
     if found is None or not found.total_variation:
-        raise ValueError(f"m must be a count of which a theorem speaks, got {m}")
+        raise InvalidValue("m", f"must be a count of which a theorem speaks, got {m}")
     numbers, variation = _numbers(found, "second", "mean"), found.total_variation
     return NecessaryCertificate(
         scheme.n, scheme.q, **asdict(graph), **numbers,
@@ -241,8 +241,8 @@ def certify_private(
         about |= {"parameters": found.bound.point, "blurred": found.bound.k}
         kind = MomentCertificate
     else:
-        raise ValueError(
-            f"m must be a count that analysis {analysis!r} proves something of, got {m}"
+        raise InvalidValue(
+            "m", f"must be a count that analysis {analysis!r} proves something of, got {m}"
         )
     return kind(
         n=scheme.n, q=scheme.q, theorem=found.theorem, epsilon=budget.epsilon,

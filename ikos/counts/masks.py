@@ -14,7 +14,7 @@ from typing import Unpack
 import gmpy2
 from gmpy2 import mpfr
 
-from ikos._validation import integer, quote
+from ikos._validation import InvalidValue, integer, quote
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.types import TrustChoices
 from ikos.counts.vectors import ENVELOPE_BYTES, Layout, secure_layout
@@ -137,7 +137,7 @@ class MaskParameters(Printed):
         integer("digit_bits", self.digit_bits, low=1)
         integer("digits", self.digits, low=1)
         if self.degree not in DEGREES:
-            raise ValueError(f"degree must be one of {DEGREES}, got {quote(self.degree)}")
+            raise InvalidValue("degree", f"must be one of {DEGREES}, got {quote(self.degree)}")
         bits = self.plaintext_bits
         integer("modulus_bits", self.modulus_bits, low=bits, high=LARGEST_MODULUS[self.degree])
         integer("dropped_bits", self.dropped_bits, low=0, high=self.shift)
@@ -151,7 +151,7 @@ class MaskParameters(Printed):
         integer("modulus_bits", self.modulus_bits, low=bits + least)
         q = integer("key_modulus", self.key_modulus, low=least_key_modulus(self.users, self.degree))
         if q & (q - 1):
-            raise ValueError(f"key_modulus must be a power of two, got {quote(q)}")
+            raise InvalidValue("key_modulus", f"must be a power of two, got {quote(q)}")
 
     @property
     def shift(self) -> int:
@@ -271,14 +271,14 @@ def mask_parameters(
     honest = n if honest is None else integer("min_honest", honest, low=2, high=n)
     bits = (2 * integer("largest", largest, low=1)).bit_length()
     if degree not in (None, *DEGREES):
-        raise ValueError(f"degree must be one of {DEGREES}, got {quote(degree)}")
+        raise InvalidValue("degree", f"must be one of {DEGREES}, got {quote(degree)}")
     found = [
         min(fitting, key=lambda one: (one.masked_bytes, one.modulus_bits))
         for each in (DEGREES if degree is None else (degree,))
         if (fitting := list(_fitting(n, d, honest, each, bits)))
     ]
     if not found:
-        raise ValueError(_refusal(n, d, degree, bits))
+        raise InvalidValue("largest", _refusal(n, d, degree, bits))
     return min(
         found,
         key=lambda one: (
@@ -295,6 +295,6 @@ def _refusal(users: int, dimension: int, degree: int | None, bits: int) -> str:
         if bits + least_shift(users, 0, -(-dimension // larger) * larger) <= most
     )
     return (
-        f"largest must leave room for errors below 2^{LARGEST_MODULUS[degree or DEGREES[-1]]}, "
+        f"must leave room for errors below 2^{LARGEST_MODULUS[degree or DEGREES[-1]]}, "
         f"got sums of {bits} bits: N = {next(would, None)} would fit"
     )

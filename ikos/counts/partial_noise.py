@@ -14,7 +14,7 @@ from functools import lru_cache
 import gmpy2
 from gmpy2 import mpfr, mpq
 
-from ikos._validation import integer, number, quote
+from ikos._validation import InvalidValue, integer, number, quote
 from ikos.numeric.rounding import DOWN, PRECISION, UP, exact, float_up, rational, rounding
 
 MIN_RATE = 1e-40
@@ -38,7 +38,7 @@ def short_noise_epsilon(rate: Fraction, shape: Fraction, sensitivity: int) -> fl
     rate = number("rate", rate, above=0, low=MIN_RATE)
     shape = number("shape", shape, above=0)
     if shape > 1:
-        raise ValueError(f"shape must be at most 1, got {quote(shape)}")
+        raise InvalidValue("shape", f"must be at most 1, got {quote(shape)}")
     sensitivity = integer("sensitivity", sensitivity, low=1)
     if shape == 1:
         return float_up(exact(rate * sensitivity, UP))

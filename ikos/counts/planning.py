@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Unpack
 
-from ikos._validation import choice, flag, integer, number, quote
+from ikos._validation import InvalidValue, choice, flag, integer, number, quote
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.private import checked_budget
 from ikos.counts.trust import SHUFFLERS
@@ -334,9 +334,10 @@ def private_parameters(
     accuracy = _Accuracy(n, honest, target)
     possible = accuracy.error(budget.whole, MAX_PRECISION)
     if target < possible:
-        raise ValueError(
-            f"error must be at least {at_least(possible, 6)}, the error of the noise alone, "
-            f"got {quote(error)}"
+        raise InvalidValue(
+            "error",
+            f"must be at least {at_least(possible, 6)}, the error of the noise alone, "
+            f"got {quote(error)}",
         )
 
     def precise(scheme: Scheme, m: int, p: int | None) -> Parameters | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Unpack
 
-from ikos._validation import integer, number, quote
+from ikos._validation import InvalidValue, integer, number, quote
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.partial_noise import short_noise_epsilon
 from ikos.counts.secure import left_over
@@ -282,11 +282,12 @@ def _some_epsilon(reached: Callable[[float], float], delta: Fraction) -> float:
                 return epsilon
         best = min(tried, key=tried.__getitem__)
         if tried[best] >= 1:
-            raise ValueError("m must be larger for anything to be proved, whatever epsilon is")
+            raise InvalidValue("m", "must be larger for anything to be proved, whatever epsilon is")
         candidates = [best * 2.0 ** (spacing * i / 16) for i in range(-16, 17)]
-    raise ValueError(
-        f"delta must be at least {at_least(tried[best], 3)}, reached at epsilon = {best:.3g}, got "
-        f"{quote(float(delta))}: no epsilon reaches it with this m"
+    raise InvalidValue(
+        "delta",
+        f"must be at least {at_least(tried[best], 3)}, reached at epsilon = {best:.3g}, got "
+        f"{quote(float(delta))}: no epsilon reaches it with this m",
     )
 
 
@@ -386,13 +387,14 @@ def private_remaining(
     noise = GivenNoise(users, level, rate, shape)
     found = scheme.analysis.remaining_privacy(scheme, m, noise, allowed)
     if found.delta > rational(allowed):
-        asked, limit = "total must be larger", ""
+        name, asked, limit = "total", "larger", ""
         if found.delta < 1:
-            asked = f"delta must be at least {at_least(float_up(found.delta), 3)}"
+            name, asked = "delta", f"at least {at_least(float_up(found.delta), 3)}"
             limit = f", got {quote(delta)}"
-        raise ValueError(
-            f"{asked} for anything to be proved with {users} honest users who add noise and "
-            f"{m} messages that hide{limit}"
+        raise InvalidValue(
+            name,
+            f"must be {asked} for anything to be proved with {users} honest users who add noise "
+            f"and {m} messages that hide{limit}",
         )
     count = replace(
         scheme.proved(m),

@@ -174,7 +174,7 @@ class SecondMoment(Analysis):
     private = True
 
     def refusal(self, scheme: Scheme, m: int | None = None) -> str | None:
-        return f"second_moment needs m >= 1, got m = {m}" if m == 0 else None
+        return f"needs m >= 1, got m = {m}" if m == 0 else None
 
     def level(self, scheme: Scheme, m: int) -> float:
         graph = share_graph(m, **scheme.trust.graph)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Unpack
 
-from ikos._validation import integer, number, quote
+from ikos._validation import InvalidValue, integer, number, quote
 from ikos.counts.analyses import ANALYSES, BEST, checked_analysis, checked_scheme
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import (
@@ -208,22 +208,27 @@ def smallest_users(q: int, sigma: float | Fraction, m: int, **choices: Unpack[Ch
     wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
     m = integer("m", m, low=1, high=MAX_MESSAGES)
     if scheme.analysis.name == "ishai2006":
-        raise ValueError(
-            "analysis 'ishai2006' proves less for more users, and so no level for every number of "
-            f"users from some n on, got sigma = {quote(sigma)}; analysis='best' does"
+        raise InvalidValue(
+            "analysis",
+            "'ishai2006' proves less for more users, and so no level for every number of users "
+            f"from some n on, got sigma = {quote(sigma)}",
+            advice=[("analysis", "best", "does")],
         )
     if scheme.analysis.private and ShareGraph(m, **scheme.trust.graph).hiding < 2:
         least_m = 2 if scheme.trust.clear_share else 3
-        raise ValueError(f"m must be at least {least_m} for more users to hide better, got {m}")
+        raise InvalidValue(
+            "m", f"must be at least {least_m} for more users to hide better, got {m}"
+        )
 
     def enough(low: int, high: int = MAX_USERS) -> bool:
         return replace(scheme.with_honest(low), n=high).level(m) >= wanted
 
     scheme.refuse_uncovered(m)
     if (most := scheme.level(m)) < wanted:
-        raise ValueError(
-            f"sigma must be at most {math.floor(most * 1e3) / 1e3} with m = {m}, which is proved "
-            f"for 10^100 users, got {quote(sigma)}"
+        raise InvalidValue(
+            "sigma",
+            f"must be at most {math.floor(most * 1e3) / 1e3} with m = {m}, which is proved "
+            f"for 10^100 users, got {quote(sigma)}",
         )
     low, high = 1, 2
     while high < MAX_USERS and not enough(high):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ikos._validation import choice, flag, integer
+from ikos._validation import InvalidValue, choice, flag, integer
 
 SHUFFLERS = ("parallel", "single")
 """One shuffler per shuffled message, or one for all of them."""
@@ -34,9 +34,10 @@ class Trust:
         integer("min_honest", self.min_honest, low=1)
         corrupt = integer("corrupt_shufflers", self.corrupt_shufflers, low=0, high=MAX_MESSAGES)
         if corrupt and self.single:
-            raise ValueError(
-                f"corrupt_shufflers must be 0 with a single shuffler, got {corrupt}: "
-                "a party that controls it sees everything"
+            raise InvalidValue(
+                "corrupt_shufflers",
+                f"must be 0 with a single shuffler, got {corrupt}: "
+                "a party that controls it sees everything",
             )
 
     @classmethod

@@ -11,7 +11,7 @@ from typing import ClassVar, TypedDict
 import gmpy2
 from gmpy2 import mpfr
 
-from ikos._validation import quote
+from ikos._validation import InvalidValue, quote
 from ikos.counts.trust import MAX_MESSAGES as MAX_MESSAGES
 from ikos.counts.trust import Trust
 from ikos.numeric.rounding import DOWN, UP, exact, float_down, float_up, log2, rational, rounding
@@ -163,6 +163,16 @@ class TrustChoices(Choices, Others, total=False):
     """All of its keywords."""
 
 
+class Uncovered(InvalidValue):
+    """No theorem of an analysis covers a setting, for a ``reason``: what the analysis "needs"."""
+
+    def __init__(self, analysis: Analysis, setting: str, reason: str) -> None:
+        name, advice = analysis.name, (("analysis", "best", "covers this setting"),)
+        what = f"{name!r} does not cover {setting}: {name} {reason}"
+        super().__init__("analysis", what, advice=() if analysis.private else advice)
+        self.reason = reason
+
+
 class Analysis(ABC):
     """What one analysis covers and proves; ``m`` counts shuffled messages.
 
@@ -180,7 +190,7 @@ class Analysis(ABC):
 
     @abstractmethod
     def refusal(self, scheme: Scheme, m: int | None = None) -> str | None:
-        """Return why it does not cover a scheme (and m messages, if given), or None."""
+        """Return what it needs to cover a scheme (and m messages, if given), or None."""
 
     @abstractmethod
     def level(self, scheme: Scheme, m: int) -> float:
@@ -259,11 +269,8 @@ class Scheme:
         if reason is None:
             return
         clear = "a clear share" if self.trust.clear_share else "no clear share"
-        way_out = "" if self.analysis.private else "; analysis='best' covers this setting"
-        raise ValueError(
-            f"analysis {self.analysis.name!r} does not cover n = {quote(self.trust.min_honest)} "
-            f"with {self.trust.shuffler} shuffling and {clear}: {reason}{way_out}"
-        )
+        setting = f"n = {quote(self.trust.min_honest)} with {self.trust.shuffler} shuffling"
+        raise Uncovered(self.analysis, f"{setting} and {clear}", reason)
 
     def level(self, m: int, sums: int = 1) -> float:
         """Return the level of m shuffled messages of each sum, and 0.0 where none is proved."""
@@ -299,10 +306,8 @@ class Scheme:
         """Return the fewest messages of each sum such that all together have this level."""
         self.refuse_uncovered()
         if sigma < self.analysis.min_sigma:
-            raise ValueError(
-                f"{self.analysis.name} needs sigma >= {self.analysis.min_sigma}, got "
-                f"{quote(sigma)}; analysis='best' covers this range"
-            )
+            reason = f"needs sigma >= {self.analysis.min_sigma}"
+            raise Uncovered(self.analysis, f"sigma = {quote(sigma)}", reason)
         guess = self.analysis.guess(self, min(float(sigma) + math.log2(sums), MAX_SIGMA))
         return self.proved(
             smallest(lambda m: self.level(m, sums) >= sigma, guess, most=MAX_MESSAGES)
@@ -312,10 +317,11 @@ class Scheme:
         """Return the fewest messages of each sum that are proved to keep to a budget."""
         self.refuse_uncovered()
         if not self.analysis.private and lemma_5_2_sigma(budget) > MAX_SIGMA:
-            raise ValueError(
-                f"epsilon must not ask for more than {MAX_SIGMA} bits of security with "
-                f"analysis={self.analysis.name!r}, got {quote(budget.epsilon)}; analysis='best' "
-                "has no such limit"
+            raise InvalidValue(
+                "epsilon",
+                f"must not ask for more than {MAX_SIGMA} bits of security with "
+                f"analysis={self.analysis.name!r}, got {quote(budget.epsilon)}",
+                advice=[("analysis", "best", "has no such limit")],
             )
 
         def enough(m: int) -> bool:

@@ -19,7 +19,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Unpack
 
-from ikos._validation import choice, integer, number, quote
+from ikos._validation import InvalidValue, choice, integer, number, quote
 from ikos.counts.analyses import TABLE, checked_analysis, checked_scheme
 from ikos.counts.private import MIN_DELTA, MIN_EPSILON, budget_of, promised
 from ikos.counts.types import (
@@ -140,7 +140,7 @@ def checked_layout(layout: object, dimension: int, messages: object) -> int:
         return integer("layout", layout, low=1, high=dimension)
     lengths = {"separate": 1, "group": dimension, "blocks": 0, MASKED: 0}
     if not lengths[choice("layout", layout, lengths)] and messages is not None:
-        raise ValueError(f"layout must be the length of blocks with messages, got {layout!r}")
+        raise InvalidValue("layout", f"must be the length of blocks with messages, got {layout!r}")
     return lengths[layout]
 
 
@@ -187,9 +187,10 @@ def checked_dimension(dimension: object, q: int) -> int:
     """Return the dimension, of a group Z_q^dimension whose order is not too large to be counted."""
     d = integer("dimension", dimension, low=1)
     if d * (q.bit_length() - 1) > MAX_BITS:
-        raise ValueError(
-            f"dimension must be at most {MAX_BITS // (q.bit_length() - 1)} for this q, "
-            f"got {quote(d)}: groups are counted up to order 2**{MAX_BITS}"
+        raise InvalidValue(
+            "dimension",
+            f"must be at most {MAX_BITS // (q.bit_length() - 1)} for this q, "
+            f"got {quote(d)}: groups are counted up to order 2**{MAX_BITS}",
         )
     return d
 
@@ -357,9 +358,10 @@ def private_vector_layouts(
         ("delta", each.delta, MIN_DELTA),
     ):
         if value < least * d:
-            raise ValueError(
-                f"{name} must be at least {at_least(least * d, 6)} for {d} coordinates, "
-                f"got {quote(value)}"
+            raise InvalidValue(
+                name,
+                f"must be at least {at_least(least * d, 6)} for {d} coordinates, "
+                f"got {quote(value)}",
             )
 
     def made(length: int) -> Layout:

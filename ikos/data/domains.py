@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import (
     NO_VALUE,
     NUMBER,
+    InvalidValue,
     array,
     integer,
     number,
@@ -53,7 +54,7 @@ def require(values: NDArray[Any], good: NDArray[np.bool_], first: int, what: str
         row, *column = np.unravel_index(int(np.argmin(good)), good.shape)
         place = ", ".join(map(str, (first + int(row), *column)))
         lost = ", not missing" * bool(np.isnan(values[row, *column]).any())
-        raise ValueError(f"x[{place}] must {what}{lost}")
+        raise InvalidValue(f"x[{place}]", f"must {what}{lost}", row=first + int(row))
 
 
 class Domain(ABC):
@@ -87,7 +88,7 @@ class Bounds(Domain):
         low = float(number("lower", self.lower, low=-MAX_BOUND, high=MAX_BOUND))
         high = float(number("upper", self.upper, low=-MAX_BOUND, high=MAX_BOUND))
         if not low < high:
-            raise ValueError(f"upper must be greater than lower = {low!r}, got {high!r}")
+            raise InvalidValue("upper", f"must be greater than lower = {low!r}, got {high!r}")
         if high - low < 1 / MAX_BOUND:
             raise ValueError(f"upper - lower must be at least 1e-100, got {high!r} and {low!r}")
         object.__setattr__(self, "lower", low)
@@ -114,12 +115,15 @@ class Bounds(Domain):
         """
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if not bound.is_integer() or abs(bound) > MAX_INTEGER:
-                said = "must be an integer of at most 2^52 with integers=True"
-                raise ValueError(f"{name} {said}, got {bound!r}")
+                said = (
+                    f"must be an integer of at most 2^52 where values are integers, got {bound!r}"
+                )
+                raise InvalidValue(name, said)
         steps = int(self.upper) - int(self.lower)
         if precision is not None and precision != steps:
-            raise ValueError(
-                f"precision must be upper - lower = {steps} with integers=True, got {precision!r}"
+            raise InvalidValue(
+                "precision",
+                f"must be upper - lower = {steps} where values are integers, got {precision!r}",
             )
         return steps
 
@@ -190,9 +194,10 @@ class Vectors(Domain):
         """Return vectors, (k, dimension), checked, in the data's type and units."""
         given = real("x", x, first)
         if given.ndim != 2 or given.shape[1] != self.dimension:
-            raise ValueError(
-                f"x must have shape (users, {self.dimension}), a row for each user, got shape "
-                f"{given.shape}"
+            raise InvalidValue(
+                "x",
+                f"must have shape (users, {self.dimension}), a row for each user, got shape "
+                f"{given.shape}",
             )
         for part in blocks(given.shape[0], max(1, _BLOCK // self.dimension)):
             self._check(given[part].astype(np.float64, copy=False), first + part.start)
@@ -202,7 +207,9 @@ class Vectors(Domain):
         """Return one user's vector, checked, as an array of one row."""
         given = array("x", x)
         if given.ndim != 1:
-            raise ValueError(f"x must be one vector of {self.dimension}, got shape {given.shape}")
+            raise InvalidValue(
+                "x", f"must be one vector of {self.dimension}, got shape {given.shape}"
+            )
         return self.values(given[np.newaxis])
 
 
@@ -215,7 +222,7 @@ class Box(Vectors):
     >>> Box(2).values([[0.5, -1.0]])
     Traceback (most recent call last):
     ...
-    ValueError: x[0, 1] must be in [0, 1]
+    ikos.InvalidValue: x[0, 1] must be in [0, 1]
     """
 
     dimension: int
@@ -246,7 +253,7 @@ class Ball(Vectors):
     >>> Ball(2).values([[1.0, 1.0]])
     Traceback (most recent call last):
     ...
-    ValueError: x[0] must have a norm of at most 1; clip it in double precision
+    ikos.InvalidValue: x[0] must have a norm of at most 1; clip it in double precision
     """
 
     dimension: int
@@ -347,7 +354,7 @@ class CategoryLabels:
         self._numbers = not any(isinstance(key, str) for key in keys)
         self._places = {key: place for place, key in enumerate(keys)}
         if len(self._places) != len(keys):
-            raise ValueError(f"{name} must be distinct, also as numbers, got {quote(labels)}")
+            raise InvalidValue(name, f"must be distinct, also as numbers, got {quote(labels)}")
 
     @staticmethod
     def _key(text: str) -> str | Decimal:

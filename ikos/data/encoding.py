@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import flag, integer
+from ikos._validation import InvalidType, InvalidValue, flag, integer
 from ikos.data.domains import TOLERANCE, Ball, Bounds, Box, Categories, Domain, SparseTernary, whole
 from ikos.data.sensitivity import Sensitivity, Shift
 from ikos.primitives.concurrency import Scratch
@@ -182,9 +182,10 @@ class Encoding:
         bound = getattr(self.promise, norm)
         # computed norms are within this relative distance of the true ones
         if bound is not None and apart > float(bound) * (1 + 4 * TOLERANCE):
-            raise ValueError(
-                f"x[{one}] must differ from x[{other}] by at most {float(bound):g} in {norm}, as "
-                "promised"
+            raise InvalidValue(
+                f"x[{one}]",
+                f"must differ from x[{other}] by at most {float(bound):g} in {norm}, as promised",
+                row=one,
             )
 
 
@@ -194,15 +195,15 @@ def encoding_of(
     """Return the encoding of a domain, or a function of the precision while that is still open."""
     whole = flag("integers", integers)
     if sensitivity is not None and not isinstance(sensitivity, Sensitivity):
-        raise TypeError(f"sensitivity must be a Sensitivity, got {type(sensitivity).__name__}")
+        raise InvalidType("sensitivity", f"must be a Sensitivity, got {type(sensitivity).__name__}")
     promised, known = sensitivity is not None and not sensitivity.proved, sensitivity
     if sensitivity is not None and not isinstance(domain, Box):
-        raise ValueError("sensitivity must be None: it follows from the domain")
+        raise InvalidValue("sensitivity", "must be None: it follows from the domain")
     if isinstance(domain, Box):
         bounds = domain.bounds
     elif isinstance(domain, Ball):
         if whole:
-            raise ValueError("integers must be False for a Ball; use a Box for integers")
+            raise InvalidValue("integers", "must be False for a Ball; use a Box for integers")
         bounds, known = Bounds(-domain.reach, domain.reach), Sensitivity(l2=2 * domain.reach)
     elif isinstance(domain, Categories):
         whole, bounds = True, Bounds(0, 1)
@@ -211,8 +212,9 @@ def encoding_of(
         whole, bounds = True, Bounds(-1, 1)
         known = Sensitivity(l1=2 * domain.sparsity, linf=2)
     else:
-        raise TypeError(
-            f"domain must be a Box, Ball, SparseTernary or Categories, got {type(domain).__name__}"
+        raise InvalidType(
+            "domain",
+            f"must be a Box, Ball, SparseTernary or Categories, got {type(domain).__name__}",
         )
     if whole:
         return Encoding(bounds, bounds.whole_steps(precision), True, known, promised)

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import gmpy2
 
-from ikos._validation import number
+from ikos._validation import InvalidValue, number
 from ikos.numeric.distributions import NoiseLaw
 from ikos.numeric.gaussian import shift_by_one
 from ikos.numeric.rounding import DOWN, UP, exact, rounding
@@ -55,7 +55,7 @@ class Sensitivity:
     def __post_init__(self) -> None:
         given = [name for name in ("l1", "l2", "linf") if getattr(self, name) is not None]
         if not given:
-            raise ValueError("sensitivity must bound at least one of l1, l2, linf, got none")
+            raise InvalidValue("sensitivity", "must bound at least one of l1, l2, linf, got none")
         for name in given:
             object.__setattr__(self, name, number(name, getattr(self, name), above=0))
 
@@ -84,7 +84,7 @@ class Sensitivity:
             tallest.append(math.floor(Fraction(self.linf) * steps + error))
         highest = min([*tallest, *whole, *map(math.isqrt, squares)])
         if highest < 1:
-            raise ValueError("sensitivity must be at least one step of the encoding, got less")
+            raise InvalidValue("sensitivity", "must be at least one step of the encoding, got less")
         whole.append(d * highest)
         square = min([*squares, d * highest**2, min(whole) * highest])
         whole += [math.isqrt(d * square), square]  # Cauchy-Schwarz; |k| <= k^2 for integers

@@ -26,10 +26,20 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import NO_VALUE, NUMBER, flag, integer, quote, text_of, whole_number
+from ikos._validation import (
+    NO_VALUE,
+    NUMBER,
+    InvalidType,
+    InvalidValue,
+    flag,
+    integer,
+    quote,
+    text_of,
+    whole_number,
+)
 from ikos.primitives.concurrency import Progress
 
-__all__ = ["BadRow", "Column", "Look", "Part", "open_column", "read_column"]
+__all__ = ["Column", "InvalidRow", "Look", "Part", "open_column", "read_column"]
 
 ROWS = 1 << 17
 """Largest number of rows in a block: 1 MiB of doubles."""
@@ -48,13 +58,19 @@ _CHARACTERS = b"0123456789+-.eE \t"  # in such numbers and the blanks around the
 _DIGITS = 1000  # largest number of digits of an integer
 _BLANK = "is blank; only the last lines may be"
 
+Advice = Sequence[tuple[str, object, str]]
+
 Look = Callable[[NDArray[Any], int], NDArray[Any]]
 """Takes a block of numbers and the number of the file's rows before it; returns a block of the same
-size, or raises `BadRow`."""
+size, or raises `InvalidRow`."""
 
 
-class BadRow(ValueError):  # noqa: N818
-    """Raised by a ``Look`` with a number's position in the block and, unless it is missing, why."""
+class InvalidRow(ValueError):  # noqa: N818
+    """Raised by a ``Look``: the ``row`` of a number in its block and, unless it is missing, why."""
+
+    def __init__(self, row: int, why: str | None = None) -> None:
+        super().__init__(row, why)
+        self.row, self.why = row, why
 
 
 @dataclass(frozen=True)
@@ -99,27 +115,26 @@ class Part:
             for look in self.looks:
                 try:
                     block = look(block, before)
-                except BadRow as bad:
-                    place, *why = bad.args
-                    if not why:
-                        raise self._missing(before + place) from None
-                    value = block[place]
+                except InvalidRow as bad:
+                    if bad.why is None:
+                        raise self._missing(before + bad.row) from None
+                    value = block[bad.row]
                     exact = value if isinstance(value, str) else int(value)
                     text = f"{value:.15g}" if isinstance(value, float) else quote(exact)
-                    raise self._bad(before + place, text, why[0]) from None
+                    raise self._bad(before + bad.row, text, bad.why) from None
             yield block, done
             before += block.size
 
-    def _refused(self, row: int, what: str) -> ValueError:
-        return ValueError(f"{self.where}: row {row + 1} {what}")
+    def _refused(self, row: int, what: str, advice: Advice = ()) -> ValueError:
+        return InvalidValue(None, f"{self.where}: row {row + 1} {what}", advice=advice)
 
     def _missing(self, row: int) -> ValueError:
         return self._refused(row, f"has no value in {self._named}")
 
-    def _bad(self, row: int, value: str, why: str) -> ValueError:
+    def _bad(self, row: int, value: str, why: str, advice: Advice = ()) -> ValueError:
         """Return the error for a value, quoted only on request: errors end up in logs."""
         what = value if self.show_values else "a value"
-        return self._refused(row, f"has {what} in {self._named}, {why}")
+        return self._refused(row, f"has {what} in {self._named}, {why}", advice)
 
     @property
     def _named(self) -> str:
@@ -220,15 +235,18 @@ def open_column(
     """
     if flag("header", header):
         if not isinstance(column, str):
-            raise TypeError(f"column must be a name where there is a header, got {quote(column)}")
+            raise InvalidType(
+                "column", f"must be a name where there is a header, got {quote(column)}"
+            )
     else:
         if isinstance(column, str) and not (column.isascii() and column.isdecimal()):
-            raise ValueError(f"column must be a number counted from 1, got {quote(column)}")
+            raise InvalidValue("column", f"must be a number counted from 1, got {quote(column)}")
         column = integer("column", int(column) if isinstance(column, str) else column, low=1)
     if delimiter is not None and not re.fullmatch(r'[^\w"+.\r\n\0-]', delimiter):
-        raise ValueError(
-            "delimiter must be one character that cannot be part of a number or end a line, "
-            f"got {quote(delimiter)}"
+        raise InvalidValue(
+            "delimiter",
+            "must be one character that cannot be part of a number or end a line, "
+            f"got {quote(delimiter)}",
         )
     parts: list[Part] = []
     for name in _files_in(path):
@@ -241,8 +259,8 @@ def open_column(
             flag("integers", integers), flag("show_values", show_values), texts, real is not None,
         )  # fmt: skip
         if FORMATS[kind].described and not (header and delimiter is None):
-            wrong = "delimiter must be left out" if header else "header must be True"
-            raise ValueError(f"{wrong} for {where}, which is no CSV file")
+            name = "delimiter" if header else "header"
+            raise InvalidValue(name, f"must be left out for {where}, which is no CSV file")
         parts += FORMATS[kind].split(part) if part.stored else [part]  # a pipe is read only once
     widths = {part.width: part.where for part in parts}
     if len(widths) > 1:
@@ -318,7 +336,7 @@ def _suffix(path: str) -> str:
 def _files_in(path: str | os.PathLike[str]) -> list[str]:
     """Return a file, or the files of a folder and its subfolders, ordered by name."""
     if "\0" in os.fsdecode(path):
-        raise ValueError(f"path must hold no null character, got {quote(path)}")
+        raise InvalidValue("path", f"must hold no null character, got {quote(path)}")
     found = [os.fspath(path)]
     if folder := os.path.isdir(path):
         with _readable(_shown(path)):
@@ -371,7 +389,7 @@ def _refuse_versioned(names: Sequence[str]) -> None:
                 )
 
 
-def _position(part: Part, names: Sequence[str], hint: str = "") -> int:
+def _position(part: Part, names: Sequence[str], advice: Advice = ()) -> int:
     """Return the position of the column, or refuse it and list the others if they may be shown."""
     name = str(part.column)
     found = [index for index, one in enumerate(names) if _composed(one) == _composed(name)]
@@ -379,11 +397,13 @@ def _position(part: Part, names: Sequence[str], hint: str = "") -> int:
         return found[0]
     if found:
         raise ValueError(f"{part.where} has {len(found)} columns named {quote(name)}")
-    listed = "show_values=True lists them"
+    listed = f"{len(names)} column{'s' * (len(names) != 1)}"
     if part.show_values or FORMATS[part.kind].described:  # these names are never a data row
-        listed = ", ".join(map(quote, names[:20]))
-    its = f"{len(names)} column{'s' * (len(names) != 1)}"
-    raise ValueError(f"{part.where} has no column {quote(name)} among its {its}: {listed}{hint}")
+        listed += f": {', '.join(map(quote, names[:20]))}"
+    else:
+        advice = [("show_values", True, "lists them"), *advice]
+    what = f"{part.where} has no column {quote(name)} among its {listed}"
+    raise InvalidValue(None, what, advice=advice)
 
 
 def _composed(text: str) -> str:
@@ -411,15 +431,16 @@ def _csv_table(part: Part) -> Iterator[tuple[BinaryIO, Iterator[list[str]], int,
             top = next(iter(_csv_rows(reader, 1)), None)
             if not top:
                 raise ValueError(f"{part.where} is empty, or its first line is")
-            hint = _hint(top)
+            advice = _advice(top)
             if part.header:
                 names = [name.strip() for name in top]
-                yield file, reader, _position(part, names, hint), len(top)
+                yield file, reader, _position(part, names, advice), len(top)
                 return
             if (place := int(part.column) - 1) >= len(top):
-                raise ValueError(f"{part.where} has no column {place + 1}: it has {len(top)}{hint}")
-            if part.delimiter is None and hint and len(top) > 1:  # 3,5;2 is not 3
-                raise ValueError(f"delimiter must be given for {part.where}{hint}")
+                what = f"{part.where} has no column {place + 1}: it has {len(top)}"
+                raise InvalidValue(None, what, advice=advice)
+            if part.delimiter is None and advice and len(top) > 1:  # 3,5;2 is not 3
+                raise InvalidValue("delimiter", f"must be given for {part.where}", advice=advice)
             yield file, chain([top], reader), place, len(top)
         except csv.Error as error:
             why = str(error)
@@ -438,10 +459,10 @@ def _csv_rows(reader: Iterator[list[str]], count: int) -> list[list[str]]:
             csv.field_size_limit(before)
 
 
-def _hint(cells: Sequence[str]) -> str:
+def _advice(cells: Sequence[str]) -> Advice:
     """Return which other delimiter the cells may have."""
-    found = next((quote(mark) for mark in ";\t|" if any(mark in cell for cell in cells)), None)
-    return f"; if {found} separates cells, give delimiter={found}" if found else ""
+    found = next((mark for mark in ";\t|" if any(mark in cell for cell in cells)), None)
+    return [("delimiter", found, "if that separates cells")] if found else []
 
 
 def _csv_parts(part: Part) -> Iterator[Part]:
@@ -504,7 +525,7 @@ def _csv_numbers(
         if not cell or (not part.texts and cell.casefold() in NO_VALUE):
             raise part._missing(number)
         if not part.texts and (not NUMBER.fullmatch(cell) or convert([cell]) is None):
-            raise part._bad(number, quote(cell), said + _hint([cell]))
+            raise part._bad(number, quote(cell), said, _advice([cell]))
     raise AssertionError("a block was refused, and none of its cells")
 
 

@@ -24,7 +24,7 @@ import httpx
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ikos._validation import number, quote
+from ikos._validation import InvalidType, InvalidValue, number, quote
 from ikos.deployment import tokens
 from ikos.deployment.remote import (
     ANSWER_SECONDS,
@@ -254,8 +254,9 @@ def check_value(task: Task, value: ArrayLike) -> Any:
         one[0] = value
     try:
         return task.values(one)[0]
-    except (TypeError, ValueError) as error:  # these do not quote it
-        raise type(error)(str(error).replace("x[0]", "value", 1)) from None
+    except (InvalidType, InvalidValue) as error:  # these do not quote it
+        name = "value" if error.parameter == "x[0]" else error.parameter
+        raise type(error)(name, error.what) from None
 
 
 def _check_promise(

@@ -47,7 +47,7 @@ from ikos.deployment.remote import connect
 from ikos.deployment.service import HEALTH, LIVE, METRICS, Party
 from ikos.deployment.store import log
 from ikos.deployment.task import on_loopback
-from ikos.deployment.wire import SLOWEST, in_one_line
+from ikos.deployment.wire import SLOWEST, refusal
 
 __all__ = ["serve_analyzer", "serve_shuffler"]
 
@@ -118,9 +118,10 @@ class Listening:
         try:
             return cls(**{**found, **given})
         except ValidationError as error:
-            line = in_one_line(error)
-            known = path is not None and not any(name in line.split(" must")[0] for name in given)
-            raise ValueError(f"{str(path)!r}: {line}" if known else line) from None
+            wrong = refusal(error)
+            if path is None or any(name in (wrong.parameter or "") for name in given):
+                raise wrong from None
+            raise ValueError(f"{str(path)!r}: {wrong}") from None
 
     def tls(self) -> ssl.SSLContext | None:
         """Return a TLS context from the current files; ValueError if they do not match."""

@@ -34,11 +34,11 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass
 
-from ikos._validation import integer, quote, text_of
+from ikos._validation import InvalidValue, integer, quote, text_of
 from ikos.counts.vectors import Layout, checked_layout, least_bytes, sums_of
 from ikos.data.domains import Ball, Bounds, Box, Categories, CategoryLabels, Domain
 from ikos.deployment.opening import HYBRID, KEMS, TAG_BYTES, X25519, best_kem
-from ikos.deployment.wire import decoded, encoded, in_one_line
+from ikos.deployment.wire import decoded, encoded, refusal
 from ikos.noise.skellam import SkellamNoise
 from ikos.results.conditions import Condition, Kind, collusion, present
 from ikos.results.guarantees import Guarantee
@@ -454,7 +454,7 @@ class Task:
                 **numbers,
             )
         except ValidationError as error:
-            raise ValueError(in_one_line(error)) from None
+            raise refusal(error) from None
         if made.closes <= now:
             raise ValueError(f"closes must be in the future, got {made.closes:{MOMENT}}")
         return made
@@ -538,8 +538,10 @@ class Task:
         if (wrong := places < 0).any():
             row = int(np.argmax(wrong))
             lost = ", not missing" * bool(places[row] == CategoryLabels.MISSING)
-            raise ValueError(
-                f"x[{first + row}] must be one of the labels {quote(self.labels)}{lost}"
+            raise InvalidValue(
+                f"x[{first + row}]",
+                f"must be one of the labels {quote(self.labels)}{lost}",
+                row=first + row,
             )
         rows = np.zeros((given.size, len(self.labels)), np.uint8)
         rows[np.arange(given.size), places] = 1
@@ -576,7 +578,7 @@ class Task:
                 raise ValueError
             task = cls(**values)
         except ValidationError as error:
-            raise ValueError(f"a task is refused: {in_one_line(error)}") from None
+            raise ValueError(f"a task is refused: {refusal(error)}") from None
         except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
             raise ValueError(f"a task must be a JSON object of version {VERSION!r}") from None
         if task.to_json() != text.strip():

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ikos._validation import quote
+from ikos._validation import InvalidValue, quote
 from ikos.results.sums import Interval, SumResult
 
 ID_BYTES = 16
@@ -52,18 +52,19 @@ def decoded(text: object, length: int, name: str = "") -> bytes:
     return data
 
 
-def in_one_line(error: ValidationError) -> str:
+def refusal(error: ValidationError) -> InvalidValue:
     """Return pydantic's first error: the field, what it must be, what it is."""
     first = error.errors(include_url=False)[0]
     name = "".join(f"[{one}]" if isinstance(one, int) else str(one) for one in first["loc"])
     if first["type"] == "missing":
-        return f"{name} is missing"
+        return InvalidValue(name, "is missing")
     if first["type"].startswith(("extra", "unexpected")):
-        return f"{name} is unknown"
+        return InvalidValue(name, "is unknown")
     if first["type"] == "value_error":
-        return f"{name} {first['ctx']['error']}".lstrip()
+        why = first["ctx"]["error"]
+        return why if isinstance(why, InvalidValue) and not name else InvalidValue(name, str(why))
     words = re.sub(r"^\w+ should ", "must ", first["msg"].replace(" is not ", " should be ", 1))
-    return f"{name} {words}, got {quote(first['input'])}"
+    return InvalidValue(name, f"{words}, got {quote(first['input'])}")
 
 
 def first_few(sentences: list[str]) -> list[str]:

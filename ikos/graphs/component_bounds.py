@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import gmpy2
 from gmpy2 import mpfr, mpq
 
-from ikos._validation import choice, integer, quote
+from ikos._validation import InvalidValue, choice, integer, quote
 from ikos.counts.largest_component import kappa
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MAX_MESSAGES, MAX_USERS
@@ -37,7 +37,7 @@ class Bound:
     returns it for c = 1..most, rounded in a direction.
     """
 
-    refusal: Callable[[int, ShareGraph], str | None]
+    refusal: Callable[[int, ShareGraph], tuple[str, str] | None]
     values: Callable[[int, ShareGraph, int, int], list[mpfr]]
 
     def covers(self, n: int, graph: ShareGraph) -> bool:
@@ -45,14 +45,15 @@ class Bound:
         return self.refusal(n, graph) is None
 
 
-def _lemma_refusal(n: int, graph: ShareGraph) -> str | None:
+def _lemma_refusal(n: int, graph: ShareGraph) -> tuple[str, str] | None:
     if graph.shuffler != "parallel" or not graph.clear_share:
-        return "bound must be 'parts' for a single shuffler or without a clear share"
+        return "bound", "must be 'parts' for a single shuffler or without a clear share"
     for name, value, least in (("n", n, 19), ("m", graph.m, 3)):
         if value < least:
             return (
-                f"{name} must be at least {least} for Lemma C.5 of BBGN20, got {value}; "
-                "parts_bound holds for any n"
+                name,
+                f"must be at least {least} for Lemma C.5 of BBGN20, got {value}; "
+                "parts_bound holds for any n",
             )
     return None
 
@@ -66,11 +67,11 @@ def _lemma(n: int, graph: ShareGraph, most: int, direction: int) -> list[mpfr]:
     return bounds
 
 
-def _parts_refusal(n: int, graph: ShareGraph) -> str | None:
+def _parts_refusal(n: int, graph: ShareGraph) -> tuple[str, str] | None:
     del n
     if graph.hiding >= 2:
         return None
-    return f"m must be at least {2 if graph.clear_share else 3} for this bound, got {graph.m}"
+    return "m", f"must be at least {2 if graph.clear_share else 3} for this bound, got {graph.m}"
 
 
 def _parts(n: int, graph: ShareGraph, most: int, direction: int) -> list[mpfr]:
@@ -96,7 +97,7 @@ def _setting(
     users = integer("n", n, low=1, high=MAX_USERS)
     graph = ShareGraph(integer("m", m, low=1, high=MAX_MESSAGES), shuffler, clear_share)
     if (reason := BOUNDS[name].refusal(users, graph)) is not None:
-        raise ValueError(reason)
+        raise InvalidValue(*reason)
     return users, graph
 
 
@@ -139,8 +140,8 @@ def lemma_excess(n: int, m: int, q: int, direction: int) -> mpfr:
     with rounding(direction):
         excess = order * (gmpy2.exp(mpfr(1)) / users) ** (graph.m - 1)
     if not excess <= mpq(1, 2):
-        raise ValueError(
-            f"q must be at most (n/e)^(m-1) / 2 for Lemma C.5 of BBGN20, got {quote(order)}"
+        raise InvalidValue(
+            "q", f"must be at most (n/e)^(m-1) / 2 for Lemma C.5 of BBGN20, got {quote(order)}"
         )
     return excess
 
@@ -280,5 +281,5 @@ def sweep(
 def _range(name: str, ends: tuple[int, int], *, least: int, most: int) -> tuple[int, int]:
     low, high = (integer(name, end, low=least, high=most) for end in ends)
     if high < low:
-        raise ValueError(f"{name} must be (least, greatest), got {quote((low, high))}")
+        raise InvalidValue(name, f"must be (least, greatest), got {quote((low, high))}")
     return low, high

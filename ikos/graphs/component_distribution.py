@@ -26,7 +26,7 @@ import numpy as np
 from gmpy2 import mpfr, mpq
 from numpy.typing import NDArray
 
-from ikos._validation import integer, quote
+from ikos._validation import InvalidValue, integer, quote
 from ikos.counts.recursion import Moments, enclosed, fold, rational
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MAX_USERS
@@ -72,9 +72,10 @@ def _known(n: object, m: object, shuffler: object, clear_share: object) -> Model
     """Check and return a model whose distribution can be computed."""
     model = Model.of(n, integer("m", m, high=MAX_LAW_MESSAGES), shuffler, clear_share)
     if model.n > MAX_LAW_USERS:
-        raise ValueError(
-            f"n must be at most {MAX_LAW_USERS} for all numbers of components, which take time in "
-            f"proportion to n^3, got {model.n}; enclosed_law has the first few for any n"
+        raise InvalidValue(
+            "n",
+            f"must be at most {MAX_LAW_USERS} for all numbers of components, which take time in "
+            f"proportion to n^3, got {model.n}; enclosed_law has the first few for any n",
         )
     return model
 
@@ -299,9 +300,10 @@ def enclosed_law(
     most = integer("most", most, low=1, high=high)
     if graph.hiding < 2:
         if users > MAX_CYCLE_USERS:
-            raise ValueError(
-                f"n must be at most {MAX_CYCLE_USERS} for the exact distribution where fewer than "
-                f"two messages hide, got {users}"
+            raise InvalidValue(
+                "n",
+                f"must be at most {MAX_CYCLE_USERS} for the exact distribution where fewer than "
+                f"two messages hide, got {users}",
             )
         return tuple(_of_cycles(users, graph, most, progress))
     found: list[Enclosure] = []
@@ -333,7 +335,7 @@ def exact_component_law(
     """
     n = integer("n", n, low=1)
     if n > MAX_RATIONAL_USERS:
-        raise ValueError(f"n must be at most {MAX_RATIONAL_USERS} for rationals, got {n}")
+        raise InvalidValue("n", f"must be at most {MAX_RATIONAL_USERS} for rationals, got {n}")
     moments = rational(n, _ANY_ORDER, Model.of(n, m, shuffler, clear_share).graph)
     law = [[mpq(1)]]
     for k in range(1, n + 1):
@@ -370,6 +372,6 @@ def component_moment(
     model = _known(n, m, shuffler, clear_share)
     n, q = model.n, integer("q", q, low=2)
     if n * q.bit_length() > 1 << 28:
-        raise ValueError(f"q must be below 2^{(1 << 28) // n} for {n} users, got {quote(q)}")
+        raise InvalidValue("q", f"must be below 2^{(1 << 28) // n} for {n} users, got {quote(q)}")
     moments = enclosed(n, q, model.graph)
     return Moment(moments.excess[n], moments.divergence[n])

@@ -36,7 +36,7 @@ import numpy as np
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from ikos._validation import integer
+from ikos._validation import InvalidValue, integer
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.component_distribution import (
     MAX_LAW_MESSAGES,
@@ -284,9 +284,10 @@ def rare_components(
     users = integer("n", n, low=2)
     model = Model.of(users, m, shuffler, clear_share)
     if model.graph.hiding < 2:
-        raise ValueError(
-            f"m must be at least {2 if clear_share else 3} for rare events, got {m}: "
-            "with fewer, graphs of many components are common"
+        raise InvalidValue(
+            "m",
+            f"must be at least {2 if clear_share else 3} for rare events, got {m}: "
+            "with fewer, graphs of many components are common",
         )
     integer("m", m, high=MAX_LAW_MESSAGES)
     parts = integer("at_least", at_least, low=2, high=min(users, MAX_PARTS))

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, integer
+from ikos._validation import InvalidValue, choice, integer
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.share_graphs import BACKENDS, Model, counted
 from ikos.primitives.concurrency import Interrupted, Progress, spread
@@ -58,7 +58,7 @@ class Tally:
         if not isinstance(other, Tally):
             return NotImplemented
         if (self.n, self.graph) != (other.n, other.graph):
-            raise ValueError(f"other must be of n = {self.n} and {self.graph}, got {other}")
+            raise InvalidValue("other", f"must be of n = {self.n} and {self.graph}, got {other}")
         counts = dict(sorted((Counter(self.counts) + Counter(other.counts)).items()))
         return Tally(
             self.n, self.graph, self.trials + other.trials, counts, self.alone + other.alone

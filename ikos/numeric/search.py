@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import scipy
 
+from ikos._validation import InvalidValue
 from ikos.numeric.underflow import may_underflow
 
 _LEAST = 1e-320  # of a delta whose logarithm is taken
@@ -122,7 +123,7 @@ def last_safe(
     while high - low > close / 200 and not -close <= here <= 0:
         low, high = (x, high) if here <= 0 else (low, x)
         if x < -50:
-            raise ValueError("epsilon and delta must be larger for a composition in doubles")
+            raise InvalidValue("epsilon and delta", "must be larger for a composition in doubles")
         if x > 50:
             break
         step = min(max(-(here + close / 2) / slope, -1.0), 1.0)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from ikos._validation import InvalidValue
 from ikos.plots import style
 from ikos.plots.curves import Curve
 from ikos.plots.style import GREY, plain, power_of_ten
@@ -162,7 +163,7 @@ def messages_figure(
     7
     """
     if not curves:
-        raise ValueError("curves must hold at least one curve")
+        raise InvalidValue("curves", "must hold at least one curve")
     figure = Figure(figsize=(10.5, 5.2), dpi=150)
     figure.text(0.015, 0.985, title, fontsize=12, fontweight="bold", va="top")
     axes = figure.add_axes((0.09, 0.12, 0.495, 0.785))

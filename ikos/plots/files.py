@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from ikos._validation import InvalidValue
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -61,7 +63,7 @@ def save(figure: Figure, path: Path) -> None:
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise ValueError(f"path must end in {', '.join(SUFFIXES)}, got {path.name!r}")
+        raise InvalidValue("path", f"must end in {', '.join(SUFFIXES)}, got {path.name!r}")
     import matplotlib as mpl
 
     with mpl.rc_context({"svg.hashsalt": "ikos", "pdf.fonttype": 42}), written_whole(path) as file:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
+from ikos._validation import InvalidValue
 from ikos.plots.style import BLACK, BLUE, GREY, ORANGE, VERMILLION, plain
 
 try:
@@ -59,7 +60,7 @@ def protocols_figure(
     """
     possible = [row for row in rows if row.protocol is not None]
     if not possible:
-        raise ValueError("rows must hold at least one protocol")
+        raise InvalidValue("rows", "must hold at least one protocol")
     central = [row.mse for row in possible if row.spec.model == _CENTRAL]
     best = min((mse for mse in central if mse is not None), default=None)
     groups: dict[str, list[ComparisonRow]] = {kind: [] for kind in _COLOURS}

@@ -10,6 +10,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ikos._validation import InvalidValue
 from ikos.graphs import multigraph
 from ikos.plots.style import BLACK, BLUE, COLOURS, GREEN, GREY, MARKERS, VERMILLION
 
@@ -80,9 +81,10 @@ def graph_figure(
     graph = multigraph(targets, clear_share=clear_share)
     n, m = np.shape(targets)
     if n > MAX_DRAWN_USERS or n * m > MAX_DRAWN_SLOTS:
-        raise ValueError(
-            f"targets must have at most {MAX_DRAWN_USERS} users and {MAX_DRAWN_SLOTS} edges to be "
-            f"drawn, got {n} and {n * m}"
+        raise InvalidValue(
+            "targets",
+            f"must have at most {MAX_DRAWN_USERS} users and {MAX_DRAWN_SLOTS} edges to be "
+            f"drawn, got {n} and {n * m}",
         )
     parts = sorted((sorted(part) for part in nx.connected_components(graph)), key=len, reverse=True)
     sizes = [len(part) if clear_share else len(part) // 2 for part in parts]

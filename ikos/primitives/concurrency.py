@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import quote
+from ikos._validation import InvalidType, quote
 
 __all__ = ["Interrupted"]
 
@@ -78,7 +78,7 @@ def spread(
         yield from starmap(work, tasks)
         return
     if not callable(getattr(executor, "submit", None)):
-        raise TypeError(f"executor must be an Executor or None, got {quote(executor)}")
+        raise InvalidType("executor", f"must be an Executor or None, got {quote(executor)}")
     most, todo = 4 * (getattr(executor, "_max_workers", None) or _WORKERS), iter(tasks)
     under_way: deque[Future[_T]] = deque()
     try:

@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, quote, reject_masked, reject_missing, whole_number
+from ikos._validation import (
+    InvalidType,
+    InvalidValue,
+    integer,
+    quote,
+    reject_masked,
+    reject_missing,
+    whole_number,
+)
 
 BLOCK = 1 << 15
 """Elements in a block: 256 KiB of uint64, which fits in the cache of a core."""
@@ -78,7 +86,9 @@ class Zq:
                 if found[i] is None:
                     reject_missing(name, [value] * (given.ndim > 0), "an integer", first + i)
                     kind = type(value).__name__
-                    raise TypeError(f"{name}[{first + i}] must be an integer, got {kind}")
+                    raise InvalidType(
+                        f"{name}[{first + i}]", f"must be an integer, got {kind}", row=first + i
+                    )
             given = found.reshape(given.shape)
         elif given.dtype.kind == "b":
             given = given.astype(np.uint8)
@@ -87,14 +97,14 @@ class Zq:
                 reject_missing(name, given.flat, "an integer", first)
             hint = f"; if all are whole, give {name}.astype(np.int64) or read with integers=True"
             hint *= given.dtype.kind == "f"
-            raise TypeError(f"{name} must hold integers, got an array of {given.dtype}{hint}")
+            raise InvalidType(name, f"must hold integers, got an array of {given.dtype}{hint}")
         highest = self.q - 1 if upper is None else upper
         if given.size and (int(given.min()) < 0 or int(given.max()) > highest):
             bad = next(i for i, value in enumerate(given.flat) if not 0 <= int(value) <= highest)
             within = f"[0, q) for q = {quote(self.q)}"
             if upper is not None:
                 within = f"[0, upper] for upper = {quote(upper)}"
-            raise ValueError(f"{name}[{first + bad}] must be in {within}")
+            raise InvalidValue(f"{name}[{first + bad}]", f"must be in {within}", row=first + bad)
         return given.astype(self.dtype, copy=False)
 
     def contains(self, a: NDArray[Any]) -> bool:

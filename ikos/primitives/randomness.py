@@ -20,7 +20,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
-from ikos._validation import integer, number, quote
+from ikos._validation import InvalidType, InvalidValue, integer, number, quote
 from ikos.primitives.concurrency import Scratch
 from ikos.primitives.modular import Zq, blocks
 
@@ -87,9 +87,9 @@ class RandomSource(ABC):
     def fill(self, out: NDArray[Any]) -> None:
         """Overwrite a C-contiguous array of unsigned integers with uniform bits, in place."""
         if out.dtype.kind != "u":
-            raise TypeError(f"out must hold unsigned integers, got {out.dtype}")
+            raise InvalidType("out", f"must hold unsigned integers, got {out.dtype}")
         if not out.flags.c_contiguous or not out.flags.writeable:
-            raise ValueError("out must be C-contiguous and writeable")
+            raise InvalidValue("out", "must be C-contiguous and writeable")
         if out.size:
             self._read_into(out.data.cast("B"))
 
@@ -115,7 +115,9 @@ class RandomSource(ABC):
         p = number("probability", probability, low=0, high=1)
         scaled = p * (1 << 64)
         if scaled.denominator != 1:
-            raise ValueError(f"probability must be a multiple of 2^-64, got {quote(probability)}")
+            raise InvalidValue(
+                "probability", f"must be a multiple of 2^-64, got {quote(probability)}"
+            )
         size = integer("size", size, low=0)
         result = np.zeros(size, dtype=np.bool_)
         if p == 1:
@@ -195,7 +197,7 @@ class RandomSource(ABC):
     def below(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return independent unbiased integers, entry i in ``[0, bounds[i])``."""
         if bounds.size and int(bounds.min()) < 1:
-            raise ValueError(f"bounds must be positive, got {int(bounds.min())}")
+            raise InvalidValue("bounds", f"must be positive, got {int(bounds.min())}")
         # the smallest 2^j - 1 that is at least bound - 1, by copying the leading bit to all lower
         # ones
         masks = (bounds - 1).astype(np.uint64)
@@ -410,8 +412,9 @@ def secure(rng: RandomSource | None) -> RandomSource:
     if rng is None:
         return _SECURE
     if not isinstance(rng, RandomSource):
-        raise TypeError(
-            "rng must be None (secure) or an ikos random source such as "
-            f"ikos.testing.DeterministicRandom, got {type(rng).__name__}"
+        raise InvalidType(
+            "rng",
+            "must be None (secure) or an ikos random source such as "
+            f"ikos.testing.DeterministicRandom, got {type(rng).__name__}",
         )
     return rng

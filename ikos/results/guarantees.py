@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 
-from ikos._validation import quote
+from ikos._validation import InvalidType, quote
 from ikos.primitives.randomness import RandomSource, SecureRandom
 from ikos.results.conditions import SEEDED, Condition
 from ikos.results.text import Printed, at_least, hundredths
@@ -24,7 +24,9 @@ class _Proof(Printed, ABC):
     def __post_init__(self) -> None:
         for condition in self.conditions:
             if not isinstance(condition, Condition):  # of which it is not known whether it is met
-                raise TypeError(f"conditions must be of type Condition, got {quote(condition)}")
+                raise InvalidType(
+                    "conditions", f"must be of type Condition, got {quote(condition)}"
+                )
         computational = any(condition.computational for condition in self.conditions)
         object.__setattr__(self, "computational", computational)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ikos._validation import flag, number
+from ikos._validation import InvalidValue, flag, number
 from ikos.results.error import SumError
 from ikos.results.guarantees import Guarantee
 from ikos.results.text import Printed, at_least, at_most, figures
@@ -179,7 +179,7 @@ class SumResult(Printed):
         """
         miss = float(1 - number("confidence", confidence, above=0, below=1))
         if not miss:
-            raise ValueError(f"confidence must be below 1 by a double, got {confidence!r}")
+            raise InvalidValue("confidence", f"must be below 1 by a double, got {confidence!r}")
         if flag("simultaneous", simultaneous):
             miss /= np.size(self.estimate)
         reach = self.error.coordinate.half_width(miss)

@@ -11,7 +11,18 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import array, doubles, flag, number, quote, real, reject_missing, vector
+from ikos._validation import (
+    InvalidType,
+    InvalidValue,
+    array,
+    doubles,
+    flag,
+    number,
+    quote,
+    real,
+    reject_missing,
+    vector,
+)
 from ikos.data.domains import MAX_BOUND, Ball, Box, Domain, require
 from ikos.data.sensitivity import Sensitivity
 from ikos.primitives.modular import blocks
@@ -111,7 +122,7 @@ def _one_column(x: ArrayLike, read: Callable[..., NDArray[Any]] = real) -> NDArr
     """Return one value per user, of at least one user."""
     values = vector("x", x, read("x", x))
     if not values.size:
-        raise ValueError("x must hold at least one user's value, got none")
+        raise InvalidValue("x", "must hold at least one user's value, got none")
     return values
 
 
@@ -181,7 +192,7 @@ def count(
     answers = _one_column(x, array)
     if answers.dtype != bool:
         reject_missing("x", answers, "a boolean")
-        raise TypeError(f"x must hold booleans, got an array of {answers.dtype}")
+        raise InvalidType("x", f"must hold booleans, got an array of {answers.dtype}")
     protocol = PrivateSum(answers.size, epsilon, delta, lower=0, upper=1, integers=True, **options)
     return protocol.run(answers.astype(np.float64), rng, ledger=ledger)
 
@@ -241,7 +252,7 @@ def _limits(name: str, value: ArrayLike, columns: int) -> NDArray[np.float64]:
     """Return a bound for each column."""
     given = doubles(name, value)
     if given.shape not in ((), (columns,)):
-        raise ValueError(f"{name} must be a number or {columns} of them, got shape {given.shape}")
+        raise InvalidValue(name, f"must be a number or {columns} of them, got shape {given.shape}")
     return np.broadcast_to(given, columns)
 
 
@@ -256,15 +267,16 @@ def _scaled(
     """
     values = real("x", x)
     if values.ndim != 2 or not values.size:
-        raise ValueError(
-            f"x must have shape (users, columns), a row for each user, got shape {values.shape}"
+        raise InvalidValue(
+            "x", f"must have shape (users, columns), a row for each user, got shape {values.shape}"
         )
     users, d = values.shape
     low, high = (_limits(name, given, d) for name, given in (("lower", lower), ("upper", upper)))
     if not ((high - low >= 1 / MAX_BOUND) & (np.maximum(-low, high) <= MAX_BOUND)).all():
-        raise ValueError(
-            f"upper must be greater than lower in each column, and both within {MAX_BOUND:g}, got "
-            f"{quote(upper)} and {quote(lower)}"
+        raise InvalidValue(
+            "upper",
+            f"must be greater than lower in each column, and both within {MAX_BOUND:g}, got "
+            f"{quote(upper)} and {quote(lower)}",
         )
     centre = low / 2 + high / 2
     half = np.maximum(high - centre, centre - low)
@@ -487,14 +499,14 @@ def linear_statistics(
     """
     matrix = doubles("weights", weights)
     if not isinstance(domain, (Box, Ball)):
-        raise TypeError(f"domain must be a Box or a Ball, got {type(domain).__name__}")
+        raise InvalidType("domain", f"must be a Box or a Ball, got {type(domain).__name__}")
     if matrix.ndim != 2 or not matrix.size or matrix.shape[1] != domain.dimension:
-        raise ValueError(
-            f"weights must have shape (functions, {domain.dimension}), got shape {matrix.shape}"
+        raise InvalidValue(
+            "weights", f"must have shape (functions, {domain.dimension}), got shape {matrix.shape}"
         )
     size = float(np.abs(matrix).max())
     if not 1e-50 <= size <= 1e50:  # False for NaN
-        raise ValueError(f"weights must be finite, at most 1e50 and not all 0, got {size!r}")
+        raise InvalidValue("weights", f"must be finite, at most 1e50 and not all 0, got {size!r}")
     values = domain.values(x)
     reach, apart = _moved(matrix, domain)
     centre = np.full(domain.dimension, domain.lower / 2 + domain.upper / 2)

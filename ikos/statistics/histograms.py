@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import (
+    InvalidType,
+    InvalidValue,
     array,
     doubles,
     integer,
@@ -203,7 +205,7 @@ def histogram_protocols(
     found.sort(key=lambda one: (_measures(one)[limited] > most, _measures(one)[1 - limited]))
     if _measures(found[0])[limited] > most:
         least = at_least(min(_measures(one)[limited] for one in found), 4)
-        raise ValueError(f"{name} must be larger, got {quote(given)}; {least} is possible")
+        raise InvalidValue(name, f"must be larger, got {quote(given)}; {least} is possible")
     return found
 
 
@@ -243,20 +245,22 @@ def histograms(
     # a data frame's own, as some yield columns, of which a table of Arrow also has a list
     named = getattr(columns, "column_names", getattr(columns, "columns", columns))
     if named is columns and not isinstance(columns, Mapping):
-        raise TypeError(f"columns must be a mapping or a data frame, got {type(columns).__name__}")
+        raise InvalidType(
+            "columns", f"must be a mapping or a data frame, got {type(columns).__name__}"
+        )
     names = list(named)
     if not names or set(names) != set(categories):
-        raise ValueError(
-            f"categories must have the names of the columns {quote(names)}, got "
-            f"{quote(list(categories))}"
+        raise InvalidValue(
+            "categories",
+            f"must have the names of the columns {quote(names)}, got {quote(list(categories))}",
         )
     labels = {name: _labels(f"categories[{name!r}]", categories[name]) for name in names}
     cells = {name: _places(labels[name], f"columns[{name!r}]", columns[name]) for name in names}
     users = next(iter(cells.values())).size
     for name, cell in cells.items():
         if cell.size != users:
-            raise ValueError(
-                f"columns[{name!r}] must hold {users} values, as the first, got {cell.size}"
+            raise InvalidValue(
+                f"columns[{name!r}]", f"must hold {users} values, as the first, got {cell.size}"
             )
     run = (epsilon, delta, rng, ledger, options)
     return Histograms(_counted(labels.values(), cells.values(), run), labels)
@@ -278,7 +282,7 @@ def _labels(name: str, given: Iterable[Hashable]) -> tuple[Hashable, ...]:
     """Return distinct categories unchanged."""
     labels: tuple[Hashable, ...] = tuple(ordered(name, given))
     if not labels or len(set(labels)) != len(labels):
-        raise ValueError(f"{name} must be distinct and not empty, got {quote(given)}")
+        raise InvalidValue(name, f"must be distinct and not empty, got {quote(given)}")
     return labels
 
 
@@ -297,7 +301,11 @@ def _places(labels: tuple[Hashable, ...], name: str, x: ArrayLike) -> NDArray[np
         return np.array(found, dtype=np.int64)
     reject_missing(name, [items[len(found)]], "one of the categories", len(found))
     kind = type(items[len(found)]).__name__
-    raise ValueError(f"{name}[{len(found)}] must be one of the categories, got another {kind}")
+    raise InvalidValue(
+        f"{name}[{len(found)}]",
+        f"must be one of the categories, got another {kind}",
+        row=len(found),
+    )
 
 
 def _items(name: str, x: ArrayLike) -> list[Any]:
@@ -309,7 +317,7 @@ def _items(name: str, x: ArrayLike) -> list[Any]:
         # except dates and times, which tolist() would convert to other types
         found = list(values) if values.dtype.kind in "mM" else values.tolist()
     if not found:
-        raise ValueError(f"{name} must hold at least one user's value, got none")
+        raise InvalidValue(name, "must hold at least one user's value, got none")
     return found
 
 
@@ -332,9 +340,9 @@ def projected_frequencies(frequencies: ArrayLike, sparsity: int) -> NDArray[np.f
     """
     given = doubles("frequencies", frequencies)
     if given.ndim != 2 or given.shape[1] != 2 or not given.size:
-        raise ValueError(f"frequencies must have shape (d, 2), got {given.shape}")
+        raise InvalidValue("frequencies", f"must have shape (d, 2), got {given.shape}")
     if (wrong := ~np.isfinite(given)).any():
-        raise ValueError(f"frequencies must be finite, got {float(given[wrong][0])!r}")
+        raise InvalidValue("frequencies", f"must be finite, got {float(given[wrong][0])!r}")
     s = integer("sparsity", sparsity, low=1, high=given.shape[0])
     return s * project_simplex(given.reshape(-1) / s).reshape(given.shape)
 

@@ -26,7 +26,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ikos._validation import choice, quote, round_up
+from ikos._validation import InvalidType, InvalidValue, choice, quote, round_up
 from ikos.accounting.privacy_filter import Account, Charge, EpsilonDelta, PrivacyFilter
 from ikos.results.guarantees import Guarantee
 from ikos.results.sums import at_least
@@ -263,9 +263,10 @@ class Ledger:
             if there is not None:
                 entry = _entry(there)
                 if entry.charge != charge:
-                    raise ValueError(
-                        f"key must be new for another guarantee, got {quote(key)} of entry "
-                        f"{entry.number}"
+                    raise InvalidValue(
+                        "key",
+                        f"must be new for another guarantee, got {quote(key)} of entry "
+                        f"{entry.number}",
                     )
                 return entry
             if (account := head.account.after(charge)) is None:
@@ -292,11 +293,11 @@ class Ledger:
         """
         proved = protocol.guarantee
         if not isinstance(proved, Guarantee):
-            raise TypeError(f"ledger must be None for an exact sum, got {quote(self)}")
+            raise InvalidType("ledger", f"must be None for an exact sum, got {quote(self)}")
         if not proved.proved:
-            raise ValueError(f"ledger must be None if nothing is proved: {proved}")
+            raise InvalidValue("ledger", f"must be None if nothing is proved: {proved}")
         if proved.adjacency != self.adjacency:
-            raise ValueError(f"ledger must be for {proved.adjacency}, got {self.adjacency}")
+            raise InvalidValue("ledger", f"must be for {proved.adjacency}, got {self.adjacency}")
         # as the protocol was asked for, if that is what was rounded up
         exact = round_up(protocol.epsilon) == proved.epsilon
         return self.enter(
@@ -318,7 +319,7 @@ def enter_run(ledger: Ledger | None, protocol: Any) -> None:
     if isinstance(ledger, Ledger):
         ledger.enter_run(protocol)
     elif ledger is not None:
-        raise TypeError(f"ledger must be an ikos.Ledger, got {quote(ledger)}")
+        raise InvalidType("ledger", f"must be an ikos.Ledger, got {quote(ledger)}")
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import flag, floating, integer, quote, round_up, validate_users
+from ikos._validation import InvalidValue, flag, floating, integer, quote, round_up, validate_users
 from ikos.counts import MessageCount, Remaining, private_remaining
 from ikos.counts.analyses import best_of_kind
 from ikos.counts.private import checked_budget
@@ -64,8 +64,8 @@ def checked_modulus(modulus: object, users: int, precision: int, law: Noise, ana
         return covered(analysis, default_modulus(users, precision, law))
     q = integer("modulus", modulus, low=2)
     if q <= users * precision:
-        raise ValueError(
-            f"modulus must be above n * precision = {users * precision}, got {quote(modulus)}"
+        raise InvalidValue(
+            "modulus", f"must be above n * precision = {users * precision}, got {quote(modulus)}"
         )
     return q
 
@@ -102,8 +102,8 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         masks, noise = None, plan.largest_noise
         if masked:
             if q & (q - 1):
-                raise ValueError(
-                    f"modulus must be a power of two with masked vectors, got {quote(q)}"
+                raise InvalidValue(
+                    "modulus", f"must be a power of two with masked vectors, got {quote(q)}"
                 )
             p, middle = encoding.precision, q // 2 - 1
             how: dict[str, Any] = {"overhead": plan.overhead, "analysis": plan.analysis}

@@ -11,7 +11,7 @@ import gmpy2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, number, quote, reject_masked, vector
+from ikos._validation import InvalidValue, integer, number, quote, reject_masked, vector
 from ikos.counts import Layout, MessageCount, remaining
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.published import covered
@@ -121,8 +121,8 @@ def _group_order(n: int, q: int | None, upper: int | None, analysis: str) -> tup
         return covered(analysis, largest + 1) if prime else 1 << largest.bit_length(), upper
     q = integer("q", q, low=2)
     if q <= largest:
-        raise ValueError(
-            f"q must be above n * upper = {quote(largest)}, or sums wrap around, got {quote(q)}"
+        raise InvalidValue(
+            "q", f"must be above n * upper = {quote(largest)}, or sums wrap around, got {quote(q)}"
         )
     return q, upper
 

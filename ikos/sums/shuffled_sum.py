@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
@@ -39,6 +38,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import (
+    InvalidType,
+    InvalidValue,
     check_participation,
     choice,
     integer,
@@ -505,9 +506,11 @@ class ShuffledSum(ABC, Generic[_T]):
         source = secure(rng)
         if cluster is not None:
             if threads is not None:
-                raise ValueError(f"threads must be None with cluster=, got {threads!r}")
+                raise InvalidValue("threads", f"must be None with cluster=, got {threads!r}")
             if not hasattr(cluster, "add_up"):
-                raise TypeError(f"cluster must be an ikos.cluster.Cluster, got {quote(cluster)}")
+                raise InvalidType(
+                    "cluster", f"must be an ikos.cluster.Cluster, got {quote(cluster)}"
+                )
             _ = self.setting  # refuses masked vectors
         if threads is not None:
             threads = integer("threads", threads, low=1, high=1024)
@@ -563,14 +566,12 @@ class _Located:
         """Return a block of a table unchanged, checked where it is read."""
         try:
             self.check(values, before)
-        except ValueError as error:
-            found = re.match(r"x\[(\d+)\] ", message := str(error))
-            if found is None:
+        except InvalidValue as error:
+            if error.row is None:
                 raise
-            from ikos.data.tables import BadRow  # imported only if there are tables
+            from ikos.data.tables import InvalidRow  # imported only if there are tables
 
-            why = f"which {message[found.end() :]}"
-            raise BadRow(int(found[1]) - before, why) from None
+            raise InvalidRow(error.row - before, f"which {error.what}") from None
         return values
 
 

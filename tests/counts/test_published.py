@@ -285,7 +285,7 @@ def test_balle2020_refuses_outside_its_conditions(n: int, m: int, setting: dict[
 
 
 def test_small_levels_are_proved_through_level_1() -> None:
-    with pytest.raises(ValueError, match="analysis='best' covers this range"):
+    with pytest.raises(ValueError, match="needs sigma >= 1; analysis='best' covers this setting"):
         message_count(10**6, 2**8, 0.5, analysis="balle2020")
     count = message_count(10**6, 2**8, 1, analysis="balle2020")
     assert count.sigma >= 1
