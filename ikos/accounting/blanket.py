@@ -25,7 +25,7 @@ import gmpy2
 import numpy as np
 from gmpy2 import mpfr
 
-from ikos._validation import floating, integer, number
+from ikos._validation import InvalidValue, floating, integer, number
 from ikos.numeric.binomial import Floats, binomial_window, log_pmf, pmf_around, reach
 from ikos.numeric.rounding import DOWN, rational, rounding
 from ikos.primitives.randomized_response import grid_up
@@ -58,7 +58,7 @@ def local_gamma(epsilon: Fraction, k: int | Fraction) -> Fraction:
     return min(Fraction(1), grid_up(Fraction(k) / (exp_down(epsilon) - 1 + k)))
 
 
-class TooManyTermsError(ValueError):
+class TooManyTermsError(InvalidValue):
     """The exact divergence would take too many terms."""
 
 

@@ -49,8 +49,9 @@ def masses_above(
     terms = s.size * (columns + (_DIRECT * levels.size if direct else span))
     if terms > most_terms:
         raise TooManyTermsError(
-            f"epsilon must be larger for exact losses at n = {n}, k = {k}, gamma = {gamma:.3g}: "
-            f"they would take {terms:.2g} terms; use composition='basic'"
+            "epsilon",
+            f"must be larger for exact losses at n = {n}, k = {k}, gamma = {gamma:.3g}: "
+            f"they would take {terms:.2g} terms; use composition='basic'",
         )
     truth = float((1 - blanket.gamma) * k)
     rise = np.maximum(np.expm1(levels) - _LOWERED * np.exp(levels), 0.0)[:, np.newaxis]

@@ -139,8 +139,9 @@ def blanket_losses(
             break
         if cells == _MAX_CELLS:
             raise TooManyTermsError(
-                f"epsilon must be larger for exact losses: they reach {_MAX_CELLS} times as far as "
-                f"a step of {step:.3g}; use composition='basic'"
+                "epsilon",
+                f"must be larger for exact losses: they reach {_MAX_CELLS} times as far as "
+                f"a step of {step:.3g}; use composition='basic'",
             )
         cells = math.ceil(cells * math.sqrt(math.log(negligible) / math.log(upper[-1]))) + 2
     cells = max(1, int(np.argmax(upper <= negligible)))

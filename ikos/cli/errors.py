@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos._validation import InvalidType, InvalidValue
 from ikos.cli.output import print_report, print_text
 from ikos.results.report import FORMATS
 
@@ -170,6 +169,8 @@ def in_options(error: BaseException) -> str:
 
     Of parameters of which the command has no option, or not of all, the message stays as it is.
     """
+    from ikos._validation import InvalidType, InvalidValue
+
     if not isinstance(error, InvalidType | InvalidValue):
         return str(error)
     names = re.split(r"( and | or )", error.parameter or "")

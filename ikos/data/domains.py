@@ -115,10 +115,8 @@ class Bounds(Domain):
         """
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if not bound.is_integer() or abs(bound) > MAX_INTEGER:
-                said = (
-                    f"must be an integer of at most 2^52 where values are integers, got {bound!r}"
-                )
-                raise InvalidValue(name, said)
+                said = "must be an integer of at most 2^52 where values are integers"
+                raise InvalidValue(name, f"{said}, got {bound!r}")
         steps = int(self.upper) - int(self.lower)
         if precision is not None and precision != steps:
             raise InvalidValue(

@@ -50,11 +50,11 @@ CREATE TABLE entry (
 """
 
 
-class BudgetExceeded(ValueError):  # noqa: N818
+class BudgetExceeded(InvalidValue):
     """A release that does not fit what is ``left``; it was not entered."""
 
-    def __init__(self, message: str, left: EpsilonDelta) -> None:
-        super().__init__(message)
+    def __init__(self, what: str, left: EpsilonDelta) -> None:
+        super().__init__("epsilon and delta", what)
         self.left = left
 
 
@@ -273,8 +273,7 @@ class Ledger:
                 left = head.account.left
                 got = (at_least(charge.epsilon, 6), at_least(charge.delta, 3))
                 raise BudgetExceeded(
-                    f"epsilon and delta must fit what is left, at most {left}, got "
-                    f"({', '.join(got)})",
+                    f"must fit what is left, at most {left}, got ({', '.join(got)})",
                     left,
                 )
             now = datetime.now(UTC).isoformat(timespec="seconds")

@@ -154,7 +154,7 @@ def test_other_compositions_where_the_exact_one_takes_too_long(monkeypatch):
 
 
 def too_many(*_arguments, **_options):
-    raise TooManyTermsError("too many terms")
+    raise TooManyTermsError("epsilon", "must be larger")
 
 
 @pytest.mark.parametrize("times", [4, 100, 1000])
