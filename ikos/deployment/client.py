@@ -241,9 +241,9 @@ def _window(task: Task, number: int | None, http: httpx.Client) -> Window:
 def _check_secret(name: str, secret: object) -> None:
     """Refuse a secret of the wrong kind, without quoting any of it."""
     if not isinstance(secret, bytes):
-        raise TypeError(f"{name} must be bytes, got {type(secret).__name__}")
+        raise InvalidType(name, f"must be bytes, got {type(secret).__name__}")
     if len(secret) != tokens.SECRET_BYTES:
-        raise ValueError(f"{name} must be {tokens.SECRET_BYTES} bytes, got {len(secret)}")
+        raise InvalidValue(name, f"must be {tokens.SECRET_BYTES} bytes, got {len(secret)}")
 
 
 def check_value(task: Task, value: ArrayLike) -> Any:
@@ -266,9 +266,10 @@ def _check_promise(
     promised = {"epsilon": task.epsilon, "delta": Fraction(task.protocol.guarantee.delta)}
     for name, most in (("epsilon", max_epsilon), ("delta", max_delta)):
         if most is not None and number(f"max_{name}", most, low=0) < promised[name]:
-            raise ValueError(
-                f"max_{name} must be at least the {name} that the task promises, "
-                f"{at_least(promised[name], 6)}, got {quote(most)}"
+            raise InvalidValue(
+                f"max_{name}",
+                f"must be at least the {name} that the task promises, "
+                f"{at_least(promised[name], 6)}, got {quote(most)}",
             )
 
 
@@ -349,11 +350,11 @@ def submit_many(
     _check_promise(task, max_epsilon, max_delta)
     checked = task.values(values)
     if len(secrets) != len(checked):
-        raise ValueError(f"secrets must be one for each of {len(checked)}, got {len(secrets)}")
+        raise InvalidValue("secrets", f"must be one for each of {len(checked)}, got {len(secrets)}")
     for row, secret in enumerate(secrets):
         _check_secret(f"secrets[{row}]", secret)
     if len(set(secrets)) < len(secrets):
-        raise ValueError("secrets must be different: one client sends one report")
+        raise InvalidValue("secrets", "must be different: one client sends one report")
     with closing(connect(ca)) as http:
         chosen = _window(task, window, http)
     kept = None if store is None else ReportStore(store, chosen)

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
+from ikos._validation import InvalidValue
 from ikos.deployment import tokens
 from ikos.deployment.opening import PrivateKey
 from ikos.deployment.task import LONGEST, Task, Window
@@ -301,10 +302,10 @@ def write_party_files(
     exists, or cannot be written. ``keys`` and ``ledger`` are the analyzer's.
     """
     if tuple(key.public_bytes for key in keys) != task.public_keys:
-        raise ValueError("keys must be the private keys of the task's public keys")
+        raise InvalidValue("keys", "must be the private keys of the task's public keys")
     try:
         if output.exists():
-            raise ValueError(f"output must not exist yet, got {str(output)!r}")
+            raise InvalidValue("output", f"must not exist yet, got {str(output)!r}")
         with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as made:
             whole = Path(made) / "whole"
             whole.mkdir(mode=0o700)

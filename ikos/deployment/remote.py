@@ -18,6 +18,7 @@ import httpcore
 import httpx
 from pydantic import ValidationError
 
+from ikos._validation import InvalidValue
 from ikos.deployment import tokens
 from ikos.deployment.party_files import reason
 from ikos.deployment.task import Task, Window
@@ -125,7 +126,9 @@ def connect(ca: Path | None = None) -> httpx.Client:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))
     except OSError as error:  # including errors of ssl
         why = "it holds none" if isinstance(error, ssl.SSLError) else reason(error)
-        raise ValueError(f"ca must be a PEM file of authorities, got {str(ca)!r}: {why}") from None
+        raise InvalidValue(
+            "ca", f"must be a PEM file of authorities, got {str(ca)!r}: {why}"
+        ) from None
     transport = httpx.HTTPTransport(verify=context, trust_env=False)
     transport._pool._network_backend = _Backend()
     client = httpx.Client(

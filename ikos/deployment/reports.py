@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ikos._validation import InvalidValue
 from ikos.deployment.hpke import clear_part, seal
 from ikos.deployment.party_files import reason, write_new
 from ikos.deployment.task import Task, Window
@@ -114,7 +115,7 @@ class ReportStore:
 
     def __init__(self, path: Path | str, window: Window) -> None:
         if not Path(path).parts:  # probably an unset variable, not the current folder
-            raise ValueError("store must name a folder, got ''")
+            raise InvalidValue("store", "must name a folder, got ''")
         self._path = Path(path).absolute()
         self._window = window
 
@@ -149,15 +150,15 @@ class ReportStore:
                 text = place.read_text(encoding="ascii", errors="replace")
             except FileNotFoundError:
                 if self.is_sent(secret):
-                    raise ValueError(
-                        f"store must keep what was sent, and {str(place)!r} is gone"
+                    raise InvalidValue(
+                        "store", f"must keep what was sent, and {str(place)!r} is gone"
                     ) from None
                 return None
             self._sync()  # the program that kept it may have ended before it was on disk
         try:
             return ClientReport.from_json(text, self._window)
         except ValueError as error:
-            raise ValueError(f"store must hold reports, got {str(place)!r}: {error}") from None
+            raise InvalidValue("store", f"must hold reports, got {str(place)!r}: {error}") from None
 
     def add(self, secret: bytes, made: ClientReport) -> ClientReport:
         """Keep a client's report before any of it is sent; it is on disk on return.
@@ -172,7 +173,7 @@ class ReportStore:
                 return made
         found = self.of(secret)
         if found is None:  # a dangling link, or deleted: a new report would be a second one
-            raise ValueError(f"store must have files that stay, got {str(place)!r}")
+            raise InvalidValue("store", f"must have files that stay, got {str(place)!r}")
         return found
 
     def _sync(self) -> None:
@@ -186,9 +187,10 @@ class ReportStore:
         try:
             yield
         except OSError as error:
-            raise ValueError(
-                "store must be a folder that can be read and written, "
-                f"got {str(self._path)!r}: {reason(error)}"
+            raise InvalidValue(
+                "store",
+                "must be a folder that can be read and written, "
+                f"got {str(self._path)!r}: {reason(error)}",
             ) from None
 
 

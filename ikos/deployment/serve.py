@@ -40,6 +40,7 @@ from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from ikos._validation import InvalidValue
 from ikos.deployment import analyzer, service, shuffler
 from ikos.deployment.limits import Addresses
 from ikos.deployment.party_files import PartyConfig, locked, owner_alone, reason
@@ -103,11 +104,12 @@ class Listening:
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.private_key is None):
-            raise ValueError("certificate and private_key must be given together")
+            raise InvalidValue("certificate and private_key", "must be given together")
         if self.certificate is None and self.host is not None and not on_loopback(self.host):
-            raise ValueError(
-                f"host must be on loopback without a certificate, got {self.host!r}: give "
-                "certificate and private_key"
+            raise InvalidValue(
+                "host",
+                f"must be on loopback without a certificate, got {self.host!r}: give "
+                "certificate and private_key",
             )
         self.tls()
 
@@ -133,10 +135,11 @@ class Listening:
             context.load_cert_chain(self.certificate, self.private_key, password=lambda: b"")
         except OSError as error:  # ssl.SSLError is one
             why = "they are not" if isinstance(error, ssl.SSLError) else reason(error)
-            raise ValueError(
-                "certificate and private_key must be PEM files of a certificate and its key "
+            raise InvalidValue(
+                "certificate and private_key",
+                "must be PEM files of a certificate and its key "
                 f"without a password, got {str(self.certificate)!r} and {str(self.private_key)!r}: "
-                f"{why}"
+                f"{why}",
             ) from None
         owner_alone(self.private_key, group=self.group_access)
         return context
@@ -147,22 +150,25 @@ class Listening:
             return self
         address, *others = sorted({config.task.address(config.party) for config in configs})
         if others:
-            raise ValueError(
-                "host and port must be given where tasks have different addresses for this party, "
-                f"got {address} and {others[0]}"
+            raise InvalidValue(
+                "host and port",
+                "must be given where tasks have different addresses for this party, "
+                f"got {address} and {others[0]}",
             )
         parts = urlsplit(address)
         host = self.host or parts.hostname or ""
         if self.host is None and not on_loopback(host):
-            raise ValueError(
-                f"host must be given: the party's address in the task, {address}, is not on this "
-                "machine alone"
+            raise InvalidValue(
+                "host",
+                f"must be given: the party's address in the task, {address}, is not on this "
+                "machine alone",
             )
         tls = parts.scheme == "https"
         if self.port is None and tls and self.certificate is None:
-            raise ValueError(
-                f"certificate and private_key must be given for {address}, or the port to which a "
-                "proxy with a certificate passes requests"
+            raise InvalidValue(
+                "certificate and private_key",
+                f"must be given for {address}, or the port to which a "
+                "proxy with a certificate passes requests",
             )
         port = parts.port or (443 if tls else 80)
         return replace(self, host=host, port=port if self.port is None else self.port)
@@ -200,8 +206,8 @@ def _free(host: str, port: int, names: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ValueError(
-            f"{names} must be free to listen at, got {_place(host, port)}: {reason(error)}"
+        raise InvalidValue(
+            names, f"must be free to listen at, got {_place(host, port)}: {reason(error)}"
         ) from None
 
 
@@ -210,12 +216,12 @@ def _toml(path: Path) -> dict[str, Any]:
     try:
         found = tomllib.loads(path.read_bytes().decode())
     except OSError as error:
-        raise ValueError(
-            f"config must be a file that can be read, got {str(path)!r}: {reason(error)}"
+        raise InvalidValue(
+            "config", f"must be a file that can be read, got {str(path)!r}: {reason(error)}"
         ) from None
     except ValueError as error:  # errors of decoding and of TOML
         why = " ".join(str(error).split())
-        raise ValueError(f"config must be TOML, got {str(path)!r}: {why}") from None
+        raise InvalidValue("config", f"must be TOML, got {str(path)!r}: {why}") from None
     for name in {"certificate", "private_key", "ca"} & found.keys():
         if isinstance(found[name], str):
             found[name] = path.parent / found[name]
@@ -269,7 +275,7 @@ def _serve(
             raise ValueError(f"{str(config.folder)!r} must be {wanted}, got {found}")
     names = {config.task.name for config in configs}
     if not names or len(names) < len(configs):
-        raise ValueError("folders must be of different tasks: one party sees one column")
+        raise InvalidValue("folders", "must be of different tasks: one party sees one column")
     known = listening.of(configs)
     with contextlib.ExitStack() as opened:
         places, listeners = list(known.places()), list[socket.socket]()

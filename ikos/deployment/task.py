@@ -34,7 +34,7 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass
 
-from ikos._validation import InvalidValue, integer, quote, text_of
+from ikos._validation import InvalidType, InvalidValue, integer, quote, text_of
 from ikos.counts.vectors import Layout, checked_layout, least_bytes, sums_of
 from ikos.data.domains import Ball, Bounds, Box, Categories, CategoryLabels, Domain
 from ikos.deployment.opening import HYBRID, KEMS, TAG_BYTES, X25519, best_kem
@@ -284,51 +284,59 @@ class Task:
             name = f"shufflers[{number - 1}]" if number else "analyzer"
             other = seen.setdefault(_place(address), name)
             if other != name:
-                raise ValueError(
-                    "shufflers must have different addresses, none of them the analyzer's, "
-                    f"got one place for {other} and {name}: {quote(address)}"
+                raise InvalidValue(
+                    "shufflers",
+                    "must have different addresses, none of them the analyzer's, "
+                    f"got one place for {other} and {name}: {quote(address)}",
                 )
         integer("windows", self.windows, low=1, high=MAX_WINDOWS)
         integer("period", self.period, low=1)
         try:
             _ = self.closes
         except OverflowError:
-            raise ValueError(f"period must end before the year 10000, got {self.period}") from None
+            raise InvalidValue(
+                "period", f"must end before the year 10000, got {self.period}"
+            ) from None
         length = KEMS[self.kem].public
         if {len(key) for key in self.public_keys} != {length}:
-            raise ValueError(f"public_keys must be of {length} bytes for kem = {self.kem!r}")
+            raise InvalidValue("public_keys", f"must be of {length} bytes for kem = {self.kem!r}")
         if len(set(self.public_keys)) < len(self.public_keys):
-            raise ValueError("public_keys must be different")
+            raise InvalidValue("public_keys", "must be different")
         integer("keys", len(self.public_keys), low=1, high=self.windows)
         integer("block_length", self.block_length, low=1, high=self.domain.dimension)
         protocol = self.protocol
         if self.labels and len(set(self.labels)) != self.domain.dimension:
-            raise ValueError(
-                f"labels must be {self.domain.dimension} different ones, one for each coordinate, "
-                f"got {quote(self.labels)}"
+            raise InvalidValue(
+                "labels",
+                f"must be {self.domain.dimension} different ones, one for each coordinate, "
+                f"got {quote(self.labels)}",
             )
         _ = self._places  # which refuses labels that are the same number
         if self.users * self.envelope_bytes > MAX_BATCH:
-            raise ValueError(
-                f"users must be at most {MAX_BATCH // self.envelope_bytes} where a client sends "
+            raise InvalidValue(
+                "users",
+                f"must be at most {MAX_BATCH // self.envelope_bytes} where a client sends "
                 f"each shuffler {self.envelope_bytes} bytes, got {self.users}: a batch is at "
-                f"most {MAX_BATCH} bytes"
+                f"most {MAX_BATCH} bytes",
             )
         if (length := len(self.to_json())) > LONGEST:
-            raise ValueError(
-                f"windows must have fewer keys, or fewer labels: the description is {length} "
-                f"characters, and must be at most {LONGEST}"
+            raise InvalidValue(
+                "windows",
+                f"must have fewer keys, or fewer labels: the description is {length} "
+                f"characters, and must be at most {LONGEST}",
             )
         integer("corrupt_clients", self.corrupt_clients, low=0, high=self.users - self.min_honest)
         if len(self.shufflers) != self.columns:
-            raise ValueError(
-                f"shufflers must be {self.columns} addresses, one for each shuffled message, "
-                f"got {len(self.shufflers)}"
+            raise InvalidValue(
+                "shufflers",
+                f"must be {self.columns} addresses, one for each shuffled message, "
+                f"got {len(self.shufflers)}",
             )
         if not protocol.guarantee.proved or protocol.guarantee.delta > self.delta:
-            raise ValueError(
-                f"messages must be enough for delta = {quote(self.delta)}, got "
-                f"{self.messages}: they prove {at_least(protocol.guarantee.delta, 6)}"
+            raise InvalidValue(
+                "messages",
+                f"must be enough for delta = {quote(self.delta)}, got "
+                f"{self.messages}: they prove {at_least(protocol.guarantee.delta, 6)}",
             )
         if (protocol.parameter_hash, _noise(protocol)) != (self.parameters, self.noise):
             raise ValueError(
@@ -397,9 +405,9 @@ class Task:
         (6, (1, 1, 1), 3414)
         """
         if isinstance(shufflers, str):
-            raise TypeError(f"shufflers must be addresses, got {quote(shufflers)}")
+            raise InvalidType("shufflers", f"must be addresses, got {quote(shufflers)}")
         if public_keys and (shufflers is None or analyzer is None):
-            raise ValueError("shufflers and analyzer must be given with public_keys")
+            raise InvalidValue("shufflers and analyzer", "must be given with public_keys")
         kem = kem or best_kem()
         count = integer("keys", windows if keys is None else keys, low=1, high=MAX_WINDOWS)
         drafted = tuple(number.to_bytes(KEMS[kem].public) for number in range(count))
@@ -416,10 +424,11 @@ class Task:
         if shufflers is None:
             shufflers = [f"https://shuffler-{j}.invalid" for j in range(1, columns + 1)]
         if len(shufflers) < columns:
-            raise ValueError(
-                f"shufflers must be at least {columns} addresses for epsilon = {quote(epsilon)}, "
+            raise InvalidValue(
+                "shufflers",
+                f"must be at least {columns} addresses for epsilon = {quote(epsilon)}, "
                 f"delta = {quote(delta)}, {needed.min_honest:,} honest users and "
-                f"{needed.corrupt_shufflers} colluding shufflers, got {len(shufflers)}"
+                f"{needed.corrupt_shufflers} colluding shufflers, got {len(shufflers)}",
             )
         numbers = {name: getattr(needed, name) for name in _NUMBERS}
         numbers["integers"] = needed.encoding.exact
@@ -430,7 +439,7 @@ class Task:
         period = closes if isinstance(closes, timedelta) else closes - opens
         if period <= timedelta():
             start, end = (one.astimezone(UTC) for one in (max(opens, now), opens + period))
-            raise ValueError(f"closes must be later than {start:{MOMENT}}, got {end:{MOMENT}}")
+            raise InvalidValue("closes", f"must be later than {start:{MOMENT}}, got {end:{MOMENT}}")
         try:
             made = cls(
                 users=chosen.n,
@@ -456,7 +465,7 @@ class Task:
         except ValidationError as error:
             raise refusal(error) from None
         if made.closes <= now:
-            raise ValueError(f"closes must be in the future, got {made.closes:{MOMENT}}")
+            raise InvalidValue("closes", f"must be in the future, got {made.closes:{MOMENT}}")
         return made
 
     @cached_property
