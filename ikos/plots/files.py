@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from ikos._validation import InvalidValue
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -63,6 +61,8 @@ def save(figure: Figure, path: Path) -> None:
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
+        from ikos._validation import InvalidValue  # with numpy, which completion has no time for
+
         raise InvalidValue("path", f"must end in {', '.join(SUFFIXES)}, got {path.name!r}")
     import matplotlib as mpl
 

@@ -15,7 +15,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from ikos._validation import InvalidType
 from ikos.results.conditions import Condition
 
 __all__ = ["FORMATS", "VERSION", "Field", "Report"]
@@ -281,6 +280,4 @@ def _plain(value: Any) -> Any:
         return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, (Sequence, Set, Iterator)):
         return [_plain(one) for one in value]
-    raise InvalidType(
-        "data", f"must hold numbers, texts and collections, got {type(value).__name__}"
-    )
+    raise TypeError(f"data must hold numbers, texts and collections, got {type(value).__name__}")
