@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikos import InvalidType, InvalidValue
+from ikos import Box, InvalidType, InvalidValue
 from ikos._validation import floating, integer, real, round_down, round_up
 from ikos.counts import message_count
 
@@ -61,6 +61,9 @@ def test_errors_name_the_parameter() -> None:
     with pytest.raises(InvalidType) as caught:
         real("x", [[1, 2], [3, "4"]], first=10)
     assert (caught.value.parameter, caught.value.row) == ("x[11, 1]", 11)
+    with pytest.raises(InvalidValue) as refused:
+        Box(2).values([[0, 1], [1, 2]], first=10)
+    assert (refused.value.parameter, refused.value.row) == ("x[11, 1]", 11)
 
 
 def test_errors_go_from_process_to_process() -> None:
