@@ -441,7 +441,7 @@ def test_masked_values_of_a_partition_are_refused():
     desk = BlockSharing(SecureSum(3, 2**64, messages=3), *(SecureRandom().streams(),) * 2)
     found = desk(np.ma.MaskedArray([1, 99, 2], mask=[0, 1, 0]), 0)
     assert isinstance(found, Refusal)
-    assert "masked" in found.message
+    assert "masked" in str(found.error)
 
 
 def test_missing_values_of_a_partition_are_refused():
@@ -449,7 +449,7 @@ def test_missing_values_of_a_partition_are_refused():
     desk = BlockSharing(protocol, *(SecureRandom().streams(),) * 2)
     found = desk(np.array([1, 0, None], dtype=object), 4)
     assert isinstance(found, Refusal)
-    assert found.message == "x[2] must be in [0, 1], not missing (in partition 4, counted from 0)"
+    assert str(found.error) == "x[2] must be in [0, 1], not missing (in partition 4, counted from 0)"
 
 
 def drawn(block, coordinate=0):
