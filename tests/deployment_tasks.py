@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import cache
 
+from ikos.deployment.enveloped import noise_of, protocol_of
 from ikos.deployment.hpke import PrivateKey
-from ikos.deployment.task import Task, _noise, _protocol
+from ikos.deployment.task import Task
 from ikos.results.sums import Guarantee
 
 KEY, *_ = KEYS = [PrivateKey(bytes(range(first, first + 32))) for first in range(3)]
@@ -51,13 +52,13 @@ def made_of(task: Task, **changed: object) -> tuple[str, Guarantee]:
         "users", "domain", "epsilon", "delta", "block_length", "messages", "min_honest",
         "corrupt_shufflers", "precision", "modulus", "integers", "kem",
     )  # fmt: skip
-    protocol = _protocol(**{name: parts[name] for name in names})
+    protocol = protocol_of(**{name: parts[name] for name in names})
     values = json.loads(task.to_json()) | {
         name: str(value) if isinstance(value, Fraction) or name == "modulus" else value
         for name, value in changed.items()
     }
     values["shufflers"] = [f"https://s{j}.example" for j in range(parts["messages"] - 1)]
     values["parameters"] = protocol.parameter_hash
-    kind, number = _noise(protocol)
+    kind, number = noise_of(protocol)
     values["noise"] = [kind, str(number)]
     return json.dumps(values, sort_keys=True, separators=(",", ":")), protocol.guarantee

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ikos.deployment import analyzer, client, remote, shuffler
+from ikos.deployment import analyzer, client, intermediary, remote, shuffler
 from ikos.deployment.party_files import PartyConfig, read_task
 
 
@@ -63,7 +63,7 @@ class Wired:
         for party in range(1, task.columns + 1):
             other = shuffler.shuffler(PartyConfig.read(folder / f"shuffler-{party}"), self.http)
             stack.callback(other.end)
-            self._plug(party, shuffler.application({task.name: other}, rate=1e6))
+            self._plug(party, intermediary.application({task.name: other}, rate=1e6))
 
     def _plug(self, party, application):
         self.wires.ends[self.task.address(party)] = application

@@ -12,12 +12,12 @@ from deployment_tasks import KEYS
 
 from ikos.deployment import tokens
 from ikos.deployment.analyzer import Analyzer, AnalyzerParty
+from ikos.deployment.endpoint import Party
 from ikos.deployment.party_files import PartyConfig, write_party_files
 from ikos.deployment.remote import RemoteError
 from ikos.deployment.reports import ClientReport
-from ikos.deployment.service import Party
 from ikos.deployment.shuffler import Shuffler
-from ikos.deployment.wire import Refused
+from ikos.deployment.wire import Problem
 
 
 def kept_reports(connection, part_bytes):
@@ -42,7 +42,7 @@ def flip(path, place, bits=1):
 def told(waiting):
     """Return whether a part is new, or the name of the problem."""
     [answer] = waiting.result()
-    return answer.name if isinstance(answer, Refused) else answer
+    return answer.name if isinstance(answer, Problem) else answer
 
 
 class Faults:
@@ -64,7 +64,7 @@ class Faults:
             raise RemoteError("the connection broke")
         try:
             found = work(*arguments)
-        except Refused as refused:
+        except Problem as refused:
             raise RemoteError(str(refused), refused.name) from None
         if (here, True) in self.planned:
             raise RemoteError("the connection broke")
@@ -138,10 +138,10 @@ class World:
         """Start a party from its folder; where it runs already, as after a kill."""
         if number == 0:
             config = PartyConfig.read(self.folder / "analyzer")
-            self.parties[0] = AnalyzerParty(config, partial(Analyzer, peer=partial(Direct, self)))
+            self.parties[0] = AnalyzerParty(config, Analyzer, partial(Direct, self))
         else:
             config = PartyConfig.read(self.folder / f"shuffler-{number}")
-            self.parties[number] = Party(config, partial(Shuffler, peer=partial(Direct, self)))
+            self.parties[number] = Party(config, Shuffler, partial(Direct, self))
 
     def stop(self):
         """End all parties that were started."""

@@ -21,7 +21,7 @@ from ikos import (
     SparseTernary,
 )
 from ikos.data.domains import Domain
-from ikos.deployment.task import EnvelopedSum, EnvelopedVectorSum
+from ikos.deployment.enveloped import EnvelopedSum, EnvelopedVectorSum
 
 TRUST: dict[str, Any] = {
     "messages": 30, "analysis": "balle2020", "shuffler": "single", "clear_share": False,

@@ -26,7 +26,7 @@ KEYS = {
 MISTAKES = (ValueError, TypeError, ArithmeticError, MemoryError, ImportError, OSError)
 """What the library raises for arguments and data; anything else is a bug and is not caught."""
 
-PARAMETERS = {"n": "users", "m": "messages", "q": "modulus", "patience": "wait"}
+PARAMETERS = {"n": "users", "m": "messages", "q": "modulus", "timeout": "wait"}
 """Parameters of the library whose options have other names."""
 
 WORDS = {

@@ -107,7 +107,7 @@ def command(
         say(task.explain())
     home = folder if folder.is_dir() else folder.parent
     store: Path = options["store"] or _place(home, task)
-    options |= {"store": store, "patience": options.pop("wait")}
+    options |= {"store": store, "timeout": options.pop("wait")}
     clients, again = 1, store.exists()
     notes = [f"The task promises {task.protocol.guarantee}."]
     if value is not None:
@@ -146,7 +146,7 @@ def _one(task: Task, home: Path, value: str, token: Path | None, options: dict[s
     secret = _secret(home, token)
     given = _given(task, sys.stdin.read() if value == "-" else value)
     check_value(task, given)  # checked also if an earlier report is sent
-    patience, window = options.pop("patience"), options.pop("window")
+    timeout, window = options.pop("timeout"), options.pop("window")
     client = Client(task, secret, **options)
     if window is None:
         window = 0
@@ -156,7 +156,7 @@ def _one(task: Task, home: Path, value: str, token: Path | None, options: dict[s
     begun = client.begun(window)
     also = f"; it was {STANDS}" * begun
     try:
-        return client.submit(given, window=window, patience=patience).again
+        return client.submit(given, window=window, timeout=timeout).again
     except Unsent as unsent:
         raise click.UsageError(f"{unsent}{also}") from None
     except KeyboardInterrupt:

@@ -447,11 +447,12 @@ def _party(role: str, examples: str, about: str) -> None:
         # begun by then. If it is ignored, in the background of a shell, it stays ignored.
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
-        from ikos.deployment import serve
+        from ikos.deployment import server
+        from ikos.deployment.settings import Listening
 
         options = {name: value for name, value in given.items() if value is not None}
-        start: Callable[..., None] = getattr(serve, f"serve_{role}")
-        start(folders, serve.Listening.read(config, options))
+        start: Callable[..., None] = getattr(server, f"serve_{role}")
+        start(folders, Listening.read(config, options))
 
 
 _party(

@@ -62,8 +62,8 @@ class ClientReport:
         *shuffled, clear = shares.tolist()
         blocks = list(enumerate(window.task.protocol.blocks))
         envelopes = (
-            b"".join(seal(own[part], window, column, block) for block, part in blocks)
-            for column, own in enumerate(shuffled, 1)
+            b"".join(seal(shares_of_column[part], window, column, block) for block, part in blocks)
+            for column, shares_of_column in enumerate(shuffled, 1)
         )
         return cls(os.urandom(ID_BYTES), (clear_part(clear, window.task), *envelopes))
 
@@ -75,19 +75,19 @@ class ClientReport:
     def to_json(self, window: Window) -> str:
         """Return the report as text, for the client's own disk."""
         parts = [encoded(part) for part in self.parts]
-        found = {"id": encoded(self.id), "parts": parts, "digest": self._digest}
-        return json.dumps({"window": window.path, **found})
+        report = {"id": encoded(self.id), "parts": parts, "digest": self._digest}
+        return json.dumps({"window": window.path, **report})
 
     @classmethod
     def from_json(cls, text: str, window: Window) -> ClientReport:
         """Return the report in a text; ValueError, which quotes none of it, if there is none."""
         lengths = map(window.task.part_bytes, range(window.task.messages))
         try:
-            found = json.loads(text)
-            pairs = zip(found["parts"], lengths, strict=True)
+            values = json.loads(text)
+            pairs = zip(values["parts"], lengths, strict=True)
             parts = tuple(decoded(part, length) for part, length in pairs)
-            report = cls(decoded(found["id"], ID_BYTES), parts)
-            if (found["window"], found["digest"]) != (window.path, report._digest):
+            report = cls(decoded(values["id"], ID_BYTES), parts)
+            if (values["window"], values["digest"]) != (window.path, report._digest):
                 raise ValueError
         except (ValueError, TypeError, KeyError, RecursionError):
             raise ValueError("what is kept for this task is no report of it") from None
@@ -159,7 +159,7 @@ class ReportStore:
         except ValueError as error:
             raise ValueError(f"store must hold reports, got {str(place)!r}: {error}") from None
 
-    def add(self, secret: bytes, made: ClientReport) -> ClientReport:
+    def add(self, secret: bytes, report: ClientReport) -> ClientReport:
         """Keep a client's report before any of it is sent; it is on disk on return.
 
         If another program was faster, its report is returned, and is the one to be sent.
@@ -167,13 +167,13 @@ class ReportStore:
         place = self._place(secret, "json")
         with self._refused():
             self._path.mkdir(mode=0o700, exist_ok=True)
-            if not self.is_sent(secret) and _write(place, made.to_json(self._window)):
+            if not self.is_sent(secret) and _write(place, report.to_json(self._window)):
                 self._sync()
-                return made
-        found = self.of(secret)
-        if found is None:  # a dangling link, or deleted: a new report would be a second one
+                return report
+        earlier = self.of(secret)
+        if earlier is None:  # a dangling link, or deleted: a new report would be a second one
             raise ValueError(f"store must have files that stay, got {str(place)!r}")
-        return found
+        return earlier
 
     def _sync(self) -> None:
         """Put the names on disk: of the files, and of the folder."""

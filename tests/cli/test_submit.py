@@ -192,7 +192,7 @@ def interrupted(*_):
 class TestPromise:
     @pytest.mark.parametrize("many", [False, True])
     def test_a_task_that_promises_too_little(self, refused, small, client, wired, tmp_path, many):
-        """Refused before anything is sent or kept."""
+        """Problem before anything is sent or kept."""
         parties = wired(small)
         table = tmp_path / "values.csv"
         table.write_text("visits\n3\n")

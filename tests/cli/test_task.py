@@ -132,7 +132,7 @@ class TestNew:
         assert (task.domain.sizes, task.labels) == ((3,), ("yes", "no", "unknown"))
         assert (task.windows, task.period) == (24, 3600)
         assert len(set(task.public_keys)) == 24
-        assert PartyConfig.read(folder / "analyzer").keys.left == set(range(24))
+        assert PartyConfig.read(folder / "analyzer").keys.remaining == set(range(24))
         assert PartyConfig.read(folder / "analyzer").ledger == tmp_path / "ledger"
         assert PartyConfig.read(folder / "shuffler-1").ledger is None
 
@@ -142,7 +142,7 @@ class TestNew:
                    "--json", warning=LITTLE).json  # fmt: skip
         assert (made["kem"], made["keys"]) == ("x25519", 2)
         keys = PartyConfig.read(tmp_path / "visits" / "analyzer").keys
-        assert [len(keys.read(number).public_bytes) for number in keys.left] == [32, 32]
+        assert [len(keys.read(number).public_bytes) for number in keys.remaining] == [32, 32]
         assert (
             run("task", "new", "--dry-run", *SMALL, *how, "--json", warning=LITTLE).json["keys"]
             == 2

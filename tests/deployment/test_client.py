@@ -329,7 +329,7 @@ def test_alone_and_among_many_a_client_has_one_report(tmp_path, parties, quiet):
 
     parties.before = down
     with pytest.raises(Unsent):
-        Client(TASK, SECRET, store=store).submit(1, patience=0)
+        Client(TASK, SECRET, store=store).submit(1, timeout=0)
     parties.before = lambda *_: None
     submit_many(TASK, secrets, [0, 0], store=store)
     assert total_of(parties) == 1
@@ -360,9 +360,9 @@ def test_arguments(tmp_path, parties):
     with pytest.raises(TypeError, match="secret must be bytes, got str"):
         Client(TASK, "a" * 32)
     client = Client(TASK, SECRET, store=tmp_path / "reports")
-    for patience in (-1, float("nan"), 1e7):
-        with pytest.raises(ValueError, match="patience"):
-            client.submit(1, patience=patience)
+    for timeout in (-1, float("nan"), 1e7):
+        with pytest.raises(ValueError, match="timeout"):
+            client.submit(1, timeout=timeout)
     assert not parties.asked
     assert not list(tmp_path.iterdir())
 
@@ -485,9 +485,9 @@ def test_a_party_that_stays_down(tmp_path, parties, quiet):
 
     parties.before = down
     store = tmp_path / "reports"
-    for patience in (0, 0.05):
+    for timeout in (0, 0.05):
         with pytest.raises(Unsent, match=r"4 of 5 parties .*; submit again to .*: shuffler 2"):
-            Client(TASK, SECRET, store=store).submit(1, patience=patience)
+            Client(TASK, SECRET, store=store).submit(1, timeout=timeout)
     parties.before = lambda *_: None
     assert Client(TASK, SECRET, store=store).submit(0).again
     assert is_one_report(parties, 1)
@@ -504,7 +504,7 @@ def test_a_certificate_that_is_not_trusted_is_not_asked_again(tmp_path, parties)
 
     parties.before = untrusted
     with pytest.raises(Unsent, match=r"^shuffler 2: its certificate cannot .* \(see --ca\): "):
-        Client(TASK, SECRET, store=tmp_path / "reports").submit(1, patience=1000)
+        Client(TASK, SECRET, store=tmp_path / "reports").submit(1, timeout=1000)
     assert parties.asked.count(2) == 1
 
 

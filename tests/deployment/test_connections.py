@@ -20,9 +20,9 @@ import uvicorn
 from deployment_tls import certificates
 from uvicorn.server import ServerState
 
-from ikos.deployment import serve
+from ikos.deployment import http
+from ikos.deployment.http import Acceptor, TimedProtocol
 from ikos.deployment.limits import Addresses
-from ikos.deployment.serve import Door, TimedProtocol
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: party\r\n\r\n"
 
@@ -53,7 +53,7 @@ async def opened(most=100, tls=None, addresses=None):
     state, writers = ServerState(), []
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    door = Door(config, state, listener, most, tls, addresses)
+    acceptor = Acceptor(config, state, listener, most, tls, addresses)
 
     async def connection(path=None):
         wire = socket.socket()
@@ -66,15 +66,19 @@ async def opened(most=100, tls=None, addresses=None):
             writer.write(REQUEST.replace(b"/", path, 1))
         return reader, writer
 
-    connection.state, connection.place, connection.door = state, listener.getsockname(), door
+    connection.state, connection.place, connection.acceptor = (
+        state,
+        listener.getsockname(),
+        acceptor,
+    )
     try:
         yield connection
     finally:
         for writer in writers:
             writer.close()
-        door.close()
+        acceptor.close()
         listener.close()
-        await door.wait_closed()
+        await acceptor.wait_closed()
 
 
 async def until(check):
@@ -93,9 +97,9 @@ async def ends(reader, seconds=30):
 
 @pytest.fixture
 def hurried(monkeypatch):
-    monkeypatch.setattr(serve, "WAIT_SECONDS", 0.3)
-    monkeypatch.setattr(serve, "SWEEP_SECONDS", 0.1)
-    monkeypatch.setattr(serve, "SLOWEST", 1 << 30)
+    monkeypatch.setattr(http, "WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(http, "SWEEP_SECONDS", 0.1)
+    monkeypatch.setattr(http, "SLOWEST", 1 << 30)
 
 
 BODY_TO_COME = b"PUT /body HTTP/1.1\r\nHost: party\r\nContent-Length: 2\r\n\r\nx"
@@ -153,8 +157,8 @@ def test_answers_that_nobody_reads(hurried, path, times, close):
 @pytest.mark.slow
 def test_answers_that_are_read_slowly(monkeypatch):
     """What is long may take its time in proportion."""
-    monkeypatch.setattr(serve, "WAIT_SECONDS", 0.1)
-    monkeypatch.setattr(serve, "SLOWEST", len(BODY) * 100)  # ten seconds
+    monkeypatch.setattr(http, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(http, "SLOWEST", len(BODY) * 100)  # ten seconds
 
     async def check():
         async with opened() as connection:
@@ -170,7 +174,7 @@ def test_answers_that_are_read_slowly(monkeypatch):
 
 @pytest.mark.parametrize("pipelined", [False, True])
 def test_a_limit_of_requests(monkeypatch, pipelined):
-    monkeypatch.setattr(serve, "REQUESTS", 3)
+    monkeypatch.setattr(http, "REQUESTS", 3)
 
     async def check():
         async with opened() as connection:
@@ -384,7 +388,7 @@ def test_who_waits_makes_room_where_descriptors_are_short(monkeypatch):
 @pytest.mark.parametrize(("spare", "said"), [(1, b"HTTP/1.1 503"), (0, b"")])
 def test_all_places_are_at_work(monkeypatch, spare, said):
     """A few more are told so, and no more than a few are kept."""
-    monkeypatch.setattr(serve, "SPARE", spare)
+    monkeypatch.setattr(http, "SPARE_CONNECTIONS", spare)
 
     async def check():
         async with opened(most=2) as connection:
@@ -420,7 +424,7 @@ async def asked(connection, context, end=b"ok"):
 
 @pytest.mark.parametrize("sent", [b"", b"\x16", b"\x16\x03\x01\x02\x00"])
 def test_a_handshake_that_does_not_come(monkeypatch, contexts, sent):
-    monkeypatch.setattr(serve, "HANDSHAKE_SECONDS", 0.3)
+    monkeypatch.setattr(http, "HANDSHAKE_SECONDS", 0.3)
 
     async def check():
         async with opened(tls=contexts[0]) as connection:
@@ -478,12 +482,12 @@ def test_a_limit_of_connections_from_an_address(monkeypatch, contexts, waits):
             held = [await connection() for _ in range(2)]  # of TLS nothing is sent, or all
             for _, writer in held:
                 writer.write(b"\x16" if waits else REQUEST)
-            await until(lambda: not addresses.places.free("127.0.0.1"))
+            await until(lambda: not addresses.slots.free("127.0.0.1"))
             for _ in range(3):
                 assert await ends((await connection())[0], 5) == b""
             for _, writer in held:
                 writer.close()
-            await until(lambda: not addresses.places._taken)
+            await until(lambda: not addresses.slots._taken)
             if waits:
                 return await asked(connection, contexts[1])
             return await (await connection(b"/"))[0].readuntil(b"ok")
@@ -544,7 +548,7 @@ def test_few_answers_wait_to_be_read(contexts):
             writer.transport.abort()
             return found
 
-    assert asyncio.run(check()) < 2 * serve.UNREAD_BYTES + 2 * len(BODY)
+    assert asyncio.run(check()) < 2 * http.UNREAD_BYTES + 2 * len(BODY)
 
 
 @pytest.mark.points(0)
@@ -557,7 +561,7 @@ def test_a_client_that_does_not_close_tls_holds_nobody_up(contexts):
                 )
             )
             await until(lambda: connection.state.connections)
-            connection.door.close()
+            connection.acceptor.close()
             for one in list(connection.state.connections):
                 one.shutdown()
             async with asyncio.timeout(10):

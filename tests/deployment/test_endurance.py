@@ -31,8 +31,8 @@ from deployment_world import flip
 from ikos import Categories, Ledger
 from ikos.deployment import reports
 from ikos.deployment.hpke import PrivateKey
+from ikos.deployment.intermediary import agreed_digest
 from ikos.deployment.reports import ClientReport, ReportStore
-from ikos.deployment.shuffler import agreed_digest
 
 pytestmark = pytest.mark.slow
 
@@ -93,7 +93,7 @@ def test_three_windows_of_a_histogram_and_a_ledger_that_refuses_the_fourth(tmp_p
             users = CLIENTS if window < 3 else CLIENTS // 2
             counts.append(users - sum(counts))
             values = [label for label, n in zip(labels, counts, strict=True) for _ in range(n)]
-            running.submit(values, window=None, connections=8, patience=600)
+            running.submit(values, window=None, connections=8, timeout=600)
             there = [running.ask(p, "GET", window=window).json()["reports"] for p in parties]
             assert there == [users] * len(parties)
             if window == 1:

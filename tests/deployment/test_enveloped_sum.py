@@ -11,7 +11,7 @@ import pytest
 
 from ikos import PrivateSum, security_level
 from ikos.counts import private_proved
-from ikos.deployment.task import EnvelopedSum
+from ikos.deployment.enveloped import EnvelopedSum
 
 
 @cache

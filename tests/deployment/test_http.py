@@ -31,8 +31,22 @@ import httpx
 from deployment_tasks import KEY, small_task
 from deployment_world import flip
 
-from ikos.deployment import analyzer, intake, limits, remote, service, shuffler, store, tokens
+import ikos
+from ikos.deployment import (
+    analyzer,
+    endpoint,
+    intake,
+    intermediary,
+    limits,
+    remote,
+    retry,
+    service,
+    shuffler,
+    store,
+    tokens,
+)  # fmt: skip
 from ikos.deployment.hpke import unseal
+from ikos.deployment.intermediary import agreed_digest
 from ikos.deployment.party_files import (
     PartyConfig,
     read_control,
@@ -40,7 +54,6 @@ from ikos.deployment.party_files import (
     write_party_files,
 )
 from ikos.deployment.reports import ClientReport
-from ikos.deployment.shuffler import agreed_digest
 from ikos.deployment.task import Task
 from ikos.deployment.wire import encoded, first_few
 
@@ -101,7 +114,7 @@ class Net(httpx.BaseTransport):
             config = PartyConfig.read(self.folder / f"shuffler-{party}")
             self.parties[party] = one = shuffler.shuffler(config, self.wire)
             self.endpoints[party] = one.at(0)
-            self.clients[party] = Front(shuffler.application({name: one}, rate=self.rate))
+            self.clients[party] = Front(intermediary.application({name: one}, rate=self.rate))
         self.start_analyzer()
 
     def start_again(self):
@@ -390,7 +403,7 @@ def test_a_corrupt_store(net, caplog, party):
 
 def test_a_damaged_row_is_named_by_its_place(net, monkeypatch, caplog):
     """At a shuffler: the analyzer says which, and goes on when it is mended."""
-    monkeypatch.setattr(analyzer, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
     total = net.fill()
     net.endpoints[2].store.shrink()
     path = net.endpoints[2].store.path
@@ -475,22 +488,21 @@ def test_a_request_that_is_given_up_stops_nobody_else(net):
 
 def test_reports_that_come_together_are_answered_one_by_one(net):
     """Four share a transaction: two are new, one was there, and one has a token of another."""
-    endpoint = net.endpoints[1]
-    parts = [
-        (bytes([n]) * 16, bytes([n]) * 32, bytes(endpoint.config.part_bytes)) for n in range(4)
-    ]
-    assert endpoint.intake.accept([parts[0]]).result() == [True]
+    reports = net.endpoints[1].intake
+    size = net.endpoints[1].config.part_bytes
+    parts = [(bytes([n]) * 16, bytes([n]) * 32, bytes(size)) for n in range(4)]
+    assert reports.accept([parts[0]]).result() == [True]
     stolen = (bytes(15) + b"9", *parts[1][1:])
 
     async def together():
-        asked = (endpoint.intake.receive(*part) for part in (parts[1], parts[0], stolen, parts[2]))
+        asked = (reports.receive(*part) for part in (parts[1], parts[0], stolen, parts[2]))
         return await asyncio.gather(*asked, return_exceptions=True)
 
     first, again, refused, last = asyncio.run(together())
     assert (first, again, last) == (True, False, True)
     assert refused.name == "reportRejected"
-    assert endpoint.intake.accept([parts[3], parts[3]]).result() == [True, False]
-    assert list(endpoint.intake.ids()) == sorted(part[0] for part in parts)
+    assert reports.accept([parts[3], parts[3]]).result() == [True, False]
+    assert list(reports.ids()) == sorted(part[0] for part in parts)
 
 
 # How much is read
@@ -661,8 +673,8 @@ def told_when(net, check):
 
 def test_a_release_goes_on_by_itself(net, monkeypatch):
     """Asked for once, with a shuffler that comes up later."""
-    monkeypatch.setattr(analyzer, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(analyzer, "LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retry, "LONGEST_PAUSE", 0.05)
     total = net.fill()
     net.silent = {2, 3}
     assert net.ask(0, "POST", "/release", control=net.operator).status_code == 202
@@ -680,7 +692,7 @@ def test_a_release_goes_on_by_itself(net, monkeypatch):
 
 def test_an_order_outlives_the_analyzer(net, monkeypatch):
     """It was told to release, nobody answered it, and it was started again."""
-    monkeypatch.setattr(analyzer, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
     total = net.fill()
     net.silent = {1, 2, 3}
     net.release()
@@ -766,7 +778,7 @@ def test_a_slow_shuffler_holds_up_no_other(net, monkeypatch):
 
 
 def test_closing_goes_on_by_itself(net, monkeypatch):
-    monkeypatch.setattr(analyzer, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
     net.silent = {2}
     assert net.ask(0, "POST", "/close", control=net.operator).json()["missing"]
     net.silent = set()
@@ -849,7 +861,7 @@ def untrusted():
 def test_a_party_that_starts_says_what_is_wrong(net, altered, caplog, monkeypatch):
     """At once, each once, until all is well; of those that do not answer only after a while."""
     other = small_task(USERS, MIN_HONEST, COLUMNS, nonce=bytes(16)).name
-    net.clients[2] = Front(shuffler.application({other: net.parties[2]}, rate=1))
+    net.clients[2] = Front(intermediary.application({other: net.parties[2]}, rate=1))
     altered[1] = untrusted()
     altered[3] = {"time": time.time() - 75, "version": "0.0.9"}
     altered[4] = REFUSED
@@ -857,7 +869,7 @@ def test_a_party_that_starts_says_what_is_wrong(net, altered, caplog, monkeypatc
     known = [
         f"{begin} 1: its certificate cannot be verified (see --ca): self-signed certificate",
         f"{begin} 2 refuses: there is no such task here (unrecognizedTask)",
-        f"{begin} 3 runs ikos 0.0.9, and this party {service.__version__}; has a clock 75 s behind",
+        f"{begin} 3 runs ikos 0.0.9, and this party {ikos.__version__}; has a clock 75 s behind",
     ]
     for _ in range(2):
         net.parties[0].meet()
@@ -870,11 +882,11 @@ def test_a_party_that_starts_says_what_is_wrong(net, altered, caplog, monkeypatc
         "refused",
     ):
         assert words in page
-    monkeypatch.setattr(service, "START_SECONDS", 0)
+    monkeypatch.setattr(endpoint, "START_SECONDS", 0)
     net.parties[0].meet()
     late = f"{begin} 4 does not answer: connection refused"
     assert sorted(caplog.messages) == [*known, late]
-    net.clients[2] = Front(shuffler.application({net.task.name: net.parties[2]}, rate=1))
+    net.clients[2] = Front(intermediary.application({net.task.name: net.parties[2]}, rate=1))
     altered.clear()
     caplog.clear()
     with caplog.at_level("INFO", "ikos.deployment"):
@@ -896,7 +908,7 @@ def test_a_shuffler_that_changes_its_words_is_logged_once(net, altered, caplog):
 
 def test_an_earlier_version_is_named(net, altered):
     altered[2] = {"time": None, "version": None}
-    words = f"runs ikos of an earlier version, and this party {service.__version__}"
+    words = f"runs ikos of an earlier version, and this party {ikos.__version__}"
     assert net.endpoints[0].look(2)[1] == words
 
 
@@ -1054,7 +1066,7 @@ def test_no_answer_and_no_line_of_the_log_tells_a_secret(net, caplog):
 def test_whatever_is_refused_has_a_status():
     """A name without one would be an error of the program, in the middle of an answer."""
     text = "".join(path.read_text() for path in Path(service.__file__).parent.glob("*.py"))
-    named = set(re.findall(r'Refused\(\s*"(\w+)"', text))
+    named = set(re.findall(r'Problem\(\s*"(\w+)"', text))
     named |= {"storeFailed", "tooManyRequests", *store.PROBLEMS.values()}
     assert named == set(service._STATUS)
 
@@ -1106,7 +1118,7 @@ def test_a_client_that_repeats_itself(tmp_path, folders, quiet, clock, monkeypat
 
 def test_a_client_with_many_slow_requests(net):
     """A few bodies at a time with one token; others, and later ones, are read."""
-    most = service.CLIENT_PLACES
+    most = service.CLIENT_SLOTS
     path, headers = headed(net, 1, net.token(0, 1))
     other, others = headed(net, 1, net.token(1, 1))
 
@@ -1147,7 +1159,7 @@ def test_a_client_with_many_slow_requests(net):
 def later(monkeypatch):
     """A date of the servers that can be moved."""
     later = SimpleNamespace(by=timedelta())
-    monkeypatch.setattr(service, "now", lambda: datetime.now(UTC) + later.by)
+    monkeypatch.setattr(endpoint, "now", lambda: datetime.now(UTC) + later.by)
     return later
 
 
@@ -1158,12 +1170,12 @@ def test_what_is_never_released_is_deleted(net, later, caplog):
     found = net.ask(1, "GET", "").json()
     assert found["expires"] == (net.task.closes + days).isoformat()
     later.by = net.task.closes + days - datetime.now(UTC) - timedelta(minutes=1)
-    assert not any(one.expire(service.now()) for one in net.endpoints.values())
+    assert not any(one.expire(endpoint.now()) for one in net.endpoints.values())
     assert net.counts() == {MIN_HONEST}
     later.by += timedelta(minutes=1)
-    assert [net.endpoints[party].expire(service.now()) for party in (1, 2)] == [True, True]
+    assert [net.endpoints[party].expire(endpoint.now()) for party in (1, 2)] == [True, True]
     assert [net.endpoints[party].state for party in (1, 2, 3)] == ["deleted", "deleted", "closed"]
-    assert net.endpoints[0].expire(service.now())
+    assert net.endpoints[0].expire(endpoint.now())
     told_when(net, lambda _: net.endpoints[3].state == "deleted")
     told_when(net, lambda found: not found["release"]["running"])
     found = net.ask(0, "GET", "").json()
@@ -1173,7 +1185,7 @@ def test_what_is_never_released_is_deleted(net, later, caplog):
     assert len(lines(caplog, "not released in time")) == 3
     later.by = timedelta()  # whatever the clock says afterwards
     for party, one in net.endpoints.items():
-        assert (one.expire(service.now()), one.closed) == (False, True)
+        assert (one.expire(endpoint.now()), one.closed) == (False, True)
         refused(net.put(party, 27, ClientReport.make(net.task.at(0), 1)), 410, "taskClosed")
         assert not any(one.count(table) for table in ("report", "opened", "complete"))
     one = {"control": net.controls[0]}
@@ -1185,11 +1197,11 @@ def test_what_is_never_released_is_deleted(net, later, caplog):
 
 def test_a_clock_that_was_ahead_for_a_while_stops_no_deletion(net, later):
     later.by = ahead = net.task.closes - datetime.now(UTC) + timedelta(days=31)
-    assert not net.endpoints[1].expire(service.now())
+    assert not net.endpoints[1].expire(endpoint.now())
     later.by = timedelta()
     net.fill()
     later.by = ahead
-    assert net.endpoints[1].expire(service.now())
+    assert net.endpoints[1].expire(endpoint.now())
 
 
 def test_a_shuffler_that_agreed_sends_nothing_that_has_expired(net, later):
@@ -1198,7 +1210,7 @@ def test_a_shuffler_that_agreed_sends_nothing_that_has_expired(net, later):
     ids = everybody(net, "GET", "/reports")[0].content
     everybody(net, "PUT", "/batch", content=ids)
     later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
-    assert net.endpoints[1].expire(service.now())
+    assert net.endpoints[1].expire(endpoint.now())
     assert net.endpoints[1].state == "deleted"  # not sent
     refused(net.ask(1, "GET", "/batch", control=net.controls[0]), 410, "batchExpired")
     found = net.release()
@@ -1216,7 +1228,7 @@ def test_shufflers_are_told_of_what_expired_while_somebody_reads_the_store(net, 
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM report").fetchone()
         with pytest.raises(OSError, match="a reader holds the store"):
-            one.expire(service.now())
+            one.expire(endpoint.now())
     told_when(net, lambda _: one.over)
     assert {net.endpoints[party].state for party in range(1, COLUMNS + 1)} == {"deleted"}
 
@@ -1237,9 +1249,9 @@ def test_deleting_while_somebody_reads_the_store(net, later, monkeypatch):
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM report").fetchone()
         with pytest.raises(OSError, match="a reader holds the store"):
-            one.expire(service.now())
+            one.expire(endpoint.now())
         assert (one.state, there()) == ("deleted", MIN_HONEST)
-    assert not one.expire(service.now())  # nothing is left to be deleted
+    assert not one.expire(endpoint.now())  # nothing is left to be deleted
     assert not there()
 
 
@@ -1247,7 +1259,7 @@ def test_what_was_released_does_not_expire(net, later):
     net.fill()
     found = net.release()
     later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
-    assert not any(one.expire(service.now()) for one in net.endpoints.values())
+    assert not any(one.expire(endpoint.now()) for one in net.endpoints.values())
     assert net.endpoints[0].state == "released"
     assert {one.state for party, one in net.endpoints.items() if party} == {"sent"}
     assert net.release() == found
@@ -1257,9 +1269,9 @@ def test_a_release_under_way_does_not_expire(net, later):
     net.fill()
     later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
     with net.endpoints[0]._releasing:
-        assert not net.endpoints[0].expire(service.now())
+        assert not net.endpoints[0].expire(endpoint.now())
     assert net.endpoints[0].state == "closed"
-    assert net.endpoints[0].expire(service.now())
+    assert net.endpoints[0].expire(endpoint.now())
 
 
 def test_a_clear_share_that_is_none_is_refused_at_once(net):

@@ -54,7 +54,7 @@ VALUES = [1, 1, 0] * 8
 SHUFFLER_POINTS = [
     "Intake.accept:before 5", "Intake.accept:after 5", "Endpoint.close:after 1",
     "Shuffler.ids:after 1", "Shuffler.agree:after 1", "Shuffler.batch:after 1",
-    "Shuffler._envelopes:within 3", "Store.shrink:before 1", "Shuffler.forget:after 1",
+    "Shuffler.released:within 3", "Store.shrink:before 1", "Shuffler.forget:after 1",
 ]  # fmt: skip
 ANALYZER_POINTS = [
     "Intake.accept:after 5", "Analyzer.close_all:after 1", "RemoteShuffler.close:after 2",
@@ -297,9 +297,7 @@ def test_tls(tmp_path, quiet):
         (running,) = fleet.tasks
         assert running.task.analyzer.startswith("https://")
         with pytest.raises(Unsent, match="its certificate cannot be verified"):
-            Client(running.task, running.secrets[30]).submit(
-                1, patience=1000
-            )  # a strange authority
+            Client(running.task, running.secrets[30]).submit(1, timeout=1000)  # a strange authority
         with pytest.raises(httpx.HTTPError):
             httpx.get(running.task.analyzer.replace("https", "http") + "/health")
         parts = urlsplit(running.task.analyzer)
@@ -558,7 +556,7 @@ def test_a_thousand_clients(tmp_path, quiet):
     try:
         (running,) = fleet.tasks
         values = [int(client % 3 == 0) for client in range(users)]
-        total = running.submit(values, connections=8, patience=600)
+        total = running.submit(values, connections=8, timeout=600)
         assert running.reports() == [users] * 5
         is_released(running, total, users)
         assert os.path.getsize(fleet.home(running, 1) / "store.sqlite3") < 1 << 24

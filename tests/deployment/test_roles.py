@@ -27,16 +27,16 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ikos.deployment import service, store, tokens
+from ikos.deployment import endpoint, store, tokens
 from ikos.deployment.analyzer import Stopped
+from ikos.deployment.endpoint import split_ids
 from ikos.deployment.hpke import PrivateKey
+from ikos.deployment.intermediary import _batch, agreed_digest
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import RemoteError
 from ikos.deployment.reports import ClientReport
-from ikos.deployment.service import split_ids
-from ikos.deployment.shuffler import _batch, agreed_digest
 from ikos.deployment.task import Task
-from ikos.deployment.wire import Refused
+from ikos.deployment.wire import Problem
 
 COLUMNS = small_task().columns
 READ = cache(Task.from_json)  # the numbers of a task take a while to be checked
@@ -172,7 +172,7 @@ def test_dishonest_clients_need_more_reports(tmp_path, quiet):
 
 def test_the_clock(world, monkeypatch):
     times = {"now": world.task.opens - timedelta(seconds=1)}
-    monkeypatch.setattr(service, "now", lambda: times["now"])
+    monkeypatch.setattr(endpoint, "now", lambda: times["now"])
     report = world.report(1)
     assert world.send(0, report) == all_of(world, "reportTooEarly")
     times["now"] = world.task.opens
@@ -192,7 +192,7 @@ def test_the_clock(world, monkeypatch):
 
 
 def refused(name, work, *arguments):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Problem) as caught:
         b"".join(work(*arguments))
     assert caught.value.name == name
 
@@ -322,7 +322,7 @@ def test_why_another_shuffler_was_not_asked_is_told(world, monkeypatch):
         raise RemoteError(f"shuffler {other}: its certificate cannot be verified")
 
     monkeypatch.setattr(world.shufflers[1], "_ask", cannot)
-    with pytest.raises(Refused, match=r"^shuffler 2: its certificate cannot") as caught:
+    with pytest.raises(Problem, match=r"^shuffler 2: its certificate cannot") as caught:
         world.shufflers[1].batch()
     assert caught.value.name == "peerUnreachable"
 

@@ -16,8 +16,8 @@ from deployment_tasks import KEY, made_of, small_task
 from ikos import Ball, Categories, PrivateSum
 from ikos.counts import private_proved
 from ikos.deployment import Task
+from ikos.deployment.enveloped import EnvelopedSum
 from ikos.deployment.opening import KEMS
-from ikos.deployment.task import EnvelopedSum
 from ikos.deployment.wire import Result, decoded, encoded
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

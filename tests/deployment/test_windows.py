@@ -17,7 +17,7 @@ from deployment_tasks import small_task
 from deployment_world import World
 
 from ikos import Ball, Box, Categories, Ledger
-from ikos.deployment import service
+from ikos.deployment import endpoint
 from ikos.deployment.analyzer import Stopped
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.task import Task
@@ -46,7 +46,7 @@ def world(tmp_path, quiet):
 def clock(world, monkeypatch):
     """The time, which begins in the first window."""
     times = {"now": world.task.opens + timedelta(hours=1)}
-    monkeypatch.setattr(service, "now", lambda: times["now"])
+    monkeypatch.setattr(endpoint, "now", lambda: times["now"])
 
     def set_to(window):
         times["now"] = world.task.at(window).opens
@@ -222,7 +222,7 @@ def test_the_schedule_tells_which_window_is_open(world, clock, monkeypatch):
     assert told() == (None, 3)
     early, late = world.task.opens - timedelta(1), world.task.closes
     for moment in (early, late):
-        monkeypatch.setattr(service, "now", lambda moment=moment: moment)
+        monkeypatch.setattr(endpoint, "now", lambda moment=moment: moment)
         assert told() == (None, 3)
 
 
@@ -232,7 +232,7 @@ def test_a_task_until_the_last_day_of_all_expires(tmp_path, quiet):
     world = World(small_task(opens=opens, period=period), tmp_path)
     try:
         for party in world.parties.values():
-            party.expire(service.now())
+            party.expire(endpoint.now())
             assert party.at(0).status().expires.startswith("9999-12-31T23:59:59")
     finally:
         world.stop()
@@ -244,9 +244,9 @@ def test_each_window_expires_by_itself(world, clock, monkeypatch):
         clock(window)
         filled(world, window, 5)
     later = world.task.at(1).closes + world.parties[0].config.keep
-    monkeypatch.setattr(service, "now", lambda: later)
+    monkeypatch.setattr(endpoint, "now", lambda: later)
     for party in world.parties.values():
-        party.expire(service.now())
+        party.expire(endpoint.now())
     until = time.monotonic() + 60
     while not world.analyzer.over and time.monotonic() < until:
         time.sleep(0.01)
