@@ -12,7 +12,14 @@ import httpx
 import pytest
 
 from ikos.deployment import analyzer, client, intermediary, remote, shuffler
-from ikos.deployment.party_files import PartyConfig, read_task
+from ikos.deployment.party_files import PartyConfig, folder_of, read_task
+
+
+REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+
+
+def address_of(request):
+    return f"{request.url.scheme}://{request.url.host}:{request.url.port}"
 
 
 class Wires(httpx.BaseTransport):
@@ -30,12 +37,15 @@ class Wires(httpx.BaseTransport):
         self.requests = []
 
     def handle_request(self, request):
-        address = f"{request.url.scheme}://{request.url.host}:{request.url.port}"
+        address = address_of(request)
         self.requests.append((request.method, address))
         if address in self.cut or address not in self.ends:
-            refused = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-            raise httpx.ConnectError("nobody listens", request=request) from refused
-        answer = self._answer(self.ends[address], request)
+            raise httpx.ConnectError("nobody listens", request=request) from REFUSED
+        return self.answer(request)
+
+    def answer(self, request):
+        """Return the application's answer, whatever is cut."""
+        answer = self._answer(self.ends[address_of(request)], request)
         return asyncio.run_coroutine_threadsafe(answer, self.loop).result(60)
 
     @staticmethod
@@ -51,22 +61,33 @@ class Wires(httpx.BaseTransport):
 class Wired:
     """All parties of the task whose folders are in ``folder``."""
 
-    def __init__(self, folder: Path, stack: ExitStack):
-        self.folder = folder
-        self.task = task = read_task(folder)
+    def __init__(self, folder: Path, stack: ExitStack, rate=1e6):
+        self.folder, self.rate = folder, rate
+        self.task = read_task(folder)
         self.wires = Wires(stack)
         self.http = stack.enter_context(httpx.Client(transport=self.wires))
-        one = analyzer.analyzer(PartyConfig.read(folder / "analyzer"), self.http)
-        stack.callback(one.end)
-        self.analyzer = one.at(0)
-        self._plug(0, analyzer.application({task.name: one}, rate=1e6))
-        for party in range(1, task.columns + 1):
-            other = shuffler.shuffler(PartyConfig.read(folder / f"shuffler-{party}"), self.http)
-            stack.callback(other.end)
-            self._plug(party, intermediary.application({task.name: other}, rate=1e6))
+        self.parties, self.endpoints = {}, {}
+        stack.callback(self.end)
+        self.start()
 
-    def _plug(self, party, application):
-        self.wires.ends[self.task.address(party)] = application
+    @property
+    def analyzer(self):
+        return self.endpoints[0]
+
+    def start(self, parties=None):
+        """Start parties from their folders, by default all; the analyzer last."""
+        for party in (*range(1, self.task.messages), 0) if parties is None else parties:
+            role = shuffler.shuffler if party else analyzer.analyzer
+            serve = intermediary.application if party else analyzer.application
+            config = PartyConfig.read(self.folder / folder_of(party))
+            self.parties[party] = one = role(config, self.http)
+            self.endpoints[party] = one.at(0)
+            application = serve({self.task.name: one}, rate=self.rate)
+            self.wires.ends[self.task.address(party)] = application
+
+    def end(self):
+        for one in self.parties.values():
+            one.end()
 
     def connect(self, ca=None):
         """Return a client, as `ikos.deployment.remote.connect` does."""

@@ -1,6 +1,10 @@
-"""Noise that is none, for tests that must find a sum exactly."""
+"""Noise that is none, tasks that are read once, and a date that can be moved."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,3 +18,29 @@ def quiet(monkeypatch):
     none = np.empty(0, dtype=np.int64)
     monkeypatch.setattr(private_sum, "polya_shares", lambda *_, **__: (none, none))
     monkeypatch.setattr(private_sum, "skellam_draws", lambda _, size, __: np.zeros(size, np.int64))
+
+
+@cache
+def _read(text):
+    from ikos.deployment.task import Task
+
+    return Task.from_json(text)
+
+
+@pytest.fixture
+def remembered(monkeypatch):
+    """Let a task be checked once, which takes a while."""
+    from ikos.deployment import party_files
+
+    monkeypatch.setattr(party_files, "Task", SimpleNamespace(from_json=_read))
+
+
+@pytest.fixture
+def date(monkeypatch):
+    """The date of all parties, ``date.now``; without one it is that of this machine."""
+    from ikos.deployment import analyzer, endpoint
+
+    date = SimpleNamespace(now=None)
+    for module in (analyzer, endpoint):
+        monkeypatch.setattr(module, "now", lambda: date.now or datetime.now(UTC))
+    return date
