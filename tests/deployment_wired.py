@@ -14,7 +14,6 @@ import pytest
 from ikos.deployment import analyzer, client, intermediary, remote, shuffler
 from ikos.deployment.party_files import PartyConfig, folder_of, read_task
 
-
 REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
 
 

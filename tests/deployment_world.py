@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import threading
+import time
 from functools import partial
 from pathlib import Path
 
@@ -37,6 +38,14 @@ def flip(path, place, bits=1):
         byte = file.read(1)[0]
         file.seek(place)
         file.write(bytes([byte ^ bits]))
+
+
+def until_it_is(check):
+    """Wait for what other threads do."""
+    until = time.monotonic() + 60
+    while not check():
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def told(waiting):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import cache
 from types import SimpleNamespace
@@ -44,3 +45,33 @@ def date(monkeypatch):
     for module in (analyzer, endpoint):
         monkeypatch.setattr(module, "now", lambda: date.now or datetime.now(UTC))
     return date
+
+
+@pytest.fixture(scope="session")
+def unused(tmp_path_factory):
+    """Return all parties of a task, who were here once, to be copied: that is faster."""
+    from deployment_world import World
+
+    @cache
+    def unused(task):
+        world = World(task, tmp_path_factory.mktemp("unused"))
+        world.stop()
+        return world
+
+    return unused
+
+
+@pytest.fixture
+def world_of(tmp_path, unused, quiet):
+    """Return all parties of tasks, without noise, which end with the test."""
+    from deployment_world import World
+
+    with ExitStack() as stack:
+
+        def world_of(task, **options):
+            (folder := tmp_path / "world").mkdir()
+            world = World(task, folder, None if options else unused(task), **options)
+            stack.callback(world.stop)
+            return world
+
+        yield world_of

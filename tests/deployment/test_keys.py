@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from datetime import timedelta
-from functools import cache
 from types import SimpleNamespace
 
 import pytest
@@ -12,22 +11,17 @@ import pytest
 pytest.importorskip("starlette")
 
 from deployment_tasks import KEYS, small_task
-from deployment_world import World
 
 from ikos.deployment import endpoint, server, tokens
 from ikos.deployment.analyzer import Stopped
 from ikos.deployment.hpke import unseal
 from ikos.deployment.opening import X25519, PrivateKey
 from ikos.deployment.party_files import PartyConfig
-from ikos.deployment.task import Task
 
-READ = cache(Task.from_json)
 PUBLIC = tuple(key.public_bytes for key in KEYS)
 
 
-@pytest.fixture(autouse=True)
-def remembered(monkeypatch):
-    monkeypatch.setattr(Task, "from_json", staticmethod(READ))
+pytestmark = pytest.mark.usefixtures("remembered")
 
 
 def rotating(windows, keys):
@@ -62,23 +56,19 @@ def test_keys_that_make_no_sense():
 
 
 @pytest.fixture
-def world(tmp_path, quiet):
+def world(world_of):
     """Three windows of an hour, the first of which is open; a key for each."""
-    world = World(rotating(3, 3), tmp_path)
-    yield world
-    world.stop()
+    return world_of(rotating(3, 3))
 
 
 @pytest.fixture
-def clock(world, monkeypatch):
+def clock(world, date):
     """The hours since the first window opened."""
-    times = {"now": world.task.opens}
-    monkeypatch.setattr(endpoint, "now", lambda: times["now"])
-    monkeypatch.setattr("ikos.deployment.analyzer.now", lambda: times["now"])
 
     def set_to(hours):
-        times["now"] = world.task.opens + timedelta(hours=hours)
+        date.now = world.task.opens + timedelta(hours=hours)
 
+    set_to(0)
     return set_to
 
 
@@ -140,8 +130,8 @@ def test_an_envelope_of_a_window_does_not_open_with_the_key_of_another(world):
             unseal(report.parts[1], KEYS[key], world.task.at(window), 1, 0)
 
 
-def test_a_key_of_two_windows_is_erased_when_both_are_over(tmp_path, quiet):
-    world = World(rotating(3, 2), tmp_path)  # the first key is for two of them
+def test_a_key_of_two_windows_is_erased_when_both_are_over(world_of):
+    world = world_of(rotating(3, 2))  # the first key is for two of them
     filled(world, 1)
     world.party(0, 1).release()
     keys = world.parties[0].config.keys
@@ -151,7 +141,6 @@ def test_a_key_of_two_windows_is_erased_when_both_are_over(tmp_path, quiet):
         world.party(0, 0).release()
     world.parties[0].expire(endpoint.now())
     assert keys.remaining == {1}
-    world.stop()
 
 
 def test_windows_that_were_never_released_lose_their_keys_when_they_expire(world, clock, caplog):

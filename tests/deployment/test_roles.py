@@ -14,7 +14,6 @@ import time
 from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,12 +21,12 @@ import pytest
 pytest.importorskip("starlette")
 
 from deployment_tasks import KEY, small_task
-from deployment_world import Direct, World, kept_reports
+from deployment_world import Direct, World, kept_reports, until_it_is
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ikos.deployment import endpoint, store, tokens
+from ikos.deployment import store, tokens
 from ikos.deployment.analyzer import Stopped
 from ikos.deployment.endpoint import split_ids
 from ikos.deployment.hpke import PrivateKey
@@ -35,31 +34,17 @@ from ikos.deployment.intermediary import _batch, agreed_digest
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import RemoteError
 from ikos.deployment.reports import ClientReport
-from ikos.deployment.task import Task
 from ikos.deployment.wire import Problem
 
 COLUMNS = small_task().columns
-READ = cache(Task.from_json)  # the numbers of a task take a while to be checked
 
 
-@pytest.fixture(autouse=True)
-def remembered(monkeypatch):
-    monkeypatch.setattr(Task, "from_json", staticmethod(READ))
-
-
-@pytest.fixture(scope="module")
-def unused(tmp_path_factory):
-    """Return parties that were here once, to be copied: that is faster."""
-    world = World(small_task(), tmp_path_factory.mktemp("unused"))
-    world.stop()
-    return world
+pytestmark = pytest.mark.usefixtures("remembered")
 
 
 @pytest.fixture
-def world(tmp_path, unused, quiet):
-    world = World(small_task(), tmp_path, unused)
-    yield world
-    world.stop()
+def world(world_of):
+    return world_of(small_task())
 
 
 def all_of(world, outcome):
@@ -157,9 +142,9 @@ def test_too_few_complete_reports(world):
     assert world.analyzer.state == "stopped"
 
 
-def test_dishonest_clients_need_more_reports(tmp_path, quiet):
+def test_dishonest_clients_need_more_reports(world_of):
     """Six users, three of them honest and two perhaps not: five reports, at every party."""
-    world = World(small_task(corrupt_clients=2), tmp_path)
+    world = world_of(small_task(corrupt_clients=2))
     assert world.task.min_reports == 5
     filled(world)
     world.analyzer.close_all()
@@ -167,22 +152,20 @@ def test_dishonest_clients_need_more_reports(tmp_path, quiet):
     refused("batchRejected", world.shufflers[1].agree, ids)
     with pytest.raises(Stopped, match=r"4 reports are complete, .* fewer than 5"):
         world.analyzer.release()
-    world.stop()
 
 
-def test_the_clock(world, monkeypatch):
-    times = {"now": world.task.opens - timedelta(seconds=1)}
-    monkeypatch.setattr(endpoint, "now", lambda: times["now"])
+def test_the_clock(world, date):
+    date.now = world.task.opens - timedelta(seconds=1)
     report = world.report(1)
     assert world.send(0, report) == all_of(world, "reportTooEarly")
-    times["now"] = world.task.opens
+    date.now = world.task.opens
     assert world.send(0, report) == all_of(world, True)
-    times["now"] = world.task.closes
+    date.now = world.task.closes
     assert world.send(1, world.report(1)) == all_of(world, "taskClosed")
     assert world.shufflers[1].state == "closed"
     ids = world.shufflers[1].ids()
     assert ids == report.id
-    times["now"] = datetime(1999, 1, 1, tzinfo=UTC)  # a clock that is set back opens nothing
+    date.now = datetime(1999, 1, 1, tzinfo=UTC)  # a clock that is set back opens nothing
     assert world.send(1, world.report(1), [1]) == {1: "taskClosed"}
     world.start(1)
     assert world.shufflers[1].state == "closed"
@@ -362,12 +345,9 @@ def test_whose_batch_is_waited_for_is_told(world):
     world.shufflers[3].batch = lambda: come.wait(60) and usual()
     release = threading.Thread(target=world.analyzer.release, args=(steps.append,))
     release.start()
-    until = time.monotonic() + 60
-    while steps[-1:] != ["receiving batches of shufflers 3"] and time.monotonic() < until:
-        time.sleep(0.01)
+    until_it_is(lambda: steps[-1:] == ["receiving batches of shufflers 3"])
     come.set()
     release.join()
-    assert "receiving batches of shufflers 3" in steps
     assert world.analyzer.result().estimate == total
 
 
