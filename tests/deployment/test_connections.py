@@ -66,11 +66,8 @@ async def opened(most=100, tls=None, addresses=None):
             writer.write(REQUEST.replace(b"/", path, 1))
         return reader, writer
 
-    connection.state, connection.place, connection.acceptor = (
-        state,
-        listener.getsockname(),
-        acceptor,
-    )
+    connection.state, connection.acceptor = state, acceptor
+    connection.place = listener.getsockname()
     try:
         yield connection
     finally:
@@ -95,6 +92,26 @@ async def ends(reader, seconds=30):
         return b""
 
 
+def answer_to(*pieces, read=ends):
+    """Return what is read of the answer to bytes that come in pieces."""
+
+    async def check():
+        async with opened() as connection:
+            reader, writer = await connection()
+            for number, piece in enumerate(pieces):
+                await asyncio.sleep(0.02 * (number > 0))
+                writer.write(piece)
+            return await read(reader)
+
+    return asyncio.run(check())
+
+
+def status_of(*pieces):
+    line = answer_to(*pieces, read=asyncio.StreamReader.readline)
+    assert line.startswith(b"HTTP/1.1 ")
+    return int(line.split()[1])
+
+
 @pytest.fixture
 def hurried(monkeypatch):
     monkeypatch.setattr(http, "WAIT_SECONDS", 0.3)
@@ -107,13 +124,7 @@ BODY_TO_COME = b"PUT /body HTTP/1.1\r\nHost: party\r\nContent-Length: 2\r\n\r\nx
 
 @pytest.mark.parametrize("sent", [b"", b"G", REQUEST[:-2], REQUEST + b"GET / HT", BODY_TO_COME])
 def test_a_head_or_body_that_does_not_come(hurried, sent):
-    async def check():
-        async with opened() as connection:
-            reader, writer = await connection()
-            writer.write(sent)
-            return await ends(reader)
-
-    assert asyncio.run(check()).count(b"200 OK") == sent.count(REQUEST)
+    assert answer_to(sent).count(b"200 OK") == sent.count(REQUEST)
 
 
 @pytest.mark.slow
@@ -225,15 +236,8 @@ def test_long_heads_are_not_parsed(monkeypatch, sent, status, parts):
 
     monkeypatch.setattr(h11.Connection, "next_event", next_event)
 
-    async def check():
-        async with opened() as connection:
-            reader, writer = await connection()
-            for part in range(parts):
-                writer.write(sent[part * len(sent) // parts : (part + 1) * len(sent) // parts])
-                await asyncio.sleep(0.02 * (parts - 1))
-            return await reader.readline()
-
-    assert int(asyncio.run(check()).split()[1]) == status
+    half = len(sent) // parts
+    assert status_of(*filter(None, (sent[:half], sent[half:]))) == status
     assert all(one.partition(b"\r\n\r\n")[0].count(b"\n") < 64 for one in parsed)
     assert all(len(one.partition(b"\r\n\r\n")[0]) <= 1 << 14 for one in parsed)
 
@@ -241,15 +245,7 @@ def test_long_heads_are_not_parsed(monkeypatch, sent, status, parts):
 @pytest.mark.parametrize("cut", [1, 2, 3, 4])
 @pytest.mark.parametrize("sent", [head(64), head(2, 1 << 14)])
 def test_a_head_whose_end_comes_later_is_within_the_limits(sent, cut):
-    async def check():
-        async with opened() as connection:
-            reader, writer = await connection()
-            writer.write(sent[:-cut])
-            await asyncio.sleep(0.02)
-            writer.write(sent[-cut:])
-            return await reader.readline()
-
-    assert int(asyncio.run(check()).split()[1]) == 200
+    assert status_of(sent[:-cut], sent[-cut:]) == 200
 
 
 @pytest.mark.parametrize(
@@ -276,13 +272,7 @@ def test_targets(monkeypatch, target, path):
     usual = application
     monkeypatch.setattr(sys.modules[__name__], "application", noting)
 
-    async def check():
-        async with opened() as connection:
-            reader, writer = await connection()
-            writer.write(REQUEST.replace(b"/", target, 1))
-            return await reader.readline()
-
-    assert asyncio.run(check()).startswith(b"HTTP/1.1 200")
+    assert status_of(REQUEST.replace(b"/", target, 1)) == 200
     assert seen == [(path, b"a=b" if b"?" in target else b"")]
 
 
@@ -310,13 +300,7 @@ def test_targets(monkeypatch, target, path):
 def test_requests_with_two_ends(sent):
     """What another server might read otherwise is refused, and nothing after it is a request."""
 
-    async def check():
-        async with opened() as connection:
-            reader, writer = await connection()
-            writer.write(REQUEST + sent + REQUEST)
-            return await ends(reader)
-
-    answers = asyncio.run(check()).split(b"HTTP/1.1 ")[1:]
+    answers = answer_to(REQUEST + sent + REQUEST).split(b"HTTP/1.1 ")[1:]
     assert [int(answer[:3]) for answer in answers] == [200, 400]
     assert b"connection: close" in answers[-1].lower()
 
