@@ -254,17 +254,15 @@ class Party(Generic[_E]):
         endpoint = self.at(self.task.current(now()).number)
         for party, answer in in_parallel(endpoint.look, list(self._unmet)):
             logged = self._unmet[party]  # by kind: a shuffler may change its words every time
-            failed = isinstance(answer, OSError)
-            words = str(answer) if isinstance(answer, OSError) else answer[1]
             starting = time.monotonic() < self._started + START_SECONDS
-            if not words:
+            if not isinstance(answer, OSError) and not answer[1]:
                 del self._unmet[party]
                 if logged:
                     log.info("task %s: shuffler %d is well", self.task.name, party)
             elif type(answer) not in logged and not (isinstance(answer, Unanswered) and starting):
                 logged.add(type(answer))
-                who = "" if failed else f"shuffler {party} "
-                log.warning("task %s: %s%s", self.task.name, who, words)
+                words = answer if isinstance(answer, OSError) else f"shuffler {party} {answer[1]}"
+                log.warning("task %s: %s", self.task.name, words)
 
     def latest(self) -> list[_E]:
         """Return the endpoints of the latest windows that have opened, and at least of the first.
