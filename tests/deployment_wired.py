@@ -25,15 +25,29 @@ class Wires(httpx.BaseTransport):
     """Takes each request to the application of its address; to those that are cut, to nobody."""
 
     def __init__(self, stack):
-        self.loop = asyncio.new_event_loop()
-        stack.callback(self.loop.close)
-        thread = threading.Thread(target=self.loop.run_forever)
-        thread.start()
-        stack.callback(thread.join)
-        stack.callback(self.loop.call_soon_threadsafe, self.loop.stop)
+        self.loop, self._lock, self._over = asyncio.new_event_loop(), threading.Lock(), False
+        self._thread = threading.Thread(target=self.loop.run_forever)
+        self._thread.start()
+        stack.callback(self._end)
         self.ends = {}
         self.cut = set()
         self.requests = []
+
+    def _end(self):
+        """Answer nothing more, not even what was asked."""
+        with self._lock:
+            self._over = True
+        asyncio.run_coroutine_threadsafe(self._cancel(), self.loop).result(60)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+    @staticmethod
+    async def _cancel():
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def handle_request(self, request):
         address = address_of(request)
@@ -44,8 +58,12 @@ class Wires(httpx.BaseTransport):
 
     def answer(self, request):
         """Return the application's answer, whatever is cut."""
-        answer = self._answer(self.ends[address_of(request)], request)
-        return asyncio.run_coroutine_threadsafe(answer, self.loop).result(60)
+        with self._lock:
+            if self._over:
+                raise httpx.ConnectError("all is over", request=request)
+            answer = self._answer(self.ends[address_of(request)], request)
+            future = asyncio.run_coroutine_threadsafe(answer, self.loop)
+        return future.result(60)
 
     @staticmethod
     async def _answer(application, request):
