@@ -26,7 +26,7 @@ class Wires(httpx.BaseTransport):
 
     def __init__(self, stack):
         self.loop, self._lock, self._over = asyncio.new_event_loop(), threading.Lock(), False
-        self._thread = threading.Thread(target=self.loop.run_forever)
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
         stack.callback(self._end)
         self.ends = {}
