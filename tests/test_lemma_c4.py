@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from ikos.graphs import enumeration
-from ikos.graphs.enumeration import check_collision_identity
+from analysis import enumeration
+from analysis.enumeration import check_collision_identity
 
 ROOT = Path(__file__).resolve().parents[1]
 ONE = ("--users", 2, "--messages", 2, "--modulus", 3)

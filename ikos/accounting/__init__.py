@@ -24,7 +24,6 @@ from ikos.accounting.blanket_convolution import (
     report_epsilon,
     sets_report,
 )
-from ikos.accounting.clones_fmt21 import clones_delta
 from ikos.accounting.composition import advanced_composition, optimal_delta, optimal_local_epsilon
 from ikos.accounting.digits_bbgn20 import DigitParameters, optimized_digits, paper_digits
 from ikos.accounting.shuffled_response import (
@@ -48,7 +47,6 @@ __all__ = [
     "amplified_local_epsilon",
     "binary_response_delta",
     "binary_response_gamma",
-    "clones_delta",
     "discrete_report",
     "gaussian_delta",
     "gaussian_mu",

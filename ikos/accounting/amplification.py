@@ -3,7 +3,7 @@
 n users send one eps0-private message each. Whatever the randomizer, the view is a function of
 labels: each other message has one with probability 2/(e^eps0 + 1), by a fair coin, and the user's
 own tells the value like randomized response of odds e^eps0. That is the reduction of FMT21
-(`ikos.accounting.clones_fmt21`) with about twice as many labels. A third label helps further if the
+(`analysis.clones_fmt21`) with about twice as many labels. A third label helps further if the
 messages for any two values have a smaller total variation distance than eps0 allows.
 
 Proofs, of the rounding too: :ref:`proof-amplification`.

@@ -7,18 +7,12 @@ bound is slack. Nothing in this library that protects data uses attacks.
 
 from ikos.attacks.tuple_counting import (
     Advantage,
-    Fluctuation,
-    consistent_tuples,
-    fluctuation,
     measure_advantage,
     tuple_counts,
 )
 
 __all__ = [
     "Advantage",
-    "Fluctuation",
-    "consistent_tuples",
-    "fluctuation",
     "measure_advantage",
     "tuple_counts",
 ]

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis.clones_fmt21 import clones_delta
 from ikos.accounting import (
     amplification,
     amplified_delta,
     amplified_delta_floor,
     amplified_epsilon,
     amplified_local_epsilon,
-    clones_delta,
     response_delta,
 )
 

@@ -8,9 +8,9 @@ from fractions import Fraction
 import mpmath
 import pytest
 
+from analysis.clones_fmt21 import clones_delta
 from ikos.accounting import binary_response_delta
 from ikos.accounting.blanket import blanket_divergence
-from ikos.accounting.clones_fmt21 import clones_delta
 
 
 def reduction(epsilon, n, local):

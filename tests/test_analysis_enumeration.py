@@ -21,9 +21,8 @@ from exact.share_graph import (
     views,
 )
 
-from ikos.graphs import enumeration
-from ikos.graphs.component_distribution import exact_component_law
-from ikos.graphs.enumeration import (
+from analysis import enumeration
+from analysis.enumeration import (
     CollisionIdentity,
     case_count,
     check_collision_identity,
@@ -31,6 +30,7 @@ from ikos.graphs.enumeration import (
     enumerated_component_law,
     view_agreement,
 )
+from ikos.graphs.component_distribution import exact_component_law
 
 SHUFFLERS = ("parallel", "single")
 

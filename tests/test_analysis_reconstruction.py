@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import FALSE_ALARM
 
-from ikos.attacks.reconstruction_afnntz24 import (
+from analysis.reconstruction_afnntz24 import (
     MAX_SUBSETS,
     SplitSum,
     distances,
