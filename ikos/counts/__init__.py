@@ -22,13 +22,7 @@ from ikos.counts.masks import MaskParameters, mask_parameters
 from ikos.counts.necessary import necessary_messages, security_interval
 from ikos.counts.necessary_private import necessary_private_messages, private_delta_interval
 from ikos.counts.partial_noise import short_noise_epsilon
-from ikos.counts.planning import (
-    Parameters,
-    Setting,
-    cheapest,
-    cheapest_private,
-    private_parameters,
-)
+from ikos.counts.planning import Setting, cheapest
 from ikos.counts.private import (
     Remaining,
     private_delta,
@@ -50,12 +44,10 @@ from ikos.counts.vectors import Layout, private_vector_layouts, vector_layouts
 
 __all__ = [
     "ANALYSES", "SHUFFLERS", "Certificate", "Layout", "MaskParameters", "MessageCount",
-    "MomentCertificate", "NecessaryCertificate", "Parameters", "PrivateCertificate", "Remaining",
-    "Setting", "certify", "certify_necessary", "certify_private", "cheapest", "cheapest_private",
-    "mask_parameters",
+    "MomentCertificate", "NecessaryCertificate", "PrivateCertificate", "Remaining", "Setting",
+    "certify", "certify_necessary", "certify_private", "cheapest", "mask_parameters",
     "message_count", "necessary_messages", "necessary_private_messages", "private_delta",
-    "private_delta_interval", "private_epsilon", "private_message_count", "private_parameters",
-    "private_proved", "private_remaining", "private_vector_layouts", "remaining",
-    "security_interval", "security_level", "short_noise_epsilon", "smallest_users",
-    "vector_layouts",
+    "private_delta_interval", "private_epsilon", "private_message_count", "private_proved",
+    "private_remaining", "private_vector_layouts", "remaining", "security_interval",
+    "security_level", "short_noise_epsilon", "smallest_users", "vector_layouts",
 ]  # fmt: skip

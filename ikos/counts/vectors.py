@@ -21,7 +21,7 @@ from typing import Unpack
 
 from ikos._validation import choice, integer, number, quote
 from ikos.counts.analyses import TABLE, checked_analysis, checked_scheme
-from ikos.counts.private import MIN_DELTA, MIN_EPSILON, budget_of, promised
+from ikos.counts.private import budget_of, promised
 from ikos.counts.types import (
     MAX_BITS,
     MAX_MESSAGES,
@@ -31,12 +31,9 @@ from ikos.counts.types import (
     Scheme,
     TrustChoices,
 )
-from ikos.numeric.rounding import UP, exact, float_up
-from ikos.results.sums import at_least
 
 ONE_GROUP = "one group"
 SEPARATE = "separate sums"
-COMPOSED = "separate sums, composed"
 
 LAYOUTS = {"separate": SEPARATE, "group": ONE_GROUP, "blocks": "blocks"}
 """What users write for each layout in blocks, and what it is called."""
@@ -56,7 +53,7 @@ class Layout:
     ----------
     count : MessageCount
         Messages of each block. Its ``sigma`` is that of one block; its ``delta`` and
-        ``noise_epsilon`` are those of the whole vector, but of one sum in the composed layout.
+        ``noise_epsilon`` are those of the whole vector.
     dimension, length : int
         Coordinates of the vector and of a block; the last block may be shorter.
     bits : int
@@ -70,8 +67,6 @@ class Layout:
         steps of the encoding.
     variance : Fraction or None
         Of Skellam noise in its place, in squared steps.
-    composed : bool
-        Whether the sums are private ones with budgets of their own.
     """
 
     count: MessageCount
@@ -83,13 +78,10 @@ class Layout:
     delta: float | None = None
     rate: Fraction | None = None
     variance: Fraction | None = None
-    composed: bool = False
 
     @property
     def name(self) -> str:
         """What it is called in parameter hashes: "one group", "separate sums" or "blocks of 13"."""
-        if self.composed:
-            return COMPOSED
         if self.length == self.dimension:
             return ONE_GROUP
         return SEPARATE if self.length == 1 else f"blocks of {self.length}"
@@ -202,9 +194,8 @@ def _layout(
     budget: Budget | None = None,
     *,
     total: int | None = None,
-    shares: int = 1,
 ) -> Layout:
-    """Return the layout of blocks of some length; ``budget`` is 1/shares of the whole vector's."""
+    """Return the layout of blocks of some length."""
     sent = count.with_corruption(scheme.trust.corrupt_shufflers, total)
     level = scheme.analysis.of_sums(count.sigma, sums_of(dimension, length))
     layout = Layout(sent, dimension, length, (scheme.q - 1).bit_length(), level)
@@ -214,9 +205,8 @@ def _layout(
     assert count.noise_epsilon is not None
     return replace(
         layout,
-        composed=shares > 1,
-        epsilon=budget.epsilon * shares,
-        delta=min(1.0, float_up(exact(Fraction(count.delta) * shares, UP))),
+        epsilon=budget.epsilon,
+        delta=count.delta,
         rate=Fraction(count.noise_epsilon) / budget.sensitivity,
     )
 
@@ -339,9 +329,8 @@ def private_vector_layouts(
     -------
     tuple of Layout
         Those of `vector_layouts` have one noise for the whole vector, discrete Laplace of rate
-        noise_epsilon / sensitivity in each coordinate, and one proof. The last, "separate sums,
-        composed", are d private sums with (epsilon/d, delta/d) each, by basic composition; not for
-        one coordinate. Proofs: documentation, How many messages, "Vectors".
+        noise_epsilon / sensitivity in each coordinate, and one proof. Proofs: documentation, How
+        many messages, "Vectors".
 
     Examples
     --------
@@ -352,27 +341,9 @@ def private_vector_layouts(
     each = budget_of(epsilon, delta, reserve, precision)
     d = checked_dimension(dimension, scheme.q)
     moved = promised(sensitivity, d * each.sensitivity)
-    for name, value, least in (
-        ("epsilon", each.epsilon, MIN_EPSILON),
-        ("delta", each.delta, MIN_DELTA),
-    ):
-        if value < least * d:
-            raise ValueError(
-                f"{name} must be at least {at_least(least * d, 6)} for {d} coordinates, "
-                f"got {quote(value)}"
-            )
 
     def made(length: int) -> Layout:
         whole = replace(each, sensitivity=moved, dimension=length, sums=sums_of(d, length))
         return _layout(scheme, _blocks(scheme, length).least_private(whole), d, length, whole)
 
-    found = _side_by_side(made, d, overhead)
-    if d == 1:
-        return found
-    alone = replace(
-        each,
-        epsilon=each.epsilon / d,
-        delta=each.delta / d,
-        sensitivity=min(each.sensitivity, moved),
-    )
-    return *found, _layout(scheme, scheme.least_private(alone), d, 1, alone, shares=d)
+    return _side_by_side(made, d, overhead)
