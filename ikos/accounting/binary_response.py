@@ -30,6 +30,7 @@ from ikos.accounting.blanket import local_gamma
 from ikos.accounting.composition import advanced_share
 from ikos.numeric.binomial import binomial_window
 from ikos.numeric.rounding import rational
+from ikos.numeric.search import halve
 from ikos.primitives.randomized_response import GRID, grid_down, grid_up
 from ikos.results.sums import at_least
 
@@ -248,34 +249,34 @@ def binary_response_gamma(
 
     # Delta falls as gamma grows: the shuffler could add that noise. The ends of t are quick, and
     # nearly the worst, so every t is tried only from there on.
-    ends = _between(partial(at_the_ends, others), Fraction(1, GRID), local, 2.0**-14)[1]
+    ends = _least(partial(at_the_ends, others), Fraction(1, GRID), local, 2.0**-14)
     if ends == local:
         return local
     first, _ = _ResponseDivergences(eps, each, ends).cells(others)
     if first > 8:
         # Here every t is nearly as bad, and a cell at an end is nearly as bad as any other.
         kept = others - others // first
-        ends = _between(partial(at_the_ends, kept), ends, local, 2.0**-12)[1]
+        ends = _least(partial(at_the_ends, kept), ends, local, 2.0**-12)
     low = above = ends
     step = 2.0**-10
     while above < local and not everywhere(above):
         low, step = above, 2 * step
         above = min(local, grid_up(ends * Fraction(1 + step)))
-    return above if first > 8 else _between(everywhere, low, above, 2.0**-11)[1]
+    return above if first > 8 else _least(everywhere, low, above, 2.0**-11)
 
 
-def _between(
+def _least(
     holds: Callable[[Fraction], bool], low: Fraction, high: Fraction, close: float
-) -> tuple[Fraction, Fraction]:
-    """Return grid points, ``close`` to each other, at which it is false and true."""
-    if low >= high:
-        return low, min(low, high)
-    while high > low * Fraction(1 + close) and (high - low) * GRID > 1:
-        middle = grid_up(low * Fraction(math.sqrt(high / low)))
-        if not low < middle < high:
-            middle = grid_up((low + high) / 2)
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return low, high
+) -> Fraction:
+    """Return a grid point at which it is true, ``close`` to one at which it is not."""
+
+    def middle(high: Fraction, low: Fraction) -> Fraction | None:
+        if high <= low * Fraction(1 + close) or (high - low) * GRID <= 1:
+            return None
+        point = grid_up(low * Fraction(math.sqrt(high / low)))
+        return point if low < point < high else grid_up((low + high) / 2)
+
+    return halve(holds, high, low, middle) if low < high else high
 
 
 # The published analysis

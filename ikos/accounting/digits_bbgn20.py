@@ -30,8 +30,8 @@ from ikos.accounting.shuffled_response import (
     response_delta,
     response_gamma,
 )
-from ikos.numeric.gaussian import gaussian_mu
-from ikos.numeric.search import bisect, gaussian_gamma, gaussian_log_delta, last_safe
+from ikos.numeric.gaussian import gaussian_gamma, gaussian_log_delta, gaussian_mu
+from ikos.numeric.search import bisect, last_safe
 from ikos.primitives.randomized_response import grid_up, response_variance
 
 COMPOSITIONS = ("numerical", "advanced", "basic")  # from the tightest to the simplest

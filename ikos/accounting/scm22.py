@@ -34,8 +34,8 @@ from ikos.accounting.shuffled_response import (
     response_gamma,
 )
 from ikos.numeric.binomial import at_most
-from ikos.numeric.gaussian import gaussian_mu
-from ikos.numeric.search import bisect_integers, gaussian_gamma
+from ikos.numeric.gaussian import gaussian_gamma, gaussian_mu
+from ikos.numeric.search import bisect_integers
 from ikos.primitives.randomized_response import GRID, grid_down, grid_up
 
 # the proof of a guarantee of t messages

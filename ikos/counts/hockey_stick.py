@@ -6,6 +6,7 @@ The theorem, its c, Delta_A and xi, and the proofs are in the documentation: How
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -18,6 +19,7 @@ from ikos.counts.recursion import LONGEST_RECURSION, Moments, enclosed
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import Budget, PrivacyProof
 from ikos.numeric.rounding import DOWN, UP, exact, float_down, float_up, rounding
+from ikos.numeric.search import halve
 
 THEOREM = (
     "hockey-stick bound by the second moment of the share graph; documentation, How many messages"
@@ -216,13 +218,11 @@ def privacy(n: int, q: int, graph: ShareGraph, budget: Budget) -> Privacy:
         high = best.relative
         with rounding(UP):
             low = high / 2**20
-        for _ in range(24):
-            with rounding(UP):
-                middle = gmpy2.sqrt(low * high)
-            if _delta(best.divergences, middle, noise_epsilon(middle)) <= allowed:
-                high = middle
-            else:
-                low = middle
+
+        def reaches(c: mpfr, moments: Divergences = best.divergences) -> bool:
+            return bool(_delta(moments, c, noise_epsilon(c)) <= allowed)
+
+        high = halve(reaches, high, low, _geometric_mean, steps=24)
         found = at(noise_epsilon(high))
         if found.delta <= allowed:
             best = found
@@ -255,27 +255,44 @@ def least_relative(moments: Divergences, level: float, delta: Fraction) -> tuple
         optimum = gmpy2.sqrt(2 * moments.difference / moments.excess)
     if not gmpy2.is_regular(optimum):  # zero, infinite or NaN
         return _ZERO, untouched
-    # (1 + c) e^level in delta moves the best c below the optimum of eta where that is not small
+
+    def proved(c: mpfr) -> mpfr:
+        return _delta(moments, c, level)
+
+    best, high = _some_relative(proved, optimum, allowed)
+    if best > allowed:
+        return (_ZERO, untouched) if untouched <= best else (high, best)
+    with rounding(UP):
+        low = high / 2
+    high = halve(lambda c: proved(c) <= allowed, high, low, _mean, steps=40)
+    return high, proved(high)
+
+
+def _some_relative(
+    proved: Callable[[mpfr], mpfr], optimum: mpfr, allowed: mpfr
+) -> tuple[mpfr, mpfr]:
+    """Return a delta and its c: within a factor of 2 of the least that reaches delta, or the best.
+
+    (1 + c) e^level in delta moves the best c below the optimum of eta where that is not small.
+    """
     with rounding(UP):
         candidates = [optimum / 2**k for k in range(64)]
-    tried = [(_delta(moments, c, level), c) for c in candidates]
+    tried = [(proved(c), c) for c in candidates]
     best, high = next((pair for pair in reversed(tried) if pair[0] <= allowed), min(tried))
     step = 1.0
     while best > allowed and step > 2.0**-20:  # the least is within a factor of 2
         step /= 2
         with rounding(UP):
             near = [high * gmpy2.exp2(step), high * gmpy2.exp2(-step)]
-        best, high = min((best, high), *((_delta(moments, c, level), c) for c in near))
-    if best > allowed:
-        return (_ZERO, untouched) if untouched <= best else (high, best)
+        best, high = min((best, high), *((proved(c), c) for c in near))
+    return best, high
+
+
+def _mean(a: mpfr, b: mpfr) -> mpfr:
     with rounding(UP):
-        low = high / 2
-    for _ in range(40):
-        with rounding(UP):
-            middle = (low + high) / 2
-        found = _delta(moments, middle, level)
-        if found <= allowed:
-            best, high = found, middle
-        else:
-            low = middle
-    return high, best
+        return (a + b) / 2
+
+
+def _geometric_mean(a: mpfr, b: mpfr) -> mpfr:
+    with rounding(UP):
+        return gmpy2.sqrt(a * b)

@@ -20,6 +20,7 @@ from ikos.counts.types import (
     MessageCount,
 )
 from ikos.numeric.rounding import UP, exact, float_up, rational
+from ikos.numeric.search import halve
 from ikos.results.sums import at_least
 
 MAX_PRECISION = 1 << 100
@@ -259,13 +260,11 @@ def private_epsilon(
         if low == LEAST:
             return low
         high, step = low, step * step
-    while low * (1 + 1e-12) < high:
-        middle = math.sqrt(low) * math.sqrt(high)
-        if reached(middle) == 0:
-            high = middle
-        else:
-            low = middle
-    return high
+
+    def middle(high: float, low: float) -> float | None:
+        return math.sqrt(low) * math.sqrt(high) if low * (1 + 1e-12) < high else None
+
+    return halve(lambda epsilon: reached(epsilon) == 0, high, low, middle)
 
 
 def _some_epsilon(reached: Callable[[float], float], delta: Fraction) -> float:

@@ -10,7 +10,6 @@ variance smaller by 1/12; or Skellam noise, for which there is `ikos.noise.skell
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -22,6 +21,7 @@ from ikos._validation import number
 from ikos.numeric.distributions import NoiseLaw
 from ikos.numeric.gaussian import shift_by_one
 from ikos.numeric.rounding import DOWN, UP, exact, rounding
+from ikos.numeric.search import short_up
 
 _ROOTS_UP = 1 + Fraction(1, 1 << 52)  # a double that stands for a root is nearer below it
 
@@ -124,35 +124,6 @@ class Shift:
         return min((square, failing), (self.l2_squared, Fraction(0)))
 
 
-_BITS = 24  # few, so that sampling from a rate or a variance takes integers of machine words
-
-
-def _unit_of(value: Fraction) -> Fraction:
-    """Return the distance of neighbouring numbers of `_BITS` significant bits."""
-    exponent = value.numerator.bit_length() - value.denominator.bit_length()
-    return Fraction(2) ** (exponent - _BITS)
-
-
-def _rounded_up(value: Fraction) -> Fraction:
-    return _unit_of(value) * math.ceil(value / _unit_of(value))
-
-
-def least_value(enough: Callable[[Fraction], bool], guess: Fraction) -> Fraction:
-    """Return the smallest number of `_BITS` bits that is enough."""
-    good = _rounded_up(guess)
-    while not enough(good):
-        good *= 2
-    bad = good / 2
-    while enough(bad):
-        good, bad = bad, bad / 2
-    while good - bad > _unit_of(good):
-        middle = _rounded_up((good + bad) / 2)
-        if middle == good:
-            break
-        good, bad = (middle, bad) if enough(middle) else (good, middle)
-    return good
-
-
 @dataclass(frozen=True)
 class LaplaceNoise:
     """Discrete Laplace noise of a rate, the inverse scale per step: (rate l1)-private."""
@@ -181,4 +152,4 @@ def least_variance(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fract
         circle = 2 * gmpy2.const_pi() * shift_by_one(epsilon, delta, l2_squared) ** 2
     with rounding(UP):
         variance = 1 / circle
-    return _rounded_up(Fraction(*map(int, variance.as_integer_ratio())))
+    return short_up(Fraction(*map(int, variance.as_integer_ratio())))

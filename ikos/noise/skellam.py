@@ -15,10 +15,11 @@ from functools import lru_cache
 from typing import ClassVar
 
 from ikos.counts.skellam import return_chance
-from ikos.data.sensitivity import LaplaceNoise, Shift, least_value
+from ikos.data.sensitivity import LaplaceNoise, Shift
 from ikos.numeric.distributions import SkellamLaw
 from ikos.numeric.gaussian import shift_by_one
 from ikos.numeric.rounding import UP, exact, float_up
+from ikos.numeric.search import least_value
 from ikos.primitives.samplers import MAX_SKELLAM
 
 WORTH = 1.01

@@ -20,6 +20,7 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos._validation import round_down, round_up
+from ikos.numeric.search import first
 from ikos.numeric.underflow import may_underflow
 
 WRAP_TARGET = 2.0**-40
@@ -195,9 +196,7 @@ class NoiseLaw(Noise):
             if enough(high):
                 break
             low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
+        high = first(enough, low, high)
         return float((high + 1 + (width > 1)) * width)
 
     @cached_property

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincc, rel_entr
 
 from ikos._validation import integer, number, quote
+from ikos.numeric.search import halve
 from ikos.numeric.underflow import may_underflow
 from ikos.results.sums import Interval
 
@@ -59,10 +60,7 @@ def clopper_pearson(
 
 def _last(holds: Callable[[float], bool], inside: float, outside: float) -> float:
     """Return the point nearest to ``outside`` at which ``holds`` is true, by bisection."""
-    for _ in range(120):
-        middle = (inside + outside) / 2
-        inside, outside = (middle, outside) if holds(middle) else (inside, middle)
-    return inside
+    return halve(holds, inside, outside, lambda a, b: (a + b) / 2, steps=120)
 
 
 def _risk(confidence: float | Fraction) -> float:
