@@ -195,42 +195,50 @@ def lower_bound(
 
     The entries of y must be different, not 0, and add up to 0.
     """
+    if not _covered(n, q, graph, y):
+        return None
     users = sum(count for _, count in y)
-    if graph.clear_share:
-        covered = n == 2 == users or (graph.m >= 2 and n >= 3 and (n >= 5 or users < n))
-    else:
-        covered = n >= 5 and graph.m >= 3 and len(y) == 1 and users == n
-    if graph.shuffler == "single" and graph.m > _SUMMED:
-        return None
-    if not covered or sum(entry * count for entry, count in y) % q:
-        return None
-    fourths = [fourth_moment(n, q, graph, entry) for entry, _ in y]
-    factor = users if graph.clear_share else n * n
-    if n == 2:  # one class, and so one user's g
-        factor = 1
+    # of two users there is one class, and so one user's g
+    factor = 1 if n == 2 else users if graph.clear_share else n * n
     most = ways(n, graph, UP)
     with rounding(DOWN):
         second = mpfr(2 * q * factor) / most
-    with rounding(UP):
-        own = gmpy2.fsum([count * fourth for (_, count), fourth in zip(y, fourths, strict=True)])
-        if not graph.clear_share:
-            fourth = mpfr(n) ** 4 * fourths[0]
-        elif n == 2:
-            fourth = fourths[0]
-        else:
-            pairs = [
-                count * (others - (entry == other)) * pair_moment(n, q, graph, entry, other)
-                for entry, count in y
-                for other, others in y
-            ]
-            fourth = own + 3 * gmpy2.fsum(pairs)
+    fourths, fourth = _fourth_moments(n, q, graph, y)
     with rounding(DOWN):
-        mean, method = second * gmpy2.sqrt(second / fourth), "hoelder"
+        bounds = [(second * gmpy2.sqrt(second / fourth), "hoelder")]
     if normal and graph.clear_share and n > 2 and users == n - 1:
-        closer = _normal(n, q, graph, y, second, own)
-        if closer > mean:
-            mean, method = closer, "normal limit"
+        bounds.append((_normal(n, q, graph, y, second, fourths), "normal limit"))
+    mean, method = max(bounds, key=lambda bound: bound[0])
     return LowerBound(y, second, fourth, mean, _rest(n, q, graph, users), method)
+
+
+def _covered(n: int, q: int, graph: ShareGraph, y: Difference) -> bool:
+    """Whether a theorem speaks of inputs that differ by y."""
+    users = sum(count for _, count in y)
+    if graph.shuffler == "single" and graph.m > _SUMMED:
+        return False
+    if sum(entry * count for entry, count in y) % q:
+        return False
+    if graph.clear_share:
+        return n == 2 == users or (graph.m >= 2 and n >= 3 and (n >= 5 or users < n))
+    return n >= 5 and graph.m >= 3 and len(y) == 1 and users == n
+
+
+def _fourth_moments(n: int, q: int, graph: ShareGraph, y: Difference) -> tuple[mpfr, mpfr]:
+    """Return the sum of the users' fourth moments, and that of the sum of their g, rounded up."""
+    each = [fourth_moment(n, q, graph, entry) for entry, _ in y]
+    with rounding(UP):
+        fourths = gmpy2.fsum([count * fourth for (_, count), fourth in zip(y, each, strict=True)])
+        if not graph.clear_share:
+            return fourths, mpfr(n) ** 4 * each[0]
+        if n == 2:
+            return fourths, each[0]
+        pairs = [
+            count * (others - (entry == other)) * pair_moment(n, q, graph, entry, other)
+            for entry, count in y
+            for other, others in y
+        ]
+        return fourths, fourths + 3 * gmpy2.fsum(pairs)
 
 
 def _normal(n: int, q: int, graph: ShareGraph, y: Difference, second: mpfr, fourths: mpfr) -> mpfr:
