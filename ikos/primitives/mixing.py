@@ -117,6 +117,37 @@ class _Mixing:
         self.users, self.last = self.blocks[-1].stop, self.scheme.messages - 1
         self.memory = np.empty(0, dtype=self.sharing.group.dtype)
 
+    def run(self, threads: int, progress: Progress | None) -> int:
+        """Do all steps, and return the sum modulo q; afterwards no thread works on them."""
+        wanted = sum(map(len, self.plan.groups))
+        total = done = 0
+        failed: BaseException | None = None
+        try:
+            with nullcontext() if threads == 1 else ThreadPoolExecutor(threads) as executor:
+                try:
+                    for piece in self.pieces(map if executor is None else executor.map):
+                        total += piece
+                        done += 1
+                        if progress is not None:
+                            progress(done, wanted)
+                except BaseException as error:
+                    self.stop.set()  # before the executor waits for its threads
+                    failed = self.failed or error
+            if failed is not None:
+                raise failed  # here, as the context of an error would keep all memory for a while
+        except KeyboardInterrupt:
+            raise Interrupted(None, done, wanted, "pieces of the shufflers' output") from None
+        finally:
+            self.failed = failed = None  # and so would these, by its traceback
+        return (total + sum(self.clear)) % self.scheme.group.q
+
+    def pieces(self, do: Callable[..., Iterator[int | None]]) -> Iterator[int]:
+        """Do all steps by ``do``, which is like ``map``, and yield the sums of pieces."""
+        for stage in self.stages():
+            for piece in do(self.do, stage):
+                if piece is not None:
+                    yield piece
+
     def do(self, step: _Step) -> int | None:
         """Do one step, perhaps on a thread; if it fails, the others stop."""
         if self.stop.is_set():
@@ -284,31 +315,7 @@ def mixed_sum(
         elements = np.empty(users if plan.kept else 0, dtype=scheme.group.dtype)
     sharing = Sharing(elements, scheme.group, rng)
     work = _Mixing(sharing, scheme, plan, users_in_blocks(users), encoder, receive)
-    wanted = sum(map(len, plan.groups))
-    total = done = 0
-    failed: BaseException | None = None
-    try:
-        with nullcontext() if threads == 1 else ThreadPoolExecutor(threads) as executor:
-            try:
-                for stage in work.stages():
-                    do = map if executor is None else executor.map
-                    for found in do(work.do, stage):
-                        if found is None:
-                            continue
-                        total += found
-                        done += 1
-                        if progress is not None:
-                            progress(done, wanted)
-            except BaseException as error:
-                work.stop.set()  # before the executor waits for its threads
-                failed = work.failed or error
-        if failed is not None:
-            raise failed  # here, as the context of an error would keep all memory for a while
-    except KeyboardInterrupt:
-        raise Interrupted(None, done, wanted, "pieces of the shufflers' output") from None
-    finally:
-        work.failed = failed = None  # and so would these, by its traceback
-    return (total + sum(work.clear)) % scheme.group.q
+    return work.run(threads, progress)
 
 
 def mixed_sums(
