@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import choice, integer
-from ikos.counts.trust import SHUFFLERS
+from ikos.counts.share_graph import SHUFFLERS
 from ikos.graphs.component_distribution import exact_component_law
 from ikos.graphs.share_graphs import count_components
 from ikos.primitives.modular import blocks

@@ -28,7 +28,7 @@ from analysis.output import aligned, main
 from ikos.cli.errors import Command
 from ikos.cli.output import print_text, progress
 from ikos.cli.types import MODULUS, NAME, WHOLE
-from ikos.counts.trust import SHUFFLERS
+from ikos.counts.share_graph import SHUFFLERS
 
 Size = tuple[int, int, int, str]
 

@@ -12,11 +12,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from ikos._validation import flag, integer
+from ikos._validation import MAX_SIMULATED_USERS, flag, integer
 from ikos.attacks.tuple_counting import (
     MAX_MESSAGES,
     MAX_MODULUS,
-    MAX_USERS,
     _counts_at,
     _drawn_views,
     _Experiment,
@@ -104,7 +103,8 @@ def fluctuation(
     >>> abs(found.estimate - found.exact) < 0.01
     True
     """
-    n, m = integer("n", n, low=2, high=MAX_USERS), integer("m", m, low=1, high=MAX_MESSAGES)
+    n = integer("n", n, low=2, high=MAX_SIMULATED_USERS)
+    m = integer("m", m, low=1, high=MAX_MESSAGES)
     trials, clear_share = integer("trials", trials, low=1), flag("clear_share", clear_share)
     group, source = Zq(integer("q", q, low=2, high=MAX_MODULUS)), secure(rng)
     mean, variance = count_moments(n, group.q, m)

@@ -22,6 +22,12 @@ from numpy.typing import NDArray
 
 _T = TypeVar("_T")
 
+MAX_COUNTED_USERS = 10**100  # for whom messages are counted
+MAX_MASKED_USERS = 1 << 40
+MAX_PROTOCOL_USERS = 10**9  # whose messages other accountants take
+MAX_SIMULATED_USERS = 1 << 18  # of attacks: the counts of tuples are exact
+"""Most users: more are taken for a mistake."""
+
 NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 """A decimal number. float() accepts more: nan, inf, 1_000, and the digits of every script."""
 

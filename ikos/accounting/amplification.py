@@ -20,8 +20,8 @@ import numpy as np
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from ikos._validation import integer, number, round_down, round_up
-from ikos.accounting.blanket import MAX_USERS, SLACK
+from ikos._validation import MAX_PROTOCOL_USERS, integer, number, round_down, round_up
+from ikos.accounting.blanket import SLACK
 from ikos.numeric.binomial import binomial_window, log_pmf
 from ikos.numeric.rounding import DOWN, UP, float_down, float_up, rational, rounding
 from ikos.numeric.search import bisect
@@ -190,7 +190,7 @@ def checked(epsilon: object, n: object, local_epsilon: object) -> tuple[Fraction
     """Check and return the arguments of a divergence."""
     return (
         number("epsilon", epsilon, low=0),
-        integer("n", n, low=1, high=MAX_USERS),
+        integer("n", n, low=1, high=MAX_PROTOCOL_USERS),
         number("local_epsilon", local_epsilon, low=_LEAST, high=_MOST),
     )
 

@@ -30,7 +30,6 @@ from ikos.numeric.binomial import Floats, binomial_window, log_pmf, pmf_around, 
 from ikos.numeric.rounding import DOWN, rational, rounding
 from ikos.primitives.randomized_response import grid_up
 
-MAX_USERS = 10**9  # most users of protocols
 MAX_ANSWERS = 10**10  # most users of one randomized response
 SLACK = 1e-7  # relative enlargement of a divergence: more than the errors of the doubles
 LEAST_GAMMA = 2.0**-53  # given by the grid on which answers are drawn

@@ -25,7 +25,15 @@ import scipy
 from gmpy2 import mpfr
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import doubles, integer, number, ordered, quote, round_down
+from ikos._validation import (
+    MAX_PROTOCOL_USERS,
+    doubles,
+    integer,
+    number,
+    ordered,
+    quote,
+    round_down,
+)
 from ikos.accounting.blanket import exp_down
 from ikos.numeric.rounding import rational
 from ikos.numeric.search import crossing, log_excess
@@ -33,7 +41,6 @@ from ikos.numeric.underflow import may_underflow
 
 Array = NDArray[np.float64]
 
-MAX_USERS = 10**9
 _UNIT = 2.0**-53
 _ABOUT = 1 + 1e-9
 _CELLS = 4096  # of either half of the outputs
@@ -383,7 +390,7 @@ def report_delta(report: ReportLaw, epsilon: float | Fraction, n: int) -> tuple[
     (True, True)
     """
     eps = round_down(number("epsilon", epsilon, above=0, high=60))
-    users = integer("n", n, low=2, high=MAX_USERS)
+    users = integer("n", n, low=2, high=MAX_PROTOCOL_USERS)
     each = [_bounds(one, eps, users) for one in _checked(report).orders]
     return max(lower() for lower, _ in each), max(upper() for _, upper in each)
 
@@ -461,7 +468,7 @@ def report_epsilon(report: ReportLaw, delta: float | Fraction, n: int) -> float:
     0.0378
     """
     small = round_down(number("delta", delta, above=max(_checked(report).lost), below=1))
-    users = integer("n", n, low=2, high=MAX_USERS)
+    users = integer("n", n, low=2, high=MAX_PROTOCOL_USERS)
 
     def excess(eps: float) -> float:
         return log_excess(max(_bounds(one, eps, users)[1]() for one in report.orders), small)

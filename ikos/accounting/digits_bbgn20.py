@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache, partial
 
-from ikos._validation import choice, integer, number
-from ikos.accounting.blanket import LEAST_GAMMA, MAX_USERS, ResponseBlanket
+from ikos._validation import MAX_PROTOCOL_USERS, choice, integer, number
+from ikos.accounting.blanket import LEAST_GAMMA, ResponseBlanket
 from ikos.accounting.composition import advanced_composition, composed_divergence
 from ikos.accounting.shuffled_response import (
     ACCOUNTANTS,
@@ -103,7 +103,7 @@ def paper_digits(
         Theorem 4.2 or Corollary 4.1.
     """
     eps, small = _budget(epsilon, delta)
-    users = integer("n", n, low=3, high=MAX_USERS)
+    users = integer("n", n, low=3, high=MAX_PROTOCOL_USERS)
     radices = published_precisions(users, messages)
     choice("composition", composition, COMPOSITIONS[1:])
     choice("accountant", accountant, ACCOUNTANTS)
@@ -250,7 +250,7 @@ def optimized_digits(
     >>> found.domains, found.mse(1000) < 10
     ((3, 5), True)
     """
-    users = integer("n", n, low=1, high=MAX_USERS)
+    users = integer("n", n, low=1, high=MAX_PROTOCOL_USERS)
     eps, small = _budget(epsilon, delta)
     m = integer("messages", messages, low=1, high=MAX_MESSAGES)
     choice("composition", composition, COMPOSITIONS)

@@ -23,8 +23,8 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from ikos._validation import choice, integer, number, round_down
-from ikos.accounting.blanket import MAX_USERS, ResponseBlanket, TooManyTermsError
+from ikos._validation import MAX_PROTOCOL_USERS, choice, integer, number, round_down
+from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError
 from ikos.accounting.composition import LossLattice, advanced_share, blanket_losses
 from ikos.accounting.shuffled_response import (
     MAX_EPSILON,
@@ -234,7 +234,7 @@ def sampled_answers(
     """
     eps = round_down(number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON))
     small = round_down(number("delta", delta, above=0, below=1))
-    m = integer("n", n, low=1, high=MAX_USERS)
+    m = integer("n", n, low=1, high=MAX_PROTOCOL_USERS)
     k = integer("precision", precision, low=1, high=MAX_VALUES - 1) + 1
     t = integer("messages", messages, low=1, high=min(integer("d", d, low=1), MAX_MESSAGES))
     choice("sampling", sampling, SAMPLINGS)
@@ -369,7 +369,7 @@ def optimized_answers(
     """
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     small = number("delta", delta, above=0, below=1)
-    users = integer("n", n, low=1, high=MAX_USERS)
+    users = integer("n", n, low=1, high=MAX_PROTOCOL_USERS)
     most = min(d, MAX_MESSAGES)
     counts = sorted({*(t for t in _LADDER if t < most), most}) if messages is None else [messages]
     steps = _LADDER if precision is None else (precision,)

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import flag, integer, number, quote
+from ikos._validation import MAX_SIMULATED_USERS, flag, integer, number, quote
 from ikos.primitives.modular import Zq, blocks
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.sharing import split
@@ -38,7 +38,6 @@ from ikos.results.confidence import clopper_pearson
 MAX_MODULUS = 1 << 26
 """Largest q: the counts of all residues take 512 MiB for one view, and more while computed."""
 
-MAX_USERS = 1 << 18  # most users of an experiment
 MAX_MESSAGES = 50  # most shuffled messages of an experiment: n^m stays within floats
 _LIST = 1 << 22  # most tuples of one view listed in memory, if they outnumber the residues
 _WORK = 1 << 17  # approximate array elements of a block of trials: 1 MiB of counts
@@ -264,7 +263,8 @@ def measure_advantage(
     >>> measure_advantage(10, 50, 2, 10_000, rng=DeterministicRandom(1)).lower > 0.4
     True
     """
-    n, m = integer("n", n, low=2, high=MAX_USERS), integer("m", m, low=1, high=MAX_MESSAGES)
+    n = integer("n", n, low=2, high=MAX_SIMULATED_USERS)
+    m = integer("m", m, low=1, high=MAX_MESSAGES)
     trials, clear_share = integer("trials", trials, low=1), flag("clear_share", clear_share)
     group, source = Zq(integer("q", q, low=2, high=MAX_MODULUS)), secure(rng)
     d = integer("difference", difference) % group.q

@@ -38,7 +38,7 @@ from ikos.counts.secure import (
     security_level,
     smallest_users,
 )
-from ikos.counts.trust import SHUFFLERS
+from ikos.counts.share_graph import SHUFFLERS
 from ikos.counts.types import MessageCount
 from ikos.counts.vectors import Layout, private_vector_layouts, vector_layouts
 

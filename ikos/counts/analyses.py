@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from ikos._validation import choice, flag, integer
+from ikos._validation import MAX_COUNTED_USERS, choice, flag, integer
 from ikos.counts.higher_moments import Best, HigherMoments
 from ikos.counts.published import Balle2020, Ghazi2020, Ishai2006
 from ikos.counts.second_moment import SecondMoment
-from ikos.counts.trust import Trust
-from ikos.counts.types import MAX_BITS, MAX_USERS, Analysis, Scheme
+from ikos.counts.types import MAX_BITS, Analysis, Scheme, Trust
 
 BEST = Best.name
 """What takes the best of all bounds that are proved here, the default."""
@@ -53,7 +52,7 @@ def checked_scheme(
     order = integer("q", q, low=2)
     if order.bit_length() > MAX_BITS:
         raise ValueError(f"q must be below 2**{MAX_BITS}, got one of {order.bit_length()} bits")
-    users, name = integer("n", n, low=1, high=MAX_USERS), checked_analysis(analysis)
+    users, name = integer("n", n, low=1, high=MAX_COUNTED_USERS), checked_analysis(analysis)
     clear_share = flag("clear_share", clear_share)
     trust = Trust.of(users, shuffler, clear_share, min_honest, corrupt_shufflers)
     return Scheme(users, order, trust, TABLE[name])

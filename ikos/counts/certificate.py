@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
-from typing import Any
+from typing import Any, Unpack
 
 import gmpy2
 from gmpy2 import mpfr
@@ -16,7 +16,7 @@ from ikos.counts.analyses import checked_scheme
 from ikos.counts.higher_moments import Point
 from ikos.counts.private import budget_of
 from ikos.counts.share_graph import ShareGraph
-from ikos.counts.types import MAX_MESSAGES
+from ikos.counts.types import MAX_MESSAGES, Choices
 from ikos.numeric.rounding import DOWN, UP, log2, rounding
 
 
@@ -211,10 +211,8 @@ def certify_private(
     delta: float | Fraction,
     precision: int,
     *,
-    analysis: str = "best",
-    shuffler: str = "parallel",
-    clear_share: bool = True,
     reserve: float | Fraction = 0.01,
+    **choices: Unpack[Choices],
 ) -> PrivateCertificate | MomentCertificate:
     """Return the certificate of a private sum's delta.
 
@@ -229,7 +227,7 @@ def certify_private(
     >>> certify_private(1000, 2**16, 4, 1, 1e-6, 32).parameters.d
     2
     """
-    scheme = checked_scheme(n, q, analysis=analysis, shuffler=shuffler, clear_share=clear_share)
+    scheme = checked_scheme(n, q, **choices)
     budget = budget_of(epsilon, delta, reserve, precision)
     found = scheme.analysis.privacy(scheme, integer("m", m, low=1, high=MAX_MESSAGES), budget)
     if isinstance(found, hockey_stick.Privacy):
@@ -242,7 +240,7 @@ def certify_private(
         kind = MomentCertificate
     else:
         raise ValueError(
-            f"m must be a count that analysis {analysis!r} proves something of, got {m}"
+            f"m must be a count that analysis {scheme.analysis.name!r} proves something of, got {m}"
         )
     return kind(
         n=scheme.n, q=scheme.q, theorem=found.theorem, epsilon=budget.epsilon,

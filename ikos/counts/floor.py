@@ -11,8 +11,7 @@ import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import choice, flag, integer, number
-from ikos.counts.share_graph import share_graph
-from ikos.counts.trust import SHUFFLERS
+from ikos.counts.share_graph import SHUFFLERS, share_graph
 from ikos.numeric.rounding import DOWN, UP, exact, log2, rounding
 
 MAX_SIGMA = 1e12

@@ -14,7 +14,7 @@ from typing import Unpack
 import gmpy2
 from gmpy2 import mpfr
 
-from ikos._validation import integer, quote
+from ikos._validation import MAX_MASKED_USERS, integer, quote
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.types import TrustChoices
 from ikos.counts.vectors import ENVELOPE_BYTES, Layout, secure_layout
@@ -34,7 +34,7 @@ DEVIATION = 6
 ASSUMED_VARIANCE = Fraction(16, 5) ** 2
 """s1^2: of secrets and errors in the Ring-LWE problem that is assumed to be hard."""
 
-_MAX_USERS, _MAX_DIMENSION = 1 << 40, 1 << 40
+_MAX_DIMENSION = 1 << 40
 
 
 def smoothing() -> mpfr:
@@ -131,7 +131,7 @@ class MaskParameters(Printed):
     deviation: int = DEVIATION
 
     def __post_init__(self) -> None:
-        integer("users", self.users, low=2, high=_MAX_USERS)
+        integer("users", self.users, low=2, high=MAX_MASKED_USERS)
         integer("dimension", self.dimension, low=1, high=_MAX_DIMENSION)
         integer("min_honest", self.min_honest, low=2, high=self.users)
         integer("digit_bits", self.digit_bits, low=1)
@@ -266,7 +266,8 @@ def mask_parameters(
     >>> found.degree, found.modulus_bits, found.dropped_bits, found.masked_bytes
     (2048, 34, 5, 363776)
     """
-    n, d = integer("users", users, low=2, high=_MAX_USERS), integer("dimension", dimension, low=1)
+    n = integer("users", users, low=2, high=MAX_MASKED_USERS)
+    d = integer("dimension", dimension, low=1)
     honest = choices.get("min_honest")
     honest = n if honest is None else integer("min_honest", honest, low=2, high=n)
     bits = (2 * integer("largest", largest, low=1)).bit_length()

@@ -13,7 +13,7 @@ from typing import Unpack
 
 from ikos._validation import choice, flag
 from ikos.counts.analyses import checked_scheme
-from ikos.counts.trust import SHUFFLERS
+from ikos.counts.share_graph import SHUFFLERS
 from ikos.counts.types import MessageCount, Others
 from ikos.counts.vectors import Layout, vector_layouts
 

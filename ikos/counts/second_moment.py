@@ -25,7 +25,7 @@ from gmpy2 import mpfr
 from ikos.counts import hockey_stick
 from ikos.counts.largest_component import LargestComponent, applies, largest_component
 from ikos.counts.recursion import LONGEST_RECURSION, enclosed
-from ikos.counts.share_graph import ShareGraph, share_graph, share_graphs
+from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import (
     MAX_MESSAGES,
     Analysis,
@@ -154,7 +154,7 @@ def _guess(scheme: Scheme, n: int, sigma: float) -> int:
     """
 
     def enough(m: int) -> bool:
-        graph = share_graph(m, **scheme.trust.graph)
+        graph = scheme.trust.share_graph(m)
         if not graph.hiding:
             return False
         with rounding(UP):
@@ -177,7 +177,7 @@ class SecondMoment(Analysis):
         return f"second_moment needs m >= 1, got m = {m}" if m == 0 else None
 
     def level(self, scheme: Scheme, m: int) -> float:
-        graph = share_graph(m, **scheme.trust.graph)
+        graph = scheme.trust.share_graph(m)
         return level(scheme.users, scheme.q, graph)
 
     def guess(self, scheme: Scheme, goal: float | Budget) -> int:
@@ -212,7 +212,7 @@ class SecondMoment(Analysis):
             reached = bool(way.delta <= allowed)
             return not reached, -way.noise_epsilon if reached else 0.0, way.delta
 
-        n, q, graphs = scheme.trust.min_honest, scheme.q, share_graphs(m, **scheme.trust.graph)
+        n, q, graphs = scheme.trust.min_honest, scheme.q, scheme.trust.share_graphs(m)
         ways = (hockey_stick.privacy(n, q, graph, budget) for graph in graphs)
         return min(ways, key=preference, default=None)
 
@@ -230,7 +230,7 @@ class SecondMoment(Analysis):
             exact(Fraction(noise.epsilon), UP), mpfr(1), self.name, hockey_stick.THEOREM
         )
         ways = [nothing]
-        for graph in share_graphs(m, **scheme.trust.graph):
+        for graph in scheme.trust.share_graphs(m):
             moments = hockey_stick.divergences(scheme.q, graph, jumps)
             relative, reached = hockey_stick.least_relative(moments, noise.epsilon, delta)
             with rounding(UP):

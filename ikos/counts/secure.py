@@ -12,13 +12,11 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Unpack
 
-from ikos._validation import integer, number, quote
+from ikos._validation import MAX_COUNTED_USERS, integer, number, quote
 from ikos.counts.analyses import ANALYSES, BEST, checked_analysis, checked_scheme
-from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import (
     MAX_MESSAGES,
     MAX_SIGMA,
-    MAX_USERS,
     Choices,
     MessageCount,
     Scheme,
@@ -204,7 +202,7 @@ def smallest_users(q: int, sigma: float | Fraction, m: int, **choices: Unpack[Ch
     >>> smallest_users(2**64, 80, 24)
     830
     """
-    scheme = checked_scheme(MAX_USERS, q, **choices)
+    scheme = checked_scheme(MAX_COUNTED_USERS, q, **choices)
     wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
     m = integer("m", m, low=1, high=MAX_MESSAGES)
     if scheme.analysis.name == "ishai2006":
@@ -212,11 +210,11 @@ def smallest_users(q: int, sigma: float | Fraction, m: int, **choices: Unpack[Ch
             "analysis 'ishai2006' proves less for more users, and so no level for every number of "
             f"users from some n on, got sigma = {quote(sigma)}; analysis='best' does"
         )
-    if scheme.analysis.private and ShareGraph(m, **scheme.trust.graph).hiding < 2:
+    if scheme.analysis.private and scheme.trust.share_graph(m).hiding < 2:
         least_m = 2 if scheme.trust.clear_share else 3
         raise ValueError(f"m must be at least {least_m} for more users to hide better, got {m}")
 
-    def enough(low: int, high: int = MAX_USERS) -> bool:
+    def enough(low: int, high: int = MAX_COUNTED_USERS) -> bool:
         return replace(scheme.with_honest(low), n=high).level(m) >= wanted
 
     scheme.refuse_uncovered(m)
@@ -226,8 +224,8 @@ def smallest_users(q: int, sigma: float | Fraction, m: int, **choices: Unpack[Ch
             f"for 10^100 users, got {quote(sigma)}"
         )
     low, high = 1, 2
-    while high < MAX_USERS and not enough(high):
-        low, high = high, min(2 * high, MAX_USERS)
+    while high < MAX_COUNTED_USERS and not enough(high):
+        low, high = high, min(2 * high, MAX_COUNTED_USERS)
     # the range is bounded as a whole: one user fewer may be enough when bounded alone
     n = first(enough, low, high)
     while n > 1 and enough(n - 1, n - 1):

@@ -14,8 +14,10 @@ import gmpy2
 from gmpy2 import mpfr, mpq
 
 from ikos._validation import choice, flag, integer
-from ikos.counts.trust import SHUFFLERS
 from ikos.numeric.rounding import DOWN, PRECISION, UP, rounding
+
+SHUFFLERS = ("parallel", "single")
+"""One shuffler per shuffled message, or one for all of them."""
 
 _MULTIPLIED_OUT = 256
 

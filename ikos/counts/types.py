@@ -1,4 +1,4 @@
-"""A count, what it is asked for, and what an analysis has to provide."""
+"""A count, whom it trusts, what it is asked for, and what an analysis has to provide."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 import gmpy2
 from gmpy2 import mpfr
 
-from ikos._validation import quote
-from ikos.counts.trust import MAX_MESSAGES as MAX_MESSAGES
-from ikos.counts.trust import Trust
+from ikos._validation import choice, flag, integer, quote
+from ikos.counts.share_graph import SHUFFLERS, ShareGraph, share_graph, share_graphs
 from ikos.numeric.rounding import DOWN, UP, exact, float_down, float_up, log2, rational, rounding
 from ikos.numeric.search import smallest
 from ikos.results.sums import Printed, at_least, at_most, hundredths
@@ -21,10 +20,73 @@ from ikos.results.sums import Printed, at_least, at_most, hundredths
 Users = tuple[int, int]
 """The fewest and the most honest users for whom a level must hold."""
 
+MAX_MESSAGES = 10**8
+"""More messages or shufflers are taken for a mistake: no level within the limits asks for them."""
+
 MAX_SIGMA = 10**6
 MAX_BITS = 10**7
-MAX_USERS = 10**100
-"""Largest levels, orders of groups (in bits) and users: more is taken for a mistake."""
+"""Largest levels, and orders of groups in bits: more is taken for a mistake."""
+
+
+@dataclass(frozen=True)
+class Trust:
+    """The parties that a guarantee assumes to be honest.
+
+    It holds while at least ``min_honest`` users are honest and present, and at most
+    ``corrupt_shufflers`` parallel shufflers collude with the analyzer; a single one may not. With a
+    ``clear_share``, the last share bypasses the shufflers; the analyzer may then know whose it is.
+    """
+
+    shuffler: str
+    clear_share: bool
+    min_honest: int
+    corrupt_shufflers: int = 0
+
+    def __post_init__(self) -> None:
+        choice("shuffler", self.shuffler, SHUFFLERS)
+        flag("clear_share", self.clear_share)
+        integer("min_honest", self.min_honest, low=1)
+        corrupt = integer("corrupt_shufflers", self.corrupt_shufflers, low=0, high=MAX_MESSAGES)
+        if corrupt and self.single:
+            raise ValueError(
+                f"corrupt_shufflers must be 0 with a single shuffler, got {corrupt}: "
+                "a party that controls it sees everything"
+            )
+
+    @classmethod
+    def of(
+        cls,
+        n: int,
+        shuffler: str = "parallel",
+        clear_share: bool = True,
+        min_honest: int | None = None,
+        corrupt_shufflers: int = 0,
+    ) -> Trust:
+        """Return the trust among n users, all of them honest by default."""
+        honest = n if min_honest is None else integer("min_honest", min_honest, low=1, high=n)
+        return cls(shuffler, clear_share, honest, corrupt_shufflers)
+
+    @property
+    def single(self) -> bool:
+        """Whether one shuffler has all shuffled messages."""
+        return self.shuffler == "single"
+
+    @property
+    def graph(self) -> dict[str, Any]:
+        """The arguments of counts that say what is shuffled together."""
+        return {"shuffler": self.shuffler, "clear_share": self.clear_share}
+
+    def share_graph(self, m: int) -> ShareGraph:
+        """Return the share graph of m shuffled messages."""
+        return share_graph(m, self.shuffler, self.clear_share)
+
+    def share_graphs(self, m: int) -> list[ShareGraph]:
+        """Return the graphs each of whose bounds holds for m shuffled messages."""
+        return share_graphs(m, self.shuffler, self.clear_share)
+
+    def hiding(self, total: int) -> int:
+        """Return how many of a user's messages go through honest shufflers."""
+        return max(0, total - int(self.clear_share) - self.corrupt_shufflers)
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import gmpy2
 from gmpy2 import mpfr, mpq
 
-from ikos._validation import choice, integer, quote
+from ikos._validation import MAX_COUNTED_USERS, choice, integer, quote
 from ikos.counts.largest_component import kappa
 from ikos.counts.share_graph import ShareGraph
-from ikos.counts.types import MAX_MESSAGES, MAX_USERS
+from ikos.counts.types import MAX_MESSAGES
 from ikos.graphs.component_distribution import MAX_LAW_USERS, laws
 from ikos.graphs.share_graphs import Model
 from ikos.numeric.rounding import DOWN, UP, float_down, float_up, rounding
@@ -93,7 +93,7 @@ def _setting(
     name: str, n: object, m: object, shuffler: str = "parallel", clear_share: bool = True
 ) -> tuple[int, ShareGraph]:
     """Check and return a setting for which a bound is stated."""
-    users = integer("n", n, low=1, high=MAX_USERS)
+    users = integer("n", n, low=1, high=MAX_COUNTED_USERS)
     graph = ShareGraph(integer("m", m, low=1, high=MAX_MESSAGES), shuffler, clear_share)
     if (reason := BOUNDS[name].refusal(users, graph)) is not None:
         raise ValueError(reason)

@@ -26,10 +26,9 @@ import numpy as np
 from gmpy2 import mpfr, mpq
 from numpy.typing import NDArray
 
-from ikos._validation import integer, quote
+from ikos._validation import MAX_COUNTED_USERS, integer, quote
 from ikos.counts.recursion import Moments, enclosed, fold, rational
 from ikos.counts.share_graph import ShareGraph
-from ikos.counts.types import MAX_USERS
 from ikos.graphs.share_graphs import Model
 from ikos.numeric.rounding import DOWN, NEAREST, PRECISION, UP, nearest, rounding
 from ikos.primitives.concurrency import Progress
@@ -293,7 +292,7 @@ def enclosed_law(
     >>> print(enclosed_law(10**9, 4, 3)[2])
     5e-55
     """
-    users = integer("n", n, low=1, high=MAX_USERS)
+    users = integer("n", n, low=1, high=MAX_COUNTED_USERS)
     graph = ShareGraph(integer("m", m, low=1, high=MAX_LAW_MESSAGES), shuffler, clear_share)
     high = users if users <= MAX_LAW_USERS else MAX_LAW_COMPONENTS
     most = integer("most", most, low=1, high=high)

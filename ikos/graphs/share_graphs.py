@@ -26,8 +26,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from ikos._validation import choice, flag, integer
-from ikos.counts.share_graph import ShareGraph
-from ikos.counts.trust import SHUFFLERS
+from ikos.counts.share_graph import SHUFFLERS, ShareGraph
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource, secure
 

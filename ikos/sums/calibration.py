@@ -15,8 +15,7 @@ import gmpy2
 from ikos.counts import Layout, hockey_stick, skellam
 from ikos.counts.analyses import TABLE, checked_scheme
 from ikos.counts.share_graph import ShareGraph, share_graphs
-from ikos.counts.trust import Trust
-from ikos.counts.types import MAX_MESSAGES, Budget, MessageCount, Scheme
+from ikos.counts.types import MAX_MESSAGES, Budget, MessageCount, Scheme, Trust
 from ikos.counts.vectors import ENVELOPE_BYTES, least_bytes, level_of_sums, sums_of
 from ikos.data.sensitivity import LaplaceNoise, Shift
 from ikos.noise.skellam import SkellamNoise, VectorNoise, best_noise

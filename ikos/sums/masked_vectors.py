@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from ikos._validation import check_participation, integer, reject_masked
 from ikos.counts import Layout
 from ikos.counts.masks import MaskParameters, mask_parameters
-from ikos.counts.trust import Trust
+from ikos.counts.types import Trust
 from ikos.numeric.rings import Negacyclic, Words, above, add, from_bytes, raised, scaled, to_bytes
 from ikos.numeric.rounding import DOWN, UP, float_down, float_up, rounding
 from ikos.primitives.concurrency import Interrupted, Progress, cores, spread

@@ -20,7 +20,7 @@ from ikos.counts.analyses import best_of_kind
 from ikos.counts.private import checked_budget
 from ikos.counts.published import covered
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis
-from ikos.counts.trust import Trust
+from ikos.counts.types import Trust
 from ikos.counts.vectors import ENVELOPE_BYTES, MASKED, checked_layout
 from ikos.data.domains import Bounds, Domain
 from ikos.data.encoding import MAX_PRECISION, Encoding, converge, decode, encoding_of

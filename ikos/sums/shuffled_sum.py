@@ -48,8 +48,7 @@ from ikos._validation import (
 )
 from ikos.counts import Layout
 from ikos.counts.published import unproved
-from ikos.counts.trust import Trust
-from ikos.counts.types import MAX_MESSAGES
+from ikos.counts.types import MAX_MESSAGES, Trust
 from ikos.primitives.concurrency import Interrupted, Progress, Scratch, cores, spread
 from ikos.primitives.mixing import AT_ONCE, WORTHWHILE, Encoder, mixed_sum, mixed_sums
 from ikos.primitives.modular import Zq, blocks

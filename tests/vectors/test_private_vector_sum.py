@@ -27,7 +27,7 @@ from ikos.counts import private_vector_layouts, skellam
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.hockey_stick import NoiseJumps, divergences
 from ikos.counts.share_graph import ShareGraph
-from ikos.counts.trust import Trust
+from ikos.counts.types import Trust
 from ikos.data.domains import Bounds, Domain
 from ikos.data.encoding import Encoding
 from ikos.data.sensitivity import LaplaceNoise, Sensitivity, Shift
