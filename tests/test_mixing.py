@@ -394,7 +394,7 @@ def check_users_are_changed_by_one_thread_at_a_time(monkeypatch: pytest.MonkeyPa
 
         return slowly
 
-    monkeypatch.setattr(Zq, "take_off", slow(Zq.take_off))
+    monkeypatch.setattr(Zq, "subtract_lazily", slow(Zq.subtract_lazily))
     setting, x = scheme(2**64, 7), np.arange(100, dtype=np.uint64)
     assert mixed_sum(x, setting, DeterministicRandom(8), threads=3) == 4950
     assert not clashes

@@ -222,7 +222,7 @@ class BlockSharing:
                 drawn = np.empty_like(row)
                 for key in keys[c]:
                     key(len(sizes)).uniform_into(drawn, group)
-                    group.take_off(row, drawn)
+                    group.subtract_lazily(row, drawn)
                 group.finish(row)
                 if scheme.clear:
                     clear[c] += group.sum(row)

@@ -175,7 +175,7 @@ class _Mixing:
         last, drawn = self.encoded(block), self.block_memory("drawn", block)
         for row in range(self.last):
             self.draw(row, block, drawn)
-            self.sharing.group.take_off(last, drawn)
+            self.sharing.group.subtract_lazily(last, drawn)
         self.finish(last)
 
     def encoded(self, block: int) -> NDArray[Any]:

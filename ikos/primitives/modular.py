@@ -147,7 +147,7 @@ class Zq:
                 np.subtract(left, right, out=left)
                 np.add(left, shifted, out=left)
 
-    def take_off(self, a: NDArray[Any], b: NDArray[Any]) -> None:
+    def subtract_lazily(self, a: NDArray[Any], b: NDArray[Any]) -> None:
         """Set ``a`` to ``a - b``, as `subtract`, but reduced only after `finish`.
 
         For a power of two, words wrap at a multiple of q and need no reduction in between.
@@ -158,7 +158,7 @@ class Zq:
             self.subtract(a, b)
 
     def finish(self, a: NDArray[Any]) -> None:
-        """Reduce the result of `take_off`, in place."""
+        """Reduce the result of `subtract_lazily`, in place."""
         if self.power_of_two and self.dtype != object and not self._fills_dtype:
             np.bitwise_and(a, a.dtype.type(self.q - 1), out=a)
 

@@ -52,7 +52,7 @@ class Sharing:
         for part in blocks(out.size, _STEP // out.dtype.itemsize):
             source.uniform_into(out[part], self.group)
             if peel:
-                self.group.take_off(self.last[self.blocks[block]][part], out[part])
+                self.group.subtract_lazily(self.last[self.blocks[block]][part], out[part])
 
 
 def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArray[Any]:
