@@ -223,7 +223,7 @@ class BlockSharing:
                 for key in keys[c]:
                     key(len(sizes)).uniform_into(drawn, group)
                     group.subtract_lazily(row, drawn)
-                group.finish(row)
+                group.reduce_in_place(row)
                 if scheme.clear:
                     clear[c] += group.sum(row)
                 else:

@@ -188,7 +188,7 @@ class _Mixing:
 
     def finish(self, last: NDArray[Any]) -> None:
         """Reduce a block of the last row, which is complete, and add up its shares if clear."""
-        self.sharing.group.finish(last)
+        self.sharing.group.reduce_in_place(last)
         if self.scheme.clear:
             self.clear.append(self.sharing.group.sum(last))
 
@@ -335,7 +335,7 @@ def mixed_sums(
             if stop.is_set():
                 raise KeyboardInterrupt
             if row == last:
-                group.finish(sharing.last)
+                group.reduce_in_place(sharing.last)
                 out[:] = elements
                 continue
             for number, block in enumerate(sharing.blocks):
@@ -344,6 +344,6 @@ def mixed_sums(
         columns.sort(axis=1)
         sums.append(group.sums(columns))
     if scheme.clear:
-        group.finish(sharing.last)
+        group.reduce_in_place(sharing.last)
         sums.append(group.sums(elements))
     return [sum(one) % group.q for one in zip(*sums, strict=True)]

@@ -157,7 +157,7 @@ class Zq:
         else:
             self.subtract(a, b)
 
-    def finish(self, a: NDArray[Any]) -> None:
+    def reduce_in_place(self, a: NDArray[Any]) -> None:
         """Reduce the result of `subtract_lazily`, in place."""
         if self.power_of_two and self.dtype != object and not self._fills_dtype:
             np.bitwise_and(a, a.dtype.type(self.q - 1), out=a)

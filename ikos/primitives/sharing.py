@@ -32,7 +32,7 @@ class Sharing:
 
     ``x`` holds reduced elements and is overwritten by the last row. Several threads may call `draw`
     at once, for different blocks of users. The last row is complete once each block of every other
-    row is drawn with ``peel`` exactly once, and `Zq.finish` is then applied to it.
+    row is drawn with ``peel`` exactly once, and `Zq.reduce_in_place` is then applied to it.
     """
 
     def __init__(self, x: NDArray[Any], group: Zq, rng: RandomSource) -> None:
@@ -66,7 +66,7 @@ def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArr
     for row in range(messages - 1):
         for number, block in enumerate(sharing.blocks):
             sharing.draw(row, number, shares[row, block], peel=True)
-    group.finish(shares[-1])
+    group.reduce_in_place(shares[-1])
     return shares
 
 
