@@ -288,28 +288,28 @@ def check_no_two_messages_share_randomness(
     for row in range(3):
         for block, part in enumerate(shares.blocks):
             out = np.empty(part.stop - part.start, dtype=np.uint64)
-            shares.draw(row, block, out, peel=True)
+            shares.draw(row, block, out, subtract_from_last=True)
             seen += out.tolist()
     assert len(set(seen)) == len(seen) == 3 * 64
 
 
 class OneSourceForAllBlocks(Sharing):
-    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
+    def draw(self, row: int, block: int, out: NDArray[Any], *, subtract_from_last: bool) -> None:
         self._family(row << 64).uniform_into(out, self.group)
 
 
 class OneSourceForAllRows(Sharing):
-    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
+    def draw(self, row: int, block: int, out: NDArray[Any], *, subtract_from_last: bool) -> None:
         self._family(block).uniform_into(out, self.group)
 
 
 class NumbersThatCollide(Sharing):
-    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
+    def draw(self, row: int, block: int, out: NDArray[Any], *, subtract_from_last: bool) -> None:
         self._family(row + block).uniform_into(out, self.group)
 
 
 class RowsThatRunIntoEachOther(Sharing):
-    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
+    def draw(self, row: int, block: int, out: NDArray[Any], *, subtract_from_last: bool) -> None:
         self._family((row << 4) + block).uniform_into(out, self.group)
 
 

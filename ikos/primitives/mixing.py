@@ -192,14 +192,16 @@ class _Mixing:
         if self.scheme.clear:
             self.clear.append(self.sharing.group.sum(last))
 
-    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool = False) -> None:
+    def draw(
+        self, row: int, block: int, out: NDArray[Any], *, subtract_from_last: bool = False
+    ) -> None:
         """Overwrite ``out`` with one block of a row, unless another thread failed."""
         if self.stop.is_set():
             raise KeyboardInterrupt
         if row == self.last:
             out[:] = self.sharing.last[self.blocks[block]]
         else:
-            self.sharing.draw(row, block, out, peel=peel)
+            self.sharing.draw(row, block, out, subtract_from_last=subtract_from_last)
 
     def block_memory(self, name: str, block: int) -> NDArray[Any]:
         """Return memory of this thread for a block."""
@@ -244,7 +246,7 @@ class _ShufflerOutput:
                 drawn = self.memory[place * mixing.users :][here]
             else:
                 drawn = mixing.block_memory("drawn", block)
-            mixing.draw(row, block, drawn, peel=first)
+            mixing.draw(row, block, drawn, subtract_from_last=first)
             if first and row == mixing.last - 1:
                 mixing.finish(mixing.sharing.last[here])
             if not self.whole:
@@ -339,7 +341,7 @@ def mixed_sums(
                 out[:] = elements
                 continue
             for number, block in enumerate(sharing.blocks):
-                sharing.draw(row, number, out.reshape(-1)[block], peel=True)
+                sharing.draw(row, number, out.reshape(-1)[block], subtract_from_last=True)
         columns = received.swapaxes(0, 1).reshape(len(elements), -1)
         columns.sort(axis=1)
         sums.append(group.sums(columns))

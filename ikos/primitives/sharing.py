@@ -32,7 +32,8 @@ class Sharing:
 
     ``x`` holds reduced elements and is overwritten by the last row. Several threads may call `draw`
     at once, for different blocks of users. The last row is complete once each block of every other
-    row is drawn with ``peel`` exactly once, and `Zq.reduce_in_place` is then applied to it.
+    row is drawn with ``subtract_from_last`` exactly once. `Zq.reduce_in_place` is then
+    applied to it.
     """
 
     def __init__(self, x: NDArray[Any], group: Zq, rng: RandomSource) -> None:
@@ -41,17 +42,17 @@ class Sharing:
         self.blocks = users_in_blocks(x.size)
         self._family = rng.family()
 
-    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
+    def draw(self, row: int, block: int, out: NDArray[Any], *, subtract_from_last: bool) -> None:
         """Overwrite ``out``, contiguous, with one block of a row other than the last.
 
-        With ``peel``, the shares are subtracted from the last row.
+        With ``subtract_from_last``, the shares are subtracted from the last row.
         """
         # One source per block of each row: no two messages share randomness, whatever the threads
         # and their order.
         source = self._family((row << 64) + block)
         for part in blocks(out.size, _STEP // out.dtype.itemsize):
             source.uniform_into(out[part], self.group)
-            if peel:
+            if subtract_from_last:
                 self.group.subtract_lazily(self.last[self.blocks[block]][part], out[part])
 
 
@@ -65,7 +66,7 @@ def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArr
     sharing = Sharing(shares[-1], group, rng)
     for row in range(messages - 1):
         for number, block in enumerate(sharing.blocks):
-            sharing.draw(row, number, shares[row, block], peel=True)
+            sharing.draw(row, number, shares[row, block], subtract_from_last=True)
     group.reduce_in_place(shares[-1])
     return shares
 
