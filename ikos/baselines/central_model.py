@@ -16,7 +16,7 @@ from ikos.baselines.base import Baseline, are_below, exact_sums, numbers_of, pas
 from ikos.data.domains import Bounds, Domain
 from ikos.data.encoding import Encoding, converge, encode, encoding_of
 from ikos.data.sensitivity import least_variance
-from ikos.numeric.distributions import NoiseLaw, default_precision
+from ikos.numeric.distributions import PolyaDifference, default_precision
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.samplers import discrete_gaussian, discrete_laplace
@@ -127,7 +127,7 @@ class CentralDiscreteLaplace(Curator):
         )
 
     def _error(self, users: int) -> SumError:
-        noise = NoiseLaw(self.epsilon / self.precision, Fraction(1))
+        noise = PolyaDifference(self.epsilon / self.precision, Fraction(1))
         return NoisySum(noise, self.precision, users, self.domain.width).error()
 
     @property

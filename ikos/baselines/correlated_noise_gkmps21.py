@@ -27,7 +27,7 @@ from ikos.accounting.flooding_gkmps21 import (
 from ikos.baselines.base import Padded, passed_on
 from ikos.data.domains import Bounds, whole
 from ikos.data.encoding import encode
-from ikos.numeric.distributions import NoiseLaw
+from ikos.numeric.distributions import PolyaDifference
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.samplers import geometric, polya, polya_jumps
@@ -289,7 +289,7 @@ class CorrelatedNoise(Flooded):
         )
 
     def _error(self, users: int) -> SumError:
-        law = NoiseLaw(self.noise.central, Fraction(users, self.min_honest))
+        law = PolyaDifference(self.noise.central, Fraction(users, self.min_honest))
         rounded = not self.integers
         return NoisySum(law, self.precision, users, self.domain.width, rounded=rounded).error()
 

@@ -32,7 +32,7 @@ from ikos.counts.analyses import checked_scheme
 from ikos.counts.types import Budget, MessageCount, lemma_5_2_delta, lemma_5_2_sigma
 from ikos.data.domains import Ball
 from ikos.data.encoding import decode, encode
-from ikos.numeric.distributions import NoiseLaw, chernoff, default_modulus
+from ikos.numeric.distributions import PolyaDifference, chernoff, default_modulus
 from ikos.numeric.rounding import float_up
 from ikos.numeric.search import bisect_integers
 from ikos.primitives.modular import Zq
@@ -61,7 +61,7 @@ class SpreadError:
     part of it, ``wraps`` the probability that a sum wraps around, and ``wrapped`` what that adds.
     """
 
-    law: NoiseLaw
+    law: PolyaDifference
     coefficients: int
     step: float
     variance: float
@@ -163,7 +163,7 @@ class CoefficientSums(Baseline):
         return self.frame.vectors(self.half * (2 * units[np.newaxis] - users)).reshape(-1)
 
     def _error(self, users: int) -> SumError:
-        law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
+        law = PolyaDifference(self.rate, Fraction(users, self.min_honest))
         p, g, many, width = self.precision, float(self.sampling), self.coefficients, 2 * self.half
         chance, wrapped = 0.0, 0.0
         if self.modulus is not None:
@@ -455,7 +455,7 @@ class KashinPrivateSum(CoefficientSums):
         else:
             p = integer("precision", precision, low=1, high=1 << 20)
         rate = rate_down(Fraction(local) / p)
-        q = default_modulus(self.n, p, NoiseLaw(rate, Fraction(self.n, honest)))
+        q = default_modulus(self.n, p, PolyaDifference(rate, Fraction(self.n, honest)))
         # honest users' shares hide, whatever else is sent
         spare = allowed * SECRECY_SHARE / self.releases
         wanted = float_up(lemma_5_2_sigma(Budget(eps, spare, Fraction(0), 1))) * (1 + 1e-14)

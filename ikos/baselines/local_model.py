@@ -16,7 +16,7 @@ from ikos.baselines.binary_response_csuzz19 import BitProtocol
 from ikos.baselines.central_model import FINE
 from ikos.data.domains import Bounds
 from ikos.data.encoding import encode
-from ikos.numeric.distributions import NoiseLaw
+from ikos.numeric.distributions import PolyaDifference
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.samplers import discrete_laplace
 from ikos.primitives.shuffling import View
@@ -96,7 +96,7 @@ class LocalLaplace(NumberBaseline):
         return Fraction(1, math.ceil(FINE / self.epsilon))
 
     def _error(self, users: int) -> SumError:
-        noise = NoiseLaw(self._rate, Fraction(users))
+        noise = PolyaDifference(self._rate, Fraction(users))
         return NoisySum(noise, FINE, users, self.domain.width).error()
 
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:

@@ -22,7 +22,7 @@ from ikos.counts.secure import BEST, MAX_MESSAGES
 from ikos.counts.types import Budget, lemma_5_2_delta, lemma_5_2_sigma
 from ikos.data.domains import Bounds
 from ikos.data.encoding import decode, encode
-from ikos.numeric.distributions import Noise, NoiseLaw, default_precision
+from ikos.numeric.distributions import Noise, PolyaDifference, default_precision
 from ikos.numeric.rounding import float_up, rational
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.samplers import discrete_laplace
@@ -178,7 +178,9 @@ class DesignatedNoise(NoiseOverSecureSum):
         if precision is None:
             precision = default_precision(self.epsilon, self.n)
         p = checked_precision(precision)
-        q = checked_modulus(modulus, self.n, p, NoiseLaw(self.epsilon / p, Fraction(1)), BEST)
+        q = checked_modulus(
+            modulus, self.n, p, PolyaDifference(self.epsilon / p, Fraction(1)), BEST
+        )
         self._set(precision=p)
         self._state(
             "discrete Laplace mechanism",
@@ -202,9 +204,9 @@ class DesignatedNoise(NoiseOverSecureSum):
         result[0] = noise[0]
         return result
 
-    def _law(self, users: int) -> NoiseLaw:
+    def _law(self, users: int) -> PolyaDifference:
         del users
-        return NoiseLaw(self.epsilon / self.precision, Fraction(1))
+        return PolyaDifference(self.epsilon / self.precision, Fraction(1))
 
 
 @dataclass(frozen=True)

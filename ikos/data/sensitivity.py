@@ -18,7 +18,7 @@ from typing import ClassVar
 import gmpy2
 
 from ikos._validation import number
-from ikos.numeric.distributions import NoiseLaw
+from ikos.numeric.distributions import PolyaDifference
 from ikos.numeric.gaussian import shift_by_one
 from ikos.numeric.rounding import DOWN, UP, exact, rounding
 from ikos.numeric.search import short_up
@@ -137,9 +137,9 @@ class LaplaceNoise:
         """Standard deviation, in steps."""
         return math.sqrt(self.law(Fraction(1)).variance)
 
-    def law(self, variables: Fraction) -> NoiseLaw:
+    def law(self, variables: Fraction) -> PolyaDifference:
         """Return the law of the sum of so many."""
-        return NoiseLaw(self.rate, variables)
+        return PolyaDifference(self.rate, variables)
 
 
 @lru_cache(maxsize=256)

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from ikos.counts.skellam import return_chance
 from ikos.data.sensitivity import LaplaceNoise, Shift
-from ikos.numeric.distributions import SkellamLaw
+from ikos.numeric.distributions import SkellamDistribution
 from ikos.numeric.gaussian import shift_by_one
 from ikos.numeric.rounding import UP, exact, float_up
 from ikos.numeric.search import least_value
@@ -42,9 +42,9 @@ class SkellamNoise:
         """Standard deviation, in steps."""
         return math.sqrt(self.variance)
 
-    def law(self, variables: Fraction) -> SkellamLaw:
+    def law(self, variables: Fraction) -> SkellamDistribution:
         """Return the law of the sum of so many."""
-        return SkellamLaw(self.variance * variables)
+        return SkellamDistribution(self.variance * variables)
 
 
 @lru_cache(maxsize=256)

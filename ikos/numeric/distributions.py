@@ -129,7 +129,7 @@ class Noise(ABC):
 
 
 @dataclass(frozen=True)
-class NoiseLaw(Noise):
+class PolyaDifference(Noise):
     """The difference of two independent Polya(shape, exp(-rate)) variables.
 
     ``rate`` is the inverse scale, epsilon / p. ``shape``, at least 1, is the number of users
@@ -220,7 +220,7 @@ class NoiseLaw(Noise):
 
 
 @dataclass(frozen=True)
-class SkellamLaw(Noise):
+class SkellamDistribution(Noise):
     """The difference of two independent Poisson variables; ``spread`` is its variance."""
 
     spread: Fraction

@@ -26,7 +26,7 @@ from ikos.data.domains import Bounds, Domain
 from ikos.data.encoding import MAX_PRECISION, Encoding, converge, decode, encoding_of
 from ikos.data.sensitivity import Sensitivity
 from ikos.noise.skellam import SkellamNoise, VectorNoise
-from ikos.numeric.distributions import Noise, NoiseLaw, default_modulus, default_precision
+from ikos.numeric.distributions import Noise, PolyaDifference, default_modulus, default_precision
 from ikos.numeric.rounding import UP, exact, float_up
 from ikos.primitives.concurrency import Scratch
 from ikos.primitives.randomness import RandomSource
@@ -378,7 +378,7 @@ class PrivateSum(PrivateAggregation):
             analysis=analysis,
             always_pure=True,
         )
-        law = NoiseLaw(budget * (1 - spare) / p, Fraction(n, trust.min_honest))
+        law = PolyaDifference(budget * (1 - spare) / p, Fraction(n, trust.min_honest))
         self._calibrate(plan, bounds, encoding, law, modulus, messages)
 
     @property
