@@ -22,7 +22,7 @@ from ikos.counts.secure import BEST, MAX_MESSAGES
 from ikos.counts.types import Budget, lemma_5_2_delta, lemma_5_2_sigma
 from ikos.data.domains import Bounds
 from ikos.data.encoding import decode, encode
-from ikos.numeric.distributions import Noise, PolyaDifference, default_precision
+from ikos.numeric.distributions import Distribution, PolyaDifference, default_precision
 from ikos.numeric.rounding import float_up, rational
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.samplers import discrete_laplace
@@ -72,7 +72,7 @@ class NoiseOverSecureSum(NumberBaseline):
         """Return the noise that each of this many users adds."""
 
     @abstractmethod
-    def _law(self, users: int) -> Noise:
+    def _law(self, users: int) -> Distribution:
         """Return the distribution of the sum of this many users' noise, in steps."""
 
     def _hide(self, q: int, delta: Fraction, messages: object, shuffler: str, clear: bool) -> float:
@@ -210,7 +210,7 @@ class DesignatedNoise(NoiseOverSecureSum):
 
 
 @dataclass(frozen=True)
-class SparseLaw(Noise):
+class SparseLaw(Distribution):
     """The sum of discrete Laplace variables that each of some users adds with a probability."""
 
     rate: Fraction

@@ -61,7 +61,7 @@ def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> 
     return min(best, float(found.fun))
 
 
-class Noise(ABC):
+class Distribution(ABC):
     """The symmetric distribution of a sum's noise, as far as accuracy depends on it."""
 
     rate: Fraction  # theta of `log_mgf` is below it
@@ -129,7 +129,7 @@ class Noise(ABC):
 
 
 @dataclass(frozen=True)
-class PolyaDifference(Noise):
+class PolyaDifference(Distribution):
     """The difference of two independent Polya(shape, exp(-rate)) variables.
 
     ``rate`` is the inverse scale, epsilon / p. ``shape``, at least 1, is the number of users
@@ -220,7 +220,7 @@ class PolyaDifference(Noise):
 
 
 @dataclass(frozen=True)
-class SkellamDistribution(Noise):
+class SkellamDistribution(Distribution):
     """The difference of two independent Poisson variables; ``spread`` is its variance."""
 
     spread: Fraction
@@ -268,7 +268,7 @@ def default_precision(epsilon: Fraction, parties: int) -> int:
     return max(1, math.ceil(float(epsilon) / rate))
 
 
-def default_modulus(users: int, precision: int, law: Noise) -> int:
+def default_modulus(users: int, precision: int, law: Distribution) -> int:
     """Return the smallest power of two at which a sum wraps around with probability <= 2^-40.
 
     Wrap-around adds to the mean squared error at most q^2 times its probability; this, too, is kept
@@ -287,7 +287,7 @@ def default_modulus(users: int, precision: int, law: Noise) -> int:
 
 
 def standard_error(
-    law: Noise, *, users: int, precision: int, modulus: int | None, rounded: bool = True
+    law: Distribution, *, users: int, precision: int, modulus: int | None, rounded: bool = True
 ) -> float:
     """Return a bound on the root mean squared error of a sum, in units of one user's range.
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from ikos._validation import floating
-from ikos.numeric.distributions import Noise, chernoff, standard_error
+from ikos.numeric.distributions import Distribution, chernoff, standard_error
 
 __all__ = ["ErrorBound", "SumError"]
 
@@ -80,7 +80,7 @@ class NoisySum:
     around, or with the probability ``failure``.
     """
 
-    noise: Noise
+    noise: Distribution
     precision: int
     users: int
     width: float = 1.0

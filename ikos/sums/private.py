@@ -26,7 +26,12 @@ from ikos.data.domains import Bounds, Domain
 from ikos.data.encoding import MAX_PRECISION, Encoding, converge, decode, encoding_of
 from ikos.data.sensitivity import Sensitivity
 from ikos.noise.skellam import SkellamNoise, VectorNoise
-from ikos.numeric.distributions import Noise, PolyaDifference, default_modulus, default_precision
+from ikos.numeric.distributions import (
+    Distribution,
+    PolyaDifference,
+    default_modulus,
+    default_precision,
+)
 from ikos.numeric.rounding import UP, exact, float_up
 from ikos.primitives.concurrency import Scratch
 from ikos.primitives.randomness import RandomSource
@@ -57,7 +62,9 @@ def checked_precision(precision: object) -> int:
     return integer("precision", precision, low=1, high=MAX_PRECISION)
 
 
-def checked_modulus(modulus: object, users: int, precision: int, law: Noise, analysis: str) -> int:
+def checked_modulus(
+    modulus: object, users: int, precision: int, law: Distribution, analysis: str
+) -> int:
     """Check and return the group order; by default, `default_modulus`."""
     if modulus is None:
         return covered(analysis, default_modulus(users, precision, law))
@@ -88,7 +95,7 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         plan: NoiseCalibration,
         domain: Domain,
         encoding: Encoding,
-        law: Noise,
+        law: Distribution,
         modulus: int | None,
         messages: int | None,
         *,
