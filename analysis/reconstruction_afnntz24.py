@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from ikos._validation import integer, number, reject_masked
+from ikos._validation import integer, number, refuse_missing
 from ikos.data.encoding import encode
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.samplers import polya
@@ -51,7 +51,7 @@ def _subsets(name: str, count: int, k: object) -> tuple[int, int]:
 
 def _finite(name: str, values: ArrayLike, dimensions: int = 2) -> NDArray[Any]:
     """Check and return an array of numbers."""
-    given = np.asarray(reject_masked(name, values))
+    given = np.asarray(refuse_missing(name, values))
     if given.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be numbers, got an array of {given.dtype}")
     if given.ndim != dimensions or not given.size:
@@ -273,7 +273,7 @@ class SplitSum:
     def randomize(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[np.int64]:
         """Return messages, (n, k, d), in steps."""
         source = secure(rng)
-        given = np.asarray(reject_masked("x", x), dtype=np.float64)
+        given = np.asarray(refuse_missing("x", x), dtype=np.float64)
         inside = given.shape == (self.n, self.d)
         if not inside or not (np.linalg.norm(given, axis=1) <= 1 + 1e-9).all():  # False for NaN
             raise ValueError(f"x must hold {self.n} vectors of {self.d} of norm at most 1")

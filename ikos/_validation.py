@@ -126,13 +126,13 @@ def flag(name: str, value: object) -> bool:
     return bool(value)
 
 
-def reject_masked(name: str, x: _T) -> _T:
+def refuse_missing(name: str, x: _T) -> _T:
     """Return ``x``; refuse masked values, also in lists, because masks would be ignored."""
     if isinstance(x, (list, tuple)) and any(
         issubclass(kind, (np.ma.MaskedArray, list, tuple)) for kind in set(map(type, x))
     ):
         for row in x:
-            reject_masked(name, row)
+            refuse_missing(name, row)
     if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
         raise ValueError(f"{name} must not hold masked values")
     return x
@@ -140,7 +140,7 @@ def reject_masked(name: str, x: _T) -> _T:
 
 def array(name: str, x: object) -> NDArray[Any]:
     """Return ``x`` as an array; refuse masked values."""
-    return np.asarray(reject_masked(name, x))
+    return np.asarray(refuse_missing(name, x))
 
 
 def doubles(name: str, x: object) -> NDArray[np.float64]:

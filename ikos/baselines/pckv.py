@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, reject_masked
+from ikos._validation import choice, refuse_missing
 from ikos.accounting import wlqdly21
 from ikos.baselines.key_values import KeyValueBaseline, SetResponse, events_of
 from ikos.data.domains import SparseTernary
@@ -194,7 +194,7 @@ class PCKVUE(KeyValueBaseline):
     def _arrived(self, messages: NDArray[Any], order: str, **limits: Any) -> None:
         """Check items like integers of the same shape."""
         if isinstance(messages, np.ndarray):
-            if reject_masked("messages", messages).dtype != f"V{self._bytes}":
+            if refuse_missing("messages", messages).dtype != f"V{self._bytes}":
                 raise ValueError(f"messages must be items of {self._bytes} bytes")
             messages = np.zeros(messages.shape, dtype=np.uint8)
         super()._arrived(messages, order, **limits)

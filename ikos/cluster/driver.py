@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import check_participation, reject_masked
+from ikos._validation import check_participation, refuse_missing
 from ikos.cluster.waiting import (
     ClusterError,
     check_versions,
@@ -197,7 +197,7 @@ class BlockSharing:
                 runs = (checked_blocks(clients, iter(part.blocks())) for part in given.parts)
             else:
                 where = f" (in partition {number}, counted from 0)"
-                runs = [checked_blocks(clients, np.asarray(reject_masked("x", given)))]
+                runs = [checked_blocks(clients, np.asarray(refuse_missing("x", given)))]
             encode = BlockEncoder(clients, self.encoding)
             encoded = (
                 np.atleast_2d(encode(values, first * stride + place).T)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, quote, reject_masked, reject_missing, whole_number
+from ikos._validation import integer, quote, refuse_missing, reject_missing, whole_number
 
 BLOCK = 1 << 15
 """Elements in a block: 256 KiB of uint64, which fits in the cache of a core."""
@@ -68,7 +68,7 @@ class Zq:
         is reduced silently. An array of the group's dtype is not copied. Messages use ``name`` and
         count values from ``first``.
         """
-        reject_masked(name, x)
+        refuse_missing(name, x)
         # numpy would silently turn lists such as [True, 2] or [2**64, 1] into something else
         given = np.asarray(x, dtype=object) if isinstance(x, (list, tuple)) else np.asarray(x)
         if given.dtype == object:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import reject_masked
+from ikos._validation import refuse_missing
 from ikos.primitives.randomness import RandomSource
 
 ORDERS = ("sorted", "permuted")
@@ -39,7 +39,7 @@ class View:
     def __post_init__(self) -> None:
         arrays = tuple(self.columns) if self.clear is None else (*self.columns, self.clear)
         types = [type(self.columns) is tuple, *(isinstance(a, np.ndarray) for a in arrays)]
-        if not all(types) or any(reject_masked("view", array).ndim != 1 for array in arrays):
+        if not all(types) or any(refuse_missing("view", array).ndim != 1 for array in arrays):
             raise TypeError("a View must be made of a tuple of one-dimensional arrays")
 
     def __repr__(self) -> str:

@@ -20,7 +20,7 @@ from ikos._validation import (
     number,
     ordered,
     quote,
-    reject_masked,
+    refuse_missing,
     reject_missing,
     vector,
 )
@@ -303,7 +303,7 @@ def _places(labels: tuple[Hashable, ...], name: str, x: ArrayLike) -> NDArray[np
 def _items(name: str, x: ArrayLike) -> list[Any]:
     """Return values as Python objects; those of a list are unchanged."""
     if not hasattr(x, "__array__"):
-        found = list(ordered(name, reject_masked(name, x)))
+        found = list(ordered(name, refuse_missing(name, x)))
     else:
         values = vector(name, x, array(name, x))
         # except dates and times, which tolist() would convert to other types

@@ -28,7 +28,7 @@ import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import check_participation, integer, reject_masked
+from ikos._validation import check_participation, integer, refuse_missing
 from ikos.counts import Layout
 from ikos.counts.masks import MaskParameters, mask_parameters
 from ikos.counts.types import Trust
@@ -463,7 +463,7 @@ class VectorSum(ShuffledSum[_T]):
         none, and send the same ones to try again; as for `report`, not as soon as they are made.
         """
         masks, source = self._masks, secure(rng)
-        whole = isinstance(reject_masked("x", x), np.ndarray)
+        whole = isinstance(refuse_missing("x", x), np.ndarray)
         vectors = self.noisy_integers(self.checked(x[np.newaxis] if whole else [x]), source)
         return MaskedReport.of(masks, self.seed(task), vectors, source)
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import check_participation, choice, number, reject_masked
+from ikos._validation import check_participation, choice, number, refuse_missing
 from ikos.data.domains import Domain
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource, secure
@@ -262,7 +262,7 @@ class BaseProtocol(ABC):
         choice("order", order, ORDERS)
         if not isinstance(messages, np.ndarray):
             raise TypeError(f"messages must be a numpy array, got {type(messages).__name__}")
-        if reject_masked("messages", messages).ndim != 2 or messages.dtype.kind not in "iuO":
+        if refuse_missing("messages", messages).ndim != 2 or messages.dtype.kind not in "iuO":
             raise ValueError(
                 "messages must be integers of shape (messages, users), got "
                 f"{messages.dtype} of shape {messages.shape}"

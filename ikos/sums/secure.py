@@ -12,7 +12,7 @@ import gmpy2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, number, quote, reject_masked, vector
+from ikos._validation import integer, number, quote, refuse_missing, vector
 from ikos.counts import Layout, MessageCount, remaining
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.published import covered
@@ -353,7 +353,7 @@ class SecureVectorSum(VectorSum[NDArray[Any]], SecureAggregation[NDArray[Any]]):
 
     def checked(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
         """Return vectors with each entry checked; the first is user number ``first``'s."""
-        reject_masked("x", x)
+        refuse_missing("x", x)
         given = np.asarray(x, dtype=object) if isinstance(x, (list, tuple)) else np.asarray(x)
         if given.ndim != 2 or given.shape[1] != self.dimension:
             raise ValueError(

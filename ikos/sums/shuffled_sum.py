@@ -43,7 +43,7 @@ from ikos._validation import (
     choice,
     integer,
     quote,
-    reject_masked,
+    refuse_missing,
     validate_users,
 )
 from ikos.counts import Layout
@@ -348,7 +348,7 @@ class ShuffledSum(ABC, Generic[_T]):
         links shares. The time to make a private sum's report depends slightly on its noise: do not
         send it as soon as it is made (BBGN20, Algorithm 6).
         """
-        source, values = secure(rng), self.checked([reject_masked("x", x)])
+        source, values = secure(rng), self.checked([refuse_missing("x", x)])
         if not self.scalar:
             return shares_of(self, 1, elements_of(self, values, source))[:, 0].copy()
         element = self.encoded(values, source.streams()(0))
@@ -396,7 +396,7 @@ class ShuffledSum(ABC, Generic[_T]):
         choice("order", order, ORDERS)
         if not isinstance(shares, np.ndarray):
             raise TypeError(f"shares must be a numpy array, got {type(shares).__name__}")
-        reject_masked("shares", shares)
+        refuse_missing("shares", shares)
         rest = () if self.scalar else (self.dimension,)
         users = shares.shape[1] if shares.ndim > 1 else "users"
         if shares.shape != (self.setting.messages, users, *rest):
@@ -605,7 +605,7 @@ def with_location(check: Callable[[Any, int], Any], x: Any) -> Any:
 def iterator_or_array(clients: ShuffledSum[Any], x: Values) -> NDArray[Any] | Iterator[ArrayLike]:
     """Return values as an iterator, or as an array of which parts are still to be checked."""
     if isinstance(x, np.ndarray) and x.ndim == 1 and clients.scalar:
-        return np.asarray(reject_masked("x", x))
+        return np.asarray(refuse_missing("x", x))
     if isinstance(x, Iterator):
         return x
     if hasattr(x, "__dask_graph__"):
