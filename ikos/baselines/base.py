@@ -189,7 +189,7 @@ class Padded(Baseline):
         """Return what the analyzer sees: all messages, mixed, and the number of users."""
         self._arrived(messages, order)
         mixed = release(messages[messages != 0], order, secure(rng))
-        return passed_on(mixed, np.array([messages.shape[1]]))
+        return read_only_view(mixed, np.array([messages.shape[1]]))
 
     def _counted(
         self, view: View, what: str, most: int, least: int = 1
@@ -205,7 +205,7 @@ class Padded(Baseline):
         return column, int(view.columns[1][0])
 
 
-def passed_on(*columns: NDArray[Any]) -> View:
+def read_only_view(*columns: NDArray[Any]) -> View:
     """Return a view of columns, which become read-only."""
     for column in columns:
         column.setflags(write=False)

@@ -21,7 +21,7 @@ from ikos.accounting.binary_response import (
     composed_gamma,
     published_gamma,
 )
-from ikos.baselines.base import NumberBaseline, numbers_of, passed_on
+from ikos.baselines.base import NumberBaseline, numbers_of, read_only_view
 from ikos.data.domains import Bounds
 from ikos.data.encoding import encode
 from ikos.primitives.modular import blocks
@@ -220,14 +220,14 @@ class UnaryEncoding(ShuffledBits):
         del rng
         self._arrived(messages, order, rows=self.messages, most=1)
         ones = int(messages.sum(dtype=np.int64))
-        return passed_on(np.array([messages.size - ones, ones]))
+        return read_only_view(np.array([messages.size - ones, ones]))
 
     def _view(self, values: NDArray[np.float64], rng: RandomSource) -> View:
         """Return the view without holding all bits: flips are drawn and added up in blocks."""
         ones = int(encode(self.domain.unit(values), self.messages, rng).sum())
         zeros = values.size * self.messages - ones
         raised, lowered = (self._flips(count, rng) for count in (zeros, ones))
-        return passed_on(np.array([zeros - raised + lowered, ones + raised - lowered]))
+        return read_only_view(np.array([zeros - raised + lowered, ones + raised - lowered]))
 
     def _flips(self, bits: int, rng: RandomSource) -> int:
         return sum(

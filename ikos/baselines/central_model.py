@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import integer
-from ikos.baselines.base import Baseline, are_below, exact_sums, numbers_of, passed_on
+from ikos.baselines.base import Baseline, are_below, exact_sums, numbers_of, read_only_view
 from ikos.data.domains import Bounds, Domain
 from ikos.data.encoding import Encoding, converge, encode, encoding_of
 from ikos.data.sensitivity import least_variance
@@ -69,7 +69,7 @@ class Curator(Baseline):
         """Return the number of users and the noisy sums."""
         pairs = zip(totals, self._noise(rng), strict=True)
         sums = [int(total) + int(noise) for total, noise in pairs]
-        return passed_on(np.array([users, *sums], dtype=object))
+        return read_only_view(np.array([users, *sums], dtype=object))
 
     def _users_of(self, view: View) -> int:
         what = f"the number of users and {self.dimension} noisy sums"

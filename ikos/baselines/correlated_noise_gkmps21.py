@@ -24,7 +24,7 @@ from ikos.accounting.flooding_gkmps21 import (
     paper_flooding,
     rate_down,
 )
-from ikos.baselines.base import Padded, passed_on
+from ikos.baselines.base import Padded, read_only_view
 from ikos.data.domains import Bounds, whole
 from ikos.data.encoding import encode
 from ikos.numeric.distributions import PolyaDifference
@@ -325,4 +325,4 @@ class CorrelatedNoise(Flooded):
                 np.add.at(copies, column + p, totals)
         copies[p] = 0
         every = np.arange(-p, p + 1)
-        return passed_on(np.repeat(self._labelled(every, every), copies), np.array([users]))
+        return read_only_view(np.repeat(self._labelled(every, every), copies), np.array([users]))

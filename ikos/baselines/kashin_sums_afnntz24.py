@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ikos._validation import choice, integer, number, quote, round_down, round_up
 from ikos.accounting.composition import MAX_COPIES, MAX_LOCAL, optimal_delta, optimal_local_epsilon
 from ikos.accounting.flooding_gkmps21 import MAX_STEPS, rate_down
-from ikos.baselines.base import Baseline, passed_on
+from ikos.baselines.base import Baseline, read_only_view
 from ikos.baselines.correlated_noise_gkmps21 import (
     FLOODINGS,
     Flooded,
@@ -384,7 +384,7 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
 
     def _view(self, values: NDArray[Any], rng: RandomSource) -> View:
         labels = self._listed(values.astype(np.float64), rng)[1]
-        return passed_on(release(labels, "sorted", rng), np.array([values.shape[0]]))
+        return read_only_view(release(labels, "sorted", rng), np.array([values.shape[0]]))
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos.accounting.sample_threshold import best_sample_threshold, suppression
-from ikos.baselines.base import NumberBaseline, numbers_of, passed_on
+from ikos.baselines.base import NumberBaseline, numbers_of, read_only_view
 from ikos.data.domains import Bounds
 from ikos.data.encoding import encode
 from ikos.primitives.modular import blocks
@@ -137,7 +137,7 @@ class SampleAndThreshold(NumberBaseline):
         self._arrived(messages, order, rows=1, most=1)
         count = int(messages.sum(dtype=np.int64))
         kept = count if count >= self.threshold else 0
-        return passed_on(np.array([messages.size, kept]))
+        return read_only_view(np.array([messages.size, kept]))
 
     def _users_of(self, view: View) -> int:
         users, count = map(int, numbers_of(view, "the number of users and the count", 2))
