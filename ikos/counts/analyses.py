@@ -23,7 +23,7 @@ ANALYSES = tuple(name for name in TABLE if name != BEST)
 """Names of the analyses, the tightest first."""
 
 
-LEVELS = tuple(name for name in ANALYSES if TABLE[name].of_levels.name == name)
+LEVELS = tuple(name for name in ANALYSES if TABLE[name].level_analysis.name == name)
 """Names of those with levels of their own, for secure sums."""
 
 
@@ -33,7 +33,7 @@ def checked_analysis(analysis: object) -> str:
     return BEST if name == "exact" else name
 
 
-def best_of_kind(name: str | None) -> str:
+def same_family(name: str | None) -> str:
     """Return "best" for an analysis of this library or none, and a published one itself."""
     return BEST if name is None or TABLE[name].private else name
 

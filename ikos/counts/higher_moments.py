@@ -480,7 +480,7 @@ class HigherMoments(SecondMoment):
     theorem = THEOREM
 
     @property
-    def of_levels(self) -> Analysis:
+    def level_analysis(self) -> Analysis:
         return SecondMoment()
 
     def guess(self, scheme: Scheme, goal: float | Budget) -> int:

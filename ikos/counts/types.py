@@ -273,7 +273,7 @@ class Analysis(ABC):
         return PrivacyProof(delta, budget.whole, self.name, self._by_lemma)
 
     @property
-    def of_levels(self) -> Analysis:
+    def level_analysis(self) -> Analysis:
         """The analysis whose levels it has."""
         return self
 
@@ -338,7 +338,11 @@ class Scheme:
         The delta for the fewest users holds for more, whose messages the adversary may know.
         ``sigma``, for inputs that may differ everywhere, is for every number of users.
         """
-        clear, sigma, levels = int(self.trust.clear_share), self.level(m), self.analysis.of_levels
+        clear, sigma, levels = (
+            int(self.trust.clear_share),
+            self.level(m),
+            self.analysis.level_analysis,
+        )
         if sigma:
             count = MessageCount(m, clear, sigma, levels.name, levels.theorem)
         else:

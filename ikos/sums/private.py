@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import flag, floating, integer, quote, round_up, validate_users
 from ikos.counts import MessageCount, Remaining, private_remaining
-from ikos.counts.analyses import best_of_kind
+from ikos.counts.analyses import same_family
 from ikos.counts.private import checked_budget
 from ikos.counts.published import covered
 from ikos.counts.secure import MAX_MESSAGES, checked_analysis
@@ -455,7 +455,7 @@ class PrivateSum(PrivateAggregation):
             honest=users,
             noise_users=self.min_honest,
             corrupt_shufflers=corrupt,
-            analysis=best_of_kind(count.analysis),
+            analysis=same_family(count.analysis),
             **planned.graph,
         )
         # the search may miss the plan by a hair, where the plan itself holds
