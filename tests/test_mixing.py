@@ -121,8 +121,8 @@ def test_small_columns_are_not_spread_over_threads(
     monkeypatch: pytest.MonkeyPatch, users: int, threads: int
 ) -> None:
     """However many there are: handing over each would take longer than to make it."""
-    monkeypatch.setattr(mixing, "WORTHWHILE", 100)
-    monkeypatch.setattr(mixing, "_COLUMN", 50)
+    monkeypatch.setattr(mixing, "MESSAGES_FOR_ALL_CORES", 100)
+    monkeypatch.setattr(mixing, "_COLUMN_FOR_THREADS", 50)
     monkeypatch.setattr(mixing, "cores", lambda: 2)
     used, plan = [], planned
     monkeypatch.setattr(

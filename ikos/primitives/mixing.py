@@ -26,9 +26,9 @@ from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.sharing import Sharing, SharingScheme, users_in_blocks
 
-AT_ONCE = 1 << 27  # about the most messages held at once: 1 GiB of uint64
-WORTHWHILE = 1 << 21  # messages in all, from which all cores are used
-_COLUMN = 1 << 16  # messages of a shuffler, below which threads take longer than one does
+MESSAGES_IN_MEMORY = 1 << 27  # about the most messages held at once: 1 GiB of uint64
+MESSAGES_FOR_ALL_CORES = 1 << 21  # messages in all, from which all cores are used
+_COLUMN_FOR_THREADS = 1 << 16  # messages of a shuffler: with fewer, threads take longer
 
 
 @dataclass(frozen=True)
@@ -299,7 +299,7 @@ def mixed_sum(
     threads: int | None = None,
     progress: Progress | None = None,
     receive: Receiver | None = None,
-    most: int = AT_ONCE,
+    most: int = MESSAGES_IN_MEMORY,
 ) -> int:
     """Share all users' elements, shuffle the shares and return their sum modulo q.
 
@@ -310,7 +310,7 @@ def mixed_sum(
     users = elements.users if isinstance(elements, Encoder) else elements.size
     if threads is None:
         column = users * (scheme.shuffled if scheme.single else 1)
-        many = users * scheme.messages >= WORTHWHILE and column >= _COLUMN
+        many = users * scheme.messages >= MESSAGES_FOR_ALL_CORES and column >= _COLUMN_FOR_THREADS
         threads = cores() if many else 1
     plan = planned(scheme, users, threads=threads, most=most)
     if isinstance(elements, Encoder):

@@ -50,7 +50,13 @@ from ikos.counts import Layout
 from ikos.counts.published import unproved
 from ikos.counts.types import MAX_MESSAGES, Trust
 from ikos.primitives.concurrency import Interrupted, Progress, Scratch, cores, spread
-from ikos.primitives.mixing import AT_ONCE, WORTHWHILE, Encoder, mixed_sum, mixed_sums
+from ikos.primitives.mixing import (
+    MESSAGES_FOR_ALL_CORES,
+    MESSAGES_IN_MEMORY,
+    Encoder,
+    mixed_sum,
+    mixed_sums,
+)
 from ikos.primitives.modular import Zq, blocks
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.sharing import USERS, SharingScheme, split
@@ -724,7 +730,7 @@ def elements_of(
         copy[...] = some
         out[:, part] = encode(copy, number, made).T
 
-    together = min(max(COLUMNS, TOGETHER // users), max(1, AT_ONCE // users))
+    together = min(max(COLUMNS, TOGETHER // users), max(1, MESSAGES_IN_MEMORY // users))
     elements = np.empty((min(clients.dimension, together), users), clients.group.dtype)
     for columns in blocks(clients.dimension, together):
         c = columns.stop - columns.start
@@ -751,7 +757,7 @@ def vector_totals(
     """Return the sum of each coordinate modulo q; each thread makes those of some coordinates."""
     scheme, d = clients.setting, clients.dimension
     if threads is None:
-        threads = cores() if users * d * scheme.messages >= WORTHWHILE else 1
+        threads = cores() if users * d * scheme.messages >= MESSAGES_FOR_ALL_CORES else 1
     totals: list[int] = []
     stop = threading.Event()
     pool = nullcontext() if threads == 1 else ThreadPoolExecutor(threads)
