@@ -69,17 +69,17 @@ def three_labels(o1: Fraction, p1: Fraction, far: Fraction) -> Labels:
 
 def labels_delta(labels: Labels, n: int) -> float:
     """Return the divergence, rounded up."""
-    found, outside = _settled(labels, n, thin=not labels.third)
-    return min(1.0, (found + outside + _TINY) * (1 + SLACK))
+    inside, outside = _settled(labels, n, thin=not labels.third)
+    return min(1.0, (inside + outside + _TINY) * (1 + SLACK))
 
 
 def _settled(labels: Labels, n: int, *, thin: bool) -> tuple[float, float]:
     """Return the divergence within windows, and the probability outside."""
     mass = 50.0
     while True:
-        found, outside = _sum(labels, n, mass, thin=thin), 2 * math.exp(-mass)
-        if outside <= 1e-9 * found or mass > 600:
-            return found, outside
+        inside, outside = _sum(labels, n, mass, thin=thin), 2 * math.exp(-mass)
+        if outside <= 1e-9 * inside or mass > 600:
+            return inside, outside
         mass = min(3 * mass, 660.0)
 
 
@@ -112,8 +112,8 @@ def _sum(labels: Labels, n: int, mass: float, *, thin: bool) -> float:
     for first in range(0, t.size, size):
         part = slice(first, first + size)
         s, a, at = (x[part, np.newaxis] for x in (t, r, edges))
-        left = np.maximum(n - s - fewest - g[:-1], _TINY)
-        ratios = left / (fewest + g[1:]) * odds if third else left
+        remaining = np.maximum(n - s - fewest - g[:-1], _TINY)
+        ratios = remaining / (fewest + g[1:]) * odds if third else remaining
         log = _from(0.0, np.cumsum(np.log(ratios), axis=1))
         chances = np.exp(log - log.max(axis=1, keepdims=True))
         chances /= chances.sum(axis=1, keepdims=True)
@@ -226,8 +226,8 @@ def third_value(o1: Fraction, p1: Fraction, n: int, k: int) -> float:
     slope, rest = (p1 - o1) * unit * (1 - _MARGIN), o1 / (1 + p1) * unit
     share, third = Fraction(2) / (k + p1), Fraction(k - 3) / (k + p1)
     labels = Labels(share / unit, share, slope, third, p1 * rest, rest)
-    found, outside = _settled(labels, n, thin=False)
-    return max(0.0, found * (1 - SLACK) - outside - _TINY)
+    inside, outside = _settled(labels, n, thin=False)
+    return max(0.0, inside * (1 - SLACK) - outside - _TINY)
 
 
 def amplified_epsilon(

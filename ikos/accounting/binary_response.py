@@ -346,5 +346,5 @@ def composed_gamma(
     basic = (total / each, small / each)
     part = Fraction(advanced_share(float(total), float(small / 2), each))
     advanced = (part, small * (1 - _SHAVED) / (2 * each))
-    found = run(*max(basic, advanced))
-    return min(found, local_gamma(total / each, 2)) if accountant == "exact" else found
+    gamma = run(*max(basic, advanced))
+    return min(gamma, local_gamma(total / each, 2)) if accountant == "exact" else gamma

@@ -103,10 +103,10 @@ class ResponseBlanket:
         odds = max(Fraction(1), Fraction(math.exp(epsilon)) * _LOWERED)
         tail = _FIRST_TAIL
         while True:
-            found = self._expected_excess(odds, tail)[1]
-            if 4 * tail <= 1e-9 * found or tail < 1e-290:
+            expected = self._expected_excess(odds, tail)[1]
+            if 4 * tail <= 1e-9 * expected or tail < 1e-290:
                 # S or C beyond its window adds at most 2 P[S* or C outside], S* size-biased
-                return min(1.0, (found + 4 * tail) * (1 + SLACK))
+                return min(1.0, (expected + 4 * tail) * (1 + SLACK))
             tail = max(tail**3, 1e-300)
 
     def attained(self, epsilon: float) -> float:

@@ -225,13 +225,13 @@ def noise_report(
     def halves(a: Array, b: Array) -> Array:
         return np.concatenate((a, b))
 
-    low, high, one = ratios[1:], ratios[:-1], np.ones(first.size)
+    low, high, ones = ratios[1:], ratios[:-1], np.ones(first.size)
     return ReportLaw(
         halves(second, second),
         halves(first, second),
         halves(second, first),
-        (halves(low, one), halves(high, one)),
-        (halves(one, low), halves(one, high)),
+        (halves(low, ones), halves(high, ones)),
+        (halves(ones, low), halves(ones, high)),
         (lost, lost),
     )
 
@@ -391,7 +391,7 @@ def report_delta(report: ReportLaw, epsilon: float | Fraction, n: int) -> tuple[
     """
     eps = round_down(number("epsilon", epsilon, above=0, high=60))
     users = integer("n", n, low=2, high=MAX_PROTOCOL_USERS)
-    each = [_bounds(one, eps, users) for one in _checked(report).orders]
+    each = [_bounds(order, eps, users) for order in _checked(report).orders]
     return max(lower() for lower, _ in each), max(upper() for _, upper in each)
 
 
@@ -431,12 +431,12 @@ def _bounds(report: ReportLaw, eps: float, users: int) -> tuple[Callable[[], flo
             [max(zero, 0.0) + 8 * _UNIT],
         )
         spread = _Lattice.of(np.concatenate((low, high, [0.0])), np.concatenate(masses))
-        found = spread.excess(theta, step, users, points)[1]
+        excess = spread.excess(theta, step, users, points)[1]
         # of one report: z_+ is at most its chord over a cell
         part = (np.clip(means + slack, least, most) - least) / (most - least)
         chord = part * np.maximum(most, 0) + (1 - part) * np.maximum(least, 0)
         alone = float(np.dot(report.blanket, chord)) * (1 + 2.0**-40)
-        return min(1.0, min(found, alone) + report.lost[0])
+        return min(1.0, min(excess, alone) + report.lost[0])
 
     def lower() -> float:
         """Merge cells until their means are on the lattice."""
@@ -471,7 +471,7 @@ def report_epsilon(report: ReportLaw, delta: float | Fraction, n: int) -> float:
     users = integer("n", n, low=2, high=MAX_PROTOCOL_USERS)
 
     def excess(eps: float) -> float:
-        return log_excess(max(_bounds(one, eps, users)[1]() for one in report.orders), small)
+        return log_excess(max(_bounds(order, eps, users)[1]() for order in report.orders), small)
 
     high = 0.01
     while excess(high) > 0:
@@ -531,12 +531,12 @@ class _Lattice:
             points *= 2
         folded = np.bincount((places % points).astype(np.int64), weights=tilted, minlength=points)
         transform = scipy.fft.rfft(folded)
-        power, base, left = np.ones_like(transform), transform, n
-        while left:
-            if left & 1:
+        power, base, exponent = np.ones_like(transform), transform, n
+        while exponent:
+            if exponent & 1:
                 power *= base
-            left >>= 1
-            if left:
+            exponent >>= 1
+            if exponent:
                 base = base * base
         law = scipy.fft.irfft(power, points)
         j = np.arange(1, points // 2, dtype=np.float64)
@@ -591,19 +591,19 @@ def _merged(values: Array, masses: Array) -> _Lattice:
         mass = moment = 0.0  # of what is being merged; the moment is about its integer, the target
         target: int | None = None
         for i in run:
-            value, left = side * z[i], w[i]
-            while left > 0:
+            value, remaining = side * z[i], w[i]
+            while remaining > 0:
                 if target is None:
                     target = math.floor(value)
                 need = moment / (target - value) if value < target else math.inf
                 if target == value and not mass:
-                    need = left
-                if need > left:
-                    mass += left
-                    moment += left * (value - target)
+                    need = remaining
+                if need > remaining:
+                    mass += remaining
+                    moment += remaining * (value - target)
                     break
                 placed[side * target] = placed.get(side * target, 0.0) + mass + need
-                left -= need
+                remaining -= need
                 mass = moment = 0.0
                 target = None
         if target is not None:
@@ -627,14 +627,14 @@ def _excess_over(values: Array, masses: Array, lower: _Lattice) -> float:
     def excess(side: int) -> float:
         k = side * np.concatenate((values, places))
         k = k[k >= 0]
-        found = []
+        bounds = []
         for z, w in ((places, lower.masses), (values, masses)):
             order = np.argsort(-side * z, kind="stable")
             mass = np.concatenate(([0.0], np.cumsum(w[order])))
             moment = np.concatenate(([0.0], np.cumsum((w * side * z)[order])))
             count = np.searchsorted(-side * z[order], -k)
-            found.append(moment[count] - k * mass[count])
-        return float((found[0] - found[1]).max(initial=0.0))
+            bounds.append(moment[count] - k * mass[count])
+        return float((bounds[0] - bounds[1]).max(initial=0.0))
 
     # below 0, E[(Z - k)_+] = E[Z] - k + E[(k - Z)_+]
     mean = math.fsum(lower.masses * places) - math.fsum(masses * values)

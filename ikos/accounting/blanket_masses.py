@@ -57,7 +57,7 @@ def masses_above(
     slope, twice = gamma * rise / truth, 2 + rise  # above where twice B < S - slope M
     with np.errstate(divide="ignore"):
         inverse = 1 / (slope * width)
-    found = np.zeros((2, levels.size))
+    masses = np.zeros((2, levels.size))
     rows = max(1, _TOGETHER // max(columns, 1 if direct else span, levels.size))
     for part in np.split(s, range(rows, s.size, rows)):
         joint, over = _of_messages(part, m, chance, k)
@@ -78,9 +78,9 @@ def masses_above(
             before, before_over = upto, upto_over
             blank = gamma * np.einsum("ij,ij->i", below, here)
             of_other = np.einsum("ij,ij->i", seen, of_each)
-            found[0] += blank + np.einsum("ij,ij,j->i", below, of_each, part) - of_other
-            found[1] += blank + of_other
-    return found[0], found[1], 6 * tail
+            masses[0] += blank + np.einsum("ij,ij,j->i", below, of_each, part) - of_other
+            masses[1] += blank + of_other
+    return masses[0], masses[1], 6 * tail
 
 
 def _of_messages(s: Floats, m: Floats, chance: Floats, k: int | Fraction) -> Floats:

@@ -147,16 +147,16 @@ def blanket_losses(
     upper, lower = upper[: cells + 1], lower[: cells + 1]
     infinite = float(upper[-1]) + lost
     p, q = upper[:-1] - upper[1:], lower[:-1] - lower[1:]
-    left = step * np.arange(cells)
+    edges = step * np.arange(cells)
     # of mass p with likelihood ratio p / q, the part at the right end; the rest is at the left end
     shrink = -math.expm1(-step)
-    right = np.clip((p - q * np.exp(left)) / shrink, 0.0, np.maximum(p, 0.0))
+    right = np.clip((p - q * np.exp(edges)) / shrink, 0.0, np.maximum(p, 0.0))
     masses = np.zeros(2 * cells + 1)
     masses[cells:-1] += p - right
     masses[cells + 1 :] += right
     # Losses below 0 mirror those above with x and x' exchanged: a cell [a, b] of masses p, q is a
     # cell [-b, -a] of masses q, p.
-    mirrored = np.clip((q - p * np.exp(-left - step)) / shrink, 0.0, np.maximum(q, 0.0))
+    mirrored = np.clip((q - p * np.exp(-edges - step)) / shrink, 0.0, np.maximum(q, 0.0))
     masses[1 : cells + 1][::-1] += mirrored
     masses[:cells][::-1] += q - mirrored
     # what is left has loss 0 exactly, or lies beyond the lattice

@@ -211,7 +211,7 @@ def _search(n: int, m: int, mu: float, power: float) -> list[_Sketch]:
             if not best[0] < here[0]:
                 break
             here = best
-    return [found for found in sorted(seen.values())[:5] if math.isfinite(found[0])]
+    return [result for result in sorted(seen.values())[:5] if math.isfinite(result[0])]
 
 
 def optimized_digits(
@@ -271,7 +271,7 @@ def _optimized(
     basic = composition == "basic"
     power = 1.0 if basic else 2.0
     mu = gaussian_mu(float(eps), float(small) / (m if basic else 1))
-    found: list[DigitParameters] = []
+    candidates: list[DigitParameters] = []
     sketches = _search(n, m, mu, power)
     if composition == "numerical" and sketches:
         # how much less noise than Gaussian losses need: about the same for all domains
@@ -282,22 +282,22 @@ def _optimized(
         _, best, shares = _search(n, m, mu, power)[0]
         if best != domains:
             gammas, _ = compose(best, shares, mu)
-        found.append(_laid_out(best, gammas))
+        candidates.append(_laid_out(best, gammas))
     elif m == 1 and sketches:
-        found.append(_single(n, eps, small, sketches[0][1][0], accountant))
+        candidates.append(_single(n, eps, small, sketches[0][1][0], accountant))
     else:
         for _, domains, shares in sketches:
             parts = shares if basic else [share**0.5 for share in shares]
             whole = [part / sum(parts) * (1 - 1e-12) for part in parts]
             split = _split_gammas(n, domains, whole, eps, small, composition, accountant)
-            found.append(_laid_out(domains, *split))
-    found = [digits for digits in found if max(digits.gammas) < 1]
-    if not found:
+            candidates.append(_laid_out(domains, *split))
+    candidates = [digits for digits in candidates if max(digits.gammas) < 1]
+    if not candidates:
         raise ValueError(
             f"n must be larger for {m} messages with epsilon = {float(eps):g} and delta = "
             f"{float(small):.3g}, got {n}"
         )
-    return min(found, key=lambda digits: digits.mse(n))
+    return min(candidates, key=lambda digits: digits.mse(n))
 
 
 def _laid_out(

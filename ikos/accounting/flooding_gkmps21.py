@@ -114,7 +114,7 @@ def negative_binomial_divergence(
     r = integer("shape", shape, low=1, high=_MAX_SHAPE)
     number("rate", rate, above=0, high=_MAX_RATE)
     d, eps = np.broadcast_arrays(
-        *(np.atleast_1d(np.asarray(given, np.float64)) for given in (shift, epsilon))
+        *(np.atleast_1d(np.asarray(value, np.float64)) for value in (shift, epsilon))
     )
     size = max(1, _TOGETHER // (2 * r + 128))
     parts = [
@@ -480,9 +480,9 @@ def _worst(
                 first = np.clip(least + np.ceil(part * e).astype(np.int64), -2 * p, 2 * p)
                 last = np.clip(most + np.floor(until * d).astype(np.int64), -2 * p, 2 * p)
                 shifted = np.maximum(of_shift[:, first + 2 * p], of_shift[:, last + 2 * p])
-                found = order[:, np.newaxis] * loss + shifted + a[:, i] + b[:, j]
-                found = np.where(d >= 0, found, -np.inf)  # otherwise there is no such pair
-                np.maximum(result[:, at : at + _PAIRS], found, out=result[:, at : at + _PAIRS])
+                exponents = order[:, np.newaxis] * loss + shifted + a[:, i] + b[:, j]
+                exponents = np.where(d >= 0, exponents, -np.inf)  # otherwise there is no such pair
+                np.maximum(result[:, at : at + _PAIRS], exponents, out=result[:, at : at + _PAIRS])
         return result
 
     def parts(ways: NDArray[np.int64], wide: int, width: int) -> NDArray[np.int64]:
@@ -490,7 +490,7 @@ def _worst(
         inner = np.arange(wide // width)
         i, j, falling = ways[:, :, np.newaxis, np.newaxis]
         i, j = i * inner.size + inner[:, np.newaxis], j * inner.size + inner
-        result = np.stack([some.ravel() for some in np.broadcast_arrays(i, j, falling)])
+        result = np.stack([indices.ravel() for indices in np.broadcast_arrays(i, j, falling)])
         return result[:, (result[:2] < -(-starts.size // width)).all(axis=0)]
 
     # Only pairs whose bound exceeds the largest one of the finest are refined.
@@ -537,11 +537,11 @@ def _rough_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
     largest = decomposition(p).largest()
     for flood in flooding.floods:
         d = p if flood.atoms == (1,) else int(largest[np.array(flood.atoms) + p].max())
-        found = shift_moments(
+        moments = shift_moments(
             int(flood.shape), float(flood.rate), np.array([d]), order, lost / len(flooding.floods)
         )
-        total = total + np.maximum(found.up[0], found.down[0])
-        left_out += found.lost
+        total = total + np.maximum(moments.up[0], moments.down[0])
+        left_out += moments.lost
     return left_out + _tail(total, order, epsilon)
 
 
@@ -566,8 +566,8 @@ def certified_flooding(steps: int, central: Fraction, epsilon: float, delta: flo
             return math.copysign(1.0, log_scale)
         flooding = _scaled(steps, central, shape, math.exp(log_scale))
         # without what small floods lose, which does not fall with the scale
-        found = max(proof(flooding, epsilon, lost) - lost, 1e-3 * delta)
-        return math.log(found / (delta - lost))
+        proved = max(proof(flooding, epsilon, lost) - lost, 1e-3 * delta)
+        return math.log(proved / (delta - lost))
 
     def scale(index: int) -> float:
         if index not in scales:

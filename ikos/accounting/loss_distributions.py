@@ -67,7 +67,7 @@ class _Masses(NamedTuple):
         mass = sum(other.finite)
         slot = max(self.finite).bit_length() + mass.bit_length() + 1
         product = gmpy2.pack(self.finite, slot) * gmpy2.pack(other.finite, slot)
-        finite = [gmpy2.c_div_2exp(one, _BITS) for one in gmpy2.unpack(product, slot)]
+        finite = [gmpy2.c_div_2exp(slot_mass, _BITS) for slot_mass in gmpy2.unpack(product, slot)]
         infinite = self.infinite * (mass + other.infinite) + sum(self.finite) * other.infinite
         end = len(finite) - bisect_right(list(accumulate(finite[:0:-1])), tail)
         start = min(bisect_right(list(accumulate(finite)), tail), end - 1)
@@ -103,11 +103,11 @@ class _ProvedLoss(PrivacyLossDistribution):  # type: ignore[misc]
         """Return the loss of both together."""
         other, tail = privacy_loss_distribution, _units(tail_mass_truncation)
 
-        def both(one: DensePLDPmf, two: PLDPmf) -> DensePLDPmf:
-            two = two.to_dense_pmf()
-            one.validate_composable(two)
-            stride = math.gcd(_stride(one), _stride(two)) or 1
-            return _Masses.of(one, stride).times(_Masses.of(two, stride), tail).pmf(one)
+        def both(first: DensePLDPmf, second: PLDPmf) -> DensePLDPmf:
+            second = second.to_dense_pmf()
+            first.validate_composable(second)
+            stride = math.gcd(_stride(first), _stride(second)) or 1
+            return _Masses.of(first, stride).times(_Masses.of(second, stride), tail).pmf(first)
 
         symmetric = self._symmetric and other._symmetric
         result = _ProvedLoss(
@@ -122,14 +122,14 @@ class _ProvedLoss(PrivacyLossDistribution):  # type: ignore[misc]
         copies = integer("num_times", num_times, low=1)
 
         def power(pmf: DensePLDPmf) -> DensePLDPmf:
-            one = result = _Masses.of(pmf, _stride(pmf) or 1)
+            factor = result = _Masses.of(pmf, _stride(pmf) or 1)
             places = copies.bit_length() - 1
             share = _units(tail_mass_truncation) // (2 * places or 1)  # two products each
             for place in reversed(range(places)):
                 tail = share >> place  # it will occur 2^place times
                 result = result.times(result, tail)
                 if copies >> place & 1:
-                    result = result.times(one, tail)
+                    result = result.times(factor, tail)
             return result.pmf(pmf)
 
         result = _ProvedLoss(
@@ -303,9 +303,13 @@ def composed(
             f"got {quote(delta)}"
         )
     epsilon = max(_least_epsilon(pmf, small) for pmf in orders)
-    said = "every release has the loss distribution given for it, under replacement of one value"
+    condition = (
+        "every release has the loss distribution given for it, under replacement of one value"
+    )
     theorem = "composed privacy loss distributions, ZDW22, Theorem 10"
-    return Guarantee(epsilon, small, theorem, (*conditions, said), computational=loss.computational)
+    return Guarantee(
+        epsilon, small, theorem, (*conditions, condition), computational=loss.computational
+    )
 
 
 def _check(guarantee: Guarantee) -> None:

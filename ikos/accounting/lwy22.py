@@ -86,9 +86,9 @@ def random_messages_delta(
         return 1.0
     odds, mass = max(1.0, math.exp(eps) * (1 - 1e-13)), 50.0
     while True:
-        found, left_out = _inside(odds, most, hit, mass), math.exp(-mass)
-        if left_out <= 1e-9 * found or mass > 660:
-            return min(1.0, (found + left_out) * (1 + SLACK) + _TINY)
+        inside, left_out = _inside(odds, most, hit, mass), math.exp(-mass)
+        if left_out <= 1e-9 * inside or mass > 660:
+            return min(1.0, (inside + left_out) * (1 + SLACK) + _TINY)
         mass *= 3
 
 

@@ -79,14 +79,17 @@ class PrivacyFilter:
         """Return the filter whose order allows most small releases; by default half is slack."""
         eps = number("epsilon", epsilon, low=1e-6, high=MAX_EPSILON)
         small = number("delta", delta, low=0, below=1)
-        spare = small / 2 if slack is None else number("slack", slack, low=0, high=small)
-        found = cls(eps, small, spare, Fraction(1))
-        if not spare:
-            return found
+        reserve = small / 2 if slack is None else number("slack", slack, low=0, high=small)
+        basic = cls(eps, small, reserve, Fraction(1))
+        if not reserve:
+            return basic
         # times 0.1 to 2 is the best one
-        scale = -math.log(min(float(spare) or math.ulp(0), 1 - 2.0**-53)) / float(eps)
-        tried = (replace(found, order=Fraction(scale * 2 ** (i / 8))) for i in range(-27, 10))
-        return max(tried, key=lambda one: one.limit / float(one.order * (one.order + 1)))
+        scale = -math.log(min(float(reserve) or math.ulp(0), 1 - 2.0**-53)) / float(eps)
+        tried = (replace(basic, order=Fraction(scale * 2 ** (i / 8))) for i in range(-27, 10))
+        return max(
+            tried,
+            key=lambda candidate: candidate.limit / float(candidate.order * (candidate.order + 1)),
+        )
 
     @cached_property
     def limit(self) -> float:
@@ -137,15 +140,15 @@ class Account:
 
         The epsilon is less by up to a part of 1e-9, and 0 if it is below 2e-6 of the total.
         """
-        left = self.total.epsilon - self.epsilons if self.adding else Fraction(0)
+        remaining = self.total.epsilon - self.epsilons if self.adding else Fraction(0)
 
         def fits(epsilon: float) -> bool:
             return self.after(Charge(Fraction(epsilon), Fraction(0))) is not None
 
         high = 2 * float(self.total.epsilon)
-        if fits(low := max(round_down(left), high * 1e-6)):
-            left = max(left, Fraction(bisect(fits, low, high, close=1e-9)))
-        return EpsilonDelta(left, self.total.delta - self.total.slack - self.deltas)
+        if fits(low := max(round_down(remaining), high * 1e-6)):
+            remaining = max(remaining, Fraction(bisect(fits, low, high, close=1e-9)))
+        return EpsilonDelta(remaining, self.total.delta - self.total.slack - self.deltas)
 
     @cached_property
     def spent(self) -> float:
@@ -154,5 +157,5 @@ class Account:
         if self.total.limit > 0:
             parts.append(self.moments / Fraction(self.total.limit))
         of_delta = self.total.delta - self.total.slack
-        found = max(min(parts), self.deltas / of_delta if of_delta else Fraction(0))
-        return min(1.0, round_up(found))
+        part = max(min(parts), self.deltas / of_delta if of_delta else Fraction(0))
+        return min(1.0, round_up(part))

@@ -78,8 +78,8 @@ def smallest_threshold(eps: float, delta: float, n: int, p: float, *, every: boo
     last = math.ceil(min(_negligible_from(eps, p, delta), n))
 
     def private(tau: int) -> bool:
-        some = np.unique(np.geomspace(tau, max(tau, last), _SOME).round())
-        if _largest(eps, some, p, tau, delta) > delta:
+        counts = np.unique(np.geomspace(tau, max(tau, last), _SOME).round())
+        if _largest(eps, counts, p, tau, delta) > delta:
             return False
         return not every or largest_divergence(eps, n, p, tau, delta) <= delta
 

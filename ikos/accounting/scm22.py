@@ -133,13 +133,13 @@ def _proved_repeated(
         delta, accountant = single(epsilon)
         return delta, "single", accountant
     try:
-        found = min(expected, 1e-9)
+        bound = min(expected, 1e-9)
         blanket = ResponseBlanket(n, k, gamma)
         for _ in range(2):  # losses cut off as infinite hide a much smaller divergence
-            before, found = found, numerical_delta(epsilon, blanket, times, found)
-            if found >= 1e-3 * before or found < _TINY:
+            before, bound = bound, numerical_delta(epsilon, blanket, times, bound)
+            if bound >= 1e-3 * before or bound < _TINY:
                 break
-        return found, "numerical", "exact"
+        return bound, "numerical", "exact"
     except TooManyTermsError:
         best: _Delta = (1.0, "basic", "exact")
     for method, each, slack in _shares(epsilon, expected, times):
@@ -238,30 +238,30 @@ def sampled_answers(
     k = integer("precision", precision, low=1, high=MAX_VALUES - 1) + 1
     t = integer("messages", messages, low=1, high=min(integer("d", d, low=1), MAX_MESSAGES))
     choice("sampling", sampling, SAMPLINGS)
-    made = partial(SampledAnswers, t, precision, sampling=sampling)
+    answers = partial(SampledAnswers, t, precision, sampling=sampling)
     if t == 1:
         gamma = grid_up(response_gamma(eps, small, n, k))
         proof = response_accountant(eps, n, k, gamma)
-        return made(gamma, composition="single", accountant=proof)
+        return answers(gamma, composition="single", accountant=proof)
     tail = 0.0
     if sampling == "uniform" and t < d:
         tail = small / 20
         m = _least_users(n, d, t, tail)
-    left = (small - tail) * (1 - 1e-12)
+    available = (small - tail) * (1 - 1e-12)
 
     def bound(gamma: Fraction) -> float:
-        return numerical_delta(eps, ResponseBlanket(m, k, gamma), t, left)
+        return numerical_delta(eps, ResponseBlanket(m, k, gamma), t, available)
 
-    noise = gaussian_mu(eps, left) ** 2 / t
+    noise = gaussian_mu(eps, available) ** 2 / t
     try:
-        return made(_searched(bound, 1.05 / noise, m, k, left), composition="numerical")
+        return answers(_searched(bound, 1.05 / noise, m, k, available), composition="numerical")
     except TooManyTermsError:
-        best = made(Fraction(1), composition="basic")
-    for method, each, slack in _shares(eps, left, t):
-        gamma = response_gamma(each, (left - slack) / t * (1 - 1e-12), m, k)
+        best = answers(Fraction(1), composition="basic")
+    for method, each, slack in _shares(eps, available, t):
+        gamma = response_gamma(each, (available - slack) / t * (1 - 1e-12), m, k)
         if gamma < best.gamma:
             proof = response_accountant(each, m, k, gamma)
-            best = made(gamma, composition=method, accountant=proof)
+            best = answers(gamma, composition=method, accountant=proof)
     return best
 
 
@@ -333,11 +333,11 @@ def total_error(
     n: int, d: int, answers: SampledAnswers, centre: float | Fraction = Fraction(1, 2)
 ) -> SampledError:
     """Return the error of the sum over n users and d coordinates, in units of the width."""
-    found = np.zeros(2)
+    errors = np.zeros(2)
     for weight, count in weights(d, answers.messages, answers.sampling):
-        one = coordinate_error(answers.precision, answers.gamma, weight, centre)
-        found += float(n * count) * np.array((one.mean_square, one.sampling))
-    return SampledError(float(found[0]), float(found[1]))
+        error = coordinate_error(answers.precision, answers.gamma, weight, centre)
+        errors += float(n * count) * np.array((error.mean_square, error.sampling))
+    return SampledError(float(errors[0]), float(errors[1]))
 
 
 def _approximate_gamma(k: int, t: int, n: int, d: int, mu: float, sampling: str) -> float:
@@ -375,8 +375,8 @@ def optimized_answers(
     steps = _LADDER if precision is None else (precision,)
     mu = gaussian_mu(round_down(eps), round_down(small))
 
-    def error(found: SampledAnswers) -> float:
-        return total_error(users, d, found, centre).mean_square
+    def error(answers: SampledAnswers) -> float:
+        return total_error(users, d, answers, centre).mean_square
 
     sketches = [
         (error(SampledAnswers(t, k, Fraction(gamma), sampling, "sketch")), t, k)
@@ -384,18 +384,18 @@ def optimized_answers(
         if (gamma := _approximate_gamma(k, t, users, d, mu, sampling)) < 0.999
     ]
     sketches = sorted(sketches) or [(math.inf, counts[0], steps[0])]
-    found = []
+    candidates = []
     for _, t, k in sketches[: 5 if sketches[0][1] == 1 else 2]:
         here = sampled_answers(eps, small, users, d, k, t, sampling=sampling)
         if here.gamma < 1:
-            found.append((error(here), t, k, here))
-    if not found:
+            candidates.append((error(here), t, k, here))
+    if not candidates:
         raise ValueError(
             f"n must be larger for epsilon = {float(eps):g}, delta = {float(small):.3g} and "
             f"{sketches[0][1]} messages of each user, got {users} honest users: every answer "
             "would be random"
         )
-    return min(found)[3]
+    return min(candidates)[3]
 
 
 # SCM22's own formulas, as printed: they guarantee nothing, see the errata

@@ -71,7 +71,7 @@ def closed_bound(
     if gamma == 1:
         return 0.0
     with gmpy2.context(precision=300):
-        eps, values, chance = (mpfr(rational(Fraction(given))) for given in (epsilon, k, gamma))
+        eps, values, chance = (mpfr(rational(Fraction(value))) for value in (epsilon, k, gamma))
         bound = _FORMULAS[name](eps, n, values, chance)
         return min(1.0, float_up(bound * mpfr(rational(_ABOVE))))
 

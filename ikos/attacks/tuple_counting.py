@@ -95,11 +95,14 @@ def _counts_at(columns: _Words, q: int, residues: _Words) -> _Counts:
     """Return N(r) for some residues of each trial, (trials, k) for residues of that shape."""
     trials, m, n = columns.shape
     half = (m + 1) // 2
-    left = _all_counts(columns[:, :half], q)
+    first_half = _all_counts(columns[:, :half], q)
     if n**m >= 1 << 63:
-        left = left.astype(object)
-    right, weights = _weighted_sums(columns[:, half:], q)
-    met = (left[np.arange(trials)[:, None], (r[:, None] + q - right) % q] for r in residues.T)
+        first_half = first_half.astype(object)
+    second_half, weights = _weighted_sums(columns[:, half:], q)
+    met = (
+        first_half[np.arange(trials)[:, None], (r[:, None] + q - second_half) % q]
+        for r in residues.T
+    )
     return np.stack([(counts * weights).sum(axis=1) for counts in met], axis=1)
 
 
@@ -124,17 +127,17 @@ def tuple_counts(columns: ArrayLike, q: int) -> NDArray[Any]:
     array([1, 2, 1])
     """
     group = Zq(integer("q", q, low=2, high=MAX_MODULUS))
-    given = group.elements(columns, "columns")
-    *lead, m, n = given.shape if given.ndim > 1 else (0, 0)
+    views = group.elements(columns, "columns")
+    *lead, m, n = views.shape if views.ndim > 1 else (0, 0)
     if m * n == 0:
-        raise ValueError(f"columns must have shape (..., m, n), with none 0, got {given.shape}")
-    return _all_counts(given.reshape(math.prod(lead), m, n), group.q).reshape(*lead, group.q)
+        raise ValueError(f"columns must have shape (..., m, n), with none 0, got {views.shape}")
+    return _all_counts(views.reshape(math.prod(lead), m, n), group.q).reshape(*lead, group.q)
 
 
 def _compared(columns: _Words, residues: _Words, q: int, d: int) -> NDArray[Any]:
     """Return S for each view, (trials,), from y_1 and y_2 as residues, (trials, 2)."""
-    moved = (residues + np.array([d, q - d], dtype=np.uint32)) % q
-    counts = _counts_at(columns, q, np.concatenate([residues, moved], axis=1))
+    shifted = (residues + np.array([d, q - d], dtype=np.uint32)) % q
+    counts = _counts_at(columns, q, np.concatenate([residues, shifted], axis=1))
     return np.asarray(counts[:, 0] + counts[:, 1] - counts[:, 2] - counts[:, 3])
 
 

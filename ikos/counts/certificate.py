@@ -145,9 +145,9 @@ class NecessaryCertificate(_Certified):
     sigma: float
 
 
-def _numbers(found: Any, *lower: str) -> dict[str, Any]:
+def _numbers(bound: Any, *lower: str) -> dict[str, Any]:
     """Return the floating-point fields of a bound; those that are named are lower bounds."""
-    values = ((field.name, getattr(found, field.name)) for field in fields(found))
+    values = ((field.name, getattr(bound, field.name)) for field in fields(bound))
     return {name: Dyadic.of(x, name in lower) for name, x in values if isinstance(x, mpfr)}
 
 
@@ -171,14 +171,14 @@ def certify_necessary(
     """
     scheme = checked_scheme(n, q, shuffler=shuffler, clear_share=clear_share)
     graph = ShareGraph(integer("m", m, low=1, high=MAX_MESSAGES), shuffler, clear_share)
-    found = necessary.best(scheme.n, scheme.q, graph)
-    if found is None or not found.total_variation:
+    bound = necessary.best(scheme.n, scheme.q, graph)
+    if bound is None or not bound.total_variation:
         raise ValueError(f"m must be a count of which a theorem speaks, got {m}")
-    numbers, variation = _numbers(found, "second", "mean"), found.total_variation
+    numbers, variation = _numbers(bound, "second", "mean"), bound.total_variation
     return NecessaryCertificate(
         scheme.n, scheme.q, **asdict(graph), **numbers,
-        theorem=necessary.THEOREM, difference=tuple(found.y), method=found.method,
-        total_variation=Dyadic.of(variation, lower=True), sigma=found.level,
+        theorem=necessary.THEOREM, difference=tuple(bound.y), method=bound.method,
+        total_variation=Dyadic.of(variation, lower=True), sigma=bound.level,
     )  # fmt: skip
 
 
@@ -229,20 +229,20 @@ def certify_private(
     """
     scheme = checked_scheme(n, q, **choices)
     budget = budget_of(epsilon, delta, reserve, precision)
-    found = scheme.analysis.privacy(scheme, integer("m", m, low=1, high=MAX_MESSAGES), budget)
-    if isinstance(found, hockey_stick.Privacy):
-        about = asdict(found.graph) | _numbers(found) | _numbers(found.divergences)
+    proof = scheme.analysis.privacy(scheme, integer("m", m, low=1, high=MAX_MESSAGES), budget)
+    if isinstance(proof, hockey_stick.Privacy):
+        about = asdict(proof.graph) | _numbers(proof) | _numbers(proof.divergences)
         kind: type[PrivateCertificate | MomentCertificate] = PrivateCertificate
-    elif isinstance(found, higher_moments.MomentPrivacy) and found.bound is not None:
+    elif isinstance(proof, higher_moments.MomentPrivacy) and proof.bound is not None:
         graph = ShareGraph(higher_moments.hiding(scheme, m), "parallel", True)
-        about = asdict(graph) | _numbers(found.bound, "main")
-        about |= {"parameters": found.bound.point, "blurred": found.bound.k}
+        about = asdict(graph) | _numbers(proof.bound, "main")
+        about |= {"parameters": proof.bound.point, "blurred": proof.bound.k}
         kind = MomentCertificate
     else:
         raise ValueError(
             f"m must be a count that analysis {scheme.analysis.name!r} proves something of, got {m}"
         )
     return kind(
-        n=scheme.n, q=scheme.q, theorem=found.theorem, epsilon=budget.epsilon,
-        noise_epsilon=found.noise_epsilon, precision=precision, delta=found.delta, **about,
+        n=scheme.n, q=scheme.q, theorem=proof.theorem, epsilon=budget.epsilon,
+        noise_epsilon=proof.noise_epsilon, precision=precision, delta=proof.delta, **about,
     )  # fmt: skip

@@ -194,8 +194,8 @@ def privacy(n: int, q: int, graph: ShareGraph, budget: Budget) -> Privacy:
 
     def noise_epsilon(relative: mpfr) -> float:
         with rounding(DOWN):
-            left = exact(epsilon, DOWN) - 2 * gmpy2.log1p(relative)
-        return min(whole, max(least, float_down(left)))
+            remaining = exact(epsilon, DOWN) - 2 * gmpy2.log1p(relative)
+        return min(whole, max(least, float_down(remaining)))
 
     # From the largest c to the best one: sqrt(2 Delta_A / xi) is best for fixed moments, and falls
     # with c, because more noise makes more jumps.
@@ -223,9 +223,9 @@ def privacy(n: int, q: int, graph: ShareGraph, budget: Budget) -> Privacy:
             return bool(_delta(moments, c, noise_epsilon(c)) <= allowed)
 
         high = halve(reaches, high, low, _geometric_mean, steps=24)
-        found = at(noise_epsilon(high))
-        if found.delta <= allowed:
-            best = found
+        closer = at(noise_epsilon(high))
+        if closer.delta <= allowed:
+            best = closer
     return best
 
 

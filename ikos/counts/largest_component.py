@@ -103,9 +103,9 @@ def largest_component(n: int, q: int, graph: ShareGraph) -> LargestComponent:
     for cutoff in CUTOFFS:
         if 4 * n < (cutoff + 2) ** 2:
             break
-        found = at_cutoff(n, q, graph, cutoff)
-        if best is None or found.divergence() < best.divergence():
-            best = found
+        component = at_cutoff(n, q, graph, cutoff)
+        if best is None or component.divergence() < best.divergence():
+            best = component
         if best.negligible:
             break
     assert best is not None, "the theorem does not apply"

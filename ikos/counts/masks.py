@@ -273,19 +273,19 @@ def mask_parameters(
     bits = (2 * integer("largest", largest, low=1)).bit_length()
     if degree not in (None, *DEGREES):
         raise ValueError(f"degree must be one of {DEGREES}, got {quote(degree)}")
-    found = [
-        min(fitting, key=lambda one: (one.masked_bytes, one.modulus_bits))
+    candidates = [
+        min(fitting, key=lambda parameters: (parameters.masked_bytes, parameters.modulus_bits))
         for each in (DEGREES if degree is None else (degree,))
         if (fitting := list(_fitting(n, d, honest, each, bits)))
     ]
-    if not found:
+    if not candidates:
         raise ValueError(_refusal(n, d, degree, bits))
-    return min(
-        found,
-        key=lambda one: (
-            one.masked_bytes + one.key_layout(sigma, overhead, **choices).bytes_per_user(overhead)
-        ),
-    )
+
+    def sent(parameters: MaskParameters) -> int:
+        keys = parameters.key_layout(sigma, overhead, **choices)
+        return parameters.masked_bytes + keys.bytes_per_user(overhead)
+
+    return min(candidates, key=sent)
 
 
 def _refusal(users: int, dimension: int, degree: int | None, bits: int) -> str:

@@ -168,18 +168,18 @@ def _rest(n: int, q: int, graph: ShareGraph, users: int) -> mpfr:
         return _ZERO
     bounds = [gmpy2.inf()]
     if graph.clear_share and n <= _RECURSION:
-        found = enclosed(n, q, graph)
+        moments = enclosed(n, q, graph)
         with rounding(DOWN):
-            xi = q * found.weight_down[n - 1] / found.weight[n]
-            balanced = xi * (1 - found.connected[n - 1]) * users / n
+            xi = q * moments.weight_down[n - 1] / moments.weight[n]
+            balanced = xi * (1 - moments.connected[n - 1]) * users / n
         with rounding(UP):
             # Delta by the component of user 1, but for the graphs with one of n - 1 users
             terms = [
-                s * found.connected[s] * found.weight[s] * found.colourings[n - s]
+                s * moments.connected[s] * moments.weight[s] * moments.colourings[n - s]
                 for s in range(2, n - 1)
             ]
-            terms.append(q * found.weight[n - 1] * found.divergence[n - 1])
-            bounds.append(gmpy2.fsum(terms) / n / found.weight_down[n] - balanced)
+            terms.append(q * moments.weight[n - 1] * moments.divergence[n - 1])
+            bounds.append(gmpy2.fsum(terms) / n / moments.weight_down[n] - balanced)
     if applies(n, graph):
         part = largest_component(n, q, graph)
         with rounding(UP):
@@ -272,8 +272,8 @@ def best(n: int, q: int, graph: ShareGraph) -> LowerBound | None:
 
 def level(n: int, q: int, graph: ShareGraph) -> float:
     """Return an upper bound of the level of security in bits, infinite where nothing is proved."""
-    found = best(n, q, graph)
-    return math.inf if found is None else found.level
+    bound = best(n, q, graph)
+    return math.inf if bound is None else bound.level
 
 
 def necessary_messages(

@@ -35,12 +35,12 @@ def delta(
     graph, rate = ShareGraph(m, "parallel", True), noise_epsilon / precision
     with rounding(UP):
         alpha = gmpy2.exp(exact(-rate, UP))
-        spare = -gmpy2.expm1(exact(-rate, UP))  # 1 - alpha, rounded down
+        jump_chance = -gmpy2.expm1(exact(-rate, UP))  # 1 - alpha, rounded down
         both = 1 + alpha
         gone = -gmpy2.expm1(exact(-rate * q, UP))  # 1 - alpha^q, rounded down
     with rounding(DOWN):
         rho = mpfr(q) / ways(n, graph, UP)
-        lost_part = gmpy2.expm1(gmpy2.log(spare) * 2 / n)  # minus nu
+        lost_part = gmpy2.expm1(gmpy2.log(jump_chance) * 2 / n)  # minus nu
         half, end = mpfr(q) / 2 - 2 * precision, mpfr(q // 4 + 1)
     with rounding(UP):
         excess = mpfr(q) / ways(n, graph, DOWN)  # rho, rounded up

@@ -97,8 +97,8 @@ def private_message_count(
     >>> private_message_count(10**6, 2**31, 1.0, 1e-12, 1000, analysis="balle2020").total
     9
     """
-    how: Choices = {"analysis": analysis, "shuffler": shuffler, "clear_share": clear_share}
-    scheme = checked_scheme(n, q, min_honest, corrupt_shufflers, **how)
+    choices: Choices = {"analysis": analysis, "shuffler": shuffler, "clear_share": clear_share}
+    scheme = checked_scheme(n, q, min_honest, corrupt_shufflers, **choices)
     count = scheme.least_private(budget_of(epsilon, delta, reserve, precision))
     return count.with_corruption(scheme.trust.corrupt_shufflers)
 
@@ -201,8 +201,8 @@ def private_delta(
     scheme = checked_scheme(n, q, **choices)
     budget = replace(budget_of(epsilon, 0.5, reserve, precision), delta=SMALLEST)
     m = integer("m", m, low=1, high=MAX_MESSAGES)
-    found = scheme.analysis.privacy(scheme, m, budget)
-    return 1.0 if found is None else found.delta
+    proof = scheme.analysis.privacy(scheme, m, budget)
+    return 1.0 if proof is None else proof.delta
 
 
 def private_epsilon(
@@ -249,10 +249,10 @@ def private_epsilon(
 
     def reached(epsilon: float) -> float:
         """Return the proved delta, 0 where it is what is asked for."""
-        found = scheme.analysis.privacy(scheme, m, replace(budget, epsilon=Fraction(epsilon)))
-        if found is None:
+        proof = scheme.analysis.privacy(scheme, m, replace(budget, epsilon=Fraction(epsilon)))
+        if proof is None:
             return 1.0
-        return 0.0 if found.delta <= budget.delta else found.delta
+        return 0.0 if proof.delta <= budget.delta else proof.delta
 
     high = _some_epsilon(reached, budget.delta)
     step = 2.0
@@ -376,28 +376,28 @@ def private_remaining(
     """
     scheme, m = left_over(n, q, total, honest, corrupt_shufflers, choices)
     p = integer("precision", precision, low=1, high=MAX_PRECISION)
-    own = number("noise_epsilon", noise_epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
+    noise_level = number("noise_epsilon", noise_epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     allowed = number("delta", delta, above=0, low=MIN_DELTA, below=1)
     makers = integer("noise_users", n if noise_users is None else noise_users, low=1, high=scheme.n)
     users = min(scheme.trust.min_honest, makers)
-    shape, rate = Fraction(users, makers), own / p
+    shape, rate = Fraction(users, makers), noise_level / p
     level = short_noise_epsilon(rate, shape, p)
     noise = GivenNoise(users, level, rate, shape)
-    found = scheme.analysis.remaining_privacy(scheme, m, noise, allowed)
-    if found.delta > rational(allowed):
-        asked, limit = "total must be larger", ""
-        if found.delta < 1:
-            asked = f"delta must be at least {at_least(float_up(found.delta), 3)}"
+    proof = scheme.analysis.remaining_privacy(scheme, m, noise, allowed)
+    if proof.delta > rational(allowed):
+        request, limit = "total must be larger", ""
+        if proof.delta < 1:
+            request = f"delta must be at least {at_least(float_up(proof.delta), 3)}"
             limit = f", got {quote(delta)}"
         raise ValueError(
-            f"{asked} for anything to be proved with {users} honest users who add noise and "
+            f"{request} for anything to be proved with {users} honest users who add noise and "
             f"{m} messages that hide{limit}"
         )
     count = replace(
         scheme.proved(m),
-        analysis=found.analysis,
-        theorem=found.theorem,
-        delta=float_up(found.delta),
-        noise_epsilon=float_up(exact(own, UP)),
+        analysis=proof.analysis,
+        theorem=proof.theorem,
+        delta=float_up(proof.delta),
+        noise_epsilon=float_up(exact(noise_level, UP)),
     ).with_corruption(scheme.trust.corrupt_shufflers, total)
-    return Remaining(float_up(found.epsilon), level, users, count)
+    return Remaining(float_up(proof.epsilon), level, users, count)

@@ -77,10 +77,10 @@ def bound(users: Users, q: int, graph: ShareGraph) -> DivergenceBound:
         return _NOTHING
     any_size = _NOTHING
     if applies(low, graph):
-        found = largest_component(low, q, graph)
-        connected = _connected(found, graph) if low == high else None
-        any_size = _by_largest(found, connected)
-        if found.negligible and _sharp(low, graph):
+        part = largest_component(low, q, graph)
+        connected = _connected(part, graph) if low == high else None
+        any_size = _by_largest(part, connected)
+        if part.negligible and _sharp(low, graph):
             return any_size
     if low > LONGEST_RECURSION:
         return any_size
@@ -92,18 +92,18 @@ def bound(users: Users, q: int, graph: ShareGraph) -> DivergenceBound:
 
 
 def _by_largest(
-    found: LargestComponent, connected: tuple[mpfr, ...] | None = None
+    part: LargestComponent, connected: tuple[mpfr, ...] | None = None
 ) -> DivergenceBound:
-    return DivergenceBound(found.divergence(connected=connected), "largest component", found.cutoff)
+    return DivergenceBound(part.divergence(connected=connected), "largest component", part.cutoff)
 
 
 def _recursion_up_to(low: int, high: int, q: int, graph: ShareGraph) -> tuple[int, DivergenceBound]:
     """Return where a recursion that begins at low may end, and a bound for what lies beyond."""
     for n in (*(2**k for k in range(2, 11)), LONGEST_RECURSION + 1):
         if low < n <= high and applies(n, graph):
-            found = largest_component(n, q, graph)
-            if n > LONGEST_RECURSION or (found.negligible and _sharp(n, graph)):
-                return n - 1, _by_largest(found)
+            part = largest_component(n, q, graph)
+            if n > LONGEST_RECURSION or (part.negligible and _sharp(n, graph)):
+                return n - 1, _by_largest(part)
     return min(high, LONGEST_RECURSION), _NOTHING
 
 
@@ -129,9 +129,9 @@ def _hopeless(n: int, q: int, graph: ShareGraph) -> bool:
         return bool(colours * _some_user_alone(n, graph) >= 2)
 
 
-def _connected(found: LargestComponent, graph: ShareGraph) -> tuple[mpfr, ...]:
+def _connected(part: LargestComponent, graph: ShareGraph) -> tuple[mpfr, ...]:
     """Return upper bounds of P[C = 1] on n - j users, by the chance that no user is alone."""
-    sizes = range(found.n, found.n - found.cutoff, -1)
+    sizes = range(part.n, part.n - part.cutoff, -1)
     with rounding(UP):
         return tuple(1 - _some_user_alone(k, graph) if k >= 3 else mpfr(1) for k in sizes)
 
@@ -213,12 +213,12 @@ class SecondMoment(Analysis):
             return not reached, -way.noise_epsilon if reached else 0.0, way.delta
 
         n, q, graphs = scheme.trust.min_honest, scheme.q, scheme.trust.share_graphs(m)
-        ways = (hockey_stick.privacy(n, q, graph, budget) for graph in graphs)
-        return min(ways, key=preference, default=None)
+        proofs = (hockey_stick.privacy(n, q, graph, budget) for graph in graphs)
+        return min(proofs, key=preference, default=None)
 
     def privacy(self, scheme: Scheme, m: int, budget: Budget) -> PrivacyProof | None:
-        found = self.best(scheme, m, budget)
-        return found if found is not None and found.delta < 1 else None
+        proof = self.best(scheme, m, budget)
+        return proof if proof is not None and proof.delta < 1 else None
 
     def remaining_privacy(
         self, scheme: Scheme, m: int, noise: GivenNoise, delta: Fraction
@@ -229,11 +229,11 @@ class SecondMoment(Analysis):
         nothing = LeftPrivacy(
             exact(Fraction(noise.epsilon), UP), mpfr(1), self.name, hockey_stick.THEOREM
         )
-        ways = [nothing]
+        proofs = [nothing]
         for graph in scheme.trust.share_graphs(m):
             moments = hockey_stick.divergences(scheme.q, graph, jumps)
             relative, reached = hockey_stick.least_relative(moments, noise.epsilon, delta)
             with rounding(UP):
                 epsilon = noise.epsilon + 2 * gmpy2.log1p(relative)
-            ways.append(replace(nothing, epsilon=epsilon, delta=reached))
-        return min(ways, key=lambda way: way.preference(delta))
+            proofs.append(replace(nothing, epsilon=epsilon, delta=reached))
+        return min(proofs, key=lambda way: way.preference(delta))

@@ -122,8 +122,8 @@ def message_count(
     >>> message_count(10**6, 2**64, 80, min_honest=900_000, corrupt_shufflers=2).total
     16
     """
-    how: Choices = {"analysis": analysis, "shuffler": shuffler, "clear_share": clear_share}
-    scheme = checked_scheme(n, q, min_honest, corrupt_shufflers, **how)
+    choices: Choices = {"analysis": analysis, "shuffler": shuffler, "clear_share": clear_share}
+    scheme = checked_scheme(n, q, min_honest, corrupt_shufflers, **choices)
     count = scheme.least(number("sigma", sigma, above=0, high=MAX_SIGMA))
     return count.with_corruption(scheme.trust.corrupt_shufflers)
 

@@ -45,8 +45,8 @@ def return_chance(variance: Fraction, direction: int) -> mpfr:
     with rounding(DOWN if direction == UP else UP):
         root, lost = gmpy2.sqrt(2 * gmpy2.const_pi() * v), gmpy2.exp(exact(-variance, UP))
     with rounding(direction):
-        found = gmpy2.fsum(terms) / root
-        return found + decay / 2 if direction == UP else found - lost
+        chance = gmpy2.fsum(terms) / root
+        return chance + decay / 2 if direction == UP else chance - lost
 
 
 def _beyond(q: int, variance: Fraction) -> mpfr:
@@ -90,8 +90,8 @@ def divergences(
     def term(moments: Moments, s: int, gap: mpfr) -> mpfr:
         """Return a bound of f_s E[q^C Gamma] for the s users outside of a component."""
         with rounding(UP):
-            one = moments.connected[s] * gap + moments.divergence[s] * 2 * largest
-            return order * moments.weight[s] * one
+            unequal = moments.connected[s] * gap + moments.divergence[s] * 2 * largest
+            return order * moments.weight[s] * unequal
 
     difference = several = _INFINITE
     negligible = False

@@ -291,8 +291,8 @@ class Analysis(ABC):
         del delta  # the lemma leaves no choice
         users = replace(scheme.trust, min_honest=noise.users)
         sigma = replace(scheme, n=noise.users, trust=users).level(m)
-        found = lemma_5_2_delta(sigma, Fraction(noise.epsilon)) if sigma else 1.0
-        epsilon, delta = (exact(Fraction(one), UP) for one in (noise.epsilon, found))
+        reached = lemma_5_2_delta(sigma, Fraction(noise.epsilon)) if sigma else 1.0
+        epsilon, delta = (exact(Fraction(value), UP) for value in (noise.epsilon, reached))
         return LeftPrivacy(epsilon, delta, self.name, self._by_lemma)
 
 
@@ -349,15 +349,15 @@ class Scheme:
             count = MessageCount(m, clear, 0.0, None, "nothing is proved for this count")
         if budget is None:
             return count
-        found = self.analysis.privacy(self, m, budget)
-        if found is None:
+        proof = self.analysis.privacy(self, m, budget)
+        if proof is None:
             return replace(count, delta=1.0, noise_epsilon=budget.whole)
         return replace(
             count,
-            analysis=found.analysis,
-            theorem=found.theorem,
-            delta=found.delta,
-            noise_epsilon=found.noise_epsilon,
+            analysis=proof.analysis,
+            theorem=proof.theorem,
+            delta=proof.delta,
+            noise_epsilon=proof.noise_epsilon,
         )
 
     def least(self, sigma: Fraction, sums: int = 1) -> MessageCount:
@@ -384,8 +384,8 @@ class Scheme:
             )
 
         def enough(m: int) -> bool:
-            found = self.analysis.privacy(self, m, budget)
-            return m >= 1 and found is not None and found.delta <= budget.delta
+            proof = self.analysis.privacy(self, m, budget)
+            return m >= 1 and proof is not None and proof.delta <= budget.delta
 
         return self.proved(
             smallest(enough, self.analysis.guess(self, budget), most=MAX_MESSAGES), budget

@@ -136,7 +136,7 @@ def checked_layout(layout: object, dimension: int, messages: object) -> int:
     return lengths[layout]
 
 
-def least_bytes(made: Callable[[int], Layout], dimension: int, overhead: int) -> Layout:
+def least_bytes(layout_of: Callable[[int], Layout], dimension: int, overhead: int) -> Layout:
     """Return the layout that takes the fewest bytes, if no longer block takes fewer messages.
 
     ``made`` returns the layout for a length. Then no blocks up to the length b of ``high`` cost
@@ -150,16 +150,16 @@ def least_bytes(made: Callable[[int], Layout], dimension: int, overhead: int) ->
     def own(layout: Layout) -> int:
         return cost(layout, layout.count.total)
 
-    best = low = made(1)
+    best = low = layout_of(1)
     spans = []
     while low.length < dimension and low.bits_per_user < own(best):
-        high = made(min(2 * low.length, dimension))
+        high = layout_of(min(2 * low.length, dimension))
         spans.append((low, high))
         best, low = min(best, high, key=own), high
     while spans:
         low, high = spans.pop()
         if high.length - low.length > 1 and cost(high, low.count.total) < own(best):
-            middle = made((low.length + high.length) // 2)
+            middle = layout_of((low.length + high.length) // 2)
             best = min(best, middle, key=own)
             spans += [(low, middle), (middle, high)]
     return best
@@ -238,18 +238,18 @@ def secure_layout(
         total = integer("messages", messages, low=1, high=MAX_MESSAGES)
         count = _blocks(scheme, length).proved(scheme.trust.hiding(total))
         return _layout(scheme, count, dimension, length, total=total)
-    made = partial(least_layout, scheme, wanted, dimension)
-    return made(length) if length else least_bytes(made, dimension, added)
+    layout_of = partial(least_layout, scheme, wanted, dimension)
+    return layout_of(length) if length else least_bytes(layout_of, dimension, added)
 
 
 def _side_by_side(
-    made: Callable[[int], Layout], dimension: int, overhead: int | None
+    layout_of: Callable[[int], Layout], dimension: int, overhead: int | None
 ) -> tuple[Layout, ...]:
     """Return one group, separate sums and the blocks of the fewest bytes, each of them once."""
-    found = [made(dimension), made(1)]
+    layouts = [layout_of(dimension), layout_of(1)]
     if overhead is not None:
-        found.append(least_bytes(made, dimension, integer("overhead", overhead, low=0)))
-    return tuple(dict.fromkeys(found))
+        layouts.append(least_bytes(layout_of, dimension, integer("overhead", overhead, low=0)))
+    return tuple(dict.fromkeys(layouts))
 
 
 def vector_layouts(
@@ -340,10 +340,10 @@ def private_vector_layouts(
     scheme = checked_scheme(n, q, **choices)
     each = budget_of(epsilon, delta, reserve, precision)
     d = checked_dimension(dimension, scheme.q)
-    moved = promised(sensitivity, d * each.sensitivity)
+    total_shift = promised(sensitivity, d * each.sensitivity)
 
-    def made(length: int) -> Layout:
-        whole = replace(each, sensitivity=moved, dimension=length, sums=sums_of(d, length))
+    def layout_of(length: int) -> Layout:
+        whole = replace(each, sensitivity=total_shift, dimension=length, sums=sums_of(d, length))
         return _layout(scheme, _blocks(scheme, length).least_private(whole), d, length, whole)
 
-    return _side_by_side(made, d, overhead)
+    return _side_by_side(layout_of, d, overhead)

@@ -119,8 +119,8 @@ class Shift:
         d, mean = self.dimension // self.sums, exact(self.expected, UP)
         with rounding(UP):
             level = gmpy2.log(exact(2 * self.sums / failing, UP))
-            moved = mean * mean + 2 * mean * gmpy2.sqrt(level)
-            square = self.sums * int(moved + d / 2 + gmpy2.sqrt(8 * d * level))
+            bound = mean * mean + 2 * mean * gmpy2.sqrt(level)
+            square = self.sums * int(bound + d / 2 + gmpy2.sqrt(8 * d * level))
         return min((square, failing), (self.l2_squared, Fraction(0)))
 
 

@@ -207,9 +207,9 @@ def check_components(
     rare: list[PlantedTally] = []
     try:
         for c in plan.parts:  # one by one, so that Ctrl-C keeps what is done
-            told = next(shown)
+            stage = next(shown)
             rare.append(rare_components(
-                users, messages, plan.planted, at_least=c, progress=told, **options
+                users, messages, plan.planted, at_least=c, progress=stage, **options
             ))  # fmt: skip
     except KeyboardInterrupt:
         done = known.check(tally, rare)

@@ -303,7 +303,7 @@ def enclosed_law(
                 f"two messages hide, got {users}"
             )
         return tuple(_of_cycles(users, graph, most, progress))
-    found: list[Enclosure] = []
+    law: list[Enclosure] = []
     entries: Iterator[Enclosure | None]
     cut = cutoff(users, graph, max(2, most))
     if cut is None:
@@ -312,10 +312,10 @@ def enclosed_law(
         entries = _by_largest(users, graph, most, cut)
     for entry in entries:
         assert entry is not None  # c is at most n
-        found.append(entry)
+        law.append(entry)
         if progress is not None:
-            progress(len(found), most)
-    return tuple(found)
+            progress(len(law), most)
+    return tuple(law)
 
 
 def exact_component_law(

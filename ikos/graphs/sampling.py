@@ -123,8 +123,8 @@ def _batch(
 
 def occurrences(values: NDArray[np.int64]) -> Counter[int]:
     """Return how often each number occurs, in ascending order."""
-    found, times = np.unique(values, return_counts=True)
-    return Counter(dict(zip(found.tolist(), times.tolist(), strict=True)))
+    values_seen, times = np.unique(values, return_counts=True)
+    return Counter(dict(zip(values_seen.tolist(), times.tolist(), strict=True)))
 
 
 def _counts(model: Model, backend: str, rng: RandomSource, trials: int) -> list[NDArray[np.int64]]:
@@ -132,9 +132,9 @@ def _counts(model: Model, backend: str, rng: RandomSource, trials: int) -> list[
 
 
 def _tallied(model: Model, backend: str, rng: RandomSource, trials: int) -> Tally:
-    found = counted(model.sample(trials, rng), model.graph.clear_share, backend)
-    alone = int(np.count_nonzero(found.alone))
-    return Tally(model.n, model.graph, trials, dict(occurrences(found.counts)), alone)
+    components = counted(model.sample(trials, rng), model.graph.clear_share, backend)
+    alone = int(np.count_nonzero(components.alone))
+    return Tally(model.n, model.graph, trials, dict(occurrences(components.counts)), alone)
 
 
 def component_counts(

@@ -222,8 +222,8 @@ def component_labels(
     clear, kind = flag("clear_share", clear_share), choice("backend", backend, BACKENDS)
     result = np.empty(graphs.shape[:2], dtype=np.int32)
     for part, labels in _labels(graphs, clear, kind):
-        for row, found in zip(result[part], labels, strict=True):
-            _, first, which = np.unique(found, return_index=True, return_inverse=True)
+        for row, labels_of_graph in zip(result[part], labels, strict=True):
+            _, first, which = np.unique(labels_of_graph, return_index=True, return_inverse=True)
             row[:] = np.argsort(np.argsort(first))[which]
     return result
 

@@ -57,8 +57,8 @@ def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> 
             near, best = top - 0.25 * step, value
     ends = (near - 0.25, min(near + 0.25, top))
     with np.errstate(invalid="ignore"):  # where the bound is infinite
-        found = optimize.minimize_scalar(bound, bounds=ends, method="bounded")
-    return min(best, float(found.fun))
+        minimum = optimize.minimize_scalar(bound, bounds=ends, method="bounded")
+    return min(best, float(minimum.fun))
 
 
 class Distribution(ABC):
@@ -103,13 +103,13 @@ class Distribution(ABC):
         from scipy import optimize
 
         near, top = float(t), self._largest
-        found = optimize.minimize_scalar(
+        minimum = optimize.minimize_scalar(
             lambda theta: self.log_mgf(theta) - theta * near,
             bounds=(0.0, top),
             method="bounded",
             options={"xatol": top * 1e-9},
         )
-        return float(found.x)
+        return float(minimum.x)
 
     def tail_bound(self, distance: float | Fraction) -> float:
         """Bound P[noise <= -distance or noise > distance], for any real distance; rounded up.

@@ -61,8 +61,8 @@ def raised(coefficients: Words, bits: int) -> Words:
 def below(coefficients: Words, bits: int) -> None:
     """Reduce coefficients modulo 2^bits, in place."""
     for word, row in enumerate(coefficients):
-        left = min(max(bits - _WORD * word, 0), _WORD)
-        np.bitwise_and(row, np.uint64((1 << left) - 1), out=row)
+        bits_here = min(max(bits - _WORD * word, 0), _WORD)
+        np.bitwise_and(row, np.uint64((1 << bits_here) - 1), out=row)
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,10 @@ class Negacyclic:
             rest = (factor + (1 << _DIGIT - 1)) >> _DIGIT
             spectrum = np.fft.fft((factor - (rest << _DIGIT)) * self._twist)
             for number, piece in enumerate(pieces):
-                found = np.fft.ifft(piece * spectrum) * self._twist.conj()
+                coefficients = np.fft.ifft(piece * spectrum) * self._twist.conj()
                 place = shift + 2 * _PIECE * number
-                add(result, scaled(_nearest(found.real), place, self.words))
-                add(result, scaled(_nearest(found.imag), place + _PIECE, self.words))
+                add(result, scaled(_nearest(coefficients.real), place, self.words))
+                add(result, scaled(_nearest(coefficients.imag), place + _PIECE, self.words))
             factor, shift = rest, shift + _DIGIT
         return result
 

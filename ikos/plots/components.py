@@ -77,7 +77,12 @@ def components_figure(check: ComponentCheck) -> Figure:
     for name, seen in samples.items():
         _draw_samples(axes, name, seen, many)
     heights = [log for points in curves.values() for _, log in points]
-    heights += [end for seen in samples.values() for one in seen for end in (one.low, one.high)]
+    heights += [
+        end
+        for seen in samples.values()
+        for interval in seen
+        for end in (interval.low, interval.high)
+    ]
     _probabilities(axes, min(filter(math.isfinite, heights)))
     _components(axes, many)
     last = axes
@@ -127,17 +132,19 @@ def _style(name: str, rows: int) -> dict[str, Any]:
 
 def _draw_samples(axes: Axes, name: str, seen: Sequence[_Sampled], rows: int) -> None:
     colour = _STYLES[name]["color"]
-    some = [one for one in seen if math.isfinite(one.low)]
-    none = [(one.c, one.high) for one in seen if not math.isfinite(one.low)]
-    if some:
-        places, lows, middles, highs = zip(*some, strict=True)
-        how: dict[str, Any] = {"linewidth": 1.6, "zorder": 4, "gid": f"{name}-intervals"}
-        axes.vlines(places, lows, highs, color=colour, **how)
+    bounded = [interval for interval in seen if math.isfinite(interval.low)]
+    unbounded = [
+        (interval.c, interval.high) for interval in seen if not math.isfinite(interval.low)
+    ]
+    if bounded:
+        places, lows, middles, highs = zip(*bounded, strict=True)
+        style: dict[str, Any] = {"linewidth": 1.6, "zorder": 4, "gid": f"{name}-intervals"}
+        axes.vlines(places, lows, highs, color=colour, **style)
         axes.plot(places, middles, zorder=5, gid=name, **_style(name, rows))
-    if none:
+    if unbounded:
         size = 15 if rows <= 20 else 10
         axes.plot(
-            *zip(*none, strict=True), marker=_ARROW, color=colour, linestyle="none", zorder=4,
+            *zip(*unbounded, strict=True), marker=_ARROW, color=colour, linestyle="none", zorder=4,
             gid=f"{name}-limits", markersize=size, markeredgewidth=size / 15, **_HOLLOW,
         )  # fmt: skip
 
@@ -205,8 +212,8 @@ def _legend(figure: Figure, check: ComponentCheck, axes: Axes) -> None:
         bbox_to_anchor=(0.6, 0.895), frameon=False, fontsize=9.5, alignment="left",
         handlelength=2.6, labelspacing=0.9,
     )  # fmt: skip
-    how: dict[str, Any] = {"fontsize": 8, "color": GREY, "va": "bottom", "linespacing": 1.35}
-    figure.text(0.61, 0.03, "\n".join(_notes(check)), **how)
+    style: dict[str, Any] = {"fontsize": 8, "color": GREY, "va": "bottom", "linespacing": 1.35}
+    figure.text(0.61, 0.03, "\n".join(_notes(check)), **style)
 
 
 def _notes(check: ComponentCheck) -> list[str]:

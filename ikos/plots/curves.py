@@ -147,15 +147,15 @@ def secure_curves(
             lowest = tuple((n, counting_floor(p, q, sigma, shuffler="single")) for n, p in present)
             curves.append(Curve("floor", shuffler, clear, lowest))
             continue
-        how: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
-        how["corrupt_shufflers"] = corrupt
-        found = [(n, p, necessary_messages(p, q, sigma, **how)) for n, p in present]
-        points = tuple((n, m + clear) for n, _, m in found)
+        graph: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
+        graph["corrupt_shufflers"] = corrupt
+        necessary = [(n, p, necessary_messages(p, q, sigma, **graph)) for n, p in present]
+        points = tuple((n, m + clear) for n, _, m in necessary)
         curves.append(Curve("necessary", shuffler, clear, points))
         if shuffler == "parallel" and not any(curve.name == "attack" for curve in curves):
             unknown = (
                 (n, attack_estimate(p, q, sigma) + clear + corrupt)
-                for n, p, m in found
+                for n, p, m in necessary
                 if m - corrupt <= counting_floor(p, q, sigma)
             )
             curves.append(Curve("attack", shuffler, clear, tuple(unknown)))
@@ -210,18 +210,18 @@ def private_curves(
         )  # fmt: skip
 
     def count(n: int, analysis: str, setting: Setting) -> MessageCount | None:
-        found = protocol(n, analysis, setting)
-        return None if found is None else found.messages
+        protocol_at_n = protocol(n, analysis, setting)
+        return None if protocol_at_n is None else protocol_at_n.messages
 
     curves = []
     if ("parallel", True) in settings:
-        made = [(n, protocol(n, BEST, ("parallel", True))) for n in users]
+        protocols = [(n, protocol(n, BEST, ("parallel", True))) for n in users]
         points = (
             (n, 1 + necessary_private_messages(
-                n, found.modulus, epsilon, delta, found.precision, min_honest=_part(n, honest),
+                n, best.modulus, epsilon, delta, best.precision, min_honest=_part(n, honest),
                 corrupt_shufflers=corrupt, reserve=reserve,
             ))
-            for n, found in made if found is not None
+            for n, best in protocols if best is not None
         )  # fmt: skip
         curves.append(Curve("necessary", "parallel", True, tuple(points)))
     curves += _analysed(users, analyses, settings, count, progress)
@@ -249,13 +249,13 @@ def _analysed(
         points = []
         for j, n in enumerate(users):
             try:
-                found = count(n, analysis, setting)
+                messages = count(n, analysis, setting)
             except ValueError:
                 if analysis == _EVERYWHERE:  # covers everything, so the error has another cause
                     raise
-                found = None
-            if found is not None:
-                points.append((n, found.total))
+                messages = None
+            if messages is not None:
+                points.append((n, messages.total))
             if progress is not None:
                 progress(i * len(users) + j + 1, len(wanted) * len(users))
         if points:

@@ -63,8 +63,8 @@ def label(curve: Curve) -> str:
 
 
 def _style(curve: Curve) -> dict[str, Any]:
-    own = _STYLES.get(curve.name, {"linestyle": "-", "linewidth": 1.5, "zorder": 4})
-    return {"linestyle": _DASHES[curve.shuffler, curve.clear_share]} | own
+    style = _STYLES.get(curve.name, {"linestyle": "-", "linewidth": 1.5, "zorder": 4})
+    return {"linestyle": _DASHES[curve.shuffler, curve.clear_share]} | style
 
 
 def draw_messages(axes: Axes, curves: Sequence[Curve]) -> None:
@@ -174,8 +174,8 @@ def messages_figure(
         axes.axvline(mark, color=GREY, linewidth=0.9, linestyle=":", zorder=1, gid="mark")
         for curve in curves:
             if (total := curve.at(mark)) is not None:
-                how: dict[str, Any] = {"color": COLOURS.get(curve.name, GREY), "markersize": 4.5}
-                axes.plot([mark], [total], "o", zorder=8, clip_on=False, **how)
+                style: dict[str, Any] = {"color": COLOURS.get(curve.name, GREY), "markersize": 4.5}
+                axes.plot([mark], [total], "o", zorder=8, clip_on=False, **style)
     assumed = "" if honest == 1 else f", at least {float(100 * honest):.3g} % of them honest"
     axes.set_xlabel(f"users n{assumed}", fontsize=10)
     axes.set_ylabel("messages per user in all", fontsize=10)

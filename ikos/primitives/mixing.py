@@ -87,9 +87,12 @@ def planned(scheme: SharingScheme, users: int, *, threads: int, most: int) -> Pl
     # at most as many as there are values or messages: no range is drawn for nothing
     parts = min(threads * -(-size // most), scheme.group.q, size)
     groups = [
-        [Partition(number, range(first, first + width), part, parts) for part in range(parts)[some]]
+        [
+            Partition(number, range(first, first + width), part, parts)
+            for part in range(parts)[parts_together]
+        ]
         for number, first in enumerate(range(0, shuffled, max(1, width)))
-        for some in blocks(parts, threads)
+        for parts_together in blocks(parts, threads)
     ]
     return Plan(groups, kept)
 
@@ -223,7 +226,7 @@ class _ShufflerOutput:
         ends = [piece.ends(q) for piece in group]
         room = [size * (high - low + 1) // q for low, high in ends]
         if not self.whole:
-            room = [some + 8 * isqrt(some) + 64 for some in room]
+            room = [messages + 8 * isqrt(messages) + 64 for messages in room]
         self.bounds = [*(low for low, _ in ends), ends[-1][1] + 1]
         self.starts = [0, *accumulate(room)]
         self.stops = self.starts[1:] if self.whole else self.starts[:-1]
@@ -348,4 +351,4 @@ def mixed_sums(
     if scheme.clear:
         group.reduce_in_place(sharing.last)
         sums.append(group.sums(elements))
-    return [sum(one) % group.q for one in zip(*sums, strict=True)]
+    return [sum(sums_of_coordinate) % group.q for sums_of_coordinate in zip(*sums, strict=True)]

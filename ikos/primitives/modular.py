@@ -70,32 +70,32 @@ class Zq:
         """
         refuse_missing(name, x)
         # numpy would silently turn lists such as [True, 2] or [2**64, 1] into something else
-        given = np.asarray(x, dtype=object) if isinstance(x, (list, tuple)) else np.asarray(x)
-        if given.dtype == object:
-            found = np.empty(given.size, dtype=object)
-            for i, value in enumerate(given.flat):
-                found[i] = whole_number(value)
-                if found[i] is None:
-                    reject_missing(name, [value] * (given.ndim > 0), "an integer", first + i)
+        array = np.asarray(x, dtype=object) if isinstance(x, (list, tuple)) else np.asarray(x)
+        if array.dtype == object:
+            residues = np.empty(array.size, dtype=object)
+            for i, value in enumerate(array.flat):
+                residues[i] = whole_number(value)
+                if residues[i] is None:
+                    reject_missing(name, [value] * (array.ndim > 0), "an integer", first + i)
                     kind = type(value).__name__
                     raise TypeError(f"{name}[{first + i}] must be an integer, got {kind}")
-            given = found.reshape(given.shape)
-        elif given.dtype.kind == "b":
-            given = given.astype(np.uint8)
-        elif given.dtype.kind not in "iu":
-            if given.dtype.kind == "f":
-                reject_missing(name, given.flat, "an integer", first)
+            array = residues.reshape(array.shape)
+        elif array.dtype.kind == "b":
+            array = array.astype(np.uint8)
+        elif array.dtype.kind not in "iu":
+            if array.dtype.kind == "f":
+                reject_missing(name, array.flat, "an integer", first)
             hint = f"; if all are whole, give {name}.astype(np.int64) or read with integers=True"
-            hint *= given.dtype.kind == "f"
-            raise TypeError(f"{name} must hold integers, got an array of {given.dtype}{hint}")
+            hint *= array.dtype.kind == "f"
+            raise TypeError(f"{name} must hold integers, got an array of {array.dtype}{hint}")
         highest = self.q - 1 if upper is None else upper
-        if given.size and (int(given.min()) < 0 or int(given.max()) > highest):
-            bad = next(i for i, value in enumerate(given.flat) if not 0 <= int(value) <= highest)
+        if array.size and (int(array.min()) < 0 or int(array.max()) > highest):
+            bad = next(i for i, value in enumerate(array.flat) if not 0 <= int(value) <= highest)
             within = f"[0, q) for q = {quote(self.q)}"
             if upper is not None:
                 within = f"[0, upper] for upper = {quote(upper)}"
             raise ValueError(f"{name}[{first + bad}] must be in {within}")
-        return given.astype(self.dtype, copy=False)
+        return array.astype(self.dtype, copy=False)
 
     def contains(self, a: NDArray[Any]) -> bool:
         """Whether ``a`` is an array of reduced elements in this group's dtype."""
@@ -195,11 +195,11 @@ class Zq:
         if self.dtype == object:
             return [self.sum(row) for row in a]
         if self.power_of_two:
-            found = np.add.reduce(a, axis=1, dtype=self.dtype).tolist()
+            totals = np.add.reduce(a, axis=1, dtype=self.dtype).tolist()
         elif self.dtype == np.uint32:
-            found = np.add.reduce(a, axis=1, dtype=np.uint64).tolist()
+            totals = np.add.reduce(a, axis=1, dtype=np.uint64).tolist()
         else:
             lower = np.add.reduce(a & np.uint64((1 << 32) - 1), axis=1).tolist()
             upper = np.add.reduce(a >> np.uint64(32), axis=1).tolist()
-            found = [low + (high << 32) for low, high in zip(lower, upper, strict=True)]
-        return [total % self.q for total in found]
+            totals = [low + (high << 32) for low, high in zip(lower, upper, strict=True)]
+        return [total % self.q for total in totals]

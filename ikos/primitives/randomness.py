@@ -53,14 +53,14 @@ class Keystream:
         """Overwrite ``out`` (contiguous bytes) with keystream."""
         done = 0
         while done < len(out):
-            left = self._left  # read once: a signal handler that draws changes it
-            if left <= 0:
+            available = self._left  # read once: a signal handler that draws changes it
+            if available <= 0:
                 seed = self._next_seed()
                 cipher = Cipher(algorithms.AES(seed[:KEY_BYTES]), modes.CTR(seed[KEY_BYTES:]))
                 self._context = cipher.encryptor()
-                left = self._left = REKEY_BYTES
+                available = self._left = REKEY_BYTES
             assert self._context is not None
-            step = min(len(out) - done, left, len(_ZEROS))
+            step = min(len(out) - done, available, len(_ZEROS))
             zeros = _ZEROS if step == len(_ZEROS) else memoryview(_ZEROS)[:step]
             self._context.update_into(zeros, out[done : done + step])
             self._left -= step

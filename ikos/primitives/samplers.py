@@ -450,8 +450,8 @@ def _few_jumps(
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the same as `polya_jumps`, one variable at a time."""
     users, amounts = [], []
-    for one in range(-(-n // parties) * variables):
-        first, remaining = one // variables * parties, one_geometric(rate, rng)
+    for variable in range(-(-n // parties) * variables):
+        first, remaining = variable // variables * parties, one_geometric(rate, rng)
         while remaining:
             cycle = 1 + rng.integer(remaining)
             user = first + rng.integer(parties)
@@ -509,8 +509,8 @@ class _PoissonTable:
 
     def __init__(self, rate: Fraction) -> None:
         self.rate = rate
-        self.least, found = _boundaries(rate, _WORD)
-        self.near = np.array(found, dtype=np.uint64)
+        self.least, boundaries = _boundaries(rate, _WORD)
+        self.near = np.array(boundaries, dtype=np.uint64)
         first = np.arange(1 << _PREFIX, dtype=np.uint64) << np.uint64(_WORD - _PREFIX)
         values, certain = self._among(first)
         last, _ = self._among(first | np.uint64((1 << (_WORD - _PREFIX)) - 1))
