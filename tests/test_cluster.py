@@ -242,7 +242,7 @@ def test_sums_of_all_kinds(here, kind):
 def test_an_iterator_may_write_all_of_its_blocks_to_the_same_memory(here, monkeypatch, size):
     """Though several blocks are held before they are sent."""
     for module in (sharing, shuffled_sum, driver):
-        monkeypatch.setattr(module, "USERS", 64)
+        monkeypatch.setattr(module, "USERS_PER_SOURCE", 64)
     x = np.random.default_rng(0).random(N)
 
     def blocks():
@@ -496,7 +496,7 @@ def test_tasks_are_named_by_what_they_do(here):
 def on_blocks(monkeypatch, protocol, x, rng):
     """Return a few blocks, as workers make them, of several sources each."""
     for module in (shuffled_sum, driver):
-        monkeypatch.setattr(module, "USERS", 64)
+        monkeypatch.setattr(module, "USERS_PER_SOURCE", 64)
     desk = BlockSharing(protocol, rng.streams(), rng.streams())
     parts = np.array_split(np.asarray(x), 3)
     return [desk(part, number) for number, part in enumerate(parts)]

@@ -44,7 +44,7 @@ def cut(x: Any, sizes: list[int]) -> Iterator[Any]:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make users come in blocks of 64."""
     for module in (sharing, shuffled_sum):
-        monkeypatch.setattr(module, "USERS", 64)
+        monkeypatch.setattr(module, "USERS_PER_SOURCE", 64)
 
 
 # The same, however they come
@@ -55,7 +55,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_sum_does_not_depend_on_how_values_are_cut(sizes: list[int], threads: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for module in (sharing, shuffled_sum):
-            patch.setattr(module, "USERS", 64)
+            patch.setattr(module, "USERS_PER_SOURCE", 64)
         expected = PRIVATE.run(VALUES, DeterministicRandom(1), threads=1)
         assert PRIVATE.run(cut(VALUES, sizes), DeterministicRandom(1), threads=threads) == expected
         assert PRIVATE.run(VALUES, DeterministicRandom(1), threads=threads) == expected
@@ -121,7 +121,7 @@ def gathered(clients: Any, x: Any, rng: RandomSource) -> NDArray[Any]:
     if not isinstance(elements, Encoder):
         return elements
     column = np.empty(elements.users, dtype=clients.group.dtype)
-    for number, part in enumerate(blocks(elements.users, shuffled_sum.USERS)):
+    for number, part in enumerate(blocks(elements.users, shuffled_sum.USERS_PER_SOURCE)):
         elements.write(number, part, column[part])
     return column
 

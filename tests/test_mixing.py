@@ -73,7 +73,7 @@ def written(elements: NDArray[Any]) -> Encoder:
     """Return what writes elements block by block."""
 
     def write(number: int, part: slice, out: NDArray[Any]) -> None:
-        assert part.start == number * sharing.USERS
+        assert part.start == number * sharing.USERS_PER_SOURCE
         out[:] = elements[part]
 
     return Encoder(elements.size, write)
@@ -90,7 +90,7 @@ def test_the_view_is_message_for_message_that_of_shares_that_are_shuffled(
 
     And whether elements are there at the beginning, or are still to be written.
     """
-    monkeypatch.setattr(sharing, "USERS", cut)
+    monkeypatch.setattr(sharing, "USERS_PER_SOURCE", cut)
     for n, messages in product((1, 40), (1, 2, 5)):
         if messages == 1 and clear and shuffler == "single":
             continue
@@ -177,7 +177,7 @@ def test_the_law_of_the_view_is_exactly_that_of_the_definition(
     most: int,
 ) -> None:
     """Every outcome of the randomness, users in blocks of one, one range of values or several."""
-    monkeypatch.setattr(sharing, "USERS", 1)
+    monkeypatch.setattr(sharing, "USERS_PER_SOURCE", 1)
     monkeypatch.setattr(mixing, "ThreadPoolExecutor", InTurn)
     setting = scheme(q, messages, clear, shuffler)
 
@@ -318,14 +318,14 @@ class RowsThatRunIntoEachOther(Sharing):
 def test_no_two_messages_share_randomness(
     monkeypatch: pytest.MonkeyPatch, users: int, rng: RandomSource
 ) -> None:
-    monkeypatch.setattr(sharing, "USERS", users)
+    monkeypatch.setattr(sharing, "USERS_PER_SOURCE", users)
     check_no_two_messages_share_randomness(Sharing, rng)
 
 
 def test_rows_of_many_blocks_that_run_into_each_other_are_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sharing, "USERS", 1)
+    monkeypatch.setattr(sharing, "USERS_PER_SOURCE", 1)
     with pytest.raises(AssertionError):
         check_no_two_messages_share_randomness(RowsThatRunIntoEachOther)
 
@@ -334,7 +334,7 @@ def test_rows_of_many_blocks_that_run_into_each_other_are_caught(
 def test_messages_that_share_randomness_are_caught(
     monkeypatch: pytest.MonkeyPatch, mutant: type[Sharing]
 ) -> None:
-    monkeypatch.setattr(sharing, "USERS", 16)
+    monkeypatch.setattr(sharing, "USERS_PER_SOURCE", 16)
     with pytest.raises(AssertionError):
         check_no_two_messages_share_randomness(mutant)
 
@@ -379,7 +379,7 @@ def test_two_sums_share_no_randomness() -> None:
 
 def check_users_are_changed_by_one_thread_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Changes take long, so that threads that do not wait meet: six rows, three threads."""
-    monkeypatch.setattr(sharing, "USERS", 50)
+    monkeypatch.setattr(sharing, "USERS_PER_SOURCE", 50)
     under_way: list[NDArray[Any]] = []
     clashes: list[int] = []
 
@@ -474,7 +474,7 @@ def test_elements_that_fail_end_the_sum(threads: int, error: type[BaseException]
 
 def test_the_error_is_that_of_the_step_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """And not the interruption of another that stops because of it."""
-    monkeypatch.setattr(sharing, "USERS", 1)
+    monkeypatch.setattr(sharing, "USERS_PER_SOURCE", 1)
     failed = threading.Event()
 
     def write(number: int, part: slice, out: NDArray[Any]) -> None:
@@ -510,7 +510,7 @@ def test_threads_stop_at_the_next_block_of_users(
     monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
     """And not at the end of their columns, of 500 blocks that take a millisecond each."""
-    monkeypatch.setattr(sharing, "USERS", 2)
+    monkeypatch.setattr(sharing, "USERS_PER_SOURCE", 2)
     drawn, stopped_at, draw = Counter[str](), [0], Sharing.draw
 
     def slowly(self: Sharing, *arguments: Any, **options: Any) -> None:
@@ -581,7 +581,7 @@ class Given(RandomSource):
 @pytest.mark.parametrize("low", range(300, 401))
 def test_no_range_overruns_the_next(monkeypatch: pytest.MonkeyPatch, low: int) -> None:
     """Room for 376 messages is left where 200 are expected: less by a little, as much, and more."""
-    monkeypatch.setattr(sharing, "USERS", 1)
+    monkeypatch.setattr(sharing, "USERS_PER_SOURCE", 1)
     column = [2**64 - 1] * (400 - low) + [0] * low
     recorder, setting = Recorder(Zq(2**64)), scheme(2**64, 2)
     zeros = np.zeros(400, dtype=np.uint64)
@@ -601,7 +601,7 @@ class Slow(list[int]):
 def check_places_are_given_once(
     monkeypatch: pytest.MonkeyPatch, lock: Callable[[], Any] = threading.Lock
 ) -> None:
-    monkeypatch.setattr(sharing, "USERS", 10)
+    monkeypatch.setattr(sharing, "USERS_PER_SOURCE", 10)
     make = mixing._ShufflerOutput.__init__
 
     def slowly(column: Any, *arguments: Any) -> None:

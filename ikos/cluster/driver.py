@@ -35,7 +35,7 @@ from ikos.primitives.concurrency import Progress
 from ikos.primitives.mixing import Partition
 from ikos.primitives.modular import Zq
 from ikos.primitives.randomness import RandomSource
-from ikos.primitives.sharing import USERS, SharingScheme
+from ikos.primitives.sharing import USERS_PER_SOURCE, SharingScheme
 from ikos.sums.shuffled_sum import (
     BlockEncoder,
     ShuffledSum,
@@ -48,7 +48,7 @@ LONGEST = 1 << 27
 """Approximate limit on the messages of a shuffler's task: 1 GiB of uint64."""
 
 ATTEMPTS = 8  # how often the shuffling may begin
-SPAN = 4  # most blocks of `USERS` users in one task: messages to workers are below 10 MB
+SPAN = 4  # most blocks of `USERS_PER_SOURCE` users in one task: messages to workers are below 10 MB
 AHEAD = 4  # pieces of shufflers' output under way for each thread
 RUN = 1 << 22  # least rows of a table in one task, if there are enough for all workers
 NONCE_BYTES = 16
@@ -177,7 +177,8 @@ class BlockSharing:
     """The clients' work: turns values into a `Block`.
 
     Rounding and noise draw from sources of ``encoding`` (`RandomSource.streams`), one for each
-    `USERS` users; a part or a partition has `_STRIDE` to itself. Sources of ``sharing`` draw keys.
+    `USERS_PER_SOURCE` users; a part or a partition has `_STRIDE` to itself. Sources of ``sharing``
+    draw keys.
     """
 
     clients: ShuffledSum[Any]
@@ -282,7 +283,7 @@ def mixed(
         size += len(envelope.keys) * sum(envelope.sizes) // piece.parts
         size += sum(row.size for row in envelope.last)
     # up to chance, a piece and the users from whose messages its values are selected
-    output, count = np.empty(size + (piece.parts > 1) * USERS, dtype=group.dtype), 0
+    output, count = np.empty(size + (piece.parts > 1) * USERS_PER_SOURCE, dtype=group.dtype), 0
     low, high = piece.ends(group.q)
     for envelope in received:
         for row in envelope.last:
@@ -325,7 +326,7 @@ def block_tasks(
         if isinstance(values, np.ndarray):
             users = values.shape[0]
             check_participation("x", users, clients.min_honest, clients.n)
-            span = min(SPAN, max(1, users * clients.dimension // (2 * threads * USERS)))
+            span = min(SPAN, max(1, users * clients.dimension // (2 * threads * USERS_PER_SOURCE)))
         checked = checked_blocks(clients, values)
         sent = enumerate(iter(lambda: list(islice(checked, span)), []))
         given = ((span * number, Checked(some)) for number, some in sent)
@@ -380,7 +381,11 @@ def pieces(
     found = []
     for number, (coordinate, (shuffler, first)) in enumerate(columns):
         # short ones are not worth it
-        least = min(threads // over, -(-size // USERS)) if number >= len(columns) - over else 1
+        least = (
+            min(threads // over, -(-size // USERS_PER_SOURCE))
+            if number >= len(columns) - over
+            else 1
+        )
         # at most as many as there are values: an empty range would be drawn for nothing
         parts = min(max(least, -(-size // LONGEST)), scheme.group.q)
         about = shuffler, range(first, first + width)

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from ikos.primitives.modular import Zq, blocks
 from ikos.primitives.randomness import RandomSource
 
-USERS = 1 << 18  # whose shares of one row come from one source
+USERS_PER_SOURCE = 1 << 18  # whose shares of one row come from one source
 
 _STEP = 1 << 20  # bytes of shares drawn and subtracted at a time, in cache
 
 
 def users_in_blocks(users: int) -> tuple[slice, ...]:
     """Return the blocks of users whose shares of one row come from one source each."""
-    return tuple(blocks(users, USERS))
+    return tuple(blocks(users, USERS_PER_SOURCE))
 
 
 class Sharing:

@@ -59,7 +59,7 @@ from ikos.primitives.mixing import (
 )
 from ikos.primitives.modular import Zq, blocks
 from ikos.primitives.randomness import RandomSource, secure
-from ikos.primitives.sharing import USERS, SharingScheme, split
+from ikos.primitives.sharing import USERS_PER_SOURCE, SharingScheme, split
 from ikos.primitives.shuffling import ORDERS, View, shuffle
 from ikos.results.sums import NOT, Cost, present
 from ikos.sums.ledger import Ledger, enter_run
@@ -376,7 +376,7 @@ class ShuffledSum(ABC, Generic[_T]):
         elements = numbers_of(self, x, source)
         if isinstance(elements, Encoder):
             encoder, elements = elements, np.empty(elements.users, dtype=self.group.dtype)
-            for number, part in enumerate(blocks(encoder.users, USERS)):
+            for number, part in enumerate(blocks(encoder.users, USERS_PER_SOURCE)):
                 encoder.write(number, part, elements[part])
         return split(elements, self.group, self.setting.messages, source)
 
@@ -558,8 +558,8 @@ class ShuffledSum(ABC, Generic[_T]):
 def checked_blocks(
     clients: ShuffledSum[Any], x: NDArray[Any] | Iterator[ArrayLike], size: int | None = None
 ) -> Iterator[NDArray[Any]]:
-    """Yield checked copies of ``size`` users' values, of `USERS` numbers in all by default."""
-    size = size or max(1, USERS // clients.dimension)
+    """Yield checked copies of ``size`` users' values, by default of `USERS_PER_SOURCE` numbers."""
+    size = size or max(1, USERS_PER_SOURCE // clients.dimension)
     if not isinstance(x, Iterator):
         for part in blocks(x.shape[0], size):
             yield clients.checked(x[part].copy(), part.start)
@@ -634,7 +634,7 @@ def _joined(parts: Iterator[NDArray[Any]]) -> NDArray[Any]:
 
 
 class BlockEncoder:
-    """Encodes users' values in blocks, of `USERS` numbers or of vectors.
+    """Encodes users' values in blocks, of `USERS_PER_SOURCE` numbers or of vectors.
 
     Noise of numbers is drawn for as many blocks at once as one variable serves. All noise shares
     are independent: two threads or processes may draw the same blocks' and use those of one each.
@@ -642,7 +642,7 @@ class BlockEncoder:
 
     def __init__(self, clients: ShuffledSum[Any], streams: Callable[[int], RandomSource]) -> None:
         self.clients, self.streams = clients, streams
-        self.together = max(1, clients.trust.min_honest // USERS)
+        self.together = max(1, clients.trust.min_honest // USERS_PER_SOURCE)
         self.drawn: dict[int, NoiseShares] = {}
         self.scratch = Scratch()
 
@@ -666,13 +666,15 @@ class BlockEncoder:
         run, place = divmod(number, self.together)
         found = self.drawn.get(run)
         if found is None:
-            drawn = self.together * USERS if self.together > 1 else size
+            drawn = self.together * USERS_PER_SOURCE if self.together > 1 else size
             found = self.clients.noise_shares(drawn, self.streams((1 << 64) + run))
             if self.together > 1:
                 self.drawn[run] = found
         users, noise = found
-        low, high = np.searchsorted(users, (place * USERS, place * USERS + size))
-        return users[low:high] - place * USERS, noise[low:high]
+        low, high = np.searchsorted(
+            users, (place * USERS_PER_SOURCE, place * USERS_PER_SOURCE + size)
+        )
+        return users[low:high] - place * USERS_PER_SOURCE, noise[low:high]
 
 
 def numbers_of(clients: ShuffledSum[Any], x: Values, rng: RandomSource) -> NDArray[Any] | Encoder:
