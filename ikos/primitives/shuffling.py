@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ikos._validation import refuse_missing
 from ikos.primitives.randomness import RandomSource
 
-ORDERS = ("sorted", "permuted")
+MESSAGE_ORDERS = ("sorted", "permuted")
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from ikos._validation import check_participation, choice, number, refuse_missing
 from ikos.data.domains import Domain
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource, secure
-from ikos.primitives.shuffling import ORDERS, View, shuffle
+from ikos.primitives.shuffling import MESSAGE_ORDERS, View, shuffle
 from ikos.results.error import SumError
 from ikos.results.sums import Cost, Guarantee, SumResult, at_least, footer
 from ikos.sums.ledger import Ledger, enter_run
@@ -259,7 +259,7 @@ class BaseProtocol(ABC):
         most: int | None = None,
     ) -> None:
         """Refuse anything but messages of enough users, ``rows`` of each, from 0 to ``most``."""
-        choice("order", order, ORDERS)
+        choice("order", order, MESSAGE_ORDERS)
         if not isinstance(messages, np.ndarray):
             raise TypeError(f"messages must be a numpy array, got {type(messages).__name__}")
         if refuse_missing("messages", messages).ndim != 2 or messages.dtype.kind not in "iuO":

@@ -60,7 +60,7 @@ from ikos.primitives.mixing import (
 from ikos.primitives.modular import Zq, blocks
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.sharing import USERS_PER_SOURCE, SharingScheme, split
-from ikos.primitives.shuffling import ORDERS, View, shuffle
+from ikos.primitives.shuffling import MESSAGE_ORDERS, View, shuffle
 from ikos.results.sums import NOT, Cost, present
 from ikos.sums.ledger import Ledger, enter_run
 
@@ -399,7 +399,7 @@ class ShuffledSum(ABC, Generic[_T]):
             What the analyzer receives: one column per shuffler of the first block, then of the
             second, and so on. Messages of several coordinates are opaque items.
         """
-        choice("order", order, ORDERS)
+        choice("order", order, MESSAGE_ORDERS)
         if not isinstance(shares, np.ndarray):
             raise TypeError(f"shares must be a numpy array, got {type(shares).__name__}")
         refuse_missing("shares", shares)
