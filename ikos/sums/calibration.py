@@ -70,7 +70,7 @@ class NoiseCalibration:
     drawn: bool = True
 
     @cached_property
-    def moved(self) -> Shift:
+    def total_shift(self) -> Shift:
         """What replacing one user can change in all releases together."""
         return self.shift.repeated(self.releases)
 
@@ -102,12 +102,12 @@ class NoiseCalibration:
     def _best(self, level: Fraction) -> VectorNoise:
         """Return the smallest noise of all releases together with this epsilon."""
         parties = self.trust.min_honest if self.drawn else None
-        return best_noise(level, self._noise_delta, self.moved, parties)
+        return best_noise(level, self._noise_delta, self.total_shift, parties)
 
     def _noise(self, level: Fraction) -> VectorNoise:
         """Return the noise of all releases together with this epsilon."""
         if self.pure:
-            return LaplaceNoise(level / self.moved.l1)
+            return LaplaceNoise(level / self.total_shift.l1)
         return self._best(level)
 
     @cached_property
@@ -191,8 +191,8 @@ class NoiseCalibration:
 
     def _by_budget(self, q: int, m: int) -> tuple[MessageCount, VectorNoise]:
         """Purely private noise of one release by the analysis's own theorem, any by Lemma 5.2."""
-        moved = self.shift.l1
-        budget = Budget(self.epsilon, self.delta, self.reserve, moved, self.length, self.sums)
+        total_shift = self.shift.l1
+        budget = Budget(self.epsilon, self.delta, self.reserve, total_shift, self.length, self.sums)
         count = self._scheme(q).proved(m, budget)
         assert count.noise_epsilon is not None
         assert count.delta is not None
