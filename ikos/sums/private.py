@@ -364,7 +364,7 @@ class PrivateSum(PrivateAggregation):
         integers: bool = False,
     ) -> None:
         n = integer("n", n, low=1, high=MAX_USERS)
-        budget, allowed, spare = checked_budget(epsilon, delta, reserve)
+        budget, allowed, reserve = checked_budget(epsilon, delta, reserve)
         analysis = checked_analysis(analysis)
         trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
         bounds = Bounds(lower, upper)
@@ -379,13 +379,13 @@ class PrivateSum(PrivateAggregation):
             trust=trust,
             epsilon=budget,
             delta=allowed,
-            reserve=spare,
+            reserve=reserve,
             shift=encoding.shift(1),
             length=1,
             analysis=analysis,
             always_pure=True,
         )
-        law = PolyaDifference(budget * (1 - spare) / p, Fraction(n, trust.min_honest))
+        law = PolyaDifference(budget * (1 - reserve) / p, Fraction(n, trust.min_honest))
         self._calibrate(plan, bounds, encoding, law, modulus, messages)
 
     @property
@@ -543,7 +543,7 @@ class PrivateVectorSum(VectorSum[SumResult], PrivateAggregation):
         releases: int = 1,
     ) -> None:
         n = integer("n", n, low=1, high=MAX_VECTORS)
-        budget, allowed, spare = checked_budget(epsilon, delta, reserve)
+        budget, allowed, reserve = checked_budget(epsilon, delta, reserve)
         analysis = checked_analysis(analysis)
         trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
         times = integer("releases", releases, low=1, high=MAX_RELEASES)
@@ -557,7 +557,7 @@ class PrivateVectorSum(VectorSum[SumResult], PrivateAggregation):
                 trust=trust,
                 epsilon=budget,
                 delta=allowed,
-                reserve=spare * (layout != MASKED),  # nothing else costs epsilon
+                reserve=reserve * (layout != MASKED),  # nothing else costs epsilon
                 shift=encoding.shift(domain.dimension),
                 length=length,
                 overhead=added,
