@@ -276,8 +276,8 @@ class CheckPlan:
     def work(self) -> list[int]:
         """The work of each stage, in slots drawn, roughly."""
         n, slots = self.model.n, self.model.slots
-        law = self.reach * (16 * n if self.model.graph.hiding < 2 else min(n, 512) ** 2)
-        return [law, self.trials * slots, *[self.planted * slots for _ in self.parts]]
+        exact = self.reach * (16 * n if self.model.graph.hiding < 2 else min(n, 512) ** 2)
+        return [exact, self.trials * slots, *[self.planted * slots for _ in self.parts]]
 
 
 @dataclass(frozen=True)
@@ -285,15 +285,15 @@ class _Exact:
     """What is computed, not sampled: Lemma C.5, the library's bound and the slack for each c."""
 
     plan: CheckPlan
-    law: Sequence[Enclosure]
+    distribution: Sequence[Enclosure]
     bounds: Sequence[tuple[mpfr | None, mpfr | None, float | None]]
     moments: tuple[Enclosure | None, Enclosure | None]
 
     @classmethod
     def of(cls, plan: CheckPlan, progress: Progress | None) -> _Exact:
         n, graph, rows = plan.model.n, plan.model.graph, plan.rows
-        law = enclosed_law(n, graph.m, plan.reach, progress=progress, **plan.options)
-        moments = (None, None) if plan.q is None else _moments(plan, plan.q, law)
+        distribution = enclosed_law(n, graph.m, plan.reach, progress=progress, **plan.options)
+        moments = (None, None) if plan.q is None else _moments(plan, plan.q, distribution)
         stated = {name: bound.values for name, bound in BOUNDS.items() if bound.covers(n, graph)}
         upper = {name: values(n, graph, rows, UP) for name, values in stated.items()}
         lower = [values(n, graph, rows, DOWN) for values in stated.values()]
@@ -301,10 +301,10 @@ class _Exact:
         slacks: Sequence[float | None] = nothing
         if lower:
             with rounding(DOWN):
-                pairs = zip(zip(*lower, strict=True), law, strict=False)
+                pairs = zip(zip(*lower, strict=True), distribution, strict=False)
                 slacks = [float_down(min(bounds) / exact.high) for bounds, exact in pairs]
         columns = upper.get("lemma_c5", nothing), upper.get("parts", nothing), slacks
-        return cls(plan, law, list(zip(*columns, strict=True)), moments)
+        return cls(plan, distribution, list(zip(*columns, strict=True)), moments)
 
     def check(self, tally: Tally, rare: Sequence[PlantedTally] = ()) -> ComponentCheck:
         """Return what is computed beside samples."""
@@ -312,12 +312,14 @@ class _Exact:
         planted = {c: sample.enclosure(c, level) for c, sample in enumerate(rare, 2)}
         rows = tuple(
             ComponentRow(c, exact, *bounds, tally[c], tally.probability(c, level), planted.get(c))
-            for c, (exact, bounds) in enumerate(zip(self.law, self.bounds, strict=False), 1)
+            for c, (exact, bounds) in enumerate(
+                zip(self.distribution, self.bounds, strict=False), 1
+            )
         )
         return ComponentCheck(
             plan.model.n, plan.model.graph, plan.q, level, rows, tally, tuple(rare),
-            _fit(tally, self.law) if tally.trials else None,
-            _planted_fit(rare, self.law) if rare else None, *self.moments,
+            _fit(tally, self.distribution) if tally.trials else None,
+            _planted_fit(rare, self.distribution) if rare else None, *self.moments,
         )  # fmt: skip
 
 
@@ -333,7 +335,7 @@ def _stages(progress: Progress | None, work: Sequence[int]) -> Iterator[Progress
 
 
 def _moments(
-    plan: CheckPlan, q: int, law: Sequence[Enclosure]
+    plan: CheckPlan, q: int, distribution: Sequence[Enclosure]
 ) -> tuple[Enclosure | None, Enclosure | None]:
     """Return E[q^C]/q - 1, from below by the first values of c alone, and Lemma C.5's bound."""
     n, graph = plan.model.n, plan.model.graph
@@ -347,7 +349,7 @@ def _moments(
         with contextlib.suppress(ValueError):  # q is too large for it
             bound = Enclosure(*(lemma_excess(n, graph.m, q, way) for way in (DOWN, UP)))
     with rounding(DOWN):
-        least = gmpy2.fsum([(mpfr(q) ** c - 1) * p.low for c, p in enumerate(law)])
+        least = gmpy2.fsum([(mpfr(q) ** c - 1) * p.low for c, p in enumerate(distribution)])
     return None if excess is None else Enclosure(least, excess), bound
 
 
@@ -362,23 +364,27 @@ def _p_value(seen: Sequence[int], chances: Sequence[mpfr], trials: int) -> float
     return p_value_bound([*seen, trials - sum(seen)], cells)
 
 
-def _fit(tally: Tally, law: Sequence[Enclosure]) -> float:
+def _fit(tally: Tally, distribution: Sequence[Enclosure]) -> float:
     """Bound the p-value of sampled counts; rare values share one cell, chosen beforehand."""
     with rounding(DOWN):
-        common = [c for c, p in enumerate(law, 1) if p.low * tally.trials >= _RARE]
-    return _p_value([tally[c] for c in common], [law[c - 1].low for c in common], tally.trials)
+        common = [c for c, p in enumerate(distribution, 1) if p.low * tally.trials >= _RARE]
+    return _p_value(
+        [tally[c] for c in common], [distribution[c - 1].low for c in common], tally.trials
+    )
 
 
-def _planted_fit(rare: Sequence[PlantedTally], law: Sequence[Enclosure]) -> float:
+def _planted_fit(rare: Sequence[PlantedTally], distribution: Sequence[Enclosure]) -> float:
     """Return the same for importance samples: the smallest p-value times their number.
 
     Graphs with c parts planted have k components with probability S(k, c) P[C = k] / (Q_c / c!).
     """
     fits = []
     for tally in rare:
-        reached = range(tally.parts, len(law) + 1)
+        reached = range(tally.parts, len(distribution) + 1)
         with rounding(DOWN):
-            chances = [tally.divisions(k) * law[k - 1].low / tally.expected.high for k in reached]
+            chances = [
+                tally.divisions(k) * distribution[k - 1].low / tally.expected.high for k in reached
+            ]
         fits.append(_p_value([tally.counts.get(k, 0) for k in reached], chances, tally.trials))
     return min(1.0, min(fits) * len(fits))
 

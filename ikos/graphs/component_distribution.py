@@ -108,15 +108,15 @@ def component_pmf(
     above, above_power = _scaled(rooted)
     weight, weight_power = _scaled(moments.weight)
     # row n - k is for k users, so that k - 1, ..., 0 users follow each other
-    law = np.zeros((n + 1, n + 1))
-    law[n, 0] = 1.0
+    distribution = np.zeros((n + 1, n + 1))
+    distribution[n, 0] = 1.0
     for k in range(1, n + 1):
         chances = np.ldexp(
             above[1 : k + 1] * weight[k - 1 :: -1][:k] / (k * weight[k]),
             (above_power[1 : k + 1] + weight_power[k - 1 :: -1][:k] - weight_power[k]).astype("i4"),
         )
-        law[n - k, 1 : k + 1] = chances @ law[n - k + 1 :, :k]
-    pmf: NDArray[np.float64] = law[0, 1:].copy()
+        distribution[n - k, 1 : k + 1] = chances @ distribution[n - k + 1 :, :k]
+    pmf: NDArray[np.float64] = distribution[0, 1:].copy()
     return pmf
 
 
@@ -303,7 +303,7 @@ def enclosed_law(
                 f"two messages hide, got {users}"
             )
         return tuple(_of_cycles(users, graph, most, progress))
-    law: list[Enclosure] = []
+    distribution: list[Enclosure] = []
     entries: Iterator[Enclosure | None]
     cut = cutoff(users, graph, max(2, most))
     if cut is None:
@@ -312,10 +312,10 @@ def enclosed_law(
         entries = _by_largest(users, graph, most, cut)
     for entry in entries:
         assert entry is not None  # c is at most n
-        law.append(entry)
+        distribution.append(entry)
         if progress is not None:
-            progress(len(law), most)
-    return tuple(law)
+            progress(len(distribution), most)
+    return tuple(distribution)
 
 
 def exact_component_law(
@@ -334,15 +334,15 @@ def exact_component_law(
     if n > MAX_RATIONAL_USERS:
         raise ValueError(f"n must be at most {MAX_RATIONAL_USERS} for rationals, got {n}")
     moments = rational(n, _ANY_ORDER, Model.of(n, m, shuffler, clear_share).graph)
-    law = [[mpq(1)]]
+    distribution = [[mpq(1)]]
     for k in range(1, n + 1):
         chances = [moments.component(k, s) for s in range(1, k + 1)]
         row = [mpq(0)] * (k + 1)
         for s, chance in enumerate(chances, 1):
-            for c, before in enumerate(law[k - s]):
+            for c, before in enumerate(distribution[k - s]):
                 row[c + 1] += chance * before
-        law.append(row)
-    return tuple(Fraction(int(p.numerator), int(p.denominator)) for p in law[n][1:])
+        distribution.append(row)
+    return tuple(Fraction(int(p.numerator), int(p.denominator)) for p in distribution[n][1:])
 
 
 @dataclass(frozen=True)

@@ -205,11 +205,11 @@ class PolyaDifference(Distribution):
         """Return a cell width w, the probabilities of floor(Polya / w), and its survival."""
         from scipy import stats
 
-        law = stats.nbinom(float(self.shape), -math.expm1(-self._s))
-        last = int(law.isf(1e-17)) + 2
+        distribution = stats.nbinom(float(self.shape), -math.expm1(-self._s))
+        last = int(distribution.isf(1e-17)) + 2
         width = -(-last // _GRID)
         edges = np.arange(0, last + 2 * width, width)
-        survival = law.sf(edges - 1)
+        survival = distribution.sf(edges - 1)
         return width, survival[:-1] - survival[1:], survival
 
     def _survival(self, cells: int) -> float:
@@ -268,17 +268,17 @@ def default_precision(epsilon: Fraction, parties: int) -> int:
     return max(1, math.ceil(float(epsilon) / rate))
 
 
-def default_modulus(users: int, precision: int, law: Distribution) -> int:
+def default_modulus(users: int, precision: int, distribution: Distribution) -> int:
     """Return the smallest power of two at which a sum wraps around with probability <= 2^-40.
 
     Wrap-around adds to the mean squared error at most q^2 times its probability; this, too, is kept
     to at most a thousandth of the noise's variance. It makes a result wrong and costs no privacy.
     """
     q = 1 << (users * precision).bit_length()
-    most = math.log(1e-3 * max(law.variance, 1e-300))
+    most = math.log(1e-3 * max(distribution.variance, 1e-300))
 
     def wraps(q: int) -> bool:  # in logarithms: q may exceed what doubles hold
-        chance = law.log_tail_bound(Fraction(q - users * precision, 2))
+        chance = distribution.log_tail_bound(Fraction(q - users * precision, 2))
         return chance > math.log(WRAP_TARGET) or 2 * math.log(q) + chance > most
 
     while wraps(q):
@@ -287,7 +287,12 @@ def default_modulus(users: int, precision: int, law: Distribution) -> int:
 
 
 def standard_error(
-    law: Distribution, *, users: int, precision: int, modulus: int | None, rounded: bool = True
+    distribution: Distribution,
+    *,
+    users: int,
+    precision: int,
+    modulus: int | None,
+    rounded: bool = True,
 ) -> float:
     """Return a bound on the root mean squared error of a sum, in units of one user's range.
 
@@ -296,7 +301,9 @@ def standard_error(
     """
     wrap = 0.0
     if modulus is not None:
-        chance = law.log_tail_bound(Fraction(modulus - users * precision, 2))
+        chance = distribution.log_tail_bound(Fraction(modulus - users * precision, 2))
         exponent = 2 * math.log(modulus) + chance
         wrap = math.exp(exponent) if exponent < 700 else math.inf
-    return 1.0 / precision * math.sqrt(law.variance + (users / 4 if rounded else 0.0) + wrap)
+    return (
+        1.0 / precision * math.sqrt(distribution.variance + (users / 4 if rounded else 0.0) + wrap)
+    )
