@@ -1,7 +1,7 @@
 """How many messages are enough, and what given messages prove.
 
 ``secure`` counts for a level of statistical security, ``private`` for differential privacy,
-``vectors`` for sums of vectors and ``masked_vectors`` for long ones; ``planning`` chooses what
+``vectors`` for sums of vectors and ``masks`` for long ones; ``planning`` chooses what
 costs least. ``analyses`` is the table of the upper bounds that a count can rest on: ``published``
 formulas, and the ``second_moment`` of the share graph (``share_graph``, ``recursion``,
 ``largest_component``), from which ``hockey_stick`` proves privacy, and ``higher_moments`` of

@@ -2,8 +2,8 @@
 
 ``share_graphs`` has the graphs, as arrays and for networkx, and their components, ``sampling``
 draws many, and ``importance_sampling`` draws rare ones. ``component_distribution`` is exact,
-``component_bounds`` has the bounds and
-compares them with the exact distribution over ranges. ``check`` compares all of these.
+``component_bounds`` has the bounds and compares them with the exact distribution over ranges.
+``check`` compares all of these.
 """
 
 from ikos.graphs.check import ComponentCheck, check_components
