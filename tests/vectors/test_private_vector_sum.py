@@ -273,7 +273,7 @@ def test_budgets_are_kept(domain: Domain, analysis: str, layout: Any) -> None:
 
 def test_pure_noise_has_the_messages_of_the_layouts() -> None:
     protocol = PrivateVectorSum(10_000, Categories([100]), 1, 1e-8, modulus=2**15)
-    _, expected, _ = private_vector_layouts(10_000, 2**15, 1, 1e-8, 1, 100, sensitivity=2)
+    _, expected = private_vector_layouts(10_000, 2**15, 1, 1e-8, 1, 100, sensitivity=2)
     assert protocol.noise.method == "pure"
     assert protocol.layout == expected
     group = PrivateVectorSum(10_000, Categories([100]), 1, 1e-8, modulus=2**15, layout="group")
