@@ -76,7 +76,7 @@ def test_the_documentations_slopes_are_the_programs(monkeypatch):
     monkeypatch.setattr(module, "DIMENSIONS", (1, 3, 6))
     found = module.points(*module.settings(quick=False), 1, lambda: None)
     ((head, body),) = rows(module._slopes(found)).items()
-    shown = rows(page("vectors.md"))[head]
+    shown = rows(page("vector-protocols.md"))[head]
     assert [row[0] for row in shown] == list("123456")
     assert [row for row in shown if row[0] in "136"] == body
 
@@ -84,7 +84,7 @@ def test_the_documentations_slopes_are_the_programs(monkeypatch):
 @pytest.mark.slow
 def test_the_documentations_poisoning_is_the_programs():
     module = program("afnntz24_attacks")
-    shown = next(body for head, body in rows(page("vectors.md")).items() if "ten users" in head)
+    shown = next(body for head, body in rows(page("vector-protocols.md")).items() if "ten users" in head)
     made = []
     for case in module._attacked(512, 1):
         if not case.name.startswith("Kashin"):
@@ -99,7 +99,7 @@ def test_the_documentations_poisoning_is_the_programs():
 @pytest.mark.slow
 def test_the_documentations_dishonest_users_are_the_programs():
     (grid, kashin) = program("afnntz24_attacks").dishonest(1)
-    text = prose(page("vectors.md"))
+    text = prose(page("vector-protocols.md"))
     assert f"that was {kashin[1]:,} messages;" in text
     assert f"moved the estimate by {kashin[2]:,.0f}, where" in text
     assert f"with the same users moves by at most {at_least(grid[3], 2)}." in text
@@ -108,7 +108,7 @@ def test_the_documentations_dishonest_users_are_the_programs():
 def test_the_documentations_floors_are_the_programs():
     rows = {(n, d): rest for n, d, *rest in program("afnntz24_attacks").floors()}
     moved = [f"{rows[10**8, d][2]:.0f}" for d in (10**6,)]
-    assert f"12.5 for d = 10^4, and {moved[0]} for d = 10^6" in prose(page("vectors.md"))
+    assert f"12.5 for d = 10^4, and {moved[0]} for d = 10^6" in prose(page("vector-protocols.md"))
     assert all(f"{rows[n, 10**4][2]:.1f}" in ("12.4", "12.5") for n in (10**4, 10**6, 10**8))
 
 

@@ -82,7 +82,7 @@ def shown():
 
 
 def test_the_documentations_exponents_are_those_of_its_table(module):
-    assert "```{include} figures/afnntz24-rates.md\n```" in page("vectors.md")
+    assert "```{include} figures/afnntz24-rates.md\n```" in page("vector-protocols.md")
     exponents = []
     for place, (panel, body) in enumerate(shown().items()):
         n, d, epsilon = (
@@ -92,7 +92,7 @@ def test_the_documentations_exponents_are_those_of_its_table(module):
         errors = [float(row[-1].replace(",", "")) for row in body]
         exponents.append(module.exponent((d, n, epsilon)[place], errors))
     first, second, third = (f"{value:.2f}".replace("-", "−") for value in exponents)
-    assert f"as d^{first}, n^{second} and ε^{third}, where" in prose(page("vectors.md"))
+    assert f"as d^{first}, n^{second} and ε^{third}, where" in prose(page("vector-protocols.md"))
 
 
 @pytest.mark.slow

@@ -122,11 +122,11 @@ def test_the_documentations_figure_and_table_are_the_programs(module, monkeypatc
     computed = run_figures(module, monkeypatch, tmp_path, 1)
     assert_drawn("scm22-figure-1", tmp_path)
     (head,) = (head for head in computed if "t" in head)
-    shown = rows(page("vectors.md"))[head]
+    shown = rows(page("vector-protocols.md"))[head]
     assert len(shown) == 5
     assert set(shown) <= set(computed[head])
     whole = {(row[0], row[1]): float(row[-1]) for row in computed[head]}
-    text = prose(page("vectors.md"))
+    text = prose(page("vector-protocols.md"))
     assert f"falls by a factor of {whole['exact', '1'] / whole['exact', '100']:.0f} " in text
     first, second = (row for row in computed[head] if row[0] == "paper" and row[1] in "12")
     assert f"γ is {float(first[2]):.2f} for t = 1, {float(second[2]):.2f} for t = 2" in text
@@ -140,7 +140,7 @@ def test_the_documentations_exponents_are_the_programs(module, monkeypatch, tmp_
     computed = run_figures(module, monkeypatch, tmp_path, 2, 3)
     (body,) = (body for head, body in computed.items() if "paper's law" in head)
     found = {(row[0], row[1].split()[0]): row for row in body}
-    text = prose(page("vectors.md"))
+    text = prose(page("vector-protocols.md"))
 
     def one(axis, parameters, column):
         return f"{float(found[axis, parameters][column]):.1f}".replace("-", "−")
@@ -158,7 +158,7 @@ def test_the_documentations_exponents_are_the_programs(module, monkeypatch, tmp_
 
 @pytest.mark.slow
 def test_the_documentations_random_answers_are_the_calculators(module):
-    text = prose(page("vectors.md"))
+    text = prose(page("vector-protocols.md"))
     base = module.Setting(False, t=2)
     stratified = base.protocol().gamma
     uniform = module.sampled_answers(

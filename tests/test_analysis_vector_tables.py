@@ -1,4 +1,4 @@
-"""The tables of messages and errors on the page about vectors."""
+"""The tables of messages and errors on the pages about vectors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ikos.baselines import SampledCoordinates
 @pytest.mark.reproduces
 def test_the_documentations_tables_are_the_programs(name: str) -> None:
     assert page(f"figures/{name}.md") == module.TABLES[name](), "make figures, and copy it"
-    assert f"```{{include}} figures/{name}.md\n```" in page("vectors.md")
+    pages = page("vectors.md") + page("vector-protocols.md")
+    assert f"```{{include}} figures/{name}.md\n```" in pages
 
 
 @pytest.mark.slow

@@ -191,7 +191,7 @@ def test_the_documentations_figure_tables_and_numbers_are_the_programs(program, 
     assert made.exit_code == 0, made.output
     assert_drawn("wlqdly21-figures-1-2", tmp_path)
     computed = table_rows((tmp_path / "wlqdly21.md").read_text(encoding="utf-8"))
-    text = page("vectors.md")
+    text = page("vector-protocols.md")
     shown = {head: body for head, body in table_rows(text).items() if "PCKV-GRR" in head}
     assert [len(body) for body in shown.values()] == [4, 4]
     for head, body in shown.items():

@@ -2,7 +2,7 @@
 
 Clients add their noise, and the tests know it: every sum must be exact to the last unit. The sizes
 here are those of each run of the slow tests; IKOS_ENDURANCE=2000 makes them those whose outcome
-docs/deployment.md tells, with so many clients.
+docs/scale.md tells, with as many clients.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What strangers may ask for does not stay; docs/deployment.md lists the bounds."""
+"""What strangers may ask for does not stay; docs/deployment-security.md lists the bounds."""
 
 from __future__ import annotations
 
