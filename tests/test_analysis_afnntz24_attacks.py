@@ -84,7 +84,8 @@ def test_the_documentations_slopes_are_the_programs(monkeypatch):
 @pytest.mark.slow
 def test_the_documentations_poisoning_is_the_programs():
     module = program("afnntz24_attacks")
-    shown = next(body for head, body in rows(page("vector-protocols.md")).items() if "ten users" in head)
+    tables = rows(page("vector-protocols.md"))
+    shown = next(body for head, body in tables.items() if "ten users" in head)
     made = []
     for case in module._attacked(512, 1):
         if not case.name.startswith("Kashin"):
