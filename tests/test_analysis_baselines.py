@@ -377,6 +377,6 @@ def test_the_documentations_messages_of_correlated_noise_are_the_calculators():
         for delta in (None, 1e-8)
         for n in (10**6, 10**8, 10**9)
     ]
-    said = "on average {:.1f} of each user for n = 10^6, {:.1f} for 10^8 and {:.1f} for 10^9; "
+    said = "on average {:.1f} per user for n = 10^6, {:.1f} for 10^8 and {:.1f} for 10^9; "
     said += "at δ = 1e-8, {:.1f}, {:.1f} and {:.1f} (`cost()`)"
     assert said.format(*counts) in prose(page("baselines.md"))

@@ -207,7 +207,7 @@ def test_the_documentations_figure_tables_and_numbers_are_the_programs(program, 
     laws = next(body for head, body in computed.items() if "TVE, 4 d" in head)
     ends = [(min(column), max(column)) for column in list(zip(*laws, strict=True))[2:]]
     each = [f"{float(low):.1f} to {float(high):.1f}" for low, high in ends]
-    said(f"With four times the dimension TVE grows by {each[0]} at budgets from 1 on")
+    said(f"With four times the dimension TVE grows by {each[0]} at budgets of 1 or more")
     said(f"MAE does not grow ({each[2]})")
     said(f"before the projection grows by {each[4]}.")
     said(f"With a tenth of the users TVE grows by {each[1]}, MAE by {each[3]}.")
