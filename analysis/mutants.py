@@ -76,7 +76,7 @@ def outcome(mutant: Mutant, tree: Path) -> str:
     settings = {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
     named = any("::" in test for test in mutant.tests)  # slow ones are run where they are named
     options = ["-x", "-q", "-p", "no:cacheprovider", "--tb=no"]
-    options += [] if named else ["-m", "not slow"]
+    options += [] if named else ["-m", "not slow or grid"]
     command = [sys.executable, "-m", "pytest", *options, *mutant.tests]
     try:
         file.write_text(changed, encoding="utf-8")

@@ -193,8 +193,8 @@ def noise_report(
     ...     lambda y: exp(1 - 2 * y) * ((1 + exp(y - 1)) / (1 + exp(-y))) ** 2,
     ...     np.linspace(-30, 0.5, 2000),
     ... )
-    >>> round(report_epsilon(logistic, 1e-6, 10**4), 4)
-    0.023
+    >>> round(report_epsilon(logistic, 1e-6, 10**3), 4)
+    0.0793
     """
     y = doubles("edges", edges)
     if not (y.ndim == 1 and y.size > 1 and np.all(y[1:] > y[:-1]) and y[-1] == 0.5):
@@ -302,8 +302,8 @@ def sets_report(
     Subsets of 5 out of 20 values:
 
     >>> subsets = sets_report(1, Fraction(5, 20), Fraction(5 * 4, 20 * 19))
-    >>> round(report_epsilon(subsets, 1e-6, 10**4), 4)
-    0.0302
+    >>> round(report_epsilon(subsets, 1e-6, 10**3), 4)
+    0.1039
     """
     odds = exp_down(number("local_epsilon", local_epsilon, above=0, high=60))
     part = number("share", share, above=0, below=1)
@@ -457,8 +457,8 @@ def report_epsilon(report: ReportLaw, delta: float | Fraction, n: int) -> float:
 
     Examples
     --------
-    >>> round(report_epsilon(laplace_report(1.0), 1e-6, 10**4), 4)
-    0.0378
+    >>> round(report_epsilon(laplace_report(1.0), 1e-6, 10**3), 4)
+    0.1302
     """
     small = round_down(number("delta", delta, above=max(_checked(report).lost), below=1))
     users = integer("n", n, low=2, high=MAX_USERS)
