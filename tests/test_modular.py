@@ -276,12 +276,6 @@ def test_a_huge_order_is_quoted_by_its_length() -> None:
         Zq(2**4096).elements([2**4096])
 
 
-@pytest.mark.parametrize(("q", "error"), [(1, ValueError), (2.0, TypeError), (True, TypeError)])
-def test_orders_that_are_none_are_refused(q: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match="q must be"):
-        Zq(q)
-
-
 @each_order
 def test_contains_tells_reduced_arrays_of_the_right_type(q: int) -> None:
     group = Zq(q)

@@ -25,7 +25,7 @@ import numpy as np
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from ikos._validation import integer, number, quote, round_down, round_up
+from ikos._validation import integer, number, ordered, quote, round_down, round_up
 from ikos.accounting.blanket import SLACK, ResponseBlanket, TooManyTermsError
 from ikos.accounting.blanket_masses import MAX_TERMS, masses_above
 from ikos.numeric.binomial import log_pmf
@@ -63,7 +63,7 @@ def advanced_composition(budgets: Iterable[Budget], slack: float | Fraction) -> 
     """
     spent = number("slack", slack, above=0, below=1)
     epsilons, deltas = [], []
-    for epsilon, delta in budgets:
+    for epsilon, delta in ordered("budgets", budgets):
         epsilons.append(number("epsilon", epsilon, low=0))
         deltas.append(number("delta", delta, low=0, high=1))
     with rounding(DOWN):

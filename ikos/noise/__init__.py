@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ikos.noise.skellam  # noqa: F401  first, or it would take the place of the sampler later
 from ikos.primitives.samplers import (
     discrete_gaussian,
     discrete_laplace,

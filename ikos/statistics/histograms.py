@@ -180,7 +180,8 @@ def histogram_protocols(
         (0, "max_error", max_error) if max_bytes is None else (1, "max_bytes", max_bytes)
     )
     check_options(options, SumOptions)
-    most, domain = number(name, given, above=0), Categories([categories])
+    most = number(name, given, above=0)
+    domain = Categories([integer("categories", categories, low=1)])
     sums = PrivateVectorSum(n, domain, epsilon, delta, **options)
 
     def few(size: int) -> FrequencyEstimation:

@@ -248,26 +248,9 @@ def test_roots_are_on_the_safe_side():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"n": 0}, "n must be at least 1"),
-        ({"epsilon": -1}, "epsilon must be at least 0"),
-        ({"local_epsilon": 0}, "local_epsilon must be at least 1e-100"),
-        ({"local_epsilon": 100}, "local_epsilon must be at most 60"),
-        ({"local_epsilon": math.inf}, "local_epsilon must be finite"),
-        ({"local_epsilon": math.nan}, "local_epsilon must be finite"),
-        ({"total_variation": 0}, "total_variation must be greater than 0"),
         ({"total_variation": 0.1, "n": 10**7}, "n must be at most 1000000"),
     ],
 )
 def test_nonsense_is_refused(change, said):
     with pytest.raises(ValueError, match=said):
         amplified_delta(**({"epsilon": 1.0, "n": 100, "local_epsilon": 2.0} | change))
-
-
-@pytest.mark.parametrize("delta", [0, 1, math.nan])
-def test_delta_is_a_probability(delta):
-    for bound in (
-        lambda: amplified_epsilon(delta, 100, 1.0),
-        lambda: amplified_local_epsilon(1.0, delta, 100),
-    ):
-        with pytest.raises(ValueError, match="delta must be"):
-            bound()

@@ -330,21 +330,3 @@ def test_floors_are_below_exact_counts(
 
 def test_a_single_user_needs_one_message() -> None:
     assert counting_floor(1, 2**64, 80) == counting_floor(1, 2, 0.1, shuffler="single") == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "said"),
-    [
-        ({"n": 0}, ValueError, "n must be .* 0"),
-        ({"q": 1}, ValueError, "q must be .* 1"),
-        ({"sigma": 10**13}, ValueError, "sigma must be"),
-        ({"shuffler": "both"}, ValueError, "shuffler must be .* 'both'"),
-        ({"clear_share": 1}, TypeError, "clear_share must be .* 1"),
-    ],
-)
-def test_bad_arguments_are_named_and_quoted(
-    arguments: dict[str, Any], error: type[Exception], said: str
-) -> None:
-    good: dict[str, Any] = {"n": 1000, "q": 2**32, "sigma": 40}
-    with pytest.raises(error, match=said):
-        counting_floor(**{**good, **arguments})

@@ -248,18 +248,8 @@ def test_extreme_arguments_are_answered() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "said"),
     [
-        ({"n": 0}, ValueError, "n must be .* 0"),
-        ({"n": 10**100 + 1}, ValueError, "n must be"),
-        ({"n": 10.0}, TypeError, "n must be .* 10.0"),
-        ({"q": 1}, ValueError, "q must be .* 1"),
         ({"q": 2**10**7}, ValueError, "q must be .* 10000001 bits"),
-        ({"sigma": 0}, ValueError, "sigma must be .* 0"),
-        ({"sigma": 1000001}, ValueError, "sigma must be .* 1000001"),
         ({"sigma": "80"}, TypeError, "sigma must be .* '80'"),
-        ({"analysis": "magic"}, ValueError, "analysis must be .* 'magic'"),
-        ({"shuffler": "both"}, ValueError, "shuffler must be .* 'both'"),
-        ({"clear_share": 1}, TypeError, "clear_share must be .* 1"),
-        ({"min_honest": 1001}, ValueError, "min_honest must be .* 1001"),
         ({"n": 18, "analysis": "balle2020"}, ValueError, "balle2020 needs n >= 19"),
         ({"analysis": "ishai2006"}, ValueError, "analysis='best' covers this setting"),
         ({"sigma": 0.5, "analysis": "balle2020"}, ValueError, "balle2020 needs sigma >= 1"),

@@ -563,37 +563,6 @@ def test_numpy_integers_are_integers() -> None:
     assert type(count.sigma) is float
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "said"),
-    [
-        ({"q": -(2**300)}, ValueError, "q must be .* 301 bits"),
-        ({"m": 0}, ValueError, "m must be .* 0"),
-        ({"m": 3.5}, TypeError, "m must be .* 3.5"),
-    ],
-)
-def test_bad_arguments_are_named_and_quoted(
-    arguments: dict[str, Any], error: type[Exception], said: str
-) -> None:
-    with pytest.raises(error, match=said):
-        security_level(**{"n": 1000, "q": 2**32, "m": 9, **arguments})
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "said"),
-    [
-        ((2, "Parallel", True), ValueError, "shuffler must be .* 'Parallel'"),
-        ((2, "single", "no"), TypeError, "clear_share must be .* 'no'"),
-        ((True, "single", True), TypeError, "m must be .* True"),
-        ((0, "parallel", False), ValueError, "m must be .* 0"),
-    ],
-)
-def test_what_is_no_share_graph_is_refused(
-    arguments: tuple[Any, ...], error: type[Exception], said: str
-) -> None:
-    with pytest.raises(error, match=said):
-        ShareGraph(*arguments)
-
-
 def test_share_graphs_of_numpy_scalars_are_those_of_pythons() -> None:
     given: tuple[Any, ...] = (np.int8(5), "single", np.True_)
     share = ShareGraph(*given)

@@ -191,7 +191,6 @@ def test_smallest_users_of_published_analyses(analysis: str, how: dict[str, Any]
         ({"sigma": 10**5}, r"sigma must be at most .* proved for 10\^100 users, got 100000"),
         ({"analysis": "ishai2006", **SINGLE}, "proves less for more users"),
         ({"analysis": "ghazi2020"}, "ghazi2020 needs a single shuffler"),
-        ({"m": 0}, "m must be at least 1, got 0"),
     ],
 )
 def test_no_number_of_users_is_refused(arguments: dict[str, Any], said: str) -> None:
@@ -226,9 +225,7 @@ def test_nothing_remains_of_too_few_messages() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"honest": 201}, "honest must be at most 200, got 201"),
         ({"corrupt_shufflers": 1, "shuffler": "single"}, "corrupt_shufflers must be 0 .*, got 1"),
-        ({"total": 0}, "total must be at least 1, got 0"),
     ],
 )
 def test_bad_arguments_of_remaining(arguments: dict[str, Any], said: str) -> None:
@@ -652,9 +649,6 @@ def test_published_levels_hold_for_every_number_of_honest_users() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"noise_users": 201}, "noise_users must be"),
-        ({"honest": 0}, "honest must be"),
-        ({"noise_epsilon": 0}, "noise_epsilon must be"),
         ({"corrupt_shufflers": 1, "shuffler": "single"}, "corrupt_shufflers must be 0 .*, got 1"),
     ],
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import networkx as nx
 import numpy as np
 import pytest
@@ -196,21 +194,3 @@ def test_targets_are_left_as_they_were() -> None:
             count_components(targets, clear_share=clear, backend=backend)
             component_labels(targets, clear_share=clear, backend=backend)
     assert (targets == before).all()
-
-
-@pytest.mark.parametrize("find", [count_components, component_labels])
-@pytest.mark.parametrize(
-    ("options", "kind", "message"),
-    [
-        ({"backend": "cuda"}, ValueError, "backend must be one of 'scipy', 'networkx', got 'cuda'"),
-        ({"backend": None}, TypeError, "backend must be a string, got NoneType None"),
-        ({"clear_share": 1}, TypeError, "clear_share must be True or False, got int 1"),
-    ],
-)
-def test_unknown_ways_of_counting_are_refused(
-    find: Any, options: dict[str, Any], kind: type[Exception], message: str
-) -> None:
-    with pytest.raises(kind, match=message):
-        find([[1], [0]], **options)
-    with pytest.raises(ValueError, match="targets must name each user 1 times"):
-        find([[0], [0]])

@@ -711,9 +711,3 @@ def test_tallies_of_independent_samples_add_up() -> None:
             first + other
     with pytest.raises(TypeError):
         first + 1
-
-
-@pytest.mark.parametrize("function", [component_counts, tally_components])
-def test_what_is_no_executor_is_refused(function: Any) -> None:
-    with pytest.raises(TypeError, match="executor must be an Executor or None, got 4"):
-        function(6, 2, 10, executor=4)
