@@ -224,6 +224,7 @@ def test_a_delta_of_many_zeros():
     assert amplified_delta(0.3, 2200, **asked) < amplified_delta(0.3, 2000, **asked) < 1e-260
 
 
+@pytest.mark.points(0)
 def test_blocks_cost_little(monkeypatch):
     asked = (0.006, 2 * 10**5, 1.0)
     thinned = amplified_delta(*asked)

@@ -170,6 +170,7 @@ def test_truncated_noise_loses_what_only_one_value_can_send():
     assert wide == pytest.approx(report_delta(laplace_report(2, 500), 0.3, 100), rel=1e-6)
 
 
+@pytest.mark.points(0)
 def test_noise_of_another_law():
     """Of Gaussian noise, given by its functions."""
     root = gmpy2.sqrt(gmpy2.mpfr(2))
@@ -274,6 +275,7 @@ def test_small_epsilons_are_found():
     assert few > 1e-4 > many > 1e-7
 
 
+@pytest.mark.points(0)
 def test_epsilon_is_enough_and_hardly_more():
     report = laplace_report(2, 64)
     epsilon = report_epsilon(report, 1e-6, 100)
@@ -445,6 +447,7 @@ def test_mass_outside_the_window_is_bounded(top):
     assert outside <= _outside(places, np.log(chances), n, points) <= 1
 
 
+@pytest.mark.points(0)
 def test_below_the_local_guarantee_nothing_is_left():
     assert report_delta(laplace_report(1), 1.0001, 100) == (0.0, 0.0)
     for below in (1e-16, 1e-8, 1e-4):

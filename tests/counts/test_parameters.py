@@ -143,6 +143,7 @@ def test_one_message_is_printed_as_one() -> None:
     assert ", 2 messages of 1 bit (2 bits per user); " in two
 
 
+@pytest.mark.points(0)
 def test_an_error_below_the_noise_is_refused_with_the_least() -> None:
     with pytest.raises(ValueError, match=r"error must be at least 1\.41422, .*, got 1\.414"):
         private_parameters(1000, 1, 1e-6, error=1.414)

@@ -284,6 +284,7 @@ class FewBits(Ideal):
         out[:] = [self.choose(1 << bits) for _ in range(out.size)]
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("mean", MEANS[:3], ids=str)
 def test_poisson_draws_have_their_law(mean: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every sequence of a prefix, a word and further words, until a draw is decided."""
