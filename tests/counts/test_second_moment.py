@@ -22,7 +22,7 @@ from ikos.counts import largest_component, second_moment, share_graph
 from ikos.counts import recursion as library
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.share_graph import ShareGraph
-from ikos.numeric.rounding import DOWN, UP, float_up, rounding
+from ikos.numeric.rounding import DOWN, UP, rounding
 
 MODULI = [2, 3, 5, 2**8, 2**16 + 1, 2**64 - 59, 2**127 - 1, 2**512]
 EVERY_SETTING = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
@@ -672,134 +672,6 @@ def test_the_library_passes_the_checks(uncached: None) -> None:
     check_all_enclosures()
     check_all_largest_components()
     check_rounded_levels()
-
-
-def growth(direction_of: Callable[[int], int]) -> Callable[..., mpfr]:
-    real = ShareGraph.growth
-    return lambda self, k, direction: real(self, k, direction_of(direction))
-
-
-def other(direction: int) -> int:
-    return UP if direction == DOWN else DOWN
-
-
-def fold_without(first: bool) -> Callable[..., Any]:
-    real = library.fold
-
-    def fold(a: Any, b: Any, k: int, *, low: int, high: int) -> Any:
-        return real(a, b, k, low=low + first, high=max(low + first, high - (not first)))
-
-    return fold
-
-
-ROUNDING_MUTANTS: dict[str, list[tuple[Any, str, Any]]] = {
-    "up and down swapped": [(library, "UP", DOWN), (library, "DOWN", UP)],
-    "all upwards": [(library, "DOWN", UP)],
-    "all downwards": [(library, "UP", DOWN)],
-    "growth the wrong way": [(ShareGraph, "growth", growth(other))],
-    "growth always upwards": [(ShareGraph, "growth", growth(lambda _: UP))],
-    "growth always downwards": [(ShareGraph, "growth", growth(lambda _: DOWN))],
-    "sums without the last term": [(library, "fold", fold_without(False))],
-    "sums without the first term": [(library, "fold", fold_without(True))],
-}
-
-
-@pytest.mark.parametrize("mutant", ROUNDING_MUTANTS)
-def test_wrong_enclosures_are_caught(
-    mutant: str, uncached: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for where, name, value in ROUNDING_MUTANTS[mutant]:
-        monkeypatch.setattr(where, name, value)
-    with pytest.raises(AssertionError):
-        check_all_enclosures()
-
-
-def at(remainder: Callable[[mpfr, mpfr], mpfr]) -> Callable[..., Any]:
-    """`at_cutoff` with another remainder, made of the middle and the tail."""
-    real = largest_component.at_cutoff
-
-    def changed(n: int, q: int, share: ShareGraph, cutoff: int) -> Any:
-        found = real(n, q, share, cutoff)
-        with rounding(UP):
-            base = mpfr(q) * largest_component.kappa(share)
-            tail = largest_component._tail(n, q, share, cutoff, base, found.ratio[cutoff])
-            if not tail < gmpy2.inf():
-                return found
-            return replace(found, remainder=remainder(found.remainder - tail, tail))
-
-    return changed
-
-
-@pytest.mark.parametrize(
-    ("remainder", "name"),
-    [
-        (lambda middle, tail: mpfr(0), "no remainder"),
-        (lambda middle, tail: tail, "no middle"),
-        (lambda middle, tail: middle, "no tail"),
-    ],
-)
-def test_a_theorem_that_leaves_out_a_part_is_caught(
-    remainder: Callable[[mpfr, mpfr], mpfr],
-    name: str,
-    uncached: None,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(largest_component, "at_cutoff", at(remainder))
-    with pytest.raises(AssertionError):
-        check_all_largest_components()
-
-
-def test_a_theorem_with_too_many_connected_is_caught(
-    uncached: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """P[C = 1] of n - j users is not that of n, nor the square of a bound for it."""
-    real = second_moment._connected
-    monkeypatch.setattr(second_moment, "_connected", lambda *a: tuple(c**4 for c in real(*a)))
-    with pytest.raises(AssertionError):
-        check_all_largest_components()
-
-
-@EVERY_SETTING
-def test_half_the_tail_is_caught(shuffler: str, clear: bool) -> None:
-    """The theorem's other slack hides it: only the series itself tells."""
-    real = largest_component._tail
-    with pytest.raises(AssertionError):
-        check_tail(lambda *a: real(*a) / 2, shuffler, clear)
-
-
-@EVERY_SETTING
-def test_kappa_of_one_or_a_tenth_less_is_caught(shuffler: str, clear: bool) -> None:
-    """Of parallel shufflers the values for two and three messages that hide are attained."""
-    with pytest.raises(AssertionError):
-        check_kappa(lambda _: mpfr(1), shuffler, clear)
-    if shuffler == "parallel":
-        real = largest_component.kappa
-        with pytest.raises(AssertionError):
-            check_kappa(lambda share: real(share) - mpfr("1e-9"), shuffler, clear)
-
-
-def test_levels_rounded_up_are_caught(uncached: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second_moment, "float_down", float_up)
-    with pytest.raises(AssertionError):
-        check_rounded_levels()
-
-
-def test_ranges_that_ask_one_end_alone_are_caught(
-    uncached: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    share = graph(2, "parallel", True)
-    check_ranges(2, share, 20)
-    real = second_moment.bound
-    for end in (0, 1):
-
-        class OneEnd:
-            @staticmethod
-            def __wrapped__(users: tuple[int, int], q: int, g: ShareGraph, end: int = end) -> Any:
-                return real.__wrapped__((users[end], users[end]), q, g)
-
-        monkeypatch.setattr(second_moment, "bound", OneEnd)
-        with pytest.raises(AssertionError):
-            check_ranges(2, share, 20)
 
 
 def test_digits_of_huge_factorials_are_enough() -> None:
