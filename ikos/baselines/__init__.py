@@ -31,10 +31,10 @@ from ikos.baselines.sample_and_threshold_cb22 import SampleAndThreshold
 from ikos.baselines.sampled_coordinates_scm22 import SampledCoordinates
 from ikos.baselines.secure_noise import DesignatedNoise, SparseNoise
 from ikos.baselines.single_message_afnntz24 import SingleMessageGrid
-from ikos.sums.protocol import BaseProtocol, SumProtocol
+from ikos.sums.protocol import SumProtocol
 
 __all__ = [
-    "PCKVGRR", "PCKVUE", "PROTOCOLS", "BaseProtocol", "Baseline", "BinaryRandomizedResponse",
+    "PCKVGRR", "PCKVUE", "PROTOCOLS", "Baseline", "BinaryRandomizedResponse",
     "CentralDiscreteLaplace", "CentralGaussian", "CentralLaplace", "Collision", "ComparisonRow",
     "CorrelatedNoise", "DesignatedNoise", "FrequencyEstimation", "KashinCorrelatedNoise",
     "KashinFrame", "KashinPrivateSum", "KeyValueBaseline", "KeyValueResult", "LocalLaplace",

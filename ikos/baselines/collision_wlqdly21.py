@@ -13,7 +13,13 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import integer
-from ikos.accounting.wlqdly21 import MAX_VALUES, collision_parameters, collision_variances
+from ikos.accounting.wlqdly21 import (
+    MAX_VALUES,
+    SupportVariances,
+    collision_parameters,
+    collision_variances,
+)
+from ikos.baselines.base import Description
 from ikos.baselines.key_values import SetResponse, events_of
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
@@ -174,26 +180,39 @@ class Collision(SetResponse):
     """
 
     t: int
-    gamma: Fraction
 
-    def _calibrate(self, most: Fraction | None) -> None:
-        d, s = self.dimension, self.domain.sparsity
-        given = self.min_honest, d, s, self.epsilon, self.delta
-        found = collision_parameters(*given, most_local=most)
-        self._set(t=found.t, gamma=found.gamma)
+    @classmethod
+    def _calibrated(cls, terms: Any, most: Fraction | None) -> dict[str, object]:
+        d, s = terms.domain.dimension, terms.domain.sparsity
+        best = collision_parameters(
+            terms.min_honest, d, s, terms.epsilon, terms.delta, most_local=most
+        )
+        return {"t": best.t, "gamma": best.gamma}
+
+    def _describe(self) -> Description:
         # A message's support has 2d indicators: two differ by at most 2 sqrt(d)/(p - 1/t), for
         # every hash function. A random message moves the estimate by about sqrt(2 d/t)/(p - 1/t);
         # to do better one must search for seeds.
-        self._respond(
+        return self._response_described(
             f"hashed to {self.t} values,",
             "WLQDLY21, "
             + ("Definition 3, as answers from sets" if self.delta else "Proposition 1"),
-            Fraction(self.t, s),
-            variances=collision_variances(self.t, s, self.gamma),
-            influence=2 * math.sqrt(d) / self._gain,
-            alphabet=self.t,
+            influence=2 * math.sqrt(self.dimension) / self._gain,
             seed_bits=SEED_BITS,
         )
+
+    @property
+    def variances(self) -> SupportVariances:
+        """Variances of one user's part in the estimated counts."""
+        return collision_variances(self.t, self.domain.sparsity, self.gamma)
+
+    @property
+    def _answers(self) -> Fraction:
+        return Fraction(self.t, self.domain.sparsity)
+
+    @property
+    def _alphabet(self) -> int:
+        return self.t
 
     @property
     def _gain(self) -> float:

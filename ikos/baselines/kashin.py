@@ -127,8 +127,8 @@ class KashinFrame:
         columns, signs = _columns(self.dimension, self.rows, self.seed)
         work = np.array(a, dtype=np.float64, order="C")
         walsh_hadamard(work)
-        found: NDArray[np.float64] = work[:, columns] * signs
-        return found
+        vectors: NDArray[np.float64] = work[:, columns] * signs
+        return vectors
 
     def coefficients(self, x: ArrayLike) -> NDArray[np.float64]:
         """Return even coefficients, (k, D), of vectors of norm at most 1, (k, d).
@@ -136,16 +136,16 @@ class KashinFrame:
         ``vectors`` maps them to x up to about 1e-15, and none is above ``largest`` in absolute
         value. ValueError for a vector for which none are found.
         """
-        given = Ball(self.dimension).values(x)
-        result = np.empty((given.shape[0], self.rows))
-        for part, found, failed in self._searched(given, 1.0):
+        vectors = Ball(self.dimension).values(x)
+        result = np.empty((vectors.shape[0], self.rows))
+        for part, coefficients, failed in self._searched(vectors, 1.0):
             if failed.size:
                 raise ValueError(
                     f"x[{part.start + int(failed[0])}] has no coefficients within "
                     f"{self.bound:g}/sqrt({self.rows}) that were found; use another "
                     "public seed, or a larger bound"
                 )
-            result[part] = found
+            result[part] = coefficients
         return result
 
     def _searched(
@@ -154,8 +154,8 @@ class KashinFrame:
         """Yield rows of checked vectors, their coefficients over the radius, and the failures."""
         for part in blocks(x.shape[0], max(1, _BLOCK // self.rows)):
             with np.errstate(under="ignore"):
-                found = self._even(x[part].astype(np.float64) / radius)
-            yield part, *found
+                coefficients, failed = self._even(x[part].astype(np.float64) / radius)
+            yield part, coefficients, failed
 
     def _even(self, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return coefficients of vectors of norm 1, and the indices where they are too large."""

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos.accounting.wlqdly21 import privkv_variances, set_response_gamma
+from ikos.accounting.wlqdly21 import SupportVariances, privkv_variances, set_response_gamma
+from ikos.baselines.base import Description, Terms
 from ikos.baselines.key_values import SetResponse
 from ikos.primitives.randomized_response import respond
 from ikos.primitives.randomness import RandomSource
@@ -44,19 +45,29 @@ class PrivKV(SetResponse):
     0.32
     """
 
-    gamma: Fraction
+    @classmethod
+    def _calibrated(cls, terms: Terms, most: Fraction | None) -> dict[str, object]:
+        return {"gamma": set_response_gamma(*terms._budget, ANSWERS, most_local=most)}
 
-    def _calibrate(self, most: Fraction | None) -> None:
-        gamma = set_response_gamma(*self._budget, ANSWERS, most_local=most)
-        self._set(gamma=gamma)
-        self._respond(
+    def _describe(self) -> Description:
+        return self._response_described(
             "a coordinate",
             "randomized response on three values of a random key",
-            ANSWERS,
-            variances=privkv_variances(self.dimension, self.domain.sparsity, gamma),
             influence=2 * self._scale,  # from one sign of a key to the other
-            alphabet=ANSWERS * self.dimension,
         )
+
+    @property
+    def variances(self) -> SupportVariances:
+        """Variances of one user's part in the estimated counts."""
+        return privkv_variances(self.dimension, self.domain.sparsity, self.gamma)
+
+    @property
+    def _answers(self) -> Fraction:
+        return Fraction(ANSWERS)
+
+    @property
+    def _alphabet(self) -> int:
+        return ANSWERS * self.dimension
 
     @property
     def _scale(self) -> float:

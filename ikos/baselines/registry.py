@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ikos._validation import choice, integer, number, quote
+from ikos.accounting.blanket import MAX_USERS
+from ikos.baselines.base import budget
 from ikos.baselines.binary_response_csuzz19 import BinaryRandomizedResponse, UnaryEncoding
 from ikos.baselines.central_model import CentralDiscreteLaplace, CentralGaussian, CentralLaplace
 from ikos.baselines.collision_wlqdly21 import Collision
@@ -33,7 +35,7 @@ from ikos.primitives.randomness import RandomSource, secure
 from ikos.results.sums import Cost, Guarantee, Interval, Printed, at_least
 from ikos.sums import PrivateSum
 from ikos.sums.private import PrivateVectorSum
-from ikos.sums.protocol import MAX_USERS, SumProtocol, budget
+from ikos.sums.protocol import SumProtocol
 
 MODELS = ("central", "shuffle", "local")  # whom users trust: a curator, shufflers, or no one
 

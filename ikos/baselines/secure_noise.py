@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import choice, flag, floating, integer, quote, round_up
 from ikos.accounting.sparse_noise import divergence, least_chance, published_chance, silence
-from ikos.baselines.base import NumberBaseline
+from ikos.baselines.base import Description, NumberBaseline, Terms, checked
 from ikos.counts import MessageCount
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.secure import BEST, MAX_MESSAGES
@@ -38,6 +38,36 @@ ACCOUNTANTS = ("exact", "published")  # the sum's divergence, or the chance that
 HIDING_SHARE = Fraction(1, 2)  # largest part of delta that messages are chosen to spend
 
 
+def hidden_sum(
+    terms: Terms, q: int, delta: Fraction, messages: object, shuffler: str, clear_share: object
+) -> tuple[SecureSum, MessageCount]:
+    """Return a secure sum that hides all but the sum, for delta, and its count, which proves one.
+
+    By BBGN20, Lemma 5.2: if the sum of min_honest users is (epsilon, d)-private and their views of
+    equal sums are within total variation 2^-sigma, then the view is (epsilon, d + (1 + e^epsilon)
+    2^-sigma)-private. What further honest users send is attributed to the adversary. A number of
+    messages that is asked for may prove nothing: a delta of 1.0.
+    """
+    clear = flag("clear_share", clear_share)
+    scheme = checked_scheme(terms.min_honest, q, shuffler=shuffler, clear_share=clear)
+    spent = Budget(terms.epsilon, delta, Fraction(0), 1)
+    if messages is None:
+        count = scheme.least(Fraction(float_up(lemma_5_2_sigma(spent))))
+    else:
+        total = integer("messages", messages, low=1, high=MAX_MESSAGES)
+        count = scheme.proved(scheme.trust.hiding(total))
+    hidden, theorem = 1.0, count.theorem
+    if count.sigma:
+        hidden = lemma_5_2_delta(count.sigma, terms.epsilon)
+        theorem = f"BBGN20, Lemma 5.2, with {theorem}"
+    count = replace(count, theorem=theorem, delta=hidden, noise_epsilon=spent.whole)
+    secure_sum = SecureSum(
+        terms.n, q, messages=count.total, min_honest=terms.min_honest, shuffler=shuffler,
+        clear_share=clear,
+    )  # fmt: skip
+    return secure_sum, count
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class NoiseOverSecureSum(NumberBaseline):
     """Values are rounded at random to {0..precision}, some users add noise, and all are shared."""
@@ -46,13 +76,13 @@ class NoiseOverSecureSum(NumberBaseline):
     messages: MessageCount
     secure_sum: SecureSum
 
-    def _state(self, theorem: str, delta: float, *conditions: str) -> None:
-        """Claim a proved delta; if nothing is proved, without conditions."""
+    def _shares_described(self, theorem: str, delta: float, *conditions: str) -> Description:
+        """Return a description with a proved delta; if nothing is proved, without conditions."""
         shufflers = "while no shuffler colludes with the analyzer"
         if self.secure_sum.trust.single:
             shufflers = alone(self.secure_sum.trust.clear_share)
         q, steps = self.modulus, floating(Fraction(self.modulus - 1, self.precision))
-        self._claim(
+        description = self._described(
             f"{self.domain}, precision={self.precision}, q={quote(q)}, {self.messages.total} "
             "messages of each user",
             f"{theorem}; {self.messages.theorem}",
@@ -64,8 +94,9 @@ class NoiseOverSecureSum(NumberBaseline):
             random="shares",
             delta=delta,
         )
-        if delta >= 1:
-            self._set(_guarantee=replace(self.guarantee, conditions=()))
+        if delta < 1:
+            return description
+        return replace(description, guarantee=replace(description.guarantee, conditions=()))
 
     @abstractmethod
     def _noise(self, users: int, rng: RandomSource) -> NDArray[Any]:
@@ -74,30 +105,6 @@ class NoiseOverSecureSum(NumberBaseline):
     @abstractmethod
     def _law(self, users: int) -> Noise:
         """Return the distribution of the sum of this many users' noise, in steps."""
-
-    def _hide(self, q: int, delta: Fraction, messages: object, shuffler: str, clear: bool) -> float:
-        """Set a secure sum that hides all but the sum, for delta; return the delta proved for it.
-
-        By BBGN20, Lemma 5.2: if the sum of min_honest users is (epsilon, d)-private and their views
-        of equal sums are within total variation 2^-sigma, then the view is (epsilon, d +
-        (1 + e^epsilon) 2^-sigma)-private. What further honest users send is attributed to the
-        adversary. A given number of messages may prove nothing: 1.0.
-        """
-        how: dict[str, Any] = {"shuffler": shuffler, "clear_share": flag("clear_share", clear)}
-        scheme = checked_scheme(self.min_honest, q, **how)
-        budget = Budget(self.epsilon, delta, Fraction(0), 1)
-        if messages is None:
-            count = scheme.least(Fraction(float_up(lemma_5_2_sigma(budget))))
-            total = count.total
-        else:
-            total = integer("messages", messages, low=1, high=MAX_MESSAGES)
-            count = scheme.proved(scheme.trust.hiding(total))
-        hidden = lemma_5_2_delta(count.sigma, self.epsilon) if count.sigma else 1.0
-        by = f"BBGN20, Lemma 5.2, with {count.theorem}" if count.sigma else count.theorem
-        count = replace(count, theorem=by, delta=hidden, noise_epsilon=budget.whole)
-        secure_sum = SecureSum(self.n, q, messages=total, min_honest=self.min_honest, **how)
-        self._set(secure_sum=secure_sum, messages=count)
-        return hidden
 
     @property
     def modulus(self) -> int:
@@ -131,6 +138,11 @@ class NoiseOverSecureSum(NumberBaseline):
         z = self.secure_sum.analyze(view)
         steps = decode(z, users, self.precision, self.modulus)
         return self.domain.total(Fraction(steps, self.precision), users)
+
+
+def _hiding_delta(count: MessageCount) -> float:
+    """Return what imperfect hiding adds to delta."""
+    return 1.0 if count.delta is None else count.delta
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -174,15 +186,18 @@ class DesignatedNoise(NoiseOverSecureSum):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._ask(n, Bounds(lower, upper), epsilon, delta)
+        terms = checked(n, Bounds(lower, upper), epsilon, delta)
         if precision is None:
-            precision = default_precision(self.epsilon, self.n)
+            precision = default_precision(terms.epsilon, terms.n)
         p = checked_precision(precision)
-        q = checked_modulus(modulus, self.n, p, NoiseLaw(self.epsilon / p, Fraction(1)), BEST)
-        self._set(precision=p)
-        self._state(
+        q = checked_modulus(modulus, terms.n, p, NoiseLaw(terms.epsilon / p, Fraction(1)), BEST)
+        secure_sum, count = hidden_sum(terms, q, terms.delta, messages, shuffler, clear_share)
+        self._init(terms, precision=p, secure_sum=secure_sum, messages=count)
+
+    def _describe(self) -> Description:
+        return self._shares_described(
             "discrete Laplace mechanism",
-            self._hide(q, self.delta, messages, shuffler, clear_share),
+            _hiding_delta(self.messages),
             "ONLY while the designated user, the first, is honest and present and does not collude "
             "with the analyzer: without its noise, or knowing it, anyone has the exact sum",
             "NOT from the designated user, who knows the noise",
@@ -280,32 +295,40 @@ class SparseNoise(NoiseOverSecureSum):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
-        eps, allowed, honest = self.epsilon, self.delta, self.min_honest
-        by_law = choice("accountant", accountant, ACCOUNTANTS) == "exact"
+        terms = checked(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        eps, allowed, honest = terms._budget
+        exact = choice("accountant", accountant, ACCOUNTANTS) == "exact"
 
         def needed(delta: Fraction, p: int) -> Fraction:
-            if by_law:
+            if exact:
                 return least_chance(honest, delta, eps / p, p)
             return published_chance(honest, delta)
 
-        spare = allowed * (1 - HIDING_SHARE)
+        reserve = allowed * (1 - HIDING_SHARE)
         if precision is None:
             # rounding users per noise variable, by a first guess and a better one
-            first = default_precision(eps, math.ceil(1 / published_chance(honest, spare)))
-            precision = default_precision(eps, math.ceil(1 / needed(spare, first)))
+            first = default_precision(eps, math.ceil(1 / published_chance(honest, reserve)))
+            precision = default_precision(eps, math.ceil(1 / needed(reserve, first)))
         p = checked_precision(precision)
-        most = SparseLaw(eps / p, needed(spare, p), self.n)
-        q = checked_modulus(modulus, self.n, p, most, BEST)
-        hidden = Fraction(self._hide(q, allowed * HIDING_SHARE, messages, shuffler, clear_share))
+        most = SparseLaw(eps / p, needed(reserve, p), terms.n)
+        q = checked_modulus(modulus, terms.n, p, most, BEST)
+        secure_sum, count = hidden_sum(
+            terms, q, allowed * HIDING_SHARE, messages, shuffler, clear_share
+        )
         # a larger delta for the noise takes less noise, for which the modulus also suffices
-        chance = needed(max(spare, allowed - hidden), p)
-        spent = divergence(honest, chance, eps / p, p) if by_law else silence(honest, chance)
-        self._set(precision=p, chance=chance, noise_delta=spent)
-        self._state(
-            f"SCRCS11, noise of random users, delta {at_least(spent, 3)}",
-            min(1.0, round_up(Fraction(spent) + hidden)),
-            present(honest, self.n),
+        chance = needed(max(reserve, allowed - Fraction(_hiding_delta(count))), p)
+        spent = divergence(honest, chance, eps / p, p) if exact else silence(honest, chance)
+        self._init(
+            terms, precision=p, secure_sum=secure_sum, messages=count, chance=chance,
+            noise_delta=spent,
+        )  # fmt: skip
+
+    def _describe(self) -> Description:
+        delta = Fraction(self.noise_delta) + Fraction(_hiding_delta(self.messages))
+        return self._shares_described(
+            f"SCRCS11, noise of random users, delta {at_least(self.noise_delta, 3)}",
+            min(1.0, round_up(delta)),
+            present(self.min_honest, self.n),
         )
 
     def _noise(self, users: int, rng: RandomSource) -> NDArray[Any]:

@@ -19,12 +19,12 @@ from ikos.primitives.randomness import RandomSource
 from ikos.results.sums import Guarantee, Interval, Printed, SumResult, figures, footer, shown
 from ikos.sums.ledger import Ledger
 from ikos.sums.private import PrivateSum, PrivateVectorSum
-from ikos.sums.protocol import BLOCK
 
 ROUNDING = Fraction(1, 10**9)
 """The fraction by which sensitivities of computed values are enlarged."""
 
 _SQUARES = Fraction(166, 100)  # weight of a squared distance next to the distance; see `variances`
+ENTRIES_PER_PASS = 1 << 21
 _CORNERS = 1 << 23  # most numbers computed for the corners of a box
 
 
@@ -269,7 +269,7 @@ def _scaled(
     centre = low / 2 + high / 2
     half = np.maximum(high - centre, centre - low)
     scaled = np.empty((users, width * d))
-    for part in blocks(users, max(1, BLOCK // d)):
+    for part in blocks(users, max(1, ENTRIES_PER_PASS // d)):
         rows = values[part].astype(np.float64)
         inside = (rows >= low) & (rows <= high)  # False for NaN
         require(rows, inside, part.start, "be between the bounds of its column")
@@ -444,7 +444,7 @@ def _sums_of_squares(
     """Return the private sum of `variances`, the middle of the bounds, and half their widths."""
     pairs, centre, half = _scaled(x, lower, upper, 2)
     d = half.size
-    for part in blocks(pairs.shape[0], max(1, BLOCK // d)):
+    for part in blocks(pairs.shape[0], max(1, ENTRIES_PER_PASS // d)):
         pairs[part, d:] = float(_SQUARES) * (pairs[part, :d] ** 2 - 0.5)
     larger = 1 + ROUNDING
     apart = Sensitivity(
@@ -499,7 +499,7 @@ def linear_statistics(
     centre = np.full(domain.dimension, domain.lower / 2 + domain.upper / 2)
     users, k = values.shape[0], matrix.shape[0]
     results = np.empty((users, k))
-    for part in blocks(users, max(1, BLOCK // max(values.shape[1], k))):
+    for part in blocks(users, max(1, ENTRIES_PER_PASS // max(values.shape[1], k))):
         results[part] = (values[part].astype(np.float64) - centre) @ matrix.T
     np.clip(results, -reach, reach, out=results)
     run = (epsilon, delta, rng, ledger, options)
