@@ -132,8 +132,8 @@ def respond_in_sets(
     random = rng.bernoullis(gamma, users)
     result[random] = rng.uniform(t, int(random.sum())).astype(np.int64)
     element = rng.below(np.full(users, size, dtype=np.int64))
-    own = np.flatnonzero(~random & (element < counts))
-    result[own] = keys[starts[own] + element[own]] - own * t
+    inside = np.flatnonzero(~random & (element < counts))
+    result[inside] = keys[starts[inside] + element[inside]] - inside * t
     # An element beyond the given values is in the choice of others: a uniform other value.
     other = np.flatnonzero(~random & (element >= counts))
     while other.size:
@@ -225,9 +225,9 @@ class Collision(SetResponse):
         rng.fill(seeds)
         seeds >>= np.uint64(64 - SEED_BITS)
         owners, events = events_of(rows)
-        own = hash_values(seeds[owners], events, self.t)
+        hashed = hash_values(seeds[owners], events, self.t)
         values = respond_in_sets(
-            owners, own, rows.shape[0], size=s, t=self.t, gamma=self.gamma, rng=rng
+            owners, hashed, rows.shape[0], size=s, t=self.t, gamma=self.gamma, rng=rng
         )
         return (seeds << np.uint64(_VALUE_BITS) | values.astype(np.uint64))[np.newaxis]
 

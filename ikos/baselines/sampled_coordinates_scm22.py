@@ -184,11 +184,11 @@ class SampledCoordinates(Baseline):
         width, c = self.domain.bounds.width, self._part
         whole = scm22.total_error(users, self.dimension, self.answers, c)
         weight = float(max(weight for weight, _ in self._weights))
-        one = scm22.coordinate_error(self.precision, self.gamma, weight, c)
+        each = scm22.coordinate_error(self.precision, self.gamma, weight, c)
         above, below = self._extremes
         largest = max(weight * above + float(c), weight * below + 1 - float(c))
         return SumError(
-            Bounded(width**2 * users * one.mean_square, width * largest * (1 + 1e-12)),
+            Bounded(width**2 * users * each.mean_square, width * largest * (1 + 1e-12)),
             width**2 * whole.mean_square,
             width**2 * whole.sampling,
         )
@@ -200,9 +200,9 @@ class SampledCoordinates(Baseline):
         (n / d)^2. For t messages the error of the mean would be this divided by t^2.
         """
         n = validate_users(users, self.n)
-        one = scm22.coordinate_error(self.precision, self.gamma, 1).mean_square
+        each = scm22.coordinate_error(self.precision, self.gamma, 1).mean_square
         d = self.dimension
-        return self.domain.bounds.width**2 * self.messages * d * d / n * one
+        return self.domain.bounds.width**2 * self.messages * d * d / n * each
 
     @property
     def _width(self) -> Fraction:

@@ -239,10 +239,10 @@ class ColumnSums(Release):
 
 def _limits(name: str, value: ArrayLike, columns: int) -> NDArray[np.float64]:
     """Return a bound for each column."""
-    given = doubles(name, value)
-    if given.shape not in ((), (columns,)):
-        raise ValueError(f"{name} must be a number or {columns} of them, got shape {given.shape}")
-    return np.broadcast_to(given, columns)
+    bounds = doubles(name, value)
+    if bounds.shape not in ((), (columns,)):
+        raise ValueError(f"{name} must be a number or {columns} of them, got shape {bounds.shape}")
+    return np.broadcast_to(bounds, columns)
 
 
 def _scaled(
@@ -260,7 +260,7 @@ def _scaled(
             f"x must have shape (users, columns), a row for each user, got shape {values.shape}"
         )
     users, d = values.shape
-    low, high = (_limits(name, given, d) for name, given in (("lower", lower), ("upper", upper)))
+    low, high = _limits("lower", lower, d), _limits("upper", upper, d)
     if not ((high - low >= 1 / MAX_BOUND) & (np.maximum(-low, high) <= MAX_BOUND)).all():
         raise ValueError(
             f"upper must be greater than lower in each column, and both within {MAX_BOUND:g}, got "

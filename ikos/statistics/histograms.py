@@ -77,9 +77,9 @@ class Histograms(Histogram):
     """Private counts of several columns: a `Histogram` that maps columns to such mappings."""
 
     def _by_label(self, values: list[Any]) -> dict[Hashable, Any]:
-        found = iter(values)
+        rest = iter(values)
         return {
-            column: {label: next(found) for label in labels}
+            column: {label: next(rest) for label in labels}
             for column, labels in self.categories.items()
         }
 
@@ -176,11 +176,11 @@ def histogram_protocols(
         raise ValueError(
             f"give either max_error or max_bytes, got {quote(max_error)} and {quote(max_bytes)}"
         )
-    limited, name, given = (
+    limited, name, limit = (
         (0, "max_error", max_error) if max_bytes is None else (1, "max_bytes", max_bytes)
     )
     check_options(options, SumOptions)
-    most, domain = number(name, given, above=0), Categories([categories])
+    most, domain = number(name, limit, above=0), Categories([categories])
     sums = PrivateVectorSum(n, domain, epsilon, delta, **options)
 
     def few(size: int) -> FrequencyEstimation:
@@ -192,19 +192,20 @@ def histogram_protocols(
             return _measures(few(size))[limited] <= most
         return limited == 0  # too many messages: as for bytes, sets must be larger
 
-    found: list[HistogramProtocol] = [sums]
+    protocols: list[HistogramProtocol] = [sums]
     if not sums.trust.corrupt_shufflers:
         # Larger sets have a larger error and, beyond one category, fewer bytes.
         largest = max(1, categories // 2)
         good, bad = (largest, 0) if limited else (1, largest + 1)
         for size in {1, bisect_integers(keeps, good, bad)}:
             with suppress(ValueError):
-                found.append(few(size))
-    found.sort(key=lambda one: (_measures(one)[limited] > most, _measures(one)[1 - limited]))
-    if _measures(found[0])[limited] > most:
-        least = at_least(min(_measures(one)[limited] for one in found), 4)
-        raise ValueError(f"{name} must be larger, got {quote(given)}; {least} is possible")
-    return found
+                protocols.append(few(size))
+    measured = {protocol: _measures(protocol) for protocol in protocols}
+    protocols.sort(key=lambda p: (measured[p][limited] > most, measured[p][1 - limited]))
+    if measured[protocols[0]][limited] > most:
+        least = at_least(min(measures[limited] for measures in measured.values()), 4)
+        raise ValueError(f"{name} must be larger, got {quote(limit)}; {least} is possible")
+    return protocols
 
 
 def _measures(protocol: HistogramProtocol) -> tuple[float, float]:
@@ -266,7 +267,7 @@ def _counted(
     labels: Collection[tuple[Hashable, ...]], cells: Collection[NDArray[np.int64]], run: Run
 ) -> SumResult:
     """Return the private sum of vectors with a one in the cell of each column."""
-    domain = Categories([len(own) for own in labels])
+    domain = Categories([len(categories) for categories in labels])
     users = next(iter(cells)).size
     x = np.zeros((users, domain.dimension), dtype=np.uint8)
     for cell, part in zip(cells, domain.runs, strict=True):
@@ -274,11 +275,11 @@ def _counted(
     return private_sum_of(x, domain, run)
 
 
-def _labels(name: str, given: Iterable[Hashable]) -> tuple[Hashable, ...]:
+def _labels(name: str, categories: Iterable[Hashable]) -> tuple[Hashable, ...]:
     """Return distinct categories unchanged."""
-    labels: tuple[Hashable, ...] = tuple(ordered(name, given))
+    labels: tuple[Hashable, ...] = tuple(ordered(name, categories))
     if not labels or len(set(labels)) != len(labels):
-        raise ValueError(f"{name} must be distinct and not empty, got {quote(given)}")
+        raise ValueError(f"{name} must be distinct and not empty, got {quote(categories)}")
     return labels
 
 
@@ -290,27 +291,28 @@ def _places(labels: tuple[Hashable, ...], name: str, x: ArrayLike) -> NDArray[np
     """
     items = _items(name, x)
     places = {label: place for place, label in enumerate(labels)}
-    found: list[int] = []
+    cells: list[int] = []
     with suppress(KeyError, TypeError):  # another value, or an unhashable one
         for item in items:
-            found.append(places[item])  # noqa: PERF401
-        return np.array(found, dtype=np.int64)
-    reject_missing(name, [items[len(found)]], "one of the categories", len(found))
-    kind = type(items[len(found)]).__name__
-    raise ValueError(f"{name}[{len(found)}] must be one of the categories, got another {kind}")
+            cells.append(places[item])  # noqa: PERF401
+        return np.array(cells, dtype=np.int64)
+    wrong = len(cells)
+    reject_missing(name, [items[wrong]], "one of the categories", wrong)
+    kind = type(items[wrong]).__name__
+    raise ValueError(f"{name}[{wrong}] must be one of the categories, got another {kind}")
 
 
 def _items(name: str, x: ArrayLike) -> list[Any]:
     """Return values as Python objects; those of a list are unchanged."""
     if not hasattr(x, "__array__"):
-        found = list(ordered(name, reject_masked(name, x)))
+        items = list(ordered(name, reject_masked(name, x)))
     else:
         values = vector(name, x, array(name, x))
         # except dates and times, which tolist() would convert to other types
-        found = list(values) if values.dtype.kind in "mM" else values.tolist()
-    if not found:
+        items = list(values) if values.dtype.kind in "mM" else values.tolist()
+    if not items:
         raise ValueError(f"{name} must hold at least one user's value, got none")
-    return found
+    return items
 
 
 def projected_frequencies(frequencies: ArrayLike, sparsity: int) -> NDArray[np.float64]:
@@ -330,13 +332,13 @@ def projected_frequencies(frequencies: ArrayLike, sparsity: int) -> NDArray[np.f
     >>> projected_frequencies([[0.9, -0.1], [1.3, 0.2]], 2).round(6).tolist()
     [[0.766667, 0.0], [1.166667, 0.066667]]
     """
-    given = doubles("frequencies", frequencies)
-    if given.ndim != 2 or given.shape[1] != 2 or not given.size:
-        raise ValueError(f"frequencies must have shape (d, 2), got {given.shape}")
-    if (wrong := ~np.isfinite(given)).any():
-        raise ValueError(f"frequencies must be finite, got {float(given[wrong][0])!r}")
-    s = integer("sparsity", sparsity, low=1, high=given.shape[0])
-    return s * project_simplex(given.reshape(-1) / s).reshape(given.shape)
+    values = doubles("frequencies", frequencies)
+    if values.ndim != 2 or values.shape[1] != 2 or not values.size:
+        raise ValueError(f"frequencies must have shape (d, 2), got {values.shape}")
+    if (wrong := ~np.isfinite(values)).any():
+        raise ValueError(f"frequencies must be finite, got {float(values[wrong][0])!r}")
+    s = integer("sparsity", sparsity, low=1, high=values.shape[0])
+    return s * project_simplex(values.reshape(-1) / s).reshape(values.shape)
 
 
 def project_simplex(y: NDArray[np.float64]) -> NDArray[np.float64]:

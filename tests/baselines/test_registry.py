@@ -36,7 +36,7 @@ from ikos.baselines import (
     UnaryEncoding,
     comparison,
     measure,
-    registry,
+    measurement,
 )
 from ikos.data.domains import Bounds, Domain
 from ikos.primitives.randomness import RandomSource
@@ -341,7 +341,7 @@ def test_runs_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) ->
     absent = dataclasses.replace(row, protocol=None, reason="so it is")
     with pytest.raises(ValueError, match="got none: so it is"):
         measure(absent, [0.5], 1)
-    monkeypatch.setattr(registry, "MAX_RUN", 10)
+    monkeypatch.setattr(measurement, "MAX_RUN", 10)
     row = row_of("unary-encoding", 100)
     assert row.protocol is not None
     assert measure(row, [0.5] * 100, 1).runs == measure(row.protocol, [0.5] * 100, 1).runs == 1
