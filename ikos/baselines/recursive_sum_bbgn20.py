@@ -60,8 +60,8 @@ class DigitProtocol(NumberBaseline):
         gammas = ", ".join(f"{float(gamma):.4g}" for gamma in self.digits.gammas)
         bits: int | float = (sum(domains) - 1).bit_length()
         if self.shuffler == "parallel":
-            mean = Fraction(sum((k - 1).bit_length() for k in domains), len(domains))
-            bits = int(mean) if mean.denominator == 1 else float(mean)
+            each = [(k - 1).bit_length() for k in domains]
+            bits = each[0] if len(set(each)) == 1 else sum(each) / len(each)
         # one user's influence: from the smallest to the greatest value of every digit
         steps = sum(gain * (k - 1) for gain, k in zip(self._gain, domains, strict=True))
         return self._described(

@@ -194,7 +194,7 @@ def _counted(number: float, what: str) -> str:
 
 @dataclass(frozen=True)
 class Cost(Printed):
-    """What the users sent: means where numbers of messages are random or bits differ.
+    """What the users sent: integers where numbers are the same for all, and floats for means.
 
     Messages include the clear share; bits, such as ceil(log2 q), are before any encryption.
     """
@@ -202,6 +202,11 @@ class Cost(Printed):
     users: int
     messages_per_user: int | float
     bits_per_message: int | float
+
+    @property
+    def fixed(self) -> bool:
+        """Whether every user sends as many messages, each of as many bits."""
+        return isinstance(self.messages_per_user, int) and isinstance(self.bits_per_message, int)
 
     @property
     def bits_per_user(self) -> int | float:

@@ -181,6 +181,12 @@ def test_cost_is_what_randomize_returns(case: Case) -> None:
     report = protocol.report(x[0])
     assert messages.shape[1] == case.few
     assert report.dtype == messages.dtype
+    assert isinstance(cost.messages_per_user, float if case.ragged else int)
+    if cost.fixed and x.ndim == 1:
+        assert report.size == cost.messages_per_user
+        assert max(abs(int(message)) for message in messages.flat).bit_length() <= (
+            cost.bits_per_message
+        )
     if case.ragged:
         largest = max(abs(int(v)) for v in messages.flat)
         assert (largest - (x.ndim > 1)).bit_length() <= cost.bits_per_message
