@@ -86,19 +86,10 @@ def checked(
 
 @dataclass(frozen=True)
 class Description:
-    """What follows from a protocol's parameters.
+    """What follows from a protocol's parameters; ``settings`` are these in the printed form.
 
-    Attributes
-    ----------
-    settings : str
-        The parameters for the printed form.
-    guarantee, influence
-        As for `SumProtocol`.
-    sent : tuple of int or float
-        Messages per user, and bits per message: an integer if it is the same for all users and
-        messages, otherwise a mean.
-    local : bool
-        Whether each message is private by itself, and the analyzer knows who sent it.
+    ``sent`` are messages per user and bits per message: integers if they are the same for all,
+    otherwise means. ``local``: each message is private by itself, and the analyzer knows its user.
     """
 
     settings: str

@@ -13,12 +13,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import integer
-from ikos.accounting.wlqdly21 import (
-    MAX_VALUES,
-    SupportVariances,
-    collision_parameters,
-    collision_variances,
-)
+from ikos.accounting.wlqdly21 import MAX_VALUES, collision_parameters, collision_variances
 from ikos.baselines.base import Description
 from ikos.baselines.key_values import SetResponse, events_of
 from ikos.primitives.modular import blocks
@@ -187,7 +182,13 @@ class Collision(SetResponse):
         best = collision_parameters(
             terms.min_honest, d, s, terms.epsilon, terms.delta, most_local=most
         )
-        return {"t": best.t, "gamma": best.gamma}
+        return {
+            "t": best.t,
+            "gamma": best.gamma,
+            "variances": collision_variances(best.t, s, best.gamma),
+            "_alphabet": best.t,
+            "_answers": Fraction(best.t, s),
+        }
 
     def _describe(self) -> Description:
         # A message's support has 2d indicators: two differ by at most 2 sqrt(d)/(p - 1/t), for
@@ -200,19 +201,6 @@ class Collision(SetResponse):
             influence=2 * math.sqrt(self.dimension) / self._gain,
             seed_bits=SEED_BITS,
         )
-
-    @property
-    def variances(self) -> SupportVariances:
-        """Variances of one user's part in the estimated counts."""
-        return collision_variances(self.t, self.domain.sparsity, self.gamma)
-
-    @property
-    def _answers(self) -> Fraction:
-        return Fraction(self.t, self.domain.sparsity)
-
-    @property
-    def _alphabet(self) -> int:
-        return self.t
 
     @property
     def _gain(self) -> float:

@@ -198,26 +198,16 @@ class CoefficientSums(Baseline):
         """Return an estimate from the noisy sums of the encodings."""
 
 
-def _checked_frame(
-    n: object,
-    domain: Ball,
-    epsilon: object,
-    delta: object,
-    min_honest: object,
-    releases: object,
-    frame: tuple[int, float],
-) -> tuple[Terms, KashinFrame, int]:
-    """Return the checked terms, frame and number of releases; a frame has a seed and a bound."""
-    terms = checked(n, domain, epsilon, delta, min_honest, (Ball,))
+def _checked_releases(terms: Terms, frame: KashinFrame, releases: object) -> int:
+    """Return a number of releases that can be accounted for, together with the budget."""
     number("epsilon", terms.epsilon, high=MAX_LOCAL)
-    even = KashinFrame(domain.dimension, *frame)
-    most = MAX_COPIES // even.rows
+    most = MAX_COPIES // frame.rows
     times = integer("releases", releases, low=1, high=MAX_RELEASES)
     if times > most:
         raise ValueError(
-            f"releases must be at most {most} for {even.rows} coefficients, got {times}"
+            f"releases must be at most {most} for {frame.rows} coefficients, got {times}"
         )
-    return terms, even, times
+    return times
 
 
 def _sampling(sampling: object) -> Fraction | None:
@@ -274,7 +264,7 @@ class SamplingPlan:
         variance = noise / chance**2 + self.users * user_variance(p, chance)
         return Reported(local, each, p, variance)
 
-    def fewest(self) -> Fraction:
+    def smallest_sampling(self) -> Fraction:
         """Return the smallest g whose variance is at most twice that of 1."""
         most = 2 * self.reported(Fraction(1)).variance
 
@@ -370,14 +360,14 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
         seed: int = 0,
         bound: float = KASHIN,
     ) -> None:
-        terms, frame, times = _checked_frame(
-            n, domain, epsilon, delta, min_honest, releases, (seed, bound)
-        )
+        terms = checked(n, domain, epsilon, delta, min_honest, (Ball,))
+        frame = KashinFrame(domain.dimension, seed, bound)
+        times = _checked_releases(terms, frame, releases)
         choice("flooding", flooding, FLOODINGS)
         share = number("central_share", central_share, low=0.001, high=0.999)
         steps = 0 if precision is None else integer("precision", precision, low=1, high=MAX_STEPS)
         plan = SamplingPlan(terms.n, terms.epsilon, terms.delta, times * frame.rows, share, steps)
-        g = _sampling(sampling) or plan.fewest()
+        g = _sampling(sampling) or plan.smallest_sampling()
         local, local_delta, p, _ = plan.reported(g)
         noise = flooded(p, share, local, local_delta, flooding)
         proved = _enough(plan.proved_delta(g, local, noise.delta), terms.delta, delta)
@@ -486,9 +476,9 @@ class KashinPrivateSum(CoefficientSums):
         seed: int = 0,
         bound: float = KASHIN,
     ) -> None:
-        terms, frame, times = _checked_frame(
-            n, domain, epsilon, delta, min_honest, releases, (seed, bound)
-        )
+        terms = checked(n, domain, epsilon, delta, min_honest, (Ball,))
+        frame = KashinFrame(domain.dimension, seed, bound)
+        times = _checked_releases(terms, frame, releases)
         (eps, allowed, honest), many = terms._budget, frame.rows
         copies = times * many
         for_noise = round_down(allowed * (1 - SECRECY_SHARE))

@@ -104,6 +104,7 @@ class KeyValueBaseline(Baseline):
     """
 
     domain: SparseTernary
+    variances: SupportVariances
 
     def __init__(
         self,
@@ -127,11 +128,6 @@ class KeyValueBaseline(Baseline):
     @abstractmethod
     def local_epsilon(self) -> float:
         """The guarantee of each message by itself, with delta 0, rounded up."""
-
-    @property
-    @abstractmethod
-    def variances(self) -> SupportVariances:
-        """Variances of one user's part in the estimated counts."""
 
     @abstractmethod
     def _counts(self, column: NDArray[Any]) -> NDArray[np.float64]:
@@ -204,24 +200,17 @@ class KeyValueBaseline(Baseline):
 class SetResponse(KeyValueBaseline):
     """A message that is one of a set's answers, or with probability ``gamma`` any answer.
 
-    It consists of a seed of some bits, if there is one, and an integer below ``_alphabet``.
+    It consists of a seed of some bits, if there is one, and an integer below ``_alphabet``, the
+    number of answers. ``_answers`` is the inverse of the share of a user's own among all of them.
     """
 
     gamma: Fraction
-
-    @property
-    @abstractmethod
-    def _alphabet(self) -> int:
-        """Number of different answers."""
-
-    @property
-    @abstractmethod
-    def _answers(self) -> Fraction:
-        """The inverse of the share of a user's own answers among all of them."""
+    _alphabet: int
+    _answers: Fraction
 
     @property
     def _accounted(self) -> Fraction:
-        """The same, as the accountant of shuffled messages counts it."""
+        """What the accountant of shuffled messages counts as ``_answers``."""
         return self._answers
 
     @property

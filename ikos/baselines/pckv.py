@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import choice, reject_masked
 from ikos.accounting import wlqdly21
-from ikos.accounting.wlqdly21 import SupportVariances
-from ikos.baselines.base import Description, Terms
+from ikos.baselines.base import Description
 from ikos.baselines.key_values import (
     KeyValueBaseline,
     SetResponse,
@@ -100,10 +99,15 @@ class PCKVGRR(SetResponse):
     def _calibrated(
         cls, terms: Any, most: Fraction | None, sampling: str = "counted"
     ) -> dict[str, object]:
-        eps, delta, honest = terms._budget
+        (eps, delta, honest), d, s = terms._budget, terms.domain.dimension, terms.domain.sparsity
         answers = _answers_counted(terms.domain, sampling)
         gamma = wlqdly21.set_response_gamma(eps, delta, honest, answers, most_local=most)
-        return {"gamma": gamma}
+        return {
+            "gamma": gamma,
+            "variances": wlqdly21.pckv_grr_variances(d, s, gamma),
+            "_alphabet": 2 * d,
+            "_answers": Fraction(2 * d, s),
+        }
 
     def _describe(self) -> Description:
         published = self.sampling == "published"
@@ -115,21 +119,8 @@ class PCKVGRR(SetResponse):
         )
 
     @property
-    def variances(self) -> SupportVariances:
-        """Variances of one user's part in the estimated counts."""
-        return wlqdly21.pckv_grr_variances(self.dimension, self.domain.sparsity, self.gamma)
-
-    @property
-    def _answers(self) -> Fraction:
-        return _answers_counted(self.domain, "counted")
-
-    @property
     def _accounted(self) -> Fraction:
         return _answers_counted(self.domain, self.sampling)
-
-    @property
-    def _alphabet(self) -> int:
-        return self._events
 
     @property
     def _scale(self) -> float:
@@ -185,19 +176,15 @@ class PCKVUE(KeyValueBaseline):
     q: Fraction
 
     @classmethod
-    def _calibrated(cls, terms: Terms, most: Fraction | None) -> dict[str, object]:
-        return {"q": wlqdly21.raised(*terms._budget, most_local=most)}
+    def _calibrated(cls, terms: Any, most: Fraction | None) -> dict[str, object]:
+        q = wlqdly21.raised(*terms._budget, most_local=most)
+        return {"q": q, "variances": wlqdly21.pckv_ue_variances(terms.domain.sparsity, q)}
 
     @property
     def local_epsilon(self) -> float:
         """The guarantee of each message by itself, with delta 0, rounded up."""
         # near q = 1/2 the odds are near 1: a rational difference loses nothing there
         return math.log1p(float((1 - 2 * self.q) / self.q)) * (1 + 1e-12)
-
-    @property
-    def variances(self) -> SupportVariances:
-        """Variances of one user's part in the estimated counts."""
-        return wlqdly21.pckv_ue_variances(self.domain.sparsity, self.q)
 
     def _describe(self) -> Description:
         theorem = "PCKV-UE, optimized unary encoding"

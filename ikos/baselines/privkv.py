@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos.accounting.wlqdly21 import SupportVariances, privkv_variances, set_response_gamma
-from ikos.baselines.base import Description, Terms
+from ikos.accounting.wlqdly21 import privkv_variances, set_response_gamma
+from ikos.baselines.base import Description
 from ikos.baselines.key_values import SetResponse
 from ikos.primitives.randomized_response import respond
 from ikos.primitives.randomness import RandomSource
@@ -46,8 +46,15 @@ class PrivKV(SetResponse):
     """
 
     @classmethod
-    def _calibrated(cls, terms: Terms, most: Fraction | None) -> dict[str, object]:
-        return {"gamma": set_response_gamma(*terms._budget, ANSWERS, most_local=most)}
+    def _calibrated(cls, terms: Any, most: Fraction | None) -> dict[str, object]:
+        (eps, delta, honest), d, s = terms._budget, terms.domain.dimension, terms.domain.sparsity
+        gamma = set_response_gamma(eps, delta, honest, ANSWERS, most_local=most)
+        return {
+            "gamma": gamma,
+            "variances": privkv_variances(d, s, gamma),
+            "_alphabet": ANSWERS * d,
+            "_answers": Fraction(ANSWERS),
+        }
 
     def _describe(self) -> Description:
         return self._response_described(
@@ -55,19 +62,6 @@ class PrivKV(SetResponse):
             "randomized response on three values of a random key",
             influence=2 * self._scale,  # from one sign of a key to the other
         )
-
-    @property
-    def variances(self) -> SupportVariances:
-        """Variances of one user's part in the estimated counts."""
-        return privkv_variances(self.dimension, self.domain.sparsity, self.gamma)
-
-    @property
-    def _answers(self) -> Fraction:
-        return Fraction(ANSWERS)
-
-    @property
-    def _alphabet(self) -> int:
-        return ANSWERS * self.dimension
 
     @property
     def _scale(self) -> float:
