@@ -53,6 +53,7 @@ def hidden_sum(
     spent = Budget(terms.epsilon, delta, Fraction(0), 1)
     if messages is None:
         count = scheme.least(Fraction(float_up(lemma_5_2_sigma(spent))))
+        total = count.total
     else:
         total = integer("messages", messages, low=1, high=MAX_MESSAGES)
         count = scheme.proved(scheme.trust.hiding(total))
@@ -62,7 +63,7 @@ def hidden_sum(
         theorem = f"BBGN20, Lemma 5.2, with {theorem}"
     count = replace(count, theorem=theorem, delta=hidden, noise_epsilon=spent.whole)
     secure_sum = SecureSum(
-        terms.n, q, messages=count.total, min_honest=terms.min_honest, shuffler=shuffler,
+        terms.n, q, messages=total, min_honest=terms.min_honest, shuffler=shuffler,
         clear_share=clear,
     )  # fmt: skip
     return secure_sum, count

@@ -13,7 +13,6 @@ from ikos.accounting.blanket import TooManyTermsError
 from ikos.accounting.digits_bbgn20 import DigitParameters
 from ikos.baselines import PrivacyBlanket, RecursiveSum
 from ikos.primitives.randomized_response import GRID, grid_up
-from ikos.results.confidence import clopper_pearson
 from ikos.testing import DeterministicRandom
 
 
@@ -109,38 +108,6 @@ def test_views_follow_their_law(shuffler):
     assert outcome_p_value((seen() for _ in range(8_000)), law) > FALSE_ALARM
     other = view_law([0, 0], digits)
     assert outcome_p_value((seen() for _ in range(8_000)), other) < FALSE_ALARM
-
-
-def leaks(gamma, seed):
-    """Whether views of one user's two values are proved to differ by more than (1/2, 1/100).
-
-    False with probability at least 1 - 2e-9 where they do not. The others hold a third value, so
-    that x and x' are told apart by how often each is seen.
-    """
-    n, k, epsilon, delta, runs = 300, 3, 0.5, 0.01, 30_000
-    rng = DeterministicRandom(seed)
-    counts = []
-    for x in (0, 1):
-        # Nobody else sends a 0 or a 1 but at random: draw the answers of all runs at once.
-        from ikos.primitives.randomized_response import respond
-
-        others = respond(np.full(runs * (n - 1), 2), k, gamma, rng).reshape(runs, n - 1)
-        own = respond(np.full(runs, x), k, gamma, rng)
-        zeros = (others == 0).sum(axis=1) + (own == 0)
-        ones = (others == 1).sum(axis=1) + (own == 1)
-        threshold = math.tanh(epsilon / 2) * (zeros + ones)
-        counts.append(int((zeros - ones > threshold).sum()))
-    level = 1 - Fraction(1, 10**9)
-    above = clopper_pearson(counts[0], runs, level).low
-    below = clopper_pearson(counts[1], runs, level).high
-    return above > math.exp(epsilon) * below + delta
-
-
-@pytest.mark.slow
-def test_samples_of_a_broken_gamma_are_told_apart_and_of_the_right_one_not():
-    gamma = PrivacyBlanket(300, 0.5, 0.01, precision=2).digits.gammas[0]
-    assert not leaks(gamma, 1)
-    assert leaks(grid_up(gamma / 4), 2)
 
 
 def test_the_papers_debias_is_biased():

@@ -48,11 +48,6 @@ def test_shuffled_events_are_answers_from_sets(d, s, n, gamma):
         assert views.divergence(epsilon) <= claimed * (1 + 1e-9)
 
 
-def test_fewer_uniform_events_are_found_out():
-    laws = [grr_law(x, Fraction(1, 10)) for x in sparse_vectors(2, 2, exactly=True)]
-    assert Views(laws, 3).divergence(0.8) > response_delta(0.8, 3, 2, Fraction(2, 3))
-
-
 def test_events_follow_the_law():
     protocol = PCKVGRR(30_000, SparseTernary(3, 2), epsilon=1)
     for x in ((1, 0, -1), (0, -1, -1)):
