@@ -31,13 +31,13 @@ from analysis.plots.afnntz24_attacks import (
     reconstruction_figure,
 )
 from analysis.plots.panels import Line, Panel, panels_figure
-from ikos import Ball
-from ikos.attacks.reconstruction_afnntz24 import (
+from analysis.reconstruction_afnntz24 import (
     Reconstruction,
     SplitSum,
     measure_reconstruction,
     random_unit,
 )
+from ikos import Ball
 from ikos.baselines import KashinCorrelatedNoise, KashinFrame, SingleMessageGrid
 from ikos.plots.figures import Figure
 from ikos.results.sums import at_least, at_most

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from analysis.afnntz24_bounds import group_sizes
-from ikos._validation import integer, number, reject_masked
+from ikos._validation import integer, number, refuse_missing
 from ikos.data.encoding import encode
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.samplers import discrete_laplace
@@ -92,7 +92,7 @@ class CoefficientSum:
 
         A label is ``coefficient (steps + 1) + value``.
         """
-        given = np.asarray(reject_masked("a", a), dtype=np.float64)
+        given = np.asarray(refuse_missing("a", a), dtype=np.float64)
         if given.ndim != 2 or given.shape[1] != self.coefficients:
             raise ValueError(f"a must have shape (n, {self.coefficients}), got {given.shape}")
         if not (np.abs(given) <= self.bound * (1 + 1e-9)).all():
@@ -127,7 +127,7 @@ class CoefficientSum:
 
     def totals(self, labels: NDArray[np.int64], *, users: int) -> NDArray[np.float64]:
         """Return the estimated sums of the coefficients, (D,), for all users' labels, (m,)."""
-        count, given = integer("users", users, low=0), np.asarray(reject_masked("labels", labels))
+        count, given = integer("users", users, low=0), np.asarray(refuse_missing("labels", labels))
         if given.ndim != 1 or given.dtype.kind not in "iu":
             raise ValueError(
                 f"labels must be integers of shape (m,), got {given.dtype} of shape {given.shape}"
@@ -203,7 +203,7 @@ def poison(
     (0, 253, 512)
     """
     source = secure(rng)
-    given = np.asarray(reject_masked("coefficients", coefficients), dtype=np.float64)
+    given = np.asarray(refuse_missing("coefficients", coefficients), dtype=np.float64)
     labels = protocol.randomize(given, source)
     users = len(labels)
     liars = integer("malicious", malicious, low=0, high=users)

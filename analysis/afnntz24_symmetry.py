@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from ikos._validation import integer, reject_masked
+from ikos._validation import integer, refuse_missing
 from ikos.primitives.randomness import RandomSource, secure
 
 __all__ = ["Rotation", "SignedPermutation", "symmetrized"]
@@ -55,7 +55,7 @@ def _checked(x: NDArray[Any], d: int) -> NDArray[Any]:
 
 def _whole(name: str, values: ArrayLike) -> NDArray[np.int64]:
     """Return integers that fit into int64, as a new array."""
-    given = np.array(reject_masked(name, values))
+    given = np.array(refuse_missing(name, values))
     if given.dtype.kind not in "iu":
         raise TypeError(f"{name} must hold integers, got an array of {given.dtype}")
     return given.astype(np.int64)
@@ -95,7 +95,7 @@ class Rotation(Symmetry):
     matrix: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        given = np.array(reject_masked("matrix", self.matrix), dtype=np.float64)
+        given = np.array(refuse_missing("matrix", self.matrix), dtype=np.float64)
         if given.ndim != 2 or given.shape[0] != given.shape[1]:
             raise ValueError(f"matrix must be square, got shape {given.shape}")
         # The Frobenius norm bounds the spectral one, and so what any squared norm changes by.

@@ -28,6 +28,7 @@ from ikos import PrivateSum, SecureSum
 from ikos.cli.output import power_text
 from ikos.cli.types import DELTA, EPSILON, MODULUS, SIGMA, WHOLE
 from ikos.results.sums import at_least
+from ikos.transports import Shares
 
 ID = 16
 """Bytes of a report's id."""
@@ -110,7 +111,7 @@ def ordering_seconds(rates: Rates, size: int) -> float:
     return size * largest.seconds * math.log2(size) / math.log2(largest.size)
 
 
-def needs(protocol: SecureSum, rates: Rates) -> tuple[Need, Need, Need]:
+def needs(protocol: Shares, rates: Rates) -> tuple[Need, Need, Need]:
     """Return what a client, a shuffler and the analyzer need, with parallel shufflers.
 
     Notes
@@ -225,6 +226,12 @@ def _rates_table(rates: Rates) -> str:
     return markdown(["part", "measured, one core"], rows)
 
 
+def shares_of(protocol: PrivateSum | SecureSum) -> Shares:
+    """Return the transport of a protocol."""
+    assert isinstance(protocol.transport, Shares)
+    return protocol.transport
+
+
 @dataclass(frozen=True)
 class _Case:
     """A number of users with what follows."""
@@ -234,8 +241,8 @@ class _Case:
     limits: dict[str, float]
 
     @property
-    def secure(self) -> SecureSum:
-        return self.protocol if isinstance(self.protocol, SecureSum) else self.protocol.secure_sum
+    def secure(self) -> Shares:
+        return shares_of(self.protocol)
 
 
 def _parties_table(cases: Sequence[_Case]) -> str:
@@ -408,8 +415,7 @@ def command(
     one = Machine(cores, memory * 2.0**30, network * 1e9 / 8, 3600.0 * hours, _limit_of_files())
     cases = []
     for protocol in protocols:
-        secure = protocol if isinstance(protocol, SecureSum) else protocol.secure_sum
-        found = needs(secure, rates)
+        found = needs(shares_of(protocol), rates)
         cases.append(_Case(protocol, found, limits(found, one)))
     text = plan(what, cases, rates, one)
     files.report("deployment-plan", text)

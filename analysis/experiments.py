@@ -89,7 +89,7 @@ def expected_error(protocol: SumProtocol) -> tuple[float, float] | None:
     """
     if isinstance(protocol, PrivateSum | CentralLaplace):
         rate = (
-            protocol.rate
+            protocol.noise.value
             if isinstance(protocol, PrivateSum)
             else (protocol.epsilon / protocol.precision)
         )

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from analysis.output import Files, csv_text, main, markdown, program, steps
 from ikos import Ball, PrivateVectorSum
 from ikos.counts.vectors import ENVELOPE_BYTES
-from ikos.noise.skellam import SkellamNoise
+from ikos.noise.skellam_noise import SkellamNoise
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.samplers import skellam
 from ikos.results.sums import at_least
@@ -238,7 +238,7 @@ def pairwise_bytes(dimension: int, bits: int, neighbours: int) -> int:
 def bytes_sent(data: Task) -> list[tuple[str, int]]:
     """Return the bytes of a user in each round, in envelopes of 48 bytes."""
     masked, blocks = (protocol_of(data, SHOWN, layout) for layout in ("masked", "blocks"))
-    size, layout = (data.weights, (masked.q - 1).bit_length()), masked.layout
+    size, layout = (data.weights, (masked.modulus - 1).bit_length()), masked.layout
     return [
         ("the bare sum", pairwise_bytes(*size, 0)),
         ("SecAgg+", pairwise_bytes(*size, NEIGHBOURS)),

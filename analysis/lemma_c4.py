@@ -23,12 +23,12 @@ from typing import Any
 
 import click
 
+from analysis.enumeration import CollisionIdentity, case_count, check_collision_identity
 from analysis.output import aligned, main
 from ikos.cli.errors import Command
 from ikos.cli.output import print_text, progress
 from ikos.cli.types import MODULUS, NAME, WHOLE
-from ikos.counts.trust import SHUFFLERS
-from ikos.graphs.enumeration import CollisionIdentity, case_count, check_collision_identity
+from ikos.counts.share_graph import SHUFFLERS
 
 Size = tuple[int, int, int, str]
 

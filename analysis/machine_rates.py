@@ -261,7 +261,7 @@ def measured(
 ) -> Rates:
     """Measure all rates on this machine."""
     protocol = make(n)
-    group = protocol.group if isinstance(protocol, SecureSum) else protocol.secure_sum.group
+    group = protocol.transport.group
     value: int = 1
     report = slowest(lambda: [protocol.report(value) for _ in range(count)], repeats) / count
     step()
@@ -315,7 +315,7 @@ def measured(
     )
 
 
-def _shares(protocol: Protocol, values: NDArray[np.int64]) -> NDArray[Any]:
+def _shares(protocol: Protocol, values: NDArray[np.int64]) -> Any:
     """Return all users' shares, as their clients make them."""
     if isinstance(protocol, SecureSum):
         return protocol.share(values)

@@ -27,6 +27,7 @@ from ikos.counts.types import MAX_BITS
 from ikos.counts.vectors import ENVELOPE_BYTES
 from ikos.primitives.samplers import discrete_gaussian
 from ikos.testing import DeterministicRandom
+from ikos.transports import Masks, Shares
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -207,20 +208,21 @@ def sent(dimension: int) -> dict[str, Bytes]:
 
 def report_bytes(protocol: SecureVectorSum) -> int:
     """Return the bytes of what a client makes, each message of whole bytes in an envelope."""
+    transport = protocol.transport
     x, rng = np.ones(protocol.dimension, dtype=np.int64), DeterministicRandom(0)
-    if protocol.masks is None:
-        return row_bytes(protocol) * len(protocol.report(x, rng))
-    report = protocol.client(x, b"", rng)
-    rows = sum(len(part.shares) for part in report.parts) + (report.clear is not None)
-    seals = sum(len(part.seal) for part in report.parts)
-    masked = len(report.masked) + seals + ENVELOPE_BYTES
-    return masked + rows * row_bytes(protocol.masks.keys)
+    parts = protocol.report(x, rng).parts
+    if isinstance(transport, Shares):
+        return row_bytes(transport) * sum(map(len, parts))
+    assert isinstance(transport, Masks)
+    octets = sum(rows.size for part in parts for rows in part if rows.dtype == np.uint8)
+    shares = sum(rows.dtype != np.uint8 for part in parts for rows in part)
+    return octets + ENVELOPE_BYTES + shares * row_bytes(transport.keys)
 
 
-def row_bytes(protocol: SecureVectorSum) -> int:
+def row_bytes(shares: Shares) -> int:
     """Return the bytes of one share of each block, in envelopes."""
-    sizes = (len(range(protocol.dimension)[block]) for block in protocol.blocks)
-    return sum(ENVELOPE_BYTES + math.ceil(size * protocol.group.bits / 8) for size in sizes)
+    sizes = (block.stop - block.start for block in shares.blocks)
+    return sum(ENVELOPE_BYTES + math.ceil(size * shares.group.bits / 8) for size in sizes)
 
 
 def kilobytes(found: Mapping[int, Mapping[str, Bytes]]) -> str:

@@ -7,16 +7,23 @@ survives shows a guarantee that no test of these files defends.
     python -m analysis.mutants                          # all of them: about an hour on one core
     python -m analysis.mutants --only deployment        # those whose words or file say so
     python -m analysis.mutants --list                   # whether each still applies, and no tests
+    python -m analysis.mutants --random 200 --tests tests/counts ikos/counts/*.py
+
+The last makes mutants of one token each from a seed, to compare the tests of two versions: the
+rates at which they die, not single ones, some of which change nothing.
 """
 
 from __future__ import annotations
 
+import io
 import os
+import random
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import tokenize
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -43,9 +50,12 @@ class Mutant:
     old: str
     new: str
     tests: tuple[str, ...]
+    whole: bool = False  # the texts are those of the whole file
 
     def applied(self, text: str) -> str | None:
         """Return a file's text with the mistake, or None if it does not apply exactly once."""
+        if self.whole:
+            return self.new if text == self.old else None
         return text.replace(self.old, self.new) if text.count(self.old) == 1 else None
 
 
@@ -53,6 +63,36 @@ def read(table: Path = TABLE) -> list[Mutant]:
     """Return the mutants of a table."""
     entries = tomllib.loads(table.read_text(encoding="utf-8"))["mutant"]
     return [Mutant(**{**entry, "tests": tuple(entry["tests"])}) for entry in entries]
+
+
+_TOKENS = {
+    "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "+": "-", "-": "+",
+    "*": "+", "//": "*", "/": "*", "<<": ">>", ">>": "<<", "+=": "-=", "-=": "+=", "&": "|",
+    "and": "or", "or": "and", "not": "", "True": "False", "False": "True", "min": "max",
+    "max": "min", "UP": "DOWN", "DOWN": "UP", "float_up": "float_down", "float_down": "float_up",
+    "0": "1", "1": "2", "2": "3",
+}  # fmt: skip
+"""What a token becomes in a random mutant."""
+
+
+def drawn(files: Sequence[Path], tree: Path, count: int, seed: int, tests: str) -> list[Mutant]:
+    """Return mutants of one token each, of tokens drawn from some files without replacement."""
+    places = []
+    for file in files:
+        text = (tree / file).read_text(encoding="utf-8")
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            imports = token.line.startswith(("import ", "from ", "    from "))
+            if token.string in _TOKENS and not imports:
+                places.append((file, text, token))
+    mutants = []
+    for file, text, token in random.Random(seed).sample(places, min(count, len(places))):
+        lines = text.splitlines(keepends=True)
+        (row, start), (_, end) = token.start, token.end
+        line, new = lines[row - 1], _TOKENS[token.string]
+        lines[row - 1] = line[:start] + new + line[end:]
+        says = f"line {row}: {token.string} -> {new} in {line.strip()}"
+        mutants.append(Mutant(says, str(file), text, "".join(lines), tuple(tests.split()), True))
+    return mutants
 
 
 def applies(mutant: Mutant, tree: Path) -> bool:
@@ -76,7 +116,7 @@ def outcome(mutant: Mutant, tree: Path) -> str:
     settings = {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
     named = any("::" in test for test in mutant.tests)  # slow ones are run where they are named
     options = ["-x", "-q", "-p", "no:cacheprovider", "--tb=no"]
-    options += [] if named else ["-m", "not slow"]
+    options += [] if named else ["-m", "not slow or grid"]
     command = [sys.executable, "-m", "pytest", *options, *mutant.tests]
     try:
         file.write_text(changed, encoding="utf-8")
@@ -120,9 +160,17 @@ def outcomes(mutants: Sequence[Mutant], tree: Path) -> Iterator[tuple[Mutant, st
 )
 @click.option("--only", default="", help="A word of what they say, or of their file.")
 @click.option("--list", "listed", is_flag=True, help="Say which apply, and run no tests.")
-def command(tree: Path, table: Path, only: str, listed: bool) -> None:
+@click.option("--random", "count", type=int, help="So many mutants of FILES in place of the table.")
+@click.option("--seed", default=1, help="Where these are drawn from.")
+@click.option("--tests", default="tests", help="What should notice these.")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+def command(
+    tree: Path, table: Path, only: str, listed: bool, count: int | None, seed: int, tests: str,
+    files: tuple[Path, ...],
+) -> None:  # fmt: skip
     """Print a line for each mutant; the status is 1 if one survived or no longer applies."""
-    mutants = [one for one in read(table) if only in f"{one.says} {one.file}"]
+    made = read(table) if count is None else drawn(files, tree, count, seed, tests)
+    mutants = [one for one in made if only in f"{one.says} {one.file}"]
     found: Iterator[tuple[Mutant, str, float]]
     if listed:
         found = ((one, "applies" if applies(one, tree) else STALE, 0.0) for one in mutants)

@@ -52,7 +52,7 @@ from ikos.graphs import (
 from ikos.graphs.component_bounds import BOUNDS
 from ikos.numeric.rounding import UP, float_up, rounding
 from ikos.plots.components import components_figure
-from ikos.plots.share_graphs import graph_figure
+from ikos.plots.share_graph import graph_figure
 from ikos.primitives.randomness import RandomSource
 from ikos.results.sums import at_least
 from ikos.testing import DeterministicRandom

@@ -80,7 +80,7 @@ def _extremes(protocol: SumProtocol, messages: Messages) -> tuple[list[int], lis
     that sums are decoded to.
     """
     if isinstance(protocol, PrivateSum | DesignatedNoise | SparseNoise):
-        q = protocol.secure_sum.q
+        q = protocol.modulus
         total = int(messages[:, :-1].astype(object).sum() % q)
         top = (messages.shape[1] * protocol.precision + q) // 2
         rest = [0] * (messages.shape[0] - 1)

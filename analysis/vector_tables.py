@@ -129,7 +129,7 @@ def noise() -> str:
         d, protocol = domain.dimension, PrivateVectorSum(USERS, domain, *STRICT)
         central = deviation(CentralGaussian(USERS, domain, *STRICT), d)
         errors = [rounded(value) for value in (_pure(protocol), deviation(protocol, d), central)]
-        rows.append((name, f"{d:,}", *errors[:2], protocol.noise.method, errors[2]))
+        rows.append((name, f"{d:,}", *errors[:2], protocol.noise.kind, errors[2]))
     return markdown(("domain", "d", "pure noise", "here", "by", "central Gaussian"), rows)
 
 

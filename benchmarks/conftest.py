@@ -15,7 +15,7 @@ import pytest
 from analysis.machine_rates import machine
 
 _VERSIONS = ("scipy", "gmpy2", "networkx", "cryptography")
-_HEADER = ("benchmark", "ms, least", "median", "floor, ms", "ratio, least", "median")
+_HEADER = ("benchmark", "ms, least", "median", "baseline, ms", "ratio, least", "median")
 
 _rows: list[tuple[str, ...]] = []
 _notes: list[str] = []

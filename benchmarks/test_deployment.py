@@ -13,7 +13,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +22,15 @@ pytest.importorskip("starlette")
 import httpx
 from starlette.applications import Starlette
 
+from ikos.deployment import intermediary, tokens
 from ikos.deployment import shuffler as shufflers
-from ikos.deployment import tokens
 from ikos.deployment.analyzer import Analyzer
+from ikos.deployment.endpoint import Party
 from ikos.deployment.hpke import PrivateKey, seal, unseal
 from ikos.deployment.party_files import PartyConfig, read_secrets, write_party_files
 from ikos.deployment.reports import ClientReport
-from ikos.deployment.service import Party
 from ikos.deployment.shuffler import Shuffler
-from ikos.deployment.task import Task
+from ikos.deployment.task import Task, Window
 from ikos.deployment.wire import ID_BYTES, encoded
 
 AT_ONCE = 64
@@ -112,7 +111,7 @@ class Collecting:
         self.requests = iter([request_of(self.task, secret, 1, part) for secret, part in pairs])
         self.wire = httpx.Client()
         self.desk = shufflers.shuffler(PartyConfig.read(folder / "shuffler-1"), self.wire)
-        self.application = shufflers.application({self.task.name: self.desk}, rate=1e9)
+        self.application = intermediary.application({self.task.name: self.desk}, rate=1e9)
 
     def put(self, count: int) -> None:
         put(self.application, [next(self.requests) for _ in range(count)])
@@ -149,6 +148,7 @@ class Direct:
         self.close = shuffler.close
         self.ids = shuffler.ids
         self.forget = shuffler.forget
+        self.agreement = shuffler.agreement
 
     def agree(self, ids: bytes) -> None:
         self._shuffler.agree(ids)
@@ -170,7 +170,7 @@ class Releasing:
         self.envelopes: list[tuple[int, bytes]] = []
         self._start(self.filled)
         reports = list(ClientReport.make_many(self.task.at(0), [1] * users))
-        for party in range(self.task.messages):
+        for party in range(self.task.parties):
             given = [tokens.digest(tokens.for_party(one, self.task, party)) for one in secrets]
             rows = [
                 (one.id, token, one.parts[party]) for one, token in zip(reports, given, strict=True)
@@ -184,14 +184,16 @@ class Releasing:
 
     def _start(self, folder: Path) -> None:
         self.shufflers: dict[int, Shuffler] = {}
-        shuffler = partial(Shuffler, ask=lambda _, other: self.shufflers[other].agreement())
         self.parties: list[Party[Any]] = []
+
+        def peer(_: Window, party: int) -> Any:
+            return Direct(self.shufflers[party])
+
         for party in range(1, self.task.columns + 1):
-            self.parties.append(Party(PartyConfig.read(folder / f"shuffler-{party}"), shuffler))
+            config = PartyConfig.read(folder / f"shuffler-{party}")
+            self.parties.append(Party(config, Shuffler, peer))
             self.shufflers[party] = self.parties[-1].at(0)
-        columns: Any = [Direct(one) for one in self.shufflers.values()]
-        analyzer = partial(Analyzer, columns=lambda _: columns)
-        self.parties.append(Party(PartyConfig.read(folder / "analyzer"), analyzer))
+        self.parties.append(Party(PartyConfig.read(folder / "analyzer"), Analyzer, peer))
         self.analyzer = self.parties[-1].at(0)
 
     def begin(self) -> None:

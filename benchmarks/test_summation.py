@@ -84,7 +84,7 @@ def floor_of(protocol: SecureSum, passes: str) -> Callable[[], object]:
         The analyzer's addition alone, or the client's subtraction besides, which makes the shares
         add up: no protocol of shares can do without either.
     """
-    count, dtype, n = protocol.messages, protocol.group.dtype, protocol.n
+    count, dtype, n = protocol.messages, protocol.transport.group.dtype, protocol.n
 
     def floor() -> None:
         rows = np.empty((2, n), dtype=dtype)
@@ -104,7 +104,7 @@ def sums(n: int, kind: str, messages: int = M) -> tuple[SecureSum, Callable[[int
     """Return a sum's protocol, and what runs it on this many threads."""
     if kind == "private":
         private, x = PrivateSum(n, 1, 1e-12), np.random.default_rng(0).random(n)
-        return private.secure_sum, lambda threads: private.run(x, threads=threads)
+        return private.transport, lambda threads: private.run(x, threads=threads)
     q = {"q=2^64": 2**64, "q=2^61-1": 2**61 - 1}[kind]
     secure, elements = SecureSum(n, q, messages=messages), values(q, n)
     return secure, lambda threads: secure.run(elements, threads=threads)

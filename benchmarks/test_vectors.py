@@ -100,12 +100,11 @@ def test_masked_client(
 ) -> None:
     """A client of 10^6 coordinates against the bytes of the public polynomials alone."""
     protocol = SecureVectorSum(users, 10**6, upper=2**20 // users, sigma=80, layout="masked")
-    assert protocol.masks is not None
-    ring, found = protocol.masks.ring, protocol.masks.parameters
+    ring, found = protocol.transport.polynomials, protocol.transport.masks
     x = np.zeros(10**6, dtype=np.int64)
     size = 8 * ring.words * found.degree * found.samples
     against(
-        lambda: protocol.client(x, b"benchmark"),
+        lambda: protocol.report(x, context=b"benchmark"),
         lambda: hashlib.shake_128(b"benchmark").digest(size),
         rounds=5,
     )

@@ -44,7 +44,7 @@ toc_object_entries = False  # the contents beside a page show its sections, whic
 # that share a line, the distribution of the noise), and internals that docstrings name.
 nitpick_ignore_regex = [
     ("py:class", r"ndarray|mapping|callable|sequence|(fractions\.)?Fraction|mpfr|mpq"),
-    ("py:class", r"NoiseLaw|ErrorBound|Flooding|Trust|collections\.abc\.Callable"),
+    ("py:class", r"PolyaDifference|ErrorBound|Flooding|Trust|collections\.abc\.Callable"),
     ("py:class", r"n|m|q|k|d|2|delta|analysis|sets|lower|precision|epsilon|first|difference"),
     ("py:class", r"shuffler|correct"),
     ("py:class", r".* .*|Coefficients|numpy\..*"),  # words before a colon in a docstring
@@ -135,7 +135,8 @@ def from_the_top(app: Any, env: Any, node: Any, contnode: Any) -> Any:
         return None
     python = env.get_domain("py")
     document = node.get("refdoc")
-    for package in ("ikos", "ikos.results.sums", "ikos.baselines", "ikos.accounting"):
+    rooms = ("results.conditions", "results.sums", "baselines", "accounting")
+    for package in ("ikos", *(f"ikos.{room}" for room in rooms)):
         target = f"{package}.{node['reftarget']}"
         found = python.resolve_xref(env, document, app.builder, "obj", target, node, contnode)
         if found is not None:

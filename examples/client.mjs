@@ -1,5 +1,5 @@
 // A client in JavaScript, for Node 20 or later, without packages. Written from docs/wire-format.md.
-// It reports to tasks whose KEM is X25519: `ikos task new --kem x25519`.
+// It reports to tasks of shares whose KEM is X25519: `ikos task new --kem x25519`.
 //
 //     node client.mjs task.json token report.json 3
 //
@@ -15,9 +15,9 @@ import path from "node:path";
 import { parseArgs } from "node:util";
 import { pathToFileURL } from "node:url";
 
-const VERSION = "ikos-parties-2";
-const ENVELOPE = Buffer.from("ikos-parties 2 envelope");
-const TOKEN = Buffer.from("ikos-parties 2 token");
+const VERSION = "ikos-parties-3";
+const ENVELOPE = Buffer.from("ikos-parties 3 envelope");
+const TOKEN = Buffer.from("ikos-parties 3 token");
 const SETTLE_MS = 100; // from the call to the first request, longer than drawing takes, and as much
 const DRAW_MS = 30; // more for each coordinate: the time of drawing depends on the noise
 const ANSWER_MS = 60_000;
@@ -67,7 +67,9 @@ export function readTask(text) {
   const given = JSON.parse(canonical);
   if (given.version !== VERSION) throw new Error(`the task must be of version ${VERSION}`);
   if (given.kem !== "x25519") throw new Error(`Node 20 does not have ${given.kem}`);
-  const { domain, block_length: length } = given;
+  const { kind, messages, block_length: length } = given.transport;
+  if (kind !== "shares") throw new Error(`this client sends shares, and the task takes ${kind}`);
+  const { domain } = given;
   const sum = domain.sizes?.reduce((all, size) => all + size, 0);
   const dimension = domain.kind === "number" ? 1 : (sum ?? domain.dimension);
   const q = BigInt(given.modulus);
@@ -75,7 +77,7 @@ export function readTask(text) {
   const blocks = [];
   for (let left = dimension; left > 0; left -= length) blocks.push(Math.min(left, length));
   const id = sha256(canonical);
-  return { ...given, id, hash: id.toString("base64url"), dimension, q, width, blocks };
+  return { ...given, id, hash: id.toString("base64url"), dimension, q, width, blocks, messages };
 }
 
 export const windowPath = (task, window) => `/tasks/${task.hash}/windows/${window}`;

@@ -5,7 +5,7 @@ shufflers mix the shares of all users, and an analyzer learns the sum by adding 
 shares that add up to exactly discrete Laplace noise, the sum is differentially private, and no
 single party is trusted to add the noise.
 
-`SecureSum` and `PrivateSum` run the protocols, `message_count` and `ikos.counts` say how many
+`SecureSum` and `PrivateSum` run the protocols, `message_count` and `ikos.counts` compute how many
 messages suffice, and `ikos.statistics` builds means, variances and histograms on them. Other
 protocols are in `ikos.baselines`; the documentation lists all modules.
 """
@@ -30,31 +30,35 @@ if TYPE_CHECKING:
         statistics,
         testing,
     )
+    from ikos._validation import InvalidType, InvalidValue
     from ikos.counts import MessageCount, message_count, private_message_count, security_level
     from ikos.data.domains import Ball, Box, Categories, SparseTernary
     from ikos.data.sensitivity import Sensitivity
     from ikos.primitives.shuffling import View
-    from ikos.results.sums import Guarantee, SumResult
+    from ikos.results.guarantees import Guarantee
+    from ikos.results.sums import SumResult
     from ikos.sums import PrivateSum, PrivateVectorSum, SecureSum, SecureVectorSum
     from ikos.sums.ledger import Ledger
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Ball", "Box", "Categories", "Guarantee", "Ledger", "MessageCount", "PrivateSum",
-    "PrivateVectorSum", "SecureSum", "SecureVectorSum", "Sensitivity", "SparseTernary",
-    "SumResult", "View", "__version__", "accounting", "attacks", "baselines", "cluster", "counts",
-    "data", "deployment", "graphs", "message_count", "noise", "plots", "private_message_count",
-    "security_level", "statistics", "testing",
+    "Ball", "Box", "Categories", "Guarantee", "InvalidType", "InvalidValue", "Ledger",
+    "MessageCount", "PrivateSum", "PrivateVectorSum", "SecureSum", "SecureVectorSum",
+    "Sensitivity", "SparseTernary", "SumResult", "View", "__version__", "accounting", "attacks",
+    "baselines", "cluster", "counts", "data", "deployment", "graphs", "message_count", "noise",
+    "plots", "private_message_count", "security_level", "statistics", "testing",
 ]  # fmt: skip
 
 
 _NAMES = {
+    "_validation": ("InvalidType", "InvalidValue"),
     "counts": ("MessageCount", "message_count", "private_message_count", "security_level"),
     "data.domains": ("Ball", "Box", "Categories", "SparseTernary"),
     "data.sensitivity": ("Sensitivity",),
     "primitives.shuffling": ("View",),
-    "results.sums": ("Guarantee", "SumResult"),
+    "results.guarantees": ("Guarantee",),
+    "results.sums": ("SumResult",),
     "sums": ("PrivateSum", "PrivateVectorSum", "SecureSum", "SecureVectorSum"),
     "sums.ledger": ("Ledger",),
 }
@@ -67,8 +71,8 @@ if not TYPE_CHECKING:  # type checkers know all names from above and find misspe
         """Import a name or a module."""
         for module, names in _NAMES.items():
             if name in names:
-                globals()[name] = found = getattr(importlib.import_module(f"ikos.{module}"), name)
-                return found
+                globals()[name] = value = getattr(importlib.import_module(f"ikos.{module}"), name)
+                return value
         if name in __all__:
             return importlib.import_module(f"ikos.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,16 +1,17 @@
 """Checks of arguments, shared by all public functions.
 
-Each check returns the value in the type that the caller computes with, or raises a ``TypeError``
-(wrong kind) or ``ValueError`` (out of range) that names the parameter and quotes the value. For
+Each check returns the value in the type that the caller computes with, or raises an `InvalidType`
+(wrong kind) or `InvalidValue` (out of range) that names the parameter and quotes the value. For
 people's data, messages give a value's position and never the value: errors end up in logs.
 """
 
 from __future__ import annotations
 
+import copyreg
 import math
 import operator
 import re
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
@@ -22,11 +23,71 @@ from numpy.typing import NDArray
 
 _T = TypeVar("_T")
 
+MAX_COUNTED_USERS = 10**100  # largest n for which messages are counted
+MAX_MASKED_USERS = 1 << 40
+MAX_PROTOCOL_USERS = 10**9  # largest n of other accountants
+MAX_SIMULATED_USERS = 1 << 18  # largest n of attacks: the counts of tuples are exact
+"""Most users: more are taken for a mistake."""
+
 NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 """A decimal number. float() accepts more: nan, inf, 1_000, and the digits of every script."""
 
 NO_VALUE = {"", "nan", "na", "n/a", "null", "none"}
-"""What programs write into a column of numbers where there is none, in lower case."""
+"""Strings, in lower case, that programs write into a column of numbers for a missing one."""
+
+
+class Invalid(Exception):  # noqa: N818
+    """An invalid argument: the common part of `InvalidValue` and `InvalidType`."""
+
+    def __init__(
+        self,
+        parameter: str | None,
+        what: str,
+        *,
+        row: int | None = None,
+        advice: Sequence[tuple[str, object, str]] = (),
+    ) -> None:
+        words = " ".join(filter(None, (parameter, what)))
+        effects = (f"{argument}={value!r} {effect}" for argument, value, effect in advice)
+        super().__init__("; ".join((words, *effects)))
+        self.parameter, self.what, self.row, self.advice = parameter, what, row, advice
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        new = copyreg.__newobj__  # type: ignore[attr-defined]
+        return new, (type(self), *self.args), self.__dict__
+
+
+class InvalidValue(Invalid, ValueError):  # noqa: N818
+    """An argument is out of range: a ValueError, in parts that programs read.
+
+    Attributes
+    ----------
+    parameter : str or None
+        The parameter, or the place in it, such as ``x[3]``, with which the message begins.
+    what : str
+        The rest of the message.
+    row : int or None
+        For people's values: the user whose value is invalid, counted from the first of the call.
+    advice : sequence of (str, object, str)
+        Arguments that would help: parameter, value, and its effect.
+
+    Examples
+    --------
+    >>> import ikos
+    >>> try:
+    ...     ikos.Box(2).values([[0.5, 1.0], [0.5, -1.0]])
+    ... except ikos.InvalidValue as error:
+    ...     print(error, "->", error.row)
+    x[1, 1] must be in [0, 1] -> 1
+    """
+
+    __module__ = "ikos"
+
+
+class InvalidType(Invalid, TypeError):  # noqa: N818
+    """An argument is of the wrong kind: a TypeError, otherwise as `InvalidValue`."""
+
+    __module__ = "ikos"
 
 
 def quote(value: object) -> str:
@@ -44,40 +105,40 @@ def quote(value: object) -> str:
 
 
 def ordered(name: str, value: object) -> Iterable[Any]:
-    """Return items in an order of their own, which a set has not; a text is no collection."""
+    """Return the items of an ordered collection; a set and a string are not."""
     if isinstance(value, (str, bytes, Set, Mapping)) or not isinstance(value, Iterable):
-        raise TypeError(f"{name} must be a sequence, got {type(value).__name__} {quote(value)}")
+        raise InvalidType(name, f"must be a sequence, got {type(value).__name__} {quote(value)}")
     return value
 
 
 def integer(name: str, value: object, *, low: int | None = None, high: int | None = None) -> int:
     """Return ``value`` as a Python ``int`` within ``[low, high]``; numpy integers are allowed."""
     if isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name} must be an integer, got the boolean {value!r}")
+        raise InvalidType(name, f"must be an integer, got the boolean {value!r}")
     try:
         result = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         kind = type(value).__name__
-        raise TypeError(f"{name} must be an integer, got {kind} {quote(value)}") from None
+        raise InvalidType(name, f"must be an integer, got {kind} {quote(value)}") from None
     if low is not None and result < low:
-        raise ValueError(f"{name} must be at least {quote(low)}, got {quote(result)}")
+        raise InvalidValue(name, f"must be at least {quote(low)}, got {quote(result)}")
     if high is not None and result > high:
-        raise ValueError(f"{name} must be at most {quote(high)}, got {quote(result)}")
+        raise InvalidValue(name, f"must be at most {quote(high)}, got {quote(result)}")
     return result
 
 
 def rational(name: str, value: object) -> Fraction:
     """Return the exact value of an ``int``, ``Fraction`` or finite ``float``."""
     if isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name} must be a number, got the boolean {value!r}")
+        raise InvalidType(name, f"must be a number, got the boolean {value!r}")
     if isinstance(value, (float, np.floating)):
         if not math.isfinite(value):
-            raise ValueError(f"{name} must be finite, got {float(value)!r}")
+            raise InvalidValue(name, f"must be finite, got {float(value)!r}")
         return Fraction(*value.as_integer_ratio())
     if isinstance(value, (Rational, np.integer)):
         return Fraction(int(value.numerator), int(value.denominator))
-    raise TypeError(
-        f"{name} must be an int, a Fraction or a float, got {type(value).__name__} {quote(value)}"
+    raise InvalidType(
+        name, f"must be an int, a Fraction or a float, got {type(value).__name__} {quote(value)}"
     )
 
 
@@ -92,84 +153,85 @@ def number(
 ) -> Fraction:
     """Return the exact value of a finite number within open or closed bounds."""
     result = rational(name, value)
-    for bound, outside, said in (
+    for bound, outside, relation in (
         (above, operator.le, "greater than"),
         (below, operator.ge, "less than"),
         (low, operator.lt, "at least"),
         (high, operator.gt, "at most"),
     ):
         if bound is not None and outside(result, bound):
-            raise ValueError(f"{name} must be {said} {float(bound):g}, got {quote(value)}")
+            raise InvalidValue(name, f"must be {relation} {float(bound):g}, got {quote(value)}")
     return result
 
 
 def choice(name: str, value: object, allowed: Collection[str]) -> str:
     """Return ``value`` if it is one of the ``allowed`` strings."""
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be a string, got {type(value).__name__} {quote(value)}")
+        raise InvalidType(name, f"must be a string, got {type(value).__name__} {quote(value)}")
     if value not in allowed:
         options = ", ".join(repr(option) for option in allowed)
-        raise ValueError(f"{name} must be one of {options}, got {value!r}")
+        raise InvalidValue(name, f"must be one of {options}, got {value!r}")
     return value
 
 
 def flag(name: str, value: object) -> bool:
     """Return ``value`` if it is a boolean."""
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name} must be True or False, got {type(value).__name__} {quote(value)}")
+        raise InvalidType(name, f"must be True or False, got {type(value).__name__} {quote(value)}")
     return bool(value)
 
 
-def reject_masked(name: str, x: _T) -> _T:
+def refuse_missing(name: str, x: _T) -> _T:
     """Return ``x``; refuse masked values, also in lists, because masks would be ignored."""
     if isinstance(x, (list, tuple)) and any(
         issubclass(kind, (np.ma.MaskedArray, list, tuple)) for kind in set(map(type, x))
     ):
         for row in x:
-            reject_masked(name, row)
+            refuse_missing(name, row)
     if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
-        raise ValueError(f"{name} must not hold masked values")
+        raise InvalidValue(name, "must not hold masked values")
     return x
 
 
 def array(name: str, x: object) -> NDArray[Any]:
     """Return ``x`` as an array; refuse masked values."""
-    return np.asarray(reject_masked(name, x))
+    return np.asarray(refuse_missing(name, x))
 
 
 def doubles(name: str, x: object) -> NDArray[np.float64]:
     """Return an array of real numbers as doubles; those too large for a double become infinite."""
-    given = array(name, x)
-    if given.dtype.kind not in "iuf":
-        raise TypeError(f"{name} must hold real numbers, got an array of {given.dtype}")
+    values = array(name, x)
+    if values.dtype.kind not in "iuf":
+        raise InvalidType(name, f"must hold real numbers, got an array of {values.dtype}")
     with np.errstate(over="ignore"):
-        return given.astype(np.float64)
+        return values.astype(np.float64)
 
 
 def real(name: str, x: object, first: int = 0) -> NDArray[Any]:
-    """Return ``x`` as an array of real numbers; messages count its entries from ``first``.
+    """Return ``x`` as an array of real numbers; errors count its entries from ``first``.
 
     Booleans are 0 and 1; decimals and fractions that are whole count as integers.
     """
-    given = array(name, x)
-    if given.dtype.kind in "iuf":
-        return given
-    if given.dtype.kind == "b":
-        return given.astype(np.uint8)
-    # the entries before conversion: a single text would turn all numbers of an array into texts
+    values = array(name, x)
+    if values.dtype.kind in "iuf":
+        return values
+    if values.dtype.kind == "b":
+        return values.astype(np.uint8)
+    # the entries before conversion: a single string would turn all numbers of an array into strings
     entries = x if isinstance(x, np.ndarray) else np.asarray(x, dtype=object)
-    found = np.empty(entries.shape, dtype=object)
+    converted = np.empty(entries.shape, dtype=object)
     for index, value in np.ndenumerate(entries):
         exact = value
         if not isinstance(value, float | np.floating):  # what is missing, domains refuse as NaN
             exact = math.nan if index and missing(value) else whole_number(value)
-        found[index] = exact
+        converted[index] = exact
         if exact is None or (isinstance(exact, int) and not -(1 << 63) <= exact < 1 << 64):
             place = ", ".join(map(str, (index[0] + first, *index[1:]))) if index else ""
             what = "a float, or an integer of 64 bits at most" if index else "an array"
             where = f"{name}[{place}]" if index else name
-            raise TypeError(f"{where} must be {what}, got {type(value).__name__}")
-    return np.array(found.tolist())
+            row = int(index[0]) + first if index else None
+            raise InvalidType(where, f"must be {what}, got {type(value).__name__}", row=row)
+    return np.array(converted.tolist())
 
 
 def missing(value: Any) -> bool:
@@ -186,11 +248,11 @@ def reject_missing(name: str, values: Iterable[Any], wanted: str, first: int = 0
     """Refuse entries that are missing where ``wanted`` ones must be; they count from ``first``."""
     for place, value in enumerate(values, first):
         if missing(value):
-            raise ValueError(f"{name}[{place}] must be {wanted}, not missing")
+            raise InvalidValue(f"{name}[{place}]", f"must be {wanted}, not missing", row=place)
 
 
 def text_of(value: Any) -> str:
-    """Return an entry as a text without surrounding blanks, empty if it is missing.
+    """Return an entry as a string without surrounding blanks, empty if it is missing.
 
     Floats of fewer bits become the double that equals them, as wherever they are numbers.
     """
@@ -212,9 +274,10 @@ def vector(name: str, x: object, values: NDArray[Any]) -> NDArray[Any]:
     if values.ndim == 2 and values.shape[1] == 1 and hasattr(x, "columns"):
         return values[:, 0]
     if values.ndim != 1:
-        raise ValueError(
-            f"{name} must be one-dimensional, got shape {values.shape}: give one value per user "
-            "(an iterator yields arrays of them)"
+        raise InvalidValue(
+            name,
+            f"must be one-dimensional, got shape {values.shape}: give one value per user "
+            "(an iterator yields arrays of them)",
         )
     return values
 
@@ -229,9 +292,9 @@ def check_participation(
 ) -> None:
     """Refuse a number of users below ``min_honest`` or above n; ``so_far``: there may be more."""
     if not min_honest <= users <= n:
-        wanted = f"n = {n}" if min_honest == n else f"min_honest = {min_honest} to n = {n}"
+        wanted = f"the n = {n}" if min_honest == n else f"min_honest = {min_honest} to n = {n}"
         got = f"at least {users}" if so_far else users
-        raise ValueError(f"{name} must hold {wanted} users' values, got {got}")
+        raise InvalidValue(name, f"must hold one value for each of {wanted} users, got {got}")
 
 
 def floating(value: Fraction) -> float:

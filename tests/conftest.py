@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections import defaultdict
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -29,11 +28,6 @@ settings.register_profile("ikos", **COMMON, max_examples=60)
 settings.register_profile("sample", **COMMON, max_examples=20)
 
 
-def samples(config):
-    """Return whether a run is of whole folders, and names no file."""
-    return not any(".py" in argument for argument in config.args)
-
-
 class Examples:
     """Runs the examples of docstrings as a caller with settings of its own: see `hostile`."""
 
@@ -45,8 +39,15 @@ class Examples:
 
 def pytest_configure(config):
     config.pluginmanager.register(Examples())  # hooks of this file see no test outside its folder
-    quick = samples(config) and config.option.markexpr == "not slow"
-    settings.load_profile("sample" if quick else "ikos")
+    settings.load_profile("sample" if config.option.markexpr == "not slow" else "ikos")
+
+
+def pytest_make_parametrize_id(val):
+    """Name large integers by their size, and long texts by how they begin."""
+    if isinstance(val, int) and abs(val) >= 10**9:
+        power = val.bit_length() - 1
+        return f"2^{power}" if val == 1 << power else f"{val.bit_length()}bits"
+    return ascii(val[:30])[1:-1] if isinstance(val, str) else None
 
 
 def spread(items, size):
@@ -62,25 +63,20 @@ def spread(items, size):
     return sample
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config, items):
-    """Of a test with many parameters, leave a sample quick: the other points are slow.
-
-    Where a file or a test is named, every point is as it is marked: so each mutant of
-    `mutants.toml` meets every point of the files that should notice it.
-    """
-    if not samples(config):
-        return
-    tests = defaultdict(list)
-    for item in items:
-        if isinstance(item, pytest.Function) and not item.get_closest_marker("slow"):
-            tests[item.nodeid.partition("[")[0]].append(item)
-    for grid in tests.values():
-        marker = grid[0].get_closest_marker("points")
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem():
+    """Of a test with many parameters, leave a sample quick: the other points are slow."""
+    items = yield
+    if isinstance(items, list):
+        grid = [item for item in items if not item.get_closest_marker("slow")]
+        marker = items[0].get_closest_marker("points") if items else None
         size = POINTS if marker is None else marker.args[0]
-        sample = set(grid) if size >= len(grid) else spread(grid, size)
-        for item in set(grid) - sample:
-            item.add_marker(pytest.mark.slow)
+        if len(grid) > size:
+            sample = spread(grid, size)
+            for item in set(grid) - sample:
+                item.add_marker(pytest.mark.slow)
+                item.add_marker(pytest.mark.grid)
+    return items
 
 
 @pytest.fixture(scope="session")

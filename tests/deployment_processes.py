@@ -42,11 +42,12 @@ def die_where_told(orders: Path) -> None:
     from ikos.deployment import (
         analyzer,
         client,
+        endpoint,
         intake,
         party_files,
         remote,
-        serve,
-        service,
+        server,
+        shares,
         shuffler,
         store,
     )  # fmt: skip
@@ -58,8 +59,8 @@ def die_where_told(orders: Path) -> None:
         ahead = float(clock.read_text()) if clock.exists() else 0
         return datetime.now(UTC) + timedelta(seconds=ahead)
 
-    service.now = moved
-    serve.LOOK_SECONDS, serve.STEADY_SECONDS = 0.5, 1.0
+    endpoint.now = moved
+    server.LOOK_SECONDS, server.STEADY_SECONDS = 0.5, 1.0
     counting = threading.Lock()  # shufflers are asked at once: two threads must not count as one
 
     def die(point: str) -> None:
@@ -96,7 +97,7 @@ def die_where_told(orders: Path) -> None:
 
     for owner, names in (
         (intake.Intake, ("accept",)),
-        (service.Endpoint, ("close", "note", "expire")),
+        (endpoint.Endpoint, ("close", "note", "expire")),
         (ledger.Ledger, ("enter_run",)),
         (ledger, ("_write",)),
         (party_files.KeyFile, ("erase",)),
@@ -109,15 +110,15 @@ def die_where_told(orders: Path) -> None:
         for name in names:
             wrapped(owner, name)
 
-    shuffler._CHUNK = 3
-    envelopes = shuffler.Shuffler._envelopes
+    shares._ENVELOPES_PER_PIECE = 3
+    released = shuffler.Shuffler.released
 
-    def pieces(self, found):
-        for piece in envelopes(self, found):
+    def pieces(self, parts):
+        for piece in released(self, parts):
             yield piece
-            die("Shuffler._envelopes:within")
+            die("Shuffler.released:within")
 
-    shuffler.Shuffler._envelopes = pieces
+    shuffler.Shuffler.released = pieces
 
 
 def end_with(parent: int) -> None:
@@ -133,7 +134,7 @@ def end_with(parent: int) -> None:
 
 def nurse(parent: int) -> list[str] | None:
     """Import everything once; a line of input forks a child of the parent, which returns here."""
-    from ikos.deployment import client, serve  # noqa: F401
+    from ikos.deployment import client, server  # noqa: F401
 
     for line in sys.stdin:
         log, *arguments = json.loads(line)
@@ -177,7 +178,8 @@ def main(arguments: list[str]) -> None:
     """
     from ikos.deployment.client import Client
     from ikos.deployment.party_files import read_secrets, read_task
-    from ikos.deployment.serve import Listening, serve_analyzer, serve_shuffler
+    from ikos.deployment.server import serve_analyzer, serve_shuffler
+    from ikos.deployment.settings import Listening
 
     if arguments[1:] == ["nurse"]:
         found = nurse(int(arguments[0]))
@@ -191,7 +193,7 @@ def main(arguments: list[str]) -> None:
         folder, number, store, value, window = rest
         secret = read_secrets(Path(folder, "clients"))[int(number)]
         client = Client(read_task(Path(folder)), secret, store=store)
-        print(client.submit(float(value), window=int(window), patience=PATIENCE).again)
+        print(client.submit(float(value), window=int(window), timeout=PATIENCE).again)
         return
     certificate, ca, *folders = (None if one == "-" else Path(one) for one in rest)
     listening = Listening(
@@ -474,7 +476,7 @@ def opened(window, parts, key) -> list[int]:
     sums = read_clear(parts[0], task)
     for column, part in enumerate(parts[1:], 1):
         first = 0
-        for block, where in enumerate(task.protocol.blocks):
+        for block, where in enumerate(task.protocol.transport.blocks):
             envelope = part[first : first + task.block_bytes(block)]
             sums[where] = map(add, sums[where], unseal(envelope, key, window, column, block))
             first += len(envelope)
@@ -524,13 +526,13 @@ class Running:
 
         secrets = self.secrets[first : first + len(values)]
         options = {"ca": self.fleet.ca, "connections": 4, "window": window, **options}
-        options.setdefault("patience", PATIENCE)
+        options.setdefault("timeout", PATIENCE)
         assert submit_many(self.task, secrets, values, **options) == len(values)
         return sum(values) if isinstance(values[0], (int, float)) else len(values)
 
     def put(self, client, report, parties=None) -> None:
         """Send a report, or some of its parts."""
-        for party in range(self.task.messages) if parties is None else parties:
+        for party in range(self.task.parties) if parties is None else parties:
             assert put_part(self.fleet.http, self.task.at(0), self.secrets[client], report, party)
 
     def status(self, client, report, party, window=0):
@@ -568,7 +570,7 @@ class Running:
 
     def reports(self):
         """Return how many reports each party has acknowledged."""
-        return [self.ask(party, "GET").json()["reports"] for party in range(self.task.messages)]
+        return [self.ask(party, "GET").json()["reports"] for party in range(self.task.parties)]
 
 
 if __name__ == "__main__":

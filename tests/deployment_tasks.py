@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import cache
 
+from ikos.deployment.enveloped import noise_of, protocol_of
 from ikos.deployment.hpke import PrivateKey
-from ikos.deployment.task import Task, _noise, _protocol
-from ikos.results.sums import Guarantee
+from ikos.deployment.task import Task
+from ikos.results.guarantees import Guarantee
 
 KEY, *_ = KEYS = [PrivateKey(bytes(range(first, first + 32))) for first in range(3)]
 
@@ -47,17 +48,23 @@ def made_of(task: Task, **changed: object) -> tuple[str, Guarantee]:
     """Return the description of a task with other parts and all that follows from them, and what
     it proves."""
     parts = {field.name: getattr(task, field.name) for field in fields(task)} | changed
+    messages = parts.pop("messages", task.transport.messages)
     names = (
-        "users", "domain", "epsilon", "delta", "block_length", "messages", "min_honest",
-        "corrupt_shufflers", "precision", "modulus", "integers", "kem",
+        "users", "domain", "epsilon", "delta", "min_honest", "corrupt_shufflers", "precision",
+        "modulus", "integers", "kem",
     )  # fmt: skip
-    protocol = _protocol(**{name: parts[name] for name in names})
+    protocol = protocol_of(
+        **{name: parts[name] for name in names}, transport=task.transport.kind,
+        block_length=task.transport.block_length, messages=messages,
+    )  # fmt: skip
     values = json.loads(task.to_json()) | {
         name: str(value) if isinstance(value, Fraction) or name == "modulus" else value
         for name, value in changed.items()
+        if name != "messages"
     }
-    values["shufflers"] = [f"https://s{j}.example" for j in range(parts["messages"] - 1)]
+    values["transport"] = asdict(task.transport.of(protocol.transport))
+    values["shufflers"] = [f"https://s{j}.example" for j in range(messages - 1)]
     values["parameters"] = protocol.parameter_hash
-    kind, number = _noise(protocol)
+    kind, number = noise_of(protocol)
     values["noise"] = [kind, str(number)]
     return json.dumps(values, sort_keys=True, separators=(",", ":")), protocol.guarantee

@@ -11,32 +11,59 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ikos.deployment import analyzer, client, remote, shuffler
-from ikos.deployment.party_files import PartyConfig, read_task
+from ikos.deployment import analyzer, client, intermediary, remote, shuffler
+from ikos.deployment.party_files import PartyConfig, folder_of, read_task
+
+REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+
+
+def address_of(request):
+    return f"{request.url.scheme}://{request.url.host}:{request.url.port}"
 
 
 class Wires(httpx.BaseTransport):
     """Takes each request to the application of its address; to those that are cut, to nobody."""
 
     def __init__(self, stack):
-        self.loop = asyncio.new_event_loop()
-        stack.callback(self.loop.close)
-        thread = threading.Thread(target=self.loop.run_forever)
-        thread.start()
-        stack.callback(thread.join)
-        stack.callback(self.loop.call_soon_threadsafe, self.loop.stop)
+        self.loop, self._lock, self._over = asyncio.new_event_loop(), threading.Lock(), False
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._thread.start()
+        stack.callback(self._end)
         self.ends = {}
         self.cut = set()
         self.requests = []
 
+    def _end(self):
+        """Answer nothing more, not even what was asked."""
+        with self._lock:
+            self._over = True
+        asyncio.run_coroutine_threadsafe(self._cancel(), self.loop).result(60)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+    @staticmethod
+    async def _cancel():
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     def handle_request(self, request):
-        address = f"{request.url.scheme}://{request.url.host}:{request.url.port}"
+        address = address_of(request)
         self.requests.append((request.method, address))
         if address in self.cut or address not in self.ends:
-            refused = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-            raise httpx.ConnectError("nobody listens", request=request) from refused
-        answer = self._answer(self.ends[address], request)
-        return asyncio.run_coroutine_threadsafe(answer, self.loop).result(60)
+            raise httpx.ConnectError("nobody listens", request=request) from REFUSED
+        return self.answer(request)
+
+    def answer(self, request):
+        """Return the application's answer, whatever is cut."""
+        with self._lock:
+            if self._over:
+                raise httpx.ConnectError("all is over", request=request)
+            answer = self._answer(self.ends[address_of(request)], request)
+            future = asyncio.run_coroutine_threadsafe(answer, self.loop)
+        return future.result(60)
 
     @staticmethod
     async def _answer(application, request):
@@ -51,22 +78,33 @@ class Wires(httpx.BaseTransport):
 class Wired:
     """All parties of the task whose folders are in ``folder``."""
 
-    def __init__(self, folder: Path, stack: ExitStack):
-        self.folder = folder
-        self.task = task = read_task(folder)
+    def __init__(self, folder: Path, stack: ExitStack, rate=1e6):
+        self.folder, self.rate = folder, rate
+        self.task = read_task(folder)
         self.wires = Wires(stack)
         self.http = stack.enter_context(httpx.Client(transport=self.wires))
-        one = analyzer.analyzer(PartyConfig.read(folder / "analyzer"), self.http)
-        stack.callback(one.end)
-        self.analyzer = one.at(0)
-        self._plug(0, analyzer.application({task.name: one}, rate=1e6))
-        for party in range(1, task.columns + 1):
-            other = shuffler.shuffler(PartyConfig.read(folder / f"shuffler-{party}"), self.http)
-            stack.callback(other.end)
-            self._plug(party, shuffler.application({task.name: other}, rate=1e6))
+        self.parties, self.endpoints = {}, {}
+        stack.callback(self.end)
+        self.start()
 
-    def _plug(self, party, application):
-        self.wires.ends[self.task.address(party)] = application
+    @property
+    def analyzer(self):
+        return self.endpoints[0]
+
+    def start(self, parties=None):
+        """Start parties from their folders, by default all; the analyzer last."""
+        for party in (*range(1, self.task.parties), 0) if parties is None else parties:
+            role = shuffler.shuffler if party else analyzer.analyzer
+            serve = intermediary.application if party else analyzer.application
+            config = PartyConfig.read(self.folder / folder_of(party))
+            self.parties[party] = one = role(config, self.http)
+            self.endpoints[party] = one.at(0)
+            application = serve({self.task.name: one}, rate=self.rate)
+            self.wires.ends[self.task.address(party)] = application
+
+    def end(self):
+        for one in self.parties.values():
+            one.end()
 
     def connect(self, ca=None):
         """Return a client, as `ikos.deployment.remote.connect` does."""

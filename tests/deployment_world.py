@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import threading
+import time
 from functools import partial
 from pathlib import Path
 
@@ -12,12 +13,12 @@ from deployment_tasks import KEYS
 
 from ikos.deployment import tokens
 from ikos.deployment.analyzer import Analyzer, AnalyzerParty
+from ikos.deployment.endpoint import Party
 from ikos.deployment.party_files import PartyConfig, write_party_files
 from ikos.deployment.remote import RemoteError
 from ikos.deployment.reports import ClientReport
-from ikos.deployment.service import Party
 from ikos.deployment.shuffler import Shuffler
-from ikos.deployment.wire import Refused
+from ikos.deployment.wire import Problem
 
 
 def kept_reports(connection, part_bytes):
@@ -39,10 +40,18 @@ def flip(path, place, bits=1):
         file.write(bytes([byte ^ bits]))
 
 
+def until_it_is(check):
+    """Wait for what other threads do."""
+    until = time.monotonic() + 60
+    while not check():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
 def told(waiting):
     """Return whether a part is new, or the name of the problem."""
     [answer] = waiting.result()
-    return answer.name if isinstance(answer, Refused) else answer
+    return answer.name if isinstance(answer, Problem) else answer
 
 
 class Faults:
@@ -64,7 +73,7 @@ class Faults:
             raise RemoteError("the connection broke")
         try:
             found = work(*arguments)
-        except Refused as refused:
+        except Problem as refused:
             raise RemoteError(str(refused), refused.name) from None
         if (here, True) in self.planned:
             raise RemoteError("the connection broke")
@@ -138,10 +147,10 @@ class World:
         """Start a party from its folder; where it runs already, as after a kill."""
         if number == 0:
             config = PartyConfig.read(self.folder / "analyzer")
-            self.parties[0] = AnalyzerParty(config, partial(Analyzer, peer=partial(Direct, self)))
+            self.parties[0] = AnalyzerParty(config, Analyzer, partial(Direct, self))
         else:
             config = PartyConfig.read(self.folder / f"shuffler-{number}")
-            self.parties[number] = Party(config, partial(Shuffler, peer=partial(Direct, self)))
+            self.parties[number] = Party(config, Shuffler, partial(Direct, self))
 
     def stop(self):
         """End all parties that were started."""
@@ -159,7 +168,7 @@ class World:
         assert {told(one) for parts in waiting for _, one in parts} == {True}
 
     def _send(self, client, report, parties=None, window=0):
-        parties = list(range(self.task.messages)) if parties is None else list(parties)
+        parties = list(range(self.task.parties)) if parties is None else list(parties)
         random.Random(client).shuffle(parties)
         for party in parties:
             token = tokens.digest(tokens.for_party(self.secrets[client], self.task, party))

@@ -36,8 +36,8 @@ from ikos.deployment.reports import ClientReport
 from ikos.deployment.task import Task
 from ikos.primitives import samplers as noise
 from ikos.primitives.randomness import RandomSource
-from ikos.sums.shuffled_sum import unpack
 from ikos.testing import DeterministicRandom
+from ikos.transports.packing import unpack
 
 FOLDER = Path(__file__).with_name("golden")
 
@@ -138,9 +138,10 @@ def _view_of_blocks(x: Any, q: int, **how: Any) -> list[Any]:
     protocol = ikos.SecureVectorSum(len(x), len(x[0]), q, messages=3, **how)
     shares = protocol.share(x, DeterministicRandom(1))
     view = protocol.shuffle(shares, DeterministicRandom(2), order="permuted")
-    each = len(view.columns) // len(protocol.blocks)
-    received = [(a, protocol.blocks[i // each]) for i, a in enumerate(view.columns)]
-    return [unpack(a, protocol.group, block.stop - block.start) for a, block in received]
+    transport = protocol.transport
+    each = len(view.columns) // len(transport.blocks)
+    received = [(a, transport.blocks[i // each]) for i, a in enumerate(view.columns)]
+    return [unpack(a, transport.group, block.stop - block.start) for a, block in received]
 
 
 def _private_vector_sum(x: Any, domain: str, layout: str) -> list[Any]:
@@ -152,11 +153,26 @@ def _masked_vector(x: Any, d: int, upper: int, **how: Any) -> list[Any]:
     """Return what one of three users sends for a vector, in which entries go round."""
     protocol = ikos.SecureVectorSum(3, d, upper=upper, layout="masked", sigma=1, **how)
     vector = np.resize(np.array(x), d)
-    report = protocol.client(vector, b"golden", DeterministicRandom(9))
-    parts = b"".join((report.id, report.masked, *(part.seal for part in report.parts)))
-    clear = [] if report.clear is None else [report.clear[np.newaxis]]
-    shares = np.concatenate([*(part.shares for part in report.parts), *clear])
-    return [protocol.parameter_hash, hashlib.sha256(parts).hexdigest(), digest(shares)]
+    report = protocol.report(vector, DeterministicRandom(9), context=b"golden")
+    (masked, *clear), *mixed = report.parts
+    octets = b"".join((*report.ids, masked.tobytes(), *(seal.tobytes() for _, seal in mixed)))
+    rows = [rows.reshape(-1, protocol.transport.keys.dimension) for rows, _ in mixed]
+    shares = np.concatenate([*rows, *clear])
+    return [protocol.parameter_hash, hashlib.sha256(octets).hexdigest(), digest(shares)]
+
+
+def _masked_sum(x: Any, d: int, upper: int) -> list[Any]:
+    data = np.array([np.resize(row, d) for row in x])
+    protocol = ikos.SecureVectorSum(len(x), d, upper=upper, layout="masked", sigma=1)
+    return [digest(protocol.run(data, DeterministicRandom(10), threads=1))]
+
+
+def _private_masked_sum(n: int, d: int, releases: int) -> list[Any]:
+    protocol = ikos.PrivateVectorSum(n, ikos.Box(d), 1, 0.01, layout="masked", releases=releases)
+    data = np.resize(np.arange(7) / 7, (n, d))
+    result = protocol.run(data, DeterministicRandom(11), threads=1)
+    guarantee = protocol.guarantee
+    return [protocol.parameter_hash, guarantee.delta, protocol.mse, digest(result.estimate)]
 
 
 def _discrete_laplace(s: Any) -> Any:
@@ -246,6 +262,7 @@ WIRE: dict[str, dict[str, Any]] = {
     "categories": {"domain": ikos.Categories([3]), "labels": ["rot", "grün", "blå"]},
     "questions": {"domain": ikos.Categories([2, 3])},
     "hybrid": {"domain": ikos.Categories([2]), "kem": "mlkem768-x25519"},
+    "masks": {"domain": ikos.Box(3000), "transport": "masks"},
 }
 
 
@@ -276,7 +293,7 @@ def _wire_task(name: str) -> dict[str, Any]:
         "hash": task.name,
         "width": task.width,
         "blocks": task.blocks,
-        "parts": [task.part_bytes(party) for party in range(task.messages)],
+        "parts": [task.part_bytes(party) for party in range(task.parties)],
         "open": [
             [int(moment.timestamp()) for moment in (window.opens, window.closes)]
             for window in map(task.at, range(task.windows))
@@ -317,7 +334,7 @@ def _wire_report(name: str, window: int) -> dict[str, Any]:
     task, rng = _wire(name), DeterministicRandom(10)
     where = task.at(window)
     dimension = task.domain.dimension
-    shares = rng.uniform(task.modulus, task.messages * dimension).reshape(-1, dimension)
+    shares = rng.uniform(task.modulus, task.parties * dimension).reshape(-1, dimension)
     secret, number = rng.bytes(32), rng.bytes(16)
     suite = pyhpke.CipherSuite.new(
         pyhpke.KEMId.DHKEM_X25519_HKDF_SHA256,
@@ -326,9 +343,9 @@ def _wire_report(name: str, window: int) -> dict[str, Any]:
     )
     public = suite.kem.deserialize_public_key(where.public_key)
     keys, infos, parts = [], [], [hpke.clear_part(shares[-1].tolist(), task)]
-    for column in range(1, task.messages):
+    for column in range(1, task.parties):
         own, part = [rng.bytes(32) for _ in task.blocks], b""
-        for block, (raw, some) in enumerate(zip(own, task.protocol.blocks, strict=True)):
+        for block, (raw, some) in enumerate(zip(own, task.shares.blocks, strict=True)):
             infos.append(hpke.info(where, column, block))
             pair = pyhpke.KEMKeyPair(
                 suite.kem.deserialize_private_key(raw),
@@ -350,7 +367,7 @@ def _wire_report(name: str, window: int) -> dict[str, Any]:
 
     report = ClientReport(number, tuple(parts))
     with httpx.Client(transport=httpx.MockTransport(answer)) as http:
-        for party in range(task.messages):
+        for party in range(task.parties):
             send_part(http, where, secret, report, party)
     names = ("Authorization", "Content-Digest", "Content-Type")
     return {
@@ -380,6 +397,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "view of blocks": _view_of_blocks,
     "private vector sum": _private_vector_sum,
     "masked vector": _masked_vector,
+    "masked sum": _masked_sum,
+    "private masked sum": _private_masked_sum,
     "discrete laplace": _discrete_laplace,
     "skellam": _skellam,
     "polya": _polya,
@@ -470,6 +489,9 @@ def _vector_sums() -> Entries:
         yield "private vector sum", {"x": data[domain], "domain": domain, "layout": layout}
     for upper, how in itertools.product((200, 2**58), _settings()):
         yield "masked vector", {"x": [0, upper, 7], "d": 5000, "upper": upper, **how}
+    yield "masked sum", {"x": [[0, 200], [7, 8], [200, 1]], "d": 5000, "upper": 200}
+    for releases in (1, 3):
+        yield "private masked sum", {"n": 5, "d": 3000, "releases": releases}
 
 
 def _noise() -> Entries:
@@ -592,7 +614,7 @@ def _wires() -> Entries:
             yield "wire steps", {"name": name, "value": value}
     for rate, n in ((Fraction(1, 1000), 3), (Fraction(10**30 + 1, 3 * 10**31), 2), (3, 1)):
         yield "wire noise", {"rate": rate, "n": n}
-    for name in list(WIRE)[:-1]:
+    for name in list(WIRE)[:-2]:
         yield "wire report", {"name": name, "window": _wire(name).windows - 1}
     window = _wire("hybrid").at(0)  # ML-KEM draws its own randomness: each envelope is a new one
     for place in ({"shuffler": 1, "block": 0}, {"shuffler": 3, "block": 1}):

@@ -18,12 +18,17 @@ from numpy.typing import NDArray
 from scipy import signal, stats
 from statistical import skellam_law
 
-from ikos.numeric.distributions import NoiseLaw, SkellamLaw, default_modulus, default_precision
+from ikos.numeric.distributions import (
+    PolyaDifference,
+    SkellamDistribution,
+    default_modulus,
+    default_precision,
+)
 from ikos.results.error import bennett
 
 
 @cache
-def noise_pmf(law: NoiseLaw) -> tuple[NDArray[Any], NDArray[Any]]:
+def noise_pmf(law: PolyaDifference) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return support and law of the difference of two Polya variables, by convolution."""
     s, r = float(law.rate), float(law.shape)
     last = int(stats.nbinom(r, -math.expm1(-s)).isf(1e-15)) + 2
@@ -36,29 +41,31 @@ def noise_pmf(law: NoiseLaw) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 LAWS = [
-    NoiseLaw(Fraction(1, 20), Fraction(1)),
-    NoiseLaw(Fraction(2), Fraction(1)),
-    NoiseLaw(Fraction(1, 20), Fraction(10, 9)),
-    NoiseLaw(Fraction(1, 20), Fraction(3)),
-    NoiseLaw(Fraction(1, 2), Fraction(25)),
-    NoiseLaw(Fraction(1, 700), Fraction(5, 2)),
+    PolyaDifference(Fraction(1, 20), Fraction(1)),
+    PolyaDifference(Fraction(2), Fraction(1)),
+    PolyaDifference(Fraction(1, 20), Fraction(10, 9)),
+    PolyaDifference(Fraction(1, 20), Fraction(3)),
+    PolyaDifference(Fraction(1, 2), Fraction(25)),
+    PolyaDifference(Fraction(1, 700), Fraction(5, 2)),
 ]
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_variance(law: NoiseLaw) -> None:
+def test_variance(law: PolyaDifference) -> None:
     support, pmf = noise_pmf(law)
     assert math.isclose(law.variance, float((pmf * support**2).sum()), rel_tol=1e-6)
 
 
 def test_variance_of_a_negligible_noise_does_not_overflow() -> None:
-    assert NoiseLaw(Fraction(10**6), Fraction(1)).variance == 0.0
+    assert PolyaDifference(Fraction(10**6), Fraction(1)).variance == 0.0
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize("miss", [0.5, 1e-6])
 @pytest.mark.parametrize("users", [0, 1, 400])
-def test_half_width_covers_noise_and_rounding(law: NoiseLaw, miss: float, users: int) -> None:
+def test_half_width_covers_noise_and_rounding(
+    law: PolyaDifference, miss: float, users: int
+) -> None:
     """Rounding is worst, in variance, at fractions of one half: Bin(users, 1/2) - users/2."""
     support, pmf = noise_pmf(law)
     rounding = stats.binom(users, 0.5).pmf(np.arange(users + 1))
@@ -69,7 +76,7 @@ def test_half_width_covers_noise_and_rounding(law: NoiseLaw, miss: float, users:
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_half_width_is_not_wasteful(law: NoiseLaw) -> None:
+def test_half_width_is_not_wasteful(law: PolyaDifference) -> None:
     """Within 10 % and three steps of the exact quantile where rounding is a small share."""
     support, pmf = noise_pmf(law)
     users = max(1, math.floor(0.04 * law.variance))
@@ -81,7 +88,7 @@ def test_half_width_is_not_wasteful(law: NoiseLaw) -> None:
 
 
 def test_half_width_on_a_coarse_lattice_still_covers() -> None:
-    law = NoiseLaw(Fraction(1, 10**6), Fraction(3, 2))
+    law = PolyaDifference(Fraction(1, 10**6), Fraction(3, 2))
     assert law._grid[0] > 1
     # at this scale the law is that of a difference of two Gamma(3/2) variables times 10^6
     k = np.arange(0, 60, 0.005) + 0.0025
@@ -99,18 +106,18 @@ def test_half_width_on_a_coarse_lattice_still_covers() -> None:
 def test_half_width_covers_rounding_where_there_is_no_noise(rate: int, shape: Fraction) -> None:
     """With a survival function that falls below what doubles resolve in a step or two."""
     users, miss = 1000, 0.05
-    t = NoiseLaw(Fraction(rate), shape).half_width(miss, users)
+    t = PolyaDifference(Fraction(rate), shape).half_width(miss, users)
     rounding = stats.binom(users, 0.5)
     assert rounding.cdf(users / 2 - t) + rounding.sf(users / 2 + t) <= miss
     assert t < 60
 
 
 def test_half_width_at_a_rate_beyond_the_lattice() -> None:
-    assert 2e30 < NoiseLaw(Fraction(1, 10**30), Fraction(2)).half_width(0.05, 10) < 2e31
+    assert 2e30 < PolyaDifference(Fraction(1, 10**30), Fraction(2)).half_width(0.05, 10) < 2e31
     # standard deviations here are sqrt(2 shape) / rate, and 1.96 of them the normal quantile
     for rate, shape in ((Fraction(1, 10**11), 10**9), (Fraction(1, 16), 2**53)):
         deviation = math.sqrt(2 * shape) / float(rate)
-        t = NoiseLaw(rate, Fraction(shape)).half_width(0.05, 1)
+        t = PolyaDifference(rate, Fraction(shape)).half_width(0.05, 1)
         assert 1.96 < t / deviation < 2.8
 
 
@@ -121,7 +128,7 @@ def test_tail_bound_is_twice_chernoffs_bound(shape: Fraction) -> None:
     log_mgf = r * (2 * np.log(-np.expm1(-s)) - np.log(-np.expm1(theta - s)))
     log_mgf -= r * np.log(-np.expm1(-theta - s))
     best = 2 * math.exp(float((log_mgf - theta * distance).min()))
-    bound = NoiseLaw(Fraction(1, 20), shape).tail_bound(distance)
+    bound = PolyaDifference(Fraction(1, 20), shape).tail_bound(distance)
     assert math.isclose(bound, min(1.0, best), rel_tol=1e-6)
 
 
@@ -132,7 +139,7 @@ def test_tail_bound_is_nowhere_below_twice_chernoffs_bound() -> None:
     for shape, s, far in zip(
         rng.integers(2, 50, 40), rng.uniform(0.01, 2, 40), rng.uniform(2, 30, 40), strict=True
     ):
-        law = NoiseLaw(Fraction(s), Fraction(int(shape)))
+        law = PolyaDifference(Fraction(s), Fraction(int(shape)))
         t = Fraction(far * law.variance**0.5)
         with gmpy2.context(precision=400):
             rate, distance = gmpy2.mpfr(law.rate.numerator) / law.rate.denominator, gmpy2.mpq(t)
@@ -149,13 +156,13 @@ def test_tail_bound_is_nowhere_below_twice_chernoffs_bound() -> None:
                 low, high = (low, right) if bound(left) < bound(right) else (left, high)
             least = gmpy2.const_log2() + bound(low)
             assert law.log_tail_bound(t) >= min(0, least * (1 + gmpy2.mpfr(2) ** -60))
-    assert NoiseLaw(Fraction(1), Fraction(1)).tail_bound(-5) == 1
+    assert PolyaDifference(Fraction(1), Fraction(1)).tail_bound(-5) == 1
 
 
 @pytest.mark.points(2)
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize("miss", [0.05, 1e-6])
-def test_half_width_where_rounding_dominates(law: NoiseLaw, miss: float) -> None:
+def test_half_width_where_rounding_dominates(law: PolyaDifference, miss: float) -> None:
     """Within the constant that separates Hoeffding's bound from the normal quantile."""
     users = math.ceil(100 * law.variance)
     normal = stats.norm.isf(miss / 2) * math.sqrt(users / 4 + law.variance)
@@ -164,13 +171,13 @@ def test_half_width_where_rounding_dominates(law: NoiseLaw, miss: float) -> None
 
 @pytest.mark.parametrize("shape", [Fraction(1), Fraction(2)])
 def test_half_width_reaches_the_far_tail(shape: Fraction) -> None:
-    law = NoiseLaw(Fraction(1, 10), shape)
+    law = PolyaDifference(Fraction(1, 10), shape)
     assert 690 < law.half_width(1e-30, 10) < 1000
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize("top", [0, 7, 500])
-def test_reach_bounds_the_wrap_around_probability(law: NoiseLaw, top: int) -> None:
+def test_reach_bounds_the_wrap_around_probability(law: PolyaDifference, top: int) -> None:
     """Every true sum in {0..top}, windows of every kind of width."""
     support, pmf = noise_pmf(law)
     left, right = np.cumsum(pmf), np.cumsum(pmf[::-1])[::-1]
@@ -190,7 +197,7 @@ def test_reach_bounds_the_wrap_around_probability(law: NoiseLaw, top: int) -> No
 @pytest.mark.parametrize("shape", [1, 2, 5])
 def test_reach_bounds_the_tail_at_every_distance(rate: Fraction, shape: int) -> None:
     """Both ends of a window (-t, t], by sums over the law of A - B with enough digits."""
-    law = NoiseLaw(rate, Fraction(shape))
+    law = PolyaDifference(rate, Fraction(shape))
     last = math.ceil(1700 / rate)  # what is beyond does not matter
     with gmpy2.context(precision=5000):
         alpha = gmpy2.exp(-mpfr(rate.numerator) / rate.denominator)
@@ -207,7 +214,7 @@ def test_reach_bounds_the_tail_at_every_distance(rate: Fraction, shape: int) -> 
 @pytest.mark.parametrize("rate", [Fraction(1, 20), Fraction(1, 3), Fraction(7, 10), Fraction(5)])
 def test_reach_of_discrete_laplace_noise_is_rounded_up(rate: Fraction) -> None:
     """alpha^t at multiples of 1/2, and what is attained at integers."""
-    law = NoiseLaw(rate, Fraction(1))
+    law = PolyaDifference(rate, Fraction(1))
     for halves in range(1, 60):
         with gmpy2.context(precision=300):
             exact = gmpy2.exp(-mpfr(rate.numerator * halves) / (2 * rate.denominator))
@@ -220,7 +227,7 @@ def test_default_precision_is_the_smallest_for_its_share(parties: int, epsilon: 
     p = default_precision(epsilon, parties)
 
     def share(p: int) -> float:
-        return parties / 4 / NoiseLaw(epsilon / p, Fraction(1)).variance
+        return parties / 4 / PolyaDifference(epsilon / p, Fraction(1)).variance
 
     assert share(p) <= 0.01 * (1 + 1e-9)
     assert p == 1 or share(p - 1) > 0.01 * (1 - 1e-9)
@@ -230,7 +237,7 @@ def test_default_precision_is_the_smallest_for_its_share(parties: int, epsilon: 
 @pytest.mark.parametrize("users", [1, 1000, 10**6])
 def test_default_modulus_is_the_smallest_power_of_two(users: int, shape: Fraction) -> None:
     p = default_precision(Fraction(1), users)
-    law = NoiseLaw(Fraction(1, p), shape)
+    law = PolyaDifference(Fraction(1, p), shape)
     q = default_modulus(users, p, law)
     assert q & (q - 1) == 0
     assert q > users * p
@@ -242,7 +249,7 @@ def test_default_modulus_is_the_smallest_power_of_two(users: int, shape: Fractio
 @pytest.mark.parametrize("variance", [Fraction(1, 5), Fraction(9), Fraction(10**6)], ids=str)
 def test_half_widths_of_skellam_noise_cover_and_are_hardly_wider(variance: Fraction) -> None:
     """Against its exact tails, also with errors of rounding, here those of uniform variables."""
-    law, true = SkellamLaw(variance), skellam_law(float(variance))
+    law, true = SkellamDistribution(variance), skellam_law(float(variance))
     tails = np.cumsum(true.pmf[::-1])[::-1]
     for miss in (0.3, 0.05, 1e-3, 1e-9):
         t = law.half_width(miss, 0)
@@ -258,7 +265,7 @@ def test_half_widths_of_skellam_noise_cover_and_are_hardly_wider(variance: Fract
 
 
 def test_tails_of_skellam_noise_do_not_fall_as_fast_as_those_of_gaussian_noise() -> None:
-    law = SkellamLaw(Fraction(100))
+    law = SkellamDistribution(Fraction(100))
     assert law.log_tail_bound(0) == 0
     assert law.log_tail_bound(60) > math.log(2) - 60**2 / 200
     assert law.log_tail_bound(60) == pytest.approx(

@@ -1,4 +1,4 @@
-"""The program that computes the documentation's tables and figures."""
+"""All programs of the analysis: what they write, what the documentation has of it, mistakes."""
 
 from __future__ import annotations
 
@@ -10,276 +10,235 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-
-from ikos import message_count, private_message_count
-from ikos.counts.floor import counting_floor
-from ikos.testing import DeterministicRandom
+from pages import DOCS, assert_drawn, rows
 
 pytest.importorskip("matplotlib")
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = {
-    "message-counts.md", "message-counts.csv", "message-counts.svg", "message-counts.png",
-    "private-message-counts.md", "private-message-counts.csv",
-    "attack-advantage.csv", "attack-advantage.svg", "attack-advantage.png",
-}  # fmt: skip
+PROGRAMS = sorted(
+    path.stem for path in (ROOT / "analysis").glob("*.py") if "main(command)" in path.read_text()
+)
+
+QUICK = {"mixing_ways": "--repeats 2"}
+SLOW = {
+    "afnntz24_attacks": "",
+    "afnntz24_rates": "",
+    "afnntz24_single_message": "",
+    "bbgn20_figure_2": "",
+    "deployment_plan": "--users 1e7 --modulus 2^64 --sigma 80 --memory 1e3 --cores 2^6",
+    "federated_learning": "",
+    "higher_moments": "",
+    "large_sums": "--kind private --users 200000 --threads 1 --workers 1",
+    "masked_vectors": "",
+    "message_counts": "--trials 500",
+    "necessary_messages": "",
+    "random_graphs": "",
+    "scm22_figures": "",
+    "vector_runs": "--protocol privkv --protocol grid",
+    "wlqdly21_figures": "",
+}
+"""Arguments beside --quick."""
+
+SEEDED = ("message_counts", "random_graphs", "wlqdly21_figures")
+
+COMMITTED = [
+    ("bbgn20_table_1", "", "bbgn20-table-1"),
+    ("bbgn20_table_3", "", "bbgn20-table-3 bbgn20-table-3-floors"),
+    ("higher_moments", "--quick", "higher-moments message-progress"),
+    ("masked_vectors", "", "masked-attacks masked-blocks masked-bytes masked-bytes.png"),
+    ("message_counts", "--quick --trials 500", "message-counts private-message-counts"),
+    ("necessary_messages", "", "necessary-messages necessary-settings necessary-private"),
+    ("peers", "", "peers"),
+    ("random_graphs", "", "component-law component-bounds rare-components"),
+    ("scalar_robustness", "", "scalar-robustness missing-blankets"),
+    (
+        "vector_tables",
+        "",
+        "kashin-sampling kashin-sums vector-blocks vector-choice vector-layouts vector-messages "
+        "vector-noise vector-users",
+    ),
+]
+"""What the documentation includes, with the arguments that make it."""
 
 
-@pytest.fixture(scope="module")
-def program():
-    return importlib.import_module("analysis.message_counts")
+def program(name):
+    return importlib.import_module(f"analysis.{name}")
+
+
+def run(name, *arguments):
+    return CliRunner().invoke(program(name).command, list(map(str, arguments)))
+
+
+def filled(name, folder, *arguments):
+    """Run a program, and check that it has printed the names of its files, which are tables."""
+    result = run(name, *arguments, "--output", folder)
+    assert result.exit_code == 0, result.output
+    printed = {line for line in result.stdout.splitlines() if line.startswith(str(folder))}
+    assert printed == set(map(str, folder.iterdir()))
+    for path in folder.glob("*.csv"):
+        with path.open(newline="") as file:
+            head, *body = csv.reader(file)
+        assert body
+        assert {len(row) for row in body} == {len(head)}
+    for path in folder.glob("*.md"):
+        tables = rows(path.read_text(encoding="utf-8"))
+        assert tables
+        for header, lines in tables.items():
+            assert {len(line) for line in lines} == {len(header)}
+    return folder
+
+
+@pytest.mark.points(2)
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(n, marks=pytest.mark.slow) for n in SLOW)])
+def test_files_are_tables_and_are_named(name, tmp_path):
+    if name in ("large_sums", "vector_runs") and not Path("/proc/self/status").exists():
+        pytest.skip("memory is read from /proc")
+    for needed in {"federated_learning": ["sklearn"], "large_sums": ["distributed"]}.get(name, []):
+        pytest.importorskip(needed)
+    arguments = {**QUICK, **SLOW}[name].split()
+    assert any(filled(name, tmp_path / "new" / "folder", "--quick", *arguments).iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SEEDED)
+def test_the_same_seed_writes_the_same_bytes(name, tmp_path):
+    first, second = (filled(name, tmp_path / part, "--quick", *SLOW[name].split()) for part in "ab")
+    for path in first.iterdir():
+        assert path.read_bytes() == (second / path.name).read_bytes(), path.name
+
+
+def check_committed(name, folder, arguments, names):
+    filled(name, folder, *arguments)
+    for file in names.split():
+        if file.endswith(".png"):
+            assert_drawn(file.removesuffix(".png"), folder)
+        else:
+            shown = (DOCS / "figures" / f"{file}.md").read_text(encoding="utf-8")
+            made = (folder / f"{file}.md").read_text(encoding="utf-8")
+            assert shown == made, "make figures, and copy it"
+
+
+@pytest.mark.slow
+@pytest.mark.reproduces
+@pytest.mark.parametrize(("name", "arguments", "names"), COMMITTED, ids=lambda value: value[:30])
+def test_the_documentations_tables_are_the_programs(name, arguments, names, tmp_path):
+    check_committed(name, tmp_path / "out", arguments.split(), names)
+
+
+@pytest.mark.slow
+@pytest.mark.reproduces
+def test_the_documentations_table_2_is_the_programs(tmp_path, adult):
+    check_committed("bbgn20_table_2", tmp_path / "out", ["--data", adult], "bbgn20-table-2")
+
+
+def test_every_table_that_is_included_is_compared():
+    """But for measurements of a machine, and those of tests of their own."""
+    names = " ".join(names for *_, names in COMMITTED).split()
+    measured = {"benchmarks", "mixing-ways", "vector-runs", "deployment-plan"}
+    others = {"afnntz24-rates", "bbgn20-table-2", "higher-moments-grid"} | {
+        f"federated-learning{part}" for part in ("", "-bytes", "-round")
+    }
+    there = {path.stem for path in (DOCS / "figures").glob("*.md")}
+    assert there == measured | others | {name for name in names if not name.endswith(".png")}
+
+
+# Command lines
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_program_names_itself_and_writes_nowhere_unasked(name):
+    command = program(name).command
+    assert command.name == f"python -m analysis.{name}"
+    assert command.name in run(name, "--help").output
+    if any(option.name == "output" for option in command.params):
+        refused = run(name, "--output", "")
+        assert (refused.exit_code, "--output" in refused.output) == (2, True)
 
 
 @pytest.fixture
-def refused(program, monkeypatch, capsys):
-    """Run the program as from a shell and return the one line that it ends with."""
+def refused(monkeypatch, capsys):
+    """Run a program as from a shell and return the one line that it ends with."""
 
-    def refused(*arguments, status=2):
+    def refused(name, *arguments, status=2):
+        module = program(name)
         monkeypatch.setattr(sys, "argv", ["program", *map(str, arguments)])
         with pytest.raises(SystemExit) as end:
-            program.main(program.command)
+            module.main(module.command)
         assert end.value.code == status
-        said = capsys.readouterr().err
-        assert said.count("\n") == 1
-        start, _, message = said.rstrip("\n").partition(": error: ")
-        assert start == "python -m analysis.message_counts"
+        output = capsys.readouterr()
+        assert output.out == ""
+        assert output.err.count("\n") == 1
+        start, _, message = output.err.rstrip("\n").partition(": error: ")
+        assert start == f"python -m analysis.{name}"
         return message
 
     return refused
 
 
-def run(program, *arguments):
-    return CliRunner().invoke(program.command, list(map(str, arguments)))
-
-
-@pytest.fixture(scope="module")
-def quick(program, tmp_path_factory):
-    """Return a folder that the program has made and filled."""
-    folder = tmp_path_factory.mktemp("analysis") / "new" / "folder"
-    result = run(program, "--quick", "--trials", 500, "--output", folder)
-    assert result.exit_code == 0, result.output
-    assert set(result.stdout.split()) == {str(folder / name) for name in FILES}
-    return folder
-
-
-def table(folder, name):
-    with (folder / name).open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-@pytest.mark.slow
-def test_all_files(quick):
-    assert {path.name for path in quick.iterdir()} == FILES
-
-
-@pytest.mark.slow
-def test_the_same_run_writes_the_same_bytes(program, quick, tmp_path):
-    run(program, "--quick", "--trials", 500, "--output", tmp_path)
-    for name in FILES:
-        assert (tmp_path / name).read_bytes() == (quick / name).read_bytes(), name
-
-
-@pytest.mark.slow
-def test_the_table_of_the_secure_sum(quick):
-    rows = table(quick, "message-counts.csv")
-    keys = {(row["sigma"], row["log2_q"], row["n"]) for row in rows}
-    assert len(keys) == 3 * 3 * 6
-    # floor and exact in all settings, balle2020 too but for n = 10, the others in one
-    assert len(rows) == 54 * (4 + 4 + 1 + 1) + 45 * 4
-    for row in rows:
-        n, q, sigma = int(row["n"]), 1 << int(row["log2_q"]), int(row["sigma"])
-        setting = {"shuffler": row["shuffler"], "clear_share": row["clear"] == "1"}
-        assert int(row["total"]) == int(row["shuffled"]) + int(row["clear"])
-        if row["analysis"] == "floor":
-            assert int(row["shuffled"]) == counting_floor(n, q, sigma, **setting)
-            assert row["sigma_proved"] == ""
-        else:
-            count = message_count(n, q, sigma, analysis=row["analysis"], **setting)
-            assert int(row["shuffled"]) == count.shuffled
-            assert float(row["sigma_proved"]) == count.sigma >= sigma
-
-
-@pytest.mark.slow
-def test_the_markdown_says_the_same(quick):
-    rows = table(quick, "message-counts.csv")
-    text = (quick / "message-counts.md").read_text(encoding="utf-8")
-    lines = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
-    head, _, *body = [[cell.strip() for cell in line] for line in lines]
-    assert len(body) == 54
-    columns = {
-        "floor": ("floor", "single", "0"),
-        "p+": ("second_moment", "parallel", "1"),
-        "p": ("second_moment", "parallel", "0"),
-        "s+": ("second_moment", "single", "1"),
-        "s": ("second_moment", "single", "0"),
-        "balle2020": ("balle2020", "parallel", "1"),
-        "ghazi2020": ("ghazi2020", "single", "0"),
-        "ishai2006": ("ishai2006", "single", "0"),
-    }
-    assert set(head) == {"σ", "q", "n", *columns}
-    keys = ("sigma", "log2_q", "n", "analysis", "shuffler", "clear")
-    found = {tuple(row[key] for key in keys): row["total"] for row in rows}
-    for cells in body:
-        line = dict(zip(head, cells, strict=True))
-        n = line["n"].replace(",", "")
-        n = str(10 ** int(n[3:])) if n.startswith("10^") else n
-        for name, column in columns.items():
-            total = found.get((line["σ"], line["q"].removeprefix("2^"), n, *column), "–")
-            assert line[name].replace(",", "") == total
-
-
-@pytest.mark.slow
-def test_the_table_of_the_private_sum(quick):
-    rows = table(quick, "private-message-counts.csv")
-    assert len(rows) == 5 * 6
-    for row in rows:
-        n, q = int(row["n"]), 1 << int(row["log2_q"])
-        precision = math.ceil(math.sqrt(n))
-        assert q // 2 < 2 * n * precision <= q
-        count = private_message_count(
-            n,
-            q,
-            1,
-            float(row["delta"]),
-            precision,
-            analysis=row["analysis"],
-            shuffler=row["shuffler"],
-            clear_share=row["clear"] == "1",
-        )
-        assert int(row["total"]) == count.total
-        assert float(row["delta_proved"]) == count.delta <= float(row["delta"])
-        assert float(row["noise_epsilon"]) == count.noise_epsilon
-    published = [int(row["total"]) for row in rows if row["analysis"] == "balle2020"]
-    exact = [
-        int(row["total"])
-        for row in rows
-        if (row["analysis"], row["shuffler"], row["clear"]) == ("second_moment", "parallel", "1")
-    ]
-    assert published == [10, 9, 9, 9, 14]
-    assert exact == [7, 6, 6, 6, 8]
-
-
-@pytest.mark.slow
-def test_the_experiments(program, quick):
-    rows = table(quick, "attack-advantage.csv")
-    assert [(int(r["n"]), int(r["q"]), int(r["m"])) for r in rows] == [
-        (n, q, m) for n, q, messages in program.EXPERIMENTS for m in messages
-    ]
-    for row in rows:
-        found = {key: float(value) for key, value in row.items()}
-        assert found["lower"] < found["estimate"] < found["upper"]
-        assert found["lower"] <= found["proved_bound"] <= 1
-        assert found["estimate"] == pytest.approx(2 * found["correct"] / 500 - 1)
-
-
-def test_the_bound_for_two_users(program):
-    """Against the worst case over all users, and the leading term where it is one."""
-    from ikos import security_level
-
-    for n, q, m in ((5, 16, 6), (10, 64, 5), (30, 1024, 4)):
-        bound = program.proved_advantage(n, q, m)
-        assert bound <= 2 ** -security_level(n, q, m)
-        assert bound == pytest.approx(math.sqrt(q / n**m), rel=0.05)
-    assert program.proved_advantage(5, 16, 1) == 1
-
-
-def test_the_figure_of_the_advantage_holds_its_points(program):
-    results = program.measure(300, DeterministicRandom(1))
-    figure = program.advantage_figure(results)
-    for axes, (n, q, messages) in zip(figure.axes, program.EXPERIMENTS, strict=True):
-        assert f"n = {n} users" in axes.get_title(loc="left")
-        group = [r for r in results if (r.found.n, r.found.q) == (n, q)]
-        lines = {line.get_gid(): line for line in axes.get_lines()}
-        assert list(lines["bound"].get_xdata()) == list(messages)
-        assert list(lines["bound"].get_ydata()) == [r.bound for r in group]
-        scale = dict(zip(*lines["scale"].get_data(), strict=True))
-        assert scale[messages[0]] == pytest.approx(math.sqrt(q / n ** messages[0]))
-        (container,) = axes.containers
-        data, caps, _ = container.lines
-        assert list(data.get_ydata()) == [r.found.estimate for r in group]
-        assert list(caps[0].get_ydata()) == pytest.approx([r.found.lower for r in group])
-        assert list(caps[1].get_ydata()) == pytest.approx([r.found.upper for r in group])
-
-
-@pytest.mark.slow
-def test_the_figure_of_the_counts_holds_all_curves(program):
-    from ikos.plots import secure_curves
-
-    users = (10, 1000, 10**9)
-    figure = program.counts_figure(users)
-    assert len(figure.axes) == 2 * 9
-    panels = iter(figure.axes)
-    for sigma in program.SIGMAS:
-        for bits in program.MODULI_BITS:
-            upper, lower = next(panels), next(panels)
-            assert upper.get_title(loc="left") == f"σ = {sigma} bits,  q = $2^{{{bits}}}$"
-            lines = [line for axes in (upper, lower) for line in axes.get_lines()]
-            found = {
-                line.get_label(): [(round(x), round(y)) for x, y in zip(*line.get_data())]  # noqa: B905
-                for line in lines
-                if line.get_gid()
-            }
-            curves = secure_curves(users, 1 << bits, sigma)
-            assert len(curves) == 7
-            assert list(found.values()) != []
-            assert sorted(found.values()) == sorted(list(curve.points) for curve in curves)
-    assert len(figure.legends[0].get_texts()) == 7
+ONE = ("--users", 2, "--messages", 2, "--modulus", 2)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("name", "options", "message"),
     [
-        ((), "missing option '--output'"),
-        (("--output", ""), "'--output': must name a folder, got ''"),
-        (("--output", "x", "--trials", "5"), "--trials must be at least 100, got 5"),
-        (("--output", "x", "--seed", "-1"), "--seed must be at least 0, got -1"),
-        (("--output", "x", "--nonsense"), "no such option"),
-        (("--output", "x" * 300), "file name too long"),
+        ("message_counts", (), "missing option '--output'"),
+        ("message_counts", ("--output", "x", "--trials", "5"), "--trials must be at least 100"),
+        ("message_counts", ("--output", "x", "--seed", "-1"), "--seed must be at least 0, got -1"),
+        ("message_counts", ("--output", "x", "--nonsense"), "no such option"),
+        ("message_counts", ("--output", "x" * 300), "file name too long"),
+        ("message_counts", ("--output", "/dev/null/y"), "not a directory"),
+        ("lemma_c5", ("--users", "5:30"), "--users must be at least 19"),
+        ("lemma_c5", ("--messages", "2"), "--messages must be at least 3"),
+        ("lemma_c5", ("--users", "30:19"), "ends before it begins"),
+        ("lemma_c5", ("--users", "9" * 50), "is no range"),
+        ("lemma_c5", ("--shuffler", "single"), "--bound must be 'parts'"),
+        ("lemma_c4", ("--users", 3), "a single size also needs --messages and --modulus"),
+        ("lemma_c4", (*ONE[:-1], "2^100"), "--modulus must be at most"),
+        ("lemma_c4", ("--users", 3, "--messages", 3, "--modulus", 4), "--users must be smaller"),
+        ("large_sums", ("--users", "1e13"), "80,000.0 GB of disk"),
+        ("deployment_plan", ("--epsilon", 1, "--sigma", 80), "not both"),
+        ("deployment_plan", ("--modulus", "2^64"), "together"),
+        ("deployment_plan", ("--memory", 0), "--memory must be at least 1, got 0"),
+        ("bbgn20_table_2", ("--output", "x"), "missing option '--data'"),
+        ("bbgn20_table_2", ("--data", "none", "--output", "x"), "no such file"),
+        ("bbgn20_table_2", ("--data", __file__, "--output", "x"), "got one with"),
     ],
 )
-def test_mistakes(refused, tmp_path, monkeypatch, options, message):
+def test_mistakes(refused, tmp_path, monkeypatch, name, options, message):
     monkeypatch.chdir(tmp_path)
-    assert message in refused(*options)
+    assert message in refused(name, *options)
+    assert not [path for path in tmp_path.iterdir() if path.is_file()]
+
+
+def test_interrupted_while_writing(refused, tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
+    def interrupt(self, file, **_):
+        file.write(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Figure, "savefig", interrupt)
+    assert refused("random_graphs", "--quick", "--output", tmp_path, status=130) == "interrupted"
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_in_place_of_the_folder(refused, tmp_path):
-    path = tmp_path / "x"
-    path.write_text("")
-    assert "not a directory" in refused("--output", path / "y", "--quick")
-    assert "is a file" in refused("--output", path, "--quick")
-    assert path.read_text() == ""
+# The attack's advantage
 
 
-@pytest.mark.slow
-def test_interrupted(program, refused, tmp_path, monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
+def test_the_bound_for_two_users():
+    """Against the worst case over all users, and the leading term where it is one."""
+    from ikos import security_level
 
-    monkeypatch.setattr(program, "measure", interrupt)
-    assert refused("--quick", "--output", tmp_path, status=130) == "interrupted"
-    assert {path.name for path in tmp_path.iterdir()} == {
-        name for name in FILES if not name.startswith("attack")
-    }
-
-
-PROGRAMS = sorted(
-    path.stem for path in (ROOT / "analysis").glob("*.py") if "main(command)" in path.read_text()
-)
+    module = program("message_counts")
+    for n, q, m in ((5, 16, 6), (10, 64, 5), (30, 1024, 4)):
+        bound = module.proved_advantage(n, q, m)
+        assert bound <= 2 ** -security_level(n, q, m)
+        assert bound == pytest.approx(math.sqrt(q / n**m), rel=0.05)
+    assert module.proved_advantage(5, 16, 1) == 1
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_every_program_names_itself_and_writes_nowhere_unasked(name):
-    command = importlib.import_module(f"analysis.{name}").command
-    assert command.name == f"python -m analysis.{name}"
-    assert command.name in CliRunner().invoke(command, ["--help"]).output
-    if any(option.name == "output" for option in command.params):
-        refused = CliRunner().invoke(command, ["--output", ""])
-        assert (refused.exit_code, "--output" in refused.output) == (2, True)
+def test_measured_advantages_are_below_the_bound():
+    from ikos.testing import DeterministicRandom
 
-
-@pytest.mark.slow
-def test_the_documentations_tables_are_the_programs(quick):
-    for name in ("message-counts.md", "private-message-counts.md"):
-        shown = (ROOT / "docs" / "figures" / name).read_text(encoding="utf-8")
-        assert shown == (quick / name).read_text(encoding="utf-8"), "make figures, and copy them"
+    for found in program("message_counts").measure(300, DeterministicRandom(1)):
+        assert found.found.lower <= found.bound <= 1

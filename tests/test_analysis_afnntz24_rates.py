@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import importlib
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from pages import page, prose, rows
+from pages import page, rows
 
 pytest.importorskip("matplotlib")
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(name="module", scope="module")
 def fixture_module():
     return importlib.import_module("analysis.afnntz24_rates")
-
-
-def table(path):
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-@pytest.mark.slow
-def test_quick(module, tmp_path):
-    result = CliRunner().invoke(module.command, ["--quick", "--output", str(tmp_path)])
-    assert result.exit_code == 0, result.output
-    names = {f"afnntz24-{name}" for name in ("errors", "messages", "kashin")}
-    assert {path.stem for path in tmp_path.iterdir()} == names | {"afnntz24-rates"}
-    assert len(list(tmp_path.iterdir())) == 10
-    rows = table(tmp_path / "afnntz24-errors.csv")
-    assert {row["protocol"] for row in rows} == set(module.PROTOCOLS)
-    for row in rows:
-        # of three runs; a mean square beyond 50 times the bound has a probability below 1/50
-        assert float(row["measured"]) < 50 * float(row["bound"])
-    for row in table(tmp_path / "afnntz24-messages.csv"):
-        assert row["measured"] == ""
-        assert float(row["messages"]) > 0
 
 
 def test_constants_are_between_what_is_possible_and_the_default(module):
@@ -79,20 +52,6 @@ def shown():
     """Return the rows of the documentation's table, by what varies."""
     (body,) = rows(page("figures/afnntz24-rates.md")).values()
     return {panel: [row for row in body if row[0] == panel] for panel in ("d", "n", "ε")}
-
-
-def test_the_documentations_exponents_are_those_of_its_table(module):
-    assert "```{include} figures/afnntz24-rates.md\n```" in page("vectors.md")
-    exponents = []
-    for place, (panel, body) in enumerate(shown().items()):
-        n, d, epsilon = (
-            [float(row[i].replace("10^", "1e").replace(",", "")) for row in body] for i in (1, 2, 3)
-        )
-        assert list(zip(n, d, epsilon, strict=True)) == list(module.ERRORS[panel])
-        errors = [float(row[-1].replace(",", "")) for row in body]
-        exponents.append(module.exponent((d, n, epsilon)[place], errors))
-    first, second, third = (f"{value:.2f}".replace("-", "−") for value in exponents)
-    assert f"as d^{first}, n^{second} and ε^{third}, where" in prose(page("vectors.md"))
 
 
 @pytest.mark.slow

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ import pytest
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
-from click.testing import CliRunner
 from pages import page, rows
 
 from analysis import federated_learning as module
@@ -117,18 +114,6 @@ def test_both_sums_have_the_error_of_the_protocol(
         r, data, DeterministicRandom(1)
     )
     assert (error**2).sum() == pytest.approx(protocol.mse, rel=0.22)
-
-
-@pytest.mark.slow
-def test_files(tmp_path: Path) -> None:
-    run = CliRunner().invoke(module.command, ["--quick", "--output", str(tmp_path)])
-    assert run.exit_code == 0, run.output
-    tables = {f"federated-learning{part}.md" for part in ("", "-bytes", "-round")}
-    drawn = {f"federated-learning.{suffix}" for suffix in ("csv", "png", "svg")}
-    assert {path.name for path in tmp_path.iterdir()} == tables | drawn
-    with (tmp_path / "federated-learning.csv").open() as file:
-        found = list(csv.DictReader(file))
-    assert [one["epsilon"] for one in found] == ["inf", "inf", "4.0", "4.0"]
 
 
 @pytest.mark.slow

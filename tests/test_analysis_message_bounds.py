@@ -7,7 +7,6 @@ import importlib
 
 import pytest
 from click.testing import CliRunner
-from pages import page
 
 from ikos.counts import necessary_messages, private_delta
 
@@ -49,21 +48,3 @@ def test_private_sums_by_higher_moments(tmp_path):
     assert float(first["delta_at_100"]) == private_delta(*asked, reserve=0.01)
     grid = (tmp_path / "higher-moments-grid.md").read_text(encoding="utf-8")
     assert "| -" not in grid.split("\n", 4)[-1]  # nowhere more messages than before
-
-
-@pytest.mark.slow
-@pytest.mark.reproduces
-@pytest.mark.parametrize(
-    ("program", "options", "names"),
-    [
-        (
-            "necessary_messages", (),
-            ("necessary-messages", "necessary-settings", "necessary-private"),
-        ),
-        ("higher_moments", ("--quick",), ("higher-moments", "message-progress")),
-    ],
-)  # fmt: skip
-def test_the_documentations_tables_are_the_programs(tmp_path, program, options, names):
-    run(program, tmp_path, *options)
-    for name in names:
-        assert (tmp_path / f"{name}.md").read_text(encoding="utf-8") == page(f"figures/{name}.md")

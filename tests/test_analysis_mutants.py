@@ -42,3 +42,11 @@ def test_outcomes(tree: Path) -> None:
     before = (tree / "doubled.py").read_text()
     assert [what for _, what, _ in mutants.outcomes(tried, tree)] == [DIED, SURVIVED, STALE]
     assert (tree / "doubled.py").read_text() == before
+
+
+def test_random_mutants_change_one_token_each(tree: Path) -> None:
+    text = (tree / "doubled.py").read_text()
+    made = mutants.drawn([Path("doubled.py")], tree, 5, 1, "test_doubled.py")
+    changed = {text.replace("2", "3"), text.replace("*", "+")}
+    assert {one.applied(text) for one in made} == changed
+    assert {one.applied(text + "#") for one in made} == {None}

@@ -8,11 +8,10 @@ from functools import cache
 
 import numpy as np
 import pytest
-from pages import page
 from scipy import fft, stats
 
 from analysis import peers as module
-from ikos.noise.skellam import least_skellam
+from ikos.noise.skellam_noise import least_skellam
 
 CHECKS = (
     *(0.0432062, 0.118153, 0.131801, 0.0378431, 0.0952164, 0.106526),
@@ -35,13 +34,6 @@ def test_no_sound_peer_is_better(i: int) -> None:
     least = row.least(ours(i))
     assert least is None or least <= ours(i)
     assert row.false == (least is not None and row.peer < least)
-
-
-@pytest.mark.slow
-@pytest.mark.reproduces
-def test_the_documentations_table_is_the_programs() -> None:
-    assert page("figures/peers.md") == module.table(), "make figures, and copy it"
-    assert "```{include} figures/peers.md\n```" in page("accountants.md")
 
 
 def test_one_published_number_is_false() -> None:

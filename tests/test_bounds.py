@@ -176,15 +176,15 @@ def test_integers_take_a_step_each(one: int, other: int) -> None:
     bounds, steps = Bounds(lower, upper), upper - lower
     assert bounds.whole_steps() == bounds.whole_steps(steps) == steps
     for wrong in (steps - 1, steps + 1, 0):
-        with pytest.raises(ValueError, match=f"precision must be upper - lower = {steps} with"):
+        with pytest.raises(ValueError, match=f"precision must be upper - lower = {steps} where"):
             bounds.whole_steps(wrong)
 
 
 @pytest.mark.parametrize(
     ("lower", "upper", "said"),
     [
-        (0.5, 10, "lower must be an integer of at most 2^52 with integers=True, got 0.5"),
-        (0, 9.5, "upper must be an integer of at most 2^52 with integers=True, got 9.5"),
+        (0.5, 10, "lower must be an integer of at most 2^52 where values are integers, got 0.5"),
+        (0, 9.5, "upper must be an integer of at most 2^52 where values are integers, got 9.5"),
         (-(2.0**52) - 1, 0, "lower must be"),
         (0, 2.0**52 + 1, "upper must be"),
         (0, 1e100, "upper must be"),

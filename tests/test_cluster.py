@@ -35,12 +35,13 @@ from ikos.cluster.driver import (
     mixed,
     posted,
 )
+from ikos.data import reading
 from ikos.data.tables import open_column
 from ikos.graphs import component_counts
 from ikos.primitives import sharing
 from ikos.primitives.randomness import SecureRandom
-from ikos.sums import shuffled_sum
 from ikos.testing import DeterministicRandom
+from ikos.transports import shares as transport
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -150,7 +151,7 @@ def test_sums_of_dask_arrays(here, q, shuffler, clear):
 @pytest.mark.parametrize("longest", [N // 7, 1 << 26])
 def test_all_settings(here, monkeypatch, q, shuffler, clear, messages, longest):
     """With columns cut into ranges of values, and whole."""
-    monkeypatch.setattr(driver, "LONGEST", longest)
+    monkeypatch.setattr(driver, "MESSAGES_PER_TASK", longest)
     x = values(q)
     protocol = SecureSum(N, q, messages=messages, shuffler=shuffler, clear_share=clear)
     assert protocol.run(x, cluster=here) == truth(x, q)
@@ -241,8 +242,8 @@ def test_sums_of_all_kinds(here, kind):
 @pytest.mark.parametrize("size", [64, 250])
 def test_an_iterator_may_write_all_of_its_blocks_to_the_same_memory(here, monkeypatch, size):
     """Though several blocks are held before they are sent."""
-    for module in (sharing, shuffled_sum, driver):
-        monkeypatch.setattr(module, "USERS", 64)
+    for module in (sharing, reading, transport, driver):
+        monkeypatch.setattr(module, "USERS_PER_SOURCE", 64)
     x = np.random.default_rng(0).random(N)
 
     def blocks():
@@ -329,7 +330,7 @@ def test_a_bad_row_of_a_table_is_named_with_its_file(here, tmp_path):
 
 @pytest.mark.parametrize("given", [np.arange(N - 1), da.arange(N + 1, chunks=90), iter(())])
 def test_too_few_and_too_many_users(here, given):
-    with pytest.raises(ValueError, match="x must hold n = 1000 users' values"):
+    with pytest.raises(ValueError, match="x must hold one value for each of the n = 1000 users"):
         SecureSum(N, 2**32, messages=2).run(given, cluster=here)
 
 
@@ -437,19 +438,26 @@ def test_graphs(here):
 # Nobody is told what is private, and nothing is in one place
 
 
+def sharing_of(protocol):
+    streams = SecureRandom().streams()
+    return BlockSharing(protocol.reader, protocol.transport.scheme, streams, streams)
+
+
 def test_masked_values_of_a_partition_are_refused():
-    desk = BlockSharing(SecureSum(3, 2**64, messages=3), *(SecureRandom().streams(),) * 2)
+    desk = sharing_of(SecureSum(3, 2**64, messages=3))
     found = desk(np.ma.MaskedArray([1, 99, 2], mask=[0, 1, 0]), 0)
     assert isinstance(found, Refusal)
-    assert "masked" in found.message
+    assert "masked" in str(found.error)
 
 
 def test_missing_values_of_a_partition_are_refused():
     protocol = PrivateSum(3, 1, 1e-6, lower=0, upper=1)
-    desk = BlockSharing(protocol, *(SecureRandom().streams(),) * 2)
+    desk = sharing_of(protocol)
     found = desk(np.array([1, 0, None], dtype=object), 4)
     assert isinstance(found, Refusal)
-    assert found.message == "x[2] must be in [0, 1], not missing (in partition 4, counted from 0)"
+    assert (
+        str(found.error) == "x[2] must be in [0, 1], not missing (in partition 4, counted from 0)"
+    )
 
 
 def drawn(block, coordinate=0):
@@ -460,7 +468,7 @@ def drawn(block, coordinate=0):
 
 def test_printed_forms_show_no_values():
     protocol = SecureSum(3, 2**64, messages=3, clear_share=False)
-    desk = BlockSharing(protocol, *(SecureRandom().streams(),) * 2)
+    desk = sharing_of(protocol)
     block = desk(Checked([np.array([11, 22, 33], dtype=np.uint64)]), 0)
     assert isinstance(block, Block)
     (last,) = block.last[0]
@@ -495,9 +503,9 @@ def test_tasks_are_named_by_what_they_do(here):
 
 def on_blocks(monkeypatch, protocol, x, rng):
     """Return a few blocks, as workers make them, of several sources each."""
-    for module in (shuffled_sum, driver):
-        monkeypatch.setattr(module, "USERS", 64)
-    desk = BlockSharing(protocol, rng.streams(), rng.streams())
+    for module in (reading, driver):
+        monkeypatch.setattr(module, "USERS_PER_SOURCE", 64)
+    desk = BlockSharing(protocol.reader, protocol.transport.scheme, rng.streams(), rng.streams())
     parts = np.array_split(np.asarray(x), 3)
     return [desk(part, number) for number, part in enumerate(parts)]
 
@@ -511,7 +519,7 @@ def test_a_shuffler_has_keys_of_its_rows_only_and_all_add_up(monkeypatch, q, shu
     x = values(q)
     protocol = SecureSum(N, q, messages=4, shuffler=shuffler, clear_share=clear)
     blocks = on_blocks(monkeypatch, protocol, x, SecureRandom())
-    todo = driver.pieces(protocol.setting, N, dimension=1, threads=8)
+    todo = driver.pieces(protocol.transport.scheme, N, dimension=1, threads=8)
     assert max(piece.parts for _, piece in todo) > 1
     total, count = sum(block.clear[0] for block in blocks), 0
     for c, piece in todo:
@@ -519,7 +527,7 @@ def test_a_shuffler_has_keys_of_its_rows_only_and_all_add_up(monkeypatch, q, shu
         for envelope in envelopes:
             assert len(envelope.keys) + bool(envelope.last) == len(piece.rows)
             assert bool(envelope.last) == (not clear and piece.rows.stop == 4)
-        released = mixed(envelopes, c, piece, protocol.group)
+        released = mixed(envelopes, c, piece, protocol.transport.group)
         total, count = total + released.total, count + released.count
     assert total % q == truth(x, q)
     assert count == N * (4 - clear)
@@ -539,8 +547,10 @@ def test_no_two_messages_are_drawn_alike(monkeypatch, tmp_path):
 
     assert set(drawn().values()) == {1}
     assert len(drawn()) == sources
-    for c, piece in driver.pieces(protocol.setting, n, dimension=d, threads=1):
-        mixed([posted(block, c, piece, 2**64) for block in blocks], c, piece, protocol.group)
+    for c, piece in driver.pieces(protocol.transport.scheme, n, dimension=d, threads=1):
+        mixed(
+            [posted(block, c, piece, 2**64) for block in blocks], c, piece, protocol.transport.group
+        )
     assert set(drawn().values()) == {2}
     assert len(drawn()) == sources
 
@@ -554,17 +564,20 @@ def test_parts_of_a_table_are_read_together_with_the_same_noise(threads):
     protocol = PrivateSum(43, 1, 1e-6)
 
     def total(runs):
-        rng = DeterministicRandom(5)
-        desk = BlockSharing(protocol, rng.streams(), rng.streams())
+        rng, q = DeterministicRandom(5), protocol.modulus
+        desk = BlockSharing(
+            protocol.reader, protocol.transport.scheme, rng.streams(), rng.streams()
+        )
         found = 0
         for number, run in runs:
             block = desk(run, number)
             for key in block.keys[0]:
                 found += sum(
-                    int(key(k).uniform(protocol.q, n).sum()) for k, n in enumerate(block.sizes)
+                    int(key(k).uniform(protocol.modulus, n).sum())
+                    for k, n in enumerate(block.sizes)
                 )
             found += block.clear[0]
-        return found % protocol.q
+        return found % q
 
     assert total(runs) == total([(k, driver.Stored([part])) for k, part in enumerate(parts)])
 
@@ -581,9 +594,9 @@ def test_digests_tell_sharings_apart():
 @pytest.mark.parametrize(("users", "threads"), [(1, 1), (4097, 3), (50_000, 5), (1 << 19, 64)])
 def test_each_message_is_in_one_piece_and_no_piece_is_long(monkeypatch, q, single, users, threads):
     longest = 4096
-    monkeypatch.setattr(driver, "LONGEST", longest)
-    setting = SecureSum(2, q, messages=9, shuffler="single" if single else "parallel").setting
-    found = driver.pieces(setting, users, dimension=2, threads=threads)
+    monkeypatch.setattr(driver, "MESSAGES_PER_TASK", longest)
+    setting = SecureSum(2, q, messages=9, shuffler="single" if single else "parallel")
+    found = driver.pieces(setting.transport.scheme, users, dimension=2, threads=threads)
     if q == 2**64:  # few values cannot be cut as small
         assert max(len(piece.rows) * users / piece.parts for _, piece in found) <= longest
     ends = {}
@@ -612,7 +625,7 @@ def test_no_task_holds_much(here, monkeypatch):
                 self.held[name] = max(self.held[name], scheduler.tasks[key].nbytes)
 
     n, m = 1 << 18, 6
-    monkeypatch.setattr(driver, "LONGEST", 1 << 15)
+    monkeypatch.setattr(driver, "MESSAGES_PER_TASK", 1 << 15)
     received = []
     results = driver.results
 
@@ -831,7 +844,7 @@ def test_values_that_were_sent_are_there_still(cluster, given):
 @pytest.mark.slow
 def test_workers_that_are_lost_again_and_again(cluster, monkeypatch):
     whole(cluster)
-    monkeypatch.setattr(driver, "ATTEMPTS", 2)
+    monkeypatch.setattr(driver, "MAX_ATTEMPTS", 2)
     progress = killing(cluster, [], times=9, everyone=True)
     with pytest.raises(ClusterError, match="in the middle of each of 2 attempts"):
         SecureSum(5000, 2**64, messages=12).run(
@@ -897,8 +910,8 @@ def test_values_that_are_bad_the_second_time_are_said_as_they_are(cluster, tmp_p
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr(waiting, "STEP", 0.05)
-    monkeypatch.setattr(waiting, "LIMIT", 0.3)
+    monkeypatch.setattr(waiting, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(waiting, "LIMIT_SECONDS", 0.3)
 
 
 def end(cluster):
@@ -973,8 +986,8 @@ def test_workers_that_start_and_end_for_ever_are_none():
 
 def test_the_time_that_a_look_takes_is_no_time_without_looks(monkeypatch):
     """A step, and an answer that does not come, are longer than what makes it forget a look."""
-    for name, seconds in {"STEP": 0.1, "LIMIT": 0.05, "ANSWER": 0.1}.items():
-        monkeypatch.setattr(waiting, name, seconds)
+    for name, seconds in {"LOOK": 0.1, "LIMIT": 0.05, "ANSWER": 0.1}.items():
+        monkeypatch.setattr(waiting, f"{name}_SECONDS", seconds)
 
     class Client:
         async def identity(self):
@@ -989,7 +1002,7 @@ def test_the_time_that_a_look_takes_is_no_time_without_looks(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_a_cluster_without_workers(monkeypatch):
-    monkeypatch.setattr(connection, "FIRST", 0.3)
+    monkeypatch.setattr(connection, "WORKER_SECONDS", 0.3)
     with workers_here(1) as cluster:
         address = cluster.client.cluster.scheduler_address
         pause(cluster)
@@ -1006,7 +1019,7 @@ def test_a_cluster_without_workers(monkeypatch):
 def test_workers_that_do_not_start(tmp_path, monkeypatch):
     stuck = tmp_path / "stuck.py"
     stuck.write_text("def dask_setup(worker):\n    import time\n    time.sleep(1000)\n")
-    monkeypatch.setattr(connection, "START", 5)
+    monkeypatch.setattr(connection, "START_SECONDS", 5)
     with (
         dask.config.set({"distributed.worker.preload": [str(stuck)]}),
         pytest.raises(ClusterError, match=r"^no workers could be started here: they have not st"),
@@ -1016,9 +1029,9 @@ def test_workers_that_do_not_start(tmp_path, monkeypatch):
 
 @POSIX
 @pytest.mark.slow
-@pytest.mark.parametrize("closing", [connection.CLOSING, 0.5])
+@pytest.mark.parametrize("closing", [connection.CLOSING_SECONDS, 0.5])
 def test_a_worker_that_hears_nothing_is_ended(monkeypatch, closing):
-    monkeypatch.setattr(connection, "CLOSING", closing)
+    monkeypatch.setattr(connection, "CLOSING_SECONDS", closing)
     with Cluster(workers=1) as cluster:
         (nanny,) = cluster.client.cluster.workers.values()
         process = psutil.Process(nanny.pid)
@@ -1132,8 +1145,8 @@ def test_a_scheduler_that_does_not_answer(scheduler, monkeypatch):
         protocol = SecureSum(N, 2**64, messages=9)
 
         def stop(done, wanted):
-            for name, seconds in {"STEP": 0.05, "LIMIT": 0.3, "ANSWER": 5}.items():
-                impatient.setattr(waiting, name, seconds)
+            for name, seconds in {"LOOK": 0.05, "LIMIT": 0.3, "ANSWER": 5}.items():
+                impatient.setattr(waiting, f"{name}_SECONDS", seconds)
             process.send_signal(signal.SIGSTOP)
 
         try:

@@ -12,7 +12,7 @@ from ikos.graphs import check_components
 from ikos.graphs.component_bounds import BOUNDS
 from ikos.numeric.rounding import DOWN
 from ikos.results.confidence import clopper_pearson
-from ikos.results.sums import at_least, percent
+from ikos.results.text import at_least, percent
 from ikos.testing import DeterministicRandom
 
 pytest.importorskip("matplotlib")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +32,18 @@ BAD = [SECRET, "7654.25", Decimal("7654.25"), [7654.25]]
 """Of whatever kind it is, its digits give it away."""
 
 BUDGET: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}
-PRIVATE = PrivateSum(N, 1, 1e-6, lower=0, upper=5)
-WHOLE = PrivateSum(N, 1, 1e-6, lower=0, upper=10_000, integers=True)
-SECURE = SecureSum(N, 2**16)
-VECTORS = SecureVectorSum(N, 1, 2**16)
+SECURE = SecureSum(N, 2**16, messages=20)
+VECTORS = SecureVectorSum(N, 1, 2**16, messages=20)
+
+
+@cache
+def private(upper: int = 5, *, integers: bool = False) -> PrivateSum:
+    return PrivateSum(N, 1, 1e-6, lower=0, upper=upper, integers=integers)
+
+
+@cache
+def whole() -> PrivateSum:
+    return private(10_000, integers=True)
 
 
 def users(bad: Any) -> Any:
@@ -52,12 +62,12 @@ def objects(bad: Any) -> Any:
 
 
 RUNS = {
-    "private": lambda bad: PRIVATE.run(users(bad)),
-    "objects": lambda bad: PRIVATE.run(objects(bad)),
-    "blocks": lambda bad: PRIVATE.run(iter([users(bad)])),
-    "values instead of blocks": lambda bad: PRIVATE.run(iter([bad])),
-    "integers": lambda bad: WHOLE.run(users(bad)),
-    "report": lambda bad: WHOLE.report(bad),
+    "private": lambda bad: private().run(users(bad)),
+    "objects": lambda bad: private().run(objects(bad)),
+    "blocks": lambda bad: private().run(iter([users(bad)])),
+    "values instead of blocks": lambda bad: private().run(iter([bad])),
+    "integers": lambda bad: whole().run(users(bad)),
+    "report": lambda bad: whole().report(bad),
     "secure": lambda bad: SECURE.run(users(bad)),
     "secure objects": lambda bad: SECURE.run(objects(bad)),
     "secure blocks": lambda bad: SECURE.run(iter([users(bad)])),
@@ -85,6 +95,8 @@ RUNS = {
 def test_an_error_does_not_show_the_value(run: Any, bad: Any) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
         run(bad)
+    place = re.search(r"\[(\d+)", str(caught.value))
+    assert getattr(caught.value, "row", None) == (int(place[1]) if place else None)
     error: BaseException | None = caught.value
     while error is not None:  # a log may print what came before, too
         assert "7654" not in "".join(traceback.format_exception_only(error))
@@ -121,6 +133,6 @@ def test_what_a_protocol_refuses_of_a_table(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("v\n" + "1\n" * (N - 1) + "7654.25\n")
     with pytest.raises(ValueError, match=rf"row {N} has a value in column 'v'"):
-        PRIVATE.run(open_column(path, "v"))
+        private().run(open_column(path, "v"))
     with pytest.raises(ValueError, match=rf"row {N} has 7654.25 in column 'v'"):
-        PRIVATE.run(open_column(path, "v", show_values=True))
+        private().run(open_column(path, "v", show_values=True))

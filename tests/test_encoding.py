@@ -164,8 +164,8 @@ def test_the_law_is_exact_by_enumeration_of_all_digits(
     p: int, first: int, rest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of all words of so many bits, as many round up as multiples of their unit fit below."""
-    monkeypatch.setattr(encoding, "_FIRST", first)
-    monkeypatch.setattr(encoding, "_ALL", first + rest)
+    monkeypatch.setattr(encoding, "_FIRST_BITS", first)
+    monkeypatch.setattr(encoding, "_ROUNDING_BITS", first + rest)
     words = 1 << (first + rest)
     cases = [k / words / p for k in range(words + 1)] if p < 1000 else []
     for x in [*cases, 0.0, 1.0, 5e-324, 0.1, 1 / 3, 0.49999, math.nextafter(1, 0)]:
@@ -174,8 +174,8 @@ def test_the_law_is_exact_by_enumeration_of_all_digits(
 
 
 def test_ties_taken_as_up_or_down_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "_FIRST", 2)
-    monkeypatch.setattr(encoding, "_ALL", 5)
+    monkeypatch.setattr(encoding, "_FIRST_BITS", 2)
+    monkeypatch.setattr(encoding, "_ROUNDING_BITS", 5)
     x = 3 / 32
     assert ups(x, 1, 2, 3) == 3
     for taken in (0, 7):

@@ -86,7 +86,7 @@ def test_nothing_knows_the_programs():
 
 PARTIES = {
     "client": ("client",),
-    "shuffler": ("shuffler",),
+    "shuffler": ("shuffler", "intermediary"),
     "analyzer": ("analyzer",),
 }
 

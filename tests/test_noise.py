@@ -81,7 +81,7 @@ def test_skellam_fits_its_law_and_not_a_variance_five_per_cent_off(variance: Rat
 
 
 def test_large_variances_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ikos.primitives.samplers, "_TABLED", 7)
+    monkeypatch.setattr(ikos.primitives.samplers, "_MAX_TABLE_VARIANCE", 7)
     draws = skellam(Fraction(100, 7), 200_000, DeterministicRandom(48))  # three of them
     assert skellam_law(100 / 7).p_value(draws) > FALSE_ALARM
     assert skellam_law(0.95 * 100 / 7).p_value(draws) < FALSE_ALARM
@@ -382,50 +382,12 @@ def test_default_randomness_is_fresh() -> None:
 # Errors
 
 
-@pytest.mark.parametrize(
-    ("bad", "error"),
-    [
-        (0, ValueError),
-        (-0.5, ValueError),
-        (float("nan"), ValueError),
-        (True, TypeError),
-        ("1", TypeError),
-    ],
-)
-def test_rates_and_shapes_that_are_not_positive_numbers_are_refused(
-    bad: Any, error: type[Exception]
-) -> None:
-    with pytest.raises(error, match=r"\bs\b must be") as caught:
-        geometric(bad)
-    assert str(bad) in str(caught.value)
-    with pytest.raises(error, match=r"\bs\b must be"):
-        discrete_laplace(bad)
-    with pytest.raises(error, match=r"\bs\b must be"):
-        polya(1, bad)
-    with pytest.raises(error, match=r"\br\b must be"):
-        polya(bad, 1)
-    with pytest.raises(error, match=r"\bs\b must be"):
-        polya_population(3, bad)
-
-
 def test_other_arguments_are_refused() -> None:
     for sampler in SAMPLERS.values():
-        for size in (-1, 2**40 + 1):
-            with pytest.raises(ValueError, match="size must be"):
-                sampler(1, size)
         for rng in (np.random.default_rng(0), 7):
             with pytest.raises(TypeError, match="rng must be None"):
                 sampler(1, 3, rng)
-    for size in (1.5, True, (2, 3)):
-        with pytest.raises(TypeError, match="size must be an integer"):
-            geometric(1, size)
-    for variance in (0, 2**40 + 1):
-        with pytest.raises(ValueError, match="variance must be"):
-            skellam(variance)
     population: dict[str, Any] = {"n": 3, "s": 1, "parties": 3}
-    for name, bad in (("n", 0), ("parties", -2), ("n", 2**61)):
-        with pytest.raises(ValueError, match=f"{name} must be"):
-            polya_population(**{**population, name: bad})
     with pytest.raises(TypeError, match="rng must be None"):
         polya_population(**population, rng=np.random.default_rng(0))
 

@@ -20,8 +20,9 @@ from ikos import (
     Sensitivity,
     SparseTernary,
 )
-from ikos.data.domains import Domain
-from ikos.deployment.task import EnvelopedSum, EnvelopedVectorSum
+from ikos.data.domains import Bounds, Domain
+from ikos.deployment.enveloped import protocol_of
+from ikos.transports import Masked, Shuffled
 
 TRUST: dict[str, Any] = {
     "messages": 30, "analysis": "balle2020", "shuffler": "single", "clear_share": False,
@@ -61,7 +62,7 @@ def test_every_argument_changes_the_hash(
     make: Callable[..., Any], given: dict[str, Any], changes: dict[str, Any]
 ) -> None:
     """Whatever the constructor takes, now or later, and though nothing follows from it."""
-    assert set(changes) == set(inspect.signature(make).parameters)
+    assert set(changes) | {"transport"} == set(inspect.signature(make).parameters)
     for name, value in changes.items():
         base = dict(given)
         if name in CHOOSING:
@@ -69,6 +70,28 @@ def test_every_argument_changes_the_hash(
         if name == "overhead":
             base |= {"layout": "blocks", name: 0}
         assert make(**base).parameter_hash != make(**{**base, name: value}).parameter_hash, name
+
+
+OPTIONS: dict[str, Any] = {
+    "shuffler": "single", "clear_share": False, "corrupt_shufflers": 1, "messages": 5, "layout": 2,
+    "adaptive": True,
+}  # fmt: skip
+"""Options of shares; others choose these, or are conditions of a guarantee."""
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [lambda one: one, pytest.param(Masked, marks=pytest.mark.slow)],
+    ids=["shares", "masks"],
+)
+def test_every_option_of_a_recipe_changes_the_hash(recipe: Callable[[Shuffled], Any]) -> None:
+    assert {*OPTIONS, *CHOOSING, "assumptions"} >= {one.name for one in fields(Shuffled)}
+    keys = Shuffled(messages=4, layout="group")
+    hashes = {
+        SecureVectorSum(100, 8, upper=7, transport=recipe(one)).parameter_hash
+        for one in (keys, *(replace(keys, **{name: value}) for name, value in OPTIONS.items()))
+    }
+    assert len(hashes) == len(OPTIONS) + 1
 
 
 DOMAINS: list[tuple[Domain, dict[str, Any]]] = [
@@ -91,15 +114,13 @@ def test_every_part_of_a_domain_changes_the_hash() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "inner", "domain"),
-    [(EnvelopedSum, PrivateSum, {}), (EnvelopedVectorSum, PrivateVectorSum, {"domain": Box(4)})],
+    ("inner", "domain"), [(PrivateSum, {}), (PrivateVectorSum, {"domain": Box(4)})]
 )
-def test_sums_between_parties_are_others(
-    made: Callable[..., Any], inner: Callable[..., Any], domain: dict[str, Any]
-) -> None:
+def test_sums_between_parties_are_others(inner: Callable[..., Any], domain: dict[str, Any]) -> None:
     """They count on no clear share, and on one more colluding shuffler: the analyzer."""
     given = {**BUDGET, **domain, "messages": 9}
-    found = made(**given, corrupt_shufflers=1).parameter_hash
+    between = {"domain": Bounds(0, 1), **given}
+    found = protocol_of(between.pop("n"), **between, corrupt_shufflers=1).parameter_hash
     how = {"clear_share": False, "corrupt_shufflers": 2}
     assert found == inner(**given, **how).parameter_hash
     for less in ({**how, "clear_share": True}, {**how, "corrupt_shufflers": 1}):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,9 @@ from typing import Any
 import gmpy2
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import signal, stats
+from statistical import FALSE_ALARM, discrete_laplace_law
 
 from ikos import PrivateSum, SecureSum, private_message_count
 from ikos.counts import private_remaining
@@ -60,19 +60,6 @@ def test_expected_error_on_adult_ages(ages: NDArray[np.float64], precision: int 
     assert 3.0e-5 < expected / ages.size < 3.5e-5
 
 
-@pytest.mark.points(0)
-@pytest.mark.parametrize("precision", [181, None])
-def test_measured_error_on_adult_ages(ages: NDArray[np.float64], precision: int | None) -> None:
-    """300 whole runs against the exact expectation, at 6.2 standard errors (6e-10)."""
-    n, runs = ages.size, 300
-    protocol = PrivateSum(n, 1, n**-2.0, precision=precision)
-    assert protocol.guarantee.delta <= n**-2.0
-    rng = DeterministicRandom(1)
-    errors = [abs(protocol.run(ages, rng).estimate - ages.sum()) for _ in range(runs)]
-    expected, deviation = mean_absolute_error(ages, protocol.precision, 1.0)
-    assert abs(np.mean(errors) - expected) < 6.2 * deviation / math.sqrt(runs)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", [181, None])
 def test_measured_error_on_adult_ages_many_runs(
@@ -90,24 +77,6 @@ def test_measured_error_on_adult_ages_many_runs(
     assert 3.0e-5 < np.mean(errors) < 3.5e-5
     expected, deviation = mean_absolute_error(ages, protocol.precision, 1.0)
     assert abs(np.mean(errors) - expected / n) < 6.2 * deviation / n / math.sqrt(runs)
-
-
-@pytest.mark.points(2)
-@pytest.mark.parametrize(("shuffler", "clear_share"), SETTINGS)
-def test_unbiased_and_within_the_predicted_error(shuffler: str, clear_share: bool) -> None:
-    """400 runs: mean within 6.2 standard errors, mean square within 6.2 of the bound's."""
-    n, runs = 200, 400
-    x = np.linspace(-3, 5, n)
-    protocol = PrivateSum(
-        n, 0.5, 1e-3, lower=-4, upper=6, shuffler=shuffler, clear_share=clear_share
-    )
-    rng = DeterministicRandom(3)
-    errors = np.array([protocol.run(x, rng).estimate - x.sum() for _ in range(runs)])
-    root = math.sqrt(protocol.mse)
-    assert abs(errors.mean()) < 6.2 * root / math.sqrt(runs)
-    # Laplace: the square has deviation sqrt(5) times its mean, and tails that 12 covers
-    assert errors.var() < protocol.mse * (1 + 12 * math.sqrt(5 / runs))
-    assert errors.var() > protocol.mse * 0.4
 
 
 @pytest.mark.points(0)
@@ -132,24 +101,6 @@ def test_intervals_cover_as_often_as_they_say(min_honest: int) -> None:
     assert stats.binom(runs, 0.9).cdf(1699) < 1e-9
     assert hits >= 1700
     assert hits <= 1960  # and is not wasteful: 98 % at most
-
-
-@pytest.mark.slow
-@given(
-    n=st.integers(19, 300),
-    epsilon=st.floats(0.05, 5),
-    bounds=st.tuples(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6)),
-    data=st.data(),
-)
-def test_any_bounds_any_values(
-    n: int, epsilon: float, bounds: tuple[float, float], data: st.DataObject
-) -> None:
-    lower, upper = bounds[0], bounds[0] + bounds[1]
-    x = np.array(data.draw(st.lists(st.floats(lower, upper), min_size=n, max_size=n)))
-    protocol = PrivateSum(n, epsilon, 1e-3, lower=lower, upper=upper)
-    low, high = protocol.run(x).interval(1 - 1e-10)
-    slack = 1e-9 * n * (abs(lower) + abs(upper))
-    assert low - slack <= float(np.sum(x)) <= high + slack
 
 
 @pytest.mark.parametrize("min_honest", [None, 50])
@@ -185,7 +136,7 @@ def test_intervals_of_integers_have_integers_as_ends(
     # no shorter than the law of the noise allows, and not longer than the interval of reals
     k = np.arange(-4000, 4001)
     share = 100 / protocol.min_honest
-    law = stats.nbinom(share, -math.expm1(-float(protocol.rate)))
+    law = stats.nbinom(share, -math.expm1(-float(protocol.noise.rate)))
     pmf = signal.fftconvolve(law.pmf(np.arange(8001)), law.pmf(np.arange(8001))[::-1])[4000:12001]
     half = int(high - result.estimate)
     assert pmf[abs(k) <= half].sum() >= confidence - 1e-9
@@ -262,7 +213,7 @@ def test_parameters_are_those_of_the_calculator() -> None:
     assert protocol.guarantee.delta == count.delta
     assert protocol.guarantee.adjacency == "replace-one"
     assert "higher moments" in protocol.guarantee.theorem
-    assert protocol.rate == Fraction(count.noise_epsilon) / protocol.precision
+    assert protocol.noise.rate == Fraction(count.noise_epsilon) / protocol.precision
     assert 0.99 <= count.noise_epsilon < 1
     published = PrivateSum(n, 1, 1e-8, analysis="balle2020")
     assert published.messages == private_message_count(
@@ -270,7 +221,7 @@ def test_parameters_are_those_of_the_calculator() -> None:
     )
     assert published.messages.total == 9 > protocol.messages.total
     assert "Lemma 5.2" in published.guarantee.theorem
-    assert published.rate == Fraction(1, published.precision)
+    assert published.noise.rate == Fraction(1, published.precision)
 
 
 def test_given_messages_state_what_is_proved() -> None:
@@ -327,6 +278,18 @@ def test_messages_are_chosen_for_min_honest() -> None:
     assert protocol.messages.total > PrivateSum(10**6, 1, 1e-12).messages.total + 5
 
 
+def test_reports_of_single_users_have_the_noise_together() -> None:
+    """Of zeros nothing else is left: 1,000 times the reports of all two users."""
+    protocol = PrivateSum(2, 1, 0.5, precision=4, messages=2)
+    rng, q, noise = DeterministicRandom(7), protocol.modulus, []
+    for _ in range(1000):
+        reports = [protocol.report(0, rng) for _ in range(2)]
+        total = sum(int(rows.sum()) for one in reports for part in one.parts for rows in part)
+        noise.append((total + q // 2) % q - q // 2)
+    law = discrete_laplace_law(float(protocol.noise.rate))
+    assert law.p_value(np.array(noise)) > FALSE_ALARM
+
+
 def test_what_is_printed_of_a_budget_holds() -> None:
     guarantee = PrivateSum(100, 1.0000004, 1e-4).guarantee
     assert "(1.00001, " in str(guarantee)
@@ -362,14 +325,14 @@ def test_what_is_spent_on_hiding_is_missing_from_the_noise(reserve: float) -> No
     assert left is not None
     assert 1 - reserve <= left <= 1
     assert (left == 1) == (reserve == 0)
-    assert protocol.rate == Fraction(left) / p
+    assert protocol.noise.rate == Fraction(left) / p
     alpha = math.exp(-left / p)
     noise = 2 * alpha / (p * (1 - alpha)) ** 2
     assert math.isclose(protocol.mse, 2 * noise + n / 4 / p**2, rel_tol=1e-6)
     # the guarantee is the whole budget's, and any split of it is among what the parties agree on
     assert protocol.guarantee.epsilon == 1
     assert protocol.guarantee.delta <= 1e-6
-    assert protocol.parameters["noise_rate"] == str(protocol.rate)
+    assert protocol.parameters["noise_rate"] == str(protocol.noise.rate)
 
 
 @pytest.mark.parametrize("analysis", ["balle2020", "second_moment"])
@@ -383,65 +346,6 @@ def test_mse_is_the_papers_bound(analysis: str) -> None:
     bound = 2 * alpha / (p * (1 - alpha)) ** 2 + n / (4 * p**2)
     bound += (q / p) ** 2 * alpha ** ((q - n * p) / 2)
     assert math.isclose(protocol.mse, bound, rel_tol=1e-9)
-
-
-def test_stages_make_the_same_release_as_the_run() -> None:
-    x = np.linspace(0, 1, 50)
-    for order, shuffler in itertools.product(("sorted", "permuted"), ("parallel", "single")):
-        protocol = PrivateSum(50, 1, 1e-3, shuffler=shuffler)
-        shares = protocol.randomize(x, DeterministicRandom(5))
-        staged = protocol.analyze(protocol.shuffle(shares, order=order))
-        whole = protocol.run(x, DeterministicRandom(5))
-        assert staged.estimate == whole.estimate
-        assert "NOT for this run" in whole.guarantee.conditions[0]
-        assert "NOT for this run" in str(whole.guarantee)
-        assert not whole.guarantee.proved
-        secure = protocol.run(x).guarantee
-        assert "NOT" not in str(secure.conditions)
-        assert secure.proved
-
-
-def test_reports_of_single_users_add_up() -> None:
-    """Each client alone, 60 of them: the error has the law of the whole (6.2 deviations)."""
-    n, x = 60, np.full(60, 0.25)
-    protocol = PrivateSum(n, 1, 1e-2, precision=8)
-    shares = np.stack([protocol.report(0.25) for _ in x], axis=1)
-    result = protocol.analyze(protocol.shuffle(shares))
-    low, high = result.interval(1 - 1e-9)
-    assert low <= 15 <= high
-
-
-def test_parameters_are_immutable_and_compared_by_hash() -> None:
-    protocol = PrivateSum(100, 1, 1e-4)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        protocol.n = 5  # type: ignore[misc]
-    same = PrivateSum(100, Fraction(1), 1e-4)
-    assert protocol == same
-    assert protocol.parameter_hash == same.parameter_hash
-    variants = [
-        PrivateSum(101, 1, 1e-4), PrivateSum(100, 1.5, 1e-4), PrivateSum(100, 1, 1e-9),
-        PrivateSum(100, 1, 1e-4, precision=7), PrivateSum(100, 1, 1e-4, modulus=10**6),
-        PrivateSum(100, 1, 1e-4, upper=2), PrivateSum(100, 1, 1e-4, lower=-1),
-        PrivateSum(100, 1, 1e-4, min_honest=90), PrivateSum(100, 1, 1e-4, integers=True),
-    ]  # fmt: skip
-    assert len({p.parameter_hash for p in variants} | {same.parameter_hash}) == 1 + len(variants)
-
-
-@pytest.mark.parametrize(
-    ("x", "error", "said"),
-    [
-        ([0.5] * 18 + [math.nan], ValueError, r"x\[18\] must be in \[0, 1\], not missing$"),
-        ([0.5] * 18, ValueError, "x must hold n = 19 users' values, got 18"),
-        ([0.5] * 20, ValueError, "got 20"),
-        ([[0.5] * 19], ValueError, "one-dimensional"),
-        (["0.5"] * 19, TypeError, r"x\[0\] must be a float"),
-    ],
-)
-def test_bad_values_are_refused(x: Any, error: type[Exception], said: str) -> None:
-    protocol = PrivateSum(19, 1, 1e-2)
-    for call in (protocol.run, protocol.randomize):
-        with pytest.raises(error, match=said):
-            call(x)
 
 
 @pytest.mark.parametrize(
@@ -495,7 +399,7 @@ def test_impossible_confidence_is_refused(confidence: float) -> None:
 def test_the_result_prints_what_a_reader_needs() -> None:
     result = PrivateSum(100, 1, 1e-4, lower=0, upper=10).run(np.full(100, 5.0))
     text = str(result)
-    for word in ("sum", "mean", "95 % interval", "differential privacy", "sent", "while at least"):
+    for word in ("sum", "mean", "95 % interval", "differential privacy", "sent", "while all"):
         assert word in text
     assert result.interval(0.5).low > result.interval(0.99).low
     assert math.isclose(result.mean() * 100, result.estimate)
@@ -527,7 +431,7 @@ def test_a_theorem_that_does_not_cover_the_group_is_said_to(protocol) -> None:
         given = (50, q) if protocol is SecureSum else (50, 1, 1e-4)
         more = {} if protocol is SecureSum else {"modulus": q}
         made = protocol(*given, **more, **ways)
-        assert made.guarantee.conditions[0].startswith(first)
+        assert made.guarantee.conditions[0].text.startswith(first)
         assert made.guarantee.proved == (first == "while")
         assert not made.guarantee.vacuous
         assert ("NOT for this group" in str(made.guarantee)) == (first != "while")
@@ -563,15 +467,15 @@ def test_what_remains_is_that_of_the_messages_and_the_noise() -> None:
 
 
 @pytest.mark.parametrize(
-    "protocol",
+    "make",
     [
-        PrivateSum(2, 1, 1e-6, min_honest=1),
-        PrivateSum(200, 20, 1e-3, min_honest=100, reserve=0.5, shuffler="single"),
-        PrivateSum(200, 0.5, 1e-4, min_honest=100, corrupt_shufflers=2, reserve=0.5),
+        lambda: PrivateSum(2, 1, 1e-6, min_honest=1),
+        lambda: PrivateSum(200, 20, 1e-3, min_honest=100, reserve=0.5, shuffler="single"),
+        lambda: PrivateSum(200, 0.5, 1e-4, min_honest=100, corrupt_shufflers=2, reserve=0.5),
     ],
-    ids=str,
 )
-def test_nothing_is_lost_where_all_is_as_planned(protocol: PrivateSum) -> None:
+def test_nothing_is_lost_where_all_is_as_planned(make: Callable[[], PrivateSum]) -> None:
+    protocol = make()
     assert protocol.guarantee.proved
     left = protocol.remaining()
     assert left.epsilon <= float(protocol.epsilon) * (1 + 1e-9)

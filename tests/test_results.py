@@ -18,17 +18,18 @@ from ikos import Ball, Box, PrivateVectorSum, SecureVectorSum
 from ikos.baselines import ComparisonRow, CorrelatedNoise, comparison
 from ikos.counts import MessageCount
 from ikos.data.domains import Bounds
+from ikos.results.conditions import Condition, Kind
 from ikos.results.error import Bounded, SumError
+from ikos.results.guarantees import Guarantee
 from ikos.results.sums import (
     Cost,
-    Guarantee,
     Interval,
     at_least,
     at_most,
     footer,
-    hundredths,
     shown,
 )
+from ikos.results.text import hundredths
 from ikos.statistics import histograms, means, variances
 from ikos.testing import DeterministicRandom
 
@@ -61,7 +62,12 @@ def test_notebooks_show_what_print_shows() -> None:
 
 
 def test_the_end_of_what_is_printed() -> None:
-    guarantee = Guarantee(1.0, 1e-8, "theorem of someone", ("if so", "and if so"))
+    guarantee = Guarantee(
+        1.0,
+        1e-8,
+        "theorem of someone",
+        tuple(Condition(Kind.SCOPE, text) for text in ("if so", "and if so")),
+    )
     assert footer(guarantee, "all of it", 10**6) == (
         "guarantee (1, 1e-08)-differential privacy, replace-one",
         "          by theorem of someone",
@@ -74,6 +80,12 @@ def test_the_end_of_what_is_printed() -> None:
         "guarantee no differential privacy is proved: too few messages",
         "sent      all of it",
     )
+
+
+def test_words_are_no_conditions() -> None:
+    """Of which no one knows whether they are met."""
+    with pytest.raises(TypeError, match=r"^conditions must be of type Condition, got 'if so'"):
+        Guarantee(1.0, 1e-8, "theorem of someone", ("if so",))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -117,8 +129,8 @@ def test_one_honest_user_is_spoken_of_as_one() -> None:
     for protocol, options in ((PrivateVectorSum, {"domain": Ball(2)}), (CorrelatedNoise, {})):
         for least, said in ((1, "1 of 50 users is honest"), (40, "40 of 50 users are honest")):
             found = protocol(50, epsilon=1, delta=1e-3, min_honest=least, **options).guarantee
-            there = f"while at least {said} and present, and who is missing does not depend "
-            assert f"{there}on shares or noise" in found.conditions
+            there = f"while at least {said} and present, and which users drop out is "
+            assert f"{there}independent of their shares and noise" in map(str, found.conditions)
 
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -259,8 +271,7 @@ def test_levels_to_two_decimals_are_rounded_down(value: float, cents: int) -> No
     [
         (
             lambda: ikos.PrivateSum(1000, 1, 1e-6, lower=-1, upper=100, modulus=2**20),
-            "PrivateSum of 1,000 users, Bounds(lower=-1.0, upper=100.0), precision=112, q=1048576, "
-            "parallel",
+            "PrivateSum of 1,000 users, values in [-1, 100], precision=112, q=1048576, parallel",
         ),
         (
             lambda: SecureVectorSum(100, 3, 2**32, min_honest=90),

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from pages import page, prose
 
-from ikos.primitives.mixing import AT_ONCE
+from ikos.primitives.mixing import MESSAGES_IN_MEMORY
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="peak memory is read from /proc"
@@ -122,10 +122,10 @@ print(json.dumps(dict(z=z, base=base, peak=peak(), pieces=pieces)))
 """
     found = child(code, n, m)
     assert found["z"] == truth(n)
-    parts = -(-n * m // AT_ONCE)
+    parts = -(-n * m // MESSAGES_IN_MEMORY)
     assert found["pieces"] == [[k, parts] for k in range(1, parts + 1)]
     # The last row, and a range to be sorted.
-    bound = 8 * n + 8 * AT_ONCE + SLACK
+    bound = 8 * n + 8 * MESSAGES_IN_MEMORY + SLACK
     assert found["peak"] - found["base"] < bound < 8 * n * m
     assert found["peak"] / 1e9 == pytest.approx(said("messages, took (.*?) GB on one"), abs=0.1)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from fractions import Fraction
@@ -15,45 +14,13 @@ from hypothesis import strategies as st
 
 from ikos import SecureSum, View, message_count, security_level
 from ikos.counts import remaining
-from ikos.sums.secure import SecureGuarantee
+from ikos.results.guarantees import SecureGuarantee
 from ikos.testing import DeterministicRandom
 
 MODULI = [
     2, 3, 2**32, 2**61 - 1, 2**64 - 59, 2**64, 2**521 - 1,
 ]  # fmt: skip
 SETTINGS = list(itertools.product(("parallel", "single"), (True, False)))
-
-
-@pytest.mark.parametrize(("shuffler", "clear_share"), SETTINGS)
-@pytest.mark.parametrize("n", [1, 100])
-@pytest.mark.parametrize("q", MODULI, ids=lambda q: f"{q.bit_length()}bits")
-def test_the_sum_is_exact(q: int, n: int, shuffler: str, clear_share: bool) -> None:
-    protocol = SecureSum(n, q, messages=4, shuffler=shuffler, clear_share=clear_share)
-    rng = np.random.default_rng(n)
-    for x in (
-        [q - 1] * n,
-        [0] * n,
-        [int.from_bytes(rng.bytes(70), "big") % q for _ in range(n)],
-    ):
-        assert protocol.run(x) == sum(x) % q
-        for order in ("sorted", "permuted"):
-            view = protocol.shuffle(protocol.share(x), order=order)
-            assert protocol.analyze(view) == sum(x) % q
-
-
-@given(
-    q=st.one_of(st.integers(2, 2**16), st.integers(2**60, 2**70), st.integers(2, 2**4096)),
-    messages=st.integers(1, 6),
-    setting=st.sampled_from(SETTINGS),
-    data=st.data(),
-)
-def test_the_sum_is_exact_for_any_group(
-    q: int, messages: int, setting: tuple[str, bool], data: st.DataObject
-) -> None:
-    x = data.draw(st.lists(st.integers(0, q - 1), min_size=1, max_size=5))
-    protocol = SecureSum(len(x), q, messages=messages, shuffler=setting[0], clear_share=setting[1])
-    assert protocol.run(x) == sum(x) % q
-    assert protocol.analyze(protocol.shuffle(protocol.share(x))) == sum(x) % q
 
 
 @given(n=st.integers(1, 40), upper=st.integers(1, 2**80), data=st.data())
@@ -104,21 +71,6 @@ def test_sums_modulo_q_say_so_and_others_are_other_protocols() -> None:
     assert "upper=300" in str(plain)
     assert "upper=300" in repr(plain)
     assert len({p.parameter_hash for p in (modulo, plain, SecureSum(3, 2**10, upper=301))}) == 3
-
-
-def test_reports_of_single_users_make_the_same_protocol() -> None:
-    protocol = SecureSum(3, 1000, messages=5)
-    reports = [protocol.report(x) for x in (999, 0, 7)]
-    assert [int(report.sum()) % 1000 for report in reports] == [999, 0, 7]
-    view = protocol.shuffle(np.stack(reports, axis=1))
-    assert protocol.analyze(view) == 6
-
-
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.uint64, object])
-def test_inputs_of_every_integer_dtype(dtype: Any) -> None:
-    x = np.array([1, 2, 100], dtype=dtype)
-    assert SecureSum(3, 101, messages=3).run(x) == 2
-    assert x.tolist() == [1, 2, 100]
 
 
 def test_counts_are_the_smallest_proved() -> None:
@@ -194,28 +146,11 @@ def test_the_default_covers_every_setting_and_number_of_users(
         assert protocol.run(range(n)) == n * (n - 1) // 2
 
 
-def test_parameters_are_immutable_and_compared_by_hash() -> None:
-    protocol = SecureSum(100, 2**16)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        protocol.q = 5  # type: ignore[misc]
-    assert protocol == SecureSum(100, 2**16)
-    assert hash(protocol) == hash(SecureSum(100, 2**16))
-    variants = [
-        SecureSum(101, 2**16), SecureSum(100, 2**17), SecureSum(100, 2**16, sigma=90),
-        SecureSum(100, 2**16, shuffler="single"), SecureSum(100, 2**16, clear_share=False),
-        SecureSum(100, 2**20_000, messages=9),
-        SecureSum(100, 2**16, min_honest=99), SecureSum(100, 2**16, corrupt_shufflers=1),
-    ]  # fmt: skip
-    hashes = {p.parameter_hash for p in variants} | {protocol.parameter_hash}
-    assert len(hashes) == len(variants) + 1
-    assert protocol.parameter_hash == SecureSum(100, 2**16).parameter_hash
-
-
 @pytest.mark.parametrize(
     ("x", "error", "said"),
     [
-        ([1, 2], ValueError, "x must hold n = 3 users' values, got 2"),
-        ([1, 2, 3, 4], ValueError, "x must hold n = 3 users' values, got 4"),
+        ([1, 2], ValueError, "x must hold one value for each of the n = 3 users, got 2"),
+        ([1, 2, 3, 4], ValueError, "x must hold one value for each of the n = 3 users, got 4"),
         ([], ValueError, "got 0"),
         ([1, 2, 10], ValueError, r"x\[2\] must be in \[0, q\) for q = 10$"),
         ([1, -1, 2], ValueError, r"x\[1\] must be in"),
@@ -302,25 +237,13 @@ def test_a_shuffler_that_gets_no_messages_has_none(column: Any) -> None:
         protocol.analyze(View((column,), view.clear))
 
 
-def test_a_release_below_min_honest_is_refused() -> None:
-    protocol = SecureSum(5, 97, messages=4, min_honest=3)
-    assert protocol.run([1, 2, 3]) == 6
-    assert protocol.run([1] * 5) == 5
-    for x in ([1, 2], [1] * 6):
-        with pytest.raises(ValueError, match="min_honest = 3 to n = 5 users' values"):
-            protocol.run(x)
-    shares = np.stack([protocol.report(1) for _ in range(2)], axis=1)
-    with pytest.raises(ValueError, match="shares must hold"):
-        protocol.shuffle(shares)
-
-
 @pytest.mark.parametrize(
     ("shares", "error", "said"),
     [
         ([[1]], TypeError, "shares must be a numpy array, got list"),
         (np.zeros((3, 5), np.uint32), ValueError, r"must have shape \(4, users\), got \(3, 5\)"),
         (np.zeros(20, np.uint32), ValueError, "must have shape"),
-        (np.zeros((4, 4), np.uint32), ValueError, "5 users' values, got 4"),
+        (np.zeros((4, 4), np.uint32), ValueError, "5 users, got 4"),
         (np.zeros((4, 5), np.int64), ValueError, "dtype uint32"),
         (np.full((4, 5), 98765, np.uint32), ValueError, "not shown"),
     ],
@@ -331,24 +254,6 @@ def test_shufflers_refuse_what_is_not_shares(
     with pytest.raises(error, match=said) as caught:
         SecureSum(5, 97, messages=4).shuffle(shares)
     assert "98765" not in str(caught.value)
-
-
-def test_predictable_generators_are_refused() -> None:
-    protocol = SecureSum(3, 10, messages=3)
-    for rng in (np.random.default_rng(1), 7, "seed"):
-        with pytest.raises(TypeError, match="rng must be None"):
-            protocol.run([1, 2, 3], rng)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(("shuffler", "clear_share"), SETTINGS)
-def test_cost_and_progress(shuffler: str, clear_share: bool) -> None:
-    protocol = SecureSum(5, 97, messages=4, shuffler=shuffler, clear_share=clear_share)
-    cost = protocol.cost()
-    assert (cost.bits_per_message, cost.bits_per_user, cost.messages) == (7, 28, 20)
-    seen: list[tuple[int, int]] = []
-    protocol.run(range(5), progress=lambda done, total: seen.append((done, total)))
-    assert seen[-1][0] == seen[-1][1]
-    assert [done for done, _ in seen] == list(range(1, len(seen) + 1))
 
 
 def test_addresses_of_large_integers_tell_nothing_of_the_users() -> None:
@@ -386,12 +291,6 @@ def test_a_view_is_made_of_arrays(columns: Any) -> None:
         View(columns, None)
 
 
-def test_no_secret_is_printed() -> None:
-    protocol = SecureSum(3, 2**64, messages=3)
-    view = protocol.shuffle(protocol.share([123456789] * 3))
-    assert repr(view) == "<View: 2 columns of 3 messages, 3 clear>"
-
-
 def test_what_remains_is_that_of_the_messages() -> None:
     protocol = SecureSum(200, upper=50, sigma=40, min_honest=150, corrupt_shufflers=1)
     assert protocol.remaining() == protocol.messages
@@ -426,12 +325,13 @@ class TestGuarantee:
 
     def test_who_must_be_honest(self) -> None:
         def first(**options: Any) -> tuple[str, ...]:
-            return SecureSum(1000, 2**16, **options).guarantee.conditions[:2]
+            found = SecureSum(1000, 2**16, **options).guarantee.conditions
+            return tuple(map(str, found[:2]))
 
-        everybody = "while at least 1,000 of 1,000 users are honest and present"
+        everybody = "while all 1,000 users are honest and present"
         some = (
-            "while at least 900 of 1,000 users are honest and present, and who is missing does not "
-            "depend on shares or noise"
+            "while at least 900 of 1,000 users are honest and present, and which users drop out is "
+            "independent of their shares and noise"
         )
         assert first() == (everybody, "while no shuffler colludes with the analyzer")
         assert first(min_honest=900, corrupt_shufflers=2) == (
@@ -439,7 +339,7 @@ class TestGuarantee:
         )  # fmt: skip
         apart = "while the shuffler does not collude with the analyzer"
         assert first(shuffler="single") == (everybody, apart)
-        everything = f"{apart}, nor itself add up a user's shares, all of which it has"
+        everything = f"{apart} and does not itself add up a user's shares, all of which it receives"
         assert first(shuffler="single", clear_share=False) == (everybody, everything)
 
     def test_of_too_few_messages_is_none(self) -> None:

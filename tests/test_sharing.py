@@ -14,7 +14,6 @@ from exact.enumeration import Ideal, exact_law, words
 from numpy.typing import NDArray
 from statistical import FALSE_ALARM, uniform_p_value
 
-from ikos import SecureSum
 from ikos.primitives.modular import BLOCK, Zq
 from ikos.primitives.sharing import split
 from ikos.testing import DeterministicRandom
@@ -156,19 +155,3 @@ def test_one_message_is_the_value_itself() -> None:
     shares = split(x, group, 1, Ideal([], Fraction(0)))  # plays no outcome at all
     assert shares.tolist() == [[3, 9, 0]]
     assert not np.shares_memory(shares, x)
-
-
-def test_shares_of_two_runs_differ() -> None:
-    """Fresh randomness by default: equal with probability 2^-6400."""
-    protocol = SecureSum(100, 2**64, messages=2)
-    x = [0] * 100
-    assert (protocol.share(x) != protocol.share(x)).any()
-    assert (protocol.report(0) != protocol.report(0)).any()
-
-
-def test_a_report_is_a_share_of_one_user() -> None:
-    protocol = SecureSum(1, 1000, messages=4)
-    report = protocol.report(999, DeterministicRandom(96))
-    matrix = protocol.share([999], DeterministicRandom(96))
-    assert report.base is None
-    assert report.tolist() == matrix[:, 0].tolist()

@@ -148,7 +148,7 @@ def test_permuted_columns_of_different_shufflers_are_independent() -> None:
     shares = np.arange(9, dtype=np.uint32).reshape(3, 3)
     sums = SecureSum(3, 2**16, messages=3, clear_share=False)
     rng = DeterministicRandom(106)
-    views = [sums.shuffle(shares, rng, order="permuted") for _ in range(6000)]
+    views = [sums.shuffle(shares, rng, order="permuted") for _ in range(3000)]
     law = {(a, b): 1 / 36 for a in permutations(range(3)) for b in permutations(range(3))}
     for i, j in ((0, 1), (0, 2), (1, 2)):
         pairs = [
@@ -173,24 +173,6 @@ def test_default_permutation_is_fresh() -> None:
     orders = [sums.shuffle(shares, order="permuted").columns[0].tolist() for _ in range(2)]
     assert orders[0] != orders[1]
     assert sorted(orders[0]) == sorted(orders[1])
-
-
-@each_group
-@each_setting
-@each_order
-def test_run_equals_share_shuffle_and_analyze_with_the_same_seed(
-    q: int, shuffler: str, clear: bool, order: str
-) -> None:
-    """The sum, and the place in the stream where it leaves off."""
-    sums = protocol(q, shuffler, clear)
-    x = [(i * 12345) % q for i in range(N)]
-    stepwise, at_once = DeterministicRandom(109), DeterministicRandom(109)
-    shares = sums.share(x, stepwise)
-    place = DeterministicRandom(109)
-    sums.share(x, place)
-    view = sums.shuffle(shares, stepwise, order=order)
-    assert sums.analyze(view) == sums.run(x, at_once) == sum(x) % q
-    assert at_once.bytes(16) == place.bytes(16)
 
 
 @each_setting

@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from ikos import PrivateVectorSum, statistics
+from ikos import Box, PrivateVectorSum, statistics
 from ikos.baselines import FrequencyEstimation
+from ikos.data.sensitivity import Sensitivity
 from ikos.statistics import histograms
 from ikos.testing import DeterministicRandom
 
@@ -97,7 +99,7 @@ def test_options_reach_the_protocol() -> None:
     result = statistics.mean(
         np.zeros(100), lower=0, upper=1, epsilon=1, delta=1e-3, shuffler="single", min_honest=50
     )
-    assert "at least 50 of 100" in result.guarantee.conditions[0]
+    assert "at least 50 of 100" in result.guarantee.conditions[0].text
 
 
 def test_count_is_an_integer_without_rounding_error() -> None:
@@ -122,28 +124,6 @@ def test_variance_is_near_and_covers() -> None:
     assert result.guarantee.epsilon == 1
     assert result.guarantee.delta <= 1e-6
     assert str(result).startswith("variance ")
-
-
-@pytest.mark.points(0)
-def test_variance_intervals_cover_as_often_as_they_say() -> None:
-    """400 runs at 90 %: fewer than 310 hits have probability below 1e-9."""
-    x = np.linspace(3, 9, 200)
-    rng = DeterministicRandom(3)
-    hits = 0
-    for _ in range(400):
-        result = statistics.variance(
-            x, lower=0, upper=10, epsilon=1, delta=0.5, rng=rng, messages=1
-        )
-        low, high = result.interval(0.9)
-        hits += low <= x.var() <= high
-    assert hits >= 310
-
-
-def test_extreme_values_do_not_leave_the_range_of_squares() -> None:
-    lower, upper = 0.1, 0.7
-    x = np.array([lower, upper] * 50)
-    result = statistics.variance(x, lower=lower, upper=upper, epsilon=50, delta=1e-3)
-    assert abs(result.estimate - x.var()) < 0.05
 
 
 def test_a_histogram_is_that_of_several_columns() -> None:
@@ -181,7 +161,6 @@ def test_counts_are_those_of_their_column_in_whatever_order_categories_come() ->
         (["a"] * 50, ["a", "a\0"]),
         (["a"] * 50, [("a",), "a"]),
     ],
-    ids=str,
 )
 def test_no_user_counts_twice_where_categories_merge_in_the_arrays_type(
     x: Any, categories: list[Any]
@@ -219,30 +198,6 @@ def test_tuples_are_categories() -> None:
         }  # fmt: skip
 
 
-@pytest.mark.parametrize("unknown", ["bins", "sensitivity", "encoding"])
-def test_no_other_class_is_named_for_an_unknown_option(unknown: str) -> None:
-    """Of what the user did not call; and no option of it slips through."""
-    x, bounds = [0.5, 0.2] * 50, {"lower": 0, "upper": 1}
-    budget: dict[str, Any] = {"epsilon": 1, "delta": 1e-3, unknown: None}
-    calls: list[Callable[[], Any]] = [
-        lambda: statistics.mean(x, **bounds, **budget),
-        lambda: statistics.count([True] * 50, integers=True, **budget),
-        lambda: statistics.variance(x, **bounds, **budget),
-        lambda: statistics.histogram(x, [0.5, 0.2], **budget),
-        lambda: statistics.histogram(x, [0.5, 0.2], max_error=9, **budget),
-        lambda: statistics.histogram_protocols(100, 2, max_error=9, **budget),
-        lambda: histograms({"x": x}, {"x": [0.5, 0.2]}, **budget),
-    ]
-    for call in calls:
-        with pytest.raises(TypeError, match=f"^unexpected keyword argument '({unknown}|integers)'"):
-            call()
-
-
-def test_categories_are_quoted_however_long_they_are() -> None:
-    with pytest.raises(ValueError, match="categories must be distinct and not empty, got a list"):
-        statistics.histogram([1, 2] * 50, [10**5000] * 2, epsilon=1, delta=1e-3)
-
-
 @pytest.mark.parametrize("one", [True, np.True_, 1], ids=repr)
 def test_integers_of_any_kind(one: Any) -> None:
     budget: dict[str, Any] = {"lower": 0, "upper": 2, "epsilon": 100, "delta": 1e-3}
@@ -251,78 +206,75 @@ def test_integers_of_any_kind(one: Any) -> None:
         assert statistics.variance(x, **budget).estimate == pytest.approx(0, abs=0.2)
 
 
-def test_masked_values_are_refused() -> None:
-    x = np.ma.array([0.5] * 50, mask=[True] + [False] * 49)
-    with pytest.raises(ValueError, match="must not hold masked values"):
-        statistics.mean(x, lower=0, upper=1, epsilon=1, delta=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "said"),
-    [
-        (lambda o: statistics.count([0, 1] * 50, **o), TypeError, "x must hold booleans"),
-        (lambda o: statistics.count([], **o), ValueError, "at least one user"),
-        (
-            lambda o: statistics.histogram(["a"] * 50, ["b"], **o),
-            ValueError,
-            r"x\[0\] must be one",
-        ),
-        (lambda o: statistics.histogram(["a"] * 50, ["a", "a"], **o), ValueError, "distinct"),
-        (lambda o: statistics.histogram(["a"] * 50, [], **o), ValueError, "categories must be"),
-        *(
-            (
-                lambda o, given=given: statistics.histogram(["a"] * 50, given, **o),
-                TypeError,
-                "categories must be a sequence, got ",
-            )
-            for given in ("abc", {"a", "b"}, 5)
-        ),
-        (lambda o: statistics.mean([[1.0]], lower=0, upper=1, **o), ValueError, "one-dimensional"),
-        (lambda o: statistics.mean([2.0] * 50, lower=0, upper=1, **o), ValueError, "must be in"),
-        (
-            lambda o: statistics.variance(["x"] * 50, lower=0, upper=1, **o),
-            TypeError,
-            "must be a float",
-        ),
-    ],
-)
-def test_bad_input_is_refused(call: Any, error: type[Exception], said: str) -> None:
-    with pytest.raises(error, match=said):
-        call({"epsilon": 1, "delta": 1e-3})
-
-
-@pytest.mark.parametrize("call", [statistics.mean, statistics.variance])
-def test_blocks_are_for_sums(call: Any) -> None:
-    """An iterator would be one object, not a value for each user."""
-    with pytest.raises(TypeError, match="x must be an array, got generator"):
-        call((x for x in [0.5] * 9), lower=0, upper=1, epsilon=1, delta=1e-3)
-
-
 def test_too_few_messages_prove_nothing_for_the_whole() -> None:
     result = statistics.variance(np.zeros(50), lower=0, upper=1, epsilon=1, delta=1e-3, messages=2)
     assert result.guarantee.delta == 1.0
     assert "no differential privacy is proved" in str(result)
 
 
+LIMITS: dict[str, Any] = {"lower": 0, "upper": 1}
+RELEASES: dict[str, Callable[..., Any]] = {
+    "mean": partial(statistics.mean, [0.5] * 9, **LIMITS),
+    "count": partial(statistics.count, [True] * 9),
+    "variance": partial(statistics.variance, [0.5] * 9, **LIMITS),
+    "means": partial(statistics.means, [[0.5]] * 9, **LIMITS),
+    "variances": partial(statistics.variances, [[0.5]] * 9, **LIMITS),
+    "linear": partial(statistics.linear_statistics, [[0.5]] * 9, [[1]], Box(1)),
+    "histogram": partial(statistics.histogram, ["a"] * 9, ["a"]),
+    "histogram of few bytes": partial(statistics.histogram, ["a"] * 9, ["a", "b"], max_bytes=99),
+    "histograms": partial(histograms, {"a": [1] * 9}, {"a": [1]}),
+    "protocols": partial(statistics.histogram_protocols, 9, 2, max_error=9),
+}
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_options_that_are_not_passed_on_are_refused(name: str) -> None:
+    """By the function that was called. A count of values up to 5 would have five times the noise.
+
+    Columns are scaled: a sensitivity in their own units would be taken for one of scaled values,
+    and half of the noise that is needed be added.
+    """
+    unknown = {"sensitivity": Sensitivity(l1=1), "bins": 3, "threads": 2}
+    if name != "mean":
+        unknown["integers"] = True
+    for option, value in unknown.items():
+        with pytest.raises(TypeError, match=f"^unexpected keyword argument '{option}'"):
+            RELEASES[name](epsilon=1, delta=1e-3, **{option: value})
+
+
 @pytest.mark.parametrize(
-    ("call", "name"),
+    ("call", "error", "said"),
     [
-        (lambda o: statistics.count([True] * 9, upper=5, **o), "upper"),
-        (lambda o: statistics.count([True] * 9, n=5, **o), "n"),
-        (lambda o: statistics.histogram(["a"] * 9, ["a"], lower=-1, **o), "lower"),
+        (partial(statistics.count, [0, 1] * 50), TypeError, "x must hold booleans"),
+        (partial(statistics.count, []), ValueError, "at least one user"),
+        (partial(statistics.histogram, ["a"] * 50, ["b"]), ValueError, r"x\[0\] must be one"),
+        (partial(statistics.histogram, ["a"] * 50, []), ValueError, "categories must be"),
         (
-            lambda o: statistics.variance([1.0] * 9, lower=0, upper=9, integers=True, **o),
-            "integers",
+            partial(statistics.histogram, [1] * 50, [10**5000] * 2),
+            ValueError,
+            "categories must be distinct and not empty, got a list",
         ),
-        (lambda o: statistics.mean([1.0] * 9, lower=0, upper=9, threads=2, **o), "threads"),
+        *(
+            (
+                partial(statistics.histogram, ["a"] * 50, categories),
+                TypeError,
+                "categories must be a sequence, got ",
+            )
+            for categories in ("abc", {"a", "b"}, 5)
+        ),
+        *(
+            (partial(release, x, **LIMITS), error, said)
+            for release in (statistics.mean, statistics.variance)
+            for x, error, said in (
+                ([[1.0, 0.5]], ValueError, "one-dimensional"),
+                ([2.0] * 50, ValueError, "must be"),
+                (["x"] * 50, TypeError, "must be a float"),
+                ((x for x in [0.5] * 9), TypeError, "x must be an array, got generator"),
+                (np.ma.array([0.5] * 50, mask=[1] + [0] * 49), ValueError, "not hold masked"),
+            )
+        ),
     ],
 )
-def test_options_that_are_not_passed_on_are_refused(call: Any, name: str) -> None:
-    """A count of values up to 5 would have five times the noise, for nothing."""
-    with pytest.raises(TypeError, match=f"argument '{name}'"):
-        call({"epsilon": 1, "delta": 1e-3})
-
-
-def test_bounds_are_for_all_columns_or_for_each():
-    with pytest.raises(ValueError, match=r"^lower must be a number or 3 of them"):
-        statistics.means(np.zeros((100, 3)), lower=[0], upper=1, epsilon=1, delta=1e-6)
+def test_bad_input_is_refused(call: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        call(epsilon=1, delta=1e-3)

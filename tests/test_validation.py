@@ -1,15 +1,18 @@
-"""Directed rounding of budgets."""
+"""Directed rounding of budgets, and errors that programs read."""
 
 from __future__ import annotations
 
 import math
+import pickle
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikos._validation import floating, round_down, round_up
+from ikos import Box, InvalidType, InvalidValue
+from ikos._validation import floating, integer, real, round_down, round_up
+from ikos.counts import message_count
 
 
 @given(st.fractions(-(10**6), 10**6))
@@ -45,3 +48,28 @@ def test_rationals_beyond_the_doubles_are_infinite() -> None:
     assert floating(Fraction(2**5000, 3**3000)) == pytest.approx(
         math.exp(5000 * math.log(2) - 3000 * math.log(3)), rel=1e-9
     )
+
+
+def test_errors_name_the_parameter() -> None:
+    for value, kind in ((0, InvalidValue), ("1", InvalidType)):
+        with pytest.raises(kind) as caught:
+            integer("n", value, low=1)
+        error = caught.value
+        assert isinstance(error, ValueError if kind is InvalidValue else TypeError)
+        assert (error.parameter, error.row) == ("n", None)
+        assert str(error) == f"n {error.what}"
+    with pytest.raises(InvalidType) as caught:
+        real("x", [[1, 2], [3, "4"]], first=10)
+    assert (caught.value.parameter, caught.value.row) == ("x[11, 1]", 11)
+    with pytest.raises(InvalidValue) as refused:
+        Box(2).values([[0, 1], [1, 2]], first=10)
+    assert (refused.value.parameter, refused.value.row) == ("x[11, 1]", 11)
+
+
+def test_errors_go_from_process_to_process() -> None:
+    with pytest.raises(InvalidValue) as caught:
+        message_count(10, 2**16, 40, analysis="balle2020")
+    advice = [("show_values", True, "lists them")]
+    for error in (caught.value, InvalidType("x[3]", "must be new", row=3, advice=advice)):
+        found = pickle.loads(pickle.dumps(error))
+        assert (type(found), str(found), vars(found)) == (type(error), str(error), vars(error))

@@ -1,8 +1,8 @@
-"""Accountants: what shuffled messages guarantee, and how much randomness a guarantee needs.
+"""Accountants: the guarantees of shuffled messages, and the randomness that a guarantee needs.
 
-Every delta is an upper bound, rounded up, and every probability of a random answer suffices for the
-guarantee asked for. Arguments of a wrong kind raise TypeError, those out of range ValueError. There
-is one module per bound or paper; the proofs are in the documentation's page on accountants.
+Every delta is an upper bound, rounded up, and every probability of a random answer is large enough
+for the guarantee requested. Arguments of a wrong kind raise TypeError, those out of range
+ValueError. There is one module per bound or paper; the proofs are in docs/accountants.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from ikos.accounting.blanket_convolution import (
     report_epsilon,
     sets_report,
 )
-from ikos.accounting.clones_fmt21 import clones_delta
 from ikos.accounting.composition import advanced_composition, optimal_delta, optimal_local_epsilon
 from ikos.accounting.digits_bbgn20 import DigitParameters, optimized_digits, paper_digits
 from ikos.accounting.shuffled_response import (
@@ -48,7 +47,6 @@ __all__ = [
     "amplified_local_epsilon",
     "binary_response_delta",
     "binary_response_gamma",
-    "clones_delta",
     "discrete_report",
     "gaussian_delta",
     "gaussian_mu",

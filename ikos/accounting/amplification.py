@@ -2,8 +2,8 @@
 
 n users send one eps0-private message each. Whatever the randomizer, the view is a function of
 labels: each other message has one with probability 2/(e^eps0 + 1), by a fair coin, and the user's
-own tells the value like randomized response of odds e^eps0. That is the reduction of FMT21
-(`ikos.accounting.clones_fmt21`) with about twice as many labels. A third label helps further if the
+message reveals the value like randomized response of odds e^eps0. That is the reduction of FMT21
+(``analysis/clones_fmt21.py``) with about twice as many labels. A third label helps further if the
 messages for any two values have a smaller total variation distance than eps0 allows.
 
 Proofs, of the rounding too: :ref:`proof-amplification`.
@@ -20,17 +20,17 @@ import numpy as np
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from ikos._validation import integer, number, round_down, round_up
-from ikos.accounting.blanket import MAX_USERS, SLACK
+from ikos._validation import MAX_PROTOCOL_USERS, integer, number, round_down, round_up
+from ikos.accounting.blanket import SLACK
 from ikos.numeric.binomial import binomial_window, log_pmf
 from ikos.numeric.rounding import DOWN, UP, float_down, float_up, rational, rounding
 from ikos.numeric.search import bisect
 
-MAX_COUNTED = 10**6  # most users if all numbers of labels are gone through
+MAX_COUNTED = 10**6  # most users if all numbers of labels are enumerated
 _LEAST, _MOST = 1e-100, 60.0  # of a local epsilon
 _LEAST_FOUND = 1e-9  # of an epsilon
 _MARGIN = Fraction(1, 1 << 48)  # relative, of a slope: more than the roundings of an edge
-_STEP = 2e-4  # a block of numbers of labels enlarges delta by about this part of it at most,
+_STEP = 2e-4  # a block of numbers of labels enlarges delta by at most about this fraction,
 _BLOCKS = 10**4  # unless there were more blocks than this
 _PART = 1 << 20  # probabilities at a time
 _TINY = 1e-290  # exceeds anything that underflows
@@ -38,10 +38,11 @@ _TINY = 1e-290  # exceeds anything that underflows
 
 @dataclass(frozen=True)
 class Labels:
-    """What labels tell: scale E[(slope S - lean G - rest (n - S) - B)_+ / S], B ~ Bin(S, 1/2).
+    """The divergence that labels give.
 
-    Each of the n - 1 other messages is one of the S - 1 with the first two labels with probability
-    ``share``, or one of the G with a third one with ``third``.
+    It is scale E[(slope S - lean G - rest (n - S) - B)_+ / S], B ~ Bin(S, 1/2). Each of the n - 1
+    other messages is one of the S - 1 with the first two labels with probability ``share``, or one
+    of the G with a third one with ``third``.
     """
 
     scale: Fraction
@@ -69,17 +70,17 @@ def three_labels(o1: Fraction, p1: Fraction, far: Fraction) -> Labels:
 
 def labels_delta(labels: Labels, n: int) -> float:
     """Return the divergence, rounded up."""
-    found, outside = _settled(labels, n, thin=not labels.third)
-    return min(1.0, (found + outside + _TINY) * (1 + SLACK))
+    inside, outside = _settled(labels, n, thin=not labels.third)
+    return min(1.0, (inside + outside + _TINY) * (1 + SLACK))
 
 
 def _settled(labels: Labels, n: int, *, thin: bool) -> tuple[float, float]:
     """Return the divergence within windows, and the probability outside."""
     mass = 50.0
     while True:
-        found, outside = _sum(labels, n, mass, thin=thin), 2 * math.exp(-mass)
-        if outside <= 1e-9 * found or mass > 600:
-            return found, outside
+        inside, outside = _sum(labels, n, mass, thin=thin), 2 * math.exp(-mass)
+        if outside <= 1e-9 * inside or mass > 600:
+            return inside, outside
         mass = min(3 * mass, 660.0)
 
 
@@ -112,8 +113,8 @@ def _sum(labels: Labels, n: int, mass: float, *, thin: bool) -> float:
     for first in range(0, t.size, size):
         part = slice(first, first + size)
         s, a, at = (x[part, np.newaxis] for x in (t, r, edges))
-        left = np.maximum(n - s - fewest - g[:-1], _TINY)
-        ratios = left / (fewest + g[1:]) * odds if third else left
+        remaining = np.maximum(n - s - fewest - g[:-1], _TINY)
+        ratios = remaining / (fewest + g[1:]) * odds if third else remaining
         log = _from(0.0, np.cumsum(np.log(ratios), axis=1))
         chances = np.exp(log - log.max(axis=1, keepdims=True))
         chances /= chances.sum(axis=1, keepdims=True)
@@ -154,7 +155,8 @@ def amplified_delta(
     epsilon : float
         At least 0.
     n : int
-        Number of users who each send one message, up to 10^9; 10^6 if ``total_variation`` matters.
+        Number of users, each of whom sends one message, up to 10^9; 10^6 if ``total_variation``
+        matters.
     local_epsilon : float
         Of one message by itself, from 1e-100 to 60.
     total_variation : float
@@ -190,7 +192,7 @@ def checked(epsilon: object, n: object, local_epsilon: object) -> tuple[Fraction
     """Check and return the arguments of a divergence."""
     return (
         number("epsilon", epsilon, low=0),
-        integer("n", n, low=1, high=MAX_USERS),
+        integer("n", n, low=1, high=MAX_PROTOCOL_USERS),
         number("local_epsilon", local_epsilon, low=_LEAST, high=_MOST),
     )
 
@@ -198,7 +200,7 @@ def checked(epsilon: object, n: object, local_epsilon: object) -> tuple[Fraction
 def amplified_delta_floor(
     epsilon: float | Fraction, n: int, local_epsilon: float | Fraction
 ) -> float:
-    """Return a delta, rounded down, that no bound for all randomizers can be below.
+    """Return a lower bound, rounded down, on every delta that holds for all local randomizers.
 
     The exact divergence of randomized response on three values if all other users hold the third.
 
@@ -226,8 +228,8 @@ def third_value(o1: Fraction, p1: Fraction, n: int, k: int) -> float:
     slope, rest = (p1 - o1) * unit * (1 - _MARGIN), o1 / (1 + p1) * unit
     share, third = Fraction(2) / (k + p1), Fraction(k - 3) / (k + p1)
     labels = Labels(share / unit, share, slope, third, p1 * rest, rest)
-    found, outside = _settled(labels, n, thin=False)
-    return max(0.0, found * (1 - SLACK) - outside - _TINY)
+    inside, outside = _settled(labels, n, thin=False)
+    return max(0.0, inside * (1 - SLACK) - outside - _TINY)
 
 
 def amplified_epsilon(
@@ -239,8 +241,8 @@ def amplified_epsilon(
 ) -> float:
     """Return an epsilon for which n shuffled messages are together (epsilon, delta)-private.
 
-    Rounded up: at it `amplified_delta` is at most delta, and not at an epsilon smaller by a
-    millionth of it, unless it is 1e-9.
+    Rounded up, to a relative precision of 1e-6, and at least 1e-9; `amplified_delta` at the result
+    is at most delta.
 
     Parameters
     ----------
@@ -267,10 +269,10 @@ def amplified_epsilon(
 def amplified_local_epsilon(
     epsilon: float | Fraction, delta: float | Fraction, n: int, *, share: float | Fraction = 1
 ) -> float:
-    """Return how private each message must be for all of them to be (epsilon, delta)-private.
+    """Return a local epsilon for which the shuffled messages are together (epsilon, delta)-private.
 
-    A local epsilon for which `amplified_delta` is at most delta, within a millionth of the largest
-    that the search finds; epsilon itself is enough.
+    `amplified_delta` at the result is at most delta; the result is at least epsilon, and within a
+    millionth of the largest that the search finds.
 
     Parameters
     ----------
@@ -279,7 +281,7 @@ def amplified_local_epsilon(
     n : int
         As for `amplified_delta`.
     share : float
-        Total variation distance of messages as a part of the largest, tanh(local_epsilon / 2).
+        Total variation distance of messages as a fraction of the largest, tanh(local_epsilon / 2).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What shuffling buys for bits that are each flipped at random, from the exact count of ones.
+"""Amplification by shuffling of bits that are flipped at random, from the exact count of ones.
 
 The analyzer's view of n users' r shuffled bits is the number of ones: the sum of two binomial
 variables. Its hockey-stick divergence is computed and rounded up, by tilting, windows and Fourier
@@ -25,21 +25,22 @@ import scipy
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from ikos._validation import integer, number, quote, round_down
+from ikos._validation import InvalidValue, integer, number, quote, round_down
 from ikos.accounting.blanket import local_gamma
 from ikos.accounting.composition import advanced_share
 from ikos.numeric.binomial import binomial_window
 from ikos.numeric.rounding import rational
+from ikos.numeric.search import halve
 from ikos.primitives.randomized_response import GRID, grid_down, grid_up
 from ikos.results.sums import at_least
 
-MAX_BITS = 1 << 39  # most bits of all users together
+MAX_BITS = 1 << 39  # largest total number of bits of all users
 MAX_EPSILON = 100.0
 _UNIT = 2.0**-53
 _MASS = 36.0  # windows leave out at most e^-36 of their mass
 _DIRECT = 1 << 21  # products up to which a convolution is summed directly
 _TINY = 1e-290  # exceeds anything that underflows
-_CLOSE = 1e-4  # refinement ends here, as a part of delta
+_CLOSE = 1e-4  # refinement ends here, as a fraction of delta
 _PRECISION = 256
 
 
@@ -191,7 +192,7 @@ def binary_response_delta(
     gamma : float
         Probability of a random answer to each bit, from 2^-53 to 1.
     bits : int
-        Bits of each user, who may change all of them; they go through one shuffler.
+        Bits per user, who may change all of them; they go through one shuffler.
 
     Examples
     --------
@@ -248,34 +249,34 @@ def binary_response_gamma(
 
     # Delta falls as gamma grows: the shuffler could add that noise. The ends of t are quick, and
     # nearly the worst, so every t is tried only from there on.
-    ends = _between(partial(at_the_ends, others), Fraction(1, GRID), local, 2.0**-14)[1]
+    ends = _least(partial(at_the_ends, others), Fraction(1, GRID), local, 2.0**-14)
     if ends == local:
         return local
     first, _ = _ResponseDivergences(eps, each, ends).cells(others)
     if first > 8:
         # Here every t is nearly as bad, and a cell at an end is nearly as bad as any other.
         kept = others - others // first
-        ends = _between(partial(at_the_ends, kept), ends, local, 2.0**-12)[1]
+        ends = _least(partial(at_the_ends, kept), ends, local, 2.0**-12)
     low = above = ends
     step = 2.0**-10
     while above < local and not everywhere(above):
         low, step = above, 2 * step
         above = min(local, grid_up(ends * Fraction(1 + step)))
-    return above if first > 8 else _between(everywhere, low, above, 2.0**-11)[1]
+    return above if first > 8 else _least(everywhere, low, above, 2.0**-11)
 
 
-def _between(
+def _least(
     holds: Callable[[Fraction], bool], low: Fraction, high: Fraction, close: float
-) -> tuple[Fraction, Fraction]:
-    """Return grid points, ``close`` to each other, at which it is false and true."""
-    if low >= high:
-        return low, min(low, high)
-    while high > low * Fraction(1 + close) and (high - low) * GRID > 1:
-        middle = grid_up(low * Fraction(math.sqrt(high / low)))
-        if not low < middle < high:
-            middle = grid_up((low + high) / 2)
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return low, high
+) -> Fraction:
+    """Return a grid point at which it is true, ``close`` to one at which it is not."""
+
+    def middle(high: Fraction, low: Fraction) -> Fraction | None:
+        if high <= low * Fraction(1 + close) or (high - low) * GRID <= 1:
+            return None
+        point = grid_up(low * Fraction(math.sqrt(high / low)))
+        return point if low < point < high else grid_up((low + high) / 2)
+
+    return halve(holds, high, low, middle) if low < high else high
 
 
 # The published analysis
@@ -296,9 +297,10 @@ def published_lambda(epsilon: float | Fraction, delta: float | Fraction, n: int)
     log = math.log(4 / small)
     least = math.sqrt(3456) * log / users * (1 + _ROUNDING)
     if eps < least:
-        raise ValueError(
-            f"epsilon must be at least sqrt(3456) ln(4/delta)/n = {at_least(least, 3)} for the "
-            f"published lambda, got {quote(epsilon)}"
+        raise InvalidValue(
+            "epsilon",
+            f"must be at least sqrt(3456) ln(4/delta)/n = {at_least(least, 3)} for the "
+            f"published lambda, got {quote(epsilon)}",
         )
     if eps * eps >= 192 * log / users:
         lam = 64 * log / (eps * eps)
@@ -306,8 +308,8 @@ def published_lambda(epsilon: float | Fraction, delta: float | Fraction, n: int)
         lam = users - eps * users**1.5 / math.sqrt(432 * log)
     lam = min(float(users), lam * (1 + _ROUNDING))
     if lam < 14 * log:
-        raise ValueError(
-            f"n must be larger: lambda = {lam:.4g} is below 14 ln(4/delta), got n = {users}"
+        raise InvalidValue(
+            "n", f"must be larger: lambda = {lam:.4g} is below 14 ln(4/delta), got n = {users}"
         )
     return lam
 
@@ -325,7 +327,7 @@ def composed_gamma(
     *,
     accountant: str = "exact",
 ) -> Fraction:
-    """Return the gamma for several bits of each user by composition, as in CSUZZ19.
+    """Return the gamma for several bits per user by composition, as in CSUZZ19.
 
     Each of the ``bits`` is (eps0, delta0)-private, by `binary_response_gamma` or, for "csuzz19", by
     `published_gamma`; they compose by basic or advanced composition, whichever allows the larger
@@ -345,5 +347,5 @@ def composed_gamma(
     basic = (total / each, small / each)
     part = Fraction(advanced_share(float(total), float(small / 2), each))
     advanced = (part, small * (1 - _SHAVED) / (2 * each))
-    found = run(*max(basic, advanced))
-    return min(found, local_gamma(total / each, 2)) if accountant == "exact" else found
+    gamma = run(*max(basic, advanced))
+    return min(gamma, local_gamma(total / each, 2)) if accountant == "exact" else gamma

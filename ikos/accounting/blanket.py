@@ -1,15 +1,15 @@
 """The exact divergence of the privacy blanket: shuffled randomized response on k values.
 
 n users answer by randomized response on a domain of k >= 2 values: with probability gamma a uniform
-value, otherwise the truth. The adversary sees the shuffled answers, knows every value but one
+value, otherwise the true value. The adversary sees the shuffled answers, knows every value but one
 user's, and knows which of the *other* users answered at random; the analyzer knows less. With M ~
 Bin(n, gamma) and W uniform, its divergence is exactly (BBGN19, Lemma 5.3)
 
     delta(eps) = E[(L_1 + ... + L_M)_+] / (gamma n),
     L = gamma (1 - e^eps) + (1 - gamma) k (1[W = x] - e^eps 1[W = x']).
 
-The same holds if each user has its own set of messages, a part 1/k of all; k then need not be an
-integer. Proofs: :ref:`proof-blanket`.
+The same holds if each user has its own set of messages, a fraction 1/k of all; k then need not be
+an integer. Proofs: :ref:`proof-blanket`.
 
 BBGN19 is Balle, Bell, Gascon, Nissim, "The Privacy Blanket of the Shuffle Model", CRYPTO 2019.
 """
@@ -25,12 +25,11 @@ import gmpy2
 import numpy as np
 from gmpy2 import mpfr
 
-from ikos._validation import floating, integer, number
+from ikos._validation import InvalidValue, floating, integer, number
 from ikos.numeric.binomial import Floats, binomial_window, log_pmf, pmf_around, reach
 from ikos.numeric.rounding import DOWN, rational, rounding
 from ikos.primitives.randomized_response import grid_up
 
-MAX_USERS = 10**9  # most users of protocols
 MAX_ANSWERS = 10**10  # most users of one randomized response
 SLACK = 1e-7  # relative enlargement of a divergence: more than the errors of the doubles
 LEAST_GAMMA = 2.0**-53  # given by the grid on which answers are drawn
@@ -46,8 +45,8 @@ def exp_down(epsilon: Fraction) -> Fraction:
 def local_epsilon(k: int | Fraction, gamma: Fraction) -> float:
     """Return the guarantee of one answer by itself, ln(1 + k (1 - gamma) / gamma), rounded up.
 
-    ``k`` is the inverse of the share of a user's own answers among all. Infinite if the likelihood
-    ratio is above 2^1000.
+    ``k`` is the inverse of the fraction of all possible answers that are a user's own. Infinite if
+    the likelihood ratio is above 2^1000.
     """
     chance = number("gamma", gamma, above=0, high=1)
     return math.log1p(floating(number("k", k, low=1) * (1 - chance) / chance)) * (1 + 1e-12)
@@ -58,21 +57,21 @@ def local_gamma(epsilon: Fraction, k: int | Fraction) -> Fraction:
     return min(Fraction(1), grid_up(Fraction(k) / (exp_down(epsilon) - 1 + k)))
 
 
-class TooManyTermsError(ValueError):
+class TooManyTermsError(InvalidValue):
     """The exact divergence would take too many terms."""
 
 
 @dataclass(frozen=True)
 class ResponseBlanket:
-    """Shuffled randomized response of n users on k values, and what an adversary learns from it.
+    """Shuffled randomized response of n users on k values, and the divergence of its view.
 
     Parameters
     ----------
     n : int
         Number of users whose answers hide each other, from 1 to 10^10.
     k : int or Fraction
-        Number of values in the domain, at least 2; on {0..p} it is p + 1. If a user has several own
-        messages, the inverse of their share of all messages.
+        Number of values in the domain, at least 2; on {0..p} it is p + 1. If a user has several
+        messages, the inverse of the fraction they are of all possible messages.
     gamma : Fraction
         Probability of a uniform answer, in (0, 1].
     """
@@ -104,17 +103,17 @@ class ResponseBlanket:
         odds = max(Fraction(1), Fraction(math.exp(epsilon)) * _LOWERED)
         tail = _FIRST_TAIL
         while True:
-            found = self._expected_excess(odds, tail)[1]
-            if 4 * tail <= 1e-9 * found or tail < 1e-290:
+            expected = self._expected_excess(odds, tail)[1]
+            if 4 * tail <= 1e-9 * expected or tail < 1e-290:
                 # S or C beyond its window adds at most 2 P[S* or C outside], S* size-biased
-                return min(1.0, (found + 4 * tail) * (1 + SLACK))
+                return min(1.0, (expected + 4 * tail) * (1 + SLACK))
             tail = max(tail**3, 1e-300)
 
     def attained(self, epsilon: float) -> float:
         """Return a lower bound on the divergence of the analyzer's view, rounded down.
 
-        That of the numbers of answers x and x' if all others hold one third value, which for k = 3
-        is the whole view; k must be an integer and at least 3.
+        The divergence of the numbers of answers x and x' if all others hold one third value, which
+        for k = 3 is the whole view; k must be an integer and at least 3.
         """
         number("epsilon", epsilon, low=0)
         integer("k", self.k.numerator if self.k.denominator == 1 else self.k, low=3)
@@ -127,7 +126,7 @@ class ResponseBlanket:
     def _expected_excess(self, odds: Fraction, tail: float) -> tuple[float, float]:
         """Return bounds on E[(L_1 + ... + L_M)_+] / (gamma n) inside the windows.
 
-        The lower one has the mean of C, given S, in place of C.
+        The lower one has the mean of C, given S, instead of C.
         """
         n, k, gamma = self.n, self.k, self.gamma
         truth = (1 - gamma) * k

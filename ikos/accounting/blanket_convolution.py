@@ -3,10 +3,10 @@
 Every user sends one report through a shuffler. With omega the pointwise infimum of the densities of
 all inputs, P and Q those of a user's two values, and Z = (P - e^eps Q)(Y) / omega(Y) for Y drawn
 from omega (Z = 0 with the mass that omega lacks), the view's divergence is at most
-E[(Z_1 + ... + Z_n)_+] / n (BBGN19). Z is put on a lattice, by a mean-preserving spread for an upper
-bound and a contraction for a lower one, and convolved by a tilted Fourier transform with a bound on
-its rounding: :ref:`proof-blanket-convolution`. The larger divergence of both orders of the two
-values is taken.
+E[(Z_1 + ... + Z_n)_+] / n (BBGN19). Z is discretized to a lattice, by a mean-preserving spread for
+an upper bound and a contraction for a lower one, and convolved by a tilted Fourier transform with a
+bound on its rounding: :ref:`proof-blanket-convolution`. The larger divergence of both orders of the
+two values is taken.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import gmpy2
 import numpy as np
@@ -25,20 +24,35 @@ import scipy
 from gmpy2 import mpfr
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import doubles, integer, number, ordered, quote, round_down
+from ikos._validation import (
+    MAX_PROTOCOL_USERS,
+    InvalidType,
+    InvalidValue,
+    doubles,
+    integer,
+    number,
+    ordered,
+    quote,
+    round_down,
+)
 from ikos.accounting.blanket import exp_down
+from ikos.accounting.blanket_lattice import (
+    MAX_POINTS,
+    TAIL_LOG_MASS,
+    UNIT,
+    Lattice,
+    excess_over,
+    merge,
+    tilt,
+)
 from ikos.numeric.rounding import rational
 from ikos.numeric.search import crossing, log_excess
 from ikos.numeric.underflow import may_underflow
 
 Array = NDArray[np.float64]
 
-MAX_USERS = 10**9
-_UNIT = 2.0**-53
 _ABOUT = 1 + 1e-9
 _CELLS = 4096  # of either half of the outputs
-_MASS = 28.0  # windows of the sum leave out about e^-28 of their tilted mass
-_MAX_POINTS = 1 << 23  # most points of a Fourier transform
 _MAX_CELLS = 1 << 23
 _MAX_RATIO = 1e100  # of likelihoods; no number of users hides more, and its square is a double
 _FINEST = 1 << 17  # most points of a lattice on either side of 0
@@ -46,7 +60,7 @@ _FINEST = 1 << 17  # most points of a lattice on either side of 0
 
 @dataclass(frozen=True, eq=False)
 class ReportLaw:
-    """Laws of a report: masses of cells of outputs, and likelihood ratios within each.
+    """Distributions of a report: masses of cells of outputs, and likelihood ratios within each.
 
     Parameters
     ----------
@@ -80,27 +94,31 @@ class ReportLaw:
     def __post_init__(self) -> None:
         lost = [float(number("lost", mass, low=0, high=1)) for mass in ordered("lost", self.lost)]
         if len(lost) != 2:
-            raise ValueError(f"lost must have 2 masses, got {len(lost)}")
+            raise InvalidValue("lost", f"must have 2 masses, got {len(lost)}")
         object.__setattr__(self, "lost", tuple(lost))
         for name, missing in zip(("blanket", "first", "second"), (1.0, *lost), strict=True):
             masses = doubles(name, getattr(self, name))
             if not (masses.ndim == 1 and masses.size and np.all(masses >= 0)):
-                raise ValueError(f"{name} must be a vector of masses, at least 0 and not NaN")
+                raise InvalidValue(name, "must be a vector of masses, at least 0 and not NaN")
             total = math.fsum(masses)
             if not 1 - missing - 1e-9 <= total <= 1 + 1e-9:
-                raise ValueError(f"{name} must have a total mass of 1, got {total:.12g}")
+                raise InvalidValue(name, f"must have a total mass of 1, got {total:.12g}")
             object.__setattr__(self, name, masses)
         if not np.all(self.blanket > 0):
-            raise ValueError("blanket must be positive in every cell: otherwise nothing is hidden")
+            raise InvalidValue(
+                "blanket", "must be positive in every cell: otherwise nothing is hidden"
+            )
         for name in ("first", "second"):
             low, high = (doubles(f"{name}_ratio", end) for end in getattr(self, f"{name}_ratio"))
             with np.errstate(over="ignore"):
                 mean = getattr(self, name) / self.blanket
             if not np.all((low >= 0) & (low <= mean * _ABOUT) & (mean <= high * _ABOUT)):
-                raise ValueError(f"{name}_ratio must have {name} / blanket between, in each cell")
+                raise InvalidValue(
+                    f"{name}_ratio", f"must have {name} / blanket between, in each cell"
+                )
             if not np.all(high <= _MAX_RATIO):
-                raise ValueError(
-                    f"{name}_ratio must be at most {_MAX_RATIO:g}, more counts as lost"
+                raise InvalidValue(
+                    f"{name}_ratio", f"must be at most {_MAX_RATIO:g}, more counts as lost"
                 )
             object.__setattr__(self, f"{name}_ratio", (low, high))
 
@@ -116,18 +134,18 @@ class ReportLaw:
 
     @property
     def _cells(self) -> Array:
-        """What is known of each cell, sorted by its masses."""
+        """The bounds on each cell, sorted by its masses."""
         laws = self.first, self.second, self.blanket, *self.first_ratio, *self.second_ratio
         return np.array(laws)[:, np.lexsort(laws[:3])]
 
     def together(self, other: ReportLaw) -> ReportLaw:
         """Return two independent reports in one message."""
         if self.blanket.size * other.blanket.size > _MAX_CELLS:
-            raise ValueError(f"reports must have at most {_MAX_CELLS} cells together")
+            raise InvalidValue("reports", f"must have at most {_MAX_CELLS} cells together")
         return self._with(other, lambda a, b: np.multiply.outer(a, b).ravel(), (1.0, 1.0))
 
     def either(self, other: ReportLaw, share: float | Fraction) -> ReportLaw:
-        """Return a message that is one of two reports, and says which.
+        """Return a message that is one of two reports, and reveals which.
 
         Each user draws which one, whatever their value: this one with probability ``share``.
         """
@@ -147,7 +165,7 @@ class ReportLaw:
 
         def lost(value: int) -> float:
             both = shares[0] * self.lost[value] + shares[1] * other.lost[value]
-            return min(1.0, both * (1 + 4 * _UNIT))
+            return min(1.0, both * (1 + 4 * UNIT))
 
         return ReportLaw(
             masses("blanket"),
@@ -178,8 +196,8 @@ def noise_report(
     ratio : callable
         Density ratio f(y) / f(1 - y) for y up to 1/2, likewise.
     edges : array
-        Of the cells, increasing up to 1/2; those from there on mirror them. Reports below the first
-        edge, and above its mirror image, count as revealed. It may be -inf.
+        Edges of the cells, increasing up to 1/2; those from there on mirror them. Reports below the
+        first edge, and above its mirror image, count as revealed. It may be -inf.
     reach : float
         The noise is truncated to [-reach, reach], above 1/2.
 
@@ -193,12 +211,12 @@ def noise_report(
     ...     lambda y: exp(1 - 2 * y) * ((1 + exp(y - 1)) / (1 + exp(-y))) ** 2,
     ...     np.linspace(-30, 0.5, 2000),
     ... )
-    >>> round(report_epsilon(logistic, 1e-6, 10**4), 4)
-    0.023
+    >>> round(report_epsilon(logistic, 1e-6, 10**3), 4)
+    0.0793
     """
     y = doubles("edges", edges)
     if not (y.ndim == 1 and y.size > 1 and np.all(y[1:] > y[:-1]) and y[-1] == 0.5):
-        raise ValueError("edges must increase up to 1/2")
+        raise InvalidValue("edges", "must increase up to 1/2")
     with gmpy2.context(precision=160):
         points, outside = [mpfr(float(at)) for at in y], mpfr(0)
         if reach != math.inf:
@@ -218,13 +236,13 @@ def noise_report(
     def halves(a: Array, b: Array) -> Array:
         return np.concatenate((a, b))
 
-    low, high, one = ratios[1:], ratios[:-1], np.ones(first.size)
+    low, high, ones = ratios[1:], ratios[:-1], np.ones(first.size)
     return ReportLaw(
         halves(second, second),
         halves(first, second),
         halves(second, first),
-        (halves(low, one), halves(high, one)),
-        (halves(one, low), halves(one, high)),
+        (halves(low, ones), halves(high, ones)),
+        (halves(ones, low), halves(ones, high)),
         (lost, lost),
     )
 
@@ -259,7 +277,7 @@ def gaussian_report(
     *,
     reach: float | Fraction = math.inf,
 ) -> ReportLaw:
-    """Return the report of a value in [0, 1] with Gaussian noise of deviation sigma.
+    """Return the report of a value in [0, 1] with Gaussian noise of standard deviation sigma.
 
     For the values 0 and 1, which are not proved to be the worst. Reports beyond [-L, 1 + L] count
     as revealed, where ``lost`` is about the probability of one below -L for the value 0: choose a
@@ -270,7 +288,7 @@ def gaussian_report(
     count = integer("cells", cells, low=1, high=1 << 16)
     least = float(scipy.special.ndtri(small)) * deviation
     if (1 - 2 * least) / (2 * deviation**2) > 60:
-        raise ValueError(f"sigma must be larger for lost = {small:g}, got {quote(sigma)}")
+        raise InvalidValue("sigma", f"must be larger for lost = {small:g}, got {quote(sigma)}")
     with gmpy2.context(precision=160):
         scale = mpfr(deviation) * gmpy2.sqrt(mpfr(2))
     return noise_report(
@@ -287,23 +305,23 @@ def sets_report(
     """Return the report of a value by a randomizer that prefers a set of messages for each value.
 
     For a value, a message of its set has e^local_epsilon times the probability of any other,
-    relative to one fixed law: subset selection, unary encoding, local hashing.
+    relative to one fixed distribution: subset selection, unary encoding, local hashing.
 
     Parameters
     ----------
     local_epsilon : float
-        Of one report by itself.
+        Local epsilon of one report by itself.
     share, common : float
-        Probability, under the fixed law, of any value's set, and at most that of two values' sets
-        in common.
+        Probability, under the fixed distribution, of any value's set, and an upper bound on that of
+        the intersection of two values' sets.
 
     Examples
     --------
     Subsets of 5 out of 20 values:
 
     >>> subsets = sets_report(1, Fraction(5, 20), Fraction(5 * 4, 20 * 19))
-    >>> round(report_epsilon(subsets, 1e-6, 10**4), 4)
-    0.0302
+    >>> round(report_epsilon(subsets, 1e-6, 10**3), 4)
+    0.1039
     """
     odds = exp_down(number("local_epsilon", local_epsilon, above=0, high=60))
     part = number("share", share, above=0, below=1)
@@ -337,10 +355,12 @@ def discrete_report(law: object, first: int, second: int) -> ReportLaw:
     """
     rows = doubles("law", law)
     if rows.ndim != 2 or len(rows) < 2 or not np.all(rows >= 0):
-        raise ValueError("law must have at least two rows of probabilities, at least 0 and not NaN")
+        raise InvalidValue(
+            "law", "must have at least two rows of probabilities, at least 0 and not NaN"
+        )
     for row in rows:
         if abs(math.fsum(row) - 1) > 1e-12:
-            raise ValueError(f"law must have rows with a sum of 1, got {math.fsum(row):.15g}")
+            raise InvalidValue("law", f"must have rows with a sum of 1, got {math.fsum(row):.15g}")
     pair = [
         integer(name, at, low=0, high=len(rows) - 1)
         for name, at in (("first", first), ("second", second))
@@ -348,7 +368,7 @@ def discrete_report(law: object, first: int, second: int) -> ReportLaw:
     blanket = rows.min(axis=0)
     kept = blanket * _MAX_RATIO > rows.max(axis=0)
     if not kept.any():
-        raise ValueError("law must have an output that every value can send")
+        raise InvalidValue("law", "must have an output that every value can send")
     p, q = rows[pair[0]], rows[pair[1]]
     lost = (min(1.0, math.fsum(each[~kept]) * (1 + 1e-12)) for each in (p, q))
     return _discrete(blanket[kept], p[kept], q[kept], (next(lost), next(lost)))
@@ -360,21 +380,20 @@ def report_delta(report: ReportLaw, epsilon: float | Fraction, n: int) -> tuple[
     Parameters
     ----------
     report : ReportLaw
-        Of every user.
+        The report of every user.
     epsilon : float
-        Of all reports together, positive and at most 60.
+        Epsilon of all reports together, positive and at most 60.
     n : int
-        Number of users who report as they should, from 2 to 10^9.
+        Number of users who follow the protocol, from 2 to 10^9.
 
     Returns
     -------
     (float, float)
-        Shuffled reports are (epsilon, second)-private for the two values, also if everything but
-        the blanket is known: the divergence of the first value from the second, and that of the
-        second from the first, are at most this. E[(Z_1 + ... + Z_n)_+] / n, of the report's cells,
-        is at least the first bound in one of the orders. The others' inputs need not attain that.
-        The second is never above the divergence of one report alone; it may be far above the first
-        where reports hide little.
+        Shuffled reports are (epsilon, second)-private for the two values, even if everything but
+        the blanket is known: the divergence of each value from the other is at most this. The first
+        is a lower bound on E[(Z_1 + ... + Z_n)_+] / n, of the report's cells, in one of the orders;
+        the others' inputs need not attain it. The second never exceeds the divergence of one report
+        alone; it may be far above the first where reports hide little.
 
     Examples
     --------
@@ -383,32 +402,34 @@ def report_delta(report: ReportLaw, epsilon: float | Fraction, n: int) -> tuple[
     (True, True)
     """
     eps = round_down(number("epsilon", epsilon, above=0, high=60))
-    users = integer("n", n, low=2, high=MAX_USERS)
-    each = [_bounds(one, eps, users) for one in _checked(report).orders]
+    users = integer("n", n, low=2, high=MAX_PROTOCOL_USERS)
+    each = [_bounds(order, eps, users) for order in _checked(report).orders]
     return max(lower() for lower, _ in each), max(upper() for _, upper in each)
 
 
 def _checked(report: object) -> ReportLaw:
     if not isinstance(report, ReportLaw):
-        raise TypeError(f"report must be a ReportLaw, such as laplace_report gives, got {report!r}")
+        raise InvalidType(
+            "report", f"must be a ReportLaw, such as laplace_report gives, got {report!r}"
+        )
     return report
 
 
 def _bounds(report: ReportLaw, eps: float, users: int) -> tuple[Callable[[], float], ...]:
-    """Return what computes the lower and the upper bound of `report_delta` in one order."""
-    odds = math.exp(eps) * (1 - 4 * _UNIT), math.exp(eps) * (1 + 4 * _UNIT)
-    slack = 64 * _UNIT * (report.first_ratio[1] + odds[1] * report.second_ratio[1])
+    """Return functions that compute both bounds of `report_delta` in one order."""
+    odds = math.exp(eps) * (1 - 4 * UNIT), math.exp(eps) * (1 + 4 * UNIT)
+    slack = 64 * UNIT * (report.first_ratio[1] + odds[1] * report.second_ratio[1])
     means = (report.first - odds[0] * report.second) / report.blanket
     top = float((report.first_ratio[1] - odds[0] * report.second_ratio[0] + slack).max())
     if top <= 0:
         return lambda: 0.0, lambda: report.lost[0]
-    # the deviation of the sum, and a lattice that its window can afford
+    # the standard deviation of the sum, and a lattice that its window can afford
     deviation = math.sqrt(users * float(np.dot(report.blanket, means**2)))
-    reach = 1.1 * deviation * math.sqrt(2 * _MASS) + 2 * top
-    points = min(_MAX_POINTS, max(1 << 13, 1 << math.ceil(math.log2(2e3 * math.sqrt(users)))))
+    reach = 1.1 * deviation * math.sqrt(2 * TAIL_LOG_MASS) + 2 * top
+    points = min(MAX_POINTS, max(1 << 13, 1 << math.ceil(math.log2(2e3 * math.sqrt(users)))))
     step = top / math.ceil(top * points / (2 * reach))
     step = max(step, float(np.abs(means).max()) / _FINEST)  # if hardly a loss exceeds epsilon
-    theta = _tilt(report.blanket, means, users, max(top, step))
+    theta = tilt(report.blanket, means, users, max(top, step))
     zero = 1 - math.fsum(report.blanket)
 
     def upper() -> float:
@@ -421,22 +442,22 @@ def _bounds(report: ReportLaw, eps: float, users: int) -> tuple[Callable[[], flo
         masses = (
             report.blanket * (high - middle) / width,
             report.blanket * (middle - low) / width,
-            [max(zero, 0.0) + 8 * _UNIT],
+            [max(zero, 0.0) + 8 * UNIT],
         )
-        spread = _Lattice.of(np.concatenate((low, high, [0.0])), np.concatenate(masses))
-        found = spread.excess(theta, step, users, points)[1]
+        spread = Lattice.of(np.concatenate((low, high, [0.0])), np.concatenate(masses))
+        excess = spread.excess(theta, step, users, points)[1]
         # of one report: z_+ is at most its chord over a cell
         part = (np.clip(means + slack, least, most) - least) / (most - least)
         chord = part * np.maximum(most, 0) + (1 - part) * np.maximum(least, 0)
         alone = float(np.dot(report.blanket, chord)) * (1 + 2.0**-40)
-        return min(1.0, min(found, alone) + report.lost[0])
+        return min(1.0, min(excess, alone) + report.lost[0])
 
     def lower() -> float:
         """Merge cells until their means are on the lattice."""
         values = np.concatenate((means - slack, [0.0])) / step
-        masses = np.concatenate((report.blanket, [max(zero - 8 * _UNIT, 0.0)]))
-        merged = _merged(values, masses)
-        loss = step * _excess_over(values, masses, merged)
+        masses = np.concatenate((report.blanket, [max(zero - 8 * UNIT, 0.0)]))
+        merged = merge(values, masses)
+        loss = step * excess_over(values, masses, merged)
         return max(0.0, merged.excess(theta, step, users, points)[0] - loss)
 
     return lower, upper
@@ -445,193 +466,37 @@ def _bounds(report: ReportLaw, eps: float, users: int) -> tuple[Callable[[], flo
 def report_epsilon(report: ReportLaw, delta: float | Fraction, n: int) -> float:
     """Return an epsilon for which shuffled reports are (epsilon, delta)-private, rounded up.
 
-    For both orders of the two values. Within about a millionth of the smallest at which the second
-    bound of `report_delta` is at most delta, or below 1e-9; ValueError if there is none up to 60.
+    For both orders of the two values. Within about a millionth of the smallest epsilon at which the
+    second bound of `report_delta` is at most delta, or below 1e-9; ValueError if there is none up
+    to 60.
 
     Parameters
     ----------
     report, n
         As for `report_delta`.
     delta : float
-        In (0, 1), and more than either mass of ``report.lost``, which is a part of it.
+        In (0, 1), and more than either mass of ``report.lost``, which it includes.
 
     Examples
     --------
-    >>> round(report_epsilon(laplace_report(1.0), 1e-6, 10**4), 4)
-    0.0378
+    >>> round(report_epsilon(laplace_report(1.0), 1e-6, 10**3), 4)
+    0.1302
     """
     small = round_down(number("delta", delta, above=max(_checked(report).lost), below=1))
-    users = integer("n", n, low=2, high=MAX_USERS)
+    users = integer("n", n, low=2, high=MAX_PROTOCOL_USERS)
 
     def excess(eps: float) -> float:
-        return log_excess(max(_bounds(one, eps, users)[1]() for one in report.orders), small)
+        return log_excess(max(_bounds(order, eps, users)[1]() for order in report.orders), small)
 
     high = 0.01
     while excess(high) > 0:
         if high == 60:
-            raise ValueError(f"delta must be larger for any epsilon up to 60, got {quote(delta)}")
+            raise InvalidValue(
+                "delta", f"must be larger for any epsilon up to 60, got {quote(delta)}"
+            )
         high = min(4 * high, 60)
     while excess(low := high / 4) <= 0:
         if low < 1e-9:
             return low
         high = low
     return crossing(excess, low, high)
-
-
-@np.errstate(under="ignore")
-def _tilt(masses: Array, values: Array, n: int, top: float) -> float:
-    """Return theta > 0 at which E[Z e^(theta Z)] is about 0, or about 100 / top."""
-    deviation = math.sqrt(float(np.dot(masses, values**2)))
-
-    def mean(theta: float) -> float:
-        return -float(np.dot(masses, values * np.exp(np.minimum(theta * values, 300.0))))
-
-    high = 1e-3 / (deviation * math.sqrt(n))
-    while mean(high) > 0 and high * top < 100:
-        high *= 2
-    if mean(high) > 0:
-        return high
-    while (before := mean(high / 2)) <= 0 and high * top > 1e-9:
-        high /= 2
-    return crossing(mean, high / 2, high) if before > 0 else high
-
-
-@dataclass(frozen=True, eq=False)
-class _Lattice:
-    """The law of J: ``masses[i]`` is the probability of ``first`` + i."""
-
-    first: int
-    masses: NDArray[Any]
-
-    @classmethod
-    def of(cls, places: Array, masses: Array) -> _Lattice:
-        """Return the law with these masses at these integers."""
-        first = int(places.min())
-        return cls(first, np.bincount((places - first).astype(np.int64), weights=masses))
-
-    @np.errstate(under="ignore")
-    def excess(self, theta: float, step: float, n: int, points: int) -> tuple[float, float]:
-        """Return bounds on E[(J_1 + ... + J_n)_+] step / n, masses within 2^-47 of theirs."""
-        places = self.first + np.arange(self.masses.size, dtype=np.float64)
-        used = self.masses > 0
-        places, masses = places[used], self.masses[used]
-        slope = theta * step
-        logs = np.log(masses) + slope * places
-        mean = math.fsum(np.exp(logs))
-        logs -= math.log(mean)
-        tilted = np.exp(logs)
-        while points < _MAX_POINTS and _outside(places, logs, n, points) > math.exp(-_MASS / 2):
-            points *= 2
-        folded = np.bincount((places % points).astype(np.int64), weights=tilted, minlength=points)
-        transform = scipy.fft.rfft(folded)
-        power, base, left = np.ones_like(transform), transform, n
-        while left:
-            if left & 1:
-                power *= base
-            left >>= 1
-            if left:
-                base = base * base
-        law = scipy.fft.irfft(power, points)
-        j = np.arange(1, points // 2, dtype=np.float64)
-        weights = j * np.exp(-slope * j)
-        total = float(np.dot(weights, law[1 : points // 2]))
-        part = 32 * math.log2(points) * _UNIT  # of the norms, for one transform
-        grown = math.exp(n * part * math.sqrt(points) * float(np.linalg.norm(tilted)))
-        error = grown * n * part * float(np.linalg.norm(tilted))
-        error += (4 * n * _UNIT + 2 * part) * float(np.linalg.norm(law)) * grown
-        error *= 1.01 * float(np.linalg.norm(weights))
-        error += _outside(places, logs, n, points) / (math.e * slope)
-        error += 2 * j.size * _UNIT * float(np.dot(weights, np.abs(law[1 : points // 2])))
-        relative = n * 4 * _UNIT * (float(np.abs(slope * places).max()) + 32)
-        with gmpy2.context(precision=128):
-            scale = gmpy2.exp(n * gmpy2.log(mpfr(mean)) + gmpy2.log(mpfr(step) / n))
-            low, high = (
-                float(scale * mpfr(total + sign * error) * gmpy2.exp(mpfr(sign * relative)))
-                for sign in (-1, 1)
-            )
-        return low * (1 - 1e-12), high * (1 + 1e-12)
-
-
-def _outside(places: Array, logs: Array, n: int, points: int) -> float:
-    """Return a bound on the mass of the tilted sum outside the window, by Chernoff."""
-    if n * float(np.abs(places).max()) < points / 2 - 1:
-        return 0.0
-    deviation = max(1.0, math.sqrt(float(np.dot(np.exp(logs), places * places))))
-    total = 0.0
-    for side in (-1, 1):
-        best = math.inf
-        for factor in (0.25, 0.5, 0.75, 1.0, 1.5, 2.0):
-            rate = factor * math.sqrt(2 * _MASS / n) / deviation
-            with np.errstate(over="ignore"):
-                moment = float(np.exp(logs + side * rate * places).sum())
-            best = min(best, n * math.log(moment) - rate * (points / 2 - 1))
-        total += math.exp(min(best, 0.0))
-    return min(1.0, total * math.exp(2 * n * places.size * _UNIT))
-
-
-def _merged(values: Array, masses: Array) -> _Lattice:
-    """Return a law on the integers that is below that of the values in increasing convex order.
-
-    Values are merged with others, from either end, until their mean is an integer. What is left of
-    a run takes some of what is placed beyond its integer, and goes down if there is none.
-    """
-    order = np.argsort(-values, kind="stable")
-    z, w = values[order].tolist(), masses[order].tolist()
-    split = int(np.searchsorted(-values[order], -values.min() / 2))
-    placed: dict[int, float] = {}
-    rests: list[tuple[int, int, float, float]] = []
-    for side, run in ((1, range(split)), (-1, range(len(z) - 1, split - 1, -1))):
-        mass = moment = 0.0  # of what is being merged; the moment is about its integer, the target
-        target: int | None = None
-        for i in run:
-            value, left = side * z[i], w[i]
-            while left > 0:
-                if target is None:
-                    target = math.floor(value)
-                need = moment / (target - value) if value < target else math.inf
-                if target == value and not mass:
-                    need = left
-                if need > left:
-                    mass += left
-                    moment += left * (value - target)
-                    break
-                placed[side * target] = placed.get(side * target, 0.0) + mass + need
-                left -= need
-                mass = moment = 0.0
-                target = None
-        if target is not None:
-            rests.append((side, target, mass, moment))
-    for side, target, mass, moment in reversed(rests):
-        for place in sorted((p for p in placed if side * p < target), key=lambda p: -side * p):
-            need = min(placed[place], moment / (target - side * place))
-            placed[place] -= need
-            mass += need
-            moment -= need * (target - side * place)
-        if side < 0 and moment > 1e-12 * mass:
-            target += 1  # away from the middle is down
-        placed[side * target] = placed.get(side * target, 0.0) + mass
-    return _Lattice.of(np.array(list(placed)), np.array(list(placed.values())))
-
-
-def _excess_over(values: Array, masses: Array, lower: _Lattice) -> float:
-    """Return a bound on by how much E[(J - k)_+] of the lattice exceeds that of the values."""
-    places = lower.first + np.arange(lower.masses.size, dtype=np.float64)
-
-    def excess(side: int) -> float:
-        k = side * np.concatenate((values, places))
-        k = k[k >= 0]
-        found = []
-        for z, w in ((places, lower.masses), (values, masses)):
-            order = np.argsort(-side * z, kind="stable")
-            mass = np.concatenate(([0.0], np.cumsum(w[order])))
-            moment = np.concatenate(([0.0], np.cumsum((w * side * z)[order])))
-            count = np.searchsorted(-side * z[order], -k)
-            found.append(moment[count] - k * mass[count])
-        return float((found[0] - found[1]).max(initial=0.0))
-
-    # below 0, E[(Z - k)_+] = E[Z] - k + E[(k - Z)_+]
-    mean = math.fsum(lower.masses * places) - math.fsum(masses * values)
-    uneven = abs(math.fsum(lower.masses) - math.fsum(masses)) * float(np.abs(values).max() + 1)
-    size = places.size + values.size
-    rounding = 8 * size * _UNIT * float(np.dot(masses, np.abs(values)))
-    return max(excess(1), excess(-1) + max(mean, 0.0) + uneven) + rounding

@@ -1,6 +1,6 @@
 """How likely the privacy loss of a blanket exceeds each of many levels, all at once.
 
-The blanket's own ``divergence`` is for one epsilon. A loss on a lattice has hundreds of levels,
+The blanket's own ``divergence`` is for one epsilon. A discretized loss has hundreds of levels,
 which share two tables: of S = A + B and M, and of B given S. Proof: :ref:`proof-masses`.
 """
 
@@ -19,9 +19,9 @@ from ikos.numeric.binomial import Floats, binomial_range, binomial_window, log_p
 from ikos.numeric.underflow import may_underflow
 
 MAX_TERMS = 1 << 27  # most entries of all tables: a second or two
-_GIVEN_UP = 2e-5  # part of the messages by which their number is rounded down
+_DROPPED_FRACTION = 2e-5  # fraction of the messages by which their number is rounded down
 _DIRECT = 200  # more values of B than this for each level are not tabulated
-_TOGETHER = 1 << 18  # entries of the tables of a block of rows
+_ENTRIES_PER_BLOCK = 1 << 18  # entries of the tables of a block of rows
 _LOWERED = 1e-13  # part by which e^level is lowered: more than the rounding of an edge
 
 
@@ -29,7 +29,7 @@ _LOWERED = 1e-13  # part by which e^level is lowered: more than the rounding of 
 def masses_above(
     blanket: ResponseBlanket, levels: Floats, tail: float, most_terms: int = MAX_TERMS
 ) -> tuple[Floats, Floats, float]:
-    """Return the masses under x and under x' of losses above levels >= 0, and what is left out.
+    """Return the masses under x and under x' of losses above levels >= 0, and the mass left out.
 
     Of a mechanism that is at most as private as the blanket: its M is rounded down, by less than
     2e-5 of its mean. TooManyTermsError above ``most_terms``.
@@ -37,7 +37,7 @@ def masses_above(
     n, k, gamma = blanket.n, blanket.k, float(blanket.gamma)
     mass = -math.log(tail)
     messages = binomial_window(n - 1, gamma, gamma / float(1 - blanket.gamma), mass)
-    width = 1 + math.floor(_GIVEN_UP * n * gamma)
+    width = 1 + math.floor(_DROPPED_FRACTION * n * gamma)
     starts = np.arange(0, messages.pmf.size, width)
     m = starts.astype(np.float64) + messages.first + 1
     chance = np.add.reduceat(messages.pmf, starts)
@@ -49,16 +49,17 @@ def masses_above(
     terms = s.size * (columns + (_DIRECT * levels.size if direct else span))
     if terms > most_terms:
         raise TooManyTermsError(
-            f"epsilon must be larger for exact losses at n = {n}, k = {k}, gamma = {gamma:.3g}: "
-            f"they would take {terms:.2g} terms; use composition='basic'"
+            "epsilon",
+            f"must be larger for exact losses at n = {n}, k = {k}, gamma = {gamma:.3g}: "
+            f"they would take {terms:.2g} terms; use composition='basic'",
         )
     truth = float((1 - blanket.gamma) * k)
     rise = np.maximum(np.expm1(levels) - _LOWERED * np.exp(levels), 0.0)[:, np.newaxis]
     slope, twice = gamma * rise / truth, 2 + rise  # above where twice B < S - slope M
     with np.errstate(divide="ignore"):
         inverse = 1 / (slope * width)
-    found = np.zeros((2, levels.size))
-    rows = max(1, _TOGETHER // max(columns, 1 if direct else span, levels.size))
+    masses = np.zeros((2, levels.size))
+    rows = max(1, _ENTRIES_PER_BLOCK // max(columns, 1 if direct else span, levels.size))
     for part in np.split(s, range(rows, s.size, rows)):
         joint, over = _of_messages(part, m, chance, k)
         upto_b = partial(_half, part) if direct else _tabulated(part, span)
@@ -78,9 +79,9 @@ def masses_above(
             before, before_over = upto, upto_over
             blank = gamma * np.einsum("ij,ij->i", below, here)
             of_other = np.einsum("ij,ij->i", seen, of_each)
-            found[0] += blank + np.einsum("ij,ij,j->i", below, of_each, part) - of_other
-            found[1] += blank + of_other
-    return found[0], found[1], 6 * tail
+            masses[0] += blank + np.einsum("ij,ij,j->i", below, of_each, part) - of_other
+            masses[1] += blank + of_other
+    return masses[0], masses[1], 6 * tail
 
 
 def _of_messages(s: Floats, m: Floats, chance: Floats, k: int | Fraction) -> Floats:

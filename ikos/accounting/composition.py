@@ -1,11 +1,11 @@
 """Composition: the joint guarantee of several mechanisms.
 
 Advanced composition; numerical composition of the exact privacy losses of several privacy blankets,
-on a lattice that is at most as private ("connecting the dots": Doroshenko et al., PoPETs 2022;
-:ref:`proof-lattice`); and the exact composition of k copies of any (e0, d0)-private mechanism
-(Kairouz, Oh, Viswanath, *The Composition Theorem for Differential Privacy*, ICML 2015, KOV15). The
-least private one reveals with probability d0 which of two neighbours it was given, and otherwise
-answers by randomized response with budget e0; every other is a function of its answer:
+discretized to distributions that are at most as private ("connecting the dots": Doroshenko et al.,
+PoPETs 2022; :ref:`proof-lattice`); and the exact composition of k copies of any (e0, d0)-private
+mechanism (Kairouz, Oh, Viswanath, *The Composition Theorem for Differential Privacy*, ICML 2015,
+KOV15). The least private one reveals its input with probability d0, and otherwise answers by
+randomized response with budget e0; every other mechanism is a function of its answer:
 
     delta(epsilon) = 1 - (1 - d0)^k (1 - R(epsilon)),
     R(epsilon) = sum_i C(k, i) e^((k - i) e0) / (1 + e^e0)^k (1 - e^(epsilon - (k - 2 i) e0))_+ .
@@ -25,7 +25,7 @@ import numpy as np
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from ikos._validation import integer, number, quote, round_down, round_up
+from ikos._validation import InvalidValue, integer, number, ordered, quote, round_down, round_up
 from ikos.accounting.blanket import SLACK, ResponseBlanket, TooManyTermsError
 from ikos.accounting.blanket_masses import MAX_TERMS, masses_above
 from ikos.numeric.binomial import log_pmf
@@ -33,8 +33,8 @@ from ikos.numeric.rounding import DOWN, UP, exact, float_up, rounding
 from ikos.numeric.search import bisect
 from ikos.results.sums import at_most
 
-_NEGLIGIBLE = 1e-5  # largest part of delta due to losses beyond the lattice
-_LOST = 1e-3  # part of that for what windows leave out
+_NEGLIGIBLE = 1e-5  # largest fraction of delta due to losses beyond the lattice
+_LOST = 1e-3  # fraction of that for the mass that windows leave out
 _MAX_CELLS = 2000  # most steps of a lattice above 0
 
 Budget = tuple[float | Fraction, float | Fraction]
@@ -46,7 +46,7 @@ def advanced_composition(budgets: Iterable[Budget], slack: float | Fraction) -> 
     Parameters
     ----------
     budgets : iterable of (epsilon, delta)
-        Of mechanisms with independent randomness.
+        Budgets of mechanisms with independent randomness.
     slack : float
         The delta that the theorem spends, in (0, 1).
 
@@ -63,7 +63,7 @@ def advanced_composition(budgets: Iterable[Budget], slack: float | Fraction) -> 
     """
     spent = number("slack", slack, above=0, below=1)
     epsilons, deltas = [], []
-    for epsilon, delta in budgets:
+    for epsilon, delta in ordered("budgets", budgets):
         epsilons.append(number("epsilon", epsilon, low=0))
         deltas.append(number("delta", delta, low=0, high=1))
     with rounding(DOWN):
@@ -79,7 +79,7 @@ def advanced_composition(budgets: Iterable[Budget], slack: float | Fraction) -> 
 
 
 def advanced_share(epsilon: float, slack: float, times: int) -> float:
-    """Return nearly the largest epsilon of each of equal mechanisms, by advanced composition."""
+    """Return nearly the largest epsilon per mechanism, for equal ones, by advanced composition."""
     reach = math.sqrt(-2 * math.log(slack) * times)
 
     def within(each: float) -> bool:
@@ -90,7 +90,7 @@ def advanced_share(epsilon: float, slack: float, times: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class LossLattice:
-    """A privacy loss on a lattice that is at most as private as the mechanism it represents.
+    """A discretized privacy loss distribution, at most as private as the mechanism it represents.
 
     ``masses[i]`` is that of the loss ``step (first + i)``, ``infinite`` that of an infinite one.
     """
@@ -121,7 +121,7 @@ class LossLattice:
 def blanket_losses(
     blanket: ResponseBlanket, step: float, negligible: float, most_terms: int = MAX_TERMS
 ) -> LossLattice:
-    """Return the privacy loss of shuffled randomized response on a lattice of a given step.
+    """Return the privacy loss of shuffled randomized response, discretized with a given step.
 
     Losses that at most the ``negligible`` mass exceeds count as infinite.
     """
@@ -139,24 +139,25 @@ def blanket_losses(
             break
         if cells == _MAX_CELLS:
             raise TooManyTermsError(
-                f"epsilon must be larger for exact losses: they reach {_MAX_CELLS} times as far as "
-                f"a step of {step:.3g}; use composition='basic'"
+                "epsilon",
+                f"must be larger for exact losses: they reach {_MAX_CELLS} times as far as "
+                f"a step of {step:.3g}; use composition='basic'",
             )
         cells = math.ceil(cells * math.sqrt(math.log(negligible) / math.log(upper[-1]))) + 2
     cells = max(1, int(np.argmax(upper <= negligible)))
     upper, lower = upper[: cells + 1], lower[: cells + 1]
     infinite = float(upper[-1]) + lost
     p, q = upper[:-1] - upper[1:], lower[:-1] - lower[1:]
-    left = step * np.arange(cells)
+    edges = step * np.arange(cells)
     # of mass p with likelihood ratio p / q, the part at the right end; the rest is at the left end
     shrink = -math.expm1(-step)
-    right = np.clip((p - q * np.exp(left)) / shrink, 0.0, np.maximum(p, 0.0))
+    right = np.clip((p - q * np.exp(edges)) / shrink, 0.0, np.maximum(p, 0.0))
     masses = np.zeros(2 * cells + 1)
     masses[cells:-1] += p - right
     masses[cells + 1 :] += right
     # Losses below 0 mirror those above with x and x' exchanged: a cell [a, b] of masses p, q is a
     # cell [-b, -a] of masses q, p.
-    mirrored = np.clip((q - p * np.exp(-left - step)) / shrink, 0.0, np.maximum(q, 0.0))
+    mirrored = np.clip((q - p * np.exp(-edges - step)) / shrink, 0.0, np.maximum(q, 0.0))
     masses[1 : cells + 1][::-1] += mirrored
     masses[:cells][::-1] += q - mirrored
     # what is left has loss 0 exactly, or lies beyond the lattice
@@ -193,22 +194,22 @@ def optimal_delta(
     local_epsilon: float | Fraction,
     local_delta: float | Fraction = 0,
 ) -> float:
-    """Return the delta of many mechanisms together, from each one's: the best that holds for all.
+    """Return the smallest delta that holds for the composition of any equal private mechanisms.
 
     Parameters
     ----------
     epsilon : float
-        Of the whole, at least 0.
+        Epsilon of the composition, at least 0.
     copies : int
         Number of mechanisms with independent randomness, from 1 to 2^22.
     local_epsilon, local_delta : float
-        Of each: ``0 <= local_epsilon <= 60`` and ``0 <= local_delta <= 1``.
+        Guarantee of each: ``0 <= local_epsilon <= 60`` and ``0 <= local_delta <= 1``.
 
     Returns
     -------
     float
-        Rounded up by a relative 1e-9 and 1e-290, for a local epsilon larger by a part of 1e-15; 0.0
-        only if it is 0. No smaller one holds for all such mechanisms (KOV15, Theorem 3.3).
+        Rounded up by a relative 1e-9 and 1e-290, for a local epsilon larger by a relative 1e-15;
+        0.0 only if it is 0. No smaller one holds for all such mechanisms (KOV15, Theorem 3.3).
 
     Examples
     --------
@@ -263,13 +264,13 @@ def optimal_local_epsilon(
 ) -> float:
     """Return the largest epsilon allowed for each of many mechanisms, rounded down.
 
-    `optimal_delta` of it is at most delta, and exceeds delta for a number larger by a part of 1e-7.
-    At least ``epsilon / copies``, with which nothing is lost.
+    `optimal_delta` of it is at most delta, and exceeds delta for a number larger by a relative
+    1e-7. At least ``epsilon / copies``, as basic composition allows.
 
     Parameters
     ----------
     epsilon, delta : float
-        Of the whole, epsilon from 1e-100 to 60, delta in (0, 1).
+        Guarantee of the composition, epsilon from 1e-100 to 60, delta in (0, 1).
     copies, local_delta
         As for `optimal_delta`. ValueError unless ``copies * local_delta`` is well below delta.
 
@@ -286,9 +287,10 @@ def optimal_local_epsilon(
     if copies_delta(eps, k, low, d0) > allowed:
         together = max(0.0, allowed - _LEAST) * (1 - 4 * _COPIES_SLACK)
         most = at_most(-math.expm1(math.log1p(-together) / k), 6)
-        raise ValueError(
-            f"local_delta must be at most {most} for {k} copies and "
-            f"delta = {quote(delta)}, got {quote(local_delta)}"
+        raise InvalidValue(
+            "local_delta",
+            f"must be at most {most} for {k} copies and "
+            f"delta = {quote(delta)}, got {quote(local_delta)}",
         )
 
     def enough(local: float) -> bool:

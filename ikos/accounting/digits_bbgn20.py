@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache, partial
 
-from ikos._validation import choice, integer, number
-from ikos.accounting.blanket import LEAST_GAMMA, MAX_USERS, ResponseBlanket
+from ikos._validation import MAX_PROTOCOL_USERS, InvalidValue, choice, integer, number
+from ikos.accounting.blanket import LEAST_GAMMA, ResponseBlanket
 from ikos.accounting.composition import advanced_composition, composed_divergence
 from ikos.accounting.shuffled_response import (
     ACCOUNTANTS,
@@ -30,8 +30,8 @@ from ikos.accounting.shuffled_response import (
     response_delta,
     response_gamma,
 )
-from ikos.numeric.gaussian import gaussian_mu
-from ikos.numeric.search import bisect, gaussian_gamma, gaussian_log_delta, last_safe
+from ikos.numeric.gaussian import gaussian_gamma, gaussian_log_delta, gaussian_mu
+from ikos.numeric.search import bisect, last_safe
 from ikos.primitives.randomized_response import grid_up, response_variance
 
 COMPOSITIONS = ("numerical", "advanced", "basic")  # from the tightest to the simplest
@@ -47,7 +47,8 @@ class DigitParameters:
 
     Values are integers in {0..precision}. Digit j has ``domains[j]`` values, counts ``places[j]``
     steps (the last counts 1), and is replaced by a uniform one with probability ``gammas[j]``;
-    ``accountants`` says what proves each digit's guarantee, and is empty if losses are composed.
+    ``accountants`` names the accountant of each digit's guarantee, and is empty if losses are
+    composed.
     """
 
     precision: int
@@ -103,7 +104,7 @@ def paper_digits(
         Theorem 4.2 or Corollary 4.1.
     """
     eps, small = _budget(epsilon, delta)
-    users = integer("n", n, low=3, high=MAX_USERS)
+    users = integer("n", n, low=3, high=MAX_PROTOCOL_USERS)
     radices = published_precisions(users, messages)
     choice("composition", composition, COMPOSITIONS[1:])
     choice("accountant", accountant, ACCOUNTANTS)
@@ -111,10 +112,11 @@ def paper_digits(
     even = [1 / len(radices)] * len(radices)
     gammas, proved = _split_gammas(users, domains, even, eps, small, composition, accountant)
     if max(gammas) == 1:
-        raise ValueError(
-            f"n must be larger for the published parameters with {len(radices)} messages, "
+        raise InvalidValue(
+            "n",
+            f"must be larger for the published parameters with {len(radices)} messages, "
             f"epsilon = {float(eps):g} and delta = {float(small):.3g}, got {users}: a digit "
-            "would always be answered at random"
+            "would always be answered at random",
         )
     return DigitParameters(math.prod(radices), domains, _layout(radices), gammas, proved)
 
@@ -128,7 +130,7 @@ def _split_gammas(
     composition: str,
     accountant: str,
 ) -> tuple[tuple[Fraction, ...], tuple[str, ...]]:
-    """Return probabilities for shares of epsilon and equal parts of delta, and their proofs."""
+    """Return probabilities for fractions of epsilon and equal parts of delta, and their proofs."""
     m = len(domains)
     scale = Fraction(1)
     slack = Fraction(0)
@@ -142,11 +144,11 @@ def _split_gammas(
         if within(1 + 1e-6):  # below, basic composition is as good
             scale, slack = Fraction(bisect(within, 1.0, 1e3, close=1e-9)), half
     if scale * eps * Fraction(min(shares)) < 2 * Fraction(MIN_EPSILON):
-        raise ValueError(f"epsilon must be larger for {m} messages, got {float(eps):g}")
+        raise InvalidValue("epsilon", f"must be larger for {m} messages, got {float(eps):g}")
     each = (small - slack) / m
     gammas, proved = [], []
     for k, share in zip(domains, shares, strict=True):
-        # a millionth less of epsilon for the rounding of the sums
+        # epsilon is lowered by a millionth for the rounding of the sums
         part = scale * Fraction(share) * eps * (1 - Fraction(1, 10**6))
         less = each * (1 - Fraction(1, 10**6))
         gammas.append(grid_up(response_gamma(part, less, n, k, accountant=accountant)))
@@ -185,7 +187,7 @@ def _neighbours(domains: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
         for other in {k - 1, k + 1, max(2, k * 4 // 5), k + k // 4, k + k // 2}:
             if other >= 2:
                 yield (*domains[:j], other, *domains[j + 1 :])
-    for j in range(len(domains) - 1):  # what one digit loses the next may gain
+    for j in range(len(domains) - 1):  # the next digit may use the budget that one digit leaves
         a, b = domains[j], domains[j + 1]
         for pair in ((a + 1, max(2, b - 1)), (max(2, a - 1), b + 1), (b, a)):
             yield (*domains[:j], *pair, *domains[j + 2 :])
@@ -211,7 +213,7 @@ def _search(n: int, m: int, mu: float, power: float) -> list[_Sketch]:
             if not best[0] < here[0]:
                 break
             here = best
-    return [found for found in sorted(seen.values())[:5] if math.isfinite(found[0])]
+    return [result for result in sorted(seen.values())[:5] if math.isfinite(result[0])]
 
 
 def optimized_digits(
@@ -228,7 +230,7 @@ def optimized_digits(
     Parameters
     ----------
     n : int
-        Number of users who answer at random as they should, up to 10^9.
+        Number of users who follow the protocol, up to 10^9.
     epsilon, delta : float
         The budget of all messages together.
     messages : int
@@ -240,9 +242,9 @@ def optimized_digits(
 
     Notes
     -----
-    ValueError also if there are too few users. The guarantee and the error are proved, not that
-    nothing is better: the search assumes Gaussian losses. Above an epsilon of about 8 they are far
-    from Gaussian, and more messages may be worse than fewer.
+    ValueError also if there are too few users. The guarantee and the error are proved, optimality
+    is not: the search assumes Gaussian losses. Above an epsilon of about 8 they are far from
+    Gaussian, and more messages may be worse than fewer.
 
     Examples
     --------
@@ -250,14 +252,14 @@ def optimized_digits(
     >>> found.domains, found.mse(1000) < 10
     ((3, 5), True)
     """
-    users = integer("n", n, low=1, high=MAX_USERS)
+    users = integer("n", n, low=1, high=MAX_PROTOCOL_USERS)
     eps, small = _budget(epsilon, delta)
     m = integer("messages", messages, low=1, high=MAX_MESSAGES)
     choice("composition", composition, COMPOSITIONS)
     choice("accountant", accountant, ACCOUNTANTS)
     if composition == "numerical" and accountant != "exact":
-        raise ValueError(
-            f"accountant must be 'exact' with composition='numerical', got {accountant!r}"
+        raise InvalidValue(
+            "accountant", f"must be 'exact' with composition='numerical', got {accountant!r}"
         )
     return _optimized(users, eps, small, m, composition, accountant)
 
@@ -271,7 +273,7 @@ def _optimized(
     basic = composition == "basic"
     power = 1.0 if basic else 2.0
     mu = gaussian_mu(float(eps), float(small) / (m if basic else 1))
-    found: list[DigitParameters] = []
+    candidates: list[DigitParameters] = []
     sketches = _search(n, m, mu, power)
     if composition == "numerical" and sketches:
         # how much less noise than Gaussian losses need: about the same for all domains
@@ -282,22 +284,23 @@ def _optimized(
         _, best, shares = _search(n, m, mu, power)[0]
         if best != domains:
             gammas, _ = compose(best, shares, mu)
-        found.append(_laid_out(best, gammas))
+        candidates.append(_laid_out(best, gammas))
     elif m == 1 and sketches:
-        found.append(_single(n, eps, small, sketches[0][1][0], accountant))
+        candidates.append(_single(n, eps, small, sketches[0][1][0], accountant))
     else:
         for _, domains, shares in sketches:
             parts = shares if basic else [share**0.5 for share in shares]
             whole = [part / sum(parts) * (1 - 1e-12) for part in parts]
             split = _split_gammas(n, domains, whole, eps, small, composition, accountant)
-            found.append(_laid_out(domains, *split))
-    found = [digits for digits in found if max(digits.gammas) < 1]
-    if not found:
-        raise ValueError(
-            f"n must be larger for {m} messages with epsilon = {float(eps):g} and delta = "
-            f"{float(small):.3g}, got {n}"
+            candidates.append(_laid_out(domains, *split))
+    candidates = [digits for digits in candidates if max(digits.gammas) < 1]
+    if not candidates:
+        raise InvalidValue(
+            "n",
+            f"must be larger for {m} messages with epsilon = {float(eps):g} and delta = "
+            f"{float(small):.3g}, got {n}",
         )
-    return min(found, key=lambda digits: digits.mse(n))
+    return min(candidates, key=lambda digits: digits.mse(n))
 
 
 def _laid_out(
@@ -352,7 +355,7 @@ def _composed_gammas(
     low_eps, target = math.nextafter(float(eps), 0), math.nextafter(float(small), 0)
 
     def gammas(scale: float) -> tuple[Fraction, ...]:
-        whole = mu * math.sqrt(scale)  # each digit's loss has about its share of the square
+        whole = mu * math.sqrt(scale)  # each digit's loss has about its fraction of the square
         return tuple(
             grid_up(gaussian_gamma(k, share * whole * whole, n))
             for k, share in zip(domains, shares, strict=True)

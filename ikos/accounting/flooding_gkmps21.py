@@ -27,19 +27,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincinv
 
-from ikos._validation import integer, number, quote
+from ikos._validation import InvalidValue, integer, number, quote
 from ikos.numeric.search import last_safe
 from ikos.numeric.underflow import may_underflow
 from ikos.results.sums import at_least
 
 MAX_STEPS = 1 << 16  # largest p
-_LOST = 0.3  # part of delta for outcomes where floods are too small
+_LOST = 0.3  # fraction of delta for outcomes where floods are too small
 _SLACK = 1e-8  # relative enlargement of probabilities and divergences, and absolute of log moments
 _ETA = 1e-12  # relative error allowed for in a loss
 _MAX_SHAPE = 1 << 12  # largest shape, with which rounding errors grow
 _MAX_RATE = 100  # largest rate: there is almost no noise
 _BLOCKS = 256
-_TOGETHER = 1 << 22
+_ENTRIES_PER_PASS = 1 << 22
 _TINY = 1e-300  # least probability: smaller doubles have fewer digits
 
 Floats = NDArray[np.float64]
@@ -114,9 +114,9 @@ def negative_binomial_divergence(
     r = integer("shape", shape, low=1, high=_MAX_SHAPE)
     number("rate", rate, above=0, high=_MAX_RATE)
     d, eps = np.broadcast_arrays(
-        *(np.atleast_1d(np.asarray(given, np.float64)) for given in (shift, epsilon))
+        *(np.atleast_1d(np.asarray(value, np.float64)) for value in (shift, epsilon))
     )
-    size = max(1, _TOGETHER // (2 * r + 128))
+    size = max(1, _ENTRIES_PER_PASS // (2 * r + 128))
     parts = [
         _divergence(r, rate, d[at : at + size], eps[at : at + size])
         for at in range(0, d.size, size)
@@ -323,7 +323,7 @@ def paper_flooding(steps: int, central: Fraction, epsilon: float, delta: float) 
     """
     t = paper_weights(steps)
     if weighted_size(steps, t) > 1 + 1e-12:
-        raise ValueError(f"steps must have weights that hold every message, got {steps}")
+        raise InvalidValue("steps", f"must have weights that hold every message, got {steps}")
     eps, share = epsilon / 2, delta / 2
     atoms_in_all = 2 * steps - 1
     shape = Fraction(math.ceil(3072 * (1 + math.log(1 / share))), 1024)
@@ -365,14 +365,14 @@ def _grid(largest: int) -> NDArray[np.int64]:
 def _table(flood: Flood, largest: int, orders: NDArray[np.float64], lost: float) -> ShiftMoments:
     """Return the moments for shifts up to the largest."""
     if flood.shape.denominator != 1:
-        raise ValueError(f"floods must have integer shapes, got {flood.shape}")
+        raise InvalidValue("floods", f"must have integer shapes, got {flood.shape}")
     return shift_moments(int(flood.shape), float(flood.rate), _grid(largest), orders, lost)
 
 
 def flooding_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
     """Return a proved delta of a flooding at an epsilon, central noise included; 1 for none.
 
-    Shapes must be integers. ``lost`` is about how much of delta is for outcomes where floods are
+    Shapes must be integers. ``lost`` is about the fraction of delta for outcomes where floods are
     too small; any positive value is sound.
     """
     p, s = flooding.steps, float(flooding.central) * (1 + 1e-12)
@@ -480,9 +480,9 @@ def _worst(
                 first = np.clip(least + np.ceil(part * e).astype(np.int64), -2 * p, 2 * p)
                 last = np.clip(most + np.floor(until * d).astype(np.int64), -2 * p, 2 * p)
                 shifted = np.maximum(of_shift[:, first + 2 * p], of_shift[:, last + 2 * p])
-                found = order[:, np.newaxis] * loss + shifted + a[:, i] + b[:, j]
-                found = np.where(d >= 0, found, -np.inf)  # otherwise there is no such pair
-                np.maximum(result[:, at : at + _PAIRS], found, out=result[:, at : at + _PAIRS])
+                exponents = order[:, np.newaxis] * loss + shifted + a[:, i] + b[:, j]
+                exponents = np.where(d >= 0, exponents, -np.inf)  # otherwise there is no such pair
+                np.maximum(result[:, at : at + _PAIRS], exponents, out=result[:, at : at + _PAIRS])
         return result
 
     def parts(ways: NDArray[np.int64], wide: int, width: int) -> NDArray[np.int64]:
@@ -490,7 +490,7 @@ def _worst(
         inner = np.arange(wide // width)
         i, j, falling = ways[:, :, np.newaxis, np.newaxis]
         i, j = i * inner.size + inner[:, np.newaxis], j * inner.size + inner
-        result = np.stack([some.ravel() for some in np.broadcast_arrays(i, j, falling)])
+        result = np.stack([indices.ravel() for indices in np.broadcast_arrays(i, j, falling)])
         return result[:, (result[:2] < -(-starts.size // width)).all(axis=0)]
 
     # Only pairs whose bound exceeds the largest one of the finest are refined.
@@ -537,11 +537,11 @@ def _rough_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
     largest = decomposition(p).largest()
     for flood in flooding.floods:
         d = p if flood.atoms == (1,) else int(largest[np.array(flood.atoms) + p].max())
-        found = shift_moments(
+        moments = shift_moments(
             int(flood.shape), float(flood.rate), np.array([d]), order, lost / len(flooding.floods)
         )
-        total = total + np.maximum(found.up[0], found.down[0])
-        left_out += found.lost
+        total = total + np.maximum(moments.up[0], moments.down[0])
+        left_out += moments.lost
     return left_out + _tail(total, order, epsilon)
 
 
@@ -566,8 +566,8 @@ def certified_flooding(steps: int, central: Fraction, epsilon: float, delta: flo
             return math.copysign(1.0, log_scale)
         flooding = _scaled(steps, central, shape, math.exp(log_scale))
         # without what small floods lose, which does not fall with the scale
-        found = max(proof(flooding, epsilon, lost) - lost, 1e-3 * delta)
-        return math.log(found / (delta - lost))
+        proved = max(proof(flooding, epsilon, lost) - lost, 1e-3 * delta)
+        return math.log(proved / (delta - lost))
 
     def scale(index: int) -> float:
         if index not in scales:
@@ -588,8 +588,8 @@ def certified_flooding(steps: int, central: Fraction, epsilon: float, delta: flo
         middle = (low + high) // 2
         low, high = (low, middle) if mean(middle) <= mean(middle + 1) else (middle + 1, high)
     proof = partial(excess, _SHAPES[low], flooding_delta)
-    found = last_safe(proof, _SLOPE, start=scale(low), close=5e-3)
-    flooding = _scaled(steps, central, _SHAPES[low], math.exp(found))
+    scale_log = last_safe(proof, _SLOPE, start=scale(low), close=5e-3)
+    flooding = _scaled(steps, central, _SHAPES[low], math.exp(scale_log))
     proved = flooding_delta(flooding, epsilon, lost)
     if proved > delta:
         raise ValueError(f"delta: no flooding could be certified for {delta!r}; use a larger one")

@@ -1,12 +1,11 @@
 """Privacy losses as distributions of Google's dp-accounting, to compose with releases elsewhere.
 
-What is proved for replaced values becomes a pessimistic ``PrivacyLossDistribution`` of
+A guarantee for the replace-one relation becomes a pessimistic ``PrivacyLossDistribution`` of
 dp-accounting, whose divergence is nowhere below the true one ("connecting the dots",
 :ref:`proof-lattice`). Its ``compose`` and ``self_compose`` multiply integers and round up, so that
 ``composed`` returns a proved guarantee. It may be composed with others of the same interval, if
-those are pessimistic and for replaced values too. dp-accounting itself composes by Fourier
-transforms in doubles, which are off by 1e-13 and more, and reads deltas and epsilons off in
-doubles.
+those are pessimistic and replace-one too. dp-accounting itself composes by Fourier transforms in
+doubles, which are off by 1e-13 and more, and reads deltas and epsilons off in doubles.
 
 Needs the extra ``dp-accounting``.
 """
@@ -23,9 +22,11 @@ from typing import NamedTuple
 import gmpy2
 import numpy as np
 
-from ikos._validation import integer, number, quote, round_down, round_up
+from ikos._validation import InvalidType, InvalidValue, integer, number, quote, round_down, round_up
 from ikos.numeric.rounding import DOWN, UP, float_up, rounding
-from ikos.results.sums import Guarantee, at_least
+from ikos.results.conditions import Condition, Kind
+from ikos.results.guarantees import Guarantee
+from ikos.results.sums import at_least
 
 try:
     from dp_accounting.dp_event import ZCDpEvent
@@ -67,7 +68,7 @@ class _Masses(NamedTuple):
         mass = sum(other.finite)
         slot = max(self.finite).bit_length() + mass.bit_length() + 1
         product = gmpy2.pack(self.finite, slot) * gmpy2.pack(other.finite, slot)
-        finite = [gmpy2.c_div_2exp(one, _BITS) for one in gmpy2.unpack(product, slot)]
+        finite = [gmpy2.c_div_2exp(slot_mass, _BITS) for slot_mass in gmpy2.unpack(product, slot)]
         infinite = self.infinite * (mass + other.infinite) + sum(self.finite) * other.infinite
         end = len(finite) - bisect_right(list(accumulate(finite[:0:-1])), tail)
         start = min(bisect_right(list(accumulate(finite)), tail), end - 1)
@@ -90,7 +91,7 @@ class _Masses(NamedTuple):
 class _ProvedLoss(PrivacyLossDistribution):  # type: ignore[misc]
     """Masses of losses that are nowhere below the exact ones, also when composed.
 
-    Those of other distributions are taken as they are. The parameters are dp-accounting's.
+    Masses of other distributions are taken as they are. The parameters are dp-accounting's.
     """
 
     computational = False
@@ -103,11 +104,11 @@ class _ProvedLoss(PrivacyLossDistribution):  # type: ignore[misc]
         """Return the loss of both together."""
         other, tail = privacy_loss_distribution, _units(tail_mass_truncation)
 
-        def both(one: DensePLDPmf, two: PLDPmf) -> DensePLDPmf:
-            two = two.to_dense_pmf()
-            one.validate_composable(two)
-            stride = math.gcd(_stride(one), _stride(two)) or 1
-            return _Masses.of(one, stride).times(_Masses.of(two, stride), tail).pmf(one)
+        def both(first: DensePLDPmf, second: PLDPmf) -> DensePLDPmf:
+            second = second.to_dense_pmf()
+            first.validate_composable(second)
+            stride = math.gcd(_stride(first), _stride(second)) or 1
+            return _Masses.of(first, stride).times(_Masses.of(second, stride), tail).pmf(first)
 
         symmetric = self._symmetric and other._symmetric
         result = _ProvedLoss(
@@ -122,14 +123,14 @@ class _ProvedLoss(PrivacyLossDistribution):  # type: ignore[misc]
         copies = integer("num_times", num_times, low=1)
 
         def power(pmf: DensePLDPmf) -> DensePLDPmf:
-            one = result = _Masses.of(pmf, _stride(pmf) or 1)
+            factor = result = _Masses.of(pmf, _stride(pmf) or 1)
             places = copies.bit_length() - 1
             share = _units(tail_mass_truncation) // (2 * places or 1)  # two products each
             for place in reversed(range(places)):
                 tail = share >> place  # it will occur 2^place times
                 result = result.times(result, tail)
                 if copies >> place & 1:
-                    result = result.times(one, tail)
+                    result = result.times(factor, tail)
             return result.pmf(pmf)
 
         result = _ProvedLoss(
@@ -171,7 +172,7 @@ def _least_epsilon(pmf: DensePLDPmf, delta: float) -> float:
 def loss_of_curve(
     delta: Callable[[float], float], epsilons: Iterable[float | Fraction], *, interval: float = 1e-4
 ) -> PrivacyLossDistribution:
-    """Return a pessimistic loss distribution of a release of which many deltas are proved.
+    """Return a pessimistic loss distribution of a release with a proved privacy profile.
 
     Parameters
     ----------
@@ -179,10 +180,10 @@ def loss_of_curve(
         Returns, for an epsilon, a delta that holds for both orders of any two neighbours, such as
         ``lambda e: response_delta(e, n, k, gamma)``.
     epsilons : iterable of float
-        Where to ask, positive; rounded to the grid. Losses beyond the last one count as infinite,
-        with the delta there, which should be far below the one that is wanted in the end.
+        Where to evaluate ``delta``, positive; rounded to the grid. Losses beyond the last one count
+        as infinite, with the delta there, which should be far below the final one.
     interval : float, optional
-        That of the grid; the same for all distributions to be composed.
+        Step of the grid; the same for all distributions to be composed.
 
     Examples
     --------
@@ -195,7 +196,7 @@ def loss_of_curve(
     nearest = (round(number("epsilons", e, above=0) / Fraction(unit)) for e in epsilons)
     keys = sorted({max(1, key) for key in nearest})
     if not keys:
-        raise ValueError("epsilons must not be empty")
+        raise InvalidValue("epsilons", "must not be empty")
     heights = [1.0]
     for key in keys:
         proved = number("delta", delta(key * unit * _BELOW), low=0, high=1)
@@ -217,14 +218,14 @@ def loss_of_curve(
 def loss_of_guarantee(guarantee: Guarantee, *, interval: float = 1e-4) -> PrivacyLossDistribution:
     """Return a loss distribution that covers every release with this guarantee.
 
-    It is that of randomized response that tells all with probability delta (KOV15), for epsilon
-    rounded up to the grid of this ``interval``. ValueError if nothing is proved for the run, or
-    not for replaced values.
+    It is that of randomized response that reveals its input with probability delta (KOV15), for
+    epsilon rounded up to the grid of this ``interval``. ValueError unless the guarantee is proved
+    for the run, and replace-one.
 
     Examples
     --------
     >>> import ikos
-    >>> protocol = ikos.PrivateSum(1000, epsilon=0.1, delta=1e-8)
+    >>> protocol = ikos.PrivateSum(100, epsilon=0.1, delta=1e-8)
     >>> loss = loss_of_guarantee(protocol.guarantee).self_compose(30)
     >>> round(loss.get_epsilon_for_delta(1e-6), 2)
     2.37
@@ -240,10 +241,10 @@ def loss_of_guarantee(guarantee: Guarantee, *, interval: float = 1e-4) -> Privac
 def event(guarantee: Guarantee) -> ZCDpEvent:
     """Return the event of a release with a pure guarantee: (epsilon^2 / 2)-concentrated privacy.
 
-    For an ``RdpAccountant`` of replaced values. There is no event for a guarantee with a delta, nor
-    a better one for a pure guarantee: a Gaussian's noise multiplier means different things in
-    dp-accounting's accountants of replaced values, and of repeated randomized responses its
-    ``PLDAccountant`` counts one (in version 0.9). ValueError if delta is not 0, and as for
+    For an ``RdpAccountant`` with the replace-one relation. There is no event for a guarantee with a
+    delta, nor a better one for a pure guarantee: a Gaussian's noise multiplier means different
+    things in dp-accounting's replace-one accountants, and its ``PLDAccountant`` counts repeated
+    randomized responses once (in version 0.9). ValueError if delta is not 0, and as for
     `loss_of_guarantee`.
 
     Examples
@@ -254,27 +255,27 @@ def event(guarantee: Guarantee) -> ZCDpEvent:
     """
     _check(guarantee)
     if guarantee.delta:
-        raise ValueError(
-            f"guarantee must have a delta of 0, got {guarantee.delta!r}; "
-            "loss_of_guarantee takes others"
+        raise InvalidValue(
+            "guarantee",
+            f"must have a delta of 0, got {guarantee.delta!r}; loss_of_guarantee takes others",
         )
     return ZCDpEvent(rho=round_up(Fraction(guarantee.epsilon) ** 2 / 2))
 
 
 def composed(
-    loss: PrivacyLossDistribution, delta: float, conditions: tuple[str, ...] = ()
+    loss: PrivacyLossDistribution, delta: float, conditions: tuple[Condition, ...] = ()
 ) -> Guarantee:
     """Return the guarantee of releases with a loss distribution.
 
     Parameters
     ----------
     loss
-        Made here, or one made here composed with others: ``here.compose(elsewhere)``. Those are
-        taken as they are, and must be for replaced values.
+        Made here, or one made here composed with others: ``here.compose(elsewhere)``. The others
+        are taken as they are, and must be replace-one.
     delta : float
         At least the mass of infinite losses, which has up to 1e-30 from each composition.
-    conditions : tuple of str, optional
-        Of the releases made here, ``result.guarantee.conditions``, and of others.
+    conditions : tuple of ikos.results.conditions.Condition, optional
+        Conditions of the releases made here, ``result.guarantee.conditions``, and of others.
 
     Returns
     -------
@@ -291,26 +292,32 @@ def composed(
     """
     small = round_down(number("delta", delta, above=0, below=1))
     if not isinstance(loss, _ProvedLoss):
-        raise TypeError(
-            "loss must be made here, or be one made here composed with others, "
-            "here.compose(elsewhere): what dp-accounting composes is not proved"
+        raise InvalidType(
+            "loss",
+            "must be made here, or be one made here composed with others, "
+            "here.compose(elsewhere): what dp-accounting composes is not proved",
         )
     orders = (loss._pmf_remove, loss._pmf_add)
     infinite = max(pmf._infinity_mass for pmf in orders)
     if infinite > small:
-        raise ValueError(
-            f"delta must be at least the mass of infinite losses, {at_least(infinite, 3)}, "
-            f"got {quote(delta)}"
+        raise InvalidValue(
+            "delta",
+            f"must be at least the mass of infinite losses, {at_least(infinite, 3)}, "
+            f"got {quote(delta)}",
         )
     epsilon = max(_least_epsilon(pmf, small) for pmf in orders)
-    said = "every release has the loss distribution given for it, under replacement of one value"
+    assumed = Condition(
+        Kind.SCOPE,
+        "every release has the loss distribution given for it, under replacement of one value",
+        computational=loss.computational,
+    )
     theorem = "composed privacy loss distributions, ZDW22, Theorem 10"
-    return Guarantee(epsilon, small, theorem, (*conditions, said), computational=loss.computational)
+    return Guarantee(epsilon, small, theorem, (*conditions, assumed))
 
 
 def _check(guarantee: Guarantee) -> None:
-    """Refuse a guarantee that is not proved, or not for replaced values."""
+    """Refuse a guarantee that is not proved, or not replace-one."""
     if not guarantee.proved:
-        raise ValueError(f"guarantee must be proved for the run, got {str(guarantee)!r}")
+        raise InvalidValue("guarantee", f"must be proved for the run, got {str(guarantee)!r}")
     if guarantee.adjacency != "replace-one":
-        raise ValueError(f"guarantee must be for replace-one, got {guarantee.adjacency}")
+        raise InvalidValue("guarantee", f"must be for replace-one, got {guarantee.adjacency}")

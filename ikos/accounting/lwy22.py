@@ -1,10 +1,10 @@
-"""One message about the truth among messages that name random values: how many hide it.
+"""One message about the true value among messages that name random values: how many hide it.
 
 LWY22 is Luo, Wang, Yi, *Frequency Estimation in the Shuffle Model with Almost a Single Message*,
 CCS 2022. A message names a set of values. A user sends one whose set contains the true value, and
 up to t others, each with some probability, that are uniform on all messages. Each value is in a
-part rho of all sets. With M the number of random messages about x or x', M ~ Bin(h t, 2 p rho) for
-h honest users and the probability p,
+fraction rho of all sets. With M the number of random messages about x or x', M ~ Bin(h t, 2 p rho)
+for h honest users and the probability p,
 
     delta(eps) <= E[D(M)],   D(m) = P[Bin(m, 1/2) <= c] - e^eps P[Bin(m, 1/2) <= c - 1]
 
@@ -20,7 +20,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ikos._validation import integer, number, round_down
+from ikos._validation import InvalidValue, integer, number, round_down
 from ikos.accounting.blanket import SLACK, shortfall
 from ikos.numeric.binomial import binomial_window, log_pmf
 from ikos.numeric.search import bisect
@@ -29,7 +29,7 @@ from ikos.primitives.randomized_response import grid_up
 MAX_MESSAGES = 1 << 20
 """Most random messages of one user."""
 
-_CELLS = 1 << 13  # most values of M that are looked at
+_CELLS = 1 << 13  # largest number of values of M that are tried
 _TINY = 1e-290  # exceeds anything that underflows
 _MOST_MEAN = 1e11  # up to which the error of a window's probabilities is within `SLACK`
 _MAX_DEPTH = 1024
@@ -69,7 +69,7 @@ def random_messages_delta(
     epsilon : float
         From 0 to 100.
     messages : int
-        How many random messages the honest users send at most, h t.
+        Largest number of random messages of all honest users, h t.
     chance : float or Fraction
         Probability that one is sent and names one of two given values, 2 p rho, in (0, 1].
 
@@ -86,9 +86,9 @@ def random_messages_delta(
         return 1.0
     odds, mass = max(1.0, math.exp(eps) * (1 - 1e-13)), 50.0
     while True:
-        found, left_out = _inside(odds, most, hit, mass), math.exp(-mass)
-        if left_out <= 1e-9 * found or mass > 660:
-            return min(1.0, (found + left_out) * (1 + SLACK) + _TINY)
+        inside, left_out = _inside(odds, most, hit, mass), math.exp(-mass)
+        if left_out <= 1e-9 * inside or mass > 660:
+            return min(1.0, (inside + left_out) * (1 + SLACK) + _TINY)
         mass *= 3
 
 
@@ -96,11 +96,11 @@ def random_messages_delta(
 def random_messages(
     epsilon: Fraction, delta: Fraction, honest: int, share: Fraction
 ) -> tuple[int, Fraction]:
-    """Return how many random messages a user sends at most, and the probability of each.
+    """Return the largest number of random messages per user, and the probability of each.
 
     Their mean is within 10^-4 of the smallest found for which `random_messages_delta` is at most
-    ``delta``, for ``honest`` users and a ``share`` rho of at most 1/2; the probability is a
-    multiple of 2^-53. ValueError above 2^20.
+    ``delta``, for ``honest`` users and a fraction rho, ``share``, of at most 1/2; the probability
+    is a multiple of 2^-53. ValueError above 2^20.
     """
 
     def split(mean: float) -> tuple[int, Fraction]:
@@ -115,8 +115,9 @@ def random_messages(
     while not private(mean):
         mean *= 2
         if mean > MAX_MESSAGES:
-            raise ValueError(
-                f"n or epsilon must be larger, got {honest} honest users and {float(epsilon):g}: "
-                f"each would send more than {MAX_MESSAGES} random messages"
+            raise InvalidValue(
+                "n or epsilon",
+                f"must be larger, got {honest} honest users and {float(epsilon):g}: "
+                f"each would send more than {MAX_MESSAGES} random messages",
             )
     return split(bisect(private, mean, mean / 2, close=1e-4, geometric=True))

@@ -1,10 +1,11 @@
 """A privacy filter: whether one more release is within a total budget, whatever was seen before.
 
-Every release may be chosen, budget included, after the results of those before it. A theorem on a
-fixed list of budgets does not cover that; a filter does (Rogers, Roth, Ullman, Vadhan, *Privacy
-Odometers and Filters*, NeurIPS 2016). This one accepts a release while the epsilons add up to at
-most the total, or while the losses do in exponential moment of one fixed order, which is Feldman's
-and Zrnic's Renyi filter (NeurIPS 2021), with exact moments. :ref:`proof-filter` has the proof.
+Every release, its budget included, may be adaptively chosen, after the results of those before it.
+A theorem on a fixed list of budgets does not cover that; a filter does (Rogers, Roth, Ullman,
+Vadhan, *Privacy Odometers and Filters*, NeurIPS 2016). This one accepts a release while the
+epsilons add up to at most the total, or while the losses do in exponential moment of one fixed
+order, which is Feldman's and Zrnic's Renyi filter (NeurIPS 2021), with exact moments.
+:ref:`proof-filter` has the proof.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ MAX_EPSILON = 10**6
 
 
 class Charge(NamedTuple):
-    """What is proved of a release: (epsilon, delta), and perhaps also mu-Gaussian privacy."""
+    """The proved privacy of a release: (epsilon, delta), and perhaps also mu-Gaussian privacy."""
 
     epsilon: Fraction
     delta: Fraction
@@ -79,14 +80,17 @@ class PrivacyFilter:
         """Return the filter whose order allows most small releases; by default half is slack."""
         eps = number("epsilon", epsilon, low=1e-6, high=MAX_EPSILON)
         small = number("delta", delta, low=0, below=1)
-        spare = small / 2 if slack is None else number("slack", slack, low=0, high=small)
-        found = cls(eps, small, spare, Fraction(1))
-        if not spare:
-            return found
+        reserve = small / 2 if slack is None else number("slack", slack, low=0, high=small)
+        basic = cls(eps, small, reserve, Fraction(1))
+        if not reserve:
+            return basic
         # times 0.1 to 2 is the best one
-        scale = -math.log(min(float(spare) or math.ulp(0), 1 - 2.0**-53)) / float(eps)
-        tried = (replace(found, order=Fraction(scale * 2 ** (i / 8))) for i in range(-27, 10))
-        return max(tried, key=lambda one: one.limit / float(one.order * (one.order + 1)))
+        scale = -math.log(min(float(reserve) or math.ulp(0), 1 - 2.0**-53)) / float(eps)
+        tried = (replace(basic, order=Fraction(scale * 2 ** (i / 8))) for i in range(-27, 10))
+        return max(
+            tried,
+            key=lambda candidate: candidate.limit / float(candidate.order * (candidate.order + 1)),
+        )
 
     @cached_property
     def limit(self) -> float:
@@ -107,7 +111,7 @@ class PrivacyFilter:
 
 @dataclass(frozen=True)
 class Account:
-    """What is spent of a total: sums of epsilons, deltas and log-moments.
+    """The spent part of a total budget: sums of epsilons, deltas and log-moments.
 
     ``adding`` is true as long as the epsilons have stayed within the total.
     """
@@ -135,24 +139,24 @@ class Account:
     def left(self) -> EpsilonDelta:
         """The largest epsilon, and with it the largest delta, of one more release.
 
-        The epsilon is less by up to a part of 1e-9, and 0 if it is below 2e-6 of the total.
+        The epsilon is too small by at most a relative 1e-9, and 0 if it is below 2e-6 of the total.
         """
-        left = self.total.epsilon - self.epsilons if self.adding else Fraction(0)
+        remaining = self.total.epsilon - self.epsilons if self.adding else Fraction(0)
 
         def fits(epsilon: float) -> bool:
             return self.after(Charge(Fraction(epsilon), Fraction(0))) is not None
 
         high = 2 * float(self.total.epsilon)
-        if fits(low := max(round_down(left), high * 1e-6)):
-            left = max(left, Fraction(bisect(fits, low, high, close=1e-9)))
-        return EpsilonDelta(left, self.total.delta - self.total.slack - self.deltas)
+        if fits(low := max(round_down(remaining), high * 1e-6)):
+            remaining = max(remaining, Fraction(bisect(fits, low, high, close=1e-9)))
+        return EpsilonDelta(remaining, self.total.delta - self.total.slack - self.deltas)
 
     @cached_property
     def spent(self) -> float:
-        """The part of the total that is spent, 0 to 1, rounded up."""
+        """The fraction of the total that is spent, 0 to 1, rounded up."""
         parts = [self.epsilons / self.total.epsilon] if self.adding else []
         if self.total.limit > 0:
             parts.append(self.moments / Fraction(self.total.limit))
         of_delta = self.total.delta - self.total.slack
-        found = max(min(parts), self.deltas / of_delta if of_delta else Fraction(0))
-        return min(1.0, round_up(found))
+        part = max(min(parts), self.deltas / of_delta if of_delta else Fraction(0))
+        return min(1.0, round_up(part))

@@ -1,4 +1,4 @@
-"""Sample and threshold: what a count of sampled ones reveals if small counts are suppressed.
+"""Sample and threshold: the privacy of a count of sampled ones if small counts are suppressed.
 
 Each of t ones is sampled with probability p; the count Y ~ Bin(t, p) is published if it is at least
 tau, and 0 otherwise (G. Cormode, A. Bharadwaj, *Sample-and-threshold differential privacy*, 2022).
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import number, round_down
+from ikos._validation import InvalidValue, number, round_down
 from ikos.numeric.binomial import above, at_most, log_pmf
 from ikos.numeric.search import bisect_integers
 from ikos.numeric.underflow import may_underflow
@@ -39,7 +39,7 @@ def _largest(eps: float, t: NDArray[np.float64], p: float, tau: int, least: floa
     ):
         y = np.clip(y, tau - 1, t - 1)
         first = scale * np.exp(log_pmf(y, t - 1, p)) * (1 + _SLACK)
-        # what is subtracted from the others could only make them smaller
+        # the others are at most this even before a tail is subtracted
         large = first > least
         rest = growth * tail(y[large], t[large] - 1, p) * (1 - _SLACK)
         least = max(least, float((first[large] - rest).max(initial=0.0)))
@@ -62,9 +62,10 @@ def largest_divergence(eps: float, n: int, p: float, tau: int, goal: float) -> f
     """Return a bound on delta; not less than ``goal``, unless every t was computed."""
     last = min(n, math.ceil(min(_negligible_from(eps, p, goal), 1e18)))
     if last - tau >= _MAX_COUNTS:
-        raise ValueError(
-            f"epsilon is too small, or sampling too close to 0 or 1: more than {_MAX_COUNTS} "
-            f"counts matter, at epsilon = {eps:g} and sampling = {p:g}"
+        raise InvalidValue(
+            "epsilon",
+            f"is too small, or sampling too close to 0 or 1: more than {_MAX_COUNTS} "
+            f"counts matter, at epsilon = {eps:g} and sampling = {p:g}",
         )
     worst = goal if last < n else 0.0
     for start in range(tau, last + 1, _BLOCK):
@@ -78,8 +79,8 @@ def smallest_threshold(eps: float, delta: float, n: int, p: float, *, every: boo
     last = math.ceil(min(_negligible_from(eps, p, delta), n))
 
     def private(tau: int) -> bool:
-        some = np.unique(np.geomspace(tau, max(tau, last), _SOME).round())
-        if _largest(eps, some, p, tau, delta) > delta:
+        counts = np.unique(np.geomspace(tau, max(tau, last), _SOME).round())
+        if _largest(eps, counts, p, tau, delta) > delta:
             return False
         return not every or largest_divergence(eps, n, p, tau, delta) <= delta
 
@@ -123,10 +124,11 @@ class SampleThreshold:
 def best_sample_threshold(
     epsilon: float | Fraction, delta: float | Fraction, n: int
 ) -> SampleThreshold:
-    """Return the parameters with the smallest bound on the error that were found.
+    """Return the parameters with the smallest bound on the error that a search finds.
 
-    The best 1 - p is of the order of n^(-1/3): rare sampling makes much noise in large sums, and
-    frequent sampling a large threshold. ValueError if every count would have to be suppressed.
+    The best 1 - p is of the order of n^(-1/3): rare sampling adds much noise to large sums, and
+    frequent sampling needs a large threshold. ValueError if every count would have to be
+    suppressed.
     """
     eps = round_down(number("epsilon", epsilon, low=1e-6, high=100))
     small = round_down(number("delta", delta, above=0, below=1))

@@ -1,4 +1,4 @@
-"""Coordinates drawn at random through randomized response (SCM22): what a guarantee takes.
+"""Coordinates drawn at random through randomized response (SCM22): sufficient parameters.
 
 A user draws t of d coordinates independently of its vector, rounds each at random to {0..k}, and
 sends (coordinate, value) through randomized response on these ``k + 1`` values. One such message
@@ -23,8 +23,8 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from ikos._validation import choice, integer, number, round_down
-from ikos.accounting.blanket import MAX_USERS, ResponseBlanket, TooManyTermsError
+from ikos._validation import MAX_PROTOCOL_USERS, InvalidValue, choice, integer, number, round_down
+from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError
 from ikos.accounting.composition import LossLattice, advanced_share, blanket_losses
 from ikos.accounting.shuffled_response import (
     MAX_EPSILON,
@@ -34,13 +34,13 @@ from ikos.accounting.shuffled_response import (
     response_gamma,
 )
 from ikos.numeric.binomial import at_most
-from ikos.numeric.gaussian import gaussian_mu
-from ikos.numeric.search import bisect_integers, gaussian_gamma
+from ikos.numeric.gaussian import gaussian_gamma, gaussian_mu
+from ikos.numeric.search import bisect_integers
 from ikos.primitives.randomized_response import GRID, grid_down, grid_up
 
 # the proof of a guarantee of t messages
 COMPOSITIONS = {
-    "single": "with a coordinate (of each run) drawn at random the dimension does not enter",
+    "single": "with a coordinate (of each run) drawn at random the dimension does not matter",
     "numerical": "numerical composition of {t} messages' exact losses",
     "advanced": "advanced composition of {t} messages (Kairouz, Oh, Viswanath 2015)",
     "basic": "basic composition of {t} messages",
@@ -65,7 +65,7 @@ def stratum_sizes(d: int, t: int) -> tuple[int, int, int]:
 
 
 def weights(d: int, t: int, sampling: str) -> list[tuple[Fraction, int]]:
-    """Return each weight, one over the chance that a coordinate is drawn, and how many have it."""
+    """Return each weight, one over the probability of a coordinate, and how many have it."""
     if sampling == "uniform":
         return [(Fraction(d, t), d)]
     fewer, size, longer = stratum_sizes(d, t)
@@ -124,7 +124,7 @@ def numerical_delta(epsilon: float, blanket: ResponseBlanket, times: int, expect
 def _proved_repeated(
     epsilon: float, n: int, k: int, gamma: Fraction, times: int, expected: float
 ) -> _Delta:
-    """Return the divergence of copies of one answer, each shuffled among n users; and its proof."""
+    """Return the divergence of copies of an answer, each shuffled among n users, and its proof."""
 
     def single(eps: float) -> tuple[float, str]:
         return response_delta(eps, n, k, gamma), response_accountant(eps, n, k, gamma)
@@ -133,13 +133,13 @@ def _proved_repeated(
         delta, accountant = single(epsilon)
         return delta, "single", accountant
     try:
-        found = min(expected, 1e-9)
+        bound = min(expected, 1e-9)
         blanket = ResponseBlanket(n, k, gamma)
         for _ in range(2):  # losses cut off as infinite hide a much smaller divergence
-            before, found = found, numerical_delta(epsilon, blanket, times, found)
-            if found >= 1e-3 * before or found < _TINY:
+            before, bound = bound, numerical_delta(epsilon, blanket, times, bound)
+            if bound >= 1e-3 * before or bound < _TINY:
                 break
-        return found, "numerical", "exact"
+        return bound, "numerical", "exact"
     except TooManyTermsError:
         best: _Delta = (1.0, "basic", "exact")
     for method, each, slack in _shares(epsilon, expected, times):
@@ -150,7 +150,7 @@ def _proved_repeated(
 
 
 def _shares(epsilon: float, delta: float, times: int) -> Iterator[tuple[str, float, float]]:
-    """Yield how much of epsilon each of several messages may spend, and the slack of delta."""
+    """Yield the epsilon that each of several messages may spend, and the slack of delta."""
     for method, each, slack in (
         ("basic", epsilon / times, 0.0),
         ("advanced", advanced_share(epsilon, delta / 2, times), delta / 2),
@@ -229,39 +229,39 @@ def sampled_answers(
 ) -> SampledAnswers:
     """Return a probability of uniform answers that makes sampled coordinates private.
 
-    For all of a user's messages together and n users who answer at random as they should; gamma is
-    within a thousandth of the smallest that the search finds, and 1 if only noise is private.
+    For all of a user's messages together and n users who follow the protocol; gamma is within a
+    thousandth of the smallest that the search finds, and 1 if only noise is private.
     """
     eps = round_down(number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON))
     small = round_down(number("delta", delta, above=0, below=1))
-    m = integer("n", n, low=1, high=MAX_USERS)
+    m = integer("n", n, low=1, high=MAX_PROTOCOL_USERS)
     k = integer("precision", precision, low=1, high=MAX_VALUES - 1) + 1
     t = integer("messages", messages, low=1, high=min(integer("d", d, low=1), MAX_MESSAGES))
     choice("sampling", sampling, SAMPLINGS)
-    made = partial(SampledAnswers, t, precision, sampling=sampling)
+    answers = partial(SampledAnswers, t, precision, sampling=sampling)
     if t == 1:
         gamma = grid_up(response_gamma(eps, small, n, k))
         proof = response_accountant(eps, n, k, gamma)
-        return made(gamma, composition="single", accountant=proof)
+        return answers(gamma, composition="single", accountant=proof)
     tail = 0.0
     if sampling == "uniform" and t < d:
         tail = small / 20
         m = _least_users(n, d, t, tail)
-    left = (small - tail) * (1 - 1e-12)
+    available = (small - tail) * (1 - 1e-12)
 
     def bound(gamma: Fraction) -> float:
-        return numerical_delta(eps, ResponseBlanket(m, k, gamma), t, left)
+        return numerical_delta(eps, ResponseBlanket(m, k, gamma), t, available)
 
-    noise = gaussian_mu(eps, left) ** 2 / t
+    noise = gaussian_mu(eps, available) ** 2 / t
     try:
-        return made(_searched(bound, 1.05 / noise, m, k, left), composition="numerical")
+        return answers(_searched(bound, 1.05 / noise, m, k, available), composition="numerical")
     except TooManyTermsError:
-        best = made(Fraction(1), composition="basic")
-    for method, each, slack in _shares(eps, left, t):
-        gamma = response_gamma(each, (left - slack) / t * (1 - 1e-12), m, k)
+        best = answers(Fraction(1), composition="basic")
+    for method, each, slack in _shares(eps, available, t):
+        gamma = response_gamma(each, (available - slack) / t * (1 - 1e-12), m, k)
         if gamma < best.gamma:
             proof = response_accountant(each, m, k, gamma)
-            best = made(gamma, composition=method, accountant=proof)
+            best = answers(gamma, composition=method, accountant=proof)
     return best
 
 
@@ -280,7 +280,7 @@ def sampled_delta(
     # t P[N + 1 < m] plus what is proved among m users, for the best m of a few
     best: _Delta = (1.0, "basic", "exact")
     tail = delta / 20
-    for _ in range(4):  # the fewer users are required, the less likely they are missing
+    for _ in range(4):  # a smaller required number of users is likelier to be reached
         m = _least_users(n, d, t, tail)
         hidden, method, accountant = _proved_repeated(eps, m, k, gamma, t, delta)
         here = min(1.0, (_missing(m, n, d, t) + hidden) * (1 + 1e-12))
@@ -298,7 +298,8 @@ def sampled_delta(
 class SampledError:
     """The largest error of one user's part in one coordinate, in units of the width.
 
-    ``mean_square`` is the total, ``sampling`` the part left if values are reported unchanged.
+    ``mean_square`` is the total, ``sampling`` the part that remains if values are reported
+    unchanged.
     """
 
     mean_square: float
@@ -333,11 +334,11 @@ def total_error(
     n: int, d: int, answers: SampledAnswers, centre: float | Fraction = Fraction(1, 2)
 ) -> SampledError:
     """Return the error of the sum over n users and d coordinates, in units of the width."""
-    found = np.zeros(2)
+    errors = np.zeros(2)
     for weight, count in weights(d, answers.messages, answers.sampling):
-        one = coordinate_error(answers.precision, answers.gamma, weight, centre)
-        found += float(n * count) * np.array((one.mean_square, one.sampling))
-    return SampledError(float(found[0]), float(found[1]))
+        error = coordinate_error(answers.precision, answers.gamma, weight, centre)
+        errors += float(n * count) * np.array((error.mean_square, error.sampling))
+    return SampledError(float(errors[0]), float(errors[1]))
 
 
 def _approximate_gamma(k: int, t: int, n: int, d: int, mu: float, sampling: str) -> float:
@@ -369,14 +370,14 @@ def optimized_answers(
     """
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     small = number("delta", delta, above=0, below=1)
-    users = integer("n", n, low=1, high=MAX_USERS)
+    users = integer("n", n, low=1, high=MAX_PROTOCOL_USERS)
     most = min(d, MAX_MESSAGES)
     counts = sorted({*(t for t in _LADDER if t < most), most}) if messages is None else [messages]
     steps = _LADDER if precision is None else (precision,)
     mu = gaussian_mu(round_down(eps), round_down(small))
 
-    def error(found: SampledAnswers) -> float:
-        return total_error(users, d, found, centre).mean_square
+    def error(answers: SampledAnswers) -> float:
+        return total_error(users, d, answers, centre).mean_square
 
     sketches = [
         (error(SampledAnswers(t, k, Fraction(gamma), sampling, "sketch")), t, k)
@@ -384,18 +385,19 @@ def optimized_answers(
         if (gamma := _approximate_gamma(k, t, users, d, mu, sampling)) < 0.999
     ]
     sketches = sorted(sketches) or [(math.inf, counts[0], steps[0])]
-    found = []
+    candidates = []
     for _, t, k in sketches[: 5 if sketches[0][1] == 1 else 2]:
         here = sampled_answers(eps, small, users, d, k, t, sampling=sampling)
         if here.gamma < 1:
-            found.append((error(here), t, k, here))
-    if not found:
-        raise ValueError(
-            f"n must be larger for epsilon = {float(eps):g}, delta = {float(small):.3g} and "
-            f"{sketches[0][1]} messages of each user, got {users} honest users: every answer "
-            "would be random"
+            candidates.append((error(here), t, k, here))
+    if not candidates:
+        raise InvalidValue(
+            "n",
+            f"must be larger for epsilon = {float(eps):g}, delta = {float(small):.3g} and "
+            f"{sketches[0][1]} messages per user, got {users} honest users: every answer "
+            "would be random",
         )
-    return min(found)[3]
+    return min(candidates)[3]
 
 
 # SCM22's own formulas, as printed: they guarantee nothing, see the errata
@@ -419,7 +421,7 @@ def published_gamma(
     """Return the gamma of SCM22, Theorem 4.1, for t coordinates; it may exceed 1.
 
     ``56 d k ln(1/delta) ln(2t/delta) / ((n-1) eps^2)``, with 2016 for 56 if epsilon is above 1. Its
-    proof is not sound: see the errata of the documentation.
+    proof is not sound: see docs/errata.md.
     """
     eps, small = budget(epsilon, delta)
     constant = 56 if eps <= 1 else 2016
@@ -439,7 +441,7 @@ def published_single_gamma(
 
 
 def closed_gamma(eps: float, small: float, n: int, values: int) -> float:
-    """Return the gamma of Section 4.5, with any number of values in place of d k."""
+    """Return the gamma of Section 4.5, with any number of values instead of d k."""
     first, second = (14.0, 27.0) if eps <= 1 else (80.0, 36 / 11)
     square = first * math.log(2 / small) / eps**2
     return values * max(square, second / eps) / (n - 1)
@@ -450,7 +452,7 @@ def published_precision(
 ) -> float:
     """Return the k of SCM22, Sections 4.4 and 4.5, a real number.
 
-    It makes the two terms of the error equal. The bound is smallest at 2^(1/3) times as many.
+    It makes the two terms of the error equal. The bound is smallest at 2^(1/3) times this k.
     """
     # the error is 1 / (4 k^2) + gamma / 2, with gamma proportional to k
     if t == 1:  # the paper writes n for n - 1 here

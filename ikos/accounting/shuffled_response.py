@@ -13,7 +13,7 @@ from functools import lru_cache
 import gmpy2
 from gmpy2 import mpfr
 
-from ikos._validation import choice, integer, number, quote, round_down, round_up
+from ikos._validation import InvalidValue, choice, integer, number, quote, round_down, round_up
 from ikos.accounting.amplification import excess, third_value
 from ikos.accounting.blanket import (
     LEAST_GAMMA,
@@ -27,7 +27,7 @@ from ikos.numeric.search import crossing, log_excess
 from ikos.primitives.randomized_response import GRID
 
 MIN_EPSILON, MAX_EPSILON = math.nextafter(1e-6, 0), 100.0
-_TOLD_APART = 10**5  # most users whose third answers are told apart from others
+_MAX_USERS_FOR_THIRD = 10**5  # largest n for which third answers are counted apart from others
 _NEGLIGIBLE = 1e-100  # below it Bennett's bound suffices
 _ABOVE = 1 + Fraction(1, 1 << 200)  # exceeds the relative errors of a few operations of 300 bits
 
@@ -43,7 +43,7 @@ def _bennett(eps: mpfr, n: int, k: mpfr, gamma: mpfr) -> mpfr:
     """Return Bennett's bound, or Hoeffding's if that is better."""
     a = gmpy2.expm1(eps)
     truth = (1 - gamma) * k
-    # L = truth (1[W = x] - e^eps 1[W = x']) - gamma a, whose first part has mean -a (1 - gamma)
+    # L = truth (1[W = x] - e^eps 1[W = x']) - gamma a, whose first term has mean -a (1 - gamma)
     odds = 1 + a
     variance = truth**2 * (1 + odds * odds) / k - ((1 - gamma) * a) ** 2
     excess = truth + (1 - gamma) * a
@@ -71,7 +71,7 @@ def closed_bound(
     if gamma == 1:
         return 0.0
     with gmpy2.context(precision=300):
-        eps, values, chance = (mpfr(rational(Fraction(given))) for given in (epsilon, k, gamma))
+        eps, values, chance = (mpfr(rational(Fraction(value))) for value in (epsilon, k, gamma))
         bound = _FORMULAS[name](eps, n, values, chance)
         return min(1.0, float_up(bound * mpfr(rational(_ABOVE))))
 
@@ -90,7 +90,7 @@ THEOREMS = {
 def _proved(
     name: str, epsilon: float, n: int, k: int | Fraction, gamma: Fraction
 ) -> tuple[float, str]:
-    """Return an accountant's delta and whose it is: Bennett's if an exact one is negligible."""
+    """Return an accountant's delta and its name: Bennett's if an exact one is negligible."""
     if name == "exact":
         if epsilon >= local_epsilon(k, gamma):  # where Bennett's bound is above 0
             return 0.0, name
@@ -126,22 +126,23 @@ def response_delta(
     """Return a delta for which shuffled randomized response is (epsilon, delta)-private.
 
     For both orders of any two values. An upper bound, rounded up (BBGN19, Lemma 5.3 and Theorem
-    3.1). "exact" is Bennett's bound where that is below 1e-100, `response_accountant` says which,
-    and 0 from the local guarantee of one answer on. `response_attained` is the other side.
+    3.1). "exact" is Bennett's bound where that is below 1e-100 (see `response_accountant`), and 0
+    from the local epsilon of one answer on. `response_attained` is the other side.
 
     Parameters
     ----------
     epsilon : float
         Positive, at most 100; at most 1 for the closed form.
     n : int
-        Number of users who answer at random as they should, up to 10^10.
+        Number of users who follow the protocol, up to 10^10.
     k : int or Fraction
-        Number of values in the domain, at least 2; on {0..p} it is p + 1. A fraction is the inverse
-        of the share of a user's own messages among all: see `ikos.accounting.blanket`.
+        Number of values in the domain, at least 2; on {0..p} it is p + 1. A Fraction is the inverse
+        of the fraction of all possible messages that are a user's own: see
+        `ikos.accounting.blanket`.
     gamma : float or Fraction
-        Probability with which a user sends a uniform value in place of the truth.
+        Probability with which a user sends a uniform value instead of the true value.
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
-        Each gives at least the delta of the one before it.
+        From tightest to loosest.
 
     Examples
     --------
@@ -165,7 +166,7 @@ def response_accountant(
 ) -> str:
     """Return which of ``ACCOUNTANTS`` proves `response_delta` for the same arguments.
 
-    It is the one asked for, except "bennett" in place of a negligible "exact".
+    It is the one requested, except "bennett" instead of a negligible "exact".
 
     Examples
     --------
@@ -178,8 +179,8 @@ def response_accountant(
 def response_attained(epsilon: float | Fraction, n: int, k: int, gamma: float | Fraction) -> float:
     """Return a delta below which shuffled randomized response is not (epsilon, delta)-private.
 
-    If all other users hold one third value: up to 10^5 users what the view reveals, beyond what the
-    numbers of answers x and x' do. Rounded down.
+    If all other users hold one third value: for up to 10^5 users the divergence of the whole view,
+    for more that of the numbers of answers x and x'. Rounded down.
 
     Parameters
     ----------
@@ -194,7 +195,7 @@ def response_attained(epsilon: float | Fraction, n: int, k: int, gamma: float | 
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     chance = number("gamma", gamma, low=LEAST_GAMMA, high=1)
     blanket = ResponseBlanket(n, integer("k", k, low=3), chance)
-    if blanket.n > _TOLD_APART:
+    if blanket.n > _MAX_USERS_FOR_THIRD:
         return blanket.attained(round_up(eps))
     o1 = excess(Fraction(round_up(eps)), UP)
     return third_value(o1, k * (1 - chance) / chance, blanket.n, k)
@@ -313,9 +314,10 @@ def response_epsilon(
         low = high = MIN_EPSILON
     while excess(high) > 0:
         if high == largest:
-            raise ValueError(
-                f"gamma must be larger for any epsilon up to {largest:g} with "
-                f"accountant={name!r}, got {quote(gamma)}"
+            raise InvalidValue(
+                "gamma",
+                f"must be larger for any epsilon up to {largest:g} with "
+                f"accountant={name!r}, got {quote(gamma)}",
             )
         low, high = high, min(2 * high, largest)
     return crossing(excess, low, high)

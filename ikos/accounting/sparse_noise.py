@@ -1,4 +1,4 @@
-"""How likely each user must add noise if few users add all of it.
+"""Probability with which each user must add noise if few users add all of it.
 
 SCRCS11 is Shi, Chan, Rieffel, Chow, Song, *Privacy-preserving aggregation of time-series data*,
 NDSS 2011. Each of h honest users adds, with probability beta and independently of its value, a
@@ -42,9 +42,9 @@ def published_chance(users: int, delta: Fraction | float) -> Fraction:
 def divergence(users: int, chance: Fraction, rate: Fraction, precision: int) -> float:
     """Return the delta of the sum with sparse noise, in both orders, at rate * precision.
 
-    ``chance``, a multiple of 2^-53, is that of each of h ``users`` to add noise. An upper bound:
-    equal to the true divergence up to 1e-11 e^epsilon M(0), 0.0 if the sum is purely private, and
-    `silence` if it would take more than 2^22 points or is smaller.
+    ``chance``, a multiple of 2^-53, is the probability that one of h ``users`` adds noise. An upper
+    bound: equal to the true divergence up to 1e-11 e^epsilon M(0), 0.0 if the sum has pure
+    differential privacy, and `silence` if it would take more than 2^22 points or is smaller.
     """
     # M at 0 and p by inversion of its characteristic function: the proof has the aliasing
     quiet = silence(users, chance)

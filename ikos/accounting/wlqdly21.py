@@ -3,7 +3,7 @@
 WLQDLY21 is Wang, Li, Qian, Du, Lin, Yang, *Hiding Numerical Vectors in Local Private and Shuffled
 Messages*, IJCAI 2021. A user has at most s events out of 2d, "coordinate j is +1" or "is -1", and
 sends one message: with probability gamma uniform on all possible ones, otherwise uniform on a set
-of them, a part 1/k of all, determined by the vector and possibly further randomness:
+of them, a fraction 1/k of all, determined by the vector and possibly further randomness:
 
 - Collision (Definition 3) draws a hash function from 2d events to {0..t-1}: k = t / s.
 - PrivKV draws a coordinate and answers by randomized response on its three values: k = 3.
@@ -25,7 +25,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from ikos._validation import integer, number, quote
+from ikos._validation import InvalidValue, integer, number, quote
 from ikos.accounting.amplification import amplified_local_epsilon
 from ikos.accounting.blanket import exp_down, local_gamma
 from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
@@ -33,7 +33,7 @@ from ikos.primitives.randomized_response import grid_up
 
 MAX_VALUES = 1 << 16  # most values of a hash function: the seed and the value share 64 bits
 _MOST_AMPLIFIED = 60
-_COUNTED = 10**5  # most users for whom the messages' distance is used: seconds
+_MAX_USERS_FOR_DISTANCE = 10**5  # most users for whom the messages' distance is used: seconds
 _REFINEMENTS = 3
 _LEAST = Fraction(1, 1 << 60)
 
@@ -46,11 +46,12 @@ def set_response_gamma(
     *,
     most_local: Fraction | None = None,
 ) -> Fraction:
-    """Return how often a message must be uniform, a multiple of 2^-53, rounded up.
+    """Return the probability of a uniform message, a multiple of 2^-53, rounded up.
 
     If delta is 0, for the guarantee of each message by itself; otherwise for that of n shuffled
-    ones, and ``most_local`` then also caps what each message may spend by itself. ``k`` is the
-    inverse of the share of a user's own messages among all: at least 1, or 2 if delta is positive.
+    ones, and ``most_local`` then also caps the local epsilon of each message. ``k`` is the inverse
+    of the fraction of all possible messages that are a user's own: at least 1, or 2 if delta is
+    positive.
     """
     alone = local_gamma(epsilon, number("k", k, low=1))
     if delta == 0:
@@ -62,7 +63,7 @@ def set_response_gamma(
 def set_response_theorem(
     epsilon: Fraction, delta: Fraction, n: int, k: int | Fraction, gamma: Fraction
 ) -> str:
-    """Return what proves a gamma of `set_response_gamma`, also one raised for ``most_local``."""
+    """Return the theorem for a gamma of `set_response_gamma`, also if raised for ``most_local``."""
     enough = min(gamma, response_gamma(epsilon, delta, n, k))
     return THEOREMS[response_accountant(epsilon, n, k, enough)]
 
@@ -75,11 +76,12 @@ def raised(
     1/(e^eps0 + 1), rounded up to a multiple of 2^-53, for a message that is eps0-private by itself.
     With a positive delta eps0 is the largest for which `ikos.accounting.amplification` proves the
     guarantee of n shuffled messages, or ``most_local`` if that is smaller. Up to 10^5 users that
-    uses that two messages' total variation distance is 1/2 - q, half of what eps0 allows.
+    uses that two messages' total variation distance is 1/2 - q, half of the largest that eps0
+    allows.
     """
     local = epsilon
     if delta > 0 and local < _MOST_AMPLIFIED:
-        share = Fraction(1, 2) if n <= _COUNTED else 1
+        share = Fraction(1, 2) if n <= _MAX_USERS_FOR_DISTANCE else 1
         local = max(local, Fraction(amplified_local_epsilon(local, delta, n, share=share)))
     if most_local is not None:
         local = min(local, most_local)
@@ -117,7 +119,7 @@ def collision_parameters(
     small = number("delta", delta, low=0, below=1)
     cap = None if most_local is None else number("most_local", most_local, above=0)
     if 2 * s > MAX_VALUES:
-        raise ValueError(f"sparsity must be at most {MAX_VALUES // 2}, got {s}")
+        raise InvalidValue("sparsity", f"must be at most {MAX_VALUES // 2}, got {s}")
     first = 2 * s if small else s + 1
 
     @cache
@@ -133,9 +135,10 @@ def collision_parameters(
     else:
         t = _searched_values(d, s, first, gamma)
     if float(1 - gamma(t)) < 1e-12:
-        raise ValueError(
-            f"epsilon must be larger for so few users, got {quote(epsilon)} for n = {n}: "
-            "only noise would be private"
+        raise InvalidValue(
+            "epsilon",
+            f"must be larger for so few users, got {quote(epsilon)} for n = {n}: "
+            "only noise would be private",
         )
     return CollisionParameters(t, gamma(t))
 
@@ -161,7 +164,7 @@ def _searched_values(d: int, s: int, first: int, gamma: Callable[[int], Fraction
 def _mean_squares(
     d: int, s: int, t: NDArray[np.float64], gamma: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the worst mean squared errors for arrays of parameters; infinite where useless."""
+    """Return the worst mean squared errors for arrays of parameters; infinite if useless."""
     useful = (gamma < 1) & (t > s)
     t, g = np.where(useful, t, s + 1.0), np.where(useful, gamma, 0.5)
     p, q = g / t + (1 - g) / s, 1 / t

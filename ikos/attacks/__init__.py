@@ -1,24 +1,18 @@
-"""Attacks: measurements of what an analyzer can learn, next to what the theorems exclude.
+"""Attacks: measured lower bounds on an analyzer's advantage, next to the proved upper bounds.
 
-An attack takes only what an analyzer sees. Its gain, measured on simulated views with a confidence
-interval, bounds from below what the theorems bound from above; together they show how much of a
-bound is slack. Nothing in this library that protects data uses attacks.
+An attack uses only the analyzer's view. Its advantage, measured on simulated views with a
+confidence interval, bounds from below the quantity that the theorems bound from above; together
+they show how much of a bound is slack. Nothing in this library that protects data uses attacks.
 """
 
 from ikos.attacks.tuple_counting import (
     Advantage,
-    Fluctuation,
-    consistent_tuples,
-    fluctuation,
     measure_advantage,
     tuple_counts,
 )
 
 __all__ = [
     "Advantage",
-    "Fluctuation",
-    "consistent_tuples",
-    "fluctuation",
     "measure_advantage",
     "tuple_counts",
 ]

@@ -2,7 +2,7 @@
 
 A target's m shuffled messages, one in the output of each shuffler, add up to its input less its
 clear share (if any). The attack counts the tuples, one message from each shuffler, that do: N(r) of
-the n^m tuples add up to a residue r, about n^m / q of them by chance, and one more if r is the
+the n^m tuples add up to a residue r, about n^m / q of them by coincidence, and one more if r is the
 target's own. The fluctuations of the count hide that one.
 
 To distinguish an input x from x' = x + (d, -d, 0, ..., 0), let y_i be the residue of user i under x
@@ -14,8 +14,8 @@ with zero: positive indicates x, negative x', and at zero a coin is tossed. Unde
 distribution of S is that of -S under x, by the automorphism -1 of the group.
 
 S has mean 2 and variance 4 (n^m + 2^m - 2)/q, exactly (:ref:`proof-tuple-counting`). If S were
-normal, the advantage would be about 0.8 sqrt(q / n^m): what to expect, not a bound. The proved
-bound is sqrt(q / n^m) to leading order in q n^(1-m): close if that is small, else far above.
+normal, the advantage would be about 0.8 sqrt(q / n^m): an estimate, not a bound. The proved bound
+is sqrt(q / n^m) to leading order in q n^(1-m): close if that is small, else far above.
 """
 
 from __future__ import annotations
@@ -29,20 +29,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import flag, integer, number, quote
+from ikos._validation import MAX_SIMULATED_USERS, InvalidValue, flag, integer, number, quote
 from ikos.primitives.modular import Zq, blocks
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.sharing import split
-from ikos.primitives.shuffling import View
 from ikos.results.confidence import clopper_pearson
 
 MAX_MODULUS = 1 << 26
 """Largest q: the counts of all residues take 512 MiB for one view, and more while computed."""
 
-MAX_USERS = 1 << 18  # most users of an experiment
 MAX_MESSAGES = 50  # most shuffled messages of an experiment: n^m stays within floats
-_LIST = 1 << 22  # most tuples of one view listed in memory, if they outnumber the residues
-_WORK = 1 << 17  # approximate array elements of a block of trials: 1 MiB of counts
+_MAX_LISTED_TUPLES = 1 << 22  # of one view in memory, if they outnumber the residues
+_ENTRIES_PER_BLOCK = 1 << 17  # approximate array elements of a block of trials: 1 MiB of counts
 _Words = NDArray[np.uint32]  # below q <= 2^26; messages are (trials, m, n)
 _Counts = NDArray[Any]  # int64, or Python integers in an object array if n^m does not fit
 
@@ -69,7 +67,7 @@ def _weighted_sums(columns: _Words, q: int) -> tuple[_Words, _Counts]:
 def _enumerable(n: int, m: int, q: int) -> int:
     """Return how many of m columns, at least one, to count tuple by tuple."""
     k = 1  # one more column costs n times the number of tuples, or n times the number of residues
-    while k < m and 2 * n**k <= q and n ** (k + 1) <= max(q, _LIST):
+    while k < m and 2 * n**k <= q and n ** (k + 1) <= max(q, _MAX_LISTED_TUPLES):
         k += 1
     return k
 
@@ -97,11 +95,14 @@ def _counts_at(columns: _Words, q: int, residues: _Words) -> _Counts:
     """Return N(r) for some residues of each trial, (trials, k) for residues of that shape."""
     trials, m, n = columns.shape
     half = (m + 1) // 2
-    left = _all_counts(columns[:, :half], q)
+    first_half = _all_counts(columns[:, :half], q)
     if n**m >= 1 << 63:
-        left = left.astype(object)
-    right, weights = _weighted_sums(columns[:, half:], q)
-    met = (left[np.arange(trials)[:, None], (r[:, None] + q - right) % q] for r in residues.T)
+        first_half = first_half.astype(object)
+    second_half, weights = _weighted_sums(columns[:, half:], q)
+    met = (
+        first_half[np.arange(trials)[:, None], (r[:, None] + q - second_half) % q]
+        for r in residues.T
+    )
     return np.stack([(counts * weights).sum(axis=1) for counts in met], axis=1)
 
 
@@ -126,52 +127,19 @@ def tuple_counts(columns: ArrayLike, q: int) -> NDArray[Any]:
     array([1, 2, 1])
     """
     group = Zq(integer("q", q, low=2, high=MAX_MODULUS))
-    given = group.elements(columns, "columns")
-    *lead, m, n = given.shape if given.ndim > 1 else (0, 0)
+    views = group.elements(columns, "columns")
+    *lead, m, n = views.shape if views.ndim > 1 else (0, 0)
     if m * n == 0:
-        raise ValueError(f"columns must have shape (..., m, n), with none 0, got {given.shape}")
-    return _all_counts(given.reshape(math.prod(lead), m, n), group.q).reshape(*lead, group.q)
-
-
-def consistent_tuples(view: View, q: int, user: int, value: int) -> int:
-    """Count the tuples that add up to a certain input of a user less its clear share, if any.
-
-    Parameters
-    ----------
-    view : View
-        Received from parallel shufflers, with or without clear shares.
-    q : int
-        As for `tuple_counts`.
-    user : int
-        The target, counted from 0. Without clear shares the count is the same for all users.
-    value : int
-        The input to try, in ``[0, q)``. The true one has a count of at least 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> view = View((np.array([5, 8, 1]), np.array([3, 3, 9])), np.array([0, 4, 2]))
-    >>> consistent_tuples(view, 10, user=2, value=0)  # 5 + 3 + 2 twice, 9 + 9 + 2 never
-    2
-    """
-    group = Zq(integer("q", q, low=2, high=MAX_MODULUS))
-    if not isinstance(view, View):
-        raise TypeError(f"view must be an ikos.View, got {type(view).__name__}")
-    arrays = view.columns if view.clear is None else (*view.columns, view.clear)
-    sizes = sorted({array.size for array in arrays})
-    if not view.columns or len(sizes) != 1 or not sizes[0]:
-        raise ValueError(f"view must hold as many messages per shuffler as users, got {view!r}")
-    target = integer("user", user, low=0, high=sizes[0] - 1)
-    tried = integer("value", value, low=0, high=group.q - 1)
-    columns = np.stack([group.elements(column, "view.columns") for column in view.columns])
-    clear = 0 if view.clear is None else int(group.elements(view.clear, "view.clear")[target])
-    return int(_counts_at(columns[None], group.q, np.array([[(tried - clear) % group.q]]))[0, 0])
+        raise InvalidValue(
+            "columns", f"must have shape (..., m, n), with none 0, got {views.shape}"
+        )
+    return _all_counts(views.reshape(math.prod(lead), m, n), group.q).reshape(*lead, group.q)
 
 
 def _compared(columns: _Words, residues: _Words, q: int, d: int) -> NDArray[Any]:
     """Return S for each view, (trials,), from y_1 and y_2 as residues, (trials, 2)."""
-    moved = (residues + np.array([d, q - d], dtype=np.uint32)) % q
-    counts = _counts_at(columns, q, np.concatenate([residues, moved], axis=1))
+    shifted = (residues + np.array([d, q - d], dtype=np.uint32)) % q
+    counts = _counts_at(columns, q, np.concatenate([residues, shifted], axis=1))
     return np.asarray(counts[:, 0] + counts[:, 1] - counts[:, 2] - counts[:, 3])
 
 
@@ -214,9 +182,9 @@ def _drawn_views(
 
 
 def _trial_blocks(trials: int, n: int, q: int, m: int) -> Iterator[int]:
-    """Yield sizes of blocks of trials whose arrays take about `_WORK` elements."""
+    """Yield sizes of blocks of trials whose arrays take about `_ENTRIES_PER_BLOCK` elements."""
     tuples = n ** _enumerable(n, (m + 1) // 2, q)
-    for part in blocks(trials, max(1, _WORK // (m * n + 2 * q + tuples))):
+    for part in blocks(trials, max(1, _ENTRIES_PER_BLOCK // (m * n + 2 * q + tuples))):
         yield part.stop - part.start
 
 
@@ -249,7 +217,7 @@ class _Experiment:
 
 @dataclass(frozen=True)
 class Advantage(_Experiment):
-    """The attack's gain Pr[guess x | x] - Pr[guess x | x'], at most the views' total variation.
+    """The advantage Pr[guess x | x] - Pr[guess x | x'], at most the views' total variation.
 
     ``estimate`` is 2 correct / trials - 1, unbiased. ``lower`` and ``upper`` are an exact
     (Clopper-Pearson) interval that contains the advantage with probability at least ``confidence``;
@@ -292,7 +260,7 @@ def measure_advantage(
     difference : int
         d, any integer but a multiple of q.
     confidence : float
-        Of the interval, between 0 and 1.
+        Confidence level of the interval, between 0 and 1.
 
     Examples
     --------
@@ -300,13 +268,14 @@ def measure_advantage(
     >>> measure_advantage(10, 50, 2, 10_000, rng=DeterministicRandom(1)).lower > 0.4
     True
     """
-    n, m = integer("n", n, low=2, high=MAX_USERS), integer("m", m, low=1, high=MAX_MESSAGES)
+    n = integer("n", n, low=2, high=MAX_SIMULATED_USERS)
+    m = integer("m", m, low=1, high=MAX_MESSAGES)
     trials, clear_share = integer("trials", trials, low=1), flag("clear_share", clear_share)
     group, source = Zq(integer("q", q, low=2, high=MAX_MODULUS)), secure(rng)
     d = integer("difference", difference) % group.q
     if d == 0:
         got = quote(difference)
-        raise ValueError(f"difference must not be a multiple of q = {group.q}, got {got}")
+        raise InvalidValue("difference", f"must not be a multiple of q = {group.q}, got {got}")
     level = number("confidence", confidence, above=0, below=1)
     correct = 0
     for x in _inputs(trials, n, group, m, clear_share, source):
@@ -328,63 +297,3 @@ def _guess(
     """Return 0 for x and 1 for x', from what the analyzer sees and knows; a coin if S is 0."""
     s = _compared(columns, _own_residues(x, clear, q), q, d)
     return np.where(s == 0, rng.uniform(2, len(s)), (s < 0).astype(np.uint32))
-
-
-@dataclass(frozen=True)
-class Fluctuation(_Experiment):
-    """How much a tuple count N fluctuates, relative to n^m / q.
-
-    ``estimate`` is the root of the mean square of ``(N - mean) / (n^m / q)``, for the exact mean,
-    with a ``standard_error`` from the sample. Its limit is ``exact``.
-    """
-
-    estimate: float
-    standard_error: float
-    exact: float
-
-
-def fluctuation(
-    n: int,
-    q: int,
-    m: int,
-    trials: int,
-    *,
-    clear_share: bool = True,
-    rng: RandomSource | None = None,
-) -> Fluctuation:
-    """Measure the relative fluctuation of a target's tuple count.
-
-    If the other users' inputs are uniform, the likelihood of a target's value, relative to a view
-    of independent uniform messages, is exactly N / (n^m / q): each tuple is equally likely to be
-    the target's. Differential privacy has to cover the deviation of these ratios from 1.
-
-    Parameters
-    ----------
-    n, q, m, trials, clear_share
-        As in `measure_advantage`; the target is the first user, with its true value.
-
-    Examples
-    --------
-    >>> from ikos.testing import DeterministicRandom
-    >>> found = fluctuation(20, 16, 2, 2_000, rng=DeterministicRandom(1))
-    >>> abs(found.estimate - found.exact) < 0.01
-    True
-    """
-    n, m = integer("n", n, low=2, high=MAX_USERS), integer("m", m, low=1, high=MAX_MESSAGES)
-    trials, clear_share = integer("trials", trials, low=1), flag("clear_share", clear_share)
-    group, source = Zq(integer("q", q, low=2, high=MAX_MODULUS)), secure(rng)
-    mean, variance = count_moments(n, group.q, m)
-    by_chance = Fraction(n**m, group.q)
-    base = math.floor(mean)  # subtracted from the counts exactly, before they become doubles
-    second = fourth = 0.0
-    for x in _inputs(trials, n, group, m, clear_share, source):
-        columns, clear = _drawn_views(x, group, m, clear_share, source)
-        counts = _counts_at(columns, group.q, _own_residues(x, clear, group.q)[:, :1])[:, 0]
-        deviations = (counts - base).astype(np.float64) - float(mean - base)
-        squares = (deviations / float(by_chance)) ** 2
-        second += float(squares.sum())
-        fourth += float((squares**2).sum())
-    estimate = math.sqrt(second / trials)
-    deviation = math.sqrt(max(0.0, fourth / trials - (second / trials) ** 2) / trials)
-    error = deviation / (2 * estimate) if estimate else 0.0
-    return Fluctuation(n, group.q, m, trials, estimate, error, math.sqrt(variance / by_chance**2))

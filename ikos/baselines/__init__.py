@@ -16,25 +16,19 @@ from ikos.baselines.kashin import KashinFrame
 from ikos.baselines.kashin_sums_afnntz24 import KashinCorrelatedNoise, KashinPrivateSum
 from ikos.baselines.key_values import KeyValueBaseline, KeyValueResult, Ternarizer
 from ikos.baselines.local_model import LocalLaplace, LocalRandomizedResponse
+from ikos.baselines.measurement import Measurement, measure
 from ikos.baselines.pckv import PCKVGRR, PCKVUE
 from ikos.baselines.privkv import PrivKV
 from ikos.baselines.recursive_sum_bbgn20 import PrivacyBlanket, RecursiveSum
-from ikos.baselines.registry import (
-    PROTOCOLS,
-    ComparisonRow,
-    Measurement,
-    ProtocolSpec,
-    comparison,
-    measure,
-)
+from ikos.baselines.registry import PROTOCOLS, ComparisonRow, ProtocolSpec, comparison
 from ikos.baselines.sample_and_threshold_cb22 import SampleAndThreshold
 from ikos.baselines.sampled_coordinates_scm22 import SampledCoordinates
 from ikos.baselines.secure_noise import DesignatedNoise, SparseNoise
 from ikos.baselines.single_message_afnntz24 import SingleMessageGrid
-from ikos.sums.protocol import BaseProtocol, SumProtocol
+from ikos.sums.protocol import SumProtocol
 
 __all__ = [
-    "PCKVGRR", "PCKVUE", "PROTOCOLS", "BaseProtocol", "Baseline", "BinaryRandomizedResponse",
+    "PCKVGRR", "PCKVUE", "PROTOCOLS", "Baseline", "BinaryRandomizedResponse",
     "CentralDiscreteLaplace", "CentralGaussian", "CentralLaplace", "Collision", "ComparisonRow",
     "CorrelatedNoise", "DesignatedNoise", "FrequencyEstimation", "KashinCorrelatedNoise",
     "KashinFrame", "KashinPrivateSum", "KeyValueBaseline", "KeyValueResult", "LocalLaplace",

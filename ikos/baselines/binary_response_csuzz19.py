@@ -14,23 +14,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, integer
+from ikos._validation import InvalidValue, choice, integer
 from ikos.accounting.binary_response import (
     MAX_BITS,
     binary_response_gamma,
     composed_gamma,
     published_gamma,
 )
-from ikos.baselines.base import NumberBaseline, numbers_of, passed_on
+from ikos.baselines.base import Description, NumberBaseline, checked, numbers_of, read_only_view
 from ikos.data.domains import Bounds
 from ikos.data.encoding import encode
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomized_response import debias
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.shuffling import View
+from ikos.results.conditions import Condition, Kind
 from ikos.results.error import Bounded, SumError
 
-_BLOCK = 1 << 20
+_BITS_PER_PASS = 1 << 20
 
 _THEOREMS = {  # of each accountant's guarantee
     "exact": "randomized response, shuffled; exact law of the number of ones",
@@ -46,9 +47,11 @@ class BitProtocol(NumberBaseline):
     gamma: Fraction
     messages: int
 
-    def _state(self, theorem: str, *conditions: str, local: bool = False) -> None:
+    def _bits_described(
+        self, theorem: str, *conditions: Condition, local: bool = False
+    ) -> Description:
         # A user's r bits change the debiased sum by at most r/(1 - gamma) steps of 1/r.
-        self._claim(
+        return self._described(
             f"{self.domain}, bits ({self.messages} of each user) answered at random with "
             f"probability {float(self.gamma):.4g}",
             theorem,
@@ -97,14 +100,18 @@ class ShuffledBits(BitProtocol):
 
     accountant: str
 
-    def _found(self, accountant: str, messages: int, gamma: Fraction) -> None:
-        """Set the parameters and claim what an accountant proves for them."""
-        if gamma == 1:
-            raise ValueError(
-                f"epsilon is too small for {self.min_honest} users: every answer would be random"
-            )
-        self._set(accountant=accountant, messages=messages, gamma=gamma)
-        self._state(_THEOREMS[accountant], "the shuffler is honest", self._answering)
+    def _describe(self) -> Description:
+        honest = Condition(Kind.PARTIES, "the shuffler is honest")
+        return self._bits_described(_THEOREMS[self.accountant], honest, self._answering)
+
+
+def _informative(gamma: Fraction, honest: int) -> Fraction:
+    """Return a probability of random answers, or refuse that all are."""
+    if gamma == 1:
+        raise InvalidValue(
+            "epsilon", f"is too small for {honest} users: every answer would be random"
+        )
+    return gamma
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -147,10 +154,11 @@ class BinaryRandomizedResponse(ShuffledBits):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
-        how = choice("accountant", accountant, ("exact", "csuzz19"))
-        chosen = binary_response_gamma if how == "exact" else published_gamma
-        self._found(how, 1, chosen(*self._budget))
+        terms = checked(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        choice("accountant", accountant, ("exact", "csuzz19"))
+        least_gamma = binary_response_gamma if accountant == "exact" else published_gamma
+        gamma = _informative(least_gamma(*terms._budget), terms.min_honest)
+        self._init(terms, accountant=accountant, messages=1, gamma=gamma)
 
 
 def default_messages(epsilon: Fraction, n: int) -> int:
@@ -202,44 +210,46 @@ class UnaryEncoding(ShuffledBits):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
-        how = choice("accountant", accountant, tuple(_THEOREMS))
-        chosen = default_messages(self.epsilon, self.n) if messages is None else messages
-        bits = integer("messages", chosen, low=1, high=MAX_BITS // self.n)
-        if how == "exact":
-            gamma = binary_response_gamma(*self._budget, bits=bits)
+        terms = checked(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        choice("accountant", accountant, tuple(_THEOREMS))
+        if messages is None:
+            messages = default_messages(terms.epsilon, terms.n)
+        bits = integer("messages", messages, low=1, high=MAX_BITS // terms.n)
+        if accountant == "exact":
+            gamma = binary_response_gamma(*terms._budget, bits=bits)
         else:
-            single = "exact" if how == "composition" else "csuzz19"
-            gamma = composed_gamma(*self._budget, bits, accountant=single)
-        self._found(how, bits, gamma)
+            of_one_bit = "exact" if accountant == "composition" else "csuzz19"
+            gamma = composed_gamma(*terms._budget, bits, accountant=of_one_bit)
+        gamma = _informative(gamma, terms.min_honest)
+        self._init(terms, accountant=accountant, messages=bits, gamma=gamma)
 
     def shuffle(
         self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
     ) -> View:
         """Return the numbers of zeros and ones; ``order`` and ``rng`` make no difference."""
         del rng
-        self._arrived(messages, order, rows=self.messages, most=1)
+        self._check_messages(messages, order, rows=self.messages, most=1)
         ones = int(messages.sum(dtype=np.int64))
-        return passed_on(np.array([messages.size - ones, ones]))
+        return read_only_view(np.array([messages.size - ones, ones]))
 
     def _view(self, values: NDArray[np.float64], rng: RandomSource) -> View:
         """Return the view without holding all bits: flips are drawn and added up in blocks."""
         ones = int(encode(self.domain.unit(values), self.messages, rng).sum())
         zeros = values.size * self.messages - ones
         raised, lowered = (self._flips(count, rng) for count in (zeros, ones))
-        return passed_on(np.array([zeros - raised + lowered, ones + raised - lowered]))
+        return read_only_view(np.array([zeros - raised + lowered, ones + raised - lowered]))
 
     def _flips(self, bits: int, rng: RandomSource) -> int:
         return sum(
             int(np.count_nonzero(rng.bernoullis(self.gamma / 2, part.stop - part.start)))
-            for part in blocks(bits, _BLOCK)
+            for part in blocks(bits, _BITS_PER_PASS)
         )
 
     def _users_of(self, view: View) -> int:
         wanted = "one column, the number of zeros and the number of ones"
         zeros, ones = map(int, numbers_of(view, wanted, 2))
         if min(zeros, ones) < 0 or (zeros + ones) % self.messages:
-            raise ValueError(f"view must hold {wanted}, {self.messages} for each user")
+            raise InvalidValue("view", f"must hold {wanted}, {self.messages} for each user")
         return (zeros + ones) // self.messages
 
     def _ones(self, view: View) -> int:

@@ -11,21 +11,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import integer
-from ikos.baselines.base import Baseline, are_below, exact_sums, numbers_of, passed_on
+from ikos._validation import InvalidType, InvalidValue, integer
+from ikos.baselines.base import (
+    ENTRIES_PER_PASS,
+    Baseline,
+    Description,
+    are_below,
+    checked,
+    exact_sums,
+    numbers_of,
+    read_only_view,
+)
 from ikos.data.domains import Bounds, Domain
 from ikos.data.encoding import Encoding, converge, encode, encoding_of
-from ikos.data.sensitivity import least_variance
-from ikos.numeric.distributions import NoiseLaw, default_precision
+from ikos.noise.gaussian_noise import least_variance
+from ikos.numeric.distributions import PolyaDifference, default_precision
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.samplers import discrete_gaussian, discrete_laplace
 from ikos.primitives.shuffling import View
+from ikos.results.conditions import Condition, Kind, reports
 from ikos.results.error import NoisySum, SumError
-from ikos.sums.calibration import MAX_RELEASES, reports
+from ikos.sums.private import MAX_RELEASES
 
 FINE = 1 << 32  # most steps: discrete Laplace noise is then as good as continuous
-_BLOCK = 1 << 21
+
+
+def _trusted(what: str) -> Condition:
+    """Return the condition on the curator, who has every value or vector."""
+    return Condition(
+        Kind.PARTIES, f"the curator is trusted with every {what}, and to add the noise"
+    )
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -52,24 +68,25 @@ class Curator(Baseline):
         Messages that are no encodings are refused, as noise is calibrated for sums of encodings.
         """
         if not isinstance(messages, np.ndarray):
-            raise TypeError(f"messages must be a numpy array, got {type(messages).__name__}")
+            raise InvalidType("messages", f"must be a numpy array, got {type(messages).__name__}")
         vectors = messages[..., np.newaxis] if isinstance(self.domain, Bounds) else messages
         if vectors.ndim != 3 or vectors.shape[2] != self.dimension:
-            raise ValueError(
-                f"messages must have an encoding of {self.dimension} coordinates for each user, "
-                f"got shape {messages.shape}"
+            raise InvalidValue(
+                "messages",
+                f"must have an encoding of {self.dimension} coordinates for each user, "
+                f"got shape {messages.shape}",
             )
-        self._arrived(vectors[:, :, 0], order, rows=1)
+        self._check_messages(vectors[:, :, 0], order, rows=1)
         most = self._steps[0]
         if not are_below(vectors, most + 1):
-            raise ValueError(f"messages must be in [0, {most}]; there are others (not shown)")
+            raise InvalidValue("messages", f"must be in [0, {most}]; there are others (not shown)")
         return self._published(exact_sums(vectors[0]), messages.shape[1], secure(rng))
 
     def _published(self, totals: NDArray[Any], users: int, rng: RandomSource) -> View:
         """Return the number of users and the noisy sums."""
         pairs = zip(totals, self._noise(rng), strict=True)
         sums = [int(total) + int(noise) for total, noise in pairs]
-        return passed_on(np.array([users, *sums], dtype=object))
+        return read_only_view(np.array([users, *sums], dtype=object))
 
     def _users_of(self, view: View) -> int:
         what = f"the number of users and {self.dimension} noisy sums"
@@ -114,20 +131,23 @@ class CentralDiscreteLaplace(Curator):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._ask(n, Bounds(lower, upper), epsilon, min_honest=1)
-        chosen = default_precision(self.epsilon, self.n) if precision is None else precision
-        self._set(precision=integer("precision", chosen, low=1, high=FINE))
-        self._claim(
+        terms = checked(n, Bounds(lower, upper), epsilon, min_honest=1, pure=True)
+        if precision is None:
+            precision = default_precision(terms.epsilon, terms.n)
+        self._init(terms, precision=integer("precision", precision, low=1, high=FINE))
+
+    def _describe(self) -> Description:
+        return self._described(
             f"{self.domain}, precision={self.precision}",
             "discrete Laplace mechanism; sensitivity is the precision",
-            "the curator is trusted with every value, and to add the noise",
+            _trusted("value"),
             influence=self.domain.width,  # any value within the bounds, and no other
             sent=(1, self.precision.bit_length()),
             random="draws of noise",
         )
 
     def _error(self, users: int) -> SumError:
-        noise = NoiseLaw(self.epsilon / self.precision, Fraction(1))
+        noise = PolyaDifference(self.epsilon / self.precision, Fraction(1))
         return NoisySum(noise, self.precision, users, self.domain.width).error()
 
     @property
@@ -220,33 +240,36 @@ class CentralGaussian(Curator):
         integers: bool = False,
         releases: int = 1,
     ) -> None:
-        self._ask(n, domain, epsilon, delta, 1)
-        made = encoding_of(domain, precision, integers, None)
+        terms = checked(n, domain, epsilon, delta, 1)
+        encoding = encoding_of(domain, precision, integers, None)
         times = integer("releases", releases, low=1, high=MAX_RELEASES)
 
         def variance(encoding: Encoding) -> Fraction:
             # Gaussian privacy adds up in squares over releases.
-            moved = times * encoding.shift(domain.dimension).l2_squared
-            return least_variance(self.epsilon, self.delta, moved)
+            total_shift = times * encoding.shift(domain.dimension).l2_squared
+            return least_variance(terms.epsilon, terms.delta, total_shift)
 
-        if not isinstance(made, Encoding):
+        if not isinstance(encoding, Encoding):
             coarse = converge(
-                made,
+                encoding,
                 lambda encoding: encoding.precision / math.sqrt(variance(encoding)),
-                math.sqrt(self.n) / 2,
+                math.sqrt(terms.n) / 2,
             )
-            made = made(coarse.precision << 8)  # a curator's bits cost nothing
-        self._set(encoding=made, variance=variance(made), releases=times)
-        self._claim(
-            f"{self.domain}, precision={made.precision}, noise of variance "
+            encoding = encoding(coarse.precision << 8)  # a curator's bits cost nothing
+        self._init(terms, encoding=encoding, variance=variance(encoding), releases=times)
+
+    def _describe(self) -> Description:
+        precision = self.encoding.precision
+        return self._described(
+            f"{self.domain}, precision={precision}, noise of variance "
             f"{float(self.variance):.4g} in steps",
             "discrete Gaussian mechanism, by Gaussian differential privacy",
-            "the curator is trusted with every vector, and to add the noise",
+            _trusted("vector"),
             # one user can report any vector of steps within the bounds, and no other
-            influence=made.bounds.width * math.sqrt(self.dimension),
-            sent=(1, made.precision.bit_length() * self.dimension),
+            influence=self.encoding.bounds.width * math.sqrt(self.dimension),
+            sent=(1, precision.bit_length() * self.dimension),
             random="draws of noise",
-            reports=reports(times),
+            reports=reports(self.releases),
         )
 
     def _error(self, users: int) -> SumError:
@@ -264,7 +287,7 @@ class CentralGaussian(Curator):
         noise: NDArray[Any] = discrete_gaussian(self.variance, self.dimension, rng)
         return noise
 
-    def _taken(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _accepted(self, values: NDArray[Any]) -> NDArray[Any]:
         self.encoding.check(values)
         return values
 
@@ -275,6 +298,6 @@ class CentralGaussian(Curator):
 
     def _view(self, values: NDArray[Any], rng: RandomSource) -> View:
         totals = np.zeros(self.dimension, dtype=object)
-        for part in blocks(values.shape[0], max(1, _BLOCK // self.dimension)):
+        for part in blocks(values.shape[0], max(1, ENTRIES_PER_PASS // self.dimension)):
             totals += exact_sums(self._messages(values[part], rng)[0])
         return self._published(totals, values.shape[0], rng)

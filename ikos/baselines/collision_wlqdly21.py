@@ -12,8 +12,9 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer
+from ikos._validation import InvalidType, InvalidValue, integer
 from ikos.accounting.wlqdly21 import MAX_VALUES, collision_parameters, collision_variances
+from ikos.baselines.base import Description
 from ikos.baselines.key_values import SetResponse, events_of
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
@@ -52,9 +53,9 @@ def hash_values(seeds: ArrayLike, events: ArrayLike, t: int) -> NDArray[np.int64
     seed, event = np.broadcast_arrays(np.asarray(seeds), np.asarray(events))
     for name, array, bits in (("seeds", seed, SEED_BITS), ("events", event, 40)):
         if array.dtype.kind not in "iu":
-            raise TypeError(f"{name} must be integers, got an array of {array.dtype}")
+            raise InvalidType(name, f"must be integers, got an array of {array.dtype}")
         if array.size and not 0 <= array.min() <= array.max() < 1 << bits:
-            raise ValueError(f"{name} must be in [0, 2^{bits}); there are others")
+            raise InvalidValue(name, f"must be in [0, 2^{bits}); there are others")
     result = np.empty(seed.size, dtype=np.int64)
     flat_seed, flat_event = seed.reshape(-1), event.reshape(-1).astype(np.int64)
     for part in blocks(seed.size, _CELLS):
@@ -126,8 +127,8 @@ def respond_in_sets(
     random = rng.bernoullis(gamma, users)
     result[random] = rng.uniform(t, int(random.sum())).astype(np.int64)
     element = rng.below(np.full(users, size, dtype=np.int64))
-    own = np.flatnonzero(~random & (element < counts))
-    result[own] = keys[starts[own] + element[own]] - own * t
+    inside = np.flatnonzero(~random & (element < counts))
+    result[inside] = keys[starts[inside] + element[inside]] - inside * t
     # An element beyond the given values is in the choice of others: a uniform other value.
     other = np.flatnonzero(~random & (element >= counts))
     while other.size:
@@ -174,24 +175,30 @@ class Collision(SetResponse):
     """
 
     t: int
-    gamma: Fraction
 
-    def _calibrate(self, most: Fraction | None) -> None:
-        d, s = self.dimension, self.domain.sparsity
-        given = self.min_honest, d, s, self.epsilon, self.delta
-        found = collision_parameters(*given, most_local=most)
-        self._set(t=found.t, gamma=found.gamma)
+    @classmethod
+    def _calibrated(cls, terms: Any, most: Fraction | None) -> dict[str, object]:
+        d, s = terms.domain.dimension, terms.domain.sparsity
+        best = collision_parameters(
+            terms.min_honest, d, s, terms.epsilon, terms.delta, most_local=most
+        )
+        return {
+            "t": best.t,
+            "gamma": best.gamma,
+            "variances": collision_variances(best.t, s, best.gamma),
+            "_alphabet": best.t,
+            "_answers": Fraction(best.t, s),
+        }
+
+    def _describe(self) -> Description:
         # A message's support has 2d indicators: two differ by at most 2 sqrt(d)/(p - 1/t), for
         # every hash function. A random message moves the estimate by about sqrt(2 d/t)/(p - 1/t);
         # to do better one must search for seeds.
-        self._respond(
+        return self._response_described(
             f"hashed to {self.t} values,",
             "WLQDLY21, "
             + ("Definition 3, as answers from sets" if self.delta else "Proposition 1"),
-            Fraction(self.t, s),
-            variances=collision_variances(self.t, s, self.gamma),
-            influence=2 * math.sqrt(d) / self._gain,
-            alphabet=self.t,
+            influence=2 * math.sqrt(self.dimension) / self._gain,
             seed_bits=SEED_BITS,
         )
 
@@ -206,9 +213,9 @@ class Collision(SetResponse):
         rng.fill(seeds)
         seeds >>= np.uint64(64 - SEED_BITS)
         owners, events = events_of(rows)
-        own = hash_values(seeds[owners], events, self.t)
+        hashed = hash_values(seeds[owners], events, self.t)
         values = respond_in_sets(
-            owners, own, rows.shape[0], size=s, t=self.t, gamma=self.gamma, rng=rng
+            owners, hashed, rows.shape[0], size=s, t=self.t, gamma=self.gamma, rng=rng
         )
         return (seeds << np.uint64(_VALUE_BITS) | values.astype(np.uint64))[np.newaxis]
 

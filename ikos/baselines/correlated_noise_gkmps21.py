@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, flag, integer, number, round_down
+from ikos._validation import InvalidValue, choice, flag, integer, number, round_down
 from ikos.accounting.flooding_gkmps21 import (
     MAX_STEPS,
     Flooding,
@@ -24,28 +24,28 @@ from ikos.accounting.flooding_gkmps21 import (
     paper_flooding,
     rate_down,
 )
-from ikos.baselines.base import Padded, passed_on
+from ikos.baselines.base import Description, Padded, checked, read_only_view
 from ikos.data.domains import Bounds, whole
 from ikos.data.encoding import encode
-from ikos.numeric.distributions import NoiseLaw
+from ikos.numeric.distributions import PolyaDifference
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.samplers import geometric, polya, polya_jumps
 from ikos.primitives.shuffling import View
+from ikos.results.conditions import ONE_REPORT, UNSEEN_COUNTS, Condition, alone, present
 from ikos.results.error import NoisySum, SumError
-from ikos.results.sums import present
 
 FLOODINGS = ("certified", "paper")
 
 MAX_LISTED = 2 * 10**7  # largest expected number of messages of which each is made
-_BLOCK = 1 << 20  # draws of noise added up at a time
+_DRAWS_PER_PASS = 1 << 20
 
 
 def polya_sums(shape: Fraction, rate: Fraction, many: int, rng: RandomSource) -> NDArray[np.int64]:
     """Return independent Polya(shape, e^-rate) variables, from geometric ones if shape is large."""
     times, part = divmod(shape, 1)
     result = np.zeros(many, dtype=np.int64)
-    for some in blocks(times, max(1, _BLOCK // many)):
+    for some in blocks(times, max(1, _DRAWS_PER_PASS // many)):
         each = some.stop - some.start
         result += geometric(rate, many * each, rng).astype(np.int64).reshape(many, each).sum(axis=1)
     if part:
@@ -127,23 +127,34 @@ class Flooded(Padded):
     flooding: str
     noise: Flooding
 
-    def _state(self, settings: str, theorem: str, values: float, bits: int, **more: Any) -> None:
-        """Claim what is proved, with ``{how}`` in the theorem, and the cost.
+    @property
+    def _proof(self) -> str:
+        """How the delta of the floods is known."""
+        return "numerical certificate" if self.flooding == "certified" else "checked numerically"
+
+    def _floods_described(
+        self,
+        settings: str,
+        theorem: str,
+        values: float,
+        bits: int,
+        reports: Condition = ONE_REPORT,
+    ) -> Description:
+        """Return a description of what is proved, and of the cost.
 
         ``values`` bounds the mean number of messages of each coefficient that carry a value.
         """
-        how = "numerical certificate" if self.flooding == "certified" else "checked numerically"
         copies = sum(kind.mean for kind in self._kinds)
-        self._claim(
+        return self._described(
             f"{settings}, precision={self.precision}, {self.flooding} floods",
-            theorem.format(how=how),
+            theorem,
             present(self.min_honest, self.n),
-            "while the shuffler does not collude with the analyzer",
-            "who sends how many messages is not seen",
+            alone(),
+            UNSEEN_COUNTS,
             influence=math.inf,  # after the shuffler, no one sees how many messages one user sent
             sent=(self.coefficients * (values + copies), bits),
             random="draws of noise",
-            **more,
+            reports=reports,
         )
 
     @property
@@ -183,15 +194,17 @@ class Flooded(Padded):
 
     def _too_many(self, users: int) -> bool:
         """Whether this many users are expected to send more messages than are listed."""
-        return users * self._sent[0] > MAX_LISTED
+        return users * self.cost().messages_per_user > MAX_LISTED
 
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         """Return messages, one column per user, padded with 0, which is no message."""
         users = values.shape[0]
         if self._too_many(users):
-            raise ValueError(
-                f"x has {users} users who send about {users * self._sent[0]:.0f} messages, more "
-                f"than {MAX_LISTED} at a time; use run, which simulates their sum, or fewer users"
+            expected = self.cost(users).messages
+            raise InvalidValue(
+                "x",
+                f"has {users} users who send about {expected:.0f} messages, more "
+                f"than {MAX_LISTED} at a time; use run, which simulates their sum, or fewer users",
             )
         sender, messages = self._listed(values, rng)
         counts = np.bincount(sender, minlength=users)
@@ -271,29 +284,32 @@ class CorrelatedNoise(Flooded):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        bounds = Bounds(lower, upper)
+        terms = checked(n, bounds, epsilon, delta, min_honest)
         choice("flooding", flooding, FLOODINGS)
         share = number("central_share", central_share, low=0.001, high=0.999)
         if exact := flag("integers", integers):
-            precision = self.domain.whole_steps(precision)
+            precision = bounds.whole_steps(precision)
         if precision is None:
-            precision = default_steps(share * self.epsilon, self.min_honest)
+            precision = default_steps(share * terms.epsilon, terms.min_honest)
         p = integer("precision", precision, low=1, high=MAX_STEPS)
-        noise = flooded(p, share, self.epsilon, round_down(self.delta), flooding)
-        self._set(precision=p, flooding=flooding, integers=exact, noise=noise)
-        self._state(
+        noise = flooded(p, share, terms.epsilon, round_down(terms.delta), flooding)
+        self._init(terms, precision=p, flooding=flooding, integers=exact, noise=noise)
+
+    def _describe(self) -> Description:
+        return self._floods_described(
             str(self.domain),
-            "GKMPS21, discrete Laplace and zero-sum floods; {how}",
+            f"GKMPS21, discrete Laplace and zero-sum floods; {self._proof}",
             1,  # for a value that is not 0: the number of messages is random
-            (2 * p - 1).bit_length(),
+            (2 * self.precision - 1).bit_length(),
         )
 
     def _error(self, users: int) -> SumError:
-        law = NoiseLaw(self.noise.central, Fraction(users, self.min_honest))
+        law = PolyaDifference(self.noise.central, Fraction(users, self.min_honest))
         rounded = not self.integers
         return NoisySum(law, self.precision, users, self.domain.width, rounded=rounded).error()
 
-    def _taken(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _accepted(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return whole(values) if self.integers else values
 
     def _steps(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
@@ -325,4 +341,4 @@ class CorrelatedNoise(Flooded):
                 np.add.at(copies, column + p, totals)
         copies[p] = 0
         every = np.arange(-p, p + 1)
-        return passed_on(np.repeat(self._labelled(every, every), copies), np.array([users]))
+        return read_only_view(np.repeat(self._labelled(every, every), copies), np.array([users]))

@@ -11,16 +11,16 @@ import gmpy2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import check_participation, integer, real, round_up
+from ikos._validation import InvalidValue, check_participation, integer, real, round_up
 from ikos.accounting.lwy22 import random_messages
-from ikos.baselines.base import Padded
+from ikos.baselines.base import ENTRIES_PER_PASS, Description, Padded, checked
 from ikos.data.domains import Categories, require
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.shuffling import View
+from ikos.results.conditions import alone
 from ikos.results.error import Bounded, SumError
 from ikos.results.sums import SumResult
-from ikos.sums.protocol import BLOCK
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -87,29 +87,31 @@ class FrequencyEstimation(Padded):
         min_honest: int | None = None,
     ) -> None:
         integer("n", n, low=2)
-        self._ask(n, domain, epsilon, delta, min_honest, (Categories,))
-        d = self.dimension
+        terms = checked(n, domain, epsilon, delta, min_honest, (Categories,))
+        d = domain.dimension
         if len(domain.sizes) != 1 or d < 2:
-            raise ValueError(
-                f"domain must be one question with at least 2 categories, got {domain}"
+            raise InvalidValue(
+                "domain", f"must be one question with at least 2 categories, got {domain}"
             )
         if set_size is None:
-            set_size = min(max(1, round(d * math.log(self.n) / self.n)), max(1, d // 2))
+            set_size = min(max(1, round(d * math.log(terms.n) / terms.n)), max(1, d // 2))
         c = integer("set_size", set_size, low=1, high=max(1, d // 2))
         q = d if c == 1 else int(gmpy2.next_prime(d - 1))
-        extra, chance = random_messages(self.epsilon, self.delta, self.min_honest, Fraction(c, q))
-        self._set(set_size=c, modulus=q, extra=extra, chance=chance)
-        mean = float(extra * chance)
-        named, how = "one category", "exact divergence"
+        extra, chance = random_messages(*terms._budget, Fraction(c, q))
+        self._init(terms, set_size=c, modulus=q, extra=extra, chance=chance)
+
+    def _describe(self) -> Description:
+        c, mean = self.set_size, float(self.extra * self.chance)
+        named, proof = "one category", "exact divergence"
         if c > 1:
-            named, how = f"sets of {c:,} categories", "divergence of disjoint sets"
-        self._claim(
-            f"{domain}, messages name {named}, {mean:.4g} random ones of each user",
-            f"LWY22, binomial counts of random messages; {how}",
+            named, proof = f"sets of {c:,} categories", "divergence of disjoint sets"
+        return self._described(
+            f"{self.domain}, messages name {named}, {mean:.4g} random ones of each user",
+            f"LWY22, binomial counts of random messages; {proof}",
             self._answering,
-            "while the shuffler does not collude with the analyzer",
+            alone(),
             # the sum of u sets, less its mean, against another one of u' <= extra + 1
-            influence=float((extra + 1) / self._gain) * math.sqrt(2 * c) * (1 + 1e-12),
+            influence=float((self.extra + 1) / self._gain) * math.sqrt(2 * c) * (1 + 1e-12),
             sent=(1 + mean, (self._universe - 1).bit_length()),
             random="random messages",
         )
@@ -142,7 +144,7 @@ class FrequencyEstimation(Padded):
             return labels
         return super()._values(x)
 
-    def _taken(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _accepted(self, values: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(values.argmax(axis=1))
 
     def _messages(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
@@ -159,23 +161,24 @@ class FrequencyEstimation(Padded):
         result[1:] = random.reshape(self.extra, users)
         return result
 
-    def _arrived(self, messages: NDArray[Any], order: str, **_: Any) -> None:
-        super()._arrived(messages, order, most=self._universe)
+    def _check_messages(self, messages: NDArray[Any], order: str, **_: Any) -> None:
+        super()._check_messages(messages, order, most=self._universe)
         if messages.shape[0] > self.extra + 1:
-            raise ValueError(
-                f"messages must be at most {self.extra + 1} of each user, got {messages.shape[0]}"
+            raise InvalidValue(
+                "messages",
+                f"must be at most {self.extra + 1} of each user, got {messages.shape[0]}",
             )
 
     def _users_of(self, view: View) -> int:
         column, users = self._counted(view, "messages", self._universe)
         if not users <= column.size <= users * (self.extra + 1):
-            raise ValueError(f"view must hold 1 to {self.extra + 1} messages of each user")
+            raise InvalidValue("view", f"must hold 1 to {self.extra + 1} messages of each user")
         return users
 
     def _play(self, values: NDArray[Any], rng: RandomSource) -> SumResult:
         # The estimate is a function of the multiset, so messages are counted in any order.
         counts, sent, users = np.zeros(self.dimension, dtype=np.int64), 0, values.size
-        for part in blocks(users, max(1, BLOCK // (self.extra + 1))):
+        for part in blocks(users, max(1, ENTRIES_PER_PASS // (self.extra + 1))):
             messages = self._messages(values[part], rng)
             messages = messages[messages != 0]
             counts += self._counts(messages)

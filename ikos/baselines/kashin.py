@@ -3,7 +3,7 @@
 A tight frame U is a matrix of D rows and d columns with U^T U = 1; here d columns of the Hadamard
 matrix of D = 2^k >= 2 d rows, over sqrt(D), chosen and signed by a public seed. Some coefficients a
 with U^T a = x are as even as abs(a_j) <= K norm(x) / sqrt(D), for a constant K (LV10). A search
-finds them for most vectors: see docs/vectors.md.
+finds them for most vectors: see docs/vector-protocols.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, number
+from ikos._validation import InvalidValue, integer, number
 from ikos.data.domains import MAX_DIMENSION, Ball
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import Expanded
@@ -127,8 +127,8 @@ class KashinFrame:
         columns, signs = _columns(self.dimension, self.rows, self.seed)
         work = np.array(a, dtype=np.float64, order="C")
         walsh_hadamard(work)
-        found: NDArray[np.float64] = work[:, columns] * signs
-        return found
+        vectors: NDArray[np.float64] = work[:, columns] * signs
+        return vectors
 
     def coefficients(self, x: ArrayLike) -> NDArray[np.float64]:
         """Return even coefficients, (k, D), of vectors of norm at most 1, (k, d).
@@ -136,16 +136,18 @@ class KashinFrame:
         ``vectors`` maps them to x up to about 1e-15, and none is above ``largest`` in absolute
         value. ValueError for a vector for which none are found.
         """
-        given = Ball(self.dimension).values(x)
-        result = np.empty((given.shape[0], self.rows))
-        for part, found, failed in self._searched(given, 1.0):
+        vectors = Ball(self.dimension).values(x)
+        result = np.empty((vectors.shape[0], self.rows))
+        for part, coefficients, failed in self._searched(vectors, 1.0):
             if failed.size:
-                raise ValueError(
-                    f"x[{part.start + int(failed[0])}] has no coefficients within "
-                    f"{self.bound:g}/sqrt({self.rows}) that were found; use another "
-                    "public seed, or a larger bound"
+                row = part.start + int(failed[0])
+                raise InvalidValue(
+                    f"x[{row}]",
+                    f"has no coefficients within {self.bound:g}/sqrt({self.rows}) that were found; "
+                    "use another public seed, or a larger bound",
+                    row=row,
                 )
-            result[part] = found
+            result[part] = coefficients
         return result
 
     def _searched(
@@ -154,8 +156,8 @@ class KashinFrame:
         """Yield rows of checked vectors, their coefficients over the radius, and the failures."""
         for part in blocks(x.shape[0], max(1, _BLOCK // self.rows)):
             with np.errstate(under="ignore"):
-                found = self._even(x[part].astype(np.float64) / radius)
-            yield part, *found
+                coefficients, failed = self._even(x[part].astype(np.float64) / radius)
+            yield part, coefficients, failed
 
     def _even(self, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return coefficients of vectors of norm 1, and the indices where they are too large."""

@@ -2,7 +2,8 @@
 
 If each sum of D coefficients has an error of variance v, the sum of vectors has mean squared error
 (d / D) D v. The guarantee is about D numbers in [-B, B], B = K R / sqrt(D), whatever the vector:
-larger coefficients are cut off. docs/vectors.md explains why sampling coefficients saves messages.
+larger coefficients are cut off. docs/vector-protocols.md explains why sampling coefficients saves
+messages.
 """
 
 from __future__ import annotations
@@ -12,27 +13,22 @@ import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, integer, number, quote, round_down, round_up
+from ikos._validation import InvalidValue, choice, integer, number, quote, round_down, round_up
 from ikos.accounting.composition import MAX_COPIES, MAX_LOCAL, optimal_delta, optimal_local_epsilon
 from ikos.accounting.flooding_gkmps21 import MAX_STEPS, rate_down
-from ikos.baselines.base import Baseline, passed_on
-from ikos.baselines.correlated_noise_gkmps21 import (
-    FLOODINGS,
-    Flooded,
-    flooded,
-    noise_sums,
-)
+from ikos.baselines.base import Baseline, Description, Terms, checked, read_only_view
+from ikos.baselines.correlated_noise_gkmps21 import FLOODINGS, Flooded, flooded, noise_sums
 from ikos.baselines.kashin import KASHIN, KashinFrame
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.types import Budget, MessageCount, lemma_5_2_delta, lemma_5_2_sigma
 from ikos.data.domains import Ball
 from ikos.data.encoding import decode, encode
-from ikos.numeric.distributions import NoiseLaw, chernoff, default_modulus
+from ikos.numeric.distributions import PolyaDifference, chernoff, default_modulus
 from ikos.numeric.rounding import float_up
 from ikos.numeric.search import bisect_integers
 from ikos.primitives.modular import Zq
@@ -40,9 +36,10 @@ from ikos.primitives.randomness import RandomSource
 from ikos.primitives.samplers import polya_population
 from ikos.primitives.sharing import split
 from ikos.primitives.shuffling import View, release
+from ikos.results.conditions import collusion, present, reports
 from ikos.results.error import SumError, bennett
-from ikos.results.sums import SumResult, present
-from ikos.sums.calibration import MAX_RELEASES, reports
+from ikos.results.sums import SumResult
+from ikos.sums.private import MAX_RELEASES
 
 ROUNDING_SHARE = 0.25  # what rounding may add to the variance of the noise, by default
 
@@ -61,7 +58,7 @@ class SpreadError:
     part of it, ``wraps`` the probability that a sum wraps around, and ``wrapped`` what that adds.
     """
 
-    law: NoiseLaw
+    law: PolyaDifference
     coefficients: int
     step: float
     variance: float
@@ -115,18 +112,6 @@ class CoefficientSums(Baseline):
     modulus: int | None
     proved_delta: float
 
-    def _frame(self, releases: object, seed: int, bound: float) -> None:
-        """Check and set the common parameters of both protocols."""
-        number("epsilon", self.epsilon, high=MAX_LOCAL)
-        frame = KashinFrame(self.dimension, seed, bound)
-        most = MAX_COPIES // frame.rows
-        times = integer("releases", releases, low=1, high=MAX_RELEASES)
-        if times > most:
-            raise ValueError(
-                f"releases must be at most {most} for {frame.rows} coefficients, got {times}"
-            )
-        self._set(frame=frame, releases=times)
-
     @property
     def coefficients(self) -> int:
         """Number of coefficients of a vector, D."""
@@ -141,7 +126,7 @@ class CoefficientSums(Baseline):
         """Return coefficients mapped from [-B, B] to [0, 1], (k, D); ``first`` is for warnings."""
         units = np.empty((rows.shape[0], self.coefficients))
         largest = self.frame.largest
-        for part, found, failed in self.frame._searched(rows, self.domain.reach):
+        for part, coefficients, failed in self.frame._searched(rows, self.domain.reach):
             if failed.size:
                 more = f" and {failed.size - 1:,} more" if failed.size > 1 else ""
                 warnings.warn(
@@ -152,7 +137,7 @@ class CoefficientSums(Baseline):
                     RuntimeWarning,
                     stacklevel=2,
                 )
-            np.multiply(found, 0.5 / largest, out=units[part])
+            np.multiply(coefficients, 0.5 / largest, out=units[part])
         units += 0.5
         # Privacy rests on this cut, not on the search, which fails for some vectors.
         np.clip(units, 0.0, 1.0, out=units)
@@ -163,7 +148,7 @@ class CoefficientSums(Baseline):
         return self.frame.vectors(self.half * (2 * units[np.newaxis] - users)).reshape(-1)
 
     def _error(self, users: int) -> SumError:
-        law = NoiseLaw(self.rate, Fraction(users, self.min_honest))
+        law = PolyaDifference(self.rate, Fraction(users, self.min_honest))
         p, g, many, width = self.precision, float(self.sampling), self.coefficients, 2 * self.half
         chance, wrapped = 0.0, 0.0
         if self.modulus is not None:
@@ -187,7 +172,7 @@ class CoefficientSums(Baseline):
 
     def _play(self, values: NDArray[Any], rng: RandomSource) -> SumResult:
         users = values.shape[0]
-        if users * self._sent[0] <= MAX_MADE:
+        if self.cost(users).messages <= MAX_MADE:
             return super()._play(values, rng)
         totals = np.zeros(self.coefficients, dtype=np.int64)
         first = 0
@@ -215,37 +200,96 @@ class CoefficientSums(Baseline):
         """Return an estimate from the noisy sums of the encodings."""
 
 
+def _checked_releases(terms: Terms, frame: KashinFrame, releases: object) -> int:
+    """Return a number of releases that can be accounted for, together with the budget."""
+    number("epsilon", terms.epsilon, high=MAX_LOCAL)
+    most = MAX_COPIES // frame.rows
+    times = integer("releases", releases, low=1, high=MAX_RELEASES)
+    if times > most:
+        raise InvalidValue(
+            "releases", f"must be at most {most} for {frame.rows} coefficients, got {times}"
+        )
+    return times
+
+
 def _sampling(sampling: object) -> Fraction | None:
     """Check and return the probability of reporting a coefficient, or None for "auto"."""
     if isinstance(sampling, str):
         if sampling != "auto":
-            raise ValueError(f"sampling must be a probability or 'auto', got {sampling!r}")
+            raise InvalidValue("sampling", f"must be a probability or 'auto', got {sampling!r}")
         return None
     g = number("sampling", sampling, above=0, high=1)
     if (g * _GRID).denominator != 1:
-        raise ValueError(f"sampling must be a multiple of 2^-20, got {sampling!r}")
+        raise InvalidValue("sampling", f"must be a multiple of 2^-20, got {sampling!r}")
     return g
 
 
-def _plan(
-    eps: Fraction, delta: Fraction, many: int, g: Fraction, share: float, users: int, steps: int
-) -> tuple[float, float, int, float]:
-    """Return a coefficient's epsilon and delta, the steps, and the variance of its sum in ranges.
+class Reported(NamedTuple):
+    """The budget of a reported coefficient, its steps, and the variance of its sum in ranges."""
 
-    The steps are those given, if not 0; the variance is approximate.
+    epsilon: float
+    delta: float
+    precision: int
+    variance: float
+
+
+@dataclass(frozen=True)
+class SamplingPlan:
+    """How coefficients, ``copies`` over all releases, share a budget if they are sampled.
+
+    ``central_share`` is the part of a coefficient's epsilon for the noise that remains; ``steps``
+    is its precision, or 0 for the default. The variances that are compared are approximate.
     """
-    each = round_down(min(delta / 2, delta / (2 * many * g)))
-    together = optimal_local_epsilon(round_down(eps), round_down(delta), many, each * float(g))
-    local = math.log1p(math.expm1(together) / float(g)) * (1 - 1e-12)
-    noise = 2 / (share * local) ** 2
 
-    def rounds_little(p: int) -> bool:
-        added = user_variance(p, float(g)) - (1 - float(g)) / float(g)
-        return users * added * float(g) ** 2 <= ROUNDING_SHARE * noise
+    users: int
+    epsilon: Fraction
+    delta: Fraction
+    copies: int
+    central_share: Fraction
+    steps: int
 
-    p = steps or bisect_integers(rounds_little, MAX_STEPS, 0)
-    variance = noise / float(g) ** 2 + users * user_variance(p, float(g))
-    return local, each, p, variance
+    def reported(self, g: Fraction) -> Reported:
+        """Return what a coefficient gets that is reported with probability g."""
+        eps, delta, chance = self.epsilon, self.delta, float(g)
+        each = round_down(min(delta / 2, delta / (2 * self.copies * g)))
+        together = optimal_local_epsilon(
+            round_down(eps), round_down(delta), self.copies, each * chance
+        )
+        local = math.log1p(math.expm1(together) / chance) * (1 - 1e-12)
+        noise = 2 / (float(self.central_share) * local) ** 2
+
+        def rounds_little(p: int) -> bool:
+            added = user_variance(p, chance) - (1 - chance) / chance
+            return self.users * added * chance**2 <= ROUNDING_SHARE * noise
+
+        p = self.steps or bisect_integers(rounds_little, MAX_STEPS, 0)
+        variance = noise / chance**2 + self.users * user_variance(p, chance)
+        return Reported(local, each, p, variance)
+
+    def smallest_sampling(self) -> Fraction:
+        """Return the smallest g whose variance is at most twice that of 1."""
+        most = 2 * self.reported(Fraction(1)).variance
+
+        def enough(steps: int) -> bool:
+            return self.reported(Fraction(steps, _GRID)).variance <= most
+
+        return Fraction(bisect_integers(enough, _GRID, 0, close=2.0**-8), _GRID)
+
+    def proved_delta(self, g: Fraction, local: float, delta: float) -> float:
+        """Return the delta of all coefficients together, each (local, delta)-private if reported.
+
+        Sampling amplifies (BBG18, Theorem 2), and composition is exact.
+        """
+        amplified = math.log1p(float(g) * math.expm1(local)) * (1 + 1e-13)
+        each = float(g) * delta * (1 + 1e-15)
+        return optimal_delta(round_down(self.epsilon), self.copies, amplified, each)
+
+
+def _enough(proved: float, allowed: Fraction, delta: object) -> float:
+    """Return a proved delta, or refuse one above what was asked for."""
+    if proved > allowed:
+        raise InvalidValue("delta", f"must be larger: {proved!r} is proved, got {delta!r}")
+    return proved
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -318,43 +362,34 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
         seed: int = 0,
         bound: float = KASHIN,
     ) -> None:
-        self._ask(n, domain, epsilon, delta, min_honest, (Ball,))
-        self._frame(releases, seed, bound)
-        many = self.releases * self.coefficients
-        eps, allowed, users = self.epsilon, self.delta, self.n
+        terms = checked(n, domain, epsilon, delta, min_honest, (Ball,))
+        frame = KashinFrame(domain.dimension, seed, bound)
+        times = _checked_releases(terms, frame, releases)
         choice("flooding", flooding, FLOODINGS)
         share = number("central_share", central_share, low=0.001, high=0.999)
         steps = 0 if precision is None else integer("precision", precision, low=1, high=MAX_STEPS)
-
-        def plan(g: Fraction) -> tuple[float, float, int, float]:
-            return _plan(eps, allowed, many, g, float(share), users, steps)
-
-        g = _sampling(sampling)
-        if g is None:
-            most = 2 * plan(Fraction(1))[3]
-
-            def enough(steps: int) -> bool:
-                return plan(Fraction(steps, _GRID))[3] <= most
-
-            g = Fraction(bisect_integers(enough, _GRID, 0, close=2.0**-8), _GRID)
-        local, local_delta, p, _ = plan(g)
+        plan = SamplingPlan(terms.n, terms.epsilon, terms.delta, times * frame.rows, share, steps)
+        g = _sampling(sampling) or plan.smallest_sampling()
+        local, local_delta, p, _ = plan.reported(g)
         noise = flooded(p, share, local, local_delta, flooding)
-        amplified = math.log1p(float(g) * math.expm1(local)) * (1 + 1e-13)
-        each = float(g) * noise.delta * (1 + 1e-15)
-        proved_delta = optimal_delta(round_down(eps), many, amplified, each)
-        if proved_delta > allowed:
-            raise ValueError(f"delta must be larger: {proved_delta!r} is proved, got {delta!r}")
-        self._set(precision=p, sampling=g, modulus=None, rate=noise.central, noise=noise)
-        self._set(proved_delta=proved_delta, flooding=flooding, local_epsilon=local)
+        proved = _enough(plan.proved_delta(g, local, noise.delta), terms.delta, delta)
+        self._init(
+            terms, frame=frame, releases=times, precision=p, sampling=g, modulus=None,
+            rate=noise.central, noise=noise, flooding=flooding, proved_delta=proved,
+            local_epsilon=local,
+        )  # fmt: skip
+
+    def _describe(self) -> Description:
+        g = self.sampling
         sampled = "BBG18, Theorem 2; " if g < 1 else ""
-        self._state(
+        return self._floods_described(
             f"{self.domain}, {self.coefficients} coefficients sampled with probability "
             f"{float(g):.4g}",
-            f"AFNNTZ24, Algorithm 3; GKMPS21, {{how}}; {sampled}KOV15, Theorem 3.3, "
+            f"AFNNTZ24, Algorithm 3; GKMPS21, {self._proof}; {sampled}KOV15, Theorem 3.3, "
             f"{self.coefficients:,} coefficients",
             # For a user whose coefficients are all the largest; with precision 1 about half are 0.
             float(g),
-            (2 * p * self.coefficients - 1).bit_length(),
+            (2 * self.precision * self.coefficients - 1).bit_length(),
             reports=reports(self.releases),
         )
 
@@ -384,7 +419,7 @@ class KashinCorrelatedNoise(CoefficientSums, Flooded):
 
     def _view(self, values: NDArray[Any], rng: RandomSource) -> View:
         labels = self._listed(values.astype(np.float64), rng)[1]
-        return passed_on(release(labels, "sorted", rng), np.array([values.shape[0]]))
+        return read_only_view(release(labels, "sorted", rng), np.array([values.shape[0]]))
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -443,10 +478,11 @@ class KashinPrivateSum(CoefficientSums):
         seed: int = 0,
         bound: float = KASHIN,
     ) -> None:
-        self._ask(n, domain, epsilon, delta, min_honest, (Ball,))
-        self._frame(releases, seed, bound)
-        eps, allowed, honest = self._budget
-        copies = self.releases * self.coefficients
+        terms = checked(n, domain, epsilon, delta, min_honest, (Ball,))
+        frame = KashinFrame(domain.dimension, seed, bound)
+        times = _checked_releases(terms, frame, releases)
+        (eps, allowed, honest), many = terms._budget, frame.rows
+        copies = times * many
         for_noise = round_down(allowed * (1 - SECRECY_SHARE))
         local = optimal_local_epsilon(round_down(eps), for_noise, copies)
         if precision is None:
@@ -455,28 +491,31 @@ class KashinPrivateSum(CoefficientSums):
         else:
             p = integer("precision", precision, low=1, high=1 << 20)
         rate = rate_down(Fraction(local) / p)
-        q = default_modulus(self.n, p, NoiseLaw(rate, Fraction(self.n, honest)))
+        q = default_modulus(terms.n, p, PolyaDifference(rate, Fraction(terms.n, honest)))
         # honest users' shares hide, whatever else is sent
-        spare = allowed * SECRECY_SHARE / self.releases
-        wanted = float_up(lemma_5_2_sigma(Budget(eps, spare, Fraction(0), 1))) * (1 + 1e-14)
+        reserve = allowed * SECRECY_SHARE / times
+        wanted = float_up(lemma_5_2_sigma(Budget(eps, reserve, Fraction(0), 1))) * (1 + 1e-14)
         scheme = checked_scheme(honest, q, clear_share=False)
-        count = scheme.least(Fraction(wanted), self.coefficients)
-        sigma = scheme.level(count.shuffled, self.coefficients)
-        revealed = self.releases * lemma_5_2_delta(sigma, eps)
+        count = scheme.least(Fraction(wanted), many)
+        sigma = scheme.level(count.shuffled, many)
+        revealed = times * lemma_5_2_delta(sigma, eps)
         noisy = optimal_delta(round_down(eps), copies, round_up(rate * p))
-        proved_delta = (noisy + revealed) * (1 + 1e-15)
-        if proved_delta > allowed:
-            raise ValueError(f"delta must be larger: {proved_delta!r} is proved, got {delta!r}")
-        self._set(precision=p, sampling=Fraction(1), modulus=q, rate=rate)
-        self._set(proved_delta=proved_delta, messages=count, sigma=sigma)
+        proved = _enough((noisy + revealed) * (1 + 1e-15), allowed, delta)
+        self._init(
+            terms, frame=frame, releases=times, precision=p, sampling=Fraction(1), modulus=q,
+            rate=rate, messages=count, sigma=sigma, proved_delta=proved,
+        )  # fmt: skip
+
+    def _describe(self) -> Description:
+        p, q, count = self.precision, self.modulus, self.messages
         steps = 2 * self.half * (q - 1) / p  # from one end of the group to the other
-        self._claim(
+        return self._described(
             f"{self.domain}, {self.coefficients} coefficients, precision={p}, q={quote(q)}, "
             f"{count.total} messages of each",
             f"discrete Laplace mechanism; KOV15, Theorem 3.3, {self.coefficients:,} coefficients; "
             f"BBGN20, Lemma 5.2, with {count.theorem}",
-            present(honest, self.n),
-            "while no shuffler colludes with the analyzer",
+            present(self.min_honest, self.n),
+            collusion(0),
             influence=math.sqrt(self.coefficients) * steps,
             sent=(self.coefficients * count.total, self.group.bits),
             random="noise and shares",
@@ -509,5 +548,5 @@ class KashinPrivateSum(CoefficientSums):
 
     def _estimate(self, totals: NDArray[Any], users: int) -> NDArray[np.float64]:
         p, q = self.precision, self.modulus
-        found = [decode(int(total) % q, users, p, q) for total in totals]
-        return self._sum(np.array(found, dtype=np.float64) / p, users)
+        steps = [decode(int(total) % q, users, p, q) for total in totals]
+        return self._sum(np.array(steps, dtype=np.float64) / p, users)

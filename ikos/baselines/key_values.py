@@ -11,20 +11,21 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import flag, number
+from ikos._validation import InvalidValue, flag, number
 from ikos.accounting.blanket import local_epsilon
+from ikos.accounting.shuffled_response import MAX_EPSILON, MIN_EPSILON
 from ikos.accounting.wlqdly21 import SupportVariances, set_response_theorem
-from ikos.baselines.base import Baseline, are_below, draw_subsets
+from ikos.baselines.base import Baseline, Description, Terms, are_below, checked, draw_subsets
 from ikos.data.domains import MAX_BOUND, Bounds, Box, SparseTernary
 from ikos.data.encoding import encode
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.shuffling import View
+from ikos.results.conditions import Condition, Kind, alone
 from ikos.results.error import Bounded, SumError
 from ikos.results.sums import SumResult, at_least
-from ikos.sums.protocol import MAX_EPSILON, MIN_EPSILON
 
-_BLOCK = 1 << 18
+_DRAWS_PER_PASS = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +65,26 @@ class KeyValueResult(SumResult):
         return ratio
 
 
+def key_value_terms(
+    n: object,
+    domain: SparseTernary,
+    epsilon: object,
+    delta: object,
+    local_epsilon: object,
+    min_honest: object,
+) -> tuple[Terms, Fraction | None]:
+    """Return the checked terms of a protocol, and the upper limit on its local epsilon."""
+    shuffled = bool(number("delta", delta, low=0, below=1))
+    if min_honest is None and not shuffled:
+        min_honest = 1  # each message protects itself
+    terms = checked(n, domain, epsilon, delta, min_honest, (SparseTernary,), pure=not shuffled)
+    if local_epsilon is None:
+        return terms, None
+    if not shuffled:
+        raise InvalidValue("local_epsilon", "is for a shuffled guarantee, with delta > 0")
+    return terms, number("local_epsilon", local_epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class KeyValueBaseline(Baseline):
     """A protocol for key-value data: one message per user, counted by coordinate and sign.
@@ -81,16 +102,10 @@ class KeyValueBaseline(Baseline):
         Upper limit on the epsilon of each message by itself, on top of the shuffled guarantee.
     min_honest : int, optional
         How many users answer at random as asked; by default ``n``, or 1 if delta is 0.
-
-    Attributes
-    ----------
-    local_epsilon : float
-        The guarantee of each message by itself, with delta 0, rounded up.
     """
 
     domain: SparseTernary
     variances: SupportVariances
-    local_epsilon: float
 
     def __init__(
         self,
@@ -102,21 +117,18 @@ class KeyValueBaseline(Baseline):
         local_epsilon: float | Fraction | None = None,
         min_honest: int | None = None,
     ) -> None:
-        shuffled = bool(number("delta", delta, low=0, below=1))
-        if min_honest is None and not shuffled:
-            min_honest = 1  # each message protects itself
-        small = delta if shuffled else None
-        self._ask(n, domain, epsilon, small, min_honest, (SparseTernary,))
-        most = None
-        if local_epsilon is not None:
-            if not shuffled:
-                raise ValueError("local_epsilon is for a shuffled guarantee, with delta > 0")
-            most = number("local_epsilon", local_epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
-        self._calibrate(most)
+        terms, most = key_value_terms(n, domain, epsilon, delta, local_epsilon, min_honest)
+        self._init(terms, **self._calibrated(terms, most))
 
+    @classmethod
     @abstractmethod
-    def _calibrate(self, most: Fraction | None) -> None:
-        """Set and claim the parameters for the budget, with a local epsilon of at most ``most``."""
+    def _calibrated(cls, terms: Any, most: Fraction | None) -> dict[str, object]:
+        """Return the other fields for the terms, with a local epsilon of at most ``most``."""
+
+    @property
+    @abstractmethod
+    def local_epsilon(self) -> float:
+        """The guarantee of each message by itself, with delta 0, rounded up."""
 
     @abstractmethod
     def _counts(self, column: NDArray[Any]) -> NDArray[np.float64]:
@@ -134,27 +146,22 @@ class KeyValueBaseline(Baseline):
         """Number of events that are counted: each sign of each coordinate."""
         return 2 * self.dimension
 
-    def _state(
-        self,
-        settings: str,
-        theorem: str,
-        *,
-        local_epsilon: float,
-        variances: SupportVariances,
-        influence: float,
-        bits: int,
-    ) -> None:
-        """Claim the guarantee of each message by itself, or of all of them shuffled."""
-        self._set(variances=variances, local_epsilon=local_epsilon)
-        conditions = ["of each message by itself: no one is trusted"]
+    def _counts_described(
+        self, settings: str, theorem: str, *, influence: float, bits: int
+    ) -> Description:
+        """Return a description with the guarantee of each message, or of all of them shuffled."""
+        conditions = [Condition(Kind.SCOPE, "of each message by itself: no one is trusted")]
         if self.delta:
             conditions = [
                 self._answering,
-                "while the shuffler does not collude with the analyzer",
-                f"each message is ({at_least(local_epsilon, 4)}, 0)-private by itself, "
-                "also without the shuffler",
+                alone(),
+                Condition(
+                    Kind.SCOPE,
+                    f"each message is ({at_least(self.local_epsilon, 4)}, 0)-private by itself, "
+                    "also without the shuffler",
+                ),
             ]
-        self._claim(
+        return self._described(
             f"{self.domain}, {settings}",
             theorem,
             *conditions,
@@ -175,7 +182,7 @@ class KeyValueBaseline(Baseline):
     def _column(self, view: View) -> NDArray[Any]:
         (column,) = self._columns(view, "one message of each user")
         if not self._valid(column):
-            raise ValueError("view must hold messages of this protocol; there are others")
+            raise InvalidValue("view", "must hold messages of this protocol; there are others")
         return column
 
     def _users_of(self, view: View) -> int:
@@ -187,44 +194,45 @@ class KeyValueBaseline(Baseline):
     def _result(self, total: NDArray[np.float64], users: int) -> KeyValueResult:
         """Return the result of estimated counts, (d, 2)."""
         total.setflags(write=False)
-        found = super()._result(total[:, 0] - total[:, 1], users)
-        known = {one.name: getattr(found, one.name) for one in fields(found)}
+        result = super()._result(total[:, 0] - total[:, 1], users)
+        shared = {field.name: getattr(result, field.name) for field in fields(result)}
         square = users * max(self.variances.present, self.variances.absent)
-        return KeyValueResult(**known, counts=total, count_error=math.sqrt(square))
+        return KeyValueResult(**shared, counts=total, count_error=math.sqrt(square))
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class SetResponse(KeyValueBaseline):
-    """A message that is one of a set's answers, or with probability ``gamma`` any answer."""
+    """A message that is one of a set's answers, or with probability ``gamma`` any answer.
+
+    It consists of a seed of some bits, if there is one, and an integer below ``_alphabet``, the
+    number of answers. ``_answers`` is the inverse of the share of a user's own among all of them.
+    """
 
     gamma: Fraction
     _alphabet: int
+    _answers: Fraction
 
-    def _respond(
-        self,
-        settings: str,
-        response: str,
-        answers: int | Fraction,
-        *,
-        alphabet: int,
-        seed_bits: int = 0,
-        accounted: Fraction | None = None,
-        **more: Any,
-    ) -> None:
-        """Claim what is proved for a response: a seed, and an integer below ``alphabet``.
+    @property
+    def _accounted(self) -> Fraction:
+        """What the accountant of shuffled messages counts as ``_answers``."""
+        return self._answers
 
-        ``answers`` is the inverse of the share of a user's own answers among all possible messages;
-        the accountant counts ``accounted`` if it is given.
-        """
-        self._set(_alphabet=alphabet)
+    @property
+    def local_epsilon(self) -> float:
+        """The guarantee of each message by itself, with delta 0, rounded up."""
+        return local_epsilon(self._answers, self.gamma)
+
+    def _response_described(
+        self, settings: str, response: str, *, influence: float, seed_bits: int = 0
+    ) -> Description:
+        """Return a description with what is proved for a response."""
         if self.delta:
-            response += f": {set_response_theorem(*self._budget, accounted or answers, self.gamma)}"
-        self._state(
+            response += f": {set_response_theorem(*self._budget, self._accounted, self.gamma)}"
+        return self._counts_described(
             f"{settings} answered at random with probability {float(self.gamma):.4g}",
             response,
-            local_epsilon=local_epsilon(answers, self.gamma),
-            bits=seed_bits + (alphabet - 1).bit_length(),
-            **more,
+            influence=influence,
+            bits=seed_bits + (self._alphabet - 1).bit_length(),
         )
 
     def _valid(self, column: NDArray[Any]) -> bool:
@@ -303,7 +311,7 @@ class Ternarizer:
         """
         values, source = self._checked(x), secure(rng)
         result = np.zeros(values.shape, dtype=np.int8)
-        for part in blocks(values.shape[0], max(1, _BLOCK // self.sparsity)):
+        for part in blocks(values.shape[0], max(1, _DRAWS_PER_PASS // self.sparsity)):
             columns = draw_subsets(values[part].shape[0], self.dimension, self.sparsity, source)
             drawn = np.take_along_axis(values[part], columns, axis=1).astype(np.float64)
             np.put_along_axis(result[part], columns, self._signs(drawn, source), axis=1)

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos.accounting.blanket import local_gamma
-from ikos.baselines.base import NumberBaseline, exact_sums
+from ikos.baselines.base import Description, NumberBaseline, checked, exact_sums
 from ikos.baselines.binary_response_csuzz19 import BitProtocol
 from ikos.baselines.central_model import FINE
 from ikos.data.domains import Bounds
 from ikos.data.encoding import encode
-from ikos.numeric.distributions import NoiseLaw
+from ikos.numeric.distributions import PolyaDifference
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.samplers import discrete_laplace
 from ikos.primitives.shuffling import View
@@ -51,9 +51,11 @@ class LocalRandomizedResponse(BitProtocol):
     def __init__(
         self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
     ) -> None:
-        self._ask(n, Bounds(lower, upper), epsilon, min_honest=1)
-        self._set(gamma=local_gamma(self.epsilon, 2), messages=1)
-        self._state(
+        terms = checked(n, Bounds(lower, upper), epsilon, min_honest=1, pure=True)
+        self._init(terms, gamma=local_gamma(terms.epsilon, 2), messages=1)
+
+    def _describe(self) -> Description:
+        return self._bits_described(
             "randomized response; the two probabilities of each bit have a ratio of at most e^eps",
             local=True,
         )
@@ -80,8 +82,10 @@ class LocalLaplace(NumberBaseline):
     def __init__(
         self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
     ) -> None:
-        self._ask(n, Bounds(lower, upper), epsilon, min_honest=1)
-        self._claim(
+        self._init(checked(n, Bounds(lower, upper), epsilon, min_honest=1, pure=True))
+
+    def _describe(self) -> Description:
+        return self._described(
             str(self.domain),
             "discrete Laplace mechanism on each value",
             influence=math.inf,  # noise, and so a message, can have any size
@@ -96,7 +100,7 @@ class LocalLaplace(NumberBaseline):
         return Fraction(1, math.ceil(FINE / self.epsilon))
 
     def _error(self, users: int) -> SumError:
-        noise = NoiseLaw(self._rate, Fraction(users))
+        noise = PolyaDifference(self._rate, Fraction(users))
         return NoisySum(noise, FINE, users, self.domain.width).error()
 
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:

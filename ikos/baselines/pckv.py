@@ -10,9 +10,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, reject_masked
+from ikos._validation import InvalidValue, choice, refuse_missing
 from ikos.accounting import wlqdly21
-from ikos.baselines.key_values import KeyValueBaseline, SetResponse, events_of
+from ikos.baselines.base import Description
+from ikos.baselines.key_values import (
+    KeyValueBaseline,
+    SetResponse,
+    events_of,
+    key_value_terms,
+)
 from ikos.data.domains import SparseTernary
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomized_response import respond
@@ -20,7 +26,7 @@ from ikos.primitives.randomness import RandomSource
 
 SAMPLINGS = ("counted", "published")
 
-_BITS = 1 << 23  # bits drawn at a time
+_BITS_PER_PASS = 1 << 23
 
 
 def _one_event(
@@ -37,6 +43,11 @@ def _one_event(
     number = rng.below(np.full(rows.shape[0], sparsity, dtype=np.int64))
     drawn = np.flatnonzero(number < counts)
     return drawn, events[starts[drawn] + number[drawn]]
+
+
+def _answers_counted(domain: SparseTernary, sampling: str) -> Fraction:
+    """Return the inverse of the share of a user's own answers; of one of them if published."""
+    return Fraction(2 * domain.dimension, 1 if sampling == "published" else domain.sparsity)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -80,37 +91,48 @@ class PCKVGRR(SetResponse):
         sampling: str = "counted",
         min_honest: int | None = None,
     ) -> None:
-        self._set(sampling=choice("sampling", sampling, SAMPLINGS))
-        super().__init__(
-            n, domain, epsilon, delta, local_epsilon=local_epsilon, min_honest=min_honest
-        )
+        choice("sampling", sampling, SAMPLINGS)
+        terms, most = key_value_terms(n, domain, epsilon, delta, local_epsilon, min_honest)
+        self._init(terms, sampling=sampling, **self._calibrated(terms, most, sampling))
 
-    def _calibrate(self, most: Fraction | None) -> None:
-        s, own = self.domain.sparsity, Fraction(self._events, self.domain.sparsity)
+    @classmethod
+    def _calibrated(
+        cls, terms: Any, most: Fraction | None, sampling: str = "counted"
+    ) -> dict[str, object]:
+        (eps, delta, honest), d, s = terms._budget, terms.domain.dimension, terms.domain.sparsity
+        answers = _answers_counted(terms.domain, sampling)
+        gamma = wlqdly21.set_response_gamma(eps, delta, honest, answers, most_local=most)
+        return {
+            "gamma": gamma,
+            "variances": wlqdly21.pckv_grr_variances(d, s, gamma),
+            "_alphabet": 2 * d,
+            "_answers": Fraction(2 * d, s),
+        }
+
+    def _describe(self) -> Description:
         published = self.sampling == "published"
-        k = Fraction(self._events) if published else own
-        gamma = wlqdly21.set_response_gamma(*self._budget, k, most_local=most)
-        self._set(gamma=gamma)
         response = "randomized response on the events" if published else "an answer from a set"
-        self._respond(
+        return self._response_described(
             "an event",
             f"PCKV-GRR, {response}",
-            own,
-            variances=wlqdly21.pckv_grr_variances(self.dimension, s, gamma),
             influence=2 * self._scale,  # from one sign of a key to the other
-            alphabet=self._events,
-            accounted=k,
         )
+
+    @property
+    def _accounted(self) -> Fraction:
+        return _answers_counted(self.domain, self.sampling)
 
     @property
     def _scale(self) -> float:
         return self.domain.sparsity / float(1 - self.gamma)
 
-    def _taken(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _accepted(self, values: NDArray[Any]) -> NDArray[Any]:
         counts = np.count_nonzero(values, axis=1)
         if (wrong := counts != self.domain.sparsity).any():
             first, s = int(np.argmax(wrong)), self.domain.sparsity
-            raise ValueError(f"x[{first}] must have exactly {s} entries that are not 0")
+            raise InvalidValue(
+                f"x[{first}]", f"must have exactly {s} entries that are not 0", row=first
+            )
         return values
 
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
@@ -155,17 +177,24 @@ class PCKVUE(KeyValueBaseline):
 
     q: Fraction
 
-    def _calibrate(self, most: Fraction | None) -> None:
-        self._set(q=wlqdly21.raised(*self._budget, most_local=most))
+    @classmethod
+    def _calibrated(cls, terms: Any, most: Fraction | None) -> dict[str, object]:
+        q = wlqdly21.raised(*terms._budget, most_local=most)
+        return {"q": q, "variances": wlqdly21.pckv_ue_variances(terms.domain.sparsity, q)}
+
+    @property
+    def local_epsilon(self) -> float:
+        """The guarantee of each message by itself, with delta 0, rounded up."""
+        # near q = 1/2 the odds are near 1: a rational difference loses nothing there
+        return math.log1p(float((1 - 2 * self.q) / self.q)) * (1 + 1e-12)
+
+    def _describe(self) -> Description:
         theorem = "PCKV-UE, optimized unary encoding"
         if self.delta:
             theorem += ", and amplification of any randomizer"
-        self._state(
+        return self._counts_described(
             f"bits raised with probability {float(self.q):.4g}",
             theorem,
-            # near q = 1/2 the odds are near 1: a rational difference loses nothing there
-            local_epsilon=math.log1p(float((1 - 2 * self.q) / self.q)) * (1 + 1e-12),
-            variances=wlqdly21.pckv_ue_variances(self.domain.sparsity, self.q),
             # from the bits of one sign of all keys to those of the other
             influence=2 * math.sqrt(self.dimension) * self._scale,
             bits=self._events,
@@ -183,7 +212,7 @@ class PCKVUE(KeyValueBaseline):
         users, (owners, events) = rows.shape[0], _one_event(rows, self.domain.sparsity, rng)
         packed = np.empty((users, self._bytes), dtype=np.uint8)
         kept = rng.bernoullis(Fraction(1, 2), owners.size)
-        for part in blocks(users, max(1, _BITS // self._events)):
+        for part in blocks(users, max(1, _BITS_PER_PASS // self._events)):
             count = packed[part].shape[0]
             bits = rng.bernoullis(self.q, count * self._events).reshape(count, self._events)
             here = slice(*np.searchsorted(owners, (part.start, part.start + count)))
@@ -191,13 +220,13 @@ class PCKVUE(KeyValueBaseline):
             packed[part] = np.packbits(bits, axis=1)
         return packed.view(f"V{self._bytes}").reshape(1, users)
 
-    def _arrived(self, messages: NDArray[Any], order: str, **limits: Any) -> None:
+    def _check_messages(self, messages: NDArray[Any], order: str, **limits: Any) -> None:
         """Check items like integers of the same shape."""
         if isinstance(messages, np.ndarray):
-            if reject_masked("messages", messages).dtype != f"V{self._bytes}":
-                raise ValueError(f"messages must be items of {self._bytes} bytes")
+            if refuse_missing("messages", messages).dtype != f"V{self._bytes}":
+                raise InvalidValue("messages", f"must be items of {self._bytes} bytes")
             messages = np.zeros(messages.shape, dtype=np.uint8)
-        super()._arrived(messages, order, **limits)
+        super()._check_messages(messages, order, **limits)
 
     def _valid(self, column: NDArray[Any]) -> bool:
         if column.dtype != f"V{self._bytes}":
@@ -209,7 +238,7 @@ class PCKVUE(KeyValueBaseline):
     def _counts(self, column: NDArray[Any]) -> NDArray[np.float64]:
         packed = np.ascontiguousarray(column).view(np.uint8).reshape(-1, self._bytes)
         seen = np.zeros(self._events, dtype=np.int64)
-        for part in blocks(packed.shape[0], max(1, _BITS // self._events)):
+        for part in blocks(packed.shape[0], max(1, _BITS_PER_PASS // self._events)):
             bits = np.unpackbits(packed[part], axis=1, count=self._events)
             seen += bits.sum(axis=0, dtype=np.int64)
         counts = (seen - column.size * float(self.q)) * self._scale

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos.accounting.wlqdly21 import privkv_variances, set_response_gamma
+from ikos.baselines.base import Description
 from ikos.baselines.key_values import SetResponse
 from ikos.primitives.randomized_response import respond
 from ikos.primitives.randomness import RandomSource
@@ -44,18 +45,22 @@ class PrivKV(SetResponse):
     0.32
     """
 
-    gamma: Fraction
+    @classmethod
+    def _calibrated(cls, terms: Any, most: Fraction | None) -> dict[str, object]:
+        (eps, delta, honest), d, s = terms._budget, terms.domain.dimension, terms.domain.sparsity
+        gamma = set_response_gamma(eps, delta, honest, ANSWERS, most_local=most)
+        return {
+            "gamma": gamma,
+            "variances": privkv_variances(d, s, gamma),
+            "_alphabet": ANSWERS * d,
+            "_answers": Fraction(ANSWERS),
+        }
 
-    def _calibrate(self, most: Fraction | None) -> None:
-        gamma = set_response_gamma(*self._budget, ANSWERS, most_local=most)
-        self._set(gamma=gamma)
-        self._respond(
+    def _describe(self) -> Description:
+        return self._response_described(
             "a coordinate",
             "randomized response on three values of a random key",
-            ANSWERS,
-            variances=privkv_variances(self.dimension, self.domain.sparsity, gamma),
             influence=2 * self._scale,  # from one sign of a key to the other
-            alphabet=ANSWERS * self.dimension,
         )
 
     @property

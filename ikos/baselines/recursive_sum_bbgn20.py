@@ -6,6 +6,7 @@ Balle, Bell, Gascon, Nissim, *The Privacy Blanket of the Shuffle Model*, CRYPTO 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, integer
+from ikos._validation import InvalidValue, choice, integer
 from ikos.accounting.blanket import TooManyTermsError
 from ikos.accounting.digits_bbgn20 import (
     COMPOSITIONS,
@@ -29,13 +30,14 @@ from ikos.accounting.shuffled_response import (
     response_accountant,
     response_gamma,
 )
-from ikos.baselines.base import NumberBaseline
+from ikos.baselines.base import Description, NumberBaseline, checked
 from ikos.counts import SHUFFLERS
 from ikos.data.domains import Bounds
 from ikos.data.encoding import encode
 from ikos.primitives.randomized_response import debias, grid_up, respond
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.shuffling import View
+from ikos.results.conditions import collusion
 from ikos.results.error import Bounded, SumError
 
 MAX_PRECISION = 1 << 20
@@ -50,22 +52,25 @@ class DigitProtocol(NumberBaseline):
     digits: DigitParameters
     shuffler: str
 
-    def _found(self, theorem: str, digits: DigitParameters, shuffler: str) -> None:
-        """Set the parameters and claim what is proved for them."""
-        self._set(digits=digits, shuffler=shuffler)
-        domains, gammas = digits.domains, ", ".join(f"{float(g):.4g}" for g in digits.gammas)
+    @abstractmethod
+    def _theorem(self) -> str:
+        """Return what the guarantee rests on."""
+
+    def _describe(self) -> Description:
+        domains = self.digits.domains
+        gammas = ", ".join(f"{float(gamma):.4g}" for gamma in self.digits.gammas)
         bits: int | float = (sum(domains) - 1).bit_length()
         if self.shuffler == "parallel":
-            mean = Fraction(sum((k - 1).bit_length() for k in domains), len(domains))
-            bits = int(mean) if mean.denominator == 1 else float(mean)
+            each = [(k - 1).bit_length() for k in domains]
+            bits = each[0] if len(set(each)) == 1 else sum(each) / len(each)
         # one user's influence: from the smallest to the greatest value of every digit
         steps = sum(gain * (k - 1) for gain, k in zip(self._gain, domains, strict=True))
-        self._claim(
+        return self._described(
             f"digits of {domains} values, answered at random with probability ({gammas}), "
             f"{self.shuffler}",
-            theorem,
+            self._theorem(),
             self._answering,
-            "while no shuffler colludes with the analyzer",
+            collusion(0),
             influence=self.domain.width * steps,
             sent=(len(domains), bits),
         )
@@ -123,7 +128,7 @@ class DigitProtocol(NumberBaseline):
             for label, k in zip(self._labels, domains, strict=True)
         ]
         if len({answer.size for answer in answers}) > 1:
-            raise ValueError("view must hold equally many messages for each digit")
+            raise InvalidValue("view", "must hold equally many messages for each digit")
         return answers
 
     def _users_of(self, view: View) -> int:
@@ -177,18 +182,21 @@ class PrivacyBlanket(DigitProtocol):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
-        (eps, small, honest), p = self._budget, precision
+        terms = checked(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        (eps, small, honest), p = terms._budget, precision
         if p is None:
             digits = optimized_digits(honest, eps, small, 1, composition="basic")
         else:
             p = integer("precision", p, low=1, high=MAX_PRECISION)
             gamma = grid_up(response_gamma(eps, small, honest, p + 1))
             if gamma == 1:
-                raise ValueError(f"precision must be smaller, got {p}: every answer is random")
+                raise InvalidValue("precision", f"must be smaller, got {p}: every answer is random")
             proved = response_accountant(eps, honest, p + 1, gamma)
             digits = DigitParameters(p, (p + 1,), (1,), (gamma,), (proved,))
-        self._found(THEOREMS[digits.accountants[0]], digits=digits, shuffler="parallel")
+        self._init(terms, digits=digits, shuffler="parallel")
+
+    def _theorem(self) -> str:
+        return THEOREMS[self.digits.accountants[0]]
 
     @property
     def precision(self) -> int:
@@ -254,25 +262,30 @@ class RecursiveSum(DigitProtocol):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        terms = checked(n, Bounds(lower, upper), epsilon, delta, min_honest)
         m = integer("messages", messages, low=1, high=MAX_MESSAGES)
         searched = choice("parameters", parameters, PARAMETERS) == "optimized"
         allowed = COMPOSITIONS if searched else COMPOSITIONS[1:]
-        adding = composition or ("numerical" if searched else "basic")
-        choice("composition", adding, allowed)
-        given = self.min_honest, self.epsilon, self.delta, m
-        kind = choice("shuffler", shuffler, SHUFFLERS)
+        method = "numerical" if searched else "basic"
+        if composition is not None:
+            method = choice("composition", composition, allowed)
+        choice("shuffler", shuffler, SHUFFLERS)
         make = optimized_digits if searched else paper_digits
+        need = terms.min_honest, terms.epsilon, terms.delta, m
         try:
-            digits = make(*given, composition=adding)
+            digits = make(*need, composition=method)
         except TooManyTermsError:
             if composition is not None:
                 raise
-            adding = "basic"  # for which no number of users is too large
-            digits = make(*given, composition=adding)
-        theorem = "numerical composition of the exact losses of privacy blankets (BBGN19)"
-        if digits.accountants:
-            each = [THEOREMS[known] for known in ACCOUNTANTS if known in digits.accountants]
-            theorem = "; ".join([f"{adding} composition"] * (len(digits.domains) > 1) + each)
-        self._set(parameters=parameters, composition=adding)
-        self._found(theorem, digits=digits, shuffler=kind)
+            method = "basic"  # for which no number of users is too large
+            digits = make(*need, composition=method)
+        self._init(
+            terms, digits=digits, shuffler=shuffler, parameters=parameters, composition=method
+        )
+
+    def _theorem(self) -> str:
+        known = self.digits.accountants
+        if not known:
+            return "numerical composition of the exact losses of privacy blankets (BBGN19)"
+        composed = [f"{self.composition} composition"] * (len(self.digits.domains) > 1)
+        return "; ".join(composed + [THEOREMS[each] for each in ACCOUNTANTS if each in known])

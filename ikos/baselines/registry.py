@@ -1,18 +1,22 @@
-"""All protocols for sums: a registry, a comparison of costs and errors, and measured errors."""
+"""All protocols for sums: a registry, and a comparison of their costs and errors."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from ikos._validation import choice, integer, number, quote
+from ikos._validation import (
+    MAX_PROTOCOL_USERS,
+    InvalidType,
+    InvalidValue,
+    choice,
+    integer,
+    quote,
+)
+from ikos.baselines.base import budget
 from ikos.baselines.binary_response_csuzz19 import BinaryRandomizedResponse, UnaryEncoding
 from ikos.baselines.central_model import CentralDiscreteLaplace, CentralGaussian, CentralLaplace
 from ikos.baselines.collision_wlqdly21 import Collision
@@ -29,11 +33,12 @@ from ikos.baselines.secure_noise import DesignatedNoise, SparseNoise
 from ikos.baselines.single_message_afnntz24 import SingleMessageGrid
 from ikos.data.domains import Ball, Bounds, Box, Categories, Domain, SparseTernary
 from ikos.primitives.concurrency import Progress
-from ikos.primitives.randomness import RandomSource, secure
-from ikos.results.sums import Cost, Guarantee, Interval, Printed, at_least
+from ikos.results.guarantees import Guarantee
+from ikos.results.sums import Cost
+from ikos.results.text import Printed, at_least
 from ikos.sums import PrivateSum
 from ikos.sums.private import PrivateVectorSum
-from ikos.sums.protocol import MAX_USERS, SumProtocol, budget
+from ikos.sums.protocol import SumProtocol
 
 MODELS = ("central", "shuffle", "local")  # whom users trust: a curator, shufflers, or no one
 
@@ -87,21 +92,20 @@ class ProtocolSpec:
         """Return the protocol, vectors in blocks with an overhead; ValueError if there is none."""
         if not isinstance(domain, self.domains):
             names = " or ".join(kind.__name__ for kind in self.domains)
-            raise ValueError(  # noqa: TRY004 - a row says so, as for any other that is impossible
-                f"domain must be a {names}, got {type(domain).__name__}"
-            )
-        given = dict(self.options)
+            # no InvalidType: a row says so, as for any other that is impossible
+            raise InvalidValue("domain", f"must be a {names}, got {type(domain).__name__}")
+        options = dict(self.options)
         if overhead is not None and self.made_by is PrivateVectorSum:
-            given |= {"layout": "blocks", "overhead": overhead}
+            options |= {"layout": "blocks", "overhead": overhead}
         if min_honest is not None and min_honest < n:
             if self.honest == "all":
                 raise ValueError("it needs all users to be honest and present")
             if self.honest == "counted":
-                given["min_honest"] = min_honest
+                options["min_honest"] = min_honest
         spent = (epsilon,) if self.pure else (epsilon, delta)
         if isinstance(domain, Bounds):
-            return self.made_by(n, *spent, lower=domain.lower, upper=domain.upper, **given)
-        return self.made_by(n, domain, *spent, **given)
+            return self.made_by(n, *spent, lower=domain.lower, upper=domain.upper, **options)
+        return self.made_by(n, domain, *spent, **options)
 
 
 @dataclass(frozen=True)
@@ -114,13 +118,18 @@ class ComparisonRow(Printed):
         Its entry in the registry.
     protocol : SumProtocol or None
         The protocol, made for these users.
-    reason : str or None
-        Why it cannot be made.
+    refusal : ValueError or None
+        Why it cannot be made; its message is the ``reason``.
     """
 
     spec: ProtocolSpec
     protocol: SumProtocol | None
-    reason: str | None = None
+    refusal: ValueError | None = None
+
+    @property
+    def reason(self) -> str | None:
+        """Why it cannot be made, in words."""
+        return None if self.refusal is None else str(self.refusal)
 
     def __str__(self) -> str:
         if self.protocol is None:
@@ -345,25 +354,25 @@ def comparison(
     privacy-blanket 1 221
     local-laplace 1 20000
     """
-    users = integer("n", n, low=1, high=MAX_USERS)
+    users = integer("n", n, low=1, high=MAX_PROTOCOL_USERS)
     eps, small = budget(epsilon, delta)
     bounds = Bounds(lower, upper)
     domain = bounds if domain is None else domain
     if not isinstance(domain, Domain):
-        raise TypeError(f"domain must be a Domain, got {type(domain).__name__}")
+        raise InvalidType("domain", f"must be a Domain, got {type(domain).__name__}")
     if domain is not bounds and bounds != Bounds(0, 1):
         raise ValueError("lower and upper must be left out with a domain, which has its own")
     honest = None if min_honest is None else integer("min_honest", min_honest, low=1, high=users)
     wanted = _chosen(protocols, domain)
     if progress is not None and not callable(progress):
-        raise TypeError(f"progress must be callable, got {quote(progress)}")
+        raise InvalidType("progress", f"must be callable, got {quote(progress)}")
     rows = []
     for done, spec in enumerate(wanted, 1):
         try:
-            made = spec.make(users, domain, eps, small, min_honest=honest, overhead=overhead)
-            rows.append(ComparisonRow(spec, made))
+            protocol = spec.make(users, domain, eps, small, min_honest=honest, overhead=overhead)
+            rows.append(ComparisonRow(spec, protocol))
         except ValueError as problem:
-            rows.append(ComparisonRow(spec, None, str(problem)))
+            rows.append(ComparisonRow(spec, None, problem.with_traceback(None)))
         if progress is not None:
             progress(done, len(wanted))
 
@@ -375,100 +384,6 @@ def _chosen(keys: object, domain: Domain) -> list[ProtocolSpec]:
     if keys is None:
         return [spec for spec in PROTOCOLS if isinstance(domain, spec.domains)]
     if isinstance(keys, str) or not isinstance(keys, Iterable):
-        raise TypeError(f"protocols must be a sequence of keys, got {quote(keys)}")
+        raise InvalidType("protocols", f"must be a sequence of keys, got {quote(keys)}")
     known = {spec.key: spec for spec in PROTOCOLS}
     return [known[key] for key in dict.fromkeys(choice("protocols", key, known) for key in keys)]
-
-
-MAX_RUN = 10**8  # largest number of messages of one run that is measured
-KURTOSIS = 6  # kurtosis of Laplace noise, whose tails are about the heaviest of all errors here
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """Errors of runs on data whose sum is known. Not private: they reveal the sum.
-
-    Attributes
-    ----------
-    errors : tuple of float
-        Estimate minus true sum of each run, in the data's units; for vectors its Euclidean norm.
-    seconds : float
-        Average time of one run.
-    """
-
-    errors: tuple[float, ...]
-    seconds: float
-
-    @property
-    def runs(self) -> int:
-        """Number of runs."""
-        return len(self.errors)
-
-    @property
-    def rmse(self) -> float:
-        """Root mean squared error of the runs."""
-        return math.sqrt(math.fsum(error * error for error in self.errors) / self.runs)
-
-    def interval(self, confidence: float | Fraction = Fraction(19, 20)) -> Interval:
-        """Return an approximate interval for the root mean squared error of all possible runs.
-
-        For normal errors, the sum of squares has a chi-square distribution with one degree of
-        freedom per run. Here each run counts ``2 / (kurtosis - 1)`` degrees, with the kurtosis of
-        Laplace noise, 6: for errors nearer to normal, the interval is wider than necessary.
-        """
-        from scipy.special import chdtri
-
-        miss = float(1 - number("confidence", confidence, above=0, below=1))
-        freedom = 2 * self.runs / (KURTOSIS - 1)
-        scale = self.rmse * math.sqrt(freedom)
-        low, high = chdtri(freedom, miss / 2), chdtri(freedom, 1 - miss / 2)
-        return Interval(scale / math.sqrt(low), scale / math.sqrt(high))
-
-
-def measure(
-    row: ComparisonRow | SumProtocol, values: ArrayLike, runs: int, rng: RandomSource | None = None
-) -> Measurement:
-    """Run a protocol many times on data whose sum is known.
-
-    Parameters
-    ----------
-    row : ComparisonRow or SumProtocol
-        A row of a comparison that has a protocol, or any protocol, including your own. One run may
-        make 10^8 messages.
-    values : (n,) or (n, d) array_like of float
-        All users' values, in the protocol's domain.
-    runs : int
-        Number of runs, at least 1.
-    rng : RandomSource, optional
-        Secure randomness by default.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ikos.testing import DeterministicRandom
-    >>> (row,) = comparison(1000, 1, 1e-6, protocols=["central-discrete"])
-    >>> measured = measure(row, np.full(1000, 0.25), 50, DeterministicRandom(0))
-    >>> low, high = measured.interval()
-    >>> low < row.rmse < high
-    True
-    """
-    many = integer("runs", runs, low=1)
-    protocol = row.protocol if isinstance(row, ComparisonRow) else row
-    if isinstance(row, ComparisonRow) and protocol is None:
-        raise ValueError(f"row must have a protocol, got none: {row.reason}")
-    if isinstance(row, type) or not isinstance(protocol, SumProtocol):  # a class has all members
-        raise TypeError(f"row must be a ComparisonRow or a SumProtocol, got {quote(row)}")
-    counted = any(one.counted and type(protocol) is one.made_by for one in PROTOCOLS)
-    sent = protocol.cost().messages
-    if sent > MAX_RUN and not counted:
-        raise ValueError(
-            f"a run has {sent:.0f} messages, more than the {MAX_RUN} that are simulated"
-        )
-    checked = protocol.domain.values(values)
-    truth, source = np.array(list(map(math.fsum, np.atleast_2d(checked.T)))), secure(rng)
-    errors = []
-    began = time.perf_counter()
-    for _ in range(many):
-        off = np.ravel(protocol.run(checked, source).estimate) - truth
-        errors.append(float(off[0] if checked.ndim == 1 else np.linalg.norm(off)))
-    return Measurement(tuple(errors), (time.perf_counter() - began) / many)

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ikos._validation import InvalidValue
 from ikos.accounting.sample_threshold import best_sample_threshold, suppression
-from ikos.baselines.base import NumberBaseline, numbers_of, passed_on
+from ikos.baselines.base import Description, NumberBaseline, checked, numbers_of, read_only_view
 from ikos.data.domains import Bounds
 from ikos.data.encoding import encode
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.shuffling import View
+from ikos.results.conditions import Condition, Kind
 from ikos.results.error import Bounded, SumError
 
 
@@ -96,17 +98,22 @@ class SampleAndThreshold(NumberBaseline):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._ask(n, Bounds(lower, upper), epsilon, delta)
-        best = best_sample_threshold(self.epsilon, self.delta, self.n)
-        self._set(sampling=best.sampling, threshold=best.threshold, _mean_square=best.mse)
-        self._claim(
-            f"{self.domain}, sampled with probability {float(best.sampling):.4g}, threshold "
-            f"{best.threshold}",
+        terms = checked(n, Bounds(lower, upper), epsilon, delta)
+        best = best_sample_threshold(*terms._budget)
+        self._init(terms, sampling=best.sampling, threshold=best.threshold, _mean_square=best.mse)
+
+    def _describe(self) -> Description:
+        return self._described(
+            f"{self.domain}, sampled with probability {float(self.sampling):.4g}, threshold "
+            f"{self.threshold}",
             "sampled count, suppressed if small; exact divergence",
-            "the shuffler is trusted to count, to hand on the count alone, and to suppress",
-            f"all {self.n} users are honest and present",
+            Condition(
+                Kind.PARTIES,
+                "the shuffler is trusted to count, to hand on the count alone, and to suppress",
+            ),
+            Condition(Kind.USERS, f"all {self.n} users are honest and present"),
             # one more one can raise the published count from 0 to the threshold
-            influence=self.domain.width * float(best.threshold / best.sampling),
+            influence=self.domain.width * float(self.threshold / self.sampling),
             random="coins",
         )
 
@@ -134,15 +141,17 @@ class SampleAndThreshold(NumberBaseline):
     ) -> View:
         """Return what the shuffler passes on: the number of users, and the count or 0."""
         del rng
-        self._arrived(messages, order, rows=1, most=1)
+        self._check_messages(messages, order, rows=1, most=1)
         count = int(messages.sum(dtype=np.int64))
         kept = count if count >= self.threshold else 0
-        return passed_on(np.array([messages.size, kept]))
+        return read_only_view(np.array([messages.size, kept]))
 
     def _users_of(self, view: View) -> int:
         users, count = map(int, numbers_of(view, "the number of users and the count", 2))
         if count != 0 and not self.threshold <= count <= users:
-            raise ValueError(f"view must hold a count of 0, or from {self.threshold} to {users}")
+            raise InvalidValue(
+                "view", f"must hold a count of 0, or from {self.threshold} to {users}"
+            )
         return users
 
     def _totals(self, view: View, users: int) -> float:

@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, integer, number, round_up, validate_users
+from ikos._validation import InvalidValue, choice, integer, number, round_up, validate_users
 from ikos.accounting import scm22
 from ikos.accounting.scm22 import SAMPLINGS, SampledAnswers
 from ikos.accounting.shuffled_response import THEOREMS
-from ikos.baselines.base import Baseline, draw_subsets
+from ikos.baselines.base import ENTRIES_PER_PASS, Baseline, Description, checked, draw_subsets
 from ikos.data.domains import Box
 from ikos.data.encoding import encode
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomized_response import grid_up, respond
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.shuffling import View
+from ikos.results.conditions import Condition, Kind, collusion
 from ikos.results.error import Bounded, SumError
 from ikos.results.sums import SumResult
-from ikos.sums.protocol import BLOCK
 
 PARAMETERS = ("exact", "published")
 
@@ -97,10 +97,10 @@ class SampledCoordinates(Baseline):
         min_honest: int | None = None,
         centre: float | None = None,
     ) -> None:
-        self._ask(n, domain, epsilon, delta, min_honest, (Box,))
-        (eps, small, honest), d = self._budget, domain.dimension
-        draw = choice("sampling", sampling, SAMPLINGS)
-        kind = choice("parameters", parameters, PARAMETERS)
+        terms = checked(n, domain, epsilon, delta, min_honest, (Box,))
+        (eps, small, honest), d = terms._budget, domain.dimension
+        choice("sampling", sampling, SAMPLINGS)
+        choice("parameters", parameters, PARAMETERS)
         middle = (domain.lower + domain.upper) / 2
         if centre is not None:
             middle = float(number("centre", centre, low=domain.lower, high=domain.upper))
@@ -108,38 +108,42 @@ class SampledCoordinates(Baseline):
         k = precision
         if k is not None:
             k = integer("precision", precision, low=1, high=scm22.MAX_VALUES - 1)
-        self._set(centre=middle, parameters=kind)
-        given = eps, small, honest, d
-        proved = round_up(small)
-        if kind == "published":
-            answers = _published(given, 1 if t is None else t, k, draw)
+        need, proved = (eps, small, honest, d), round_up(small)
+        if parameters == "published":
+            answers = _published(need, 1 if t is None else t, k, sampling)
             proved, method, name = scm22.sampled_delta(answers, eps, honest, d, float(small))
             answers = replace(answers, composition=method, accountant=name)
         elif t is None or k is None:
-            how: dict[str, Any] = {"messages": t, "precision": k, "centre": self._part}
-            answers = scm22.optimized_answers(*given, sampling=draw, **how)
+            answers = scm22.optimized_answers(
+                *need, sampling=sampling, messages=t, precision=k, centre=_part(domain, middle)
+            )
         else:
-            answers = scm22.sampled_answers(*given, k, t, sampling=draw)
+            answers = scm22.sampled_answers(*need, k, t, sampling=sampling)
             if answers.gamma == 1:
                 raise ValueError(
                     f"precision and messages must be smaller, got {k} and {t}: every answer would "
                     "be random"
                 )
-        self._set(answers=answers, messages=answers.messages, precision=answers.precision)
-        self._set(gamma=answers.gamma, proved_delta=proved)
+        self._init(
+            terms, answers=answers, messages=answers.messages, precision=answers.precision,
+            gamma=answers.gamma, centre=middle, parameters=parameters, proved_delta=proved,
+        )  # fmt: skip
+
+    def _describe(self) -> Description:
         many = "one coordinate" if self.messages == 1 else f"{self.messages} coordinates"
-        alone = "while no shuffler colludes with the analyzer"
+        shufflers = collusion(0)
         if self.messages > 1:
-            alone += ", and a user's messages cannot be told to be of one user"
-        self._claim(
-            f"{many} of {d}, {self.precision + 1} values answered at random with probability "
-            f"{float(self.gamma):.4g}",
+            unlinked = f"{shufflers}, and a user's messages cannot be told to be of one user"
+            shufflers = Condition(Kind.PARTIES, unlinked)
+        return self._described(
+            f"{many} of {self.dimension}, {self.precision + 1} values answered at random with "
+            f"probability {float(self.gamma):.4g}",
             self._theorem(),
             self._answering,
-            alone,
+            shufflers,
             influence=self._farthest(),
             sent=(self.messages, (max(self._ends) - 1).bit_length()),
-            delta=proved,
+            delta=self.proved_delta,
         )
 
     def _theorem(self) -> str:
@@ -182,11 +186,11 @@ class SampledCoordinates(Baseline):
         width, c = self.domain.bounds.width, self._part
         whole = scm22.total_error(users, self.dimension, self.answers, c)
         weight = float(max(weight for weight, _ in self._weights))
-        one = scm22.coordinate_error(self.precision, self.gamma, weight, c)
+        each = scm22.coordinate_error(self.precision, self.gamma, weight, c)
         above, below = self._extremes
         largest = max(weight * above + float(c), weight * below + 1 - float(c))
         return SumError(
-            Bounded(width**2 * users * one.mean_square, width * largest * (1 + 1e-12)),
+            Bounded(width**2 * users * each.mean_square, width * largest * (1 + 1e-12)),
             width**2 * whole.mean_square,
             width**2 * whole.sampling,
         )
@@ -198,9 +202,9 @@ class SampledCoordinates(Baseline):
         (n / d)^2. For t messages the error of the mean would be this divided by t^2.
         """
         n = validate_users(users, self.n)
-        one = scm22.coordinate_error(self.precision, self.gamma, 1).mean_square
+        each = scm22.coordinate_error(self.precision, self.gamma, 1).mean_square
         d = self.dimension
-        return self.domain.bounds.width**2 * self.messages * d * d / n * one
+        return self.domain.bounds.width**2 * self.messages * d * d / n * each
 
     @property
     def _width(self) -> Fraction:
@@ -208,8 +212,7 @@ class SampledCoordinates(Baseline):
 
     @property
     def _part(self) -> Fraction:
-        """The centre as a fraction of the way from ``lower`` to ``upper``."""
-        return (Fraction(self.centre) - Fraction(self.domain.lower)) / self._width
+        return _part(self.domain, self.centre)
 
     @property
     def _extremes(self) -> tuple[float, float]:
@@ -268,7 +271,7 @@ class SampledCoordinates(Baseline):
 
     def _rows(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:
         """Yield some users' vectors at a time, unconverted: few of their entries are read."""
-        for part in blocks(values.shape[0], max(1, BLOCK // self.messages)):
+        for part in blocks(values.shape[0], max(1, ENTRIES_PER_PASS // self.messages)):
             yield values[part]
 
     def _play(self, values: NDArray[Any], rng: RandomSource) -> SumResult:
@@ -286,7 +289,9 @@ class SampledCoordinates(Baseline):
         each = self.messages if self.answers.sampling == "uniform" else 1
         size = int(self._below(view, "answers about coordinates", *self._ends)[0].size)
         if size % each:
-            raise ValueError(f"view must hold {self.messages} messages of each user, got {view!r}")
+            raise InvalidValue(
+                "view", f"must hold {self.messages} messages of each user, got {view!r}"
+            )
         return size // each
 
     def _counted(
@@ -300,7 +305,7 @@ class SampledCoordinates(Baseline):
     def _totals(self, view: View, users: int) -> NDArray[np.float64]:
         counted = np.zeros((2, self.dimension))
         for column, start in zip(view.columns, self._starts.tolist(), strict=True):
-            for part in blocks(column.size, BLOCK):
+            for part in blocks(column.size, ENTRIES_PER_PASS):
                 labels = column[part].astype(np.int64)
                 coordinates, answers = np.divmod(labels, self.precision + 1)
                 counted += self._counted(coordinates + start, answers)
@@ -326,14 +331,20 @@ class SampledCoordinates(Baseline):
         return np.array(estimate)
 
 
+def _part(domain: Box, centre: float) -> Fraction:
+    """Return a centre as a fraction of the way from ``lower`` to ``upper``."""
+    lower, upper = Fraction(domain.lower), Fraction(domain.upper)
+    return (Fraction(centre) - lower) / (upper - lower)
+
+
 def _published(
-    given: tuple[Fraction, Fraction, int, int], t: int, k: int | None, sampling: str
+    need: tuple[Fraction, Fraction, int, int], t: int, k: int | None, sampling: str
 ) -> SampledAnswers:
     """Return SCM22's parameters; refused if a probability would exceed 1.
 
     The composition of the messages is not the paper's, and gives the proved delta.
     """
-    eps, small, honest, d = given
+    eps, small, honest, d = need
     users = integer("n", honest, low=2)
     if k is None:
         k = max(1, round(scm22.published_precision(eps, small, users, d, t)))
@@ -342,8 +353,9 @@ def _published(
     else:
         gamma = scm22.published_gamma(eps, small, users, d, k, t)
     if gamma >= 1:
-        raise ValueError(
-            "n must be larger for parameters='published': SCM22's probability of a random answer "
-            f"is {gamma:.3g}"
+        raise InvalidValue(
+            "n",
+            "must be larger for parameters='published': SCM22's probability of a random answer "
+            f"is {gamma:.3g}",
         )
     return SampledAnswers(t, k, grid_up(gamma), sampling, "published")

@@ -13,29 +13,50 @@ import numpy as np
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from ikos._validation import choice, flag, floating, integer, quote, round_up
+from ikos._validation import choice, flag, floating, quote, round_up
 from ikos.accounting.sparse_noise import divergence, least_chance, published_chance, silence
-from ikos.baselines.base import NumberBaseline
+from ikos.baselines.base import Description, NumberBaseline, Terms, checked
 from ikos.counts import MessageCount
-from ikos.counts.analyses import checked_scheme
-from ikos.counts.secure import BEST, MAX_MESSAGES
 from ikos.counts.types import Budget, lemma_5_2_delta, lemma_5_2_sigma
 from ikos.data.domains import Bounds
 from ikos.data.encoding import decode, encode
-from ikos.numeric.distributions import Noise, NoiseLaw, default_precision
+from ikos.data.reading import NoiseShares, Participation
+from ikos.numeric.distributions import Distribution, PolyaDifference, default_precision
 from ikos.numeric.rounding import float_up, rational
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.samplers import discrete_laplace
 from ikos.primitives.sharing import split
 from ikos.primitives.shuffling import View
+from ikos.results.conditions import Condition, Kind, alone, collusion, present
 from ikos.results.error import NoisySum, SumError
-from ikos.results.sums import at_least, present
-from ikos.sums import SecureSum
+from ikos.results.text import at_least
 from ikos.sums.private import checked_modulus, checked_precision
-from ikos.sums.shuffled_sum import alone
+from ikos.transports import Shares, Shuffled
 
 ACCOUNTANTS = ("exact", "published")  # the sum's divergence, or the chance that no one adds noise
 HIDING_SHARE = Fraction(1, 2)  # largest part of delta that messages are chosen to spend
+
+
+def hiding_shares(
+    terms: Terms, recipe: Shuffled, q: int, delta: Fraction
+) -> tuple[Shares, MessageCount]:
+    """Return shares that hide all but the sum, for delta, and their count, which proves one.
+
+    By BBGN20, Lemma 5.2: if the sum of min_honest users is (epsilon, d)-private and their views of
+    equal sums are within total variation 2^-sigma, then the view is (epsilon, d + (1 + e^epsilon)
+    2^-sigma)-private. What further honest users send is attributed to the adversary. A number of
+    messages that is asked for may prove nothing: a delta of 1.0.
+    """
+    budget = Budget(terms.epsilon, delta, Fraction(0), 1)
+    honest = Participation(terms.min_honest, terms.min_honest)
+    sigma = Fraction(float_up(lemma_5_2_sigma(budget)))
+    shares = recipe.secure(honest, None, q, None, sigma)
+    hidden, theorem = 1.0, shares.theorem
+    if shares.sigma:
+        hidden = lemma_5_2_delta(shares.sigma, terms.epsilon)
+        theorem = f"BBGN20, Lemma 5.2, with {theorem}"
+    count = replace(shares.messages, theorem=theorem, delta=hidden, noise_epsilon=budget.whole)
+    return shares, count
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -44,15 +65,15 @@ class NoiseOverSecureSum(NumberBaseline):
 
     precision: int
     messages: MessageCount
-    secure_sum: SecureSum
+    shares: Shares
 
-    def _state(self, theorem: str, delta: float, *conditions: str) -> None:
-        """Claim a proved delta; if nothing is proved, without conditions."""
-        shufflers = "while no shuffler colludes with the analyzer"
-        if self.secure_sum.trust.single:
-            shufflers = alone(self.secure_sum.trust.clear_share)
+    def _shares_described(self, theorem: str, delta: float, *conditions: Condition) -> Description:
+        """Return a description with a proved delta; if nothing is proved, without conditions."""
+        shufflers = collusion(0)
+        if self.shares.trust.single:
+            shufflers = alone(self.shares.trust.clear_share)
         q, steps = self.modulus, floating(Fraction(self.modulus - 1, self.precision))
-        self._claim(
+        description = self._described(
             f"{self.domain}, precision={self.precision}, q={quote(q)}, {self.messages.total} "
             "messages of each user",
             f"{theorem}; {self.messages.theorem}",
@@ -60,49 +81,26 @@ class NoiseOverSecureSum(NumberBaseline):
             shufflers,
             # any of the q points of the window that sums are decoded to, as for `ikos.PrivateSum`
             influence=self.domain.width * steps,
-            sent=(self.messages.total, self.secure_sum.group.bits),
+            sent=(self.messages.total, self.shares.group.bits),
             random="shares",
             delta=delta,
         )
-        if delta >= 1:
-            self._set(_guarantee=replace(self.guarantee, conditions=()))
+        if delta < 1:
+            return description
+        return replace(description, guarantee=replace(description.guarantee, conditions=()))
 
     @abstractmethod
-    def _noise(self, users: int, rng: RandomSource) -> NDArray[Any]:
-        """Return the noise that each of this many users adds."""
+    def _noise(self, users: int, rng: RandomSource) -> NoiseShares:
+        """Return which of this many users add noise, and what they add."""
 
     @abstractmethod
-    def _law(self, users: int) -> Noise:
+    def _law(self, users: int) -> Distribution:
         """Return the distribution of the sum of this many users' noise, in steps."""
-
-    def _hide(self, q: int, delta: Fraction, messages: object, shuffler: str, clear: bool) -> float:
-        """Set a secure sum that hides all but the sum, for delta; return the delta proved for it.
-
-        By BBGN20, Lemma 5.2: if the sum of min_honest users is (epsilon, d)-private and their views
-        of equal sums are within total variation 2^-sigma, then the view is (epsilon, d +
-        (1 + e^epsilon) 2^-sigma)-private. What further honest users send is attributed to the
-        adversary. A given number of messages may prove nothing: 1.0.
-        """
-        how: dict[str, Any] = {"shuffler": shuffler, "clear_share": flag("clear_share", clear)}
-        scheme = checked_scheme(self.min_honest, q, **how)
-        budget = Budget(self.epsilon, delta, Fraction(0), 1)
-        if messages is None:
-            count = scheme.least(Fraction(float_up(lemma_5_2_sigma(budget))))
-            total = count.total
-        else:
-            total = integer("messages", messages, low=1, high=MAX_MESSAGES)
-            count = scheme.proved(scheme.trust.hiding(total))
-        hidden = lemma_5_2_delta(count.sigma, self.epsilon) if count.sigma else 1.0
-        by = f"BBGN20, Lemma 5.2, with {count.theorem}" if count.sigma else count.theorem
-        count = replace(count, theorem=by, delta=hidden, noise_epsilon=budget.whole)
-        secure_sum = SecureSum(self.n, q, messages=total, min_honest=self.min_honest, **how)
-        self._set(secure_sum=secure_sum, messages=count)
-        return hidden
 
     @property
     def modulus(self) -> int:
         """Order of the group."""
-        return self.secure_sum.q
+        return self.shares.q
 
     def _error(self, users: int) -> SumError:
         noise, width = self._law(users), self.domain.width
@@ -112,25 +110,30 @@ class NoiseOverSecureSum(NumberBaseline):
         self, values: NDArray[np.float64], rng: RandomSource, *, noisy: bool = True
     ) -> NDArray[Any]:
         """Return the shares of rounded values, with noise."""
-        noise = self._noise(values.size, rng) if noisy else np.zeros(1, dtype=np.int64)
-        group = self.secure_sum.group
+        noise, group = self._noise(values.size if noisy else 0, rng), self.shares.group
         elements = encode(self.domain.unit(values), self.precision, rng).astype(group.dtype)
-        group.subtract(elements, group.reduce(-noise))
-        return split(elements, group, self.secure_sum.messages.total, rng)
+        group.add(elements, *noise)
+        return split(elements, group, self.messages.total, rng)
 
     def shuffle(
         self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
     ) -> View:
         """Pass shares through the shufflers, as `ikos.SecureSum.shuffle` does."""
-        return self.secure_sum.shuffle(messages, rng, order=order)
+        users = Participation(self.n, self.min_honest)
+        return self.shares.shuffle(messages, secure(rng), order, users)
 
     def _users_of(self, view: View) -> int:
-        return self.secure_sum.users(view)
+        return self.shares.totals(view).users
 
     def _totals(self, view: View, users: int) -> float:
-        z = self.secure_sum.analyze(view)
+        (z,) = self.shares.totals(view).sums
         steps = decode(z, users, self.precision, self.modulus)
         return self.domain.total(Fraction(steps, self.precision), users)
+
+
+def _hiding_delta(count: MessageCount) -> float:
+    """Return what imperfect hiding adds to delta."""
+    return 1.0 if count.delta is None else count.delta
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -174,19 +177,28 @@ class DesignatedNoise(NoiseOverSecureSum):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._ask(n, Bounds(lower, upper), epsilon, delta)
+        terms = checked(n, Bounds(lower, upper), epsilon, delta)
         if precision is None:
-            precision = default_precision(self.epsilon, self.n)
+            precision = default_precision(terms.epsilon, terms.n)
         p = checked_precision(precision)
-        q = checked_modulus(modulus, self.n, p, NoiseLaw(self.epsilon / p, Fraction(1)), BEST)
-        self._set(precision=p)
-        self._state(
+        noise = PolyaDifference(terms.epsilon / p, Fraction(1))
+        recipe = Shuffled(shuffler, clear_share, messages=messages)
+        q = checked_modulus(modulus, terms.n, p, noise, recipe.order)
+        shares, count = hiding_shares(terms, recipe, q, terms.delta)
+        self._init(terms, precision=p, shares=shares, messages=count)
+
+    def _describe(self) -> Description:
+        return self._shares_described(
             "discrete Laplace mechanism",
-            self._hide(q, self.delta, messages, shuffler, clear_share),
-            "ONLY while the designated user, the first, is honest and present and does not collude "
-            "with the analyzer: without its noise, or knowing it, anyone has the exact sum",
-            "NOT from the designated user, who knows the noise",
-            f"while all {self.n:,} users are honest and present",
+            _hiding_delta(self.messages),
+            Condition(
+                Kind.USERS,
+                "ONLY while the designated user, the first, is honest and present and does not "
+                "collude with the analyzer: without its noise, or knowing it, anyone has the exact "
+                "sum",
+            ),
+            Condition(Kind.SCOPE, "NOT from the designated user, who knows the noise"),
+            Condition(Kind.USERS, f"while all {self.n:,} users are honest and present"),
         )
 
     def report(
@@ -196,19 +208,17 @@ class DesignatedNoise(NoiseOverSecureSum):
         noisy = flag("designated", designated)
         return self._messages(self.domain.value(x), secure(rng), noisy=noisy)[:, 0].copy()
 
-    def _noise(self, users: int, rng: RandomSource) -> NDArray[Any]:
-        noise = discrete_laplace(self.epsilon / self.precision, 1, rng)
-        result = np.zeros(users, dtype=noise.dtype)
-        result[0] = noise[0]
-        return result
+    def _noise(self, users: int, rng: RandomSource) -> NoiseShares:
+        first = np.arange(min(users, 1))
+        return first, discrete_laplace(self.epsilon / self.precision, first.size, rng)
 
-    def _law(self, users: int) -> NoiseLaw:
+    def _law(self, users: int) -> PolyaDifference:
         del users
-        return NoiseLaw(self.epsilon / self.precision, Fraction(1))
+        return PolyaDifference(self.epsilon / self.precision, Fraction(1))
 
 
 @dataclass(frozen=True)
-class SparseLaw(Noise):
+class SparseLaw(Distribution):
     """The sum of discrete Laplace variables that each of some users adds with a probability."""
 
     rate: Fraction
@@ -280,40 +290,44 @@ class SparseNoise(NoiseOverSecureSum):
         lower: float = 0.0,
         upper: float = 1.0,
     ) -> None:
-        self._ask(n, Bounds(lower, upper), epsilon, delta, min_honest)
-        eps, allowed, honest = self.epsilon, self.delta, self.min_honest
-        by_law = choice("accountant", accountant, ACCOUNTANTS) == "exact"
+        terms = checked(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        eps, allowed, honest = terms._budget
+        exact = choice("accountant", accountant, ACCOUNTANTS) == "exact"
 
         def needed(delta: Fraction, p: int) -> Fraction:
-            if by_law:
+            if exact:
                 return least_chance(honest, delta, eps / p, p)
             return published_chance(honest, delta)
 
-        spare = allowed * (1 - HIDING_SHARE)
+        reserve = allowed * (1 - HIDING_SHARE)
         if precision is None:
             # rounding users per noise variable, by a first guess and a better one
-            first = default_precision(eps, math.ceil(1 / published_chance(honest, spare)))
-            precision = default_precision(eps, math.ceil(1 / needed(spare, first)))
+            first = default_precision(eps, math.ceil(1 / published_chance(honest, reserve)))
+            precision = default_precision(eps, math.ceil(1 / needed(reserve, first)))
         p = checked_precision(precision)
-        most = SparseLaw(eps / p, needed(spare, p), self.n)
-        q = checked_modulus(modulus, self.n, p, most, BEST)
-        hidden = Fraction(self._hide(q, allowed * HIDING_SHARE, messages, shuffler, clear_share))
+        most = SparseLaw(eps / p, needed(reserve, p), terms.n)
+        recipe = Shuffled(shuffler, clear_share, messages=messages)
+        q = checked_modulus(modulus, terms.n, p, most, recipe.order)
+        shares, count = hiding_shares(terms, recipe, q, allowed * HIDING_SHARE)
         # a larger delta for the noise takes less noise, for which the modulus also suffices
-        chance = needed(max(spare, allowed - hidden), p)
-        spent = divergence(honest, chance, eps / p, p) if by_law else silence(honest, chance)
-        self._set(precision=p, chance=chance, noise_delta=spent)
-        self._state(
-            f"SCRCS11, noise of random users, delta {at_least(spent, 3)}",
-            min(1.0, round_up(Fraction(spent) + hidden)),
-            present(honest, self.n),
+        chance = needed(max(reserve, allowed - Fraction(_hiding_delta(count))), p)
+        spent = divergence(honest, chance, eps / p, p) if exact else silence(honest, chance)
+        self._init(
+            terms, precision=p, shares=shares, messages=count, chance=chance,
+            noise_delta=spent,
+        )  # fmt: skip
+
+    def _describe(self) -> Description:
+        delta = Fraction(self.noise_delta) + Fraction(_hiding_delta(self.messages))
+        return self._shares_described(
+            f"SCRCS11, noise of random users, delta {at_least(self.noise_delta, 3)}",
+            min(1.0, round_up(delta)),
+            present(self.min_honest, self.n),
         )
 
-    def _noise(self, users: int, rng: RandomSource) -> NDArray[Any]:
-        noisy = rng.bernoullis(self.chance, users)
-        noise = discrete_laplace(self.epsilon / self.precision, int(noisy.sum()), rng)
-        result = np.zeros(users, dtype=noise.dtype)
-        result[noisy] = noise
-        return result
+    def _noise(self, users: int, rng: RandomSource) -> NoiseShares:
+        noisy = np.flatnonzero(rng.bernoullis(self.chance, users))
+        return noisy, discrete_laplace(self.epsilon / self.precision, noisy.size, rng)
 
     def _law(self, users: int) -> SparseLaw:
         return SparseLaw(self.epsilon / self.precision, self.chance, users)

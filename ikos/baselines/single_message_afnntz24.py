@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer
+from ikos._validation import InvalidValue, integer
 from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
-from ikos.baselines.base import Baseline, exact_sums
+from ikos.baselines.base import Baseline, Description, checked, exact_sums
 from ikos.data.domains import Ball, Bounds, Box
 from ikos.data.encoding import encode
 from ikos.numeric.search import bisect_integers
 from ikos.primitives.randomized_response import debias, respond
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.shuffling import View
+from ikos.results.conditions import alone
 from ikos.results.error import Bounded, SumError
 
 MAX_POINTS = 1 << 40  # largest number of grid points
@@ -94,15 +95,16 @@ class Grids:
             return smaller.error(1) < smaller.uninformed
 
         most = bisect_integers(works, 0, MAX_GRID_DIMENSION + 1)
-        given = (
+        terms = (
             f"{self.honest:,} honest users, epsilon = {float(self.epsilon):g} and delta = "
             f"{float(self.delta):.3g}"
         )
         if not most:
-            return ValueError(f"n must be larger: with {given} one message tells nothing")
-        return ValueError(
-            f"domain must have at most {most} coordinates for {given}, got {self.dimension}: a "
-            "larger grid hides the sum as well (use several messages per user)"
+            return InvalidValue("n", f"must be larger: with {terms} one message tells nothing")
+        return InvalidValue(
+            "domain",
+            f"must have at most {most} coordinates for {terms}, got {self.dimension}: a "
+            "larger grid hides the sum as well (use several messages per user)",
         )
 
 
@@ -165,39 +167,39 @@ class SingleMessageGrid(Baseline):
         levels: int | None = None,
         min_honest: int | None = None,
     ) -> None:
-        self._ask(n, domain, epsilon, delta, min_honest, (Box, Ball))
-        d = domain.dimension
-        grids = Grids(
-            self.n, self.min_honest, self.epsilon, self.delta, d, isinstance(domain, Ball)
-        )
+        terms = checked(n, domain, epsilon, delta, min_honest, (Box, Ball))
+        d, (eps, small, honest) = domain.dimension, terms._budget
+        grids = Grids(terms.n, honest, eps, small, d, isinstance(domain, Ball))
         if d > MAX_GRID_DIMENSION:
             raise grids.refusal()
         r = grids.best() if levels is None else integer("levels", levels, low=1)
         points = (min(r, MAX_POINTS) + 1) ** d
         if points > MAX_POINTS:
-            raise ValueError(
-                f"levels must leave at most 2^40 points of a grid in {d} dimensions, got {r}"
+            raise InvalidValue(
+                "levels", f"must leave at most 2^40 points of a grid in {d} dimensions, got {r}"
             )
         if grids.error(r) >= grids.uninformed:
             if r == 1 or levels is None:
                 raise grids.refusal()
-            raise ValueError(
-                f"levels must be smaller, got {r}: the error would be that of the middle of the "
-                "domain or larger"
+            raise InvalidValue(
+                "levels",
+                f"must be smaller, got {r}: the error would be that of the middle of the "
+                "domain or larger",
             )
-        gamma = response_gamma(self.epsilon, self.delta, self.min_honest, points)
-        self._set(levels=r, gamma=gamma)
-        proof = response_accountant(self.epsilon, self.min_honest, points, gamma)
-        self._claim(
-            f"{domain}, {r} steps of each coordinate, a random point with probability "
-            f"{float(gamma):.4g}",
-            f"{THEOREMS[proof]}, for {points:,} points (AFNNTZ24, Lemma 3.1)",
+        self._init(terms, levels=r, gamma=response_gamma(eps, small, honest, points))
+
+    def _describe(self) -> Description:
+        proof = response_accountant(self.epsilon, self.min_honest, self.points, self.gamma)
+        return self._described(
+            f"{self.domain}, {self.levels} steps of each coordinate, a random point with "
+            f"probability {float(self.gamma):.4g}",
+            f"{THEOREMS[proof]}, for {self.points:,} points (AFNNTZ24, Lemma 3.1)",
             self._answering,
-            "while the shuffler does not collude with the analyzer",
+            alone(),
             # From one corner of the box to the opposite one, over 1 - gamma: for a ball, more than
             # sqrt(d) times its diameter.
-            influence=self.box.width * math.sqrt(d) / float(1 - gamma),
-            sent=(1, (points - 1).bit_length()),
+            influence=self.box.width * math.sqrt(self.dimension) / float(1 - self.gamma),
+            sent=(1, (self.points - 1).bit_length()),
         )
 
     @property
@@ -251,10 +253,10 @@ class SingleMessageGrid(Baseline):
 
     def _totals(self, view: View, users: int) -> NDArray[np.float64]:
         # Points are below 2^40, so that they fit; 10^9 steps of 2^40 would not add up in int64.
-        base, left = self.levels + 1, view.columns[0].astype(np.int64, copy=False)
+        base, points = self.levels + 1, view.columns[0].astype(np.int64, copy=False)
         totals = []
         for _ in range(self.dimension):
-            left, digit = np.divmod(left, base)
+            points, digit = np.divmod(points, base)
             steps = debias(int(exact_sums(digit)), users, base, self.gamma)
             totals.append(self.box.total(steps / self.levels, users))
         return np.array(totals)

@@ -1,8 +1,9 @@
-"""``ikos budget``: the ledger of a group of users, made, shown, and entered by hand."""
+"""``ikos budget``: create and show the ledger of a group of users, and record releases by hand."""
 
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,23 +19,23 @@ if TYPE_CHECKING:
     from ikos.sums.ledger import Ledger
 
 KEYS = [
-    Field("file", "the ledger", value=lambda ledger: ledger.path),
-    Field("epsilon", "epsilon of all releases together", value="total.epsilon"),
-    Field("delta", "delta of all releases together", value="total.delta"),
-    Field("slack", "the part of delta that pays for composition", value="total.slack"),
-    Field("adjacency", "what neighbouring inputs are, in every entry"),
-    Field("spent", "the part of the budget that is spent, 0 to 1"),
-    Field("left", "the largest epsilon, and with it the largest delta, of the next release"),
+    Field("file", "the ledger", value="path"),
+    Field("epsilon", "total epsilon of all releases", value="total.epsilon"),
+    Field("delta", "total delta of all releases", value="total.delta"),
+    Field("slack", "the fraction of delta reserved for composition", value="total.slack"),
+    Field("adjacency", "neighbouring relation of all guarantees"),
+    Field("spent", "the fraction of the budget that is spent, 0 to 1"),
+    Field("left", "the largest epsilon of the next release, and the largest delta at that epsilon"),
 ]
 
 COLUMNS = [
-    Field("number", "place in the ledger, from 1 on", ""),
-    Field("time", "when it was entered, in UTC", "entered"),
-    Field("epsilon", "epsilon of its guarantee", "epsilon", lambda x: at_least(x, 6)),
+    Field("number", "position in the ledger, from 1", ""),
+    Field("time", "when it was recorded, in UTC", "recorded"),
+    Field("epsilon", "epsilon of its guarantee", "epsilon", partial(at_least, digits=6)),
     Field("delta", "delta of its guarantee", "delta", at_least),
-    Field("mu", "of Gaussian privacy, or null", "mu", lambda x: at_least(x, 6)),
+    Field("mu", "mu of Gaussian differential privacy, or null", "mu", partial(at_least, digits=6)),
     Field("note", "what was released", "note"),
-    Field("key", "what identifies the release"),
+    Field("key", "idempotency key of the release"),
     Field("statement", "theorem and conditions of its guarantee"),
     Field("parameters", "hash of the protocol's parameters, if it has one"),
 ]
@@ -51,15 +52,15 @@ Examples
 
 @click.group("budget", cls=Group, epilog=EXAMPLES)
 def command() -> None:
-    """Keep the releases about the same users within a total budget.
+    """Keep releases about the same users within a privacy budget.
 
-    'new' makes a ledger, a file; the option --ledger of a release enters it before it is made, and
-    refuses it if it would overspend; 'enter' is for releases made elsewhere. All print one JSON
+    'new' creates a ledger file. A command with --ledger records its release there first, and stops
+    if that exceeds the budget; 'enter' records releases made outside ikos. All print one JSON
     object with --json.
     """
 
 
-HOW: dict[str, Any] = {"cls": Command, "keys": KEYS, "columns": COLUMNS}
+DOCUMENTED: dict[str, Any] = {"cls": Command, "keys": KEYS, "columns": COLUMNS}
 
 
 def _report(ledger: Ledger, entries: tuple[Any, ...]) -> Report:
@@ -70,47 +71,59 @@ def _report(ledger: Ledger, entries: tuple[Any, ...]) -> Report:
     return Report(title, COLUMNS, entries, notes, values(KEYS, ledger))
 
 
-@command.command("new", epilog=f"{EXAMPLE}new a.ledger --epsilon 1 --delta 1e-6", **HOW)
+@command.command("new", epilog=f"{EXAMPLE}new a.ledger --epsilon 1 --delta 1e-6", **DOCUMENTED)
 @click.argument("file", type=FILE)
-@option("--epsilon", required=True, help="Epsilon of all releases together.")
-@option("--delta", type=Number(0, below=1), required=True, help="Delta of all releases together.")
+@option("--epsilon", required=True, help="Total epsilon of all releases.")
+@option("--delta", type=Number(0, below=1), required=True, help="Total delta of all releases.")
 @option("--slack", type=Number(0, below=1), show_default="half of --delta",
-        help="Part of --delta that pays for composition. With 0, epsilons are added "
-        "up.")  # fmt: skip
+        help="Part of --delta reserved for composition. With 0, only basic composition is "
+        "used.")  # fmt: skip
 @option("--adjacency", type=click.Choice(["replace-one", "add-or-remove-one"]),
-        default="replace-one", help="What neighbouring inputs are.")  # fmt: skip
-def new(file: Path, **given: Any) -> Report:
-    """Make a ledger with a total budget.
+        default="replace-one", help="Neighbouring relation of all guarantees.")  # fmt: skip
+def new(
+    file: Path, epsilon: Fraction, delta: Fraction, slack: Fraction | None, adjacency: str
+) -> Report:
+    """Create a ledger with a total budget.
 
-    A file that is there is left as it is; it must be a ledger with the same total.
+    If FILE exists, it must be a ledger with the same total, and is left unchanged.
     """
     from ikos.sums.ledger import Ledger
 
-    ledger = Ledger.new(file, **given)
+    ledger = Ledger.new(file, epsilon, delta, slack=slack, adjacency=adjacency)
     return _report(ledger, ledger.entries)
 
 
-@command.command("show", epilog=f"{EXAMPLE}show a.ledger", **HOW)
+@command.command("show", epilog=f"{EXAMPLE}show a.ledger", **DOCUMENTED)
 @click.argument("file", type=FILE)
 def show(file: Path) -> Report:
-    """Show a ledger's total, what is left of it, and all entries."""
+    """Show a ledger's total budget, what is left, and all releases."""
     from ikos.sums.ledger import Ledger
 
     ledger = Ledger(file)
     return _report(ledger, ledger.entries)
 
 
-@command.command("enter", epilog=f"{EXAMPLE}enter a.ledger --epsilon 0.1 --note survey", **HOW)
+@command.command(
+    "enter", epilog=f"{EXAMPLE}enter a.ledger --epsilon 0.1 --note survey", **DOCUMENTED
+)
 @click.argument("file", type=FILE)
 @option("--epsilon", type=Number(0, 10**6), required=True, help="Epsilon of the release.")
 @option("--delta", type=Number(0, 1), default="0", help="Delta of the release.")
-@option("--mu", type=Number(0, 10**6), help="If the release is also mu-Gaussian private.")
-@option("--key", metavar="TEXT", show_default="a new one",
-        help="What identifies the release: entering it again changes nothing.")  # fmt: skip
-@option("--note", metavar="TEXT", default="", help="What is released.")
-def enter(file: Path, epsilon: Fraction, delta: Fraction, **given: Any) -> Report:
-    """Enter a release that is made elsewhere, before it is made."""
+@option("--mu", type=Number(0, 10**6),
+        help="Value of mu, if the release is also mu-Gaussian differentially private.")  # fmt: skip
+@option("--key", metavar="TEXT", show_default="a new random key",
+        help="Identifies the release: entering the same key again has no effect.")  # fmt: skip
+@option("--note", metavar="TEXT", default="", help="Description of the release.")
+def enter(
+    file: Path,
+    epsilon: Fraction,
+    delta: Fraction,
+    mu: Fraction | None,
+    key: str | None,
+    note: str,
+) -> Report:
+    """Record a release before it is made outside ikos."""
     from ikos.sums.ledger import Ledger
 
     ledger = Ledger(file)
-    return _report(ledger, (ledger.enter(epsilon, delta, **given),))
+    return _report(ledger, (ledger.enter(epsilon, delta, mu=mu, key=key, note=note),))

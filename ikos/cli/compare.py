@@ -1,13 +1,12 @@
-"""``ikos compare``: the protocols for a private sum, of numbers or of vectors, side by side."""
+"""``ikos compare``: the protocols for a private sum, of scalars or of vectors, side by side."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,15 +14,26 @@ from click.shell_completion import CompletionItem
 
 from ikos.cli import release
 from ikos.cli.errors import Command, in_options, problem
-from ikos.cli.options import DOMAIN_KEYS, DOMAIN_OPTIONS, check_plot, domain_of, option, options
+from ikos.cli.options import (
+    DOMAIN_KEYS,
+    DOMAIN_OPTIONS,
+    DomainRequest,
+    check_plot,
+    domain_values,
+    option,
+    options,
+    takes,
+)
 from ikos.cli.output import at_least, power_text, progress
 from ikos.cli.types import TABLE, Honest, Whole
-from ikos.results.report import Field, Report, values
+from ikos.results.report import Field, Report
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ikos.baselines import ComparisonRow, Measurement
+    from ikos.data.domains import Bounds, Domain
+    from ikos.results.sums import Interval
 
 CONFIDENCE = 0.95
 """Confidence of the intervals of measured errors."""
@@ -44,48 +54,49 @@ def count(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) or value >= 1000 else f"{value:.3g}"
 
 
+def _error(row: Row) -> str:
+    """Return the bound beside measured errors, and nothing without them."""
+    return bound(row.entry.rmse or 0.0) if row.runs else ""
+
+
 KEYS = [
     Field("users", "number of users"),
-    Field("min_honest", "least number of honest users"),
+    Field("min_honest", "minimum number of honest users"),
     Field("epsilon", "epsilon of the guarantee"),
     Field("delta", "delta of the guarantee; 1/users^2 by default"),
-    Field("overhead", "bytes by which each message grows on its way, or null"),
+    Field("overhead", "transport overhead per message in bytes, or null"),
     *DOMAIN_KEYS,
     Field("data", "null, or with --data an object of file, column, out_of_range, runs (of each "
           "protocol), seed (null for secure randomness) and confidence (of the intervals)"),
-    Field("plot", "the file written, or null"),
+    Field("plot", "the file that was written, or null"),
 ]  # fmt: skip
 
 COLUMNS = [
-    Field("key", "the protocol", "protocol", value="made.key"),
-    Field("model", "whom users trust: central, shuffle or local", "model", value="made.spec.model"),
-    Field("name", "the protocol in words", value="made.spec.name"),
-    Field("source", "the paper", value="made.spec.source"),
-    Field("trust", "a special assumption, or null", value="made.spec.note"),
+    Field("key", "the protocol", "protocol", value="entry.key"),
+    Field("model", "trust model: central, shuffle or local", "model", value="entry.spec.model"),
+    Field("name", "the protocol in words", value="entry.spec.name"),
+    Field("source", "the paper", value="entry.spec.source"),
+    Field("trust", "a special assumption, or null", value="entry.spec.note"),
     Field("messages_per_user", "null if the protocol is not possible", "messages", count,
-          "made.messages", needed=True),
-    Field("bits_per_user", "bits of each user; the mean if they vary", "bits", count, "made.bits"),
-    Field("bytes_per_user", "the same in bytes, each message with --overhead more; null without it",
+          "entry.messages", needed=True),
+    Field("bits_per_user", "bits per user; the mean if they vary", "bits", count, "entry.bits"),
+    Field("bytes_per_user", "bytes per user, with --overhead for each message; null without it",
           "bytes", count),
     Field("mse", "bound on the mean squared error of the sum, in squared units", "MSE", bound,
-          "made.mse"),
-    Field("standard_error", "its root", "RMSE", value="made.rmse",
-          text=lambda row: bound(row.made.rmse) if row.runs else ""),
-    Field("mean_error", "the same, of the mean", "RMSE of mean", bound,
-          lambda row: None if row.made.rmse is None else row.made.rmse / row.users),
+          "entry.mse"),
+    Field("standard_error", "bound on the root mean squared error of the sum", "RMSE",
+          value="entry.rmse", text=_error),
+    Field("mean_error", "bound on the root mean squared error of the mean", "RMSE of mean", bound),
     Field("influence", "greatest change of the sum by one dishonest user; null if unlimited",
-          "one user", bound, "made.influence"),
-    Field("unlimited", "whether there is no such limit",
-          value=lambda row: row.made.protocol is not None and math.isinf(row.made.influence)),
-    Field("guarantee", "epsilon, delta, theorem, conditions, adjacency", value="made.guarantee"),
+          "one user", bound, "entry.influence"),
+    Field("unlimited", "whether there is no such limit"),
+    Field("guarantee", "epsilon, delta, theorem, conditions, adjacency", value="entry.guarantee"),
     Field("measured", "with --data: root mean squared error of the runs, NOT private",
           "measured", count, "runs.rmse"),
-    Field("low", "lower end of an approximate interval for it", "from", count,
-          lambda row: row.runs and row.runs.interval(CONFIDENCE).low),
-    Field("high", "upper end", "to", count,
-          lambda row: row.runs and row.runs.interval(CONFIDENCE).high),
-    Field("seconds", "of one run", "s/run", lambda value: f"{value:.2g}", "runs.seconds"),
-    Field("errors", "of each run, NOT private", value="runs.errors"),
+    Field("low", "lower end of an approximate interval for it", "from", count, "interval.low"),
+    Field("high", "upper end of that interval", "to", count, "interval.high"),
+    Field("seconds", "seconds per run", "s/run", "{:.2g}".format, "runs.seconds"),
+    Field("errors", "error of each run, NOT private", value="runs.errors"),
     Field("reason", "why the protocol is not possible, or did not run; or null"),
 ]  # fmt: skip
 
@@ -101,53 +112,153 @@ Examples
 SECTIONS = {"users": "Compared", "domain": "Vectors", "file": "On data", "plot": "Output"}
 
 RUNS = 20
-OF_DATA = ("column", "no_header", "delimiter", "show_values", "on_out_of_range", "runs", "seed")
-"""Parameters that concern data alone."""
 
 LEGEND = (
-    "MSE and RMSE: bounds on the mean squared error of the sum, whatever the values (of vectors, "
-    "of its Euclidean distance), and on its root. One user: how much the messages of one dishonest "
+    "MSE and RMSE: bounds on the mean squared error of the sum, and on its root, whatever the "
+    "values; for vectors, of the Euclidean distance from the sum. One user: how much one dishonest "
     "user can change the sum. All in the data's units."
 )
 NOT_PRIVATE = "measured errors are differences from the true sum, and NOT private"
 GAUSSIAN = (
-    "A curator is not bound to Gaussian noise: where private-vector-sum has less error, a curator "
-    "can add the same."
+    "A curator need not add Gaussian noise: where private-vector-sum has less error, a curator can "
+    "add the same noise."
 )
 
 
-def _complete(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+def _complete(_ctx: click.Context, _param: click.Parameter, start: str) -> list[CompletionItem]:
     from ikos.baselines import PROTOCOLS
 
-    return [CompletionItem(one.key) for one in PROTOCOLS if one.key.startswith(begun)]
+    return [CompletionItem(spec.key) for spec in PROTOCOLS if spec.key.startswith(start)]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Row:
     """A protocol of the library's comparison, with its runs on the data, if any."""
 
-    made: ComparisonRow
+    entry: ComparisonRow
     users: int
     overhead: int | None
     reason: str | None
     runs: Measurement | None = None
 
+    @classmethod
+    def of(cls, entry: ComparisonRow, users: int, overhead: int | None) -> Row:
+        """Return a row without runs."""
+        refusal = entry.refusal
+        return cls(entry, users, overhead, None if refusal is None else in_options(refusal))
+
     @property
     def bytes_per_user(self) -> float | None:
-        """What each user sends, with what each message grows by."""
-        made = self.made
-        if self.overhead is None or made.messages is None or made.bits is None:
+        """Bytes that each user sends, with the overhead of each message."""
+        messages, bits = self.entry.messages, self.entry.bits
+        if self.overhead is None or messages is None or bits is None:
             return None
-        return math.ceil(made.bits / 8) + self.overhead * made.messages
+        return math.ceil(bits / 8) + self.overhead * messages
+
+    @property
+    def mean_error(self) -> float | None:
+        """Bound on the root mean squared error of the mean."""
+        return None if self.entry.rmse is None else self.entry.rmse / self.users
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether one user can change the sum without a limit."""
+        return self.entry.influence is not None and math.isinf(self.entry.influence)
+
+    @property
+    def interval(self) -> Interval | None:
+        """Approximate interval for the measured error."""
+        return None if self.runs is None else self.runs.interval(CONFIDENCE)
 
     def __str__(self) -> str:
-        """Return what people must know beyond the table."""
-        spec = self.made.spec
-        said = [f"{spec.key}: {spec.name} ({spec.source})", spec.note]
+        """Return the explanation of the row, and why it has no numbers."""
+        spec = self.entry.spec
+        parts = [f"{spec.key}: {spec.name} ({spec.source})", spec.note]
         if self.reason:
-            how = "did not run" if self.made.protocol else "NOT possible here"
-            said.append(f"{how}: {self.reason}")
-        return "; ".join(filter(None, said))
+            state = "did not run" if self.entry.protocol else "NOT possible here"
+            parts.append(f"{state}: {self.reason}")
+        return "; ".join(filter(None, parts))
+
+
+@dataclass(frozen=True)
+class CompareRequest(DomainRequest):
+    """Options of the command; those of a table are None without ``--data``."""
+
+    users: int | None
+    min_honest: int | Fraction | None
+    epsilon: Fraction
+    delta: Fraction | None
+    protocols: tuple[str, ...]
+    overhead: int | None
+    file: str | None
+    column: str | None
+    no_header: bool
+    delimiter: str | None
+    show_values: bool
+    on_out_of_range: str | None
+    runs: int | None
+    seed: int | None
+    plot: Path | None
+
+    def check(self) -> None:
+        """Refuse options that do not go together."""
+        if self.file is None:
+            for_data = {
+                "column": self.column, "no-header": self.no_header, "delimiter": self.delimiter,
+                "show-values": self.show_values, "on-out-of-range": self.on_out_of_range,
+                "runs": self.runs, "seed": self.seed,
+            }  # fmt: skip
+            for name, value in for_data.items():
+                if value is not None and value is not False:
+                    raise click.UsageError(f"--{name} needs --data")
+            if self.users is None:
+                raise click.UsageError("give --users, or --data, a table with a row for each")
+        elif self.domain is not None or None in (self.column, self.lower, self.upper):
+            raise click.UsageError("--data needs --column, --lower and --upper, and no --domain")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What all protocols are compared for, and the values of a table, if they run on one."""
+
+    users: int
+    min_honest: int
+    epsilon: Fraction
+    delta: Fraction
+    space: Domain | Bounds
+    values: NDArray[Any] | None = None
+    clamped: int = 0
+
+    @classmethod
+    def of(cls, request: CompareRequest) -> Compared:
+        """Return what is asked for, with a table's number of users and the default delta."""
+        space, users, values, clamped = request.space, request.users or 0, None, 0
+        if request.file is not None:
+            values, clamped = _column(request)
+            users = values.size
+        if request.users not in (None, users):
+            raise click.UsageError(f"--users must be the {users} rows, got {request.users}")
+        delta = request.delta
+        if delta is None and users == 1:
+            raise click.UsageError("give --delta: for a single user there is no default")
+        if delta is None:
+            delta = Fraction(1, users**2)
+        honest = Honest.of(request.min_honest, users)
+        return cls(users, honest, request.epsilon, delta, space, values, clamped)
+
+
+def _column(request: CompareRequest) -> tuple[NDArray[Any], int]:
+    """Return the values of the table, and how many were moved to the bounds."""
+    import numpy as np
+
+    table = release.TableRequest(
+        request.file or "", request.column or "", request.no_header, request.delimiter,
+        request.show_values,
+    )  # fmt: skip
+    clamp, truth = request.on_out_of_range == "clamp", release.Truth()
+    rule = release.Rule(request.lower or 0.0, request.upper or 0.0, clamp)
+    values = np.concatenate(release.blocks(truth.seen(table.source().values, rule)))
+    return values, truth.clamped
 
 
 @click.command(
@@ -160,117 +271,104 @@ class Row:
 @option("--upper", show_default="1 without --data")
 @option("--protocol", "protocols", multiple=True, metavar="NAME", show_default="all",
         shell_complete=_complete,
-        help="Only this protocol, as the table calls it; can be given many times.")  # fmt: skip
+        help="Only this protocol, as named in the table; may be repeated.")  # fmt: skip
 @options(*DOMAIN_OPTIONS)
 @option("--overhead")
 @option("--data", "file", type=TABLE, metavar="TABLE",
-        help="Also run every protocol on a column of a table, one row per user, and print its "
-        "error, which is NOT private.")  # fmt: skip
+        help="Also run every protocol on a column of a table with one row per user, and print the "
+        "errors, which are NOT private.")  # fmt: skip
 @options("--column", "--no-header", "--delimiter", "--show-values", "--on-out-of-range")
 @option("--runs", type=Whole(1, 10**6), show_default=str(RUNS),
-        help="Runs of each protocol on the data.")  # fmt: skip
+        help="Number of runs of each protocol on the data.")  # fmt: skip
 @option("--seed")
-@option("--plot", help="Plot the errors against messages and bits, to a .png, .svg or .pdf.")
-def command(
-    domain: str | None, protocols: tuple[str, ...], plot: Path | None, **given: Any
-) -> Report:
-    """Compare all protocols for a private sum.
+@option("--plot", help="Plot the errors against messages and bits to a .png, .svg or .pdf file.")
+@takes(CompareRequest)
+def command(request: CompareRequest) -> Report:
+    """Compare private-sum protocols: cost, error, one user's influence.
 
-    For a number of users and the same guarantee for each: what each user sends, how far off the sum
-    can be, and how much one dishonest user can change it. With --domain the sums are of vectors.
-    With --data every protocol also runs on a column of values, and measured errors are shown next
-    to predicted ones.
+    For a number of users and the same guarantee for all protocols: what each user sends, how far
+    off the sum can be, and how much one dishonest user can change it. With --domain the sums are of
+    vectors. With --data every protocol also runs on a column of values, and measured errors are
+    shown next to the bounds.
     """
-    import numpy as np
-
     from ikos.baselines import comparison
     from ikos.results.sums import budget_warnings
 
-    check_plot(plot)
-    space, users = domain_of(domain, given), given["users"]
-    epsilon, delta = given["epsilon"], given["delta"]
-    column, data, warnings = None, None, []
-    if given["file"] is None:
-        for name in OF_DATA:
-            if given[name] is not None and given[name] is not False:
-                raise click.UsageError(f"--{name.replace('_', '-')} needs --data")
-        if users is None:
-            raise click.UsageError("give --users, or --data, a table with a row for each")
-    else:
-        if domain is not None or None in (given["column"], given["lower"], given["upper"]):
-            raise click.UsageError("--data needs --column, --lower and --upper, and no --domain")
-        given["runs"] = given["runs"] or RUNS
-        source, truth = release.Source.taken(given), release.Truth()
-        rule = release.Rule(given["lower"], given["upper"], given["on_out_of_range"] == "clamp")
-        column = np.concatenate(release.blocks(truth.seen(source.values, rule)))
-        data = {
-            "file": source.file, "column": source.column,
-            "out_of_range": given["on_out_of_range"] or "reject",
-            "runs": given["runs"], "seed": given["seed"], "confidence": CONFIDENCE,
-        }  # fmt: skip
-        if users not in (None, column.size):
-            raise click.UsageError(f"--users must be the {column.size} rows, got {users}")
-        users, warnings = column.size, [NOT_PRIVATE]
-        if truth.clamped:
-            warnings.append(f"{truth.clamped:,} values were moved to the bounds")
-    if delta is None and users == 1:
-        raise click.UsageError("give --delta: for a single user there is no default")
-    asked = SimpleNamespace(
-        users=users, min_honest=Honest.of(given["min_honest"], users), epsilon=epsilon,
-        delta=Fraction(1, users**2) if delta is None else delta, domain=space,
-        dimension=space.dimension, overhead=given["overhead"], data=data, plot=plot,
-    )  # fmt: skip
+    check_plot(request.plot)
+    request.check()
+    compared = Compared.of(request)
     with progress("choosing parameters") as shown:
-        made = comparison(
-            users, epsilon, asked.delta, domain=space, min_honest=asked.min_honest,
-            overhead=given["overhead"], protocols=protocols or None, progress=shown,
+        entries = comparison(
+            compared.users, compared.epsilon, compared.delta, domain=compared.space,
+            min_honest=compared.min_honest, overhead=request.overhead,
+            protocols=request.protocols or None, progress=shown,
         )  # fmt: skip
-    rows = [
-        Row(one, users, given["overhead"], one.reason and in_options(one.reason)) for one in made
-    ]
-    if not any(one.protocol for one in made):
-        reasons = "; ".join(f"{row.made.key}: {row.reason}" for row in rows)
+    rows = [Row.of(entry, compared.users, request.overhead) for entry in entries]
+    if not any(entry.protocol for entry in entries):
+        reasons = "; ".join(f"{row.entry.key}: {row.reason}" for row in rows)
         raise click.UsageError(f"no protocol is possible here: {reasons}")
-    if column is not None:
-        _measure(rows, column, given["runs"], given["seed"])
+    warnings = budget_warnings(compared.epsilon, compared.delta, compared.users)
+    if compared.values is not None:
+        rows = _measured(rows, compared.values, request)
+        warnings.append(NOT_PRIVATE)
+        if compared.clamped:
+            warnings.append(f"{compared.clamped:,} values were moved to the bounds")
     title = (
-        f"Protocols for the sum of {power_text(users)} {'vectors' if domain else 'values'} with "
-        f"({float(epsilon):.6g}, {at_least(float(asked.delta))})-differential privacy"
+        f"Protocols for the sum of {power_text(compared.users)} "
+        f"{'vectors' if request.domain else 'values'} with ({float(compared.epsilon):.6g}, "
+        f"{at_least(float(compared.delta))})-differential privacy"
     )
-    if plot is not None:
+    if request.plot is not None:
         from ikos.plots import save
         from ikos.plots.protocols import protocols_figure
 
-        measured = {row.made.key: row.runs for row in rows if row.runs is not None}
-        save(protocols_figure(made, title, measured=measured or None), plot)
+        runs = {row.entry.key: row.runs for row in rows if row.runs is not None}
+        save(protocols_figure(entries, title, measured=runs or None), request.plot)
+    table = {
+        "file": request.file, "column": request.column,
+        "out_of_range": request.on_out_of_range or "reject", "runs": request.runs or RUNS,
+        "seed": request.seed, "confidence": CONFIDENCE,
+    }  # fmt: skip
+    data = {
+        "users": compared.users, "min_honest": compared.min_honest, "epsilon": compared.epsilon,
+        "delta": compared.delta, "overhead": request.overhead,
+        **domain_values(request.domain, compared.space),
+        "data": None if request.file is None else table, "plot": request.plot,
+    }  # fmt: skip
+    return Report(title, COLUMNS, rows, _notes(request, compared, rows), data, warnings)
 
+
+def _notes(request: CompareRequest, compared: Compared, rows: Sequence[Row]) -> list[str]:
     notes = [LEGEND]
-    if delta is None:
+    if request.delta is None:
         notes.append("delta is 1/users^2, as --delta was not given.")
-    if asked.min_honest < users:
-        notes.append(f"While at least {asked.min_honest:,} of {users:,} users are honest.")
+    if compared.min_honest < compared.users:
+        honest = f"{compared.min_honest:,} of {compared.users:,}"
+        notes.append(f"The guarantees hold while at least {honest} users are honest.")
     if any(row.runs for row in rows):
         notes.append(
             "Measured, NOT private: root mean squared error of the sum, with an approximate "
             f"{CONFIDENCE * 100:g} % interval."
         )
-    notes += [str(row) for row in rows] + [GAUSSIAN] * (domain is not None)
-    warnings = budget_warnings(epsilon, asked.delta, users) + warnings
-    return Report(title, COLUMNS, rows, notes, values(KEYS, asked), warnings)
+    return notes + [str(row) for row in rows] + [GAUSSIAN] * (request.domain is not None)
 
 
-def _measure(rows: Sequence[Row], column: NDArray[Any], runs: int, seed: int | None) -> None:
+def _measured(rows: Sequence[Row], values: NDArray[Any], request: CompareRequest) -> list[Row]:
     """Run every protocol that is possible. Its draws do not depend on which others run."""
     from ikos.baselines import measure
     from ikos.testing import DeterministicRandom
 
+    measured = []
     with progress("running") as shown:
         for done, row in enumerate(rows, 1):
-            if row.made.protocol is not None:
-                rng = None if seed is None else DeterministicRandom(seed)
+            if row.entry.protocol is not None:
+                rng = None if request.seed is None else DeterministicRandom(request.seed)
                 try:
-                    row.runs = measure(row.made, column, runs, rng)
+                    runs = measure(row.entry, values, request.runs or RUNS, rng)
+                    row = replace(row, runs=runs)
                 except (ValueError, MemoryError) as error:
-                    row.reason = problem(error)
+                    row = replace(row, reason=problem(error))
+            measured.append(row)
             if shown is not None:
                 shown(done, len(rows))
+    return measured

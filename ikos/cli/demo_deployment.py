@@ -33,10 +33,10 @@ TASK = (
 def command() -> None:
     """Run a private sum between an analyzer and five shufflers on this machine.
 
-    How many of the 944 people of the American National Election Study of 1996
-    were for Bob Dole (1) rather than Bill Clinton (0)? Of 1,000 clients these
-    report. Their answers are public, so the truth is shown next to the
-    estimate.
+    944 respondents of the American National Election Study of 1996 said whom
+    they would vote for. How many would vote for Bob Dole (1) rather than Bill
+    Clinton (0)? They are 944 of 1,000 clients who may report. Their answers
+    are public, so the true value is shown next to the estimate.
     """
     from ikos.data.datasets import anes96_path, load_anes96
 
@@ -53,11 +53,11 @@ def command() -> None:
         _run("submit", folder / "clients", "--values", anes96_path(), "--column", "vote")
         _run("task", "release", folder / "operator")
     truth = load_anes96("vote").sum()
-    print_text(["", f"The truth, which these public data allow to be shown: {truth:g}"])
+    print_text(["", f"True value, shown because these data are public: {truth:g}"])
 
 
 def _words(*words: object) -> list[str]:
-    """Return a command line of ikos, after saying it."""
+    """Print a command line of ikos, and return it."""
     say(f"$ {shlex.join(['ikos', *map(str, words)])}")
     return [sys.executable, "-m", "ikos", *map(str, words)]
 
@@ -69,10 +69,10 @@ def _run(*words: object) -> None:
 
 
 def _free_ports() -> list[int]:
-    """Return a port for each party, at which no program listens for now."""
-    with ExitStack() as held:
-        made = (socket.create_server(("127.0.0.1", 0)) for _ in range(SHUFFLERS + 1))
-        return [held.enter_context(one).getsockname()[1] for one in made]
+    """Return a port for each party, on which no program listens for now."""
+    with ExitStack() as open_ports:
+        servers = (socket.create_server(("127.0.0.1", 0)) for _ in range(SHUFFLERS + 1))
+        return [open_ports.enter_context(server).getsockname()[1] for server in servers]
 
 
 def _leave_interrupts() -> None:

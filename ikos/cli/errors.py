@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -15,26 +17,21 @@ if TYPE_CHECKING:
     from ikos.results.report import Field
 
 KEYS = {
-    "command": "the command that printed it",
-    "version": "of these keys, 1",
+    "command": "the command that printed the object",
+    "version": "version of these keys, 1",
     "warnings": "the warnings on standard error",
     "rows": "the table, as below",
-    "notes": "further sentences that are printed",
+    "notes": "the sentences printed below the table",
 }
 """Common keys of the JSON objects of commands."""
 
 MISTAKES = (ValueError, TypeError, ArithmeticError, MemoryError, ImportError, OSError)
 """What the library raises for arguments and data; anything else is a bug and is not caught."""
 
-PARAMETERS = {"n": "users", "m": "messages", "q": "modulus", "patience": "wait"}
-"""Parameters of the library whose options have other names."""
-
-WORDS = {
-    "show_values=True": "--show-values", "integers=True": "--integers",
-    "analysis='best'": "--analysis best", "delimiter='\\t'": "--delimiter $'\\t'",
-    "delimiter=": "--delimiter ", "header must be True": "--no-header must be left out",
+PARAMETERS = {
+    "n": "users", "m": "messages", "q": "modulus", "timeout": "wait", "header": "no_header",
 }  # fmt: skip
-"""Arguments in messages of the library, as options."""
+"""Parameters of the library whose options have other names."""
 
 
 class _Mistakes(click.Command):
@@ -42,17 +39,17 @@ class _Mistakes(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse arguments, and refuse an option given twice: neither value is dropped silently."""
-        given = list(args)
+        words = list(args)
         try:
             rest = super().parse_args(ctx, args)
         except click.UsageError as error:
-            error.ctx = error.ctx or ctx  # the parser does not say whose mistake it is
+            error.ctx = error.ctx or ctx  # the parser does not state whose mistake it is
             raise
         if not ctx.resilient_parsing:
-            found = self.make_parser(ctx).parse_args(given)[2]
-            for option in found:
+            parameters = self.make_parser(ctx).parse_args(words)[2]
+            for option in parameters:
                 single = isinstance(option, click.Option) and not option.multiple
-                if single and found.count(option) > 1:
+                if single and parameters.count(option) > 1:
                     raise click.UsageError(f"{option.opts[0]} can be given only once", ctx)
         return rest
 
@@ -81,12 +78,13 @@ class Command(_Mistakes):
         self.sections = dict(sections or {})
         self.keys = {**(KEYS if columns else {}), **{key.key: key.meaning for key in keys}}
         self.columns = {column.key: column.meaning for column in columns}
-        how: dict[str, Any] = {"expose_value": False, "callback": _choose}
-        said = "How to print the result; csv has only the table."
-        form: dict[str, Any] = {"type": click.Choice(FORMATS), "default": "text", "is_eager": True}
-        added = click.Option(["--format", "how"], help=said, **form, **how)
-        short = click.Option(["--json"], is_flag=True, help="The same as --format json.", **how)
-        self.params += [added, short] if columns else []
+        hidden: dict[str, Any] = {"expose_value": False, "callback": _choose}
+        formats = click.Option(
+            ["--format"], type=click.Choice(FORMATS), default="text", is_eager=True,
+            help="Format of the result; csv contains only the table.", **hidden,
+        )  # fmt: skip
+        json = click.Option(["--json"], is_flag=True, help="Same as --format json.", **hidden)
+        self.params += [formats, json] if columns else []
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, turning refusals of the library into usage errors."""
@@ -111,11 +109,11 @@ class Command(_Mistakes):
                 formatter.write_dl(rows)
 
 
-def _choose(ctx: click.Context, _param: click.Parameter, wanted: str | bool) -> None:
-    if wanted and wanted != "text":
-        form = "json" if wanted is True else wanted
+def _choose(ctx: click.Context, _param: click.Parameter, value: str | bool) -> None:
+    if value and value != "text":
+        form = "json" if value is True else value
         if (before := ctx.meta.setdefault("ikos.format", form)) != form:
-            other = before if wanted is True else wanted
+            other = before if value is True else value
             raise click.UsageError(f"--json contradicts --format {other}", ctx)
 
 
@@ -138,8 +136,8 @@ class Group(_Mistakes, click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             near = get_close_matches(args[0], self.list_commands(ctx), 1)
-            said = [error.message, *(f"Did you mean {name!r}?" for name in near)]
-            raise click.UsageError(" ".join(said), ctx) from None
+            sentences = [error.message, *(f"Did you mean {name!r}?" for name in near)]
+            raise click.UsageError(" ".join(sentences), ctx) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Name all commands."""
@@ -164,21 +162,41 @@ def problem(error: BaseException) -> str:
         return ": ".join([" and ".join(names)] * bool(names) + [error.strerror.lower()])
     if isinstance(error, OverflowError):
         return "a number is too large or too small to compute with"
-    return in_options(str(error)) or type(error).__name__
+    return in_options(error) or type(error).__name__
 
 
-def in_options(message: str) -> str:
-    """Return a message that begins with names of parameters with the names of their options."""
-    for word, option in WORDS.items():
-        message = message.replace(word, option)
-    names, must, rest = message.partition(" must ")
+def in_options(error: BaseException) -> str:
+    """Return the message of an exception, with options in the place of the library's parameters.
+
+    Of parameters of which the command has no option, or not of all, the message stays as it is.
+    """
+    from ikos._validation import InvalidType, InvalidValue
+
+    if not isinstance(error, InvalidType | InvalidValue):
+        return str(error)
+    names = re.split(r"( and | or )", error.parameter or "")
+    options = [word if i % 2 else _option(word) for i, word in enumerate(names)]
+    subject = "".join(map(str, options)) if all(options) else error.parameter
+    advice = (
+        f"{_option(argument) or argument}{'' if value is True else ' ' + _in_shell(value)} {effect}"
+        for argument, value, effect in error.advice
+    )
+    return "; ".join((" ".join(filter(None, (subject, error.what))), *advice))
+
+
+def _option(parameter: str) -> str | None:
+    """Return the option of the command under way for a parameter, or a place in it."""
     context = click.get_current_context(silent=True)
+    name = PARAMETERS.get(parameter, parameter).partition("[")[0]
     params = context.command.params if context else ()
-    known = {str(one.name): one.opts[0] for one in params if isinstance(one, click.Option)}
-    given = [PARAMETERS.get(name, name).partition("[")[0] for name in names.split(" and ")]
-    if not must or not all(name in known for name in given):
-        return message
-    return " and ".join(known[name] for name in given) + must + rest
+    options = (one.opts[0] for one in params if isinstance(one, click.Option) and one.name == name)
+    return next(options, None)
+
+
+def _in_shell(value: object) -> str:
+    """Return a value as one types it."""
+    text = str(value)
+    return shlex.quote(text) if text.isprintable() else f"${text!r}"
 
 
 def one_line(error: click.ClickException) -> str:

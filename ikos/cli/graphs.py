@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import CancelledError
-from fractions import Fraction
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ikos.cli.errors import Command
-from ikos.cli.options import check_plot, connected, option, options
+from ikos.cli.options import check_plot, connected, option, options, takes
 from ikos.cli.output import at_least, at_most, complain, power_text, print_report, progress
 from ikos.cli.types import Whole
-from ikos.results.report import Field, Report, digits, values
+from ikos.results.report import Field, Report, digits
 
 if TYPE_CHECKING:
     from gmpy2 import mpfr
 
     from ikos.graphs import ComponentCheck
+    from ikos.graphs.check import ComponentRow
 
 
 def _down(value: mpfr | None) -> float | None:
@@ -34,87 +34,64 @@ def _up(value: mpfr | None) -> float | None:
     return None if value is None else float_up(value)
 
 
-def _upper(key: str, meaning: str, title: str, get: Callable[[Any], Any]) -> Field:
-    """Return a column of upper bounds, which may be below the range of doubles."""
-
-    def text(row: Any) -> str:
-        tiny = 0 < get(row) < Fraction(49, 10**325)
-        return "< 4.9e-324" if tiny else at_least(field.of(row))
-
-    field = Field(key, meaning, title, value=lambda row: _up(get(row)), text=text)
-    return field
-
-
 def _log10(value: mpfr | None) -> float | None:
     from ikos.numeric.rounding import log10
 
     return log10(value) if value else None
 
 
-def _importance(check: ComponentCheck) -> list[dict[str, Any]]:
-    """Return the results of the importance samples, for JSON."""
-    return [
-        {"at_least": tally.parts, "trials": tally.trials, "estimate": tally.estimate}
-        | dict(zip(("low", "high"), tally.interval(check.confidence), strict=True))
-        for tally in check.planted
-    ]
+SMALLEST = 5e-324
+"""The smallest double, to which upper bounds below it are rounded."""
 
 
-ASKED_KEYS = [
+def _upper(bound: float) -> str:
+    return "< 5e-324" if bound == SMALLEST else at_least(bound)
+
+
+KEYS = [
     Field("backend", "the method that counted the components"),
     Field("seed", "null for secure randomness"),
     Field("trials", "number of graphs requested"),
     Field("interrupted", "whether Ctrl-C ended it: the results cover the graphs drawn so far"),
-    Field("plot", "the file written, or null"),
-]
-
-CHECK_KEYS = [
-    Field("users", "number of users", value="n"),
-    Field("messages", "shuffled messages of each user", value="graph.m"),
-    Field("shuffler", "parallel or single", value="graph.shuffler"),
-    Field("clear_share", "whether a further message bypasses the shufflers",
-          value="graph.clear_share"),
-    Field("modulus", "q, a string of digits, or null",
-          value=lambda check: check.q and digits(check.q)),
-    Field("confidence", "of the intervals"),
-    Field("sampled", "number of graphs drawn", value="tally.trials"),
+    Field("plot", "the file that was written, or null"),
+    Field("users", "number of users"),
+    Field("messages", "shuffled messages per user"),
+    Field("shuffler", "parallel or single"),
+    Field("clear_share", "whether a further message bypasses the shufflers"),
+    Field("modulus", "q, a string of digits, or null"),
+    Field("confidence", "confidence level of the intervals"),
+    Field("sampled", "number of graphs drawn"),
     Field("holds", "whether all results are consistent"),
     Field("bounded", "whether the exact distribution is proved to be below all bounds, or above "
           "one; null if undecided, or none is stated"),
     Field("agrees", "whether the samples agree with the exact distribution; null without samples"),
-    Field("fit", "upper bound of the p-value of the sampled graphs, or null"),
-    Field("importance_fit", "the same of the importance samples", value="planted_fit"),
-    Field("tally", "pairs: a number of components, and the number of sampled graphs with it",
-          value=lambda check: list(check.tally.counts.items())),
-    Field("alone", "number of graphs in which a user was a component alone", value="tally.alone"),
-    Field("unseen", "the smallest c that no sampled graph reached, or null",
-          value=lambda check: check.unseen if check.unseen <= check.n else None),
+    Field("fit", "upper bound on the p-value of the sampled graphs, or null"),
+    Field("importance_fit", "upper bound on the p-value of the importance samples, or null"),
+    Field("tally", "pairs: a number of components, and the number of sampled graphs with it"),
+    Field("alone", "number of graphs in which a user was a component alone"),
+    Field("unseen", "the smallest c that no sampled graph reached, or null"),
     Field("importance", "a list of at_least, trials, estimate, low and high: importance samples of "
-          "P[C >= at_least]", value=_importance),
-    Field("excess", "with a modulus q, upper bound of E[q^C]/q - 1; null where none is known",
-          value=lambda check: _up(check.excess and check.excess.high)),
-    Field("excess_bound", "the same by Lemma C.5 of BBGN20",
-          value=lambda check: _up(check.excess_bound and check.excess_bound.high)),
+          "P[C >= at_least]"),
+    Field("excess", "with a modulus q, upper bound on E[q^C]/q - 1; null where none is known"),
+    Field("excess_bound", "upper bound on it by Lemma C.5 of BBGN20, or null"),
 ]  # fmt: skip
 
 COLUMNS = [
-    Field("c", "components", "c"),
-    Field("exact_low", "lower end of P[C = c]", value=lambda row: _down(row.exact.low)),
-    _upper("exact_high", "upper end of it", "exact", lambda row: row.exact.high),
-    Field("exact_log10", "decimal logarithm of it, for what doubles do not hold",
-          value=lambda row: _log10(row.exact.high)),
-    _upper("lemma_c5", "upper bound by Lemma C.5 of BBGN20, or null", "Lemma C.5",
-           lambda row: row.lemma),
-    _upper("bound", "upper bound of this library, or null", "our bound", lambda row: row.bound),
-    Field("bound_log10", "decimal logarithm of it", value=lambda row: _log10(row.bound)),
-    Field("slack", "by what factor the exact value is below the smaller bound, at least",
+    Field("c", "number of components", "c"),
+    Field("exact_low", "lower end of P[C = c]"),
+    Field("exact_high", "upper end of P[C = c]", "exact", _upper),
+    Field("exact_log10", "decimal logarithm of P[C = c], which may be below the range of doubles"),
+    Field("lemma_c5", "upper bound by Lemma C.5 of BBGN20, or null", "Lemma C.5", _upper),
+    Field("bound", "upper bound of this library, or null", "our bound", _upper),
+    Field("bound_log10", "decimal logarithm of this library's bound"),
+    Field("slack", "lower bound on the factor by which the exact value is below the smaller bound",
           "slack", at_most),
-    Field("seen", "how many sampled graphs had c components", "graphs"),
-    Field("low", "lower end of an interval for P[C = c]", "at least", at_most, "sampled.low"),
-    Field("high", "upper end", "at most", at_least, "sampled.high"),
-    Field("importance_low", "the same by importance sampling, or null", "rare: at least",
-          at_most, lambda row: _down(row.planted and row.planted.low)),
-    _upper("importance_high", "upper end", "at most", lambda row: row.planted and row.planted.high),
+    Field("seen", "number of sampled graphs with c components", "graphs"),
+    Field("low", "lower end of an interval for P[C = c]", "at least", at_most),
+    Field("high", "upper end of that interval", "at most", at_least),
+    Field("importance_low", "lower end of an interval by importance sampling, or null",
+          "rare: at least", at_most),
+    Field("importance_high", "upper end of that interval", "at most", _upper),
 ]  # fmt: skip
 
 EXAMPLES = """\b
@@ -129,96 +106,155 @@ SECTIONS = {"users": "The graphs", "largest": "The check", "workers": "Where to 
 MOST = 1 << 50
 
 
+@dataclass(frozen=True)
+class GraphsRequest:
+    """Options of the command."""
+
+    users: int
+    messages: int
+    shuffler: str
+    clear_share: bool
+    trials: int
+    seed: int | None
+    backend: str
+    largest: int | None
+    planted: int | None
+    modulus: int | None
+    confidence: float
+    workers: int | None
+    scheduler: str | None
+    plot: Path | None
+
+    def check(self) -> ComponentCheck:
+        """Check the bounds."""
+        from ikos import graphs
+        from ikos.testing import DeterministicRandom
+
+        running = connected(self.workers, self.scheduler)
+        with running as cluster, progress("checking bounds") as shown:
+            return graphs.check_components(
+                self.users, self.messages, self.trials, q=self.modulus, shuffler=self.shuffler,
+                clear_share=self.clear_share, largest=self.largest, planted=self.planted,
+                confidence=self.confidence, backend=self.backend,
+                rng=None if self.seed is None else DeterministicRandom(self.seed),
+                executor=None if cluster is None else cluster.executor, progress=shown,
+            )  # fmt: skip
+
+
+def _row(row: ComponentRow) -> dict[str, Any]:
+    """Return the values of a row, in doubles that are rounded outwards."""
+    rare = row.planted
+    return {
+        "c": row.c, "exact_low": _down(row.exact.low), "exact_high": _up(row.exact.high),
+        "exact_log10": _log10(row.exact.high), "lemma_c5": _up(row.lemma), "bound": _up(row.bound),
+        "bound_log10": _log10(row.bound), "slack": row.slack, "seen": row.seen,
+        "low": row.sampled.low, "high": row.sampled.high,
+        "importance_low": None if rare is None else _down(rare.low),
+        "importance_high": None if rare is None else _up(rare.high),
+    }  # fmt: skip
+
+
+def _data(request: GraphsRequest, check: ComponentCheck, interrupted: bool) -> dict[str, Any]:
+    """Return the values of the keys."""
+    graph, excess, published = check.graph, check.excess, check.excess_bound
+    importance = [
+        {"at_least": tally.parts, "trials": tally.trials, "estimate": tally.estimate}
+        | dict(zip(("low", "high"), tally.interval(check.confidence), strict=True))
+        for tally in check.planted
+    ]
+    return {
+        "backend": request.backend, "seed": request.seed, "trials": request.trials,
+        "interrupted": interrupted, "plot": None if interrupted else request.plot,
+        "users": check.n, "messages": graph.m, "shuffler": graph.shuffler,
+        "clear_share": graph.clear_share, "modulus": check.q and digits(check.q),
+        "confidence": check.confidence, "sampled": check.tally.trials, "holds": check.holds,
+        "bounded": check.bounded, "agrees": check.agrees, "fit": check.fit,
+        "importance_fit": check.planted_fit, "tally": list(check.tally.counts.items()),
+        "alone": check.tally.alone, "unseen": check.unseen if check.unseen <= check.n else None,
+        "importance": importance, "excess": None if excess is None else _up(excess.high),
+        "excess_bound": None if published is None else _up(published.high),
+    }  # fmt: skip
+
+
 @click.command(
-    "graphs", cls=Command, epilog=EXAMPLES, sections=SECTIONS, columns=COLUMNS,
-    keys=[*ASKED_KEYS, *CHECK_KEYS],
-)  # fmt: skip
+    "graphs", cls=Command, epilog=EXAMPLES, sections=SECTIONS, columns=COLUMNS, keys=KEYS
+)
 @option("--users", required=True, type=Whole(1))
 @option("--messages", required=True, type=Whole(1), show_default=None,
-        help="Shuffled messages of each.")  # fmt: skip
+        help="Number of shuffled messages per user.")  # fmt: skip
 @options("--shuffler", "--clear-share/--no-clear-share")
-@option("--trials", required=True, type=Whole(1, MOST), help="Graphs to sample, e.g. 10^6.")
-@option("--seed", help="Sample the same graphs each time; any number.")
+@option("--trials", required=True, type=Whole(1, MOST),
+        help="Number of graphs to sample, e.g. 10^6.")  # fmt: skip
+@option("--seed")
 @option("--backend", type=click.Choice(["scipy", "networkx"]), default="scipy",
-        help="What counts the components; networkx is the slower reference.")  # fmt: skip
+        help="Library that counts the components; networkx is the slow reference.")  # fmt: skip
 @option("--largest", type=Whole(1, 64), show_default="6",
         help="Largest number of components to compare.")  # fmt: skip
-@option("--planted", type=Whole(high=MOST), show_default="2000, of large graphs fewer",
-        help="Importance samples, with components planted, for each number of components from 2 "
-        "on.")  # fmt: skip
-@option("--modulus", show_default=None, help="Compare E[q^C] too, for this order q of the group.")
+@option("--planted", type=Whole(high=MOST), show_default="2000; fewer for large graphs",
+        help="Number of importance samples, with planted components, for each number of "
+        "components from 2.")  # fmt: skip
+@option("--modulus", show_default=None,
+        help="Order q of the group, to compare E[q^C] too.")  # fmt: skip
 @options("--confidence")
 @options("--workers", "--scheduler")
-@option("--plot", help="Plot the probabilities, to a .png, .svg or .pdf.")
-def command(plot: Path | None, **given: Any) -> None:
-    """Sample share graphs and check the bounds of their components.
+@option("--plot", help="Plot the probabilities to a .png, .svg or .pdf file.")
+@takes(GraphsRequest)
+def command(request: GraphsRequest) -> None:
+    """Check the random-graph bounds behind the proofs.
 
     The share graph joins users who hide each other; what it hides depends on its number C of
     connected components. The probability of C = 1, 2, ... is computed exactly and compared with
-    its bounds, with sampled graphs, and with importance samples for values that are too rare to be
-    seen.
+    its bounds, with sampled graphs, and with importance samples for values too rare to be seen.
 
-    Ctrl-C prints what was found so far, once the exact distribution is known.
+    Ctrl-C prints the results so far, once the exact distribution is known.
     """
-    from ikos import graphs
-    from ikos.testing import DeterministicRandom
-
-    check_plot(plot)
-    trials, seed, stopped = given.pop("trials"), given.pop("seed"), None
-    running = connected(given.pop("workers"), given.pop("scheduler"))
+    check_plot(request.plot)
+    context, stopped = click.get_current_context(), None
     try:
-        with running as cluster, progress("checking bounds") as shown:
-            check = graphs.check_components(
-                given.pop("users"), given.pop("messages"), trials, q=given.pop("modulus"),
-                rng=None if seed is None else DeterministicRandom(seed),
-                executor=None if cluster is None else cluster.executor, progress=shown, **given,
-            )  # fmt: skip
+        check = request.check()
     except KeyboardInterrupt as stop:
         if getattr(stop, "partial", None) is None:
             raise
         check, stopped = stop.partial, str(stop)  # type: ignore[attr-defined]
     except CancelledError:
         raise click.UsageError("the connection to the scheduler was lost") from None
-    if plot is not None and stopped is None:
+    if request.plot is not None and stopped is None:
         from ikos.plots import save
         from ikos.plots.components import components_figure
 
-        save(components_figure(check), plot)
-    asked = {
-        "backend": given["backend"], "seed": seed, "trials": trials,
-        "plot": None if stopped else plot, "interrupted": stopped is not None,
-    }  # fmt: skip
-    print_report(_report(check, asked))
-    why = "the samples contradict the exact distribution"
-    failed = f"the check failed: {'a bound' if check.bounded is False else why}"
-    if stopped is not None or not check.holds:
-        context = click.get_current_context()
-        complain(context.command_path, "error", failed if stopped is None else stopped)
-        context.exit(1 if stopped is None else 130)
+        save(components_figure(check), request.plot)
+    print_report(_report(check, _data(request, check, stopped is not None)))
+    if stopped is not None:
+        complain(context.command_path, "error", stopped)
+        context.exit(130)
+    if not check.holds:
+        samples = "the samples contradict the exact distribution"
+        reason = "a bound does not hold" if check.bounded is False else samples
+        complain(context.command_path, "error", f"the check failed: {reason}")
+        context.exit(1)
 
 
-def _report(check: ComponentCheck, asked: dict[str, Any]) -> Report:
+def _report(check: ComponentCheck, data: dict[str, Any]) -> Report:
     """Return the results of a check."""
-    from ikos.results.sums import percent
+    from ikos.results.text import percent
 
     graph, sampled = check.graph, check.tally.trials
     title = (
         f"The number of components C of {sampled:,} random share graph{'s' * (sampled != 1)}: "
-        f"{check.n:,} user{'s' * (check.n != 1)}, "
-        f"{graph.m:,} shuffled message{'s' * (graph.m != 1)} of each ({graph.shuffler}), "
-        f"{int(graph.clear_share)} clear"
+        f"{check.n:,} user{'s' * (check.n != 1)}, {graph.m:,} shuffled "
+        f"message{'s' * (graph.m != 1)} per user ({graph.shuffler}), {int(graph.clear_share)} clear"
     )
     notes = [*check.verdict]
     if sampled:
         notes.append(
-            f"graphs: how many had c components, and the interval for P[C = c] with "
+            "graphs: the number with c components, and an interval for P[C = c] with "
             f"{percent(check.confidence)} confidence; rare: the same by importance sampling."
         )
     if check.q is not None:
-        known = "is not computed"
+        bounds = "is not computed"
         if check.excess is not None:
-            known = f"is at most {check.excess.high:.3Ug}"
+            bounds = f"is at most {check.excess.high:.3Ug}"
         if check.excess_bound is not None:
-            known += f" (by Lemma C.5: {check.excess_bound.high:.3Ug})"
-        notes.append(f"E[q^C]/q - 1 {known} for q = {power_text(check.q)}.")
-    return Report(title, COLUMNS, check.rows, notes, asked | values(CHECK_KEYS, check))
+            bounds += f" (by Lemma C.5: {check.excess_bound.high:.3Ug})"
+        notes.append(f"E[q^C]/q - 1 {bounds} for q = {power_text(check.q)}.")
+    return Report(title, COLUMNS, [*map(_row, check.rows)], notes, data)

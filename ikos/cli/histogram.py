@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from types import SimpleNamespace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ikos.cli import release
 from ikos.cli.errors import Command, clipped
-from ikos.cli.options import option, options
+from ikos.cli.options import option, options, takes
 from ikos.cli.output import at_least
 from ikos.cli.types import BINS, Honest, Number, check_labels
 from ikos.results.report import Field, Report, values
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ikos.results.guarantees import Guarantee
+    from ikos.results.sums import Cost, SumResult
+    from ikos.statistics.columns import SumOptions
+    from ikos.sums.ledger import Ledger
 
 KEYS = [
     *release.TABLE_KEYS,
     Field("categories", "the categories counted; public"),
     Field("out_of_range", "with --bins, reject or clamp; else null"),
-    Field("confidence", "of the intervals"),
+    Field("confidence", "confidence level of the intervals"),
     Field("standard_error", "bound on the root mean squared error of each count"),
     release.LEDGER,
-    Field("choice", "with --max-error or --max-bytes, lines about the protocols, the one chosen "
+    Field("choice", "with --max-error or --max-bytes, a line for each protocol, the chosen one "
           "first; else null"),
 ]  # fmt: skip
 
@@ -42,6 +51,82 @@ SECTIONS = {"column": "Values", "epsilon": "Privacy", "shuffler": "Protocol",
             "confidence": "Output"}  # fmt: skip
 
 
+@dataclass(frozen=True)
+class HistogramRequest(release.TableRequest):
+    """Options of histograms."""
+
+    categories: list[str] | None
+    other: str | None
+    bins: tuple[Fraction, ...] | None
+    max_error: Fraction | None
+    max_bytes: Fraction | None
+    on_out_of_range: str | None
+    epsilon: Fraction
+    delta: Fraction
+    ledger: Path | None
+    min_honest: int | Fraction | None
+    corrupt_shufflers: int
+    shuffler: str
+    clear_share: bool
+    confidence: float
+
+    def check(self) -> None:
+        """Refuse options that do not go together."""
+        if (self.categories is None) == (self.bins is None):
+            raise click.UsageError("give either --categories or --bins")
+        if self.bins is None and self.on_out_of_range:
+            raise click.UsageError("--on-out-of-range goes with --bins")
+        if self.categories is None and self.other is not None:
+            raise click.UsageError("--other goes with --categories")
+        if self.max_error is not None and self.max_bytes is not None:
+            raise click.UsageError("give either --max-error or --max-bytes")
+
+    @property
+    def budget(self) -> dict[str, Any]:
+        """The guarantee, and the limit by which a protocol is chosen."""
+        return {
+            "epsilon": self.epsilon, "delta": self.delta, "max_error": self.max_error,
+            "max_bytes": self.max_bytes,
+        }  # fmt: skip
+
+    def trust(self, users: int) -> SumOptions:
+        """Return who is trusted."""
+        return {
+            "min_honest": Honest.of(self.min_honest, users),
+            "corrupt_shufflers": self.corrupt_shufflers, "shuffler": self.shuffler,
+            "clear_share": self.clear_share,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class HistogramOutcome:
+    """A histogram that was released: the source of the values of `KEYS`."""
+
+    source: release.Source
+    users: int
+    categories: list[str]
+    out_of_range: str | None
+    confidence: float
+    choice: list[str] | None
+    result: SumResult
+    ledger: Ledger | None
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee for all counts."""
+        return self.result.guarantee
+
+    @property
+    def cost(self) -> Cost:
+        """What was sent."""
+        return self.result.cost
+
+    @property
+    def standard_error(self) -> float:
+        """Bound on the root mean squared error of each count."""
+        return math.sqrt(self.result.error.coordinate.mean_square)
+
+
 @click.command(
     "histogram", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=release.COLUMNS
 )
@@ -49,91 +134,93 @@ SECTIONS = {"column": "Values", "epsilon": "Privacy", "shuffler": "Protocol",
 @option("--categories")
 @option("--other", metavar="NAME", help="Count all other values under this name.")
 @option("--bins", type=BINS, metavar="LIST",
-        help="Edges of bins of numbers, e.g. 0,18,65,120; each bin contains its lower edge, "
-        "the last one both.")  # fmt: skip
+        help="Edges of numeric bins, e.g. 0,18,65,120; a bin contains its lower edge, and the "
+        "last one both edges.")  # fmt: skip
 @option("--max-error", type=Number(above=0),
-        help="Largest error of each count (root mean square); fewest bytes.")  # fmt: skip
+        help="Limit on the RMS error of each count; picks the protocol with the fewest "
+        "bytes.")  # fmt: skip
 @option("--max-bytes", type=Number(above=0),
-        help="Most bytes that each user sends, on average; smallest error.")  # fmt: skip
+        help="Limit on the mean bytes per user; picks the protocol with the smallest "
+        "error.")  # fmt: skip
 @options(
     "--on-out-of-range", "--epsilon", "--delta", "--ledger", "--min-honest", "--corrupt-shufflers",
     "--shuffler", "--clear-share/--no-clear-share", "--confidence",
     required=("--epsilon", "--delta"),
 )  # fmt: skip
 @release.nothing_released()
-def command(
-    categories: list[str] | None,
-    other: str | None,
-    bins: tuple[Fraction, ...] | None,
-    confidence: float,
-    **given: Any,
-) -> Report:
-    """Release private counts of the values of a column of TABLE.
+@takes(HistogramRequest)
+def command(request: HistogramRequest) -> Report:
+    """Release differentially private counts of a column's values.
 
     The categories or the edges of the bins must not be taken from the data: they are public, as is
     the number of rows. The guarantee covers all counts together, however many there are. TABLE is
-    as for 'ikos sum'; the categories may be texts. By default, each category has a private sum;
-    with --max-error or --max-bytes, protocols that send few messages are tried too.
+    as for 'ikos sum', but categories may be strings. By default, each category has a separate
+    private sum; with --max-error or --max-bytes, protocols that send few messages are tried too.
     """
-    from ikos.results.sums import Interval, budget_warnings, percent
-    from ikos.statistics import histogram, histogram_protocols
+    from ikos.results.sums import Interval, budget_warnings
+    from ikos.statistics import histogram
 
-    if (categories is None) == (bins is None):
-        raise click.UsageError("give either --categories or --bins")
-    on_out_of_range = given.pop("on_out_of_range")
-    source = release.Source.taken(given, texts=categories is not None)
-    if categories is not None:
-        if on_out_of_range:
-            raise click.UsageError("--on-out-of-range goes with --bins")
-        labels, cells = _labelled(source, categories, other)
-    elif other is not None:
-        raise click.UsageError("--other goes with --categories")
-    else:
-        labels, cells = _binned(source, bins or (), on_out_of_range == "clamp")
-    users = len(cells)
-    given["min_honest"] = Honest.of(given["min_honest"], users)
-    ledger = release.opened(given.pop("ledger"))
-    limits, choice = [given["max_error"], given["max_bytes"]], None
-    if any(limits):
-        if all(limits):
-            raise click.UsageError("give either --max-error or --max-bytes")
-        choice = [
-            f"{type(one).__name__}: error of each count at most "
-            f"{at_least(math.sqrt(one.error(users).coordinate.mean_square))}; {one.cost()}."
-            for one in histogram_protocols(users, len(labels), **given)
-        ]
-    result = histogram(cells, labels, ledger=ledger, **given).private
-
-    ends = zip(*(end.tolist() for end in result.interval(confidence)), strict=True)
-    counts = zip(labels, result.estimate.tolist(), map(Interval._make, ends), strict=True)
-    found = SimpleNamespace(
-        source=source, users=users, guarantee=result.guarantee, cost=result.cost,
-        categories=labels, confidence=confidence, proved=result.guarantee.proved,
-        out_of_range=None if bins is None else on_out_of_range or "reject",
-        standard_error=math.sqrt(result.error.coordinate.mean_square), choice=choice,
-        ledger=ledger,
+    request.check()
+    source = request.source(texts=request.categories is not None)
+    labels, cells = _cells(request, source)
+    users, ledger = len(cells), release.opened(request.ledger)
+    choice = _choice(request, users, len(labels))
+    counts = histogram(cells, labels, ledger=ledger, **request.budget, **request.trust(users))
+    outcome = HistogramOutcome(
+        source, users, labels, (request.on_out_of_range or "reject") if request.bins else None,
+        request.confidence, choice, counts.private, ledger,
     )  # fmt: skip
-    notes = [
-        f"Each interval holds the true count with {percent(confidence)} confidence. Nothing is "
-        "clipped: small counts can come out negative.",
-        *release.guarantee_notes(result.guarantee),
-        f"The number of users, {users:,}, and the categories are public and not protected.",
-        f"Sent, in a simulation of all parties: {result.cost}.",
+    ends = (end.tolist() for end in counts.private.interval(request.confidence))
+    intervals = map(Interval._make, zip(*ends, strict=True))
+    estimates = zip(labels, counts.private.estimate.tolist(), intervals, strict=True)
+    rows = [release.Estimate(*estimate) for estimate in estimates]
+    title = f"Private counts of {source.which}, {users:,} user{'s' * (users != 1)}"
+    warnings = budget_warnings(request.epsilon, request.delta, users)
+    data = values(KEYS, outcome)
+    return Report(title, release.COLUMNS, rows, _notes(outcome), data, warnings)
+
+
+def _choice(request: HistogramRequest, users: int, categories: int) -> list[str] | None:
+    """Return lines about the protocols for a limit, the chosen one first."""
+    from ikos.statistics import histogram_protocols
+
+    if request.max_error is None and request.max_bytes is None:
+        return None
+    protocols = histogram_protocols(users, categories, **request.budget, **request.trust(users))
+    return [
+        f"{type(protocol).__name__}: error of each count at most "
+        f"{at_least(math.sqrt(protocol.error(users).coordinate.mean_square))}; {protocol.cost()}."
+        for protocol in protocols
+    ]
+
+
+def _notes(outcome: HistogramOutcome) -> list[str]:
+    from ikos.results.text import percent
+
+    return [
+        f"Each interval contains the true count with {percent(outcome.confidence)} confidence. "
+        "Nothing is clipped: small counts can come out negative.",
+        *release.guarantee_notes(outcome.guarantee),
+        f"The number of users, {outcome.users:,}, and the categories are public and not protected.",
+        f"Sent, in a simulation of all parties: {outcome.cost}.",
         *(
             f"{'Not chosen' if place else 'Chosen'}: {line}"
-            for place, line in enumerate(choice or ())
+            for place, line in enumerate(outcome.choice or ())
         ),
-        *release.ledger_notes(ledger),
+        *release.ledger_notes(outcome.ledger),
     ]
-    title = f"Private counts of {source.which}, {users:,} user{'s' * (users != 1)}"
-    rows = [release.Estimate(*one) for one in counts]
-    warnings = budget_warnings(given["epsilon"], given["delta"], users)
-    return Report(title, release.COLUMNS, rows, notes, values(KEYS, found), warnings)
+
+
+def _cells(request: HistogramRequest, source: release.Source) -> tuple[list[str], NDArray[Any]]:
+    """Return the categories or bins, and each user's."""
+    if request.categories is not None:
+        return _labelled(source, request.categories, request.other)
+    return _binned(source, request.bins or (), request.on_out_of_range == "clamp")
 
 
 def _binned(
     source: release.Source, bins: tuple[Fraction, ...], clamp: bool
-) -> tuple[list[str], Any]:
+) -> tuple[list[str], NDArray[Any]]:
     """Return the bins, and each user's bin."""
     import numpy as np
 
@@ -141,9 +228,9 @@ def _binned(
 
     texts, edges = [*map(quote, bins)], [*map(float, bins)]
     if len(edges) < 2 or sorted(set(edges)) != edges:
-        got = clipped(",".join(texts))
         raise click.UsageError(
-            f"--bins must be two or more numbers that grow as doubles, got {got}"
+            "--bins must be two or more numbers that increase as doubles, got "
+            + clipped(",".join(texts))
         )
     rule = release.Rule(edges[0], edges[-1], clamp)
     values = np.concatenate(release.blocks(source.values.seen(rule)))
@@ -154,12 +241,12 @@ def _binned(
 
 def _labelled(
     source: release.Source, labels: list[str], other: str | None
-) -> tuple[list[str], Any]:
+) -> tuple[list[str], NDArray[Any]]:
     """Return the categories, and each user's category."""
     import numpy as np
 
     from ikos.data.domains import CategoryLabels
-    from ikos.data.tables import BadRow
+    from ikos.data.tables import InvalidRow
 
     known = CategoryLabels("categories", labels)
     if other is not None:
@@ -168,19 +255,19 @@ def _labelled(
     names = np.array(labels, dtype=object)
     fits = False
 
-    def look(cells: Any, _: int) -> Any:
+    def categorized(cells: NDArray[Any], _before: int) -> NDArray[Any]:
         nonlocal fits
         places = known.places(cells.tolist())
-        if (lost := places == CategoryLabels.MISSING).any():
-            raise BadRow(int(np.argmax(lost)))
+        if (missing := places == CategoryLabels.MISSING).any():
+            raise InvalidRow(int(np.argmax(missing)))
         others = places == CategoryLabels.OTHER
         if other is None and others.any():
-            why = "which is none of the --categories; --other counts it"
-            raise BadRow(int(np.argmax(others)), why)
+            reason = "which is not one of the --categories; --other would count it"
+            raise InvalidRow(int(np.argmax(others)), reason)
         fits |= not others.all()
-        return names[places]  # others are the last, as OTHER is -1
+        return names[places]  # others are the last: OTHER is -1
 
-    found = np.concatenate(release.blocks(source.values.seen(look)))
+    cells = np.concatenate(release.blocks(source.values.seen(categorized)))
     if not fits:
         raise click.UsageError(f"no value of {source.which} is one of the --categories")
-    return labels, found
+    return labels, cells

@@ -1,11 +1,13 @@
-"""Options that several commands take: the type, default and help of each, and what they choose."""
+"""Options that several commands take: type, default and help of each, and what they choose."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -18,104 +20,139 @@ if TYPE_CHECKING:
     from ikos.data.domains import Bounds, Domain
 
 
-def _known(kind: Any, said: str, shown: str | None = None, **more: Any) -> dict[str, Any]:
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Option(click.Option):
+    """An option that shows its default as it is, where click puts a description in parentheses."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the option, and its help."""
+        record = super().get_help_record(ctx)
+        if record is None or not isinstance(self.show_default, str):
+            return record
+        default = f"default: {self.show_default}"
+        return record[0], record[1].replace(f"default: ({self.show_default})", default)
+
+
+def _known(kind: Any, text: str, shown: str | None = None, **more: Any) -> dict[str, Any]:
     """Return what is the same for an option wherever it is taken."""
-    return {"type": kind, "help": said, "show_default": shown, **more}
+    return {"type": kind, "help": text, "show_default": shown, **more}
 
 
-def _flag(said: str) -> dict[str, Any]:
-    return {"is_flag": True, "help": said}
+def _flag(text: str) -> dict[str, Any]:
+    return {"is_flag": True, "help": text}
 
+
+def _tab(_ctx: click.Context, _param: click.Parameter, delimiter: str | None) -> str | None:
+    r"""Return a tab for what shells write as \t."""
+    return "\t" if delimiter == r"\t" else delimiter
+
+
+CHOSEN = "chosen automatically"
 
 _SHARED: dict[str, dict[str, Any]] = {
     "--users": _known(types.WHOLE, "Number of users, e.g. 1000 or 10^6."),
     "--categories": _known(
-        types.LABELS, "Labels, e.g. yes,no or 0..99; those with commas in quotes, as in CSV; or "
-        "@FILE, with one a line.",
+        types.LABELS, "Labels, e.g. yes,no or 0..99, quoted as in CSV if they contain commas; or "
+        "@FILE, with one label per line.",
         metavar="LIST",
     ),
     "--column": _known(None, "Column of the values: its name, or its number with --no-header.",
                        metavar="NAME"),
     "--no-header": _flag("The table has no header line."),
     "--delimiter": _known(
-        None, r"Delimiter of the cells of CSV; \t for tabs.", ",", metavar="CHARACTER",
-        callback=lambda _ctx, _param, given: "\t" if given == r"\t" else given,
+        None, r"Cell delimiter of CSV files; \t for tabs.", ",", metavar="CHARACTER",
+        callback=_tab,
     ),
-    "--show-values": _flag("Let messages quote the table's content: for your own data."),
+    "--show-values": _flag(
+        "Let error messages quote values of the table. Use only with your own data."
+    ),
     "--on-out-of-range": _known(
         click.Choice(["reject", "clamp"]),
         "Refuse values outside the bounds, or move them to the nearest bound.", "reject",
     ),
     "--lower": _known(types.BOUND, "Public lower bound of the values."),
     "--upper": _known(types.BOUND, "Public upper bound of the values."),
-    "--integers": _flag("The values are integers: nothing is rounded."),
+    "--integers": _flag("The values are integers; nothing is rounded."),
     "--epsilon": _known(types.EPSILON, "Privacy budget, e.g. 1; smaller is more private."),
-    "--delta": _known(types.DELTA, "Delta of the guarantee, e.g. 1e-9; far below 1/users."),
+    "--delta": _known(
+        types.DELTA, "Delta of the guarantee, e.g. 1e-9; choose it far below 1/users."
+    ),
     "--ledger": _known(
-        types.FILE, "Enter the release in this file of 'ikos budget' first; refuse it if it would "
-        "overspend.", metavar="FILE",
+        types.FILE, "Record the release in this ledger ('ikos budget new') first; refuse it if it "
+        "would exceed the budget.", metavar="FILE",
     ),
     "--min-honest": _known(
-        types.HONEST, "Least number of honest users: a number, or a share such as 80%.", "all"
+        types.HONEST, "Minimum number of honest users: a count, or a percentage such as 80%.",
+        "100%",
     ),
     "--corrupt-shufflers": _known(
-        types.CORRUPT, "How many parallel shufflers may collude with the analyzer.", default=0
+        types.CORRUPT, "Number of parallel shufflers that may collude with the analyzer.",
+        default=0,
     ),
-    "--precision": _known(types.WHOLE, "Steps between the bounds.", "chosen"),
-    "--modulus": _known(types.MODULUS, "Order of the group of the shares, e.g. 2^32.", "chosen"),
-    "--messages": _known(types.WHOLE, "Messages of each user.", "chosen"),
+    "--precision": _known(types.WHOLE, "Number of steps between the bounds.", CHOSEN),
+    "--modulus": _known(types.MODULUS, "Order of the group of the shares, e.g. 2^32.", CHOSEN),
+    "--messages": _known(
+        types.WHOLE, "Number of messages per user, the clear share included.", CHOSEN
+    ),
     "--reserve": _known(
         types.Number(),
-        "Part of epsilon, up to 0.5, spent on hiding by shuffling instead of noise.", "0.01",
+        "Largest fraction of epsilon (at most 0.5) that imperfect hiding may take instead of "
+        "noise.", "0.01",
     ),
     "--analysis": _known(
         types.NAME["analysis"],
-        "Bound on what shuffling hides: best, higher_moments, second_moment, balle2020, "
-        "ghazi2020 or ishai2006; "
-        "see 'ikos messages'.", default="best", metavar="NAME",
+        "Analysis that bounds what shuffled messages reveal: best, higher_moments, "
+        "second_moment, balle2020, ghazi2020 or ishai2006; 'ikos messages' lists what each "
+        "proves.", default="best", metavar="NAME",
     ),
-    "--unproved": _flag("Run even if nothing is proved about what is hidden."),
+    "--unproved": _flag("Run even without a proven guarantee."),
     "--shuffler": _known(
         types.NAME["shuffler"], "One shuffler per message, or a single one for all.",
         default="parallel",
     ),
     "--clear-share/--no-clear-share": _known(
-        None, "Whether one message of each user bypasses the shufflers.", default=True
+        None, "Whether one message per user bypasses the shufflers.", default=True
     ),
-    "--confidence": _known(types.CONFIDENCE, "Confidence of each interval.", default=0.95),
-    "--seed": _known(types.Whole(), "Make draws reproducible; any number.", "secure randomness"),
+    "--confidence": _known(types.CONFIDENCE, "Confidence level of each interval.", default=0.95),
+    "--seed": _known(
+        types.Whole(), "Seed for reproducible randomness; any whole number.", "secure randomness"
+    ),
     "--threads": _known(
-        types.Whole(1, 1024), "Threads to run on; the result does not depend on it.",
-        "all cores",
+        types.Whole(1, 1024), "Number of threads; does not affect the result.", "all cores"
     ),
     "--workers": _known(
         types.Whole(1, 1024),
-        "Run in this many Dask processes on this machine. Needs the extra 'cluster'.",
+        "Number of local Dask processes to use. Needs the extra 'cluster'.",
     ),
     "--scheduler": _known(
-        None, "Run on the cluster of a Dask scheduler, e.g. tcp://10.0.0.1:8786. Needs the extra "
+        None, "Address of a Dask scheduler to run on, e.g. tcp://10.0.0.1:8786. Needs the extra "
         "'cluster'.", metavar="ADDRESS",
     ),
     "--domain": _known(
         click.Choice(["box", "ball", "ternary", "categories"]),
-        "Where vectors lie. box: each coordinate between bounds; ball: within a Euclidean ball; "
-        "ternary: a few entries of -1 or 1, else 0; categories: an answer to each of several "
-        "questions.",
+        "Domain of the vectors. box: each coordinate between bounds; ball: within a Euclidean "
+        "ball; ternary: a few entries of -1 or 1, the rest 0; categories: one answer to each of "
+        "several questions.",
     ),
-    "--dimension": _known(types.Whole(1), "Coordinates of each vector."),
-    "--radius": _known(types.NORM, "For a ball: the largest norm.", "1"),
-    "--sparsity": _known(types.Whole(1), "For ternary vectors: most entries that are not 0."),
+    "--dimension": _known(types.Whole(1), "Number of coordinates per vector."),
+    "--radius": _known(types.NORM, "Largest Euclidean norm, for --domain ball.", "1"),
+    "--sparsity": _known(
+        types.Whole(1), "Largest number of nonzero entries, for --domain ternary."
+    ),
     "--sizes": _known(
-        types.SIZES, "For categories: number of answers to each question, e.g. 2,5,12.",
+        types.SIZES, "Number of answers to each question, for --domain categories, e.g. 2,5,12.",
         metavar="LIST",
     ),
     "--overhead": _known(
-        types.Whole(), "Bytes by which each message grows on its way: 48 in an HPKE envelope.",
+        types.Whole(), "Transport overhead per message in bytes, e.g. 48 for an HPKE envelope.",
         metavar="BYTES",
     ),
     "--plot": {"type": types.FILE},
     "--ca": _known(
-        types.FILE, "PEM file of authorities to trust in certificates, instead of the system's.",
+        types.FILE, "PEM file of certificate authorities (CAs) to trust instead of the system's.",
         metavar="FILE",
     ),
 }  # fmt: skip
@@ -123,7 +160,7 @@ _SHARED: dict[str, dict[str, Any]] = {
 
 def option(name: str, *names: str, **changes: Any) -> Callable[..., Any]:
     """Add an option as `click.option` does; for common options, most is known."""
-    return click.option(name, *names, **{**_SHARED.get(name, {}), **changes})
+    return click.option(name, *names, cls=Option, **{**_SHARED.get(name, {}), **changes})
 
 
 def options(*names: str, required: tuple[str, ...] = ()) -> Callable[[Any], Any]:
@@ -135,6 +172,19 @@ def options(*names: str, required: tuple[str, ...] = ()) -> Callable[[Any], Any]
         return command
 
     return add
+
+
+def takes(request: Callable[..., T]) -> Callable[[Callable[[T], R]], Callable[..., R]]:
+    """Let a command be a function of one request: a dataclass with a field for each option."""
+
+    def typed(function: Callable[[T], R]) -> Callable[..., R]:
+        @wraps(function)
+        def command(**chosen: Any) -> R:
+            return function(request(**chosen))
+
+        return command
+
+    return typed
 
 
 def check_bounds(lower: float, upper: float) -> None:
@@ -161,7 +211,9 @@ def check_plot(path: Path | None) -> None:
 def connected(workers: int | None, scheduler: str | None) -> Iterator[Cluster | None]:
     """Yield a cluster of processes started here, or of a scheduler's address, or None."""
     if workers is not None and scheduler is not None:
-        raise click.UsageError("--workers are started here, without --scheduler: give one of them")
+        raise click.UsageError(
+            "--workers starts processes here, without --scheduler: give one of them"
+        )
     if workers is None and scheduler is None:
         yield None
         return
@@ -180,7 +232,7 @@ def connected(workers: int | None, scheduler: str | None) -> Iterator[Cluster | 
 
 # Domains of numbers and vectors
 
-DOMAINS = {
+DOMAINS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "box": ("Box", ("dimension",), ("lower", "upper")),
     "ball": ("Ball", ("dimension",), ("radius",)),
     "ternary": ("SparseTernary", ("dimension", "sparsity"), ()),
@@ -188,48 +240,58 @@ DOMAINS = {
 }
 """For each domain its class, the options that it needs, and those that it also takes."""
 
+SCALARS = ("Bounds", (), ("lower", "upper"))
+"""The same without ``--domain``."""
+
 DOMAIN_OPTIONS = ("--domain", "--dimension", "--radius", "--sparsity", "--sizes")
 """Options for vectors alone."""
 
-
-def _its(key: str, meaning: str) -> Field:
-    return Field(key, meaning, value=lambda found: getattr(found.domain, key, None))
-
-
-def _name(found: Any) -> str | None:
-    kind = type(found.domain).__name__
-    return next((name for name, (one, _, _) in DOMAINS.items() if one == kind), None)
-
-
 DOMAIN_KEYS = [
-    Field("domain", "where vectors lie: box, ball, ternary or categories; null for numbers",
-          value=_name),
-    Field("dimension", "coordinates of a vector; 1 for numbers"),
-    _its("lower", "public lower bound of the values or coordinates, or null"),
-    _its("upper", "public upper bound, or null"),
-    _its("radius", "of a ball, or null"),
-    _its("sparsity", "of ternary vectors, or null"),
-    _its("sizes", "of categories: how many answers each question has, or null"),
-]  # fmt: skip
+    Field("domain", "domain of the vectors: box, ball, ternary or categories; null for scalars"),
+    Field("dimension", "coordinates of a vector; 1 for scalars"),
+    Field("lower", "public lower bound of the values or coordinates, or null"),
+    Field("upper", "public upper bound, or null"),
+    Field("radius", "largest norm in a ball, or null"),
+    Field("sparsity", "largest number of nonzero entries of ternary vectors, or null"),
+    Field("sizes", "number of answers to each question of categories, or null"),
+]
 
 
-def domain_of(name: str | None, given: Mapping[str, Any]) -> Domain | Bounds:
-    """Return the domain, numbers without a name; refuse options for another domain.
+@dataclass(frozen=True)
+class DomainRequest:
+    """Options that choose a domain: of vectors by its name, of scalars without one."""
 
-    ``given`` holds the values of all options of domains, None if not given.
-    """
-    from ikos.data import domains
+    domain: str | None
+    dimension: int | None
+    lower: float | None
+    upper: float | None
+    radius: float | None
+    sparsity: int | None
+    sizes: tuple[int, ...] | None
 
-    keys = [key.key for key in DOMAIN_KEYS[1:]]
-    chosen = {key: given[key] for key in keys if given.get(key) is not None}
-    kind, needed, taken = DOMAINS[name] if name is not None else ("", (), ("lower", "upper"))
-    for key in needed:
-        if key not in chosen:
-            raise click.UsageError(f"--domain {name} needs --{key}")
-    for key in chosen:
-        if key not in needed + taken:
-            said = f"is not for --domain {name}" if name else "needs --domain"
-            raise click.UsageError(f"--{key} {said}")
-    lower, upper = chosen.get("lower", 0.0), chosen.get("upper", 1.0)
-    check_bounds(lower, upper)
-    return getattr(domains, kind)(**chosen) if name is not None else domains.Bounds(lower, upper)
+    @property
+    def space(self) -> Domain | Bounds:
+        """The domain; options for another domain are refused."""
+        from ikos.data import domains
+
+        chosen = {one.key: value for one in DOMAIN_KEYS[1:] if (value := one.of(self)) is not None}
+        kind, needed, taken = SCALARS if self.domain is None else DOMAINS[self.domain]
+        for key in needed:
+            if key not in chosen:
+                raise click.UsageError(f"--domain {self.domain} needs --{key}")
+        for key in chosen:
+            if key not in needed + taken:
+                problem = f"is not for --domain {self.domain}" if self.domain else "needs --domain"
+                raise click.UsageError(f"--{key} {problem}")
+        lower = 0.0 if self.lower is None else self.lower
+        upper = 1.0 if self.upper is None else self.upper
+        check_bounds(lower, upper)
+        if self.domain is None:
+            return domains.Bounds(lower, upper)
+        return getattr(domains, kind)(**chosen)  # type: ignore[no-any-return]
+
+
+def domain_values(name: str | None, domain: Domain | Bounds | None) -> dict[str, Any]:
+    """Return the values of the keys of a domain, None for those that it does not have."""
+    keys = (one.key for one in DOMAIN_KEYS[1:])
+    return {"domain": name} | {key: getattr(domain, key, None) for key in keys}

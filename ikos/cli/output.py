@@ -33,26 +33,29 @@ def print_report(report: Report) -> None:
         notes.append(f"Plotted in {click.format_filename(plot)}")
     data = {"command": context.info_name, **report.data}
     width = shutil.get_terminal_size().columns if on_terminal(sys.stdout) else None
-    how = context.meta.get("ikos.format", "text")
+    form = context.meta.get("ikos.format", "text")
     shown = replace(report, notes=notes, data=data)
     # JSON escapes what is not ASCII, and a file of CSV is for programs
-    if how in ("text", "markdown") or (how == "csv" and on_terminal(sys.stdout)):
+    if form in ("text", "markdown") or (form == "csv" and on_terminal(sys.stdout)):
         shown = _printable(shown)
-    _write(shown.render(how, styled=styled(sys.stdout), width=width))
+    _write(shown.render(form, styled=styled(sys.stdout), width=width))
 
 
 def _printable(report: Report) -> Report:
     """Return a report no cell of which, nor title or note, controls a terminal or ends a line."""
 
-    def of(one: Field) -> Field:
+    def safe(column: Field) -> Field:
         def value(row: Any) -> Any:
-            found = one.of(row)
-            return printable(found) if isinstance(found, str) else found
+            cell = column.of(row)
+            return printable(cell) if isinstance(cell, str) else cell
 
-        title = None if one.title is None else printable(one.title)
-        return replace(one, title=title, value=value, text=lambda row: printable(one.read(row)))
+        def text(row: Any) -> str:
+            return printable(column.read(row))
 
-    notes, columns = [*map(printable, report.notes)], [*map(of, report.columns)]
+        title = None if column.title is None else printable(column.title)
+        return replace(column, title=title, value=value, text=text)
+
+    notes, columns = [*map(printable, report.notes)], [*map(safe, report.columns)]
     return replace(report, title=printable(report.title), columns=columns, notes=notes)
 
 
@@ -73,8 +76,8 @@ def _write(text: str) -> None:
         discard_output()
         if isinstance(error, BrokenPipeError):
             raise click.exceptions.Exit(SIGPIPE_STATUS) from None
-        said = f"cannot write the output: {(error.strerror or 'output error').lower()}"
-        raise click.UsageError(said, click.get_current_context(silent=True)) from None
+        message = f"cannot write the output: {(error.strerror or 'output error').lower()}"
+        raise click.UsageError(message, click.get_current_context(silent=True)) from None
 
 
 def discard_output() -> None:

@@ -16,9 +16,9 @@ COMMANDS = (
     "sum", "mean", "histogram", "secure-sum", "messages", "budget", "compare", "graphs",
     "demo", "task", "serve", "submit",
 )  # fmt: skip
-"""Each ``command_NAME`` of a module, or ``command`` of the module of its name."""
+"""Each the ``command`` of the module of its name, or ``command_NAME`` of one of `MODULES`."""
 
-MODULES = {"mean": "sum", "secure-sum": "sum", "demo": "sum", "serve": "task"}
+MODULES = {"mean": "sum", "secure-sum": "sum", "demo": "sum"}
 """The modules of commands that share a module."""
 
 SETTINGS: dict[str, Any] = {
@@ -38,25 +38,27 @@ class Commands(Group):
         if name not in COMMANDS:
             return super().get_command(ctx, name)
         module = importlib.import_module(f"ikos.cli.{MODULES.get(name, name)}")
-        own = f"command_{name.replace('-', '_')}"
-        command: click.Command = getattr(module, own, None) or module.command
+        attribute = f"command_{name.replace('-', '_')}" if name in MODULES else "command"
+        command: click.Command = getattr(module, attribute)
         return command
 
 
-@click.group(cls=Commands, context_settings=SETTINGS, epilog="Begin with: ikos demo")
+@click.group(cls=Commands, context_settings=SETTINGS, epilog="To get started: ikos demo")
 @click.version_option(__version__, message="ikos %(version)s")
 def commands() -> None:
-    """Sum private numbers in the shuffle model of differential privacy.
+    """Compute sums of private numbers in the shuffle model of differential privacy.
 
-    Users split their numbers into random shares, shufflers mix the shares of all users, and the
-    analyzer, who adds them up, learns a noisy sum and nothing else about any user.
+    Each user splits a number into random shares, shufflers mix the shares of all users, and the
+    analyzer adds them up: it learns a noisy sum, and what it sees is
+    (epsilon, delta)-differentially private. task, serve and submit run the parties as separate
+    programs; sum, mean, histogram and demo simulate them all.
     """
 
 
 @commands.command("help", cls=Command, epilog="\b\nExample\n  ikos help task new")
 @click.argument("words", nargs=-1, metavar="[COMMAND]...")
 def help_command(words: tuple[str, ...]) -> None:
-    """Show the help of a command, as its option --help does."""
+    """Show the help of a command (same as COMMAND --help)."""
     commands.main([*words, "--help"], "ikos", standalone_mode=False)
 
 

@@ -1,4 +1,4 @@
-"""What commands that release results from a table share: reading, refusals and notes."""
+"""What commands that release results from a table share: requests, reading and notes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,38 +21,38 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ikos.data.tables import Column
-    from ikos.results.sums import Interval
+    from ikos.results.guarantees import Guarantee, SecureGuarantee
+    from ikos.results.sums import Cost, Interval
     from ikos.sums import PrivateSum, SecureSum
     from ikos.sums.ledger import Ledger
+    from ikos.transports import Transport
 
 TABLE_KEYS = [
     Field("file", "the table", value="source.file"),
     Field("column", "the column", value="source.column"),
     Field("users", "rows of the table; public"),
     Field("guarantee", "epsilon, delta, theorem, conditions, adjacency"),
-    Field("proved", "whether anything is proved"),
+    Field("proved", "whether there is a proof", value="guarantee.proved"),
     Field("cost", "users, messages_per_user, bits_per_message"),
 ]
-LEDGER = Field("ledger", "the --ledger, in which the release is entered; or null",
-               value=lambda found: found.ledger and found.ledger.path)  # fmt: skip
+LEDGER = Field("ledger", "the --ledger in which the release is recorded; or null",
+               value="ledger.path")  # fmt: skip
 """The keys of every release's JSON object; integers of 2^53 or more are strings of digits."""
 
 SUM_KEYS = [
     *TABLE_KEYS,
     Field("lower", "public lower bound of the values", value="rule.lower"),
     Field("upper", "public upper bound of the values", value="rule.upper"),
-    Field("out_of_range", "reject or clamp",
-          value=lambda found: "clamp" if found.rule.clamp else "reject"),
-    Field("messages", "of each user: shuffled, clear, and what they prove",
+    Field("out_of_range", "reject or clamp", value="rule.out_of_range"),
+    Field("messages", "messages per user: shuffled, clear, and what they prove",
           value="protocol.messages"),
-    Field("shuffler", "parallel or single", value="secure.trust.shuffler"),
-    Field("clear_share", "whether a message of each user bypasses the shufflers",
-          value="secure.trust.clear_share"),
-    Field("modulus", "order of the group of the shares, a string of digits",
-          value=lambda found: digits(found.secure.q)),
-    Field("min_honest", "users that the guarantee counts on", value="protocol.min_honest"),
+    Field("shuffler", "parallel or single", value="transport.trust.shuffler"),
+    Field("clear_share", "whether one message per user bypasses the shufflers",
+          value="transport.trust.clear_share"),
+    Field("modulus", "order of the group of the shares, a string of digits"),
+    Field("min_honest", "honest users that the guarantee counts on", value="protocol.min_honest"),
     Field("corrupt_shufflers", "number of shufflers that may collude with the analyzer",
-          value="secure.trust.corrupt_shufflers"),
+          value="transport.trust.corrupt_shufflers"),
 ]  # fmt: skip
 """Those of sums."""
 
@@ -66,33 +67,36 @@ class Estimate:
 
     def __str__(self) -> str:
         """Return the number to three digits of its uncertainty."""
-        from ikos.results.sums import figures
+        from ikos.results.text import figures
 
         scale = (self.interval.high - self.interval.low) / 2
         if all(float(one).is_integer() for one in (self.value, *self.interval)):
             scale = max(scale, 100.0)  # no decimals
         return figures(self.value, scale)
 
-    def end(self, which: int) -> str:
-        """Return an end of the interval, rounded outwards."""
-        return str(self.interval).strip("[]").split(", ")[which]
+    def low(self) -> str:
+        """Return the lower end of the interval, rounded outwards."""
+        return str(self.interval).strip("[]").split(", ")[0]
+
+    def high(self) -> str:
+        """Return the upper end, rounded outwards."""
+        return str(self.interval).strip("[]").split(", ")[1]
 
 
 COLUMNS = [
     Field("name", "the sum or the mean, or the category or bin", ""),
     Field("estimate", "unbiased, not clipped", "estimate", value="value", text=str),
-    Field("low", "lower end of its interval", "at least", value="interval.low",
-          text=lambda row: row.end(0)),
+    Field("low", "lower end of its interval", "at least", value="interval.low", text=Estimate.low),
     Field("high", "upper end of its interval", "at most", value="interval.high",
-          text=lambda row: row.end(1)),
+          text=Estimate.high),
 ]  # fmt: skip
 
 
 def of_table(command: Any) -> Any:
-    """Add the argument and the options that select the values."""
+    """Add the argument and the options of a `TableRequest`."""
     names = ("--column", "--no-header", "--delimiter", "--show-values")
-    named = options(*names, required=("--column",))
-    return click.argument("file", type=TABLE, metavar="TABLE")(named(command))
+    add = options(*names, required=("--column",))
+    return click.argument("file", type=TABLE, metavar="TABLE")(add(command))
 
 
 @dataclass(frozen=True)
@@ -103,20 +107,48 @@ class Source:
     column: str
     values: Column
 
-    @classmethod
-    def taken(cls, given: dict[str, Any], **how: Any) -> Source:
-        """Remove the options of `of_table` from those given, and open what they name."""
-        from ikos.data.tables import open_column
-
-        file, column = given.pop("file"), given.pop("column")
-        how |= {name: given.pop(name) for name in ("delimiter", "show_values")}
-        header = not given.pop("no_header")
-        return cls(file, column, open_column(file, column, header=header, **how))
-
     @property
     def which(self) -> str:
         """The column, in words."""
         return f"column {self.column}" if self.column.isdigit() else f"column {self.column!r}"
+
+
+@dataclass(frozen=True)
+class TableRequest:
+    """Options that select the values of a column of a table."""
+
+    file: str
+    column: str
+    no_header: bool
+    delimiter: str | None
+    show_values: bool
+
+    def source(self, *, integers: bool = False, texts: bool = False) -> Source:
+        """Open the table."""
+        from ikos.data.tables import open_column
+
+        column = open_column(
+            self.file, self.column, header=not self.no_header, delimiter=self.delimiter,
+            show_values=self.show_values, integers=integers, texts=texts,
+        )  # fmt: skip
+        return Source(self.file, self.column, column)
+
+
+@dataclass(frozen=True)
+class SumRequest(TableRequest):
+    """Options of sums, private or exact."""
+
+    lower: float
+    upper: float
+    on_out_of_range: str | None
+    min_honest: int | Fraction | None
+    corrupt_shufflers: int
+    modulus: int | None
+    unproved: bool
+    analysis: str
+    shuffler: str
+    clear_share: bool
+    threads: int | None
 
 
 @dataclass(frozen=True)
@@ -132,47 +164,50 @@ class Rule:
     integers: bool = False
     exact: bool = False
 
+    @classmethod
+    def of(cls, request: SumRequest, *, integers: bool = False, exact: bool = False) -> Rule:
+        """Return the rule of a sum, whose bounds are checked."""
+        check_bounds(request.lower, request.upper)
+        clamp = request.on_out_of_range == "clamp"
+        return cls(request.lower, request.upper, clamp, integers, exact)
+
+    @property
+    def out_of_range(self) -> str:
+        """What becomes of values outside the bounds."""
+        return "clamp" if self.clamp else "reject"
+
     def __call__(self, values: NDArray[Any], _before: int) -> NDArray[Any]:
         """Return a block of values within the bounds, or refuse one of them."""
         import numpy as np
 
-        from ikos.data.tables import BadRow
+        from ikos.data.tables import InvalidRow
 
         if self.exact and max(-self.lower, self.upper) >= 1 << 62:  # differences may not fit
             values = values.astype(object)
         outside = (values < self.lower) | (values > self.upper)
         if outside.any() and not self.clamp:
-            raise BadRow(
+            raise InvalidRow(
                 int(np.argmax(outside)),
                 f"outside [{plain(self.lower)}, {plain(self.upper)}]; give public bounds that hold "
                 "every value, or --on-out-of-range clamp",
             )
         inside = np.clip(values, self.lower, self.upper) if outside.any() else values
         if self.integers and (broken := inside != np.floor(inside)).any():
-            raise BadRow(int(np.argmax(broken)), "which is no integer as --integers says")
-        found: NDArray[Any] = inside - self.lower if self.exact else inside
-        return found
-
-
-def taken(given: dict[str, Any], exact: bool = False) -> tuple[Source, Rule]:
-    """Remove the options of a sum's table and bounds from those given, and open the table."""
-    lower, upper = given.pop("lower"), given.pop("upper")
-    check_bounds(lower, upper)
-    clamp, how = given.pop("on_out_of_range") == "clamp", {"integers": True} if exact else {}
-    source = Source.taken(given, **how)
-    return source, Rule(lower, upper, clamp, given.get("integers", False), exact)
+            reason = "which is not an integer, although --integers was given"
+            raise InvalidRow(int(np.argmax(broken)), reason)
+        return inside - self.lower if self.exact else inside
 
 
 @dataclass
 class Truth:
-    """What the data holder knows and no one else may: never printed unless requested."""
+    """True values, which only the data holder may know: never printed unless requested."""
 
     total: float = 0.0
     clamped: int = 0
     before_clamping: float = 0.0
 
     def seen(self, column: Column, rule: Rule) -> Column:
-        """Return a column as the rule gives it, adding up its truth as it is read."""
+        """Return a column as the rule gives it, adding up its true values as it is read."""
 
         def look(values: NDArray[Any], before: int) -> NDArray[Any]:
             inside = rule(values, before)
@@ -185,12 +220,12 @@ class Truth:
 
 
 def read(column: Column, rule: Rule, truth: Truth | None = None) -> tuple[int, Any]:
-    """Return the number of users and their values, unread if that is known and no truth asked."""
-    seen = column.seen(rule) if truth is None else truth.seen(column, rule)
+    """Return the number of users and their values, unread if their number is known already."""
+    checked = column.seen(rule) if truth is None else truth.seen(column, rule)
     if column.rows is not None and truth is None:
-        return column.rows, seen
-    held = blocks(seen)
-    return sum(block.size for block in held), (held.popleft() for _ in range(len(held)))
+        return column.rows, checked
+    parts = blocks(checked)
+    return sum(part.size for part in parts), (parts.popleft() for _ in range(len(parts)))
 
 
 def blocks(column: Column) -> deque[NDArray[Any]]:
@@ -199,27 +234,25 @@ def blocks(column: Column) -> deque[NDArray[Any]]:
         return deque(column.blocks(shown))
 
 
-def run(protocol: PrivateSum | SecureSum, values: Any, *, unproved: bool, **how: Any) -> Any:
-    """Run a protocol, unless it proves nothing."""
+def check_proved(protocol: PrivateSum | SecureSum, *, unproved: bool) -> None:
+    """Refuse a protocol without a proven guarantee, unless it may be ``unproved``."""
     if not (unproved or protocol.guarantee.proved):
         raise click.UsageError(f"{_why_unproved(protocol)}; --unproved runs it anyway")
-    with progress("adding up shares") as shown:
-        return protocol.run(values, progress=shown, **how)
 
 
 def _why_unproved(protocol: PrivateSum | SecureSum) -> str:
     from ikos.counts.published import unproved
 
     count = protocol.messages
-    why = unproved(count.analysis, secure_of(protocol).q)
-    return f"{count.analysis} is {why}" if why else f"--messages {count.total} proves nothing"
+    reason = unproved(count.analysis, protocol.transport.group.q)
+    return f"{count.analysis} is {reason}" if reason else f"--messages {count.total} proves nothing"
 
 
 def ledger_notes(ledger: Ledger | None) -> list[str]:
     """Return what is left in a ledger."""
     if ledger is None:
         return []
-    return [f"Entered in {ledger.path}, which has {ledger.left} left."]
+    return [f"Recorded in {ledger.path}, which has {ledger.left} left."]
 
 
 def opened(file: Path | None) -> Ledger | None:
@@ -229,35 +262,52 @@ def opened(file: Path | None) -> Ledger | None:
     return None if file is None else Ledger(file)
 
 
-def secure_of(protocol: PrivateSum | SecureSum) -> Any:
-    """Return the secure sum that carries a protocol's messages, perhaps the protocol itself."""
-    return getattr(protocol, "secure_sum", protocol)
-
-
 @contextmanager
 def nothing_released() -> Iterator[None]:
-    """Say at Ctrl-C that the budget is not spent."""
+    """State at Ctrl-C that nothing was released."""
     try:
         yield
     except KeyboardInterrupt as stop:
-        said = str(stop) or "interrupted"
-        raise KeyboardInterrupt(f"{said}; nothing was released") from None
+        reason = str(stop) or "interrupted"
+        raise KeyboardInterrupt(f"{reason}; nothing was released") from None
 
 
-def warnings_of(protocol: PrivateSum | SecureSum) -> list[str]:
+@dataclass(frozen=True)
+class SumOutcome:
+    """A sum that was released: the source of the values of `SUM_KEYS`."""
+
+    source: Source
+    rule: Rule
+    users: int
+    protocol: PrivateSum | SecureSum
+    guarantee: Guarantee | SecureGuarantee
+    cost: Cost
+
+    @property
+    def transport(self) -> Transport:
+        """What added up the shares."""
+        return self.protocol.transport
+
+    @property
+    def modulus(self) -> str:
+        """Order of the group of the shares, in digits."""
+        return digits(self.transport.group.q)
+
+
+def warnings_of(protocol: PrivateSum | SecureSum, corrupt_shufflers: int) -> list[str]:
     """Return warnings on the guarantee and on who is trusted."""
     from ikos.results.sums import trust_warnings
 
-    said = f"{_why_unproved(protocol)}: what is released may give all values away"
-    corrupt = secure_of(protocol).trust.corrupt_shufflers
-    trusted = trust_warnings(corrupt, protocol.messages.shuffled)
-    return [said] * (not protocol.guarantee.proved) + trusted
+    warnings = trust_warnings(corrupt_shufflers, protocol.messages.shuffled)
+    if not protocol.guarantee.proved:
+        warnings.insert(0, f"{_why_unproved(protocol)}: the release may reveal all values")
+    return warnings
 
 
-def guarantee_notes(guarantee: Any) -> list[str]:
+def guarantee_notes(guarantee: Guarantee | SecureGuarantee) -> list[str]:
     """Return the guarantee and its conditions."""
     if not guarantee.proved:
-        return ["NOTHING is proved. The shares may give the values away."]
+        return ["NOTHING is proved. The shares may reveal the values."]
     return [f"Guarantee: {guarantee}.", *(f"Condition: {one}." for one in guarantee.conditions)]
 
 
@@ -265,12 +315,12 @@ def _shown(bound: float) -> str:
     return power_text(bound) if isinstance(bound, int) else f"{bound:,.10g}"
 
 
-def notes_of(found: Any) -> list[str]:
+def notes_of(outcome: SumOutcome) -> list[str]:
     """Return the guarantee and its conditions, what is public, and what was sent."""
-    rule = found.rule
-    notes = guarantee_notes(found.guarantee)
+    rule = outcome.rule
+    notes = guarantee_notes(outcome.guarantee)
     notes.append(
-        f"The number of users, {found.users:,}, and the bounds, {_shown(rule.lower)} and "
+        f"The number of users, {outcome.users:,}, and the bounds, {_shown(rule.lower)} and "
         f"{_shown(rule.upper)}, are public and not protected."
     )
     if rule.clamp:
@@ -278,5 +328,5 @@ def notes_of(found: Any) -> list[str]:
             "Values outside the bounds were moved to the nearest bound. Their number, which is "
             "not private, is not shown."
         )
-    sent = f"{found.cost}, integers modulo {power_text(found.secure.q)}"
+    sent = f"{outcome.cost}, integers modulo {power_text(outcome.transport.group.q)}"
     return [*notes, f"Sent, in a simulation of all parties: {sent}."]

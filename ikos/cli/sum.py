@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ikos.cli import release
 from ikos.cli.errors import Command
-from ikos.cli.options import connected, option, options
-from ikos.cli.output import plain
+from ikos.cli.options import connected, option, options, takes
+from ikos.cli.output import plain, progress
 from ikos.cli.types import INTEGER, SIGMA, Honest
 from ikos.results.report import Field, Report, digits, values
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ikos.results.guarantees import SecureGuarantee
+    from ikos.results.sums import SumResult
+    from ikos.sums import PrivateSum, SecureSum
+    from ikos.sums.ledger import Ledger
 
 KEYS = [
     *release.SUM_KEYS,
@@ -26,20 +33,19 @@ KEYS = [
     Field("mean", "the estimate of the mean", value="mean.value"),
     Field("mean_low", "lower end of its interval", value="mean.interval.low"),
     Field("mean_high", "upper end of its interval", value="mean.interval.high"),
-    Field("confidence", "of the intervals"),
+    Field("confidence", "confidence level of the intervals", value="request.confidence"),
     Field("standard_error", "bound on the root mean squared error of the sum",
           value="result.standard_error"),
     Field("epsilon", "epsilon of the guarantee", value="guarantee.epsilon"),
-    Field("delta", "proved delta; 1 if nothing is proved",
-          value=lambda found: found.guarantee.delta if found.proved else 1.0),
-    Field("requested_delta", "the delta requested"),
+    Field("delta", "proved delta; 1 without a proof"),
+    Field("requested_delta", "the delta requested", value="request.delta"),
     Field("precision", "steps of the encoding between the bounds", value="protocol.precision"),
     Field("integers", "whether values were taken as integers, without rounding",
-          value="protocol.integers"),
+          value="request.integers"),
     Field("wrap_probability", "bound on the probability that the estimate wrapped around",
           value="result.error.wrap_probability"),
     release.LEDGER,
-    Field("not_private", "with --show-true the truth: true_sum, true_mean, sum_error, "
+    Field("not_private", "with --show-true, the true values: true_sum, true_mean, sum_error, "
           "clamped_values, true_sum_before_clamping; else null"),
 ]  # fmt: skip
 
@@ -55,18 +61,132 @@ Examples
 """
 
 
-def _command(name: str, names: str) -> click.Command:
+@dataclass(frozen=True)
+class SumRequest(release.SumRequest):
+    """Options of private sums and means."""
+
+    integers: bool
+    epsilon: Fraction
+    delta: Fraction
+    ledger: Path | None
+    precision: int | None
+    messages: int | None
+    workers: int | None
+    scheduler: str | None
+    confidence: float
+    show_true: bool
+
+    def protocol(self, users: int) -> PrivateSum:
+        """Return the protocol for a number of users."""
+        from ikos.sums import PrivateSum
+
+        return PrivateSum(
+            users, self.epsilon, self.delta, lower=self.lower, upper=self.upper,
+            integers=self.integers, precision=self.precision, modulus=self.modulus,
+            messages=self.messages, analysis=self.analysis, shuffler=self.shuffler,
+            clear_share=self.clear_share, min_honest=Honest.of(self.min_honest, users),
+            corrupt_shufflers=self.corrupt_shufflers,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PrivateOutcome(release.SumOutcome):
+    """A private sum that was released; with ``truth`` only if that was requested."""
+
+    request: SumRequest
+    result: SumResult
+    ledger: Ledger | None
+    truth: release.Truth | None
+
+    @property
+    def delta(self) -> float:
+        """The proved delta."""
+        return self.result.guarantee.delta if self.protocol.guarantee.proved else 1.0
+
+    @property
+    def sum(self) -> release.Estimate:
+        """The estimate of the sum."""
+        result = self.result
+        return release.Estimate("sum", result.estimate, result.interval(self.request.confidence))
+
+    @property
+    def mean(self) -> release.Estimate:
+        """The estimate of the mean."""
+        interval = self.result.mean_interval(self.request.confidence)
+        return release.Estimate("mean", self.result.mean(), interval)
+
+    @property
+    def not_private(self) -> dict[str, float] | None:
+        """The true values, if they were requested."""
+        truth = self.truth
+        return None if truth is None else {
+            "true_sum": truth.total, "true_mean": truth.total / self.users,
+            "sum_error": self.result.estimate - truth.total, "clamped_values": truth.clamped,
+            "true_sum_before_clamping": truth.before_clamping,
+        }  # fmt: skip
+
+
+def _released(request: SumRequest) -> PrivateOutcome:
+    """Release the sum of a column."""
+    rule = release.Rule.of(request, integers=request.integers)
+    source, ledger = request.source(), release.opened(request.ledger)
+    truth = release.Truth() if request.show_true else None
+    with connected(request.workers, request.scheduler) as cluster:
+        users, column = release.read(source.values, rule, truth)
+        protocol = request.protocol(users)
+        release.check_proved(protocol, unproved=request.unproved)
+        with progress("adding up shares") as shown:
+            result = protocol.run(
+                column, threads=request.threads, cluster=cluster, ledger=ledger, progress=shown
+            )
+    return PrivateOutcome(
+        source, rule, users, protocol, result.guarantee, result.cost, request, result, ledger,
+        truth,
+    )  # fmt: skip
+
+
+def _notes(outcome: PrivateOutcome) -> list[str]:
+    from ikos.results.text import percent
+
+    estimate, users, rule = outcome.result.estimate, outcome.users, outcome.rule
+    confidence = percent(outcome.request.confidence)
+    notes = [f"Each interval contains the true value with {confidence} confidence."]
+    if not users * rule.lower <= estimate <= users * rule.upper:
+        notes.append("The noise is large: the estimate is outside the possible range.")
+    if outcome.truth is not None:
+        total = outcome.truth.total
+        notes.append(
+            f"True values (NOT private, do not publish): sum {total:,.15g}, mean "
+            f"{total / users:,.10g}; the estimated sum is off by {estimate - total:,.6g}."
+        )
+    return notes + release.notes_of(outcome) + release.ledger_notes(outcome.ledger)
+
+
+def _warnings(outcome: PrivateOutcome) -> list[str]:
+    from ikos.results.sums import budget_warnings
+
+    request, guarantee = outcome.request, outcome.result.guarantee
+    warnings = release.warnings_of(outcome.protocol, request.corrupt_shufflers)
+    if not guarantee.vacuous:
+        warnings += budget_warnings(request.epsilon, request.delta, outcome.users)
+        if Fraction(guarantee.delta) > request.delta:
+            proved, requested = f"{guarantee.delta:.3g}", f"{float(request.delta):.3g}"
+            warnings.append(f"the proved delta is {proved}, not the requested {requested}")
+    return warnings
+
+
+def _command(name: str, quantities: str) -> click.Command:
     """Return the command that releases a sum or a mean."""
 
     @click.command(
         name, cls=Command, sections=SECTIONS, keys=KEYS, columns=release.COLUMNS,
         epilog=EXAMPLES.format(name),
-        help=f"""Release the private {names} of a column of TABLE.
+        help=f"""Release a differentially private {quantities} of a table column.
 
-        TABLE is CSV (also .gz) or Parquet, one row per user, a folder of such files, or - for CSV
-        from standard input. All users, shufflers and the analyzer are simulated here, or on a
+        TABLE is CSV (also .gz) or Parquet with one row per user, a folder of such files, or - for
+        CSV from standard input. All users, shufflers and the analyzer are simulated here, or on a
         cluster. The bounds must not be taken from the data: they are public, as is the number of
-        rows. Every further release about the same people adds to their privacy loss.""",
+        rows. Every further release about the same users adds to their privacy loss.""",
     )  # fmt: skip
     @release.of_table
     @options(
@@ -76,58 +196,17 @@ def _command(name: str, names: str) -> click.Command:
         required=("--lower", "--upper", "--epsilon", "--delta"),
     )  # fmt: skip
     @options("--workers", "--scheduler", "--confidence")
-    @option("--show-true", is_flag=True, help="Also print the truth, which is NOT private.")
+    @option("--show-true", is_flag=True, help="Also print the true values, which are NOT private.")
     @release.nothing_released()
-    def command(confidence: float, show_true: bool, unproved: bool, **given: Any) -> Report:
-        from ikos.results.sums import budget_warnings, percent
-        from ikos.sums import PrivateSum
-
-        source, rule = release.taken(given)
-        lower, upper = rule.lower, rule.upper
-        epsilon, delta = given.pop("epsilon"), given.pop("delta")
-        threads, workers = given.pop("threads"), given.pop("workers")
-        ledger = release.opened(given.pop("ledger"))
-        truth = release.Truth() if show_true else None
-        with connected(workers, given.pop("scheduler")) as cluster:
-            users, column = release.read(source.values, rule, truth)
-            given["min_honest"] = Honest.of(given["min_honest"], users)
-            protocol = PrivateSum(users, epsilon, delta, lower=lower, upper=upper, **given)
-            how: dict[str, Any] = {"threads": threads, "cluster": cluster, "ledger": ledger}
-            result = release.run(protocol, column, unproved=unproved, **how)
-
-        guarantee = result.guarantee
-        found = SimpleNamespace(
-            source=source, rule=rule, users=users, protocol=protocol, secure=protocol.secure_sum,
-            result=result, guarantee=guarantee, cost=result.cost, confidence=confidence,
-            requested_delta=delta, not_private=None, ledger=ledger,
-            proved=protocol.guarantee.proved,
-            sum=release.Estimate("sum", result.estimate, result.interval(confidence)),
-            mean=release.Estimate("mean", result.mean(), result.mean_interval(confidence)),
-        )  # fmt: skip
-        notes = [f"Each interval holds the true value with {percent(confidence)} confidence."]
-        if not users * lower <= result.estimate <= users * upper:
-            notes.append("The noise is large: the estimate is outside the possible range.")
-        if truth is not None:
-            error = result.estimate - truth.total
-            notes.append(
-                f"The truth, NOT private, do not publish: sum {truth.total:,.15g}, mean "
-                f"{truth.total / users:,.10g}; the estimated sum is off by {error:,.6g}."
-            )
-            found.not_private = {
-                "true_sum": truth.total, "true_mean": truth.total / users, "sum_error": error,
-                "clamped_values": truth.clamped, "true_sum_before_clamping": truth.before_clamping,
-            }  # fmt: skip
-        warnings = release.warnings_of(protocol)
-        if not guarantee.vacuous:
-            warnings += budget_warnings(epsilon, delta, users)
-            if Fraction(guarantee.delta) > delta:
-                got, wanted = f"{guarantee.delta:.3g}", f"{float(delta):.3g}"
-                warnings.append(f"the delta proved is {got}, not the {wanted} asked for")
-        proved = "Private" if guarantee.proved else "NOT PRIVATE, nothing is proved:"
-        title = f"{proved} {names} of {source.which}"
-        rows = [getattr(found, name) for name in names.split(" and ")]
-        notes += release.notes_of(found) + release.ledger_notes(ledger)
-        return Report(title, release.COLUMNS, rows, notes, values(KEYS, found), warnings)
+    @takes(SumRequest)
+    def command(request: SumRequest) -> Report:
+        outcome = _released(request)
+        proved = "Private" if outcome.guarantee.proved else "NOT PRIVATE (no proof):"
+        title = f"{proved} {quantities} of {outcome.source.which}"
+        estimates = {"sum": outcome.sum, "mean": outcome.mean}
+        rows = [estimates[quantity] for quantity in quantities.split(" and ")]
+        data = values(KEYS, outcome)
+        return Report(title, release.COLUMNS, rows, _notes(outcome), data, _warnings(outcome))
 
     return command
 
@@ -145,10 +224,10 @@ command_mean = _command("mean", "mean")
 def command_demo() -> Report:
     """Run a private sum on real data that comes with the package.
 
-    944 respondents of the American National Election Study of 1996 said for
-    whom they would vote. How many for Bob Dole (1) rather than Bill Clinton
-    (0)? The answers are public, so the truth is shown next to the
-    estimate.
+    944 respondents of the American National Election Study of 1996 said whom
+    they would vote for. How many would vote for Bob Dole (1) rather than Bill
+    Clinton (0)? The answers are public, so the true values are shown next to
+    the estimates.
     """
     from ikos.data.datasets import anes96_path
 
@@ -159,8 +238,9 @@ def command_demo() -> Report:
     report: Report = run(**command.make_context("sum", words).params)
     notes = [
         "944 people said whom they would vote for in 1996: 1 for Bob Dole, 0 for Bill Clinton. "
-        "The sum is how many chose Dole, the mean is their share. These answers are public.",
-        f"The same as: {equivalent}",
+        "The sum is the number who chose Dole, the mean their proportion. These answers are "
+        "public.",
+        f"Same as: {equivalent}",
     ]
     data = {**report.data, "equivalent": equivalent}
     return replace(report, notes=[*notes, *report.notes], data=data)
@@ -170,15 +250,13 @@ def command_demo() -> Report:
 
 EXACT_KEYS = [
     *release.SUM_KEYS,
-    Field("sum", "exact, a string of digits", value=lambda found: digits(found.sum)),
+    Field("sum", "exact, a string of digits", value="digits"),
     Field("mean", "the nearest double; null beyond their range"),
-    Field("differentially_private", "always false: the analyzer learns the exact sum",
-          value=lambda _: False),
+    Field("differentially_private", "always false: the analyzer learns the exact sum"),
     Field("guarantee", "sigma (total variation at most 2^-sigma), theorem, conditions"),
-    Field("sigma", "sigma of the guarantee; null if there is nothing to hide",
-          value=lambda found: found.guarantee.sigma if found.proved else 0.0),
+    Field("sigma", "sigma of the guarantee; null if there is nothing to hide"),
     Field("requested_sigma", "the security requested"),
-]  # fmt: skip
+]
 
 EXACT_COLUMNS = [
     Field("name", "sum or mean", ""), Field("value", "exact sum, rounded mean", "exact"),
@@ -192,69 +270,118 @@ Examples
 """
 
 EXPOSED = (
-    "NOT differentially private: the analyzer learns the exact sum. A party that knows the "
-    "other values, or the sum of the same people without one of them, subtracts. 'ikos sum' adds "
-    "noise against that."
+    "NOT differentially private: the analyzer learns the exact sum. Anyone who also knows the "
+    "other values, or the sum without one of these people, learns that person's value by "
+    "subtraction. 'ikos sum' adds noise to prevent this."
 )
+
+
+@dataclass(frozen=True)
+class ExactRequest(release.SumRequest):
+    """Options of exact sums, between integer bounds."""
+
+    lower: int
+    upper: int
+    sigma: Fraction
+
+    def order(self, users: int) -> int:
+        """Return the order of a group in which the sum cannot wrap around."""
+        from ikos.counts.published import covered
+
+        least = users * (self.upper - self.lower) + 1
+        if self.modulus is None:  # ghazi2020 is proved for primes only
+            prime = self.analysis == "ghazi2020"
+            return covered("ghazi2020", least) if prime else 1 << (least - 1).bit_length()
+        if self.modulus < least:
+            raise click.UsageError(
+                f"--modulus must be at least {digits(least)}, or a sum of {users} values in "
+                f"[{plain(self.lower)}, {plain(self.upper)}] could wrap around, got "
+                f"{plain(self.modulus)}"
+            )
+        return self.modulus
+
+    def protocol(self, users: int) -> SecureSum:
+        """Return the protocol for a number of users."""
+        from ikos.sums import SecureSum
+
+        return SecureSum(
+            users, self.order(users), upper=self.upper - self.lower, sigma=self.sigma,
+            analysis=self.analysis, shuffler=self.shuffler, clear_share=self.clear_share,
+            min_honest=Honest.of(self.min_honest, users),
+            corrupt_shufflers=self.corrupt_shufflers,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ExactOutcome(release.SumOutcome):
+    """An exact sum."""
+
+    guarantee: SecureGuarantee
+    sum: int
+    requested_sigma: Fraction
+    differentially_private: bool = False
+
+    @property
+    def digits(self) -> str:
+        """The sum, however large."""
+        return digits(self.sum)
+
+    @property
+    def mean(self) -> Fraction:
+        """The exact mean."""
+        return Fraction(self.sum, self.users)
+
+    @property
+    def sigma(self) -> float:
+        """The proved security in bits."""
+        return self.guarantee.sigma if self.guarantee.proved else 0.0
 
 
 @click.command(
     "secure-sum", cls=Command, epilog=EXACT_EXAMPLES, keys=EXACT_KEYS, columns=EXACT_COLUMNS,
-    sections=SECTIONS | {"sigma": "Security", "modulus": "Protocol", "how": "Output"},
+    sections=SECTIONS | {"sigma": "Security", "modulus": "Protocol", "format": "Output"},
 )  # fmt: skip
 @release.of_table
 @option("--lower", type=INTEGER, default=0)
 @option("--upper", type=INTEGER, required=True)
 @option("--on-out-of-range")
-@option("--sigma", type=SIGMA, default="80", help="Security in bits, e.g. 80.")
+@option("--sigma", type=SIGMA, default="80", help="Security level in bits, e.g. 80.")
 @options("--min-honest", "--corrupt-shufflers")
-@option("--modulus", show_default="holds every sum")
+@option("--modulus", show_default="large enough for every sum")
 @options("--analysis", "--shuffler", "--clear-share/--no-clear-share", "--unproved", "--threads")
 @release.nothing_released()
-def command_secure_sum(
-    modulus: int | None, unproved: bool, threads: int | None, **given: Any
-) -> Report:
-    """Sum a column of TABLE, exactly and securely.
+@takes(ExactRequest)
+def command_secure_sum(request: ExactRequest) -> Report:
+    """Compute an exact sum securely, without differential privacy.
 
     The values are integers. The analyzer learns their sum and, up to a
     probability of 2^-sigma, nothing else. The sum itself is NOT
     differentially private: for that, use 'ikos sum'.
 
-    TABLE is CSV (also .gz) or Parquet, one row per user, a folder of such
+    TABLE is CSV (also .gz) or Parquet with one row per user, a folder of such
     files, or - for CSV from standard input. All users, shufflers and the
     analyzer are simulated here. The bounds must not be taken from the data:
     they are public, as is the number of rows.
     """
-    from ikos.counts.published import covered
-    from ikos.sums import SecureSum
-
-    source, rule = release.taken(given, exact=True)
-    lower, upper = int(rule.lower), int(rule.upper)
+    rule = release.Rule.of(request, exact=True)
+    source = request.source(integers=True)
     users, column = release.read(source.values, rule)
-    least = users * (upper - lower) + 1
-    if modulus is not None and modulus < least:
-        raise click.UsageError(
-            f"--modulus must be at least {digits(least)}, or a sum of {users} values in "
-            f"[{plain(lower)}, {plain(upper)}] could wrap around, got {plain(modulus)}"
-        )
-    q = 1 << (least - 1).bit_length() if modulus is None else modulus
-    if modulus is None and given["analysis"] == "ghazi2020":  # proved for primes only
-        q = covered("ghazi2020", least)
-    given["min_honest"] = Honest.of(given["min_honest"], users)
-    protocol = SecureSum(users, q, upper=upper - lower, **given)
-    total = release.run(protocol, column, unproved=unproved, threads=threads) + users * lower
-
-    mean = Fraction(total, users)
-    found = SimpleNamespace(
-        source=source, rule=rule, users=users, protocol=protocol, secure=protocol,
-        guarantee=protocol.guarantee, cost=protocol.cost(), sum=total, mean=mean,
-        requested_sigma=given["sigma"], proved=protocol.guarantee.proved,
+    protocol = request.protocol(users)
+    release.check_proved(protocol, unproved=request.unproved)
+    with progress("adding up shares") as shown:
+        shifted = protocol.run(column, threads=request.threads, progress=shown)
+    outcome = ExactOutcome(
+        source, rule, users, protocol, protocol.guarantee, protocol.cost(),
+        shifted + users * request.lower, request.sigma,
     )  # fmt: skip
-    proved = "Exact" if found.proved else "NOT SECURE, nothing is proved: exact"
+    proved = "Exact" if outcome.guarantee.proved else "NOT SECURE (no proof): exact"
+    mean = outcome.mean
     whole = mean.denominator == 1 or abs(mean) >= 1 << 1000
-    shown = round(mean) if whole else float(mean)
-    rows = [{"name": "sum", "value": total}, {"name": "mean", "value": shown}]
-    notes = [EXPOSED, *release.notes_of(found)]
-    data, warnings = values(EXACT_KEYS, found), release.warnings_of(protocol)
+    rows = [
+        {"name": "sum", "value": outcome.sum},
+        {"name": "mean", "value": round(mean) if whole else float(mean)},
+    ]
+    notes = [EXPOSED, *release.notes_of(outcome)]
     title = f"{proved} sum and mean of {source.which}"
-    return Report(title, EXACT_COLUMNS, rows, notes, data, warnings)
+    warnings = release.warnings_of(protocol, request.corrupt_shufflers)
+    return Report(title, EXACT_COLUMNS, rows, notes, values(EXACT_KEYS, outcome), warnings)

@@ -1,4 +1,4 @@
-"""Command-line values without a click type: exact numbers, shares, moments, lists and paths."""
+"""Command-line values without a click type: numbers, percentages, times, lists and paths."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ ANALYSES = (
 
 SHUFFLERS = ("parallel", "single")
 
-_PLAIN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]{1,9}))?")
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+")
 _POWER = re.compile(r"([+-]?)([0-9]{1,30})(?:\^|\*\*)([0-9]{1,99})([+-][0-9]{1,30})?")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(Z|[+-]\d\d:\d\d)", re.ASCII)
@@ -67,27 +66,31 @@ class Number(click.ParamType):  # type: ignore[type-arg]  # not subscriptable in
         if self.kind is int and _GROUPED.fullmatch(text):  # elsewhere it might be a decimal comma
             text = text.replace(",", "")
         try:
-            found = parsed(text)
+            number = parsed(text)
         except OverflowError:
             self.fail(f"{clipped(text)} is too large or too small to compute with", param, ctx)
         # a point in a whole number, as in 1.000, may separate thousands
-        if found is None or (self.kind is int and (found.denominator != 1 or "." in text)):
+        if number is None or (self.kind is int and (number.denominator != 1 or "." in text)):
             whole = "whole number such as 1000, 10^6"
-            such = whole if self.kind is int else "number such as 0.1, 1e-9"
-            self.fail(f"{clipped(text)} is not a {such} or 2^61-1", param, ctx)
-        for word, bound, holds in self.rules:
-            if bound is not None and not holds(found, Fraction(bound)):
+            wanted = whole if self.kind is int else "number such as 0.1, 1e-9"
+            self.fail(f"{clipped(text)} is not a {wanted} or 2^61-1", param, ctx)
+        for relation, bound, holds in self.rules:
+            if bound is not None and not holds(number, Fraction(bound)):
                 name = max(param.opts, key=len) if param is not None else "the value"
-                shown = bound if isinstance(bound, str) else plain(bound)
-                said = f"{name} must be {word} {shown}, got {clipped(text)[1:-1]}"
-                raise click.UsageError(said, ctx)
-        return self.kind(found)
+                limit = bound if isinstance(bound, str) else plain(bound)
+                message = f"{name} must be {relation} {limit}, got {clipped(text)[1:-1]}"
+                raise click.UsageError(message, ctx)
+        return self.kind(number)
 
 
 def parsed(text: str) -> Fraction | None:
     """Return the number that a text stands for, or None; OverflowError if it is out of range."""
-    if match := _PLAIN.fullmatch(text):
-        if max(abs(int(match[1] or 0)), len(text)) > _MAX_EXPONENT:
+    from ikos._validation import NUMBER  # imports numpy, which completion does not wait for
+
+    if NUMBER.fullmatch(text):
+        if len(text) > _MAX_EXPONENT:
+            raise OverflowError
+        if abs(int(text.lower().partition("e")[2] or 0)) > _MAX_EXPONENT:
             raise OverflowError
         return Fraction(text)
     if match := _POWER.fullmatch(text):
@@ -107,32 +110,32 @@ class Whole(Number):
 
 
 class Honest(click.ParamType):  # type: ignore[type-arg]
-    """How many users are honest: a whole number, or their share as 80% or 0.8."""
+    """How many users are honest: a whole number, or a fraction of all users as 80% or 0.8."""
 
-    name = "integer|share"
+    name = "integer|percent"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number, or the share of all users."""
+        """Return the number, or the fraction of all users."""
         text = str(value)
         if text.endswith("%"):
-            share = parsed(text[:-1])
-            if share is None or not 0 < share <= 100:
+            percentage = parsed(text[:-1])
+            if percentage is None or not 0 < percentage <= 100:
                 self.fail(f"{clipped(text)} is not between 0% and 100%", param, ctx)
-            return share / 100
+            return percentage / 100
         if text.lstrip("+").startswith(("0.", ".")):
             return Number(above=0, below=1).convert(text, param, ctx)
         return WHOLE.convert(text, param, ctx)
 
     @staticmethod
     def of(honest: int | Fraction | None, users: int) -> int:
-        """Return a number of users, with a share rounded up."""
+        """Return a number of users, with a fraction rounded up."""
         if honest is None:
             return users
         return honest if isinstance(honest, int) else math.ceil(honest * users)
 
 
 class BlockLength(click.Choice):  # type: ignore[type-arg]
-    """How many coordinates are shuffled together: a whole number, or a name for it."""
+    """How many coordinates are shuffled together: a whole number, or the name of a layout."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number or the name."""
@@ -168,15 +171,15 @@ class DateTime(click.ParamType):  # type: ignore[type-arg]
 
 
 class LabelList(click.ParamType):  # type: ignore[type-arg]
-    """Texts: a line of CSV in which ascending integers may be a range, 0..99; or @FILE, one a line.
+    """Labels: a line of CSV, where 0..99 is a range of integers; or @FILE, one label per line.
 
-    A text in quotes, or in a file, is no range. Blanks around texts do not count, as in tables.
+    A label in quotes, or in a file, is not a range. Spaces around labels are ignored, as in tables.
     """
 
     name = "list"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the texts."""
+        """Return the labels."""
         try:
             labels = _of_file(value[1:]) if value.startswith("@") else _of_line(value)
         except (OSError, ValueError) as error:
@@ -197,19 +200,19 @@ def _of_file(name: str) -> list[str]:
 def _of_line(text: str) -> list[str]:
     from ikos.data.domains import MAX_CATEGORIES
 
-    found = list(_CELL.finditer(text + ","))
-    if "".join(cell[0] for cell in found) != text + ",":
+    cells = list(_CELL.finditer(text + ","))
+    if "".join(cell[0] for cell in cells) != text + ",":
         raise ValueError(f"quotes must be around whole labels, got {clipped(text)}")
     labels: list[str] = []
-    for quoted, plainly in (cell.groups() for cell in found):
-        label = (plainly if quoted is None else quoted.replace('""', '"')).strip()
+    for quoted, unquoted in (cell.groups() for cell in cells):
+        label = (unquoted if quoted is None else quoted.replace('""', '"')).strip()
         span = _RANGE.fullmatch(label) if quoted is None else None
         numbers = range(int(span[1]), int(span[2]) + 1) if span else ()
         most = MAX_CATEGORIES - len(labels)
         if quoted is None and ".." in label and not 1 < len(numbers) <= most:
             raise ValueError(
                 f"ranges must be of ascending integers, {MAX_CATEGORIES} at most, got "
-                f"{clipped(label)}; a label in quotes is no range"
+                f"{clipped(label)}; a label in quotes is not a range"
             )
         labels += map(str, numbers) if numbers else [label]
     return labels
@@ -220,10 +223,12 @@ class Coordinates(LabelList):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number or the names."""
+        from ikos._validation import NUMBER
+
         names: list[str] = super().convert(value, param, ctx)
         if len(names) == 1:
             return Whole(1).convert(value, param, ctx)
-        if numbers := [name for name in names if _PLAIN.fullmatch(name)]:
+        if numbers := [name for name in names if NUMBER.fullmatch(name)]:
             self.fail(f"names must not be numbers, got {clipped(numbers[0])}", param, ctx)
         return names
 
@@ -233,19 +238,19 @@ def check_labels(options: str, labels: list[str]) -> None:
     from ikos.data.domains import CategoryLabels
 
     if len(labels) < 2 or "" in labels:
-        said = f"{options} must be two or more labels, got {clipped(','.join(labels))}"
-        raise click.UsageError(said)
+        listed = clipped(",".join(labels))
+        raise click.UsageError(f"{options} must be two or more labels, got {listed}")
     CategoryLabels(options, labels)
 
 
 class Named(click.Path):
-    """A file or folder; an empty name, as of a variable that is not set, would be the folder here.
+    """A file or folder. An empty name is refused: an unset variable would name the current folder.
 
     Where ``piped`` is true, ``-`` is standard input.
     """
 
-    def __init__(self, piped: bool = False, **how: Any) -> None:
-        super().__init__(**how)
+    def __init__(self, piped: bool = False, **options: Any) -> None:
+        super().__init__(**options)
         self.piped = piped
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

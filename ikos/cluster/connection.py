@@ -12,30 +12,31 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-from ikos._validation import integer, quote
+from ikos._validation import InvalidType, InvalidValue, integer, quote
 from ikos.cluster.driver import add_up
 from ikos.cluster.waiting import (
-    ANSWER,
+    ANSWER_SECONDS,
     ClusterError,
     check_open,
     check_versions,
     connection,
     workers,
 )
+from ikos.data.reading import Reader
 from ikos.primitives.concurrency import Progress, cores
 from ikos.primitives.randomness import RandomSource
-from ikos.sums.shuffled_sum import ShuffledSum
+from ikos.transports.base import Totals, Transport
+from ikos.transports.shares import Shares
 
 MAX_WORKERS = 1024
 
-# seconds
-START = 120  # for a local worker to start, at first or in place of a lost one
-FIRST = 15  # for a running scheduler to have a worker
-CLOSING = 30  # for all local workers to end before they are killed
+START_SECONDS = 120  # for a local worker to start, at first or instead of a lost one
+WORKER_SECONDS = 15  # for a running scheduler to have a worker
+CLOSING_SECONDS = 30  # for all local workers to end before they are killed
 
 
 class Cluster:
-    """Dask workers that run sums and graph experiments; see docs/how-to/cluster.
+    """Dask workers that run sums and graph experiments; see docs/how-to/cluster.md.
 
     Parameters
     ----------
@@ -51,19 +52,19 @@ class Cluster:
     ------
     ClusterError
         If there is no scheduler at the address, or it has no workers. Sums raise it if the cluster
-        was closed, if a worker has another version of ikos, and if for a minute there were no
-        workers, or all were paused for lack of memory.
+        was closed, if a worker has another version of ikos, or if for a minute there were no
+        workers or all were paused for lack of memory.
     """
 
     def __init__(
         self, workers: int | None = None, *, scheduler: str | None = None, client: Any = None
     ) -> None:
-        given = {"workers": workers, "scheduler": scheduler, "client": client}
-        named = [name for name, value in given.items() if value is not None]
+        sources = {"workers": workers, "scheduler": scheduler, "client": client}
+        named = [name for name, value in sources.items() if value is not None]
         if len(named) > 1:
-            raise ValueError(f"{named[0]} must be None where {named[1]} is given")
+            raise InvalidValue(named[0], f"must be None where {named[1]} is given")
         if scheduler is not None and not isinstance(scheduler, str):
-            raise TypeError(f"scheduler must be an address, got {quote(scheduler)}")
+            raise InvalidType("scheduler", f"must be an address, got {quote(scheduler)}")
         many = cores() if workers is None else integer("workers", workers, low=1, high=MAX_WORKERS)
         try:
             import distributed
@@ -72,7 +73,7 @@ class Cluster:
                 "a cluster needs Dask, which is not installed: pip install 'ikos[cluster]'"
             ) from None
         if client is not None and not isinstance(client, distributed.Client):
-            raise TypeError(f"client must be a distributed.Client, got {quote(client)}")
+            raise InvalidType("client", f"must be a distributed.Client, got {quote(client)}")
         with ExitStack() as opened:
             if client is None:
                 client = _client(_local(opened, many) if scheduler is None else scheduler)
@@ -89,12 +90,22 @@ class Cluster:
         executor: Executor = self.client.get_executor(pure=False)
         return executor
 
+    def refuse_others(self, transport: Transport) -> None:
+        """Refuse a transport that this cluster does not run."""
+        if transport.name != Shares.name:
+            raise InvalidValue("cluster", f"must be None for transport {transport.name!r}")
+
     def add_up(
-        self, clients: ShuffledSum[Any], x: Any, rng: RandomSource, progress: Progress | None
-    ) -> tuple[list[int], int]:
+        self,
+        reader: Reader,
+        shares: Shares,
+        x: Any,
+        rng: RandomSource,
+        progress: Progress | None,
+    ) -> Totals:
         """Return the sum modulo q of each coordinate, and the number of users."""
         check_open(self.client)
-        return add_up(self.client, clients, x, rng, progress)
+        return add_up(self.client, reader, shares.scheme, x, rng, progress)
 
     def close(self) -> None:
         """Close what was opened here."""
@@ -109,7 +120,7 @@ class Cluster:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Keep Ctrl-C, which a terminal sends to all, from processes that start meanwhile."""
+    """Keep Ctrl-C, which a terminal sends to all processes, from those that start meanwhile."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -130,7 +141,7 @@ def _local(opened: ExitStack, workers: int) -> Any:
     from distributed import LocalCluster
 
     class Local(LocalCluster):  # type: ignore[misc]
-        """Does not fail if it is told twice that a worker has gone."""
+        """A cluster that does not fail if a worker is reported as lost twice."""
 
         def _update_worker_status(self, op: str, msg: Any) -> None:
             with suppress(KeyError):  # it would keep it from closing
@@ -138,7 +149,7 @@ def _local(opened: ExitStack, workers: int) -> Any:
 
     settings = {
         # if no replacement of a lost worker has come by then, none ever does
-        "distributed.deploy.lost-worker-timeout": START,
+        "distributed.deploy.lost-worker-timeout": START_SECONDS,
         # else each array is returned to the system at once, and each new one is cleared by it
         "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
     }
@@ -152,11 +163,11 @@ def _local(opened: ExitStack, workers: int) -> Any:
                 processes=True,
                 dashboard_address="127.0.0.1:0",  # None would be one port for every interface
                 silence_logs=logging.CRITICAL,  # a lost worker is replaced
-                death_timeout=START,
+                death_timeout=START_SECONDS,
             )
     except Exception as error:  # of any kind; what has started in part is ended
-        late = time.monotonic() > begun + START
-        reason = f"they have not started within {START} s" if late else _first_line(error)
+        late = time.monotonic() > begun + START_SECONDS
+        reason = f"they have not started within {START_SECONDS} s" if late else _first_line(error)
         raise ClusterError(
             f"no workers could be started here: {reason} (a script that starts them does so "
             "under \"if __name__ == '__main__':\", since workers import it)"
@@ -169,7 +180,7 @@ def _end(local: Any) -> None:
     """End workers, by force if they do not respond."""
     processes = [worker.pid for worker in local.workers.values()]
     try:
-        local.close(timeout=CLOSING)
+        local.close(timeout=CLOSING_SECONDS)
     except TimeoutError:
         for process in filter(None, processes):
             with suppress(ProcessLookupError):
@@ -177,16 +188,16 @@ def _end(local: Any) -> None:
 
 
 def _leave(client: Any) -> None:
-    """End a connection; if that takes too long, another error has said why."""
+    """End a connection; if that takes too long, another error explains why."""
     with suppress(TimeoutError):
-        client.close(timeout=CLOSING)
+        client.close(timeout=CLOSING_SECONDS)
 
 
 async def _answers(address: str) -> None:
     """Raise an error if nothing listens: a client reports that only at its end."""
     from distributed.comm import connect
 
-    await (await connect(address, timeout=ANSWER)).close()
+    await (await connect(address, timeout=ANSWER_SECONDS)).close()
 
 
 def _client(place: Any, tries: int = 3) -> Any:
@@ -198,7 +209,7 @@ def _client(place: Any, tries: int = 3) -> Any:
         if isinstance(place, str):
             with ThreadPoolExecutor(1) as executor:  # the program may run its own loop here
                 executor.submit(asyncio.run, _answers(place)).result()
-        client = Client(place, timeout=ANSWER, set_as_default=False)
+        client = Client(place, timeout=ANSWER_SECONDS, set_as_default=False)
     except AssertionError:
         # distributed expects its greeting alone; a busy scheduler may send more along with it
         if tries == 1:
@@ -208,7 +219,12 @@ def _client(place: Any, tries: int = 3) -> Any:
         raise ClusterError(f"no scheduler answers at {shown}: {_first_line(error)}") from None
     try:
         # its own limit covers workers, not the scheduler
-        client.sync(client.wait_for_workers, 1, timeout=FIRST, callback_timeout=FIRST + ANSWER)
+        client.sync(
+            client.wait_for_workers,
+            1,
+            timeout=WORKER_SECONDS,
+            callback_timeout=WORKER_SECONDS + ANSWER_SECONDS,
+        )
     except TimeoutError:
         paused = " that are not paused for lack of memory" if client.sync(workers, client) else ""
         _leave(client)

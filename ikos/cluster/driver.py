@@ -1,9 +1,9 @@
-"""A sum on a cluster: what runs on workers, and the driver that starts it.
+"""A sum on a cluster: the tasks of workers, and the driver that starts them.
 
-Tasks are the clients of a block of users, the envelopes to a shuffler, and the shuffler with its
+Tasks play the clients of a block of users, the envelopes to a shuffler, and the shuffler with its
 part of the analyzer. An envelope holds keys that determine the shuffler's messages, so that these
 are drawn where they are shuffled and do not travel. The driver starts the tasks, and restarts the
-shuffling until all shufflers had messages of the same sharings.
+shuffling until all shufflers have messages of the same sharings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import check_participation, reject_masked
+from ikos._validation import InvalidType, InvalidValue, refuse_missing
 from ikos.cluster.waiting import (
     ClusterError,
     check_versions,
@@ -31,26 +31,21 @@ from ikos.cluster.waiting import (
     results,
     threads,
 )
+from ikos.data.reading import BlockEncoder, Inputs, Reader, located
 from ikos.primitives.concurrency import Progress
 from ikos.primitives.mixing import Partition
 from ikos.primitives.modular import Zq
 from ikos.primitives.randomness import RandomSource
-from ikos.primitives.sharing import USERS, SharingScheme
-from ikos.sums.shuffled_sum import (
-    BlockEncoder,
-    ShuffledSum,
-    checked_blocks,
-    iterator_or_array,
-    with_location,
-)
+from ikos.primitives.sharing import USERS_PER_SOURCE, SharingScheme
+from ikos.transports.base import Totals
 
-LONGEST = 1 << 27
+MESSAGES_PER_TASK = 1 << 27
 """Approximate limit on the messages of a shuffler's task: 1 GiB of uint64."""
 
-ATTEMPTS = 8  # how often the shuffling may begin
-SPAN = 4  # most blocks of `USERS` users in one task: messages to workers are below 10 MB
-AHEAD = 4  # pieces of shufflers' output under way for each thread
-RUN = 1 << 22  # least rows of a table in one task, if there are enough for all workers
+MAX_ATTEMPTS = 8  # at the shuffling
+BLOCKS_PER_TASK = 4  # at most: messages to workers are below 10 MB
+PIECES_PER_THREAD = 4  # pieces of shufflers' output under way for each thread
+ROWS_PER_TASK = 1 << 22  # of a table, at least, if there are enough for all workers
 NONCE_BYTES = 16
 
 _STRIDE = 1 << 32
@@ -65,21 +60,25 @@ Key = Callable[[int], RandomSource]
 
 @dataclass(frozen=True, repr=False)
 class Refusal:
-    """What clients raised.
+    """An error that clients raised.
 
     It is a result, not an exception, which Dask would log with its arguments.
     """
 
-    kind: type[Exception]
-    message: str
+    error: Exception
 
     @classmethod
     def of(cls, error: Exception, where: str) -> Refusal:
-        """Return an exception's message in a form that can be sent anywhere."""
+        """Return an exception in a form that can be sent anywhere."""
+        if isinstance(error, InvalidType | InvalidValue):
+            named = InvalidType if isinstance(error, InvalidType) else InvalidValue
+            return cls(
+                named(error.parameter, f"{error.what}{where}", row=error.row, advice=error.advice)
+            )
         for kind in _KINDS:
             if isinstance(error, kind):
-                return cls(kind, f"{str(error) or type(error).__name__}{where}")
-        return cls(ClusterError, f"{type(error).__name__}: {error}{where}")
+                return cls(kind(f"{str(error) or type(error).__name__}{where}"))
+        return cls(ClusterError(f"{type(error).__name__}: {error}{where}"))
 
 
 def digest(sharings: Iterable[tuple[int, bytes]]) -> bytes:
@@ -97,7 +96,7 @@ class Checked:
 
 @dataclass(frozen=True, repr=False)
 class Stored:
-    """Parts of a table, to be read by a worker; they say where a mistake is."""
+    """Parts of a table, to be read by a worker; errors name the file and row."""
 
     parts: Sequence[Any]
 
@@ -118,8 +117,8 @@ class Sealed:
 class Block(Sealed):
     """One sharing of the values of a block of users.
 
-    Source k of a row is for as many users as ``sizes[k]`` says. For each coordinate there are a key
-    of each row but the last, and the last row, or if it is clear its sum.
+    Source k of a row is for ``sizes[k]`` users. For each coordinate there are a key of each row but
+    the last, and the last row, or if it is clear its sum.
     """
 
     sizes: Sequence[int]
@@ -141,7 +140,7 @@ class Seen(Sealed):
 
 @dataclass(frozen=True, repr=False)
 class Envelope(Sealed):
-    """One block's messages to one shuffler: keys of rows, and what it gets of the last row."""
+    """One block's messages to one shuffler: keys of rows, and its part of the last row."""
 
     sizes: Sequence[int]
     keys: Sequence[Key]
@@ -177,28 +176,30 @@ class BlockSharing:
     """The clients' work: turns values into a `Block`.
 
     Rounding and noise draw from sources of ``encoding`` (`RandomSource.streams`), one for each
-    `USERS` users; a part or a partition has `_STRIDE` to itself. Sources of ``sharing`` draw keys.
+    `USERS_PER_SOURCE` users; a part or a partition has `_STRIDE` to itself. Sources of ``sharing``
+    draw keys.
     """
 
-    clients: ShuffledSum[Any]
+    reader: Reader
+    scheme: SharingScheme
     encoding: Callable[[int], RandomSource]
     sharing: Callable[[int], RandomSource]
 
     __name__ = "clients"  # Dask's name of tasks, which would otherwise print all of this
 
-    def __call__(self, given: Any, number: int) -> Block | Refusal:
+    def __call__(self, data: Any, number: int) -> Block | Refusal:
         """Return a fresh sharing of values; ``number`` is that of the first part or source."""
-        clients, where, stride = self.clients, "", _STRIDE
+        reader, where, stride = self.reader, "", _STRIDE
         try:
             runs: Iterable[Iterable[NDArray[Any]]]
-            if isinstance(given, Checked):
-                runs, stride = [given.blocks], 1
-            elif isinstance(given, Stored):
-                runs = (checked_blocks(clients, iter(part.blocks())) for part in given.parts)
+            if isinstance(data, Checked):
+                runs, stride = [data.blocks], 1
+            elif isinstance(data, Stored):
+                runs = (Inputs(reader, iter(part.blocks())).blocks() for part in data.parts)
             else:
                 where = f" (in partition {number}, counted from 0)"
-                runs = [checked_blocks(clients, np.asarray(reject_masked("x", given)))]
-            encode = BlockEncoder(clients, self.encoding)
+                runs = [Inputs(reader, np.asarray(refuse_missing("x", data))).blocks()]
+            encode = BlockEncoder(reader, self.encoding)
             encoded = (
                 np.atleast_2d(encode(values, first * stride + place).T)
                 for first, run in enumerate(runs, number)
@@ -210,7 +211,7 @@ class BlockSharing:
 
     def _shared(self, encoded: Iterator[NDArray[Any]], number: int) -> Block:
         """Return a sharing of elements, which come in pieces of all coordinates."""
-        scheme, source, every = self.clients.setting, self.sharing(number), self.clients.dimension
+        scheme, source, every = self.scheme, self.sharing(number), self.reader.dimension
         group, rows = scheme.group, range(scheme.messages - 1)
         keys = [[source.family() for _ in rows] for _ in range(every)]
         last: list[list[NDArray[Any]]] = [[] for _ in keys]
@@ -222,8 +223,8 @@ class BlockSharing:
                 drawn = np.empty_like(row)
                 for key in keys[c]:
                     key(len(sizes)).uniform_into(drawn, group)
-                    group.take_off(row, drawn)
-                group.finish(row)
+                    group.subtract_lazily(row, drawn)
+                group.reduce_in_place(row)
                 if scheme.clear:
                     clear[c] += group.sum(row)
                 else:
@@ -233,7 +234,7 @@ class BlockSharing:
 
 
 def described(block: Block | Refusal) -> Seen | Refusal:
-    """Return which sharing a block has, with sums of clear shares, or why there is none."""
+    """Return the sharing of a block, with sums of clear shares, or why there is none."""
     if isinstance(block, Refusal):
         return block
     return Seen(block.number, block.nonce, sum(block.sizes), block.clear)
@@ -282,7 +283,7 @@ def mixed(
         size += len(envelope.keys) * sum(envelope.sizes) // piece.parts
         size += sum(row.size for row in envelope.last)
     # up to chance, a piece and the users from whose messages its values are selected
-    output, count = np.empty(size + (piece.parts > 1) * USERS, dtype=group.dtype), 0
+    output, count = np.empty(size + (piece.parts > 1) * USERS_PER_SOURCE, dtype=group.dtype), 0
     low, high = piece.ends(group.q)
     for envelope in received:
         for row in envelope.last:
@@ -293,10 +294,10 @@ def mixed(
             if end > output.size:
                 output = np.concatenate([output, np.empty(end, dtype=group.dtype)])
             key(number).uniform_into(output[count:end], group)
-            found = _within(output[count:end], low, high, group.q)
-            if found.size < users:
-                output[count : count + found.size] = found
-            count += found.size
+            inside = _within(output[count:end], low, high, group.q)
+            if inside.size < users:
+                output[count : count + inside.size] = inside
+            count += inside.size
     output = output[:count]
     output.sort()
     sharings = digest((envelope.number, envelope.nonce) for envelope in received)
@@ -307,41 +308,42 @@ def mixed(
 
 
 def block_tasks(
-    client: Any, clients: ShuffledSum[Any], x: Any, rng: RandomSource, threads: int
+    client: Any, reader: Reader, scheme: SharingScheme, x: Any, rng: RandomSource, threads: int
 ) -> Generator[Any, None, None]:
     """Yield a future of a `Block` for each block of users, on demand.
 
-    ``x`` is a Dask array or series, a column of tables, or what `SecureSum.run` takes.
+    ``x`` is a Dask array or series, a column of tables, or values as `SecureSum.run` takes them.
     """
-    endpoint = BlockSharing(clients, rng.streams(), rng.streams())
+    endpoint = BlockSharing(reader, scheme, rng.streams(), rng.streams())
     if hasattr(x, "__dask_graph__"):
         yield from _collection(client, x, endpoint)
         return
-    given: Iterable[tuple[int, Any]]
+    blocks: Iterable[tuple[int, Any]]
     if hasattr(x, "parts"):
-        given = _stored(with_location(clients.checked, x).parts, threads)
+        blocks = _stored(located(reader.checked, x).parts, threads)
     else:
-        span, values = SPAN, iterator_or_array(clients, x)
-        if isinstance(values, np.ndarray):
-            users = values.shape[0]
-            check_participation("x", users, clients.min_honest, clients.n)
-            span = min(SPAN, max(1, users * clients.dimension // (2 * threads * USERS)))
-        checked = checked_blocks(clients, values)
+        span, inputs = BLOCKS_PER_TASK, reader.read(x)
+        inputs.check_users()
+        if isinstance(inputs.values, np.ndarray):
+            users = inputs.values.shape[0]
+            blocks_per_thread = users * reader.dimension // (2 * threads * USERS_PER_SOURCE)
+            span = min(BLOCKS_PER_TASK, max(1, blocks_per_thread))
+        checked = inputs.blocks()
         sent = enumerate(iter(lambda: list(islice(checked, span)), []))
-        given = ((span * number, Checked(some)) for number, some in sent)
-    for number, some in given:
+        blocks = ((span * number, Checked(some)) for number, some in sent)
+    for number, some in blocks:
         yield client.submit(endpoint, some, number, pure=False)
 
 
 def _stored(parts: Sequence[Any], threads: int) -> Iterator[tuple[int, Stored]]:
     """Yield parts that follow each other, with the number of the first; they may be small."""
-    enough = min(RUN, sum(part.rows or 0 for part in parts) // (2 * threads))
+    enough = min(ROWS_PER_TASK, sum(part.rows or 0 for part in parts) // (2 * threads))
     some: list[Any] = []
     rows = 0
     for number, part in enumerate(parts, 1):
         pickle.dumps(part)  # raises the error of a part that cannot be sent, such as a pipe
         some.append(part)
-        rows += part.rows or RUN
+        rows += part.rows or ROWS_PER_TASK
         if rows >= enough or number == len(parts):
             yield number - len(some), Stored(some)
             some, rows = [], 0
@@ -352,17 +354,17 @@ def _collection(client: Any, x: Any, endpoint: BlockSharing) -> Iterator[Any]:
 
     dimensions = getattr(x, "ndim", None)
     if not isinstance(dimensions, int):  # a delayed object has any attribute, itself delayed
-        raise TypeError(
-            f"x must be a Dask array or a column of a data frame, got {type(x).__name__}"
+        raise InvalidType(
+            "x", f"must be a Dask array or a column of a data frame, got {type(x).__name__}"
         )
-    if dimensions != (1 if endpoint.clients.scalar else 2):
-        wanted = "one" if endpoint.clients.scalar else "two"
-        raise ValueError(f"x must be {wanted}-dimensional, got {dimensions} dimensions")
+    if dimensions != (1 if endpoint.reader.scalar else 2):
+        wanted = "one" if endpoint.reader.scalar else "two"
+        raise InvalidValue("x", f"must be {wanted}-dimensional, got {dimensions} dimensions")
     if dimensions == 2 and hasattr(x, "rechunk"):
         x = x.rechunk({1: -1})  # whole vectors in each partition
     work = delayed(endpoint, pure=False, traverse=False, name=False)
     partitions = np.ravel(x.to_delayed()).tolist()
-    yield from client.compute([work(given, number) for number, given in enumerate(partitions)])
+    yield from client.compute([work(part, number) for number, part in enumerate(partitions)])
 
 
 def pieces(
@@ -370,22 +372,26 @@ def pieces(
 ) -> list[tuple[int, Partition]]:
     """Return the pieces of all shufflers' output, each with its coordinate.
 
-    A piece has at most `LONGEST` messages, up to chance. Columns left over when all threads have
-    equally many are cut into ranges, so that each thread has one.
+    A piece has at most `MESSAGES_PER_TASK` messages, up to chance. Columns left over when all
+    threads have equally many are cut into ranges, so that each thread has one.
     """
     width = scheme.shuffled if scheme.single else 1
     size, firsts = users * width, range(0, scheme.shuffled, max(1, width))
     columns = list(product(range(dimension), enumerate(firsts)))
     over = len(columns) % threads
-    found = []
+    output = []
     for number, (coordinate, (shuffler, first)) in enumerate(columns):
         # short ones are not worth it
-        least = min(threads // over, -(-size // USERS)) if number >= len(columns) - over else 1
+        least = (
+            min(threads // over, -(-size // USERS_PER_SOURCE))
+            if number >= len(columns) - over
+            else 1
+        )
         # at most as many as there are values: an empty range would be drawn for nothing
-        parts = min(max(least, -(-size // LONGEST)), scheme.group.q)
+        parts = min(max(least, -(-size // MESSAGES_PER_TASK)), scheme.group.q)
         about = shuffler, range(first, first + width)
-        found += [(coordinate, Partition(*about, part, parts)) for part in range(parts)]
-    return found
+        output += [(coordinate, Partition(*about, part, parts)) for part in range(parts)]
+    return output
 
 
 class _Reshared(Exception):  # noqa: N818
@@ -395,9 +401,12 @@ class _Reshared(Exception):  # noqa: N818
 class _Sum:
     """One sum on a cluster, with the tasks that it holds there."""
 
-    def __init__(self, client: Any, clients: ShuffledSum[Any], progress: Progress | None) -> None:
+    def __init__(
+        self, client: Any, reader: Reader, scheme: SharingScheme, progress: Progress | None
+    ) -> None:
         self.client = client
-        self.clients = clients
+        self.reader = reader
+        self.scheme = scheme
         self.progress = progress
         self.threads = threads(client)
         self.blocks: list[Any] = []
@@ -420,23 +429,23 @@ class _Sum:
         return seen + self._accepted(under_way)
 
     def seen_again(self) -> list[Seen]:
-        """Forget an attempt, and look which sharings there are now."""
+        """Forget an attempt, and find the present sharings."""
         self.drop(self.tasks)
         tasks = self.client.map(described, self.blocks, pure=False)
         self.tasks = set(tasks)
         return self._accepted(tasks)
 
-    def attempt(self, seen: list[Seen]) -> tuple[list[int], int]:
+    def attempt(self, seen: list[Seen]) -> Totals:
         """Return the sum of each coordinate of the blocks that were seen, and the number of users.
 
         Raises `_Reshared` if blocks were shared again in between.
         """
-        clients, scheme = self.clients, self.clients.setting
-        users = sum(one.users for one in seen)
-        check_participation("x", users, clients.min_honest, clients.n)
-        sharings = digest((one.number, one.nonce) for one in seen)
-        totals = [sum(clear) for clear in zip(*(one.clear for one in seen), strict=True)]
-        todo = pieces(scheme, users, dimension=clients.dimension, threads=self.threads)
+        scheme, d = self.scheme, self.reader.dimension
+        users = sum(block.users for block in seen)
+        self.reader.users.check("x", users)
+        sharings = digest((block.number, block.nonce) for block in seen)
+        totals = [sum(clear) for clear in zip(*(block.clear for block in seen), strict=True)]
+        todo = pieces(scheme, users, dimension=d, threads=self.threads)
         count = 0
         for done, released in enumerate(self._released(todo), 1):
             if not _same(released.digest, sharings):
@@ -445,26 +454,27 @@ class _Sum:
             count += released.count
             if self.progress is not None:
                 self.progress(done, len(todo))
-        if count != users * scheme.shuffled * clients.dimension:
+        if count != users * scheme.shuffled * d:
             raise ClusterError(
                 f"shufflers released {count} messages of {users} users; nothing was returned"
             )
-        return [total % scheme.group.q for total in totals], users
+        return Totals([total % scheme.group.q for total in totals], users)
 
     def _accepted(self, tasks: Iterable[Any]) -> list[Any]:
-        """Return the results of tasks, or raise what the first of the clients raised."""
-        found = results(self.client, tasks)
-        for one in found:
-            if isinstance(one, Refusal):
-                raise one.kind(one.message)
-        return found
+        """Return the results of tasks, or raise the error of the first client that failed."""
+        accepted = results(self.client, tasks)
+        for result in accepted:
+            if isinstance(result, Refusal):
+                raise result.error
+        return accepted
 
     def _released(self, todo: Sequence[tuple[int, Partition]]) -> Iterator[Released]:
         """Yield the analyzer's result for each piece, with a few under way at once."""
         waiting = iter(todo)
         under_way: set[Any] = set()
         while True:
-            tasks = self._mixed(list(islice(waiting, AHEAD * self.threads - len(under_way))))
+            free = PIECES_PER_THREAD * self.threads - len(under_way)
+            tasks = self._mixed(list(islice(waiting, free)))
             under_way.update(tasks)
             if not under_way:
                 return
@@ -478,17 +488,17 @@ class _Sum:
         """Start the clients' envelopes and the shufflers for some pieces."""
         if not some:
             return []
-        client, blocks, scheme = self.client, self.blocks, self.clients.setting
+        client, blocks, scheme = self.client, self.blocks, self.scheme
         # envelopes of keys alone are the same for all ranges of values
         posts = [
             (c, piece if piece.rows.stop == scheme.messages else replace(piece, part=0))
             for c, piece in some
         ]
         kinds = list(dict.fromkeys(posts))
-        given = zip(*((block, *kind) for block in blocks for kind in kinds), strict=True)
+        envelopes = zip(*((block, *kind) for block in blocks for kind in kinds), strict=True)
         about = {"q": scheme.group.q, "priority": 1}  # before shufflers, which wait for all blocks
-        made = client.map(posted, *map(list, given), **about, pure=False)
-        received = [made[kinds.index(post) :: len(kinds)] for post in posts]
+        futures = client.map(posted, *map(list, envelopes), **about, pure=False)
+        received = [futures[kinds.index(post) :: len(kinds)] for post in posts]
         to = zip(*some, strict=True)
         tasks: list[Any] = client.map(mixed, received, *to, group=scheme.group, pure=False)
         return tasks
@@ -499,8 +509,13 @@ def _same(released: bytes, blocks: bytes) -> bool:
 
 
 def add_up(
-    client: Any, clients: ShuffledSum[Any], x: Any, rng: RandomSource, progress: Progress | None
-) -> tuple[list[int], int]:
+    client: Any,
+    reader: Reader,
+    scheme: SharingScheme,
+    x: Any,
+    rng: RandomSource,
+    progress: Progress | None,
+) -> Totals:
     """Run a secure summation on a cluster: return each coordinate's sum and the number of users.
 
     The progress counts the finished pieces of the shufflers' output; it restarts with the
@@ -508,19 +523,19 @@ def add_up(
     """
     with client.as_current(), connection():
         check_versions(client)
-        made = _Sum(client, clients, progress)
+        run = _Sum(client, reader, scheme, progress)
         try:
-            with closing(block_tasks(client, clients, x, rng, made.threads)) as tasks:
-                seen = made.read(tasks)
-            for _ in range(ATTEMPTS):
+            with closing(block_tasks(client, reader, scheme, x, rng, run.threads)) as tasks:
+                seen = run.read(tasks)
+            for _ in range(MAX_ATTEMPTS):
                 try:
-                    return made.attempt(seen)
+                    return run.attempt(seen)
                 except _Reshared:
-                    seen = made.seen_again()
+                    seen = run.seen_again()
         finally:
-            made.drop(made.tasks)  # before the blocks that they take, or the scheduler stumbles
-            made.drop(made.blocks)
+            run.drop(run.tasks)  # before the blocks that they take, or the scheduler stumbles
+            run.drop(run.blocks)
     raise ClusterError(
-        f"in the middle of each of {ATTEMPTS} attempts workers were lost and shares drawn again; "
-        "nothing was released"
+        f"in the middle of each of {MAX_ATTEMPTS} attempts workers were lost and shares drawn "
+        "again; nothing was released"
     )

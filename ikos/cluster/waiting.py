@@ -12,10 +12,9 @@ from typing import Any, TypeVar
 
 import ikos
 
-# seconds
-STEP = 2.0  # between two looks at a cluster
-ANSWER = 15.0  # for a scheduler to answer
-LIMIT = 60.0  # that a cluster may be without a running worker while its results are awaited
+LOOK_SECONDS = 2.0  # between two looks at a cluster
+ANSWER_SECONDS = 15.0  # for a scheduler to answer
+LIMIT_SECONDS = 60.0  # that a cluster may be without a running worker while its results are awaited
 
 _T = TypeVar("_T")
 
@@ -50,11 +49,11 @@ async def workers(client: Any) -> dict[str, dict[str, Any]] | None:
     if client.scheduler is None:  # the connection is closed
         return None
     try:
-        known = await asyncio.wait_for(client.scheduler.identity(), ANSWER)
+        known = await asyncio.wait_for(client.scheduler.identity(), ANSWER_SECONDS)
     except OSError:  # also if it takes too long
         return None
-    found: dict[str, dict[str, Any]] = known["workers"]
-    return found
+    listed: dict[str, dict[str, Any]] = known["workers"]
+    return listed
 
 
 def check_open(client: Any) -> None:
@@ -67,13 +66,13 @@ def check_versions(client: Any) -> None:
     """Refuse a cluster with a worker that has another version of ikos, or none."""
     # by a function of the standard library, as a worker without ikos could not read one of ours;
     # workers that end meanwhile return other errors, and are skipped
-    asked = {"on_error": "return", "callback_timeout": LIMIT}
+    asked = {"on_error": "return", "callback_timeout": LIMIT_SECONDS}
     try:
-        found = client.sync(client.run, pkgutil.resolve_name, "ikos:__version__", **asked)
+        versions = client.sync(client.run, pkgutil.resolve_name, "ikos:__version__", **asked)
     except TimeoutError:
         raise ClusterError("workers of the cluster do not answer") from None
     here = ikos.__version__
-    for worker, version in found.items():
+    for worker, version in versions.items():
         if isinstance(version, (ImportError, AttributeError)):
             raise ClusterError(f"the worker {worker} has no ikos, and here is version {here}")
         if isinstance(version, str) and version != here:
@@ -85,16 +84,16 @@ def check_versions(client: Any) -> None:
 
 def threads(client: Any) -> int:
     """Return the number of the workers' threads, or refuse a cluster that has none."""
-    found = client.sync(workers, client)
-    if not found:
+    known = client.sync(workers, client)
+    if not known:
         raise ClusterError(
-            "the scheduler does not answer" if found is None else "the cluster has no workers"
+            "the scheduler does not answer" if known is None else "the cluster has no workers"
         )
-    return sum(one["nthreads"] for one in found.values())
+    return sum(worker["nthreads"] for worker in known.values())
 
 
 class Watch:
-    """Watches a cluster, and gives it up if for `LIMIT` seconds no worker is seen to run twice.
+    """Watches a cluster, and gives it up if no worker is seen to run twice for `LIMIT_SECONDS`.
 
     One look is not enough: if memory is short, workers start and are killed again and again.
     """
@@ -107,32 +106,32 @@ class Watch:
     async def look(self) -> None:
         """Look, unless that was done just now; raise a `ClusterError` if nothing is left."""
         now = time.monotonic()
-        if self._running is not None and now < self._looked + STEP:
+        if self._running is not None and now < self._looked + LOOK_SECONDS:
             return
-        if now > self._looked + LIMIT + ANSWER:  # there was nothing to wait for
+        if now > self._looked + LIMIT_SECONDS + ANSWER_SECONDS:  # there was nothing to wait for
             self._running = None
-        found = await workers(self._client)
+        known = await workers(self._client)
         self._looked = time.monotonic()  # a scheduler may take its time to answer
-        running = {where for where, one in (found or {}).items() if one["status"] == "running"}
+        running = {name for name, worker in (known or {}).items() if worker["status"] == "running"}
         if self._running is None or running & self._running:
             self._since = time.monotonic()
         self._running = running
-        if time.monotonic() - self._since <= LIMIT:
+        if time.monotonic() - self._since <= LIMIT_SECONDS:
             return
         what = "the cluster had no workers that stayed"
-        if found is None:
+        if known is None:
             what = "the scheduler did not answer"
-        elif paused := sum(one["status"] == "paused" for one in found.values()):
+        elif paused := sum(worker["status"] == "paused" for worker in known.values()):
             what = f"all workers ({paused}) were paused, which Dask does where memory is short"
         raise ClusterError(
-            f"for {LIMIT:.0f} s {what}, and the work was given up; nothing was released"
+            f"for {LIMIT_SECONDS:.0f} s {what}, and the work was given up; nothing was released"
         )
 
     async def over(self, work: Awaitable[_T]) -> _T:
         """Return the result of some work, or give up if the workers are gone."""
         under_way = asyncio.ensure_future(work)
         try:
-            while not (await asyncio.wait([under_way], timeout=STEP))[0]:
+            while not (await asyncio.wait([under_way], timeout=LOOK_SECONDS))[0]:
                 await self.look()
             return under_way.result()
         finally:
@@ -153,8 +152,8 @@ def first_done(client: Any, futures: Collection[Any]) -> set[Any]:
     from distributed.client import FIRST_COMPLETED, wait
 
     async def first() -> set[Any]:
-        found = await Watch(client).over(wait(futures, return_when=FIRST_COMPLETED))
-        done: set[Any] = found.done
+        result = await Watch(client).over(wait(futures, return_when=FIRST_COMPLETED))
+        done: set[Any] = result.done
         return done
 
     return _finished(client, first())
@@ -175,7 +174,7 @@ def results(client: Any, futures: Iterable[Any]) -> list[Any]:
         await watch.over(wait(tasks))
         for task in tasks:
             if task.status == "error":
-                error = await task.exception(timeout=LIMIT)
+                error = await task.exception(timeout=LIMIT_SECONDS)
                 if isinstance(error, (KilledWorker, ValueError, TypeError)):
                     raise error from None
                 raise ClusterError(
@@ -183,7 +182,7 @@ def results(client: Any, futures: Iterable[Any]) -> list[Any]:
                     f"{type(error).__name__}: {error}"
                 ) from None
         # a result that is lost before it arrives is computed again
-        found: list[Any] = await watch.over(client.gather(tasks))
-        return found
+        values: list[Any] = await watch.over(client.gather(tasks))
+        return values
 
     return _finished(client, gathered()) if tasks else []

@@ -1,8 +1,8 @@
-"""How many messages are enough, and what given messages prove.
+"""How many messages are enough, and the guarantee of a given number of messages.
 
 ``secure`` counts for a level of statistical security, ``private`` for differential privacy,
-``vectors`` for sums of vectors and ``masked_vectors`` for long ones; ``planning`` chooses what
-costs least. ``analyses`` is the table of the upper bounds that a count can rest on: ``published``
+``vectors`` for sums of vectors and ``masks`` for long ones; ``planning`` chooses the cheapest
+setting. ``analyses`` is the table of the upper bounds that a count can rest on: ``published``
 formulas, and the ``second_moment`` of the share graph (``share_graph``, ``recursion``,
 ``largest_component``), from which ``hockey_stick`` proves privacy, and ``higher_moments`` of
 message tuples (``tuple_moments``). ``necessary``, ``necessary_private`` and ``floor`` have the
@@ -22,13 +22,7 @@ from ikos.counts.masks import MaskParameters, mask_parameters
 from ikos.counts.necessary import necessary_messages, security_interval
 from ikos.counts.necessary_private import necessary_private_messages, private_delta_interval
 from ikos.counts.partial_noise import short_noise_epsilon
-from ikos.counts.planning import (
-    Parameters,
-    Setting,
-    cheapest,
-    cheapest_private,
-    private_parameters,
-)
+from ikos.counts.planning import Setting, cheapest
 from ikos.counts.private import (
     Remaining,
     private_delta,
@@ -44,18 +38,16 @@ from ikos.counts.secure import (
     security_level,
     smallest_users,
 )
-from ikos.counts.trust import SHUFFLERS
+from ikos.counts.share_graph import SHUFFLERS
 from ikos.counts.types import MessageCount
 from ikos.counts.vectors import Layout, private_vector_layouts, vector_layouts
 
 __all__ = [
     "ANALYSES", "SHUFFLERS", "Certificate", "Layout", "MaskParameters", "MessageCount",
-    "MomentCertificate", "NecessaryCertificate", "Parameters", "PrivateCertificate", "Remaining",
-    "Setting", "certify", "certify_necessary", "certify_private", "cheapest", "cheapest_private",
-    "mask_parameters",
+    "MomentCertificate", "NecessaryCertificate", "PrivateCertificate", "Remaining", "Setting",
+    "certify", "certify_necessary", "certify_private", "cheapest", "mask_parameters",
     "message_count", "necessary_messages", "necessary_private_messages", "private_delta",
-    "private_delta_interval", "private_epsilon", "private_message_count", "private_parameters",
-    "private_proved", "private_remaining", "private_vector_layouts", "remaining",
-    "security_interval", "security_level", "short_noise_epsilon", "smallest_users",
-    "vector_layouts",
+    "private_delta_interval", "private_epsilon", "private_message_count", "private_proved",
+    "private_remaining", "private_vector_layouts", "remaining", "security_interval",
+    "security_level", "short_noise_epsilon", "smallest_users", "vector_layouts",
 ]  # fmt: skip

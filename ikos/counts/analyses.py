@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from ikos._validation import choice, flag, integer
+from ikos._validation import MAX_COUNTED_USERS, InvalidValue, choice, flag, integer
 from ikos.counts.higher_moments import Best, HigherMoments
 from ikos.counts.published import Balle2020, Ghazi2020, Ishai2006
 from ikos.counts.second_moment import SecondMoment
-from ikos.counts.trust import Trust
-from ikos.counts.types import MAX_BITS, MAX_USERS, Analysis, Scheme
+from ikos.counts.types import MAX_BITS, Analysis, Scheme, Trust
 
 BEST = Best.name
-"""What takes the best of all bounds that are proved here, the default."""
+"""The default analysis, which takes the best of all bounds that are proved here."""
 
 TABLE: dict[str, Analysis] = {
     analysis.name: analysis
@@ -24,8 +23,8 @@ ANALYSES = tuple(name for name in TABLE if name != BEST)
 """Names of the analyses, the tightest first."""
 
 
-LEVELS = tuple(name for name in ANALYSES if TABLE[name].of_levels.name == name)
-"""Names of those with levels of their own, for secure sums."""
+LEVELS = tuple(name for name in ANALYSES if TABLE[name].level_analysis.name == name)
+"""Names of the analyses with their own security levels, for secure sums."""
 
 
 def checked_analysis(analysis: object) -> str:
@@ -34,7 +33,7 @@ def checked_analysis(analysis: object) -> str:
     return BEST if name == "exact" else name
 
 
-def best_of_kind(name: str | None) -> str:
+def same_family(name: str | None) -> str:
     """Return "best" for an analysis of this library or none, and a published one itself."""
     return BEST if name is None or TABLE[name].private else name
 
@@ -49,11 +48,13 @@ def checked_scheme(
     shuffler: str = "parallel",
     clear_share: bool = True,
 ) -> Scheme:
-    """Check what most functions of this package are given, and return it."""
+    """Check the arguments that most functions of this package take, and return them."""
     order = integer("q", q, low=2)
     if order.bit_length() > MAX_BITS:
-        raise ValueError(f"q must be below 2**{MAX_BITS}, got one of {order.bit_length()} bits")
-    users, name = integer("n", n, low=1, high=MAX_USERS), checked_analysis(analysis)
+        raise InvalidValue(
+            "q", f"must be below 2**{MAX_BITS}, got one of {order.bit_length()} bits"
+        )
+    users, name = integer("n", n, low=1, high=MAX_COUNTED_USERS), checked_analysis(analysis)
     clear_share = flag("clear_share", clear_share)
     trust = Trust.of(users, shuffler, clear_share, min_honest, corrupt_shufflers)
     return Scheme(users, order, trust, TABLE[name])

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
-from typing import Any
+from typing import Any, Unpack
 
 import gmpy2
 from gmpy2 import mpfr
 
-from ikos._validation import integer
+from ikos._validation import InvalidValue, integer
 from ikos.counts import higher_moments, hockey_stick, necessary, second_moment
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.higher_moments import Point
 from ikos.counts.private import budget_of
 from ikos.counts.share_graph import ShareGraph
-from ikos.counts.types import MAX_MESSAGES
+from ikos.counts.types import MAX_MESSAGES, Choices
 from ikos.numeric.rounding import DOWN, UP, log2, rounding
 
 
@@ -52,7 +52,7 @@ class Dyadic:
 
 @dataclass(frozen=True)
 class _Certified:
-    """What a number is proved for, and the ``theorem`` that proves it."""
+    """The parameters of a count, and the ``theorem`` that proves it."""
 
     n: int
     q: int
@@ -66,7 +66,7 @@ class _Certified:
 class Certificate(_Certified):
     """Why ``security_level(n, q, m, ...)`` is what it is.
 
-    ``divergence`` is an upper bound of E[q^(C-1); C >= 2], C the components of the share graph,
+    ``divergence`` is an upper bound on E[q^(C-1); C >= 2], C the components of the share graph,
     found by ``method``; it proves ``sigma``. It is infinite where it is not known to be below 2,
     and nothing is claimed.
     """
@@ -100,7 +100,7 @@ class MomentCertificate(_Certified):
     """Why ``private_proved(...)`` is what it is, where higher moments prove it.
 
     Other fields are as in `PrivateCertificate`; ``blurred`` is k, and ``parameters`` are the
-    theorem's. ``main`` is a lower bound of g_0; upper bounds are ``difference`` of |R|^2, averaged
+    theorem's. ``main`` is a lower bound on g_0; upper bounds are ``difference`` of |R|^2, averaged
     over the noise, ``reference`` of |r|^2, ``spread``, ``first``, ``tall``, ``wide`` and ``own`` of
     E beta^K, M_K, M_K1, V_l and A_K3, ``paired`` of the K2-th moment of the terms of degree two
     (0 where these are in ``difference`` and ``reference``), and ``eta`` of what follows from those.
@@ -127,10 +127,10 @@ class MomentCertificate(_Certified):
 
 @dataclass(frozen=True)
 class NecessaryCertificate(_Certified):
-    """Why the level of m shuffled messages is at most ``sigma``.
+    """Why the security level of m shuffled messages is at most ``sigma``.
 
     ``difference`` has the entries of y that are not 0, each with the number of its users: two
-    inputs that differ by y. ``second`` and ``mean`` are lower bounds of E D_1^2 and E |D_1|,
+    inputs that differ by y. ``second`` and ``mean`` are lower bounds on E D_1^2 and E |D_1|,
     found by ``method``, "hoelder" or "normal limit"; ``fourth`` and ``rest`` upper bounds of
     E D_1^4 and R; ``total_variation`` is at most ``(mean - sqrt(2 rest)) / 2``.
     """
@@ -145,23 +145,23 @@ class NecessaryCertificate(_Certified):
     sigma: float
 
 
-def _numbers(found: Any, *lower: str) -> dict[str, Any]:
+def _numbers(bound: Any, *lower: str) -> dict[str, Any]:
     """Return the floating-point fields of a bound; those that are named are lower bounds."""
-    values = ((field.name, getattr(found, field.name)) for field in fields(found))
+    values = ((field.name, getattr(bound, field.name)) for field in fields(bound))
     return {name: Dyadic.of(x, name in lower) for name, x in values if isinstance(x, mpfr)}
 
 
 def certify_necessary(
     n: int, q: int, m: int, *, shuffler: str = "parallel", clear_share: bool = True
 ) -> NecessaryCertificate:
-    """Return the certificate of what the level of m shuffled messages is at most.
+    """Return the certificate of an upper bound on the security level of m shuffled messages.
 
     The parameters are those of `ikos.counts.security_interval`.
 
     Raises
     ------
     ValueError
-        If the theorem proves nothing for m itself.
+        If the theorem proves nothing for this m.
 
     Examples
     --------
@@ -171,14 +171,14 @@ def certify_necessary(
     """
     scheme = checked_scheme(n, q, shuffler=shuffler, clear_share=clear_share)
     graph = ShareGraph(integer("m", m, low=1, high=MAX_MESSAGES), shuffler, clear_share)
-    found = necessary.best(scheme.n, scheme.q, graph)
-    if found is None or not found.total_variation:
-        raise ValueError(f"m must be a count of which a theorem speaks, got {m}")
-    numbers, variation = _numbers(found, "second", "mean"), found.total_variation
+    bound = necessary.best(scheme.n, scheme.q, graph)
+    if bound is None or not bound.total_variation:
+        raise InvalidValue("m", f"must be a count that the theorem covers, got {m}")
+    numbers, variation = _numbers(bound, "second", "mean"), bound.total_variation
     return NecessaryCertificate(
         scheme.n, scheme.q, **asdict(graph), **numbers,
-        theorem=necessary.THEOREM, difference=tuple(found.y), method=found.method,
-        total_variation=Dyadic.of(variation, lower=True), sigma=found.level,
+        theorem=necessary.THEOREM, difference=tuple(bound.y), method=bound.method,
+        total_variation=Dyadic.of(variation, lower=True), sigma=bound.level,
     )  # fmt: skip
 
 
@@ -211,10 +211,8 @@ def certify_private(
     delta: float | Fraction,
     precision: int,
     *,
-    analysis: str = "best",
-    shuffler: str = "parallel",
-    clear_share: bool = True,
     reserve: float | Fraction = 0.01,
+    **choices: Unpack[Choices],
 ) -> PrivateCertificate | MomentCertificate:
     """Return the certificate of a private sum's delta.
 
@@ -229,22 +227,23 @@ def certify_private(
     >>> certify_private(1000, 2**16, 4, 1, 1e-6, 32).parameters.d
     2
     """
-    scheme = checked_scheme(n, q, analysis=analysis, shuffler=shuffler, clear_share=clear_share)
+    scheme = checked_scheme(n, q, **choices)
     budget = budget_of(epsilon, delta, reserve, precision)
-    found = scheme.analysis.privacy(scheme, integer("m", m, low=1, high=MAX_MESSAGES), budget)
-    if isinstance(found, hockey_stick.Privacy):
-        about = asdict(found.graph) | _numbers(found) | _numbers(found.divergences)
+    proof = scheme.analysis.privacy(scheme, integer("m", m, low=1, high=MAX_MESSAGES), budget)
+    if isinstance(proof, hockey_stick.Privacy):
+        about = asdict(proof.graph) | _numbers(proof) | _numbers(proof.divergences)
         kind: type[PrivateCertificate | MomentCertificate] = PrivateCertificate
-    elif isinstance(found, higher_moments.MomentPrivacy) and found.bound is not None:
+    elif isinstance(proof, higher_moments.MomentPrivacy) and proof.bound is not None:
         graph = ShareGraph(higher_moments.hiding(scheme, m), "parallel", True)
-        about = asdict(graph) | _numbers(found.bound, "main")
-        about |= {"parameters": found.bound.point, "blurred": found.bound.k}
+        about = asdict(graph) | _numbers(proof.bound, "main")
+        about |= {"parameters": proof.bound.point, "blurred": proof.bound.k}
         kind = MomentCertificate
     else:
-        raise ValueError(
-            f"m must be a count that analysis {analysis!r} proves something of, got {m}"
+        raise InvalidValue(
+            "m",
+            f"must be a count for which {scheme.analysis.name!r} proves a guarantee, got {m}",
         )
     return kind(
-        n=scheme.n, q=scheme.q, theorem=found.theorem, epsilon=budget.epsilon,
-        noise_epsilon=found.noise_epsilon, precision=precision, delta=found.delta, **about,
+        n=scheme.n, q=scheme.q, theorem=proof.theorem, epsilon=budget.epsilon,
+        noise_epsilon=proof.noise_epsilon, precision=precision, delta=proof.delta, **about,
     )  # fmt: skip

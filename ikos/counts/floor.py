@@ -1,6 +1,6 @@
 """Lower bounds: how many messages are too few, whatever the proof.
 
-The proof is in the documentation: How many messages, "What is left to gain".
+The proof is in docs/message-counts.md, "What is left to gain".
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import choice, flag, integer, number
-from ikos.counts.share_graph import share_graph
-from ikos.counts.trust import SHUFFLERS
+from ikos.counts.share_graph import SHUFFLERS, share_graph
 from ikos.numeric.rounding import DOWN, UP, exact, log2, rounding
 
 MAX_SIGMA = 1e12
@@ -28,7 +27,7 @@ def _consistent(n: int, m: int, shuffler: str) -> mpfr:
 
 
 def _growth(n: int, shuffler: str) -> mpfr:
-    """Return what another message adds to log2 N at most.
+    """Return an upper bound on the increase of log2 N by one more message.
 
     With a single shuffler N grows by prod_{j=1}^n (mn + j)/(m + 1), at most n^n.
     """
@@ -64,7 +63,7 @@ def counting_floor(
     Parameters
     ----------
     n, q, shuffler, clear_share
-        As for `ikos.security_level`; the floor is the same with a clear share and without.
+        As for `ikos.security_level`; the bound is the same with a clear share and without.
     sigma : float
         Statistical security in bits, positive and at most 1e12, worst-case or average-case.
 

@@ -1,10 +1,10 @@
 """Differential privacy of the private sum by higher moments of its message tuples.
 
-What one tuple of messages reveals of one user, and terms of pairs of users, are bounded by their
-high moments (`ikos.counts.tuple_moments`), and a smaller remainder in mean square. The private sum
-of m parallel shufflers and a clear share is then (eps0 + 2 ln(1+c), eta (1 + (1+c) e^eps0))-DP if
-its noise is eps0-DP. The theorem, its eta, and the proof are in the documentation: Fewer messages
-for the private sum.
+The information in one tuple of messages about one user, and terms of pairs of users, are bounded by
+their high moments (`ikos.counts.tuple_moments`), and a smaller remainder in mean square. The
+private sum of m parallel shufflers and a clear share is then (eps0 + 2 ln(1+c), eta (1 + (1+c)
+e^eps0))-DP if its noise is eps0-DP. The theorem, its eta, and the proof are in
+docs/higher-moments.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ikos.counts.tuple_moments import HIGHEST, tuple_moments, without_singletons
 from ikos.counts.types import Analysis, Budget, GivenNoise, LeftPrivacy, PrivacyProof, Scheme
 from ikos.numeric.rounding import DOWN, NEAREST, UP, exact, float_up, nearest, rational, rounding
 
-THEOREM = "higher moments of the message tuples; documentation, Fewer messages for the private sum"
+THEOREM = "higher moments of the message tuples, docs/higher-moments.md"
 
 MIN_USERS = 9
 
@@ -43,7 +43,7 @@ class Jumps:
     """Discrete Laplace noise as jumps of uniformly random users.
 
     Their number is Poisson, with a mean between ``fewest`` and ``most``; ``zero`` and ``equal`` are
-    upper bounds of the chances that a jump is 0, and that two jumps agree, modulo q.
+    upper bounds on the probabilities that a jump is 0, and that two jumps agree, modulo q.
     """
 
     fewest: mpfr
@@ -53,7 +53,7 @@ class Jumps:
 
     @classmethod
     def discrete_laplace(cls, q: int, rate: Fraction, count: Fraction | int = 1) -> Jumps:
-        """Return the jumps of ``count`` variables exp(-rate |k|), or of a part of one, modulo q."""
+        """Return the jumps, modulo q, of ``count`` (or a fraction) variables exp(-rate |k|)."""
         with rounding(UP):
             alpha = gmpy2.exp(exact(-rate, UP))
             gap = -gmpy2.expm1(exact(-rate, UP))  # 1 - alpha, rounded down: the sign is exact
@@ -75,19 +75,19 @@ class Jumps:
         return cls(least, mean, min(_ONE, zero), min(_ONE, equal))
 
     def moments(self) -> list[mpfr]:
-        """Return upper bounds of E J^a for a = 0..HIGHEST, J the number of jumps."""
-        stirling, found = [1], []  # of the second kind
+        """Return upper bounds on E J^a for a = 0..HIGHEST, J the number of jumps."""
+        stirling, moments = [1], []  # of the second kind
         with rounding(UP):
             powers = [self.most**i for i in range(HIGHEST + 1)]
             for _ in powers:
                 terms = zip(stirling, powers, strict=False)
-                found.append(gmpy2.fsum([count * power for count, power in terms]))
+                moments.append(gmpy2.fsum([count * power for count, power in terms]))
                 pairs = zip([*stirling, 0], [0, *stirling], strict=True)
                 stirling = [i * same + new for i, (same, new) in enumerate(pairs)]
-        return found
+        return moments
 
     def spread(self, n: int, k: int | mpfr) -> dict[int, mpfr]:
-        """Return upper bounds of E beta^K, beta = (2 J + k) / (n - 1)."""
+        """Return upper bounds on E beta^K, beta = (2 J + k) / (n - 1)."""
         moments = self.moments()
         with rounding(UP):
             powers = [mpfr(k) ** i for i in range(HIGHEST + 1)]
@@ -119,7 +119,7 @@ class TupleSetting:
     loss: Sequence[mpfr]
 
     def remainders(self, jumps: Jumps, k: int, d: int, least: int = 2) -> tuple[mpfr, mpfr]:
-        """Return upper bounds of |R|^2, averaged over the jumps, and of |r|^2.
+        """Return upper bounds on |R|^2, averaged over the jumps, and on |r|^2.
 
         ``least`` is the least degree that counts among the terms without user i.
         """
@@ -134,8 +134,8 @@ class TupleSetting:
             difference = [4 * self.rest]
             for s in range(1, d + 1):  # user i and s others
                 each = mpq(2 * s, n)
-                own = mpq(k * s + s, n - 1) + mpq(m * s * (s + 1), 2 * n)
-                gamma = own * own + 2 * own * each * mean + each * each * second
+                same = mpq(k * s + s, n - 1) + mpq(m * s * (s + 1), 2 * n)
+                gamma = same * same + 2 * same * each * mean + each * each * second
                 difference.append(mpq(s + 1, n) * weights[s + 1] * gamma)
                 apart = self.generic[s + 1] + self.special[s + 1]
                 difference.append(gmpy2.comb(n - 1, s) * apart)
@@ -197,9 +197,9 @@ def setting(n: int, q: int, m: int) -> TupleSetting | None:
 
 @dataclass(frozen=True)
 class Point:
-    """The theorem's free parameters: d, h_1, h_2, c_1 / c, shares of c_Y and c_2, and exponents.
+    """The theorem's free parameters: d, h_1, h_2, c_1 / c, fractions c_Y and c_2, and exponents.
 
-    Without a share for c_2, terms of degree two are bounded in mean square with the others.
+    Without a fraction for c_2, terms of degree two are bounded in mean square with the others.
     """
 
     d: int
@@ -257,21 +257,21 @@ def _least(logs: Logs, step: Array, low: int) -> tuple[Array, NDArray[np.int64]]
 
 
 class _Search:
-    """What a search of parameters needs in floating point: logarithms of moments, by exponent."""
+    """Logarithms of moments in floating point, by exponent, for a search of parameters."""
 
-    def __init__(self, found: TupleSetting, jumps: Jumps, k: int, c: float) -> None:
-        self.found, self.jumps, self.k, self.c = found, jumps, k, c
-        moments = tuple_moments(found.n, found.q, found.m)
+    def __init__(self, setting: TupleSetting, jumps: Jumps, k: int, c: float) -> None:
+        self.setting, self.jumps, self.k, self.c = setting, jumps, k, c
+        moments = tuple_moments(setting.n, setting.q, setting.m)
         self.totals, self.singles = _logs(moments.total), _logs(moments.single)
         self.squares = {2 * j: log for j, log in _logs(moments.squares).items()}
-        loss = _logs({2: found.loss[2]})[2] / 2
+        loss = _logs({2: setting.loss[2]})[2] / 2
         pairs = {K // 2: K // 2 * loss + log for K, log in self.totals.items() if K % 4 == 0}
         # of C_K times the moments of (1+c) |Y|, and of the terms of degree two
         self.singly = self._tails(self.totals, k)
-        self.doubly = self._tails(pairs, _pairs_shift(found.n, k, exact(Fraction(c), UP)))
+        self.doubly = self._tails(pairs, _pairs_shift(setting.n, k, exact(Fraction(c), UP)))
 
     def _tails(self, moments: Logs, shift: int | mpfr) -> Logs:
-        spread = _logs(self.jumps.spread(self.found.n, shift))
+        spread = _logs(self.jumps.spread(self.setting.n, shift))
         return {
             K: (K - 1) * math.log(K - 1) - K * math.log(K) + K * math.log1p(self.c)
             + spread[K] + log
@@ -281,7 +281,7 @@ class _Search:
     @np.errstate(over="ignore", under="ignore")  # infinite: nothing is proved
     def best(self, d: int, *grid: Array) -> tuple[float, Point]:
         """Return the least eta of a grid, and where it is."""
-        n, c = self.found.n, self.c
+        n, c = self.setting.n, self.c
         h1, ratio, part, (share, pairs) = grid
         x = np.minimum(ratio * h1, 0.95)  # sqrt(h_2)
         curve = -np.log1p(-x) - x
@@ -295,7 +295,7 @@ class _Search:
         own, K3 = _least(self.singles, np.log((1 + c) / (part * c)), d + 1)
         first, K = _least(self.singly, -np.log(share * room), 2)
         paired = bool(pairs.any())
-        squares = self.found.remainders(self.jumps, self.k, d, 3 if paired else 2)
+        squares = self.setting.remainders(self.jumps, self.k, d, 3 if paired else 2)
         with rounding(NEAREST, 53):
             roots = list(map(gmpy2.sqrt, squares))
         difference, reference = map(np.float64, roots)
@@ -320,13 +320,13 @@ class _Search:
 
 
 def search(
-    found: TupleSetting, jumps: Jumps, k: int, c: float, near: Point | None = None
+    setting: TupleSetting, jumps: Jumps, k: int, c: float, near: Point | None = None
 ) -> Point | None:
     """Return about the best parameters, in floating point, or None if there are none.
 
     With ``near``, parameters that were best for a similar c, only those close to it are tried.
     """
-    at = _Search(found, jumps, k, c)
+    at = _Search(setting, jumps, k, c)
     if at.totals[2] > 0:  # p_1 is as large as 1, and nothing is proved
         return None
     tried: list[tuple[float, Point]] = []
@@ -338,7 +338,7 @@ def search(
         tried = [
             at.best(d, h1, *_GRID[1:], shares)
             for d in _DEGREES
-            if found.n > 2 * d + 2 and found.cutoff >= d + 2
+            if setting.n > 2 * d + 2 and setting.cutoff >= d + 2
             for shares in _SHARES
         ]
         eta, near = min(tried, key=lambda way: way[0], default=(math.inf, None))
@@ -358,7 +358,7 @@ def search(
 
 
 def _pairs_shift(n: int, k: int, c: mpfr) -> mpfr:
-    """Return what stands for k in the spread of the terms of degree two, rounded up."""
+    """Return the value of k in the spread of the terms of degree two, rounded up."""
     with rounding(DOWN):
         grown = 1 + c
     with rounding(UP):
@@ -367,7 +367,7 @@ def _pairs_shift(n: int, k: int, c: mpfr) -> mpfr:
 
 @dataclass(frozen=True)
 class MomentBound:
-    """The theorem's eta, and what it is made of: `ikos.counts.certificate.MomentCertificate`."""
+    """The theorem's eta and its parts: `ikos.counts.certificate.MomentCertificate`."""
 
     point: Point
     k: int
@@ -389,16 +389,16 @@ class MomentBound:
             return min(_ONE, self.eta * (1 + (1 + self.relative) * gmpy2.exp(mpfr(noise_epsilon))))
 
 
-def bound(found: TupleSetting, jumps: Jumps, k: int, c: mpfr, point: Point) -> MomentBound | None:
+def bound(setting: TupleSetting, jumps: Jumps, k: int, c: mpfr, point: Point) -> MomentBound | None:
     """Return the theorem's eta, or None where the parameters prove nothing."""
-    n, d = found.n, point.d
+    n, d = setting.n, point.d
     h1, h2 = exact(Fraction(point.h1), UP), exact(Fraction(point.h2), UP)
     inside = h1 > 0 and 0 < h2 < 1 and 0 < point.part < 1 and 0 < point.share < 1
-    inside = inside and 0 <= point.pairs < 1 and n > 2 * d + 2 and found.cutoff >= d + 2
+    inside = inside and 0 <= point.pairs < 1 and n > 2 * d + 2 and setting.cutoff >= d + 2
     if not inside or 2 * point.K2 > HIGHEST or min(point.K1, 2 * point.l, point.K3) <= d:
         return None
-    difference, reference = found.remainders(jumps, k, d, 3 if point.pairs else 2)
-    moments, spread = tuple_moments(n, found.q, found.m), jumps.spread(n, k)[point.K]
+    difference, reference = setting.remainders(jumps, k, d, 3 if point.pairs else 2)
+    moments, spread = tuple_moments(n, setting.q, setting.m), jumps.spread(n, k)[point.K]
     total, tall = moments.total[point.K], moments.total[point.K1]
     wide, single = moments.squares[point.l], moments.single[point.K3]
     with rounding(DOWN):
@@ -429,7 +429,7 @@ def bound(found: TupleSetting, jumps: Jumps, k: int, c: mpfr, point: Point) -> M
     if point.pairs:
         widened = jumps.spread(n, _pairs_shift(n, k, c))[point.K2]
         with rounding(UP):
-            each = found.loss[2] ** (point.K2 // 2) * moments.total[2 * point.K2]
+            each = setting.loss[2] ** (point.K2 // 2) * moments.total[2 * point.K2]
             paired = (1 + c) ** point.K2 * widened * each
             third = _tail_constant(point.K2) * paired / pairs_power
     with rounding(UP):
@@ -453,18 +453,18 @@ def best(
     n: int, q: int, m: int, jumps: Jumps, c: mpfr, near: Point | None = None
 ) -> MomentBound | None:
     """Return the theorem at about the best parameters, or None where it proves nothing."""
-    found = setting(n, q, m)
-    if found is None or not c > 0:
+    tuples = setting(n, q, m)
+    if tuples is None or not c > 0:
         return None
     c = min(c, _ONE)  # a smaller c is a smaller epsilon
     k = max(1, round(nearest(jumps.most) * (1 - 1 / n)))  # any number is sound
-    point = search(found, jumps, k, nearest(c), near)
-    return None if point is None else bound(found, jumps, k, c, point)
+    point = search(tuples, jumps, k, nearest(c), near)
+    return None if point is None else bound(tuples, jumps, k, c, point)
 
 
 @dataclass(frozen=True)
 class MomentPrivacy(PrivacyProof):
-    """A proof with what it rests on, None where nothing is proved."""
+    """A proof with its bound and parameters, None where nothing is proved."""
 
     bound: MomentBound | None
 
@@ -472,19 +472,19 @@ class MomentPrivacy(PrivacyProof):
 class HigherMoments(SecondMoment):
     """Higher moments of message tuples, for private sums.
 
-    Levels, separate sums of a vector, and sums of fewer than MIN_USERS users are proved by the
-    second moment, which also stands where nothing of epsilon may be spent on hiding.
+    Security levels, separate sums of a vector, and sums of fewer than MIN_USERS users are proved by
+    the second moment, which also applies where no epsilon may be spent on hiding.
     """
 
     name = "higher_moments"
     theorem = THEOREM
 
     @property
-    def of_levels(self) -> Analysis:
+    def level_analysis(self) -> Analysis:
         return SecondMoment()
 
     def guess(self, scheme: Scheme, goal: float | Budget) -> int:
-        """Return the second moment's with half the bits, as delta is nearly its square."""
+        """Return the second-moment guess at half the bits, as delta is nearly its square."""
         if isinstance(goal, Budget) and _applies(scheme, goal):
             half = Fraction(math.sqrt(goal.delta))
             goal = replace(goal, epsilon=goal.epsilon / 2, delta=half)
@@ -494,41 +494,41 @@ class HigherMoments(SecondMoment):
         """Return the proof with about the least c that reaches delta, or the best, if any."""
         if not _applies(scheme, budget):
             return super().privacy(scheme, m, budget)
-        asked, epsilon = (scheme.trust.min_honest, scheme.q, hiding(scheme, m)), budget.epsilon
-        if setting(*asked) is None:
+        sizes, epsilon = (scheme.trust.min_honest, scheme.q, hiding(scheme, m)), budget.epsilon
+        if setting(*sizes) is None:
             return None
         # that of one coordinate; a smaller modulus is safe
         modulus = int(gmpy2.iroot(scheme.q, budget.dimension)[0])
 
         def at(share: Fraction, near: Point | None) -> MomentPrivacy:
-            """Return the proof with this share of epsilon spent on c."""
-            left = min(budget.whole, float_up(exact(epsilon * (1 - share), UP)))
+            """Return the proof with this fraction of epsilon spent on c."""
+            noise_epsilon = min(budget.whole, float_up(exact(epsilon * (1 - share), UP)))
             with rounding(DOWN):
-                c = gmpy2.expm1(exact(epsilon - Fraction(left), DOWN) / 2)
-            rate = Fraction(left) / budget.sensitivity
+                c = gmpy2.expm1(exact(epsilon - Fraction(noise_epsilon), DOWN) / 2)
+            rate = Fraction(noise_epsilon) / budget.sensitivity
             jumps = Jumps.discrete_laplace(modulus, rate, budget.dimension)
-            found = best(*asked, jumps, c, near)
-            reached = 1.0 if found is None else float_up(found.delta(left))
-            return MomentPrivacy(reached, left, HigherMoments.name, THEOREM, found)
+            bound = best(*sizes, jumps, c, near)
+            reached = 1.0 if bound is None else float_up(bound.delta(noise_epsilon))
+            return MomentPrivacy(reached, noise_epsilon, HigherMoments.name, THEOREM, bound)
 
         proof, near = None, None
         for part in (1, 2, 4):  # a larger c is not always better
             high = budget.reserve / part
-            found = at(high, near)
-            near = near if found.bound is None else found.bound.point
-            if found.delta < (1 if proof is None else proof.delta):
-                proof = found
-            if found.delta <= budget.delta:
+            tried = at(high, near)
+            near = near if tried.bound is None else tried.bound.point
+            if tried.delta < (1 if proof is None else proof.delta):
+                proof = tried
+            if tried.delta <= budget.delta:
                 break
         else:
             return proof
         low = Fraction(0)
         for _ in range(8):
             middle = (low + high) / 2
-            found = at(middle, near)
-            if found.delta <= budget.delta:
-                proof, high = found, middle
-                near = near if found.bound is None else found.bound.point
+            tried = at(middle, near)
+            if tried.delta <= budget.delta:
+                proof, high = tried, middle
+                near = near if tried.bound is None else tried.bound.point
             else:
                 low = middle
         return proof
@@ -539,34 +539,34 @@ class HigherMoments(SecondMoment):
         if noise.users < MIN_USERS:
             return SecondMoment().remaining_privacy(scheme, m, noise, delta)
         nothing = LeftPrivacy(exact(Fraction(noise.epsilon), UP), _ONE, HigherMoments.name, THEOREM)
-        asked = noise.users, scheme.q, hiding(scheme, m)
-        if setting(*asked) is None:
+        sizes = noise.users, scheme.q, hiding(scheme, m)
+        if setting(*sizes) is None:
             return nothing
         jumps = Jumps.discrete_laplace(scheme.q, noise.rate, noise.part)
 
         def at(c: mpfr) -> LeftPrivacy:
             with rounding(UP):
                 epsilon = noise.epsilon + 2 * gmpy2.log1p(c)
-            found = best(*asked, jumps, c)
-            reached = _ONE if found is None else found.delta(noise.epsilon)
+            bound = best(*sizes, jumps, c)
+            reached = _ONE if bound is None else bound.delta(noise.epsilon)
             return replace(nothing, epsilon=epsilon, delta=reached)
 
         scale = [exact(Fraction(2, 1 << k), UP) for k in range(25)]  # of c
         tried = [at(c) for c in scale[:-1]]
         place = min(range(len(tried)), key=lambda k: tried[k].preference(delta))
-        left, high, low = tried[place], scale[place], scale[place + 1]
+        best_proof, high, low = tried[place], scale[place], scale[place + 1]
         for _ in range(8):
             with rounding(UP):
                 middle = (low + high) / 2
-            if (found := at(middle)).preference(delta) < left.preference(delta):
-                left, high = found, middle
+            if (halved := at(middle)).preference(delta) < best_proof.preference(delta):
+                best_proof, high = halved, middle
             else:
                 low = middle
-        return left
+        return best_proof
 
 
 def _applies(scheme: Scheme, budget: Budget) -> bool:
-    """Whether the theorem speaks of such a sum."""
+    """Whether the theorem covers such a sum."""
     return scheme.trust.min_honest >= MIN_USERS and budget.reserve > 0 and budget.sums == 1
 
 
@@ -576,22 +576,22 @@ class Best(HigherMoments):
     name = "best"
 
     def privacy(self, scheme: Scheme, m: int, budget: Budget) -> PrivacyProof | None:
-        ways = [SecondMoment().privacy(scheme, m, budget)]
+        proofs = [SecondMoment().privacy(scheme, m, budget)]
         if _applies(scheme, budget):
-            ways.append(super().privacy(scheme, m, budget))
+            proofs.append(super().privacy(scheme, m, budget))
 
-        def preference(found: PrivacyProof) -> tuple[bool, float]:
-            reached = found.delta <= budget.delta
-            return not reached, -found.noise_epsilon if reached else found.delta
+        def preference(proof: PrivacyProof) -> tuple[bool, float]:
+            reached = proof.delta <= budget.delta
+            return not reached, -proof.noise_epsilon if reached else proof.delta
 
-        return min((found for found in ways if found is not None), key=preference, default=None)
+        return min((found for found in proofs if found is not None), key=preference, default=None)
 
     def remaining_privacy(
         self, scheme: Scheme, m: int, noise: GivenNoise, delta: Fraction
     ) -> LeftPrivacy:
-        one = SecondMoment().remaining_privacy(scheme, m, noise, delta)
-        other = super().remaining_privacy(scheme, m, noise, delta)
-        return min(one, other, key=lambda way: way.preference(delta))
+        second = SecondMoment().remaining_privacy(scheme, m, noise, delta)
+        higher = super().remaining_privacy(scheme, m, noise, delta)
+        return min(second, higher, key=lambda way: way.preference(delta))
 
 
 def hiding(scheme: Scheme, m: int) -> int:

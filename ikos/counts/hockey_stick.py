@@ -1,11 +1,12 @@
 """Differential privacy of the private sum from the share graph, without a detour through sigma.
 
-The theorem, its c, Delta_A and xi, and the proofs are in the documentation: How many messages,
-"Differential privacy" and "Vectors".
+The theorem, its c, Delta_A and xi, and the proofs are in docs/message-counts.md, "Differential
+privacy" and "Vectors".
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -18,10 +19,9 @@ from ikos.counts.recursion import LONGEST_RECURSION, Moments, enclosed
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import Budget, PrivacyProof
 from ikos.numeric.rounding import DOWN, UP, exact, float_down, float_up, rounding
+from ikos.numeric.search import halve
 
-THEOREM = (
-    "hockey-stick bound by the second moment of the share graph; documentation, How many messages"
-)
+THEOREM = "hockey-stick bound by the second moment of the share graph, docs/message-counts.md"
 
 _ZERO, _ONE = mpfr(0), mpfr(1)
 _INFINITE = gmpy2.inf()
@@ -29,9 +29,9 @@ _INFINITE = gmpy2.inf()
 
 @dataclass(frozen=True)
 class NoiseJumps:
-    """The noise's jumps, on n users; ``mean`` is an upper bound of their mean number, 2 lambda.
+    """The noise's jumps, on n users; ``mean`` is an upper bound on their mean number, 2 lambda.
 
-    The chance that A is split grows with the mean, so that the bounds hold for the true mean.
+    The probability that A is split grows with the mean, so that the bounds hold for the true mean.
     """
 
     n: int
@@ -48,33 +48,33 @@ class NoiseJumps:
             return cls(n, -2 * count * log)
 
     def spared(self, users: int, direction: int) -> mpfr:
-        """Return the probability that no jump falls on any of this many users."""
+        """Return the probability that no jump falls on any of these users."""
         with rounding(UP if direction == DOWN else DOWN):
             hits = self.mean * users / self.n
         with rounding(direction):
             return gmpy2.exp(-hits)
 
     def hit(self, users: int) -> mpfr:
-        """Return an upper bound of the probability that a jump falls on any of this many users."""
+        """Return an upper bound on the probability that a jump falls on any of these users."""
         with rounding(UP):
             hits = self.mean * users / self.n
         with rounding(DOWN):
             return -gmpy2.expm1(-hits)
 
     def split(self, j: int) -> mpfr:
-        """Return an upper bound of P[A meets a uniformly random set of j users and the others]."""
+        """Return an upper bound on P[A meets a uniformly random set of j users and the others]."""
         with rounding(UP):
             inside = mpfr(mpq(j, self.n)) * self.hit(self.n - j)
             return inside + mpfr(mpq(self.n - j, self.n)) * self.hit(j)
 
     def within(self, j: int) -> mpfr:
-        """Return an upper bound of P[A is within a uniformly random set of j, not i alone]."""
+        """Return an upper bound on P[A is within a uniformly random set of j, not i alone]."""
         with rounding(UP):
             chance = self.spared(self.n - j, UP) - self.spared(self.n - 1, DOWN)
             return max(_ZERO, chance) * mpfr(mpq(j, self.n))
 
     def met_twice(self, j: int) -> mpfr:
-        """Return an upper bound of P[A, not i alone, meets both of two independent such sets].
+        """Return an upper bound on P[A, not i alone, meets both of two independent such sets].
 
         With K users in A, P[meets one | K] is at most K j / n; K - 1 is binomial.
         """
@@ -89,7 +89,7 @@ class NoiseJumps:
 
 @dataclass(frozen=True)
 class Divergences:
-    """Upper bounds of the two second moments: Delta_A averaged over the noise, and xi."""
+    """Upper bounds on the two second moments: Delta_A averaged over the noise, and xi."""
 
     difference: mpfr
     excess: mpfr
@@ -106,7 +106,7 @@ class Divergences:
 
 
 def divergences(q: int, graph: ShareGraph, noise: NoiseJumps) -> Divergences:
-    """Return upper bounds of Delta_A and xi for the users who share the noise."""
+    """Return upper bounds on Delta_A and xi for the users who share the noise."""
     n = noise.n
     if n == 1:
         return Divergences(_ZERO, _ZERO)
@@ -144,7 +144,7 @@ def _difference(part: LargestComponent, q: int, graph: ShareGraph, noise: NoiseJ
 
 
 def _component_of_i(moments: Moments, noise: NoiseJumps) -> mpfr:
-    """Return a bound of Delta_A over the component of user i, exact with a clear share.
+    """Return a bound on Delta_A over the component of user i, exact with a clear share.
 
     Without one it is for the left copies alone; the right ones must be split too.
     """
@@ -168,7 +168,7 @@ class Privacy(PrivacyProof):
 
 @lru_cache(maxsize=1 << 12)
 def privacy(n: int, q: int, graph: ShareGraph, budget: Budget) -> Privacy:
-    """Return what n users' noise proves, with about the least c that reaches delta, or the best."""
+    """Return the proof for n users, with about the least c that reaches delta, or the best."""
     epsilon, reserve = budget.epsilon, budget.reserve
 
     def at(noise_epsilon: float, relative: mpfr | None = None) -> Privacy:
@@ -192,8 +192,8 @@ def privacy(n: int, q: int, graph: ShareGraph, budget: Budget) -> Privacy:
 
     def noise_epsilon(relative: mpfr) -> float:
         with rounding(DOWN):
-            left = exact(epsilon, DOWN) - 2 * gmpy2.log1p(relative)
-        return min(whole, max(least, float_down(left)))
+            remaining = exact(epsilon, DOWN) - 2 * gmpy2.log1p(relative)
+        return min(whole, max(least, float_down(remaining)))
 
     # From the largest c to the best one: sqrt(2 Delta_A / xi) is best for fixed moments, and falls
     # with c, because more noise makes more jumps.
@@ -216,16 +216,14 @@ def privacy(n: int, q: int, graph: ShareGraph, budget: Budget) -> Privacy:
         high = best.relative
         with rounding(UP):
             low = high / 2**20
-        for _ in range(24):
-            with rounding(UP):
-                middle = gmpy2.sqrt(low * high)
-            if _delta(best.divergences, middle, noise_epsilon(middle)) <= allowed:
-                high = middle
-            else:
-                low = middle
-        found = at(noise_epsilon(high))
-        if found.delta <= allowed:
-            best = found
+
+        def reaches(c: mpfr, moments: Divergences = best.divergences) -> bool:
+            return bool(_delta(moments, c, noise_epsilon(c)) <= allowed)
+
+        high = halve(reaches, high, low, _geometric_mean, steps=24)
+        closer = at(noise_epsilon(high))
+        if closer.delta <= allowed:
+            best = closer
     return best
 
 
@@ -255,27 +253,44 @@ def least_relative(moments: Divergences, level: float, delta: Fraction) -> tuple
         optimum = gmpy2.sqrt(2 * moments.difference / moments.excess)
     if not gmpy2.is_regular(optimum):  # zero, infinite or NaN
         return _ZERO, untouched
-    # (1 + c) e^level in delta moves the best c below the optimum of eta where that is not small
+
+    def proved(c: mpfr) -> mpfr:
+        return _delta(moments, c, level)
+
+    best, high = _some_relative(proved, optimum, allowed)
+    if best > allowed:
+        return (_ZERO, untouched) if untouched <= best else (high, best)
+    with rounding(UP):
+        low = high / 2
+    high = halve(lambda c: proved(c) <= allowed, high, low, _mean, steps=40)
+    return high, proved(high)
+
+
+def _some_relative(
+    proved: Callable[[mpfr], mpfr], optimum: mpfr, allowed: mpfr
+) -> tuple[mpfr, mpfr]:
+    """Return a delta and its c: within a factor of 2 of the least that reaches delta, or the best.
+
+    (1 + c) e^level in delta moves the best c below the optimum of eta where that is not small.
+    """
     with rounding(UP):
         candidates = [optimum / 2**k for k in range(64)]
-    tried = [(_delta(moments, c, level), c) for c in candidates]
+    tried = [(proved(c), c) for c in candidates]
     best, high = next((pair for pair in reversed(tried) if pair[0] <= allowed), min(tried))
     step = 1.0
     while best > allowed and step > 2.0**-20:  # the least is within a factor of 2
         step /= 2
         with rounding(UP):
             near = [high * gmpy2.exp2(step), high * gmpy2.exp2(-step)]
-        best, high = min((best, high), *((_delta(moments, c, level), c) for c in near))
-    if best > allowed:
-        return (_ZERO, untouched) if untouched <= best else (high, best)
+        best, high = min((best, high), *((proved(c), c) for c in near))
+    return best, high
+
+
+def _mean(a: mpfr, b: mpfr) -> mpfr:
     with rounding(UP):
-        low = high / 2
-    for _ in range(40):
-        with rounding(UP):
-            middle = (low + high) / 2
-        found = _delta(moments, middle, level)
-        if found <= allowed:
-            best, high = found, middle
-        else:
-            low = middle
-    return high, best
+        return (a + b) / 2
+
+
+def _geometric_mean(a: mpfr, b: mpfr) -> mpfr:
+    with rounding(UP):
+        return gmpy2.sqrt(a * b)

@@ -16,7 +16,7 @@ positive parts is at most c kappa^(c-1) phi_c(n); and P[C = c] <= Q_c(n) / c!.
 
 The first line is over graphs with a component of more than n - J users and j users outside of it;
 the others bound the rest. For a fixed J every term falls as n grows, so that the bound for n holds
-for every larger number. Proofs in the documentation: How many messages, "Any number of users".
+for every larger number. Proofs: docs/message-counts.md, "Any number of users".
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def kappa(graph: ShareGraph, direction: int = UP) -> mpfr:
 class LargestComponent:
     """The theorem's parts at one cutoff J, with the recursion on up to J users.
 
-    ``ratio`` has lower bounds of f_n / f_(n-j), j = 0..J; ``remainder`` is an upper bound of the
+    ``ratio`` has lower bounds on f_n / f_(n-j), j = 0..J; ``remainder`` is an upper bound on the
     second and third line.
     """
 
@@ -65,7 +65,7 @@ class LargestComponent:
     remainder: mpfr
 
     def divergence(self, *, connected: tuple[mpfr, ...] | None = None) -> mpfr:
-        """Return an upper bound of E[q^(C-1); C >= 2] on n users.
+        """Return an upper bound on E[q^(C-1); C >= 2] on n users.
 
         ``connected`` has those of P[C = 1] on n - j users, j = 0..J-1; without them the bound also
         holds for every larger number of users.
@@ -77,7 +77,7 @@ class LargestComponent:
             return gmpy2.fsum(terms) + self.remainder
 
     def excess(self) -> mpfr:
-        """Return an upper bound of E[q^(C-1)] - 1."""
+        """Return an upper bound on E[q^(C-1)] - 1."""
         moments = self.moments
         with rounding(UP):
             terms = [
@@ -103,9 +103,9 @@ def largest_component(n: int, q: int, graph: ShareGraph) -> LargestComponent:
     for cutoff in CUTOFFS:
         if 4 * n < (cutoff + 2) ** 2:
             break
-        found = at_cutoff(n, q, graph, cutoff)
-        if best is None or found.divergence() < best.divergence():
-            best = found
+        component = at_cutoff(n, q, graph, cutoff)
+        if best is None or component.divergence() < best.divergence():
+            best = component
         if best.negligible:
             break
     assert best is not None, "the theorem does not apply"
@@ -132,7 +132,7 @@ def at_cutoff(n: int, q: int, graph: ShareGraph, cutoff: int) -> LargestComponen
 
 
 def _tail(n: int, q: int, graph: ShareGraph, cutoff: int, base: mpfr, ratio: mpfr) -> mpfr:
-    """Return an upper bound of the third line, base = q kappa and ratio = f_n / f_(n-J).
+    """Return an upper bound on the third line, base = q kappa and ratio = f_n / f_(n-J).
 
     Its terms T_c have ratios T_(c+1) / T_c = base / (c growth(n-c+1)), whose logarithm is convex in
     c. So ratios are at most 1/2 between two places where they are, and terms that fall at first

@@ -1,44 +1,47 @@
-"""Parameters of masked vectors: what a client sends, how often a sum is wrong, what is proved.
+"""Parameters of masked vectors: message sizes, the probability of a wrong sum, the guarantee.
 
-Each client masks its vector under a key of its own, by Ring-LWE, and only the keys go through a
-secure sum. Proofs are in the documentation: Masked vectors.
+Each client masks its vector under its own key, by Ring-LWE, and only the keys go through a secure
+sum. Proofs are in docs/masked-vectors.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Unpack
 
 import gmpy2
 from gmpy2 import mpfr
 
-from ikos._validation import integer, quote
+from ikos._validation import MAX_MASKED_USERS, InvalidValue, integer, quote
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.types import TrustChoices
 from ikos.counts.vectors import ENVELOPE_BYTES, Layout, secure_layout
 from ikos.numeric.rounding import DOWN, UP, exact, float_down, float_up, rational, rounding
-from ikos.results.sums import Printed
+from ikos.results.text import Printed
 
 LARGEST_MODULUS = {1024: 26, 2048: 53, 4096: 106, 8192: 214}
 """Bits of Q at 128 bits of security against classical computers, by degree, for an error of
-deviation 3.2 and ternary secrets: "Security Guidelines for Implementing Homomorphic Encryption"
-(ePrint 2024/463), the 2024 revision of the homomorphic encryption standard."""
+standard deviation 3.2 and ternary secrets: "Security Guidelines for Implementing Homomorphic
+Encryption" (ePrint 2024/463), the 2024 revision of the homomorphic encryption standard."""
 
 DEGREES = (2048, 4096)
 
 DEVIATION = 6
-"""Of keys and errors, sigma; their variance is 2 (s1^2 + s2^2)."""
+"""Sigma of keys and errors; their variance is 2 (s1^2 + s2^2)."""
 
 ASSUMED_VARIANCE = Fraction(16, 5) ** 2
 """s1^2: of secrets and errors in the Ring-LWE problem that is assumed to be hard."""
 
-_MAX_USERS, _MAX_DIMENSION = 1 << 40, 1 << 40
+_MAX_DIMENSION = 1 << 40
+
+SEAL_BYTES = 32
+"""Size of each shuffler's share of the key that seals a masked vector."""
 
 
 def smoothing() -> mpfr:
-    """Return an upper bound of eps/(1 - eps), what a coefficient's split costs."""
+    """Return an upper bound on eps/(1 - eps), the cost of splitting a coefficient."""
     rest = Fraction(DEVIATION**2, 2) - ASSUMED_VARIANCE
     variance = ASSUMED_VARIANCE * rest / (ASSUMED_VARIANCE + rest)
     # with y = e^(2 pi^2 v), eps = 2 (y^-1 + y^-4 + y^-9 + ...) is at most 2/(y - 1)
@@ -49,7 +52,7 @@ def smoothing() -> mpfr:
 
 
 def _dropped_variance(bits: int) -> Fraction:
-    """Return the variance of this many uniform bits: they are centred a sum of signs."""
+    """Return the variance of uniform bits, which are a sum of signs once centred."""
     return Fraction(4**bits - 1, 12)
 
 
@@ -65,7 +68,7 @@ def _bits(variance: Fraction, coefficients: int, more: int) -> int:
 
 
 def _tail(variance: Fraction, coefficients: int, bound: int) -> mpfr:
-    """Return an upper bound of the probability that some coefficient reaches a bound."""
+    """Return an upper bound on the probability that some coefficient reaches a bound."""
     exponent = exact(-Fraction(bound**2) / (2 * variance), UP)
     with rounding(UP):
         return 2 * coefficients * gmpy2.exp(exponent)
@@ -84,14 +87,14 @@ def least_key_modulus(users: int, degree: int) -> int:
 
 @dataclass(frozen=True)
 class MaskParameters(Printed):
-    """What all parties agree on, and what is proved for it.
+    """The parameters that all parties agree on, and the guarantee that they prove.
 
     Attributes
     ----------
     users, dimension : int
-        Clients at most, and coordinates of each vector.
+        Largest number of clients, and coordinates of each vector.
     min_honest : int
-        Honest clients at least, 2 or more.
+        Least number of honest clients, 2 or more.
     degree : int
         N, a power of two: coefficients of a polynomial, and of a key.
     modulus_bits : int
@@ -107,9 +110,9 @@ class MaskParameters(Printed):
     key_modulus : int
         Order of the group of a key's coefficient in the secure sum, a power of two.
     samples : int
-        L, polynomials of each client.
+        L, polynomials per client.
     deviation : int
-        Of the discrete Gaussian from which keys and errors come.
+        Sigma of the discrete Gaussian distribution of keys and errors.
 
     Examples
     --------
@@ -131,13 +134,13 @@ class MaskParameters(Printed):
     deviation: int = DEVIATION
 
     def __post_init__(self) -> None:
-        integer("users", self.users, low=2, high=_MAX_USERS)
+        integer("users", self.users, low=2, high=MAX_MASKED_USERS)
         integer("dimension", self.dimension, low=1, high=_MAX_DIMENSION)
         integer("min_honest", self.min_honest, low=2, high=self.users)
         integer("digit_bits", self.digit_bits, low=1)
         integer("digits", self.digits, low=1)
         if self.degree not in DEGREES:
-            raise ValueError(f"degree must be one of {DEGREES}, got {quote(self.degree)}")
+            raise InvalidValue("degree", f"must be one of {DEGREES}, got {quote(self.degree)}")
         bits = self.plaintext_bits
         integer("modulus_bits", self.modulus_bits, low=bits, high=LARGEST_MODULUS[self.degree])
         integer("dropped_bits", self.dropped_bits, low=0, high=self.shift)
@@ -151,7 +154,7 @@ class MaskParameters(Printed):
         integer("modulus_bits", self.modulus_bits, low=bits + least)
         q = integer("key_modulus", self.key_modulus, low=least_key_modulus(self.users, self.degree))
         if q & (q - 1):
-            raise ValueError(f"key_modulus must be a power of two, got {quote(q)}")
+            raise InvalidValue("key_modulus", f"must be a power of two, got {quote(q)}")
 
     @property
     def shift(self) -> int:
@@ -170,7 +173,7 @@ class MaskParameters(Printed):
 
     @property
     def failure(self) -> float:
-        """Upper bound of the probability that the sum of honest clients is wrong, rounded up.
+        """Upper bound on the probability that the sum of honest clients is wrong, rounded up.
 
         If bits are dropped, the advantage that Ring-LWE leaves comes on top.
         """
@@ -184,16 +187,16 @@ class MaskParameters(Printed):
 
     @property
     def security(self) -> float:
-        """Bits of the statistical term of the theorem, for all users honest, rounded down."""
+        """Bits of the statistical term of the theorem if all users are honest, rounded down."""
         terms = (self.users - 1) * self.degree * (self.samples + 1)
         with rounding(UP):
             return float_down(-gmpy2.log2(terms * smoothing()))
 
     @property
     def row(self) -> str:
-        """What is assumed of Ring-LWE, and the row of the table that supports it."""
+        """The Ring-LWE assumption, and the row of the table that supports it."""
         return (
-            f"Ring-LWE with N = {self.degree}, Q = 2^{self.modulus_bits}, deviation 3.2, "
+            f"Ring-LWE with N = {self.degree}, Q = 2^{self.modulus_bits}, standard deviation 3.2, "
             f"samples per key {self.samples}; 128 bits, classical, up to "
             f"2^{LARGEST_MODULUS[self.degree]} (ePrint 2024/463)"
         )
@@ -215,6 +218,47 @@ class MaskParameters(Printed):
             f"{self.digit_bits} bits a coefficient, {self.dropped_bits} bits dropped: "
             f"{self.masked_bytes:,} bytes"
         )
+
+
+@dataclass(frozen=True)
+class MaskedLayout(Layout):
+    """The messages per user: a masked vector, ``keys``, and 32 bytes for each of ``shufflers``.
+
+    ``count`` and ``length`` are those of the keys' blocks; ``sigma`` is for the whole vector.
+    """
+
+    masks: MaskParameters = field(kw_only=True)
+    keys: Layout = field(kw_only=True)
+    shufflers: int = field(kw_only=True)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return "masked vectors"
+
+    @property
+    def sums(self) -> int:
+        """Number of blocks of a key."""
+        return self.keys.sums
+
+    @property
+    def messages_per_user(self) -> int:
+        """Messages per user: the masked vector, and shares of the key."""
+        return self.keys.messages_per_user + 1
+
+    @property
+    def bits_per_message(self) -> int:
+        """Bits of each share of a key."""
+        return self.keys.bits_per_message
+
+    @property
+    def bits_per_user(self) -> int:
+        """Bits that each user sends, before any encryption."""
+        sealed = self.masks.masked_bytes + SEAL_BYTES * self.shufflers
+        return self.keys.bits_per_user + 8 * sealed
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.masks}; keys in {self.keys}"
 
 
 def _fitting(
@@ -247,18 +291,18 @@ def mask_parameters(
     Parameters
     ----------
     users, dimension : int
-        Clients at most, and coordinates of each vector.
+        Largest number of clients, and coordinates of each vector.
     largest : int
-        No coordinate of the sum, noise included, is beyond it in absolute value.
+        Bound on the absolute value of each coordinate of the sum, noise included.
     degree : {2048, 4096}, optional
         N; by default the one that takes fewer bytes, keys included.
     sigma, overhead, **choices
-        Of the secure sum of keys, as in `vector_layouts`; at least two users must be honest.
+        As in `vector_layouts`, for the secure sum of keys; at least two users must be honest.
 
     Raises
     ------
     ValueError
-        If one coordinate does not fit; the message says which degree would.
+        If one coordinate does not fit; the message names the degree in which one would.
 
     Examples
     --------
@@ -266,25 +310,26 @@ def mask_parameters(
     >>> found.degree, found.modulus_bits, found.dropped_bits, found.masked_bytes
     (2048, 34, 5, 363776)
     """
-    n, d = integer("users", users, low=2, high=_MAX_USERS), integer("dimension", dimension, low=1)
+    n = integer("users", users, low=2, high=MAX_MASKED_USERS)
+    d = integer("dimension", dimension, low=1)
     honest = choices.get("min_honest")
     honest = n if honest is None else integer("min_honest", honest, low=2, high=n)
     bits = (2 * integer("largest", largest, low=1)).bit_length()
     if degree not in (None, *DEGREES):
-        raise ValueError(f"degree must be one of {DEGREES}, got {quote(degree)}")
-    found = [
-        min(fitting, key=lambda one: (one.masked_bytes, one.modulus_bits))
+        raise InvalidValue("degree", f"must be one of {DEGREES}, got {quote(degree)}")
+    candidates = [
+        min(fitting, key=lambda parameters: (parameters.masked_bytes, parameters.modulus_bits))
         for each in (DEGREES if degree is None else (degree,))
         if (fitting := list(_fitting(n, d, honest, each, bits)))
     ]
-    if not found:
-        raise ValueError(_refusal(n, d, degree, bits))
-    return min(
-        found,
-        key=lambda one: (
-            one.masked_bytes + one.key_layout(sigma, overhead, **choices).bytes_per_user(overhead)
-        ),
-    )
+    if not candidates:
+        raise InvalidValue("largest", _refusal(n, d, degree, bits))
+
+    def sent(parameters: MaskParameters) -> int:
+        keys = parameters.key_layout(sigma, overhead, **choices)
+        return parameters.masked_bytes + keys.bytes_per_user(overhead)
+
+    return min(candidates, key=sent)
 
 
 def _refusal(users: int, dimension: int, degree: int | None, bits: int) -> str:
@@ -295,6 +340,6 @@ def _refusal(users: int, dimension: int, degree: int | None, bits: int) -> str:
         if bits + least_shift(users, 0, -(-dimension // larger) * larger) <= most
     )
     return (
-        f"largest must leave room for errors below 2^{LARGEST_MODULUS[degree or DEGREES[-1]]}, "
+        f"must leave room for errors below 2^{LARGEST_MODULUS[degree or DEGREES[-1]]}, "
         f"got sums of {bits} bits: N = {next(would, None)} would fit"
     )

@@ -1,8 +1,8 @@
-"""A lower bound of the total variation of the secure sum, and so of the messages that are needed.
+"""A lower bound on the total variation of the secure sum, and so on the number of messages.
 
 2 TV >= E |D_1| - sqrt(2 R), where E |D_1| is bounded by Hoelder's inequality from the exact second
-and fourth moment, or by a normal limit with Goldstein's constant. D_1, R and the proofs are in the
-documentation: Messages that are necessary.
+and fourth moment, or by a normal limit with Goldstein's constant. D_1, R and the proofs are in
+docs/necessary-messages.md.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from ikos.counts.types import MAX_SIGMA
 from ikos.numeric.rounding import DOWN, UP, float_up, rounding
 from ikos.numeric.search import first
 
-THEOREM = "moments of tuple counts; documentation, Messages that are necessary"
+THEOREM = "moments of tuple counts, docs/necessary-messages.md"
 
 _ZERO = mpfr(0)
-_RECURSION = 96  # users up to whom the remainder is computed by the recursion, too
+_RECURSION = 96  # largest number of users for whom the remainder is also computed by the recursion
 _SUMMED = 1024  # messages up to which the exact sums of a single shuffler are computed
-_LOOKED_AHEAD = 64.0  # bits up to which more messages are looked at for a bound on fewer
+_LOOKAHEAD_BITS = 64.0  # bits up to which bounds for more messages are tried for fewer
 _SCANNED = 256  # counts excluded one by one where more messages are not known to hide more
 
 THRESHOLDS = tuple(mpq(k, 1000) for k in (500, 700, 800, 900, 950, 990, 999))
@@ -45,7 +45,7 @@ Difference = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True)
 class LowerBound:
-    """What is proved of inputs that differ by y: `ikos.counts.certificate.NecessaryCertificate`."""
+    """The bounds for inputs that differ by y: `ikos.counts.certificate.NecessaryCertificate`."""
 
     y: Difference
     second: mpfr
@@ -64,7 +64,7 @@ class LowerBound:
 
     @property
     def level(self) -> float:
-        """Upper bound of the level of security in bits, infinite where nothing is proved."""
+        """Upper bound on the level of security in bits, infinite where nothing is proved."""
         if not (variation := self.total_variation):
             return math.inf
         with rounding(DOWN):
@@ -83,7 +83,7 @@ def ways(n: int, graph: ShareGraph, direction: int) -> mpfr:
 
 @lru_cache(maxsize=256)
 def _coincidences(n: int, graph: ShareGraph) -> tuple[tuple[mpfr, ...], tuple[mpfr, ...]]:
-    """Return lower and upper bounds of E_0, ..., E_3."""
+    """Return lower and upper bounds on E_0, ..., E_3."""
     m = graph.m
     if graph.shuffler == "parallel":
         bounds = []
@@ -131,7 +131,7 @@ def fourth_moment(n: int, q: int, graph: ShareGraph, y: int) -> mpfr:
 
 
 def pair_moment(n: int, q: int, graph: ShareGraph, y: int, z: int) -> mpfr:
-    """Return an upper bound of E g_b^2 g_b'^2 for the entries y and z of two users.
+    """Return an upper bound on E g_b^2 g_b'^2 for the entries y and z of two users.
 
     In Z_q, or in Z_p^d of this order. Exact in Z_q if y and z differ by a unit, or are the same.
     """
@@ -163,23 +163,23 @@ def _differences(n: int, q: int, graph: ShareGraph) -> Iterator[Difference]:
 
 
 def _rest(n: int, q: int, graph: ShareGraph, users: int) -> mpfr:
-    """Return an upper bound of R for a difference with this many entries."""
+    """Return an upper bound on R for a difference with this many entries."""
     if n == 2:
         return _ZERO
     bounds = [gmpy2.inf()]
     if graph.clear_share and n <= _RECURSION:
-        found = enclosed(n, q, graph)
+        moments = enclosed(n, q, graph)
         with rounding(DOWN):
-            xi = q * found.weight_down[n - 1] / found.weight[n]
-            balanced = xi * (1 - found.connected[n - 1]) * users / n
+            xi = q * moments.weight_down[n - 1] / moments.weight[n]
+            balanced = xi * (1 - moments.connected[n - 1]) * users / n
         with rounding(UP):
             # Delta by the component of user 1, but for the graphs with one of n - 1 users
             terms = [
-                s * found.connected[s] * found.weight[s] * found.colourings[n - s]
+                s * moments.connected[s] * moments.weight[s] * moments.colourings[n - s]
                 for s in range(2, n - 1)
             ]
-            terms.append(q * found.weight[n - 1] * found.divergence[n - 1])
-            bounds.append(gmpy2.fsum(terms) / n / found.weight_down[n] - balanced)
+            terms.append(q * moments.weight[n - 1] * moments.divergence[n - 1])
+            bounds.append(gmpy2.fsum(terms) / n / moments.weight_down[n] - balanced)
     if applies(n, graph):
         part = largest_component(n, q, graph)
         with rounding(UP):
@@ -191,50 +191,58 @@ def _rest(n: int, q: int, graph: ShareGraph, users: int) -> mpfr:
 def lower_bound(
     n: int, q: int, graph: ShareGraph, y: Difference, *, normal: bool = True
 ) -> LowerBound | None:
-    """Return what is proved for inputs that differ by y, or None where no theorem covers it.
+    """Return the bounds for inputs that differ by y, or None where no theorem covers them.
 
     The entries of y must be different, not 0, and add up to 0.
     """
+    if not _covered(n, q, graph, y):
+        return None
     users = sum(count for _, count in y)
-    if graph.clear_share:
-        covered = n == 2 == users or (graph.m >= 2 and n >= 3 and (n >= 5 or users < n))
-    else:
-        covered = n >= 5 and graph.m >= 3 and len(y) == 1 and users == n
-    if graph.shuffler == "single" and graph.m > _SUMMED:
-        return None
-    if not covered or sum(entry * count for entry, count in y) % q:
-        return None
-    fourths = [fourth_moment(n, q, graph, entry) for entry, _ in y]
-    factor = users if graph.clear_share else n * n
-    if n == 2:  # one class, and so one user's g
-        factor = 1
+    # of two users there is one class, and so one user's g
+    factor = 1 if n == 2 else users if graph.clear_share else n * n
     most = ways(n, graph, UP)
     with rounding(DOWN):
         second = mpfr(2 * q * factor) / most
-    with rounding(UP):
-        own = gmpy2.fsum([count * fourth for (_, count), fourth in zip(y, fourths, strict=True)])
-        if not graph.clear_share:
-            fourth = mpfr(n) ** 4 * fourths[0]
-        elif n == 2:
-            fourth = fourths[0]
-        else:
-            pairs = [
-                count * (others - (entry == other)) * pair_moment(n, q, graph, entry, other)
-                for entry, count in y
-                for other, others in y
-            ]
-            fourth = own + 3 * gmpy2.fsum(pairs)
+    fourths, fourth = _fourth_moments(n, q, graph, y)
     with rounding(DOWN):
-        mean, method = second * gmpy2.sqrt(second / fourth), "hoelder"
+        bounds = [(second * gmpy2.sqrt(second / fourth), "hoelder")]
     if normal and graph.clear_share and n > 2 and users == n - 1:
-        closer = _normal(n, q, graph, y, second, own)
-        if closer > mean:
-            mean, method = closer, "normal limit"
+        bounds.append((_normal(n, q, graph, y, second, fourths), "normal limit"))
+    mean, method = max(bounds, key=lambda bound: bound[0])
     return LowerBound(y, second, fourth, mean, _rest(n, q, graph, users), method)
 
 
+def _covered(n: int, q: int, graph: ShareGraph, y: Difference) -> bool:
+    """Whether a theorem covers inputs that differ by y."""
+    users = sum(count for _, count in y)
+    if graph.shuffler == "single" and graph.m > _SUMMED:
+        return False
+    if sum(entry * count for entry, count in y) % q:
+        return False
+    if graph.clear_share:
+        return n == 2 == users or (graph.m >= 2 and n >= 3 and (n >= 5 or users < n))
+    return n >= 5 and graph.m >= 3 and len(y) == 1 and users == n
+
+
+def _fourth_moments(n: int, q: int, graph: ShareGraph, y: Difference) -> tuple[mpfr, mpfr]:
+    """Return the sum of the users' fourth moments, and that of the sum of their g, rounded up."""
+    each = [fourth_moment(n, q, graph, entry) for entry, _ in y]
+    with rounding(UP):
+        fourths = gmpy2.fsum([count * fourth for (_, count), fourth in zip(y, each, strict=True)])
+        if not graph.clear_share:
+            return fourths, mpfr(n) ** 4 * each[0]
+        if n == 2:
+            return fourths, each[0]
+        pairs = [
+            count * (others - (entry == other)) * pair_moment(n, q, graph, entry, other)
+            for entry, count in y
+            for other, others in y
+        ]
+        return fourths, fourths + 3 * gmpy2.fsum(pairs)
+
+
 def _normal(n: int, q: int, graph: ShareGraph, y: Difference, second: mpfr, fourths: mpfr) -> mpfr:
-    """Return a lower bound of E |D_1| by a normal limit, at least 0."""
+    """Return a lower bound on E |D_1| by a normal limit, at least 0."""
     most, best = ways(n, graph, UP), _ZERO
     with rounding(UP):
         pair = max(pair_moment(n, q, graph, a, b) for a, _ in y for b, _ in y)
@@ -257,15 +265,15 @@ def _normal(n: int, q: int, graph: ShareGraph, y: Difference, second: mpfr, four
 
 @lru_cache(maxsize=1 << 12)
 def best(n: int, q: int, graph: ShareGraph) -> LowerBound | None:
-    """Return the best lower bound of the differences that are tried, or None without any."""
+    """Return the best lower bound among the differences tried, or None without any."""
     tried = (lower_bound(n, q, graph, y) for y in _differences(n, q, graph))
     return max(filter(None, tried), key=lambda bound: bound.total_variation, default=None)
 
 
 def level(n: int, q: int, graph: ShareGraph) -> float:
-    """Return an upper bound of the level of security in bits, infinite where nothing is proved."""
-    found = best(n, q, graph)
-    return math.inf if found is None else found.level
+    """Return an upper bound on the level of security in bits, infinite where nothing is proved."""
+    bound = best(n, q, graph)
+    return math.inf if bound is None else bound.level
 
 
 def necessary_messages(
@@ -278,10 +286,10 @@ def necessary_messages(
     min_honest: int | None = None,
     corrupt_shufflers: int = 0,
 ) -> int:
-    """Return how many shuffled messages are proved to be necessary for sigma bits of security.
+    """Return a proved lower bound on the number of shuffled messages for sigma bits of security.
 
     With fewer, some inputs with the same sum have views whose total variation is above
-    ``2**-sigma``, whatever is used to prove security.
+    ``2**-sigma``, whatever the proof.
 
     Parameters
     ----------
@@ -296,8 +304,8 @@ def necessary_messages(
 
     Notes
     -----
-    Proved by moments of tuple counts (documentation, Messages that are necessary) or by counting
-    inputs, whichever proves more.
+    Proved by moments of tuple counts (docs/necessary-messages.md) or by counting inputs, whichever
+    proves more.
 
     Examples
     --------
@@ -326,7 +334,7 @@ def necessary_messages(
 def security_interval(
     n: int, q: int, m: int, *, shuffler: str = "parallel", clear_share: bool = True
 ) -> tuple[float, float]:
-    """Return what the security of m shuffled messages is at least and at most, in bits.
+    """Return lower and upper bounds on the security of m shuffled messages, in bits.
 
     Parameters
     ----------
@@ -343,7 +351,7 @@ def security_interval(
 
     Notes
     -----
-    Where the theorem says nothing of m, a bound for more messages is used, if these hide no less.
+    Where the theorem does not cover m, a bound for more messages is used, if these hide no less.
 
     Examples
     --------
@@ -354,7 +362,7 @@ def security_interval(
     low = at_most = security_level(n, q, m, shuffler=shuffler, clear_share=clear_share)
     high = level(n, q, share_graph(m, shuffler, clear_share))
     monotone = clear_share or shuffler == "parallel"
-    while monotone and high == math.inf and at_most < _LOOKED_AHEAD:
+    while monotone and high == math.inf and at_most < _LOOKAHEAD_BITS:
         m += 1
         high = level(n, q, share_graph(m, shuffler, clear_share))
         at_most = security_level(n, q, m, shuffler=shuffler, clear_share=clear_share)

@@ -1,7 +1,7 @@
-"""A lower bound of the delta of the private sum, for parallel shufflers and a clear share.
+"""A lower bound on the delta of the private sum, for parallel shufflers and a clear share.
 
-By moments of tuple counts, or a normal limit with Goldstein's constant. The proof is in the
-documentation: Messages that are necessary, "The private sum".
+By moments of tuple counts, or a normal limit with Goldstein's constant. The proof is in
+docs/necessary-messages.md, "The private sum".
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from ikos.counts.types import MAX_MESSAGES, Budget
 from ikos.numeric.rounding import DOWN, UP, exact, float_down, rounding
 
 _ZERO = mpfr(0)
-_LOOKED_AHEAD = 16
+_LOOKAHEAD_MESSAGES = 16
 
 
 def delta(
     n: int, q: int, m: int, precision: int, epsilon: Fraction, noise_epsilon: Fraction
 ) -> mpfr:
-    """Return what delta is at least if the private sum is (epsilon, delta)-DP, rounded down.
+    """Return a lower bound on delta if the private sum is (epsilon, delta)-DP, rounded down.
 
-    It holds for noise of this epsilon and every larger one up to ``epsilon``; 0 says nothing.
+    It holds for noise of this epsilon and every larger one up to ``epsilon``; 0 is trivial.
     """
     if n < 3 or m < 2 or 4 * precision > q or 2 * precision % q == 0 or noise_epsilon > epsilon:
         return _ZERO
     graph, rate = ShareGraph(m, "parallel", True), noise_epsilon / precision
     with rounding(UP):
         alpha = gmpy2.exp(exact(-rate, UP))
-        spare = -gmpy2.expm1(exact(-rate, UP))  # 1 - alpha, rounded down
+        jump_chance = -gmpy2.expm1(exact(-rate, UP))  # 1 - alpha, rounded down
         both = 1 + alpha
         gone = -gmpy2.expm1(exact(-rate * q, UP))  # 1 - alpha^q, rounded down
     with rounding(DOWN):
         rho = mpfr(q) / ways(n, graph, UP)
-        lost_part = gmpy2.expm1(gmpy2.log(spare) * 2 / n)  # minus nu
+        lost_part = gmpy2.expm1(gmpy2.log(jump_chance) * 2 / n)  # minus nu
         half, end = mpfr(q) / 2 - 2 * precision, mpfr(q // 4 + 1)
     with rounding(UP):
         excess = mpfr(q) / ways(n, graph, DOWN)  # rho, rounded up
@@ -61,14 +61,14 @@ def delta(
 
 
 def _by_moments(n: int, q: int, graph: ShareGraph, p: int, c: mpfr, rho: mpfr, lost: mpfr) -> mpfr:
-    """Return what is shown by Hoelder's inequality."""
+    """Return the bound by Hoelder's inequality."""
     fourth = fourth_moment(n, q, graph, p)
     with rounding(DOWN):
         return rho * gmpy2.sqrt(2 * rho / fourth) - c - lost / 2
 
 
 def _normal(n: int, q: int, graph: ShareGraph, p: int, c: mpfr, rho: mpfr, lost: mpfr) -> mpfr:
-    """Return what is shown by a normal limit, given all columns but one, which ``graph`` has."""
+    """Return the bound by a normal limit, given all columns but one, which ``graph`` has."""
     fourth = fourth_moment(n, q, graph, p)
     pair = pair_moment(n, q, graph, p, p)
     with rounding(UP):
@@ -111,7 +111,7 @@ def private_delta_interval(
     *,
     reserve: float | Fraction = 0.01,
 ) -> tuple[float, float]:
-    """Return what delta of a private sum with m shuffled messages is at least and at most.
+    """Return lower and upper bounds on delta for a private sum with m shuffled messages.
 
     Parameters
     ----------
@@ -127,8 +127,8 @@ def private_delta_interval(
 
     Notes
     -----
-    The proof is in the documentation: Messages that are necessary, "The private sum". Far from
-    tight: the two ends are often a message apart, not a factor.
+    The proof is in docs/necessary-messages.md, "The private sum". The bounds are far from tight:
+    the two ends are often a message apart, not a factor.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def private_delta_interval(
     proved = private_proved(n, q, m, epsilon, SMALLEST, precision, reserve=reserve)
     assert proved.delta is not None
     # more messages never hurt, and so a bound for more is one for m
-    low = max(_least(n, q, k, budget) for k in range(m, m + _LOOKED_AHEAD))
+    low = max(_least(n, q, k, budget) for k in range(m, m + _LOOKAHEAD_MESSAGES))
     return float_down(low), proved.delta
 
 
@@ -156,7 +156,7 @@ def necessary_private_messages(
     corrupt_shufflers: int = 0,
     reserve: float | Fraction = 0.01,
 ) -> int:
-    """Return how many shuffled messages are proved to be necessary for the private sum.
+    """Return a proved lower bound on the number of shuffled messages for the private sum.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """The privacy of noise that fewer users add than it was meant for.
 
-The proposition and its proof are in the documentation: How many messages, "When users are missing".
-Both of its probabilities are (1 - alpha)^(2r) times a series of f(a) = c_a c_(a+j) e^(-2sa - sj), j
-= 0 or p. As a function of a real, f is log-convex (c is, for r < 1) and so convex: a block of w
-terms from a on is at least w f(a + (w-1)/2) and at most f(a) (w+1)/2 + f(a+w) (w-1)/2.
+The proposition and its proof are in docs/message-counts.md, "When users are missing". Both of its
+probabilities are (1 - alpha)^(2r) times a series of f(a) = c_a c_(a+j) e^(-2sa - sj), j = 0 or p.
+As a function of a real, f is log-convex (c is, for r < 1) and so convex: a block of w terms from a
+on is at least w f(a + (w-1)/2) and at most f(a) (w+1)/2 + f(a+w) (w-1)/2.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 import gmpy2
 from gmpy2 import mpfr, mpq
 
-from ikos._validation import integer, number, quote
+from ikos._validation import InvalidValue, integer, number, quote
 from ikos.numeric.rounding import DOWN, PRECISION, UP, exact, float_up, rational, rounding
 
 MIN_RATE = 1e-40
@@ -22,23 +22,23 @@ MIN_RATE = 1e-40
 
 
 def short_noise_epsilon(rate: Fraction, shape: Fraction, sensitivity: int) -> float:
-    """Return the epsilon, rounded up, of the noise that a part of the users add, without any delta.
+    """Return the epsilon of the noise if only a fraction of the users add theirs, rounded up.
 
-    It is the smallest within about 0.001.
+    It is pure differential privacy. The result is the smallest epsilon within about 0.001.
 
     Parameters
     ----------
     rate : Fraction
         s: all users together add noise of probabilities proportional to ``exp(-s abs(k))``.
     shape : Fraction
-        The part of them who did, in (0, 1].
+        The fraction of them who did, in (0, 1].
     sensitivity : int
-        How far a replacement moves the sum at most, p.
+        Bound on the shift of the sum by replacing one user, p.
     """
     rate = number("rate", rate, above=0, low=MIN_RATE)
     shape = number("shape", shape, above=0)
     if shape > 1:
-        raise ValueError(f"shape must be at most 1, got {quote(shape)}")
+        raise InvalidValue("shape", f"must be at most 1, got {quote(shape)}")
     sensitivity = integer("sensitivity", sensitivity, low=1)
     if shape == 1:
         return float_up(exact(rate * sensitivity, UP))

@@ -1,4 +1,4 @@
-"""How many messages are enough for the private sum, and what given messages prove."""
+"""How many messages are enough for the private sum, and what a given number proves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Unpack
 
-from ikos._validation import integer, number, quote
+from ikos._validation import InvalidValue, integer, number, quote
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.partial_noise import short_noise_epsilon
 from ikos.counts.secure import left_over
@@ -20,15 +20,16 @@ from ikos.counts.types import (
     MessageCount,
 )
 from ikos.numeric.rounding import UP, exact, float_up, rational
+from ikos.numeric.search import halve
 from ikos.results.sums import at_least
 
 MAX_PRECISION = 1 << 100
 MIN_EPSILON, MIN_DELTA = math.nextafter(1e-100, 0), math.nextafter(1e-300, 0)
 MAX_EPSILON = 1e6
-"""Budgets within these are counted: others are taken for mistakes, and overflow doubles."""
+"""Limits of budgets: others are taken for mistakes, and overflow doubles."""
 
 SMALLEST = Fraction(1, 1 << 5000)
-"""A delta that asks for the smallest."""
+"""A delta so small that the smallest possible one is returned."""
 
 LEAST = 1e-100
 """Searches for an epsilon end here."""
@@ -37,7 +38,7 @@ LEAST = 1e-100
 def checked_budget(
     epsilon: object, delta: object, reserve: object
 ) -> tuple[Fraction, Fraction, Fraction]:
-    """Check and return a budget and the share of it that hiding may take."""
+    """Check and return a budget and the fraction of it that hiding may take."""
     return (
         number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON),
         number("delta", delta, above=0, low=MIN_DELTA, below=1),
@@ -76,17 +77,17 @@ def private_message_count(
     n, q, analysis, shuffler, clear_share, min_honest, corrupt_shufflers
         As in `message_count`; the guarantee counts the noise of ``min_honest`` users.
     reserve : float
-        Largest share of epsilon, up to 1/2, that may be spent on imperfect hiding instead of
+        Largest fraction of epsilon, up to 1/2, that may be spent on imperfect hiding instead of
         noise. No more is spent than the count needs; the published analyses spend none.
 
     Returns
     -------
     MessageCount
-        The smallest count, with the delta that it proves (rounded up) and the epsilon that is left
+        The smallest count, with the delta that it proves (rounded up) and the epsilon that remains
         for the noise (``noise_epsilon``, rounded down): the noise must be discrete Laplace of rate
-        ``noise_epsilon / precision``. "best" takes the better of "higher_moments" (documentation,
-        Fewer messages for the private sum) and "second_moment" (How many messages); the others
-        go through BBGN20, Lemma 5.2, with sigma >= log2((1 + e^epsilon) / delta).
+        ``noise_epsilon / precision``. "best" takes the better of "higher_moments"
+        (docs/higher-moments.md) and "second_moment" (docs/message-counts.md); the others go through
+        BBGN20, Lemma 5.2, with sigma >= log2((1 + e^epsilon) / delta).
 
     Examples
     --------
@@ -96,8 +97,8 @@ def private_message_count(
     >>> private_message_count(10**6, 2**31, 1.0, 1e-12, 1000, analysis="balle2020").total
     9
     """
-    how: Choices = {"analysis": analysis, "shuffler": shuffler, "clear_share": clear_share}
-    scheme = checked_scheme(n, q, min_honest, corrupt_shufflers, **how)
+    choices: Choices = {"analysis": analysis, "shuffler": shuffler, "clear_share": clear_share}
+    scheme = checked_scheme(n, q, min_honest, corrupt_shufflers, **choices)
     count = scheme.least_private(budget_of(epsilon, delta, reserve, precision))
     return count.with_corruption(scheme.trust.corrupt_shufflers)
 
@@ -116,33 +117,33 @@ def private_proved(
     sums: int = 1,
     **choices: Unpack[Choices],
 ) -> MessageCount:
-    """Return m shuffled messages with the privacy that is proved for them, which may be nothing.
+    """Return m shuffled messages with their proved privacy, if any.
 
     Parameters
     ----------
     n : int
         Users who share the noise.
     m : int
-        Shuffled messages of each, at least 0.
+        Shuffled messages per user, at least 0.
     delta : float
-        The delta wanted: "second_moment" spends no more of epsilon on hiding than reaches it. Where
-        it is not reached, delta is the smallest that ``reserve`` allows.
+        The target: "second_moment" spends no more of epsilon on hiding than it takes to reach it.
+        Where it is not reached, delta is the smallest that ``reserve`` allows.
     dimension : int
         Coordinates of a vector that is shared as one element of a group of order q, each encoded in
         {0..precision} and noisy at rate noise_epsilon / sensitivity.
     sensitivity : int, optional
-        How far a user's replacement moves the sum at most, in l1 norm over all coordinates: ``sums
+        Bound on the shift of the sum by replacing one user, in l1 norm over all coordinates: ``sums
         * dimension * precision`` unless less is promised.
     sums : int
-        How many such sums there are, each with shufflers of its own. ``delta`` and
-        ``noise_epsilon`` are for all of them together, the counts and ``sigma`` for each.
+        Number of such sums, each with its own shufflers. ``delta`` and ``noise_epsilon`` are for
+        all of them together, the counts and ``sigma`` for each.
     q, epsilon, precision, reserve, **choices
         As in `private_message_count`: ``analysis``, ``shuffler``, ``clear_share``.
 
     Returns
     -------
     MessageCount
-        ``delta`` is 1.0 where nothing is proved.
+        Its ``delta`` is 1.0 where nothing is proved.
 
     Examples
     --------
@@ -163,7 +164,7 @@ def private_proved(
 
 
 def promised(sensitivity: object, most: int) -> int:
-    """Check and return a promise how far a replacement moves a sum, by default as far as it can."""
+    """Check and return a promised sensitivity, by default the largest possible."""
     return integer("sensitivity", most if sensitivity is None else sensitivity, low=1, high=most)
 
 
@@ -182,15 +183,15 @@ def private_delta(
     Parameters
     ----------
     m : int
-        Shuffled messages of each user; a clear share is not counted.
+        Shuffled messages per user; a clear share is not counted.
     n, q, epsilon, precision, reserve, **choices
         As in `ikos.private_message_count`: ``analysis``, ``shuffler``, ``clear_share``.
 
     Returns
     -------
     float
-        Rounded up; 1.0 where nothing is proved. `private_proved` says what is left of epsilon for
-        the noise: "second_moment" may spend all of ``reserve``.
+        Rounded up; 1.0 where nothing is proved. `private_proved` returns the epsilon that remains
+        for the noise: "second_moment" may spend all of ``reserve``.
 
     Examples
     --------
@@ -200,8 +201,8 @@ def private_delta(
     scheme = checked_scheme(n, q, **choices)
     budget = replace(budget_of(epsilon, 0.5, reserve, precision), delta=SMALLEST)
     m = integer("m", m, low=1, high=MAX_MESSAGES)
-    found = scheme.analysis.privacy(scheme, m, budget)
-    return 1.0 if found is None else found.delta
+    proof = scheme.analysis.privacy(scheme, m, budget)
+    return 1.0 if proof is None else proof.delta
 
 
 def private_epsilon(
@@ -232,26 +233,23 @@ def private_epsilon(
     Raises
     ------
     ValueError
-        If no epsilon reaches delta; the message says which delta could be reached.
+        If no epsilon reaches delta; the message names the delta that could be reached.
 
     Examples
     --------
-    >>> epsilon = private_epsilon(1000, 2**16, 5, 1e-6, 32)
-    >>> round(epsilon, 4)
-    0.0182
-    >>> private_proved(1000, 2**16, 5, epsilon, 1e-6, 32).delta <= 1e-6
-    True
+    >>> round(private_epsilon(1000, 2**16, 5, 1e-6, 32, analysis="second_moment"), 4)
+    0.1658
     """
     scheme = checked_scheme(n, q, **choices)
     budget = budget_of(1, delta, reserve, precision)
     m = integer("m", m, low=1, high=MAX_MESSAGES)
 
     def reached(epsilon: float) -> float:
-        """Return the proved delta, 0 where it is what is asked for."""
-        found = scheme.analysis.privacy(scheme, m, replace(budget, epsilon=Fraction(epsilon)))
-        if found is None:
+        """Return the proved delta, or 0 where it is the one requested."""
+        proof = scheme.analysis.privacy(scheme, m, replace(budget, epsilon=Fraction(epsilon)))
+        if proof is None:
             return 1.0
-        return 0.0 if found.delta <= budget.delta else found.delta
+        return 0.0 if proof.delta <= budget.delta else proof.delta
 
     high = _some_epsilon(reached, budget.delta)
     step = 2.0
@@ -259,13 +257,11 @@ def private_epsilon(
         if low == LEAST:
             return low
         high, step = low, step * step
-    while low * (1 + 1e-12) < high:
-        middle = math.sqrt(low) * math.sqrt(high)
-        if reached(middle) == 0:
-            high = middle
-        else:
-            low = middle
-    return high
+
+    def middle(high: float, low: float) -> float | None:
+        return math.sqrt(low) * math.sqrt(high) if low * (1 + 1e-12) < high else None
+
+    return halve(lambda epsilon: reached(epsilon) == 0, high, low, middle)
 
 
 def _some_epsilon(reached: Callable[[float], float], delta: Fraction) -> float:
@@ -282,27 +278,28 @@ def _some_epsilon(reached: Callable[[float], float], delta: Fraction) -> float:
                 return epsilon
         best = min(tried, key=tried.__getitem__)
         if tried[best] >= 1:
-            raise ValueError("m must be larger for anything to be proved, whatever epsilon is")
+            raise InvalidValue("m", "must be larger: no epsilon can be proved with this m")
         candidates = [best * 2.0 ** (spacing * i / 16) for i in range(-16, 17)]
-    raise ValueError(
-        f"delta must be at least {at_least(tried[best], 3)}, reached at epsilon = {best:.3g}, got "
-        f"{quote(float(delta))}: no epsilon reaches it with this m"
+    raise InvalidValue(
+        "delta",
+        f"must be at least {at_least(tried[best], 3)}, reached at epsilon = {best:.3g}, got "
+        f"{quote(float(delta))}: no epsilon reaches it with this m",
     )
 
 
 @dataclass(frozen=True)
 class Remaining:
-    """What a private sum still proves.
+    """The remaining privacy of a private sum.
 
     Attributes
     ----------
     epsilon : float
         Rounded up.
     noise_epsilon : float
-        The noise's own part of it, rounded up: larger than planned where users who should add
-        noise do not.
+        The part that is due to the noise, rounded up: larger than planned where users who should
+        add noise do not.
     users : int
-        Honest users whom the proof counts, with their noise.
+        Honest users that the proof counts, with their noise.
     count : MessageCount
         Messages, with the delta that is proved.
     """
@@ -332,7 +329,7 @@ def private_remaining(
     corrupt_shufflers: int = 0,
     **choices: Unpack[Choices],
 ) -> Remaining:
-    """Return what a private sum still proves when users or shufflers turn out not to be honest.
+    """Return the remaining privacy of a private sum when users or shufflers turn out dishonest.
 
     Parameters
     ----------
@@ -342,12 +339,12 @@ def private_remaining(
         The noise of ``noise_users`` users is discrete Laplace of rate ``noise_epsilon /
         precision``. At most 10^6.
     delta : float
-        The delta to be reached, in (0, 1).
+        The target, in (0, 1).
     honest : int, optional
-        How many users are honest and present, at least; ``n`` by default.
+        Least number of users who are honest and did not drop out; ``n`` by default.
     noise_users : int, optional
-        How many users' noise makes a whole discrete Laplace variable (``min_honest`` of the
-        protocol); ``n`` by default.
+        Number of users whose noise adds up to a whole discrete Laplace variable (``min_honest`` of
+        the protocol); ``n`` by default.
 
     Returns
     -------
@@ -357,48 +354,50 @@ def private_remaining(
     Raises
     ------
     ValueError
-        If no epsilon is proved; the message says which delta could be reached.
+        If no epsilon is proved; the message names the delta that could be reached.
 
     Notes
     -----
-    From ``noise_users`` honest users on it is the theorem for exactly that many. With fewer, the
-    noise is short of discrete Laplace, but still private, with a larger epsilon
+    With ``noise_users`` honest users or more, the theorem is applied to exactly ``noise_users``.
+    With fewer, the noise is short of discrete Laplace, but still private, with a larger epsilon
     (`short_noise_epsilon`); hiding is counted for the honest users alone.
 
     Examples
     --------
     >>> from ikos import private_message_count
-    >>> count = private_message_count(10_000, 2**22, 1, 1e-8, 354)
+    >>> by = {"analysis": "second_moment"}
+    >>> count = private_message_count(10_000, 2**22, 1, 1e-8, 354, **by)
     >>> def left(**who):
     ...     given = (10_000, 2**22, count.total, count.noise_epsilon, 1e-8, 354)
-    ...     return round(private_remaining(*given, **who).epsilon, 3)
+    ...     return round(private_remaining(*given, **who, **by).epsilon, 3)
     >>> left(), left(honest=9_900), left(honest=9_000)
     (1.0, 1.017, 1.187)
     """
     scheme, m = left_over(n, q, total, honest, corrupt_shufflers, choices)
     p = integer("precision", precision, low=1, high=MAX_PRECISION)
-    own = number("noise_epsilon", noise_epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
+    noise_level = number("noise_epsilon", noise_epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     allowed = number("delta", delta, above=0, low=MIN_DELTA, below=1)
     makers = integer("noise_users", n if noise_users is None else noise_users, low=1, high=scheme.n)
     users = min(scheme.trust.min_honest, makers)
-    shape, rate = Fraction(users, makers), own / p
+    shape, rate = Fraction(users, makers), noise_level / p
     level = short_noise_epsilon(rate, shape, p)
     noise = GivenNoise(users, level, rate, shape)
-    found = scheme.analysis.remaining_privacy(scheme, m, noise, allowed)
-    if found.delta > rational(allowed):
-        asked, limit = "total must be larger", ""
-        if found.delta < 1:
-            asked = f"delta must be at least {at_least(float_up(found.delta), 3)}"
+    proof = scheme.analysis.remaining_privacy(scheme, m, noise, allowed)
+    if proof.delta > rational(allowed):
+        name, least, limit = "total", "larger", ""
+        if proof.delta < 1:
+            name, least = "delta", f"at least {at_least(float_up(proof.delta), 3)}"
             limit = f", got {quote(delta)}"
-        raise ValueError(
-            f"{asked} for anything to be proved with {users} honest users who add noise and "
-            f"{m} messages that hide{limit}"
+        raise InvalidValue(
+            name,
+            f"must be {least} for any guarantee with {users} honest users who add noise "
+            f"and {m} messages that hide{limit}",
         )
     count = replace(
         scheme.proved(m),
-        analysis=found.analysis,
-        theorem=found.theorem,
-        delta=float_up(found.delta),
-        noise_epsilon=float_up(exact(own, UP)),
+        analysis=proof.analysis,
+        theorem=proof.theorem,
+        delta=float_up(proof.delta),
+        noise_epsilon=float_up(exact(noise_level, UP)),
     ).with_corruption(scheme.trust.corrupt_shufflers, total)
-    return Remaining(float_up(found.epsilon), level, users, count)
+    return Remaining(float_up(proof.epsilon), level, users, count)

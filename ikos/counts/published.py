@@ -8,7 +8,7 @@ from ikos.counts.types import Analysis, Scheme
 from ikos.numeric.rounding import DOWN, UP, exact, float_down, log2, log2_e, rounding
 
 MAX_TESTED_BITS = 1 << 13
-"""Whether longer moduli are prime is not tested: it would take many seconds."""
+"""Largest size of a modulus that is tested for being prime: a longer one takes many seconds."""
 
 
 class Balle2020(Analysis):
@@ -25,11 +25,11 @@ class Balle2020(Analysis):
     def refusal(self, scheme: Scheme, m: int | None = None) -> str | None:
         n, trust = scheme.trust.min_honest, scheme.trust
         if n < 19:
-            return f"balle2020 needs n >= 19, got n = {n}"
+            return f"needs n >= 19, got n = {n}"
         least = 3 if trust.clear_share else 4
         if m is not None and m < least:
             share = "with" if trust.clear_share else "without"
-            return f"balle2020 needs m >= {least} {share} a clear share, got m = {m}"
+            return f"needs m >= {least} {share} a clear share, got m = {m}"
         return None
 
     def level(self, scheme: Scheme, m: int) -> float:
@@ -50,11 +50,11 @@ class _SingleShuffler(Analysis):
     def refusal(self, scheme: Scheme, m: int | None = None) -> str | None:
         n, trust = scheme.trust.min_honest, scheme.trust
         if not trust.single or trust.clear_share:
-            return f"{self.name} needs a single shuffler and no clear share"
+            return "needs a single shuffler and no clear share"
         if n < self.least_users:
-            return f"{self.name} needs {self.condition}, got n = {n}"
+            return f"needs {self.condition}, got n = {n}"
         if m is not None and m < self.least_messages:
-            return f"{self.name} needs m >= {self.least_messages}, got m = {m}"
+            return f"needs m >= {self.least_messages}, got m = {m}"
         return None
 
 

@@ -1,6 +1,6 @@
 """The exact second moments of the share graph, by the component of user 1.
 
-The formulas are in the documentation: How many messages, "Exact values".
+The formulas are in docs/message-counts.md, "Exact values".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ikos.counts.share_graph import ShareGraph
 from ikos.numeric.rounding import DOWN, UP, rounding
 
 LONGEST_RECURSION = 1024
-"""Users for whom the recursion is run where it is needed: about a third of a second."""
+"""Largest number of users for whom the recursion is run: about a third of a second."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ def fold(first: Sequence[Any], second: Sequence[Any], k: int, *, low: int, high:
 @lru_cache(maxsize=64)
 def enclosed(n: int, q: int, graph: ShareGraph) -> Moments:
     """Return the recursion up to n users in directed rounding."""
-    one = mpfr(1)
-    up, down = [one], [one]
+    unit = mpfr(1)
+    up, down = [unit], [unit]
     for k in range(1, n + 1):
         with rounding(UP):
             up.append(up[-1] * graph.growth(k, UP))
@@ -56,7 +56,7 @@ def enclosed(n: int, q: int, graph: ShareGraph) -> Moments:
     # entry s is s c_s f_s
     rooted, rooted_down = [mpfr(0)], [mpfr(0)]
     connected, connected_down = [mpfr(0)], [mpfr(0)]
-    coloured, surplus = [one], [mpfr(0)]
+    coloured, surplus = [unit], [mpfr(0)]
     divergence, excess = [mpfr(0)], [mpfr(0)]
     # where fewer than two messages hide, errors of the differences 1 - ... double with every k
     known = graph.hiding < 2
@@ -73,7 +73,7 @@ def enclosed(n: int, q: int, graph: ShareGraph) -> Moments:
                 split_down = fold(rooted_down, down, k, low=1, high=k) / k / up[k]
                 connected_down.append(max(mpfr(0), 1 - split_up))
             with rounding(UP):
-                connected.append(min(1 - split_down, one))
+                connected.append(min(1 - split_down, unit))
         with rounding(DOWN):
             rooted_down.append(k * connected_down[k] * down[k])
         with rounding(UP):
@@ -83,8 +83,8 @@ def enclosed(n: int, q: int, graph: ShareGraph) -> Moments:
             coloured.append(colours * (rest + connected[k] * up[k]))
             excess.append(fold(rooted, surplus, k, low=1, high=k) / k / down[k])
             surplus.append(coloured[k] - down[k])
-    found = (connected, connected_down, up, down, coloured, divergence, excess)
-    return Moments(*map(tuple, found))
+    columns = (connected, connected_down, up, down, coloured, divergence, excess)
+    return Moments(*map(tuple, columns))
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ def rational(n: int, q: int, graph: ShareGraph) -> RationalMoments:
         divergence.append(sum(map(mul, parts, rest), zero))
         excess.append(divergence[k] - sum(parts, zero))
         colourings.append(q * (divergence[k] + connected[k]))
-    found = (connected, weight, colourings, divergence, excess)
-    return RationalMoments(*map(tuple, found))
+    columns = (connected, weight, colourings, divergence, excess)
+    return RationalMoments(*map(tuple, columns))
 
 
 def rational_split(n: int, q: int, graph: ShareGraph, k: int) -> mpq:

@@ -6,7 +6,7 @@ The views of any two inputs with the same sum are within total variation sqrt(De
 
 and C the components of the share graph (`ikos.counts.share_graph`): by the collision identity and
 Cauchy-Schwarz. So sigma = (1 - log2 Delta) / 2, a bound: Cauchy-Schwarz loses. The proofs are in
-the documentation.
+docs/message-counts.md.
 
 Delta is bounded in two ways: by a recursion in O(n^2) steps up to 1024 users, and where two or more
 messages hide by a theorem for any n, which is faster; the better bound counts.
@@ -25,7 +25,7 @@ from gmpy2 import mpfr
 from ikos.counts import hockey_stick
 from ikos.counts.largest_component import LargestComponent, applies, largest_component
 from ikos.counts.recursion import LONGEST_RECURSION, enclosed
-from ikos.counts.share_graph import ShareGraph, share_graph, share_graphs
+from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import (
     MAX_MESSAGES,
     Analysis,
@@ -39,14 +39,14 @@ from ikos.counts.types import (
 from ikos.numeric.rounding import DOWN, UP, exact, float_down, log2, log2_e, rational, rounding
 from ikos.numeric.search import smallest
 
-THEOREM = "second moment of the share graph; documentation, How many messages"
+THEOREM = "second moment of the share graph, docs/message-counts.md"
 
 _NEGLIGIBLE = 2.0**-40
 
 
 @dataclass(frozen=True)
 class DivergenceBound:
-    """An upper bound of Delta, infinite where it is at least 2, and how it was found."""
+    """An upper bound on Delta, infinite where it is at least 2, and how it was found."""
 
     upper: mpfr
     method: str
@@ -69,7 +69,7 @@ def level(users: Users, q: int, graph: ShareGraph) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def bound(users: Users, q: int, graph: ShareGraph) -> DivergenceBound:
-    """Return an upper bound of Delta for every number of users between the two ends."""
+    """Return an upper bound on Delta for every number of users between the two ends."""
     low, high = max(users[0], 2), users[1]
     if high < 2:
         return DivergenceBound(mpfr(0), "one user")
@@ -77,10 +77,10 @@ def bound(users: Users, q: int, graph: ShareGraph) -> DivergenceBound:
         return _NOTHING
     any_size = _NOTHING
     if applies(low, graph):
-        found = largest_component(low, q, graph)
-        connected = _connected(found, graph) if low == high else None
-        any_size = _by_largest(found, connected)
-        if found.negligible and _sharp(low, graph):
+        part = largest_component(low, q, graph)
+        connected = _connected(part, graph) if low == high else None
+        any_size = _by_largest(part, connected)
+        if part.negligible and _sharp(low, graph):
             return any_size
     if low > LONGEST_RECURSION:
         return any_size
@@ -92,23 +92,23 @@ def bound(users: Users, q: int, graph: ShareGraph) -> DivergenceBound:
 
 
 def _by_largest(
-    found: LargestComponent, connected: tuple[mpfr, ...] | None = None
+    part: LargestComponent, connected: tuple[mpfr, ...] | None = None
 ) -> DivergenceBound:
-    return DivergenceBound(found.divergence(connected=connected), "largest component", found.cutoff)
+    return DivergenceBound(part.divergence(connected=connected), "largest component", part.cutoff)
 
 
 def _recursion_up_to(low: int, high: int, q: int, graph: ShareGraph) -> tuple[int, DivergenceBound]:
     """Return where a recursion that begins at low may end, and a bound for what lies beyond."""
     for n in (*(2**k for k in range(2, 11)), LONGEST_RECURSION + 1):
         if low < n <= high and applies(n, graph):
-            found = largest_component(n, q, graph)
-            if n > LONGEST_RECURSION or (found.negligible and _sharp(n, graph)):
-                return n - 1, _by_largest(found)
+            part = largest_component(n, q, graph)
+            if n > LONGEST_RECURSION or (part.negligible and _sharp(n, graph)):
+                return n - 1, _by_largest(part)
     return min(high, LONGEST_RECURSION), _NOTHING
 
 
 def _some_user_alone(n: int, graph: ShareGraph) -> mpfr:
-    """Return a lower bound of the probability of it, B(n, 1) (1 - B(n-1, 1) / 2)."""
+    """Return a lower bound on the probability of it, B(n, 1) (1 - B(n-1, 1) / 2)."""
     with rounding(UP):
         pairs = 1 / graph.growth(n - 1, DOWN) / 2
     with rounding(DOWN):
@@ -129,15 +129,15 @@ def _hopeless(n: int, q: int, graph: ShareGraph) -> bool:
         return bool(colours * _some_user_alone(n, graph) >= 2)
 
 
-def _connected(found: LargestComponent, graph: ShareGraph) -> tuple[mpfr, ...]:
-    """Return upper bounds of P[C = 1] on n - j users, by the chance that no user is alone."""
-    sizes = range(found.n, found.n - found.cutoff, -1)
+def _connected(part: LargestComponent, graph: ShareGraph) -> tuple[mpfr, ...]:
+    """Return upper bounds on P[C = 1] on n - j users, by the probability that no user is alone."""
+    sizes = range(part.n, part.n - part.cutoff, -1)
     with rounding(UP):
         return tuple(1 - _some_user_alone(k, graph) if k >= 3 else mpfr(1) for k in sizes)
 
 
 def _sharp(n: int, graph: ShareGraph) -> bool:
-    """Return whether what the theorem for any n leaves out is beyond 2^-40 of the bound.
+    """Return whether the terms that the theorem for any n leaves out exceed 2^-40 of the bound.
 
     It leaves out that the largest component is connected, but for users who are alone.
     """
@@ -154,7 +154,7 @@ def _guess(scheme: Scheme, n: int, sigma: float) -> int:
     """
 
     def enough(m: int) -> bool:
-        graph = share_graph(m, **scheme.trust.graph)
+        graph = scheme.trust.share_graph(m)
         if not graph.hiding:
             return False
         with rounding(UP):
@@ -174,10 +174,10 @@ class SecondMoment(Analysis):
     private = True
 
     def refusal(self, scheme: Scheme, m: int | None = None) -> str | None:
-        return f"second_moment needs m >= 1, got m = {m}" if m == 0 else None
+        return f"needs m >= 1, got m = {m}" if m == 0 else None
 
     def level(self, scheme: Scheme, m: int) -> float:
-        graph = share_graph(m, **scheme.trust.graph)
+        graph = scheme.trust.share_graph(m)
         return level(scheme.users, scheme.q, graph)
 
     def guess(self, scheme: Scheme, goal: float | Budget) -> int:
@@ -190,8 +190,8 @@ class SecondMoment(Analysis):
     def level_of_sums(self, sigma: float, sums: int) -> mpfr:
         """Return the better of the union bound and the product bound.
 
-        The second loses (log d)/2 + (d - 1) 2^(-2 sigma) log e bits; documentation, How many
-        messages, "Vectors".
+        The second loses (log d)/2 + (d - 1) 2^(-2 sigma) log e bits; docs/message-counts.md,
+        "Vectors".
         """
         union = super().level_of_sums(sigma, sums)
         with rounding(UP):
@@ -212,13 +212,13 @@ class SecondMoment(Analysis):
             reached = bool(way.delta <= allowed)
             return not reached, -way.noise_epsilon if reached else 0.0, way.delta
 
-        n, q, graphs = scheme.trust.min_honest, scheme.q, share_graphs(m, **scheme.trust.graph)
-        ways = (hockey_stick.privacy(n, q, graph, budget) for graph in graphs)
-        return min(ways, key=preference, default=None)
+        n, q, graphs = scheme.trust.min_honest, scheme.q, scheme.trust.share_graphs(m)
+        proofs = (hockey_stick.privacy(n, q, graph, budget) for graph in graphs)
+        return min(proofs, key=preference, default=None)
 
     def privacy(self, scheme: Scheme, m: int, budget: Budget) -> PrivacyProof | None:
-        found = self.best(scheme, m, budget)
-        return found if found is not None and found.delta < 1 else None
+        proof = self.best(scheme, m, budget)
+        return proof if proof is not None and proof.delta < 1 else None
 
     def remaining_privacy(
         self, scheme: Scheme, m: int, noise: GivenNoise, delta: Fraction
@@ -229,11 +229,11 @@ class SecondMoment(Analysis):
         nothing = LeftPrivacy(
             exact(Fraction(noise.epsilon), UP), mpfr(1), self.name, hockey_stick.THEOREM
         )
-        ways = [nothing]
-        for graph in share_graphs(m, **scheme.trust.graph):
+        proofs = [nothing]
+        for graph in scheme.trust.share_graphs(m):
             moments = hockey_stick.divergences(scheme.q, graph, jumps)
             relative, reached = hockey_stick.least_relative(moments, noise.epsilon, delta)
             with rounding(UP):
                 epsilon = noise.epsilon + 2 * gmpy2.log1p(relative)
-            ways.append(replace(nothing, epsilon=epsilon, delta=reached))
-        return min(ways, key=lambda way: way.preference(delta))
+            proofs.append(replace(nothing, epsilon=epsilon, delta=reached))
+        return min(proofs, key=lambda way: way.preference(delta))

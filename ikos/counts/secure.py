@@ -1,8 +1,8 @@
-"""How many messages are enough for the secure sum, and what given messages prove.
+"""How many messages are enough for the secure sum, and what a given number proves.
 
 All analyses bound the worst-case statistical security of IKOS summation: the total variation
-between the analyzer's views of any two inputs with the same sum. Levels are rounded down and
-counts up, so that what is returned is what the theorem proves.
+between the analyzer's views of any two inputs with the same sum. Levels are rounded down and counts
+up: the theorem proves every result.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Unpack
 
-from ikos._validation import integer, number, quote
+from ikos._validation import MAX_COUNTED_USERS, InvalidValue, integer, number, quote
 from ikos.counts.analyses import ANALYSES, BEST, checked_analysis, checked_scheme
-from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import (
     MAX_MESSAGES,
     MAX_SIGMA,
-    MAX_USERS,
     Choices,
     MessageCount,
     Scheme,
@@ -46,7 +44,7 @@ def security_level(
     q : int
         Order of the group, at least 2: ``p**d`` for vectors of d elements of Z_p as one group.
     m : int
-        Shuffled messages of each user; a clear share is not counted.
+        Shuffled messages per user; a clear share is not counted.
     analysis : {"best", "second_moment", "balle2020", "ghazi2020", "ishai2006"}
         Which bound; "best" is the tightest, today "second_moment", which covers every setting.
     shuffler : {"parallel", "single"}
@@ -100,8 +98,8 @@ def message_count(
     n, q, analysis, shuffler, clear_share
         As in `security_level`.
     min_honest : int, optional
-        How many users are honest and present at least, by default all. The level holds for every
-        number of honest users from here to ``n``.
+        Least number of users who are honest and did not drop out, by default all. The level holds
+        for every number of honest users from this to ``n``.
     corrupt_shufflers : int
         How many of the parallel shufflers may collude with the analyzer. A message is added for
         each and counted in ``shuffled``.
@@ -124,8 +122,8 @@ def message_count(
     >>> message_count(10**6, 2**64, 80, min_honest=900_000, corrupt_shufflers=2).total
     16
     """
-    how: Choices = {"analysis": analysis, "shuffler": shuffler, "clear_share": clear_share}
-    scheme = checked_scheme(n, q, min_honest, corrupt_shufflers, **how)
+    choices: Choices = {"analysis": analysis, "shuffler": shuffler, "clear_share": clear_share}
+    scheme = checked_scheme(n, q, min_honest, corrupt_shufflers, **choices)
     count = scheme.least(number("sigma", sigma, above=0, high=MAX_SIGMA))
     return count.with_corruption(scheme.trust.corrupt_shufflers)
 
@@ -139,12 +137,12 @@ def remaining(
     corrupt_shufflers: int = 0,
     **choices: Unpack[Choices],
 ) -> MessageCount:
-    """Return what a secure sum still proves when users or shufflers turn out not to be honest.
+    """Return the remaining security of a secure sum when users or shufflers turn out dishonest.
 
     Parameters
     ----------
     total : int
-        Messages of each user in all, a clear share included.
+        Messages per user, a clear share included.
     honest : int, optional
         The level holds for every number of honest users from this to ``n``, its default.
     corrupt_shufflers : int
@@ -155,7 +153,7 @@ def remaining(
     Returns
     -------
     MessageCount
-        With the level that is left as ``sigma``; 0.0 where nothing is proved.
+        With the remaining level as ``sigma``; 0.0 where nothing is proved.
 
     Examples
     --------
@@ -178,7 +176,7 @@ def left_over(
 
 
 def smallest_users(q: int, sigma: float | Fraction, m: int, **choices: Unpack[Choices]) -> int:
-    """Return the smallest n such that m shuffled messages are enough for n users and for any more.
+    """Return the smallest n such that m shuffled messages are enough for any n or more users.
 
     Parameters
     ----------
@@ -190,7 +188,7 @@ def smallest_users(q: int, sigma: float | Fraction, m: int, **choices: Unpack[Ch
     Returns
     -------
     int
-        `security_level` proves sigma for every number of users from here to 10^100, and not for
+        `security_level` proves sigma for every number of users from this one to 10^100, and not for
         one less. For "second_moment" beyond 1024 users by one bound that falls as n grows.
 
     Raises
@@ -204,31 +202,36 @@ def smallest_users(q: int, sigma: float | Fraction, m: int, **choices: Unpack[Ch
     >>> smallest_users(2**64, 80, 24)
     830
     """
-    scheme = checked_scheme(MAX_USERS, q, **choices)
+    scheme = checked_scheme(MAX_COUNTED_USERS, q, **choices)
     wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
     m = integer("m", m, low=1, high=MAX_MESSAGES)
     if scheme.analysis.name == "ishai2006":
-        raise ValueError(
-            "analysis 'ishai2006' proves less for more users, and so no level for every number of "
-            f"users from some n on, got sigma = {quote(sigma)}; analysis='best' does"
+        raise InvalidValue(
+            "analysis",
+            "'ishai2006' proves less for more users, and so no level for every number of users "
+            f"from some n on, got sigma = {quote(sigma)}",
+            advice=[("analysis", "best", "does")],
         )
-    if scheme.analysis.private and ShareGraph(m, **scheme.trust.graph).hiding < 2:
+    if scheme.analysis.private and scheme.trust.share_graph(m).hiding < 2:
         least_m = 2 if scheme.trust.clear_share else 3
-        raise ValueError(f"m must be at least {least_m} for more users to hide better, got {m}")
+        raise InvalidValue(
+            "m", f"must be at least {least_m} for more users to hide better, got {m}"
+        )
 
-    def enough(low: int, high: int = MAX_USERS) -> bool:
+    def enough(low: int, high: int = MAX_COUNTED_USERS) -> bool:
         return replace(scheme.with_honest(low), n=high).level(m) >= wanted
 
     scheme.refuse_uncovered(m)
     if (most := scheme.level(m)) < wanted:
-        raise ValueError(
-            f"sigma must be at most {math.floor(most * 1e3) / 1e3} with m = {m}, which is proved "
-            f"for 10^100 users, got {quote(sigma)}"
+        raise InvalidValue(
+            "sigma",
+            f"must be at most {math.floor(most * 1e3) / 1e3} with m = {m}, which is proved "
+            f"for 10^100 users, got {quote(sigma)}",
         )
     low, high = 1, 2
-    while high < MAX_USERS and not enough(high):
-        low, high = high, min(2 * high, MAX_USERS)
-    # the range is bounded as a whole: one user fewer may be enough when bounded alone
+    while high < MAX_COUNTED_USERS and not enough(high):
+        low, high = high, min(2 * high, MAX_COUNTED_USERS)
+    # the range is bounded as a whole: one fewer user may be enough when bounded alone
     n = first(enough, low, high)
     while n > 1 and enough(n - 1, n - 1):
         n -= 1

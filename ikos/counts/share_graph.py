@@ -1,7 +1,7 @@
-"""The share graph, whose components decide what the analyzer learns.
+"""The share graph, whose components determine the analyzer's information.
 
 Its definition, and the weights f_k from which all distributions of its components C come, are in
-the documentation: How many messages, "The share graph" and "Exact values".
+docs/message-counts.md, "The share graph" and "Exact values".
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ import gmpy2
 from gmpy2 import mpfr, mpq
 
 from ikos._validation import choice, flag, integer
-from ikos.counts.trust import SHUFFLERS
 from ikos.numeric.rounding import DOWN, PRECISION, UP, rounding
+
+SHUFFLERS = ("parallel", "single")
+"""One shuffler per shuffled message, or one for all of them."""
 
 _MULTIPLIED_OUT = 256
 
 
 @dataclass(frozen=True)
 class ShareGraph:
-    """The share graph of m shuffled messages for each user.
+    """The share graph of m shuffled messages per user.
 
     ``shuffler="parallel"`` is m independent permutations of the users, "single" one of all slots.
     Without a further message that bypasses them, a clear share, the graph is bipartite.

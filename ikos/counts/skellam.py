@@ -1,6 +1,6 @@
 """How well shuffled messages hide who added which part of Skellam noise.
 
-The theorems and the proofs are in the documentation: Skellam noise, "Hiding".
+The theorems and the proofs are in docs/skellam.md, "Hiding".
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ikos.counts.recursion import LONGEST_RECURSION, Moments, enclosed
 from ikos.counts.share_graph import ShareGraph
 from ikos.numeric.rounding import DOWN, UP, exact, rational, rounding
 
-THEOREM = "hockey-stick bound by the second moment of the share graph; documentation, Skellam noise"
+THEOREM = "hockey-stick bound by the second moment of the share graph, docs/skellam.md"
 
 _ASYMPTOTIC = 64  # from here on, by the expansion of the Bessel function
 _TERMS = 32
-_FEW = 8  # users in a component whose agreement is computed, and not only bounded
+_MAX_COMPUTED_USERS = 8  # users in a component whose agreement is computed, and not only bounded
 
 _ZERO, _INFINITE = mpfr(0), gmpy2.inf()
 
@@ -45,12 +45,12 @@ def return_chance(variance: Fraction, direction: int) -> mpfr:
     with rounding(DOWN if direction == UP else UP):
         root, lost = gmpy2.sqrt(2 * gmpy2.const_pi() * v), gmpy2.exp(exact(-variance, UP))
     with rounding(direction):
-        found = gmpy2.fsum(terms) / root
-        return found + decay / 2 if direction == UP else found - lost
+        chance = gmpy2.fsum(terms) / root
+        return chance + decay / 2 if direction == UP else chance - lost
 
 
 def _beyond(q: int, variance: Fraction) -> mpfr:
-    """Return an upper bound of P[abs(X) >= q], by Chernoff's bound."""
+    """Return an upper bound on P[abs(X) >= q], by Chernoff's bound."""
     v = rational(variance)
     with rounding(DOWN):
         fallen = q * gmpy2.asinh(q / v) + v
@@ -60,7 +60,7 @@ def _beyond(q: int, variance: Fraction) -> mpfr:
 
 @lru_cache(maxsize=1 << 12)
 def _agreement(q: int, variance: Fraction, together: int) -> mpfr:
-    """Return an upper bound of P[X = 0 modulo q in each of several coordinates]."""
+    """Return an upper bound on P[X = 0 modulo q in each of several coordinates]."""
     with rounding(UP):
         return min(mpfr(1), return_chance(variance, UP) + _beyond(q, variance)) ** together
 
@@ -69,7 +69,7 @@ def _agreement(q: int, variance: Fraction, together: int) -> mpfr:
 def divergences(
     q: int, graph: ShareGraph, n: int, variance: Fraction, together: int, sums: int
 ) -> Divergences:
-    """Return upper bounds of the second moments of several sums, of some coordinates each.
+    """Return upper bounds on the second moments of several sums, of some coordinates each.
 
     ``variance`` is that of each coordinate's noise of n users together.
     """
@@ -79,8 +79,8 @@ def divergences(
     largest = _agreement(q, 2 * each * Fraction(n - 1, n), together)
 
     def apart(s: int, without: int) -> mpfr:
-        """Return a bound of b(x_s) - b(y), with y for the noise of ``without`` users alone."""
-        if min(s, n - s) > _FEW:
+        """Return a bound on b(x_s) - b(y), with y for the noise of ``without`` users alone."""
+        if min(s, n - s) > _MAX_COMPUTED_USERS:
             return largest
         with rounding(DOWN):
             low = return_chance(2 * each * without, DOWN) ** together
@@ -88,10 +88,10 @@ def divergences(
             return _agreement(q, 2 * each * Fraction(s * (n - s), n), together) - low
 
     def term(moments: Moments, s: int, gap: mpfr) -> mpfr:
-        """Return a bound of f_s E[q^C Gamma] for the s users outside of a component."""
+        """Return a bound on f_s E[q^C Gamma] for the s users outside of a component."""
         with rounding(UP):
-            one = moments.connected[s] * gap + moments.divergence[s] * 2 * largest
-            return order * moments.weight[s] * one
+            unequal = moments.connected[s] * gap + moments.divergence[s] * 2 * largest
+            return order * moments.weight[s] * unequal
 
     difference = several = _INFINITE
     negligible = False

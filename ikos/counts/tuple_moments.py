@@ -1,8 +1,8 @@
 """Moments of message tuples: how far the views' counts of tuples are from their mean.
 
-In the documentation's terms E eps_b^K <= A_K, E p_1^K <= M_K and E p_2^l <= V_l, for even K and all
-l. All terms are positive, so that rounding up is all that a bound needs. The proof is in the
-documentation: Fewer messages for the private sum, "Moments".
+In the terms of docs/higher-moments.md, "Moments", which has the proof, E eps_b^K <= A_K, E p_1^K <=
+M_K and E p_2^l <= V_l, for even K and all l. All terms are positive, so that rounding up is all
+that a bound needs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Blocks = tuple[int, ...]
 
 @cache
 def without_singletons(size: int) -> tuple[int, ...]:
-    """Return how many partitions of a set of this size into u blocks of two or more there are."""
+    """Return the number of partitions of a set of this size into u blocks of two or more."""
     counts = [0] * (size // 2 + 1)
     for blocks in partitions(size, 2):
         counts[len(blocks)] += arrangements(blocks)
@@ -56,7 +56,7 @@ Splits = list[tuple[Blocks, Blocks, int]]
 
 
 def _with_first(blocks: Blocks) -> Splits:
-    """Return the sub-multisets with the first block, what is left, and in how many ways."""
+    """Return the sub-multisets with the first block, the rest, and the number of ways."""
     counts = Counter(blocks[1:])
     splits: Splits = []
     for chosen in product(*(range(times + 1) for times in counts.values())):
@@ -95,7 +95,7 @@ def connecting(blocks: Blocks) -> tuple[int, ...]:
 
 
 def _connected_sums(n: int, theta: mpfr) -> dict[Blocks, mpfr]:
-    """Return upper bounds of I_t(theta) for all types t."""
+    """Return upper bounds on I_t(theta) for all types t."""
     sums: dict[Blocks, mpfr] = {(): mpfr(1)}
     connected: dict[Blocks, mpfr] = {}
     with rounding(UP):
@@ -118,7 +118,7 @@ def _connected_sums(n: int, theta: mpfr) -> dict[Blocks, mpfr]:
 
 @dataclass(frozen=True)
 class TupleMoments:
-    """Upper bounds of A_K and M_K, at even K, and of V_l."""
+    """Upper bounds on A_K and M_K, at even K, and on V_l."""
 
     single: dict[int, mpfr]
     total: dict[int, mpfr]

@@ -1,4 +1,4 @@
-"""A count, what it is asked for, and what an analysis has to provide."""
+"""A count, the parties that it trusts, its goal, and the interface of an analysis."""
 
 from __future__ import annotations
 
@@ -6,35 +6,99 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 import gmpy2
 from gmpy2 import mpfr
 
-from ikos._validation import quote
-from ikos.counts.trust import MAX_MESSAGES as MAX_MESSAGES
-from ikos.counts.trust import Trust
+from ikos._validation import InvalidValue, choice, flag, integer, quote
+from ikos.counts.share_graph import SHUFFLERS, ShareGraph, share_graph, share_graphs
 from ikos.numeric.rounding import DOWN, UP, exact, float_down, float_up, log2, rational, rounding
 from ikos.numeric.search import smallest
-from ikos.results.sums import Printed, at_least, at_most, hundredths
+from ikos.results.sums import at_least, at_most
+from ikos.results.text import Printed, hundredths
 
 Users = tuple[int, int]
 """The fewest and the most honest users for whom a level must hold."""
 
+MAX_MESSAGES = 10**8
+"""More messages or shufflers are taken for a mistake: no level within the limits asks for them."""
+
 MAX_SIGMA = 10**6
 MAX_BITS = 10**7
-MAX_USERS = 10**100
-"""Largest levels, orders of groups (in bits) and users: more is taken for a mistake."""
+"""Largest levels, and orders of groups in bits: more is taken for a mistake."""
+
+
+@dataclass(frozen=True)
+class Trust:
+    """The parties that a guarantee assumes to be honest.
+
+    It holds while at least ``min_honest`` users are honest and do not drop out, and at most
+    ``corrupt_shufflers`` parallel shufflers collude with the analyzer; a single one may not. With a
+    ``clear_share``, the last share bypasses the shufflers; the analyzer may then know whose it is.
+    """
+
+    shuffler: str
+    clear_share: bool
+    min_honest: int
+    corrupt_shufflers: int = 0
+
+    def __post_init__(self) -> None:
+        choice("shuffler", self.shuffler, SHUFFLERS)
+        flag("clear_share", self.clear_share)
+        integer("min_honest", self.min_honest, low=1)
+        corrupt = integer("corrupt_shufflers", self.corrupt_shufflers, low=0, high=MAX_MESSAGES)
+        if corrupt and self.single:
+            raise InvalidValue(
+                "corrupt_shufflers",
+                f"must be 0 with a single shuffler, got {corrupt}: "
+                "a party that controls it sees everything",
+            )
+
+    @classmethod
+    def of(
+        cls,
+        n: int,
+        shuffler: str = "parallel",
+        clear_share: bool = True,
+        min_honest: int | None = None,
+        corrupt_shufflers: int = 0,
+    ) -> Trust:
+        """Return the trust among n users, all of them honest by default."""
+        honest = n if min_honest is None else integer("min_honest", min_honest, low=1, high=n)
+        return cls(shuffler, clear_share, honest, corrupt_shufflers)
+
+    @property
+    def single(self) -> bool:
+        """Whether one shuffler has all shuffled messages."""
+        return self.shuffler == "single"
+
+    @property
+    def graph(self) -> dict[str, Any]:
+        """The arguments of counts that determine the share graph."""
+        return {"shuffler": self.shuffler, "clear_share": self.clear_share}
+
+    def share_graph(self, m: int) -> ShareGraph:
+        """Return the share graph of m shuffled messages."""
+        return share_graph(m, self.shuffler, self.clear_share)
+
+    def share_graphs(self, m: int) -> list[ShareGraph]:
+        """Return the graphs each of whose bounds holds for m shuffled messages."""
+        return share_graphs(m, self.shuffler, self.clear_share)
+
+    def hiding(self, total: int) -> int:
+        """Return how many of a user's messages go through honest shufflers."""
+        return max(0, total - int(self.clear_share) - self.corrupt_shufflers)
 
 
 @dataclass(frozen=True)
 class MessageCount(Printed):
-    """How many messages each user sends, and what is proved for that many.
+    """The number of messages per user, and its proved guarantee.
 
     Attributes
     ----------
     shuffled, clear : int
-        Messages of each user that go through a shuffler, and that bypass them: 0 or 1.
+        Messages per user that go through a shuffler, and that bypass them: 0 or 1.
     sigma : float
         Proved security in bits: the views of two inputs with the same sum are within total
         variation ``2**-sigma``. Rounded down; 0.0 where nothing is proved, infinite for one user.
@@ -45,7 +109,7 @@ class MessageCount(Printed):
     delta : float or None
         For a private sum, the proved delta, rounded up (1.0 where nothing is proved); else None.
     noise_epsilon : float or None
-        For a private sum, what is left of epsilon for the noise, rounded down; else None.
+        For a private sum, the epsilon that remains for the noise, rounded down; else None.
     """
 
     shuffled: int
@@ -58,7 +122,7 @@ class MessageCount(Printed):
 
     @property
     def total(self) -> int:
-        """Messages of each user, the clear share included."""
+        """Messages per user, the clear share included."""
         return self.shuffled + self.clear
 
     def with_corruption(self, corrupt: int, total: int | None = None) -> MessageCount:
@@ -87,11 +151,11 @@ class MessageCount(Printed):
 
 @dataclass(frozen=True)
 class Budget:
-    """The privacy that a noisy sum is to have, and what one user can change.
+    """The target privacy of a noisy sum, and its sensitivity to one user.
 
-    At most a share ``reserve`` of epsilon is spent on hiding instead of noise. Replacing one user
-    moves the sum by ``sensitivity``, in l1 norm over all coordinates; the noise in each has rate
-    noise_epsilon / sensitivity. There are ``sums`` sums, each of ``dimension`` coordinates.
+    At most a fraction ``reserve`` of epsilon is spent on hiding instead of noise. Replacing one
+    user moves the sum by ``sensitivity``, in l1 norm over all coordinates; the noise in each has
+    rate noise_epsilon / sensitivity. There are ``sums`` sums, each of ``dimension`` coordinates.
     """
 
     epsilon: Fraction
@@ -109,7 +173,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class PrivacyProof:
-    """A proved delta, rounded up, and what is left of epsilon for the noise, rounded down."""
+    """A proved delta, rounded up, and the epsilon that remains for the noise, rounded down."""
 
     delta: float
     noise_epsilon: float
@@ -127,14 +191,14 @@ class LeftPrivacy:
     theorem: str
 
     def preference(self, wanted: Fraction) -> tuple[bool, mpfr]:
-        """Return what is least for the least epsilon that reaches a delta, or the least delta."""
+        """Return a sort key: the least epsilon that reaches a delta first, or the least delta."""
         reached = bool(self.delta <= rational(wanted))
         return not reached, self.epsilon if reached else self.delta
 
 
 @dataclass(frozen=True)
 class GivenNoise:
-    """Noise that is fixed: ``epsilon``-private, ``part`` of a variable exp(-rate |k|)."""
+    """Fixed noise: ``epsilon``-private, a fraction ``part`` of a variable exp(-rate |k|)."""
 
     users: int
     epsilon: float
@@ -151,7 +215,7 @@ class Choices(TypedDict, total=False):
 
 
 class Others(TypedDict, total=False):
-    """Those of its keywords that do not say what is shuffled together."""
+    """Those of its keywords that do not determine the share graph."""
 
     analysis: str
     min_honest: int | None
@@ -162,12 +226,22 @@ class TrustChoices(Choices, Others, total=False):
     """All of its keywords."""
 
 
+class Uncovered(InvalidValue):
+    """No theorem of an analysis covers a setting, for a ``reason``: an unmet requirement."""
+
+    def __init__(self, analysis: Analysis, setting: str, reason: str) -> None:
+        name, advice = analysis.name, (("analysis", "best", "covers this setting"),)
+        what = f"{name!r} does not cover {setting}: {name} {reason}"
+        super().__init__("analysis", what, advice=() if analysis.private else advice)
+        self.reason = reason
+
+
 class Analysis(ABC):
-    """What one analysis covers and proves; ``m`` counts shuffled messages.
+    """The scope and the theorems of one analysis; ``m`` counts shuffled messages.
 
     A new one needs a name, a theorem, the two abstract methods and an entry in
     ``ikos.counts.analyses.TABLE``. Privacy follows from the level by BBGN20, Lemma 5.2, unless the
-    analysis has a theorem of its own.
+    analysis has its own theorem.
     """
 
     name: ClassVar[str]
@@ -175,11 +249,11 @@ class Analysis(ABC):
     min_sigma: ClassVar[int] = 0
     """The formula holds for levels from here on."""
     private: ClassVar[bool] = False
-    """Whether it has a theorem of its own on privacy."""
+    """Whether it has its own theorem on privacy."""
 
     @abstractmethod
     def refusal(self, scheme: Scheme, m: int | None = None) -> str | None:
-        """Return why it does not cover a scheme (and m messages, if given), or None."""
+        """Return the unmet requirement for a scheme (and m messages, if given), or None."""
 
     @abstractmethod
     def level(self, scheme: Scheme, m: int) -> float:
@@ -211,7 +285,7 @@ class Analysis(ABC):
         return PrivacyProof(delta, budget.whole, self.name, self._by_lemma)
 
     @property
-    def of_levels(self) -> Analysis:
+    def level_analysis(self) -> Analysis:
         """The analysis whose levels it has."""
         return self
 
@@ -222,21 +296,21 @@ class Analysis(ABC):
     def remaining_privacy(
         self, scheme: Scheme, m: int, noise: GivenNoise, delta: Fraction
     ) -> LeftPrivacy:
-        """Return what is proved for given noise.
+        """Return the proved privacy for given noise.
 
-        ``delta`` is wanted: where there is a choice, epsilon is the least that reaches it.
+        ``delta`` is the target: where there is a choice, epsilon is the least that reaches it.
         """
         del delta  # the lemma leaves no choice
         users = replace(scheme.trust, min_honest=noise.users)
         sigma = replace(scheme, n=noise.users, trust=users).level(m)
-        found = lemma_5_2_delta(sigma, Fraction(noise.epsilon)) if sigma else 1.0
-        epsilon, delta = (exact(Fraction(one), UP) for one in (noise.epsilon, found))
+        reached = lemma_5_2_delta(sigma, Fraction(noise.epsilon)) if sigma else 1.0
+        epsilon, delta = (exact(Fraction(value), UP) for value in (noise.epsilon, reached))
         return LeftPrivacy(epsilon, delta, self.name, self._by_lemma)
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """At most ``n`` honest users, group, trust and analysis: all that a proof depends on."""
+    """The parameters of a proof: at most ``n`` honest users, group, trust and analysis."""
 
     n: int
     q: int
@@ -258,68 +332,68 @@ class Scheme:
         if reason is None:
             return
         clear = "a clear share" if self.trust.clear_share else "no clear share"
-        way_out = "" if self.analysis.private else "; analysis='best' covers this setting"
-        raise ValueError(
-            f"analysis {self.analysis.name!r} does not cover n = {quote(self.trust.min_honest)} "
-            f"with {self.trust.shuffler} shuffling and {clear}: {reason}{way_out}"
-        )
+        setting = f"n = {quote(self.trust.min_honest)} with {self.trust.shuffler} shuffling"
+        raise Uncovered(self.analysis, f"{setting} and {clear}", reason)
 
     def level(self, m: int, sums: int = 1) -> float:
-        """Return the level of m shuffled messages of each sum, and 0.0 where none is proved."""
+        """Return the level of m shuffled messages per sum, and 0.0 where none is proved."""
         if self.analysis.refusal(self, m):
             return 0.0
         return self.analysis.of_sums(self.analysis.level(self, m), sums)
 
     def proved(self, m: int, budget: Budget | None = None) -> MessageCount:
-        """Return m shuffled messages with what is proved for them, which may be nothing.
+        """Return m shuffled messages with their proved guarantee, if any.
 
         The delta for the fewest users holds for more, whose messages the adversary may know.
         ``sigma``, for inputs that may differ everywhere, is for every number of users.
         """
-        clear, sigma, levels = int(self.trust.clear_share), self.level(m), self.analysis.of_levels
+        clear, sigma, levels = (
+            int(self.trust.clear_share),
+            self.level(m),
+            self.analysis.level_analysis,
+        )
         if sigma:
             count = MessageCount(m, clear, sigma, levels.name, levels.theorem)
         else:
             count = MessageCount(m, clear, 0.0, None, "nothing is proved for this count")
         if budget is None:
             return count
-        found = self.analysis.privacy(self, m, budget)
-        if found is None:
+        proof = self.analysis.privacy(self, m, budget)
+        if proof is None:
             return replace(count, delta=1.0, noise_epsilon=budget.whole)
         return replace(
             count,
-            analysis=found.analysis,
-            theorem=found.theorem,
-            delta=found.delta,
-            noise_epsilon=found.noise_epsilon,
+            analysis=proof.analysis,
+            theorem=proof.theorem,
+            delta=proof.delta,
+            noise_epsilon=proof.noise_epsilon,
         )
 
     def least(self, sigma: Fraction, sums: int = 1) -> MessageCount:
-        """Return the fewest messages of each sum such that all together have this level."""
+        """Return the fewest messages per sum such that all sums together have this level."""
         self.refuse_uncovered()
         if sigma < self.analysis.min_sigma:
-            raise ValueError(
-                f"{self.analysis.name} needs sigma >= {self.analysis.min_sigma}, got "
-                f"{quote(sigma)}; analysis='best' covers this range"
-            )
+            reason = f"needs sigma >= {self.analysis.min_sigma}"
+            raise Uncovered(self.analysis, f"sigma = {quote(sigma)}", reason)
         guess = self.analysis.guess(self, min(float(sigma) + math.log2(sums), MAX_SIGMA))
         return self.proved(
             smallest(lambda m: self.level(m, sums) >= sigma, guess, most=MAX_MESSAGES)
         )
 
     def least_private(self, budget: Budget) -> MessageCount:
-        """Return the fewest messages of each sum that are proved to keep to a budget."""
+        """Return the fewest messages per sum that are proved to keep to a budget."""
         self.refuse_uncovered()
         if not self.analysis.private and lemma_5_2_sigma(budget) > MAX_SIGMA:
-            raise ValueError(
-                f"epsilon must not ask for more than {MAX_SIGMA} bits of security with "
-                f"analysis={self.analysis.name!r}, got {quote(budget.epsilon)}; analysis='best' "
-                "has no such limit"
+            raise InvalidValue(
+                "epsilon",
+                f"must not ask for more than {MAX_SIGMA} bits of security with "
+                f"analysis={self.analysis.name!r}, got {quote(budget.epsilon)}",
+                advice=[("analysis", "best", "has no such limit")],
             )
 
         def enough(m: int) -> bool:
-            found = self.analysis.privacy(self, m, budget)
-            return m >= 1 and found is not None and found.delta <= budget.delta
+            proof = self.analysis.privacy(self, m, budget)
+            return m >= 1 and proof is not None and proof.delta <= budget.delta
 
         return self.proved(
             smallest(enough, self.analysis.guess(self, budget), most=MAX_MESSAGES), budget

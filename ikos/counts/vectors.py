@@ -1,13 +1,13 @@
-"""Sums of vectors: a vector is cut into blocks of coordinates, each of them a sum of its own.
+"""Sums of vectors: a vector is cut into blocks of coordinates, each of them a separate sum.
 
 A vector of d coordinates is cut into k = ceil(d/b) blocks of b; the last one may be shorter. A
-block is one element of a group of order q^b, with shares, a clear share, shufflers and permutations
-of its own. There is no other mechanism: blocks of one coordinate are called separate sums, and a
+block is one element of a group of order q^b, with its own shares, clear share, shufflers and
+permutations. There is no other mechanism: blocks of one coordinate are called separate sums, and a
 single block of all coordinates one group.
 
-What is proved depends on b and k alone: a shorter last block is counted as a full one, of which it
-is a part. Longer blocks take more messages each and fewer in all. The proofs are in the
-documentation: How many messages, "Vectors".
+The proofs depend on b and k alone: a shorter last block is counted as a full one, of which it is a
+part. Longer blocks take more messages each and fewer in all. The proofs are in
+docs/message-counts.md, "Vectors".
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from fractions import Fraction
 from functools import partial
 from typing import Unpack
 
-from ikos._validation import choice, integer, number, quote
+from ikos._validation import InvalidValue, choice, integer, number, quote
 from ikos.counts.analyses import TABLE, checked_analysis, checked_scheme
-from ikos.counts.private import MIN_DELTA, MIN_EPSILON, budget_of, promised
+from ikos.counts.private import budget_of, promised
 from ikos.counts.types import (
     MAX_BITS,
     MAX_MESSAGES,
@@ -31,36 +31,33 @@ from ikos.counts.types import (
     Scheme,
     TrustChoices,
 )
-from ikos.numeric.rounding import UP, exact, float_up
-from ikos.results.sums import at_least
 
 ONE_GROUP = "one group"
 SEPARATE = "separate sums"
-COMPOSED = "separate sums, composed"
 
 LAYOUTS = {"separate": SEPARATE, "group": ONE_GROUP, "blocks": "blocks"}
-"""What users write for each layout in blocks, and what it is called."""
+"""The argument for each layout in blocks, and its name."""
 
 MASKED = "masked"
-"""What users write for masked vectors, of which only keys are summed in blocks."""
+"""The argument for masked vectors, of which only keys are summed in blocks."""
 
 ENVELOPE_BYTES = 48
-"""What an HPKE envelope adds to a message: a public key of 32 bytes, and a tag of 16."""
+"""Overhead per message of an HPKE envelope: a public key of 32 bytes, and a tag of 16."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A way to share a vector, what it costs each user, and what is proved for the whole vector.
+    """A way to share a vector, its cost per user, and its guarantee for the whole vector.
 
     Attributes
     ----------
     count : MessageCount
-        Messages of each block. Its ``sigma`` is that of one block; its ``delta`` and
-        ``noise_epsilon`` are those of the whole vector, but of one sum in the composed layout.
+        Messages per block. Its ``sigma`` is that of one block; its ``delta`` and ``noise_epsilon``
+        are those of the whole vector.
     dimension, length : int
         Coordinates of the vector and of a block; the last block may be shorter.
     bits : int
-        Of a coordinate, ceil(log2 q).
+        Bits of a coordinate, ceil(log2 q).
     sigma : float
         Proved security in bits, rounded down.
     epsilon, delta : Fraction, float or None
@@ -69,9 +66,7 @@ class Layout:
         For a private sum, the inverse scale of the discrete Laplace noise in every coordinate, in
         steps of the encoding.
     variance : Fraction or None
-        Of Skellam noise in its place, in squared steps.
-    composed : bool
-        Whether the sums are private ones with budgets of their own.
+        Variance of Skellam noise, if that is added instead, in squared steps.
     """
 
     count: MessageCount
@@ -83,20 +78,17 @@ class Layout:
     delta: float | None = None
     rate: Fraction | None = None
     variance: Fraction | None = None
-    composed: bool = False
 
     @property
     def name(self) -> str:
-        """What it is called in parameter hashes: "one group", "separate sums" or "blocks of 13"."""
-        if self.composed:
-            return COMPOSED
+        """Name in parameter hashes: "one group", "separate sums" or "blocks of 13"."""
         if self.length == self.dimension:
             return ONE_GROUP
         return SEPARATE if self.length == 1 else f"blocks of {self.length}"
 
     @property
     def sums(self) -> int:
-        """How many blocks there are, each with a sum of its own."""
+        """Number of blocks, each with its own sum."""
         return sums_of(self.dimension, self.length)
 
     @property
@@ -115,13 +107,13 @@ class Layout:
         return self.dimension * self.bits * self.count.total
 
     def bytes_per_user(self, overhead: int) -> int:
-        """Return the bytes that each user sends if each message has ``overhead`` more of them."""
+        """Return the bytes per user if each message has an overhead of ``overhead`` bytes."""
         return -(-self.bits_per_user // 8) + overhead * self.messages_per_user
 
     def __str__(self) -> str:
         noise = "" if self.rate is None else f", noise scale {float(1 / self.rate):.4g}"
         if self.variance is not None:
-            noise = f", noise deviation {math.sqrt(self.variance):.4g}"
+            noise = f", noise standard deviation {math.sqrt(self.variance):.4g}"
         most = "at most " if self.dimension % self.length else ""
         return (
             f"{self.name}: {self.messages_per_user:,} messages of {most}"
@@ -140,11 +132,11 @@ def checked_layout(layout: object, dimension: int, messages: object) -> int:
         return integer("layout", layout, low=1, high=dimension)
     lengths = {"separate": 1, "group": dimension, "blocks": 0, MASKED: 0}
     if not lengths[choice("layout", layout, lengths)] and messages is not None:
-        raise ValueError(f"layout must be the length of blocks with messages, got {layout!r}")
+        raise InvalidValue("layout", f"must be an integer if messages is given, got {layout!r}")
     return lengths[layout]
 
 
-def least_bytes(made: Callable[[int], Layout], dimension: int, overhead: int) -> Layout:
+def least_bytes(layout_of: Callable[[int], Layout], dimension: int, overhead: int) -> Layout:
     """Return the layout that takes the fewest bytes, if no longer block takes fewer messages.
 
     ``made`` returns the layout for a length. Then no blocks up to the length b of ``high`` cost
@@ -152,22 +144,22 @@ def least_bytes(made: Callable[[int], Layout], dimension: int, overhead: int) ->
     """
 
     def cost(layout: Layout, messages: int) -> int:
-        """Return the bits for this many messages of each block."""
+        """Return the bits for a number of messages per block."""
         return messages * (layout.dimension * layout.bits + 8 * overhead * layout.sums)
 
     def own(layout: Layout) -> int:
         return cost(layout, layout.count.total)
 
-    best = low = made(1)
+    best = low = layout_of(1)
     spans = []
     while low.length < dimension and low.bits_per_user < own(best):
-        high = made(min(2 * low.length, dimension))
+        high = layout_of(min(2 * low.length, dimension))
         spans.append((low, high))
         best, low = min(best, high, key=own), high
     while spans:
         low, high = spans.pop()
         if high.length - low.length > 1 and cost(high, low.count.total) < own(best):
-            middle = made((low.length + high.length) // 2)
+            middle = layout_of((low.length + high.length) // 2)
             best = min(best, middle, key=own)
             spans += [(low, middle), (middle, high)]
     return best
@@ -187,9 +179,10 @@ def checked_dimension(dimension: object, q: int) -> int:
     """Return the dimension, of a group Z_q^dimension whose order is not too large to be counted."""
     d = integer("dimension", dimension, low=1)
     if d * (q.bit_length() - 1) > MAX_BITS:
-        raise ValueError(
-            f"dimension must be at most {MAX_BITS // (q.bit_length() - 1)} for this q, "
-            f"got {quote(d)}: groups are counted up to order 2**{MAX_BITS}"
+        raise InvalidValue(
+            "dimension",
+            f"must be at most {MAX_BITS // (q.bit_length() - 1)} for this q, "
+            f"got {quote(d)}: groups are counted up to order 2**{MAX_BITS}",
         )
     return d
 
@@ -202,9 +195,8 @@ def _layout(
     budget: Budget | None = None,
     *,
     total: int | None = None,
-    shares: int = 1,
 ) -> Layout:
-    """Return the layout of blocks of some length; ``budget`` is 1/shares of the whole vector's."""
+    """Return the layout of blocks of some length."""
     sent = count.with_corruption(scheme.trust.corrupt_shufflers, total)
     level = scheme.analysis.of_sums(count.sigma, sums_of(dimension, length))
     layout = Layout(sent, dimension, length, (scheme.q - 1).bit_length(), level)
@@ -214,9 +206,8 @@ def _layout(
     assert count.noise_epsilon is not None
     return replace(
         layout,
-        composed=shares > 1,
-        epsilon=budget.epsilon * shares,
-        delta=min(1.0, float_up(exact(Fraction(count.delta) * shares, UP))),
+        epsilon=budget.epsilon,
+        delta=count.delta,
         rate=Fraction(count.noise_epsilon) / budget.sensitivity,
     )
 
@@ -227,7 +218,7 @@ def _blocks(scheme: Scheme, length: int) -> Scheme:
 
 
 def least_layout(scheme: Scheme, sigma: Fraction, dimension: int, length: int) -> Layout:
-    """Return the fewest messages of each block such that the whole vector has a level."""
+    """Return the fewest messages per block such that the whole vector has a level."""
     count = _blocks(scheme, length).least(sigma, sums_of(dimension, length))
     return _layout(scheme, count, dimension, length)
 
@@ -240,7 +231,7 @@ def secure_layout(
     overhead: object = ENVELOPE_BYTES,
     messages: object = None,
 ) -> Layout:
-    """Return the fewest messages of each block for a level, or given ones with what is proved."""
+    """Return the fewest messages per block for a level, or a given number with its level."""
     wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)  # also if messages are given
     length = checked_layout(layout, dimension, messages)
     added = integer("overhead", overhead, low=0)
@@ -248,18 +239,18 @@ def secure_layout(
         total = integer("messages", messages, low=1, high=MAX_MESSAGES)
         count = _blocks(scheme, length).proved(scheme.trust.hiding(total))
         return _layout(scheme, count, dimension, length, total=total)
-    made = partial(least_layout, scheme, wanted, dimension)
-    return made(length) if length else least_bytes(made, dimension, added)
+    layout_of = partial(least_layout, scheme, wanted, dimension)
+    return layout_of(length) if length else least_bytes(layout_of, dimension, added)
 
 
 def _side_by_side(
-    made: Callable[[int], Layout], dimension: int, overhead: int | None
+    layout_of: Callable[[int], Layout], dimension: int, overhead: int | None
 ) -> tuple[Layout, ...]:
     """Return one group, separate sums and the blocks of the fewest bytes, each of them once."""
-    found = [made(dimension), made(1)]
+    layouts = [layout_of(dimension), layout_of(1)]
     if overhead is not None:
-        found.append(least_bytes(made, dimension, integer("overhead", overhead, low=0)))
-    return tuple(dict.fromkeys(found))
+        layouts.append(least_bytes(layout_of, dimension, integer("overhead", overhead, low=0)))
+    return tuple(dict.fromkeys(layouts))
 
 
 def vector_layouts(
@@ -281,13 +272,13 @@ def vector_layouts(
     dimension : int
         Coordinates.
     overhead : int, optional
-        Bytes by which each message grows on its way, such as 48 in an HPKE envelope.
+        Transport overhead per message in bytes, such as 48 for an HPKE envelope.
 
     Returns
     -------
     tuple of Layout
         "one group" and "separate sums", each with the fewest messages that prove sigma, and with
-        an ``overhead`` the blocks that take the fewest bytes. None of them is there twice.
+        an ``overhead`` the blocks that take the fewest bytes. Equal layouts are listed once.
 
     Examples
     --------
@@ -328,10 +319,10 @@ def private_vector_layouts(
     dimension : int
         Coordinates, d.
     sensitivity : int, optional
-        A promise how far the replacement of one user's vector moves the sum at most, in l1 norm and
-        steps of the encoding: 2 for one-hot vectors with precision 1, for instance. By default
-        d * precision, which holds for all vectors. Privacy rests on it. Reals are rounded at
-        random, which can raise the norm, so that anything below d * precision is for integers.
+        A promised bound on the shift of the sum by replacing one user's vector, in l1 norm and
+        steps of the encoding: 2 for one-hot vectors with precision 1, for instance. By default d *
+        precision, which holds for all vectors. Privacy rests on it. Reals are rounded at random,
+        which can raise the norm, so that anything below d * precision is for integers.
     overhead : int, optional
         As in `vector_layouts`.
 
@@ -339,9 +330,8 @@ def private_vector_layouts(
     -------
     tuple of Layout
         Those of `vector_layouts` have one noise for the whole vector, discrete Laplace of rate
-        noise_epsilon / sensitivity in each coordinate, and one proof. The last, "separate sums,
-        composed", are d private sums with (epsilon/d, delta/d) each, by basic composition; not for
-        one coordinate. Proofs: documentation, How many messages, "Vectors".
+        noise_epsilon / sensitivity in each coordinate, and one proof. Proofs:
+        docs/message-counts.md, "Vectors".
 
     Examples
     --------
@@ -351,28 +341,10 @@ def private_vector_layouts(
     scheme = checked_scheme(n, q, **choices)
     each = budget_of(epsilon, delta, reserve, precision)
     d = checked_dimension(dimension, scheme.q)
-    moved = promised(sensitivity, d * each.sensitivity)
-    for name, value, least in (
-        ("epsilon", each.epsilon, MIN_EPSILON),
-        ("delta", each.delta, MIN_DELTA),
-    ):
-        if value < least * d:
-            raise ValueError(
-                f"{name} must be at least {at_least(least * d, 6)} for {d} coordinates, "
-                f"got {quote(value)}"
-            )
+    total_shift = promised(sensitivity, d * each.sensitivity)
 
-    def made(length: int) -> Layout:
-        whole = replace(each, sensitivity=moved, dimension=length, sums=sums_of(d, length))
+    def layout_of(length: int) -> Layout:
+        whole = replace(each, sensitivity=total_shift, dimension=length, sums=sums_of(d, length))
         return _layout(scheme, _blocks(scheme, length).least_private(whole), d, length, whole)
 
-    found = _side_by_side(made, d, overhead)
-    if d == 1:
-        return found
-    alone = replace(
-        each,
-        epsilon=each.epsilon / d,
-        delta=each.delta / d,
-        sensitivity=min(each.sensitivity, moved),
-    )
-    return *found, _layout(scheme, scheme.least_private(alone), d, 1, alone, shares=d)
+    return _side_by_side(layout_of, d, overhead)

@@ -1,4 +1,4 @@
-"""Public domains of users' values, numbers or vectors, not taken from the data.
+"""Public domains of users' values, scalars or vectors, not taken from the data.
 
 A protocol's guarantee covers only vectors of its domain.
 """
@@ -21,15 +21,18 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import (
     NO_VALUE,
     NUMBER,
+    InvalidValue,
     array,
     integer,
     number,
     ordered,
     quote,
     real,
+    refuse_missing,
     vector,
 )
-from ikos.primitives.modular import blocks
+from ikos.data.sensitivity import Sensitivity
+from ikos.primitives.modular import Zq, blocks
 
 MAX_BOUND = 1e100
 
@@ -48,16 +51,16 @@ _BLOCK = 1 << 15  # entries checked at a time, in cache
 
 
 def require(values: NDArray[Any], good: NDArray[np.bool_], first: int, what: str) -> None:
-    """Refuse the first value, or entry of one, that is not good; users count from ``first``."""
+    """Refuse the first value, or entry of one, that is invalid; users count from ``first``."""
     if not good.all():
         row, *column = np.unravel_index(int(np.argmin(good)), good.shape)
         place = ", ".join(map(str, (first + int(row), *column)))
         lost = ", not missing" * bool(np.isnan(values[row, *column]).any())
-        raise ValueError(f"x[{place}] must {what}{lost}")
+        raise InvalidValue(f"x[{place}]", f"must {what}{lost}", row=first + int(row))
 
 
 class Domain(ABC):
-    """A set of possible values of a user, numbers or vectors."""
+    """A set of possible values of a user, scalars or vectors."""
 
     dimension: int
 
@@ -65,7 +68,7 @@ class Domain(ABC):
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
         """Return users' values, (k,) or (k, dimension), checked and in the data's units.
 
-        Arrays of a suitable type are not copied. Messages count users from ``first``.
+        Arrays of a suitable type are not copied. Errors count users from ``first``.
         """
 
     @abstractmethod
@@ -87,11 +90,15 @@ class Bounds(Domain):
         low = float(number("lower", self.lower, low=-MAX_BOUND, high=MAX_BOUND))
         high = float(number("upper", self.upper, low=-MAX_BOUND, high=MAX_BOUND))
         if not low < high:
-            raise ValueError(f"upper must be greater than lower = {low!r}, got {high!r}")
+            raise InvalidValue("upper", f"must be greater than lower = {low!r}, got {high!r}")
         if high - low < 1 / MAX_BOUND:
             raise ValueError(f"upper - lower must be at least 1e-100, got {high!r} and {low!r}")
         object.__setattr__(self, "lower", low)
         object.__setattr__(self, "upper", high)
+
+    def __str__(self) -> str:
+        low, high = (repr(end).removesuffix(".0") for end in (self.lower, self.upper))
+        return f"values in [{low}, {high}]"
 
     @property
     def dimension(self) -> int:  # type: ignore[override]
@@ -114,12 +121,13 @@ class Bounds(Domain):
         """
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if not bound.is_integer() or abs(bound) > MAX_INTEGER:
-                said = "must be an integer of at most 2^52 with integers=True"
-                raise ValueError(f"{name} {said}, got {bound!r}")
+                problem = "must be an integer of at most 2^52 where values are integers"
+                raise InvalidValue(name, f"{problem}, got {bound!r}")
         steps = int(self.upper) - int(self.lower)
         if precision is not None and precision != steps:
-            raise ValueError(
-                f"precision must be upper - lower = {steps} with integers=True, got {precision!r}"
+            raise InvalidValue(
+                "precision",
+                f"must be upper - lower = {steps} where values are integers, got {precision!r}",
             )
         return steps
 
@@ -128,10 +136,10 @@ class Bounds(Domain):
 
         Booleans are 0 and 1; NaN is outside. A data frame may have one column.
         """
-        given = real("x", x, first)
-        if given.ndim != 1:
-            given = vector("x", x, given)
-        values = given.astype(np.float64, copy=False)
+        data = real("x", x, first)
+        if data.ndim != 1:
+            data = vector("x", x, data)
+        values = data.astype(np.float64, copy=False)
         if values.size and not (  # NaN if there is one, and NaN fails every comparison
             np.minimum.reduce(values) >= self.lower and np.maximum.reduce(values) <= self.upper
         ):
@@ -159,7 +167,7 @@ class Bounds(Domain):
         return float(users * Fraction(self.lower) + span * Fraction(parts))
 
     def totals(self, steps: list[int], precision: int, users: int) -> list[float]:
-        """Return the same for many sums of fractions, each of so many steps of 1 / precision."""
+        """Return the same for many sums of fractions, each a number of steps of 1 / precision."""
         least = users * Fraction(self.lower)
         step = (Fraction(self.upper) - Fraction(self.lower)) / precision
         over = math.lcm(least.denominator, step.denominator)
@@ -173,8 +181,27 @@ def whole(values: NDArray[np.float64], first: int = 0) -> NDArray[np.float64]:
     return values
 
 
+@dataclass(frozen=True)
+class Coordinates:
+    """The properties of a domain of vectors that an encoding uses.
+
+    ``exact`` means that all coordinates are integers between their ``bounds``. ``sensitivity``
+    bounds the distance between two vectors of a user more tightly than the bounds do; it is
+    ``promised`` if it does not follow from the domain.
+    """
+
+    bounds: Bounds
+    exact: bool
+    sensitivity: Sensitivity | None
+    promised: bool = False
+
+
 class Vectors(Domain):
     """A set of vectors, none of which contains NaN."""
+
+    @abstractmethod
+    def coordinates(self, integers: bool, sensitivity: Sensitivity | None) -> Coordinates:
+        """Return bounds of each coordinate and a sensitivity, for users' promises."""
 
     @abstractmethod
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
@@ -188,22 +215,25 @@ class Vectors(Domain):
 
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
         """Return vectors, (k, dimension), checked, in the data's type and units."""
-        given = real("x", x, first)
-        if given.ndim != 2 or given.shape[1] != self.dimension:
-            raise ValueError(
-                f"x must have shape (users, {self.dimension}), a row for each user, got shape "
-                f"{given.shape}"
+        data = real("x", x, first)
+        if data.ndim != 2 or data.shape[1] != self.dimension:
+            raise InvalidValue(
+                "x",
+                f"must have shape (users, {self.dimension}), a row for each user, got shape "
+                f"{data.shape}",
             )
-        for part in blocks(given.shape[0], max(1, _BLOCK // self.dimension)):
-            self._check(given[part].astype(np.float64, copy=False), first + part.start)
-        return given
+        for part in blocks(data.shape[0], max(1, _BLOCK // self.dimension)):
+            self._check(data[part].astype(np.float64, copy=False), first + part.start)
+        return data
 
     def value(self, x: ArrayLike) -> NDArray[Any]:
         """Return one user's vector, checked, as an array of one row."""
-        given = array("x", x)
-        if given.ndim != 1:
-            raise ValueError(f"x must be one vector of {self.dimension}, got shape {given.shape}")
-        return self.values(given[np.newaxis])
+        row = array("x", x)
+        if row.ndim != 1:
+            raise InvalidValue(
+                "x", f"must be one vector of {self.dimension}, got shape {row.shape}"
+            )
+        return self.values(row[np.newaxis])
 
 
 @dataclass(frozen=True)
@@ -215,7 +245,7 @@ class Box(Vectors):
     >>> Box(2).values([[0.5, -1.0]])
     Traceback (most recent call last):
     ...
-    ValueError: x[0, 1] must be in [0, 1]
+    ikos.InvalidValue: x[0, 1] must be in [0, 1]
     """
 
     dimension: int
@@ -227,8 +257,13 @@ class Box(Vectors):
 
     @property
     def bounds(self) -> Bounds:
-        """Of each coordinate."""
+        """The bounds of each coordinate."""
         return Bounds(self.lower, self.upper)
+
+    def coordinates(self, integers: bool, sensitivity: Sensitivity | None) -> Coordinates:
+        """Return the bounds and the promised sensitivity."""
+        promised = sensitivity is not None and not sensitivity.proved
+        return Coordinates(self.bounds, integers, sensitivity, promised)
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         inside = (rows >= self.lower) & (rows <= self.upper)  # False for NaN
@@ -246,7 +281,7 @@ class Ball(Vectors):
     >>> Ball(2).values([[1.0, 1.0]])
     Traceback (most recent call last):
     ...
-    ValueError: x[0] must have a norm of at most 1; clip it in double precision
+    ikos.InvalidValue: x[0] must have a norm of at most 1; clip it in double precision
     """
 
     dimension: int
@@ -270,14 +305,22 @@ class Ball(Vectors):
         """Largest value of a coordinate."""
         return self.radius
 
+    def coordinates(self, integers: bool, sensitivity: Sensitivity | None) -> Coordinates:
+        """Return the bounds and the diameter, with the tolerance."""
+        _refuse_promise(sensitivity)
+        if integers:
+            raise InvalidValue("integers", "must be False for a Ball; use a Box for integers")
+        bounds = Bounds(-self.reach, self.reach)
+        return Coordinates(bounds, False, Sensitivity(l2=2 * self.reach))
+
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         require(rows, np.isfinite(rows), first, "be finite")
         # Scaled first, so that squares neither overflow nor vanish. For every dimension d, the
         # relative error of a norm, d 2^-52, is below the tolerance.
         with np.errstate(under="ignore"):
             inside = np.linalg.norm(rows / self.radius, axis=1) <= 1 + TOLERANCE
-        said = f"have a norm of at most {self.radius:g}; clip it in double precision"
-        require(rows, inside, first, said)
+        problem = f"have a norm of at most {self.radius:g}; clip it in double precision"
+        require(rows, inside, first, problem)
 
 
 @dataclass(frozen=True)
@@ -292,6 +335,12 @@ class SparseTernary(Vectors):
     def __post_init__(self) -> None:
         self._set()
         self._set(sparsity=integer("sparsity", self.sparsity, low=1, high=self.dimension))
+
+    def coordinates(self, integers: bool, sensitivity: Sensitivity | None) -> Coordinates:
+        """Return the bounds, and twice as many changes as entries."""
+        del integers
+        _refuse_promise(sensitivity)
+        return Coordinates(Bounds(-1, 1), True, Sensitivity(l1=2 * self.sparsity, linf=2))
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         signs = (rows == 0) | (rows == 1) | (rows == -1)  # False for NaN
@@ -326,17 +375,70 @@ class Categories(Vectors):
         """The coordinates of each question."""
         return [slice(*ends) for ends in pairwise(accumulate(self.sizes, initial=0))]
 
+    def coordinates(self, integers: bool, sensitivity: Sensitivity | None) -> Coordinates:
+        """Return the bounds, and two changes for each question."""
+        del integers
+        _refuse_promise(sensitivity)
+        return Coordinates(Bounds(0, 1), True, Sensitivity(l1=2 * len(self.sizes), linf=1))
+
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         require(rows, (rows == 0) | (rows == 1), first, "be 0 or 1")  # False for NaN
         for run in self.runs:
-            said = f"have exactly one 1 among its entries {run.start} to {run.stop - 1}"
-            require(rows, rows[:, run].sum(axis=1) == 1, first, said)
+            problem = f"have exactly one 1 among its entries {run.start} to {run.stop - 1}"
+            require(rows, rows[:, run].sum(axis=1) == 1, first, problem)
+
+
+def _refuse_promise(sensitivity: Sensitivity | None) -> None:
+    """Refuse a promise about a domain that bounds the sensitivity itself."""
+    if sensitivity is not None:
+        raise InvalidValue("sensitivity", "must be None: it follows from the domain")
+
+
+@dataclass(frozen=True)
+class Residues(Domain):
+    """The values of secure sums: integers modulo q, or from 0 to ``upper``; one per user."""
+
+    group: Zq
+    upper: int | None
+    dimension: ClassVar[int] = 1  # type: ignore[misc]
+
+    def values(self, x: Any, first: int = 0) -> NDArray[Any]:
+        """Return checked values as group elements; the first is user number ``first``'s."""
+        data = list(x) if isinstance(x, range) else x
+        return vector("x", x, self.group.elements(data, first=first, upper=self.upper))
+
+    def value(self, x: Any) -> NDArray[Any]:
+        """Return one user's value, checked, as an array of one."""
+        return self.values([x])
+
+
+@dataclass(frozen=True)
+class ResidueVectors(Residues):
+    """The same for vectors of ``dimension`` of them."""
+
+    dimension: int  # type: ignore[misc]
+
+    def values(self, x: Any, first: int = 0) -> NDArray[Any]:
+        """Return vectors with each entry checked; the first is user number ``first``'s."""
+        refuse_missing("x", x)
+        data = np.asarray(x, dtype=object) if isinstance(x, (list, tuple)) else np.asarray(x)
+        if data.ndim != 2 or data.shape[1] != self.dimension:
+            raise InvalidValue(
+                "x",
+                f"must have shape (users, {self.dimension}), a row for each user, got shape "
+                f"{data.shape}",
+            )
+        most = self.group.q - 1 if self.upper is None else self.upper
+        good = data.dtype.kind in "biu" and 0 <= data.min(initial=0) <= data.max(initial=0) <= most
+        for c, column in enumerate(() if good else data.T):
+            self.group.elements(column, f"x[:, {c}]", first, self.upper)
+        return data
 
 
 class CategoryLabels:
-    """Distinct texts that name categories, and where other texts are among them.
+    """Distinct strings that name categories, and the places of other strings among them.
 
-    Two decimal numbers are the same if they are equal, exactly: 1.0 and 01 are 1. Other texts are
+    Two decimal numbers are the same if they are equal, exactly: 1.0 and 01 are 1. Other strings are
     the same if their characters are, accents composed (NFC).
     """
 
@@ -347,7 +449,7 @@ class CategoryLabels:
         self._numbers = not any(isinstance(key, str) for key in keys)
         self._places = {key: place for place, key in enumerate(keys)}
         if len(self._places) != len(keys):
-            raise ValueError(f"{name} must be distinct, also as numbers, got {quote(labels)}")
+            raise InvalidValue(name, f"must be distinct, also as numbers, got {quote(labels)}")
 
     @staticmethod
     def _key(text: str) -> str | Decimal:
@@ -361,6 +463,6 @@ class CategoryLabels:
         return self.MISSING if lost and place == self.OTHER else place
 
     def places(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Return the place of each text, or `OTHER`, or `MISSING` for one that says no value."""
-        found = {text: self._place(text) for text in set(texts)}
-        return np.fromiter(map(found.__getitem__, texts), np.int64, len(texts))
+        """Return the place of each string, or `OTHER`, or `MISSING` for one that means no value."""
+        places = {text: self._place(text) for text in set(texts)}
+        return np.fromiter(map(places.__getitem__, texts), np.int64, len(texts))

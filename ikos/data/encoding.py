@@ -15,19 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import flag, integer
-from ikos.data.domains import TOLERANCE, Ball, Bounds, Box, Categories, Domain, SparseTernary, whole
+from ikos._validation import InvalidType, InvalidValue, flag, integer
+from ikos.data.domains import TOLERANCE, Bounds, Domain, Vectors, whole
 from ikos.data.sensitivity import Sensitivity, Shift
 from ikos.primitives.concurrency import Scratch
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
 
 MAX_PRECISION = 1 << 52
-_ALL = 53  # random bits that decide a rounding, in all
-_FIRST = 16  # of them, drawn at once: they decide all but one value in 2^16
-_NARROW = 18  # bits of a precision up to which int32 has room for 13 random bits next to it
+_ROUNDING_BITS = 53  # random bits that decide a rounding, in total
+_FIRST_BITS = 16  # those drawn at first: they decide all but one value in 2^16
+_NARROW_BITS = 18  # bits of a precision up to which int32 has room for 13 random bits next to it
 
-_TOGETHER = 1 << 18  # values: threads lose time at each call of numpy
+_VALUES_PER_CALL = 1 << 18  # values: threads lose time at each call of numpy
 _BLOCK = 1 << 21
 
 _SLACK = Fraction(1, 1 << 50)
@@ -52,21 +52,21 @@ def encode(
 
     Privacy rests only on the range {0..p}, which floating point cannot leave: with d digits drawn
     at first, the whole part of x p 2^d is a number of at most p with d binary digits behind the
-    point, and what is added to it is below 1. A value is rounded up when the digits F of its
-    fraction and d random ones, H, carry: F + H >= 2^d. If F + H = 2^d - 1, there is a tie, which
-    53 - d more random bits decide: up, if they are below the rest of the fraction.
+    point, and the amount added to it is below 1. A value is rounded up when the digits F of its
+    fraction and d random ones, H, carry: F + H >= 2^d. If F + H = 2^d - 1, there is a tie, which 53
+    - d more random bits decide: up, if they are below the rest of the fraction.
     """
     result = np.empty(x.size, dtype=np.int64) if out is None else out
-    narrow = p.bit_length() <= _NARROW
-    digits = min(_FIRST, (31 if narrow else 62) - p.bit_length())
+    narrow = p.bit_length() <= _NARROW_BITS
+    digits = min(_FIRST_BITS, (31 if narrow else 62) - p.bit_length())
     ones, scale = (1 << digits) - 1, float(p << digits)
-    memory, size = scratch or Scratch(), min(x.size, _TOGETHER)
+    memory, size = scratch or Scratch(), min(x.size, _VALUES_PER_CALL)
     scaled, drawn = memory("scaled", size, np.float64), memory("drawn digits", size, np.uint16)
     fixed = memory("fixed", size, np.int32 if narrow else np.int64)
     behind, tie = memory("behind", size, fixed.dtype), memory("tie", size, np.bool_)
     ties: list[NDArray[np.int64]] = []
     rests: list[NDArray[np.float64]] = []
-    for part in blocks(x.size, _TOGETHER):
+    for part in blocks(x.size, _VALUES_PER_CALL):
         length = part.stop - part.start
         scaled, drawn = scaled[:length], drawn[:length]
         fixed, behind = fixed[:length], behind[:length]
@@ -85,8 +85,8 @@ def encode(
         np.right_shift(fixed, digits, out=fixed)
         np.copyto(result[part], fixed, casting="unsafe")
     if ties:
-        more = rng.uniform(1 << (_ALL - digits), sum(tied.size for tied in ties))
-        ups = more < np.concatenate(rests) * (1 << (_ALL - digits))
+        more = rng.uniform(1 << (_ROUNDING_BITS - digits), sum(tied.size for tied in ties))
+        ups = more < np.concatenate(rests) * (1 << (_ROUNDING_BITS - digits))
         result[np.concatenate(ties)[ups]] += 1
     return result
 
@@ -105,8 +105,8 @@ class Encoding:
     """How numbers and vectors become integers in {0..precision}.
 
     ``exact`` says that all values are whole steps, so that none is rounded. ``promise`` bounds the
-    distance between two vectors of a user, in the data's units, beyond what the domain's bounds
-    say. It is ``promised`` if it does not follow from the domain.
+    distance between two vectors of a user, in the data's units, more tightly than the domain's
+    bounds. It is ``promised`` if it does not follow from the domain.
     """
 
     bounds: Bounds
@@ -121,7 +121,7 @@ class Encoding:
         return self.bounds.width / self.precision
 
     def shift(self, dimension: int) -> Shift:
-        """Return how far replacing one user moves a sum of encodings, at most."""
+        """Return bounds on the shift of a sum of encodings by replacing one user."""
         p = self.precision
         if self.promise is None:
             return Sensitivity(linf=p).steps(dimension)
@@ -166,9 +166,9 @@ class Encoding:
                 apart = np.abs(rows - values[0].astype(np.float64))
                 with np.errstate(under="ignore"):
                     norms = {"l1": apart.sum(axis=1), "l2": np.sqrt((apart**2).sum(axis=1))}
-                for norm, found in norms.items():
-                    worst = int(np.argmax(found))
-                    self._kept(norm, found[worst], number + worst, first)
+                for norm, distances in norms.items():
+                    worst = int(np.argmax(distances))
+                    self._kept(norm, distances[worst], number + worst, first)
         if self.promised:
             low, high = values.min(axis=0).astype(np.float64), values.max(axis=0).astype(np.float64)
             j = int(np.argmax(high - low))
@@ -177,14 +177,15 @@ class Encoding:
             )
             self._kept("linf", high[j] - low[j], least, most)
 
-    def _kept(self, norm: str, apart: float, one: int, other: int) -> None:
+    def _kept(self, norm: str, apart: float, user: int, other: int) -> None:
         """Refuse the vectors of two users that are further apart than promised."""
         bound = getattr(self.promise, norm)
         # computed norms are within this relative distance of the true ones
         if bound is not None and apart > float(bound) * (1 + 4 * TOLERANCE):
-            raise ValueError(
-                f"x[{one}] must differ from x[{other}] by at most {float(bound):g} in {norm}, as "
-                "promised"
+            raise InvalidValue(
+                f"x[{user}]",
+                f"must differ from x[{other}] by at most {float(bound):g} in {norm}, as promised",
+                row=user,
             )
 
 
@@ -194,32 +195,22 @@ def encoding_of(
     """Return the encoding of a domain, or a function of the precision while that is still open."""
     whole = flag("integers", integers)
     if sensitivity is not None and not isinstance(sensitivity, Sensitivity):
-        raise TypeError(f"sensitivity must be a Sensitivity, got {type(sensitivity).__name__}")
-    promised, known = sensitivity is not None, sensitivity
-    if promised and not isinstance(domain, Box):
-        raise ValueError("sensitivity must be None: it follows from the domain")
-    if isinstance(domain, Box):
-        bounds = domain.bounds
-    elif isinstance(domain, Ball):
-        if whole:
-            raise ValueError("integers must be False for a Ball; use a Box for integers")
-        bounds, known = Bounds(-domain.reach, domain.reach), Sensitivity(l2=2 * domain.reach)
-    elif isinstance(domain, Categories):
-        whole, bounds = True, Bounds(0, 1)
-        known = Sensitivity(l1=2 * len(domain.sizes), linf=1)
-    elif isinstance(domain, SparseTernary):
-        whole, bounds = True, Bounds(-1, 1)
-        known = Sensitivity(l1=2 * domain.sparsity, linf=2)
-    else:
-        raise TypeError(
-            f"domain must be a Box, Ball, SparseTernary or Categories, got {type(domain).__name__}"
+        raise InvalidType("sensitivity", f"must be a Sensitivity, got {type(sensitivity).__name__}")
+    if not isinstance(domain, Vectors):
+        raise InvalidType(
+            "domain",
+            f"must be a Box, Ball, SparseTernary or Categories, got {type(domain).__name__}",
         )
-    if whole:
-        return Encoding(bounds, bounds.whole_steps(precision), True, known, promised)
+    known = domain.coordinates(whole, sensitivity)
+
+    def encoding(precision: int) -> Encoding:
+        return Encoding(known.bounds, precision, known.exact, known.sensitivity, known.promised)
+
+    if known.exact:
+        return encoding(known.bounds.whole_steps(precision))
     if precision is not None:
-        p = integer("precision", precision, low=1, high=MAX_PRECISION)
-        return Encoding(bounds, p, False, known, promised)
-    return lambda p: Encoding(bounds, p, False, known, promised)
+        return encoding(integer("precision", precision, low=1, high=MAX_PRECISION))
+    return encoding
 
 
 def converge(
@@ -234,8 +225,8 @@ def converge(
     limit = signal(make(1 << 45))
     p = 1
     while p < 1 << 45:
-        found = signal(make(p))
-        if found >= 0.99 * limit and spread * found <= p / 10:
+        ratio = signal(make(p))
+        if ratio >= 0.99 * limit and spread * ratio <= p / 10:
             break
         p *= 2
     return make(p)

@@ -1,27 +1,20 @@
-"""What independent noise in every coordinate guarantees for a sum of integer vectors.
+"""Bounds on the shift of a sum of integer vectors by replacing one user, in three norms.
 
 Replacing one user moves the sum by some k in Z^d with known bounds on its l1, l2 and l-infinity
-norms (`Sensitivity`). Each coordinate gets independent noise: discrete Laplace of one rate, whose
-losses add up, or discrete Gaussian of one variance, which is as private as Gaussian noise of a
-variance smaller by 1/12; or Skellam noise, for which there is `ikos.noise.skellam`. Proofs:
-:ref:`proof-vector-noise` and :ref:`proof-gaussian`.
+norms (`Sensitivity`); `ikos.noise` has the noise that hides such a shift. Proofs:
+:ref:`proof-vector-noise`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
-from typing import ClassVar
 
 import gmpy2
 
-from ikos._validation import number
-from ikos.numeric.distributions import NoiseLaw
-from ikos.numeric.gaussian import shift_by_one
-from ikos.numeric.rounding import DOWN, UP, exact, rounding
+from ikos._validation import InvalidValue, number
+from ikos.numeric.rounding import UP, exact, rounding
 
 _ROOTS_UP = 1 + Fraction(1, 1 << 52)  # a double that stands for a root is nearer below it
 
@@ -30,13 +23,16 @@ Real = int | float | Fraction
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How far replacing one user's vector moves a sum at most, in three norms.
+    """Bounds on the shift of a sum by replacing one user's vector, in three norms.
 
     Parameters
     ----------
     l1, l2, linf : float, optional
         Bounds on the sum of absolute values, the Euclidean norm, and the largest absolute value; at
         least one. Omitted and loose bounds follow from the others.
+    proved : bool
+        Whether they are proved for all vectors that are passed; otherwise they are a promise, which
+        guarantees name among their conditions, and vectors that break it are refused.
 
     Examples
     --------
@@ -47,12 +43,13 @@ class Sensitivity:
     l1: Real | None = None
     l2: Real | None = None
     linf: Real | None = None
+    proved: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        given = [name for name in ("l1", "l2", "linf") if getattr(self, name) is not None]
-        if not given:
-            raise ValueError("sensitivity must bound at least one of l1, l2, linf, got none")
-        for name in given:
+        bounded = [name for name in ("l1", "l2", "linf") if getattr(self, name) is not None]
+        if not bounded:
+            raise InvalidValue("sensitivity", "must bound at least one of l1, l2, linf, got none")
+        for name in bounded:
             object.__setattr__(self, name, number(name, getattr(self, name), above=0))
 
     def steps(
@@ -80,7 +77,7 @@ class Sensitivity:
             tallest.append(math.floor(Fraction(self.linf) * steps + error))
         highest = min([*tallest, *whole, *map(math.isqrt, squares)])
         if highest < 1:
-            raise ValueError("sensitivity must be at least one step of the encoding, got less")
+            raise InvalidValue("sensitivity", "must be at least one step of the encoding, got less")
         whole.append(d * highest)
         square = min([*squares, d * highest**2, min(whole) * highest])
         whole += [math.isqrt(d * square), square]  # Cauchy-Schwarz; |k| <= k^2 for integers
@@ -112,7 +109,7 @@ class Shift:
     def likely(self, failing: Fraction) -> tuple[int, Fraction]:
         """Return a bound on the squared l2 norm, and the probability with which it may fail.
 
-        That is ``failing``, for all sums together, or 0: documentation, Skellam noise, "Rounding".
+        That is ``failing``, for all sums together, or 0: docs/skellam.md, "Rounding".
         """
         if self.expected is None:
             return self.l2_squared, Fraction(0)
@@ -122,63 +119,3 @@ class Shift:
             moved = mean * mean + 2 * mean * gmpy2.sqrt(level)
             square = self.sums * int(moved + d / 2 + gmpy2.sqrt(8 * d * level))
         return min((square, failing), (self.l2_squared, Fraction(0)))
-
-
-_BITS = 24  # few, so that sampling from a rate or a variance takes integers of machine words
-
-
-def _unit_of(value: Fraction) -> Fraction:
-    """Return the distance of neighbouring numbers of `_BITS` significant bits."""
-    exponent = value.numerator.bit_length() - value.denominator.bit_length()
-    return Fraction(2) ** (exponent - _BITS)
-
-
-def _rounded_up(value: Fraction) -> Fraction:
-    return _unit_of(value) * math.ceil(value / _unit_of(value))
-
-
-def least_value(enough: Callable[[Fraction], bool], guess: Fraction) -> Fraction:
-    """Return the smallest number of `_BITS` bits that is enough."""
-    good = _rounded_up(guess)
-    while not enough(good):
-        good *= 2
-    bad = good / 2
-    while enough(bad):
-        good, bad = bad, bad / 2
-    while good - bad > _unit_of(good):
-        middle = _rounded_up((good + bad) / 2)
-        if middle == good:
-            break
-        good, bad = (middle, bad) if enough(middle) else (good, middle)
-    return good
-
-
-@dataclass(frozen=True)
-class LaplaceNoise:
-    """Discrete Laplace noise of a rate, the inverse scale per step: (rate l1)-private."""
-
-    rate: Fraction
-    method: ClassVar[str] = "pure"
-    delta: ClassVar[float] = 0.0
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation, in steps."""
-        return math.sqrt(self.law(Fraction(1)).variance)
-
-    def law(self, variables: Fraction) -> NoiseLaw:
-        """Return the law of the sum of so many."""
-        return NoiseLaw(self.rate, variables)
-
-
-@lru_cache(maxsize=256)
-def least_variance(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fraction:
-    """Return a private variance parameter of discrete Gaussian noise, rounded up to 24 bits.
-
-    About l2^2 / mu^2 + 1/12 squared steps, where Gaussian noise needs l2^2 / mu^2.
-    """
-    with rounding(DOWN):
-        circle = 2 * gmpy2.const_pi() * shift_by_one(epsilon, delta, l2_squared) ** 2
-    with rounding(UP):
-        variance = 1 / circle
-    return _rounded_up(Fraction(*map(int, variance.as_integer_ratio())))

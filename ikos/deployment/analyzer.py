@@ -1,4 +1,4 @@
-"""The analyzer: collects clear shares, asks shufflers for the rest, releases each window once.
+"""The analyzer: collects its own parts, asks shufflers for the rest, releases each window once.
 
 Each step of a release is on disk before the next begins, and can be repeated.
 """
@@ -10,13 +10,12 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from itertools import chain, islice
-from operator import add, methodcaller
-from typing import TypeVar
+from operator import methodcaller
+from typing import Any, TypeVar
 
 import httpx
 import scipy.optimize  # noqa: F401  # for results: loaded now, not in a release
@@ -25,32 +24,29 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from ikos.deployment import hpke
+from ikos.deployment.endpoint import Endpoint, Party, now, split_ids
 from ikos.deployment.limits import Addresses, Rate
-from ikos.deployment.openers import Chunk, Sums, openers
 from ikos.deployment.party_files import PartyConfig, reason
 from ikos.deployment.remote import RemoteShuffler, in_parallel
-from ikos.deployment.service import Endpoint, Party, Service, now, split_ids
+from ikos.deployment.retry import RetryLoop
+from ikos.deployment.service import Service
 from ikos.deployment.status_page import Seen, task_page, tasks_page
-from ikos.deployment.store import Store, StoreError, Writing, damaged, log
-from ikos.deployment.task import MOMENT, Window
-from ikos.deployment.wire import AnalyzerStatus, ReleaseState, Result, first_few
+from ikos.deployment.store import StoreError, Writing, damaged, log
+from ikos.deployment.task import Window
+from ikos.deployment.task_fields import MOMENT
+from ikos.deployment.wire import AnalyzerStatus, Result, first_few
 from ikos.results.sums import SumResult
 from ikos.sums.ledger import BudgetExceeded, Ledger
-
-FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 60.0
 
 _ORDERED = "ordered"
 _AGREED = "agreed"
 _STOPPED = "stopped"
 _RESULT = "result"
 _OVER = "over"
-_LISTS = 4  # of ids received at the same time
-_TOGETHER_BYTES = 1 << 28  # of batches in memory, or a single one
-_CHUNK, _CHUNK_BYTES = 256, 1 << 20  # most envelopes, or bytes, that a process opens together
-_FRESH = 1.0  # seconds for which shufflers' states are cached
-_ASKED = 4.0  # times a second that pages ask shufflers, for all tasks and windows
+_LISTS_TOGETHER = 4  # of ids received at the same time
+_BATCH_BYTES = 1 << 28  # of batches in memory, or a single one
+_STATES_SECONDS = 1.0  # for which shufflers' states are cached
+_PAGE_RATE = 4.0  # times a second that pages ask shufflers, for all tasks and windows
 
 _T = TypeVar("_T")
 
@@ -63,107 +59,22 @@ class _Expired(OSError):  # noqa: N818
     """A shuffler deleted what was not released in time: trying again is of no use."""
 
 
-class Retrier:
-    """Does what is left to do in a thread, again after an OSError; ``work`` tells its steps."""
-
-    def __init__(
-        self,
-        name: str,
-        work: Callable[[Callable[[str], None]], None],
-        timed: Callable[[str, float], object] = lambda *_: None,
-    ) -> None:
-        self._name = name
-        self._work = work
-        self._changed = threading.Condition()
-        self._wanted = self._ended = False
-        # progress and next attempt in one object, as it is read without the lock
-        self._state: tuple[ReleaseState, float | None] = (ReleaseState(), None)
-        self._logged: str | None = None
-        self._timed, self._since = timed, 0.0
-        # a daemon: the work can be left at any point and repeated
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-
-    @property
-    def now(self) -> ReleaseState:
-        """Its progress."""
-        now, until = self._state
-        again = None if until is None else max(0, round(until - time.monotonic()))
-        return now.model_copy(update={"again": again})
-
-    def begin(self) -> None:
-        """Begin, or retry at once; work under way is repeated after it."""
-        with self._changed:
-            self._wanted = True
-            if self._thread.ident is None:
-                self._thread.start()
-            self._changed.notify()
-            if not self._state[0].running:
-                self._step(None)
-
-    def end(self) -> None:
-        """Start no more attempts; work under way is not waited for."""
-        with self._changed:
-            self._ended = True
-            self._changed.notify()
-
-    def _run(self) -> None:
-        pause: float | None = None
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._wanted or self._ended, pause)
-                if self._ended:
-                    return
-                self._wanted = False
-                self._step(None)
-            message, pause = self._try(pause)
-            with self._changed:
-                self._step(None)
-                if not self._wanted:  # otherwise it was begun again meanwhile
-                    until = None if pause is None else time.monotonic() + pause
-                    self._state = ReleaseState(message=message), until
-
-    def _step(self, step: str | None) -> None:
-        before, then = self._state[0].step, self._since
-        self._since = time.monotonic()
-        if before is not None:
-            self._timed(before, self._since - then)
-        self._state = ReleaseState(running=True, step=step), None
-
-    def _try(self, pause: float | None) -> tuple[str | None, float | None]:
-        """Return what hindered the work, if anything, and how long to pause, if it is retried."""
-        try:
-            self._work(self._step)
-        except OSError as error:
-            if not self._ended and str(error) != self._logged:
-                log.warning("%s hindered: %s", self._name, error)
-            self._logged = str(error)
-            return self._logged, min(2 * pause if pause else FIRST_PAUSE, LONGEST_PAUSE)
-        except Exception:
-            if not self._ended:  # an executor takes no more work while the program ends
-                log.error("%s failed", self._name)  # without its text, which might hold secrets
-            return "an error of the program", None
-        self._logged = None
-        return None, None
-
-
 class Analyzer(Endpoint):
     """The analyzer of one window."""
 
-    def __init__(
-        self,
-        config: PartyConfig,
-        store: Store,
-        window: Window,
-        peer: Callable[[Window, int], RemoteShuffler],
-    ) -> None:
-        super().__init__(config, store, window, peer)
-        assert config.keys is not None
-        self._keys = config.keys
+    def __init__(self, party: Party[Any], window: Window) -> None:
+        super().__init__(party, window)
+        assert self.config.keys is not None
+        self._keys = self.config.keys
         self._releasing, self._asking = threading.Lock(), threading.Lock()
         name = f"task {self.task.name}, window {window.number}: release"
-        self._work = Retrier(name, self._go_on, lambda *took: store.timed(*took))
-        self.known: list[Seen] = [(None, "is being asked")] * self.task.columns
+        self._work = RetryLoop(name, self._go_on, lambda *took: self.store.timed(*took))
+        self.latest_states: list[Seen] = [(None, "is being asked")] * self.task.columns
         self._asked = -math.inf
+
+    def check(self, part: bytes) -> None:
+        """Raise ValueError for a part that would later stop the release."""
+        self.task.transport.check(self.task, part)
 
     @property
     def state(self) -> str:
@@ -198,22 +109,22 @@ class Analyzer(Endpoint):
         """Return the status of each shuffler, if it answers, and what is wrong with it, if so."""
         if self._asking.acquire(blocking=False):  # one thread asks for all requests
             try:
-                if time.monotonic() - self._asked > _FRESH:
-                    self.known = [
+                if time.monotonic() - self._asked > _STATES_SECONDS:
+                    self.latest_states = [
                         (None, str(answer)) if isinstance(answer, OSError) else answer
                         for _, answer in sorted(in_parallel(self.look, self.others))
                     ]
                     self._asked = time.monotonic()
             finally:
                 self._asking.release()
-        return self.known
+        return self.latest_states
 
     def unreachable(self) -> list[str]:
         """Return why shufflers cannot be asked, by this party or else by each other."""
-        found = sorted(in_parallel(lambda j: self.peer(j).unreachable(), self.others))
-        own = [str(answer) for _, answer in found if isinstance(answer, OSError)]
-        told = ((j, said) for j, said in found if isinstance(said, list) and said)
-        return own or [f"shuffler {j} says: {'; '.join(said)}" for j, said in told]
+        answers = sorted(in_parallel(lambda j: self.peer(j).unreachable(), self.others))
+        errors = [str(answer) for _, answer in answers if isinstance(answer, OSError)]
+        lists = ((j, words) for j, words in answers if isinstance(words, list) and words)
+        return errors or [f"shuffler {j} says: {'; '.join(words)}" for j, words in lists]
 
     def resume(self) -> None:
         """Resume what was ordered before the process ended."""
@@ -233,11 +144,11 @@ class Analyzer(Endpoint):
                 self._work.begin()  # which deletes, as it is stopped, and retries by itself
 
     def _expire(self, writing: Writing) -> bool:
-        found = super()._expire(writing)
-        if found:
+        deleted = super()._expire(writing)
+        if deleted:
             writing.note(_ORDERED, "yes")
             writing.note(_STOPPED, f"not released by {self.expires:{MOMENT}}, and deleted")
-        return found
+        return deleted
 
     def order_close(self) -> AnalyzerStatus:
         """Close the task at all parties; return any that do not answer, to be told later."""
@@ -277,13 +188,14 @@ class Analyzer(Endpoint):
     ) -> Iterator[tuple[int, _T]]:
         """Ask shufflers in parallel; OSError at the end if one did not answer."""
         missing = {}
-        for party, found in in_parallel(lambda j: ask(self.peer(j)), parties, most):
-            if isinstance(found, OSError):
-                missing[party] = found
+        for party, answer in in_parallel(lambda j: ask(self.peer(j)), parties, most):
+            if isinstance(answer, OSError):
+                missing[party] = answer
             else:
-                yield party, found
+                yield party, answer
         if missing:
-            expired = any(getattr(one, "name", "") == "batchExpired" for one in missing.values())
+            names = {getattr(error, "name", "") for error in missing.values()}
+            expired = "batchExpired" in names
             words = "; ".join(first_few([str(missing[party]) for party in sorted(missing)]))
             raise _Expired(words) if expired else OSError(words)
 
@@ -304,10 +216,10 @@ class Analyzer(Endpoint):
             if not self.over:
                 progress("deleting all shares")
                 self._delete()
-        found = self.result()
-        if found is None:
+        result = self.result()
+        if result is None:
             raise Stopped(self.fact(_STOPPED))
-        return found
+        return result
 
     def _release(self, progress: Callable[[str], None]) -> None:
         progress("closing")
@@ -324,15 +236,15 @@ class Analyzer(Endpoint):
     def _agree(self, progress: Callable[[str], None]) -> list[bytes]:
         """Find the complete reports, whose ids are at all parties."""
         progress("asking the shufflers for their reports")
-        own, few = set(self.intake.ids()), {}
-        complete, least = own, self.task.min_reports
-        for party, data in self._ask(lambda column: column.ids(), self.others, _LISTS):
+        here, few = set(self.intake.ids()), {}
+        complete, least = here, self.task.min_reports
+        for party, data in self._ask(lambda column: column.ids(), self.others, _LISTS_TOGETHER):
             try:
-                common = own.intersection(split_ids(data))
+                common = here.intersection(split_ids(data))
             except ValueError as error:
                 raise self._stop(f"shuffler {party}: {error}; nothing is released") from None
-            if len(common) < least <= len(own):
-                few[party] = f"; shuffler {party} has {len(common):,} of the {len(own):,} here"
+            if len(common) < least <= len(here):
+                few[party] = f"; shuffler {party} has {len(common):,} of the {len(here):,} here"
             complete = complete & common
         ids, why = sorted(complete), "".join(few[party] for party in sorted(few))
 
@@ -368,67 +280,47 @@ class Analyzer(Endpoint):
 
     def _open_batches(self, ids: list[bytes], progress: Callable[[str], None]) -> None:
         """Open the batches of all shufflers, store their sums, and let them delete theirs."""
-        opened = {party for party, _ in self.rows("opened")}
+        opened = {party for party, *_ in self.rows("opened")}
         missing = [party for party in self.others if party not in opened]
         if missing:
             progress("telling the shufflers which reports are complete")
             agreed = b"".join(ids)
             list(self._ask(lambda column: column.agree(agreed), self.others))
-        length = len(ids) * self.task.envelope_bytes
-        together = max(1, _TOGETHER_BYTES // length)
-        envelopes = len(ids) * len(missing) * len(self.task.blocks)
-        with openers(self._keys.read(self.window.key), self.task, envelopes) as add_up:
+        length = len(ids) * self.task.part_bytes(1)
+        together = max(1, _BATCH_BYTES // length)
+        key = self._keys.read(self.window.key)
+        with self.task.transport.opener(self.window, key, len(missing), len(ids)) as open_batch:
             for start in range(0, len(missing), together):
-                some = missing[start : start + together]
-                progress(_receiving(some))
-                for party, data in self._ask(partial(_batch, length=length), list(some), most=2):
+                waiting = missing[start : start + together]
+                progress(_receiving(waiting))
+                for party, data in self._ask(partial(_batch, length=length), list(waiting), most=2):
                     progress(f"opening the batch of shuffler {party}")
-                    found = add_up(self._chunks(party, data, len(ids)))
-                    sums = json.dumps(self._opened(party, found, len(ids)))
-                    self.write(methodcaller("insert", "opened", party, sums)).result()
+                    try:
+                        sums, rest = open_batch(party, data)
+                    except ValueError as error:
+                        raise self._stop(
+                            f"{error}; nothing is released, and no one can tell whose they are"
+                        ) from None
+                    row = party, json.dumps(sums), rest
+                    self.write(methodcaller("insert", "opened", *row)).result()
                     del data  # before the next one comes
-                    some.remove(party)
-                    if some:
-                        progress(_receiving(some))
+                    waiting.remove(party)
+                    if waiting:
+                        progress(_receiving(waiting))
         progress("telling the shufflers that their batches are added up")
         list(self._ask(lambda column: column.forget(), self.others))
 
     def _sum(self, ids: list[bytes]) -> SumResult:
-        protocol, complete = self.task.protocol, set(ids)
-        # each was verified when it came
-        own = [part for number, _, part in self.intake.reports() if number in complete]
-        opened = [json.loads(sums) for _, sums in self.rows("opened")]
-        if (len(own), len(opened)) != (len(ids), self.task.columns):
-            raise damaged(f"of {len(ids)} complete reports it has {len(own)}, or sums are gone")
-        totals = [0] * protocol.dimension
-        for found in chain(opened, (hpke.read_clear(part, self.task) for part in own)):
-            totals = list(map(add, totals, found))
-        return protocol.result([total % self.task.modulus for total in totals], len(ids))
-
-    def _chunks(self, party: int, data: bytes, reports: int) -> Iterator[Chunk]:
-        """Yield the envelopes of a batch, those that are there twice once."""
-        first = 0
-        for block, coordinates in enumerate(self.task.blocks):
-            size, info = self.task.block_bytes(block), hpke.info(self.window, party, block).hex()
-            ends = range(first, first := first + reports * size, size)
-            sealed = iter({data[start : start + size] for start in ends})
-            most = max(1, min(_CHUNK, _CHUNK_BYTES // size))
-            while chunk := b"".join(islice(sealed, most)):
-                yield block, chunk, info, size, coordinates
-
-    def _opened(self, party: int, found: Iterable[Sums], reports: int) -> list[int]:
-        """Return the sums of all coordinates of the shares in a batch."""
-        totals, unopened = [0] * self.task.protocol.dimension, reports * len(self.task.blocks)
-        for block, opened, sums in found:
-            part = self.task.protocol.blocks[block]
-            totals[part] = map(add, totals[part], sums)
-            unopened -= opened
-        if unopened:
-            raise self._stop(
-                f"{unopened:,} envelopes of shuffler {party} do not open or are duplicates; "
-                "nothing is released, and no one can tell whose they are"
-            )
-        return totals
+        places = {number: place for place, number in enumerate(ids)}
+        kept = self.intake.reports()  # each was verified when it came
+        parts = ((places[number], part) for number, _, part in kept if number in places)
+        opened = [(json.loads(sums), rest) for _, sums, rest in self.rows("opened")]
+        if len(opened) != self.task.columns:
+            raise damaged("sums of batches are gone")
+        totals = self.task.transport.totals(self.window, opened, parts)
+        if totals.users != len(ids):
+            raise damaged(f"of {len(ids)} complete reports it has {totals.users}")
+        return self.task.protocol.result(totals)
 
     def _conclude(self, result: SumResult) -> None:
         """Record the result and delete all shares, in one transaction."""
@@ -475,7 +367,7 @@ class AnalyzerParty(Party[Analyzer]):
         """Delete what was not released in time, and keys of windows of which nothing is left."""
         super().expire(moment)
         assert self.config.keys is not None
-        for number in sorted(self.config.keys.left):
+        for number in sorted(self.config.keys.remaining):
             windows = self.task.windows_of(number)
             # the last one is gone last, mostly
             if all(self._is_gone(window, moment) for window in reversed(windows)):
@@ -505,27 +397,27 @@ def analyzer(config: PartyConfig, client: httpx.Client) -> AnalyzerParty:
     def peer(window: Window, party: int) -> RemoteShuffler:
         return RemoteShuffler(client, window, party, config.controls[party - 1])
 
-    return AnalyzerParty(config, partial(Analyzer, peer=peer))
+    return AnalyzerParty(config, Analyzer, peer)
 
 
 def application(
     analyzers: Mapping[str, Party[Analyzer]], *, rate: float, addresses: Addresses | None = None
 ) -> Starlette:
     """Return the ASGI application of the analyzer, for tasks by name."""
-    service, asking = Service(analyzers, rate, addresses), Rate(_ASKED)
+    service, asking = Service(analyzers, rate, addresses), Rate(_PAGE_RATE)
 
     async def tasks(_: Request) -> Response:
         moment = now()
-        found = [one.at(one.task.current(moment).number) for one in analyzers.values()]
-        return HTMLResponse(
-            tasks_page(((one.window, one.state, one.reports()) for one in found), moment)
-        )
+        open_now = [party.at(party.task.current(moment).number) for party in analyzers.values()]
+        rows = ((analyzer.window, analyzer.state, analyzer.reports()) for analyzer in open_now)
+        return HTMLResponse(tasks_page(rows, moment))
 
-    async def page(one: Analyzer, request: Request) -> Response:
+    async def page(analyzer: Analyzer, request: Request) -> Response:
         # strangers may open the pages of all windows, and each asks all shufflers
-        states = await run_in_threadpool(one.states) if asking.allows() else one.known
-        bars = [(each.window, each.reports()) for each in service.party(request).latest()]
-        return HTMLResponse(task_page(one.window, one.status(), states, bars, now()))
+        allowed = asking.allows()
+        states = await run_in_threadpool(analyzer.states) if allowed else analyzer.latest_states
+        bars = [(other.window, other.reports()) for other in service.party(request).latest()]
+        return HTMLResponse(task_page(analyzer.window, analyzer.status(), states, bars, now()))
 
     return service.application(
         service.route("GET", "/", tasks),

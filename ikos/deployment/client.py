@@ -22,9 +22,9 @@ from typing import Any
 
 import httpx
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import number, quote
+from ikos._validation import InvalidType, InvalidValue, number, quote
 from ikos.deployment import tokens
 from ikos.deployment.remote import (
     ANSWER_SECONDS,
@@ -91,9 +91,9 @@ def _send(
     given_up: threading.Event = _NEVER,
 ) -> None:
     """Send all parts, in a random order; parties count a repeated part once."""
-    parties = window.task.messages
-    own, pause = random.SystemRandom(), _PAUSE  # not the generator that the caller may seed
-    waiting = own.sample(range(parties), parties)
+    parties = window.task.parties
+    draw, pause = random.SystemRandom(), _PAUSE  # not the generator that the caller may seed
+    waiting = draw.sample(range(parties), parties)
     while waiting:
         behind, why = [], ""
         for party in waiting:
@@ -105,14 +105,14 @@ def _send(
             except RemoteError as error:
                 behind.append(party)
                 why = str(error)
-        waiting, left = behind, until - time.monotonic()
-        if waiting and (left <= 0 or given_up.is_set()):
+        waiting, seconds = behind, until - time.monotonic()
+        if waiting and (seconds <= 0 or given_up.is_set()):
             raise Unsent(
                 f"{parties - len(waiting)} of {parties} parties have the report; submit again "
                 f"to go on with it: {why}"
             )
         if waiting:  # many clients waiting for one party do not return at once
-            given_up.wait(min(left, pause * (0.5 + own.random())))
+            given_up.wait(min(seconds, pause * (0.5 + draw.random())))
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
@@ -173,7 +173,7 @@ class Client:
         return None if self._kept is None else self._kept.of_window(window)
 
     def submit(
-        self, value: ArrayLike, *, window: int | None = None, patience: float = 60.0
+        self, value: ArrayLike, *, window: int | None = None, timeout: float = 60.0
     ) -> Receipt:
         """Send this client's report of a value; blocks until all parties have it.
 
@@ -184,7 +184,7 @@ class Client:
         window : int, optional
             By default the one that is open, which the analyzer is asked if the task has several. No
             party accepts reports for another.
-        patience : float
+        timeout : float
             Seconds to keep trying while parties do not answer; each gets at least five.
 
         Raises
@@ -195,37 +195,37 @@ class Client:
             If a party refuses the report: it never counts, unless it was complete before and is
             released; if one did not answer in time.
         """
-        seconds = number("patience", patience, low=0, high=1e6)
+        seconds = number("timeout", timeout, low=0, high=1e6)
         with closing(connect(self._ca)) as http:
             chosen = _window(self.task, window, http)
             begin = time.monotonic()
             with self._making:
-                report, again = self._made(chosen, value)
+                report, again = self._report(chosen, value)
             # the time of the first message reveals nothing about the time of sampling
             time.sleep(max(0.0, begin + SETTLE_SECONDS - time.monotonic()))
             until = begin + SETTLE_SECONDS + seconds
             _send(http, chosen, self._secret, report, until)
         if (kept := self._store(chosen)) is not None:
             kept.mark_sent(self._secret)
-        return Receipt(self.task.messages, again, chosen.number)
+        return Receipt(self.task.parties, again, chosen.number)
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("a Client cannot be copied: its copy might make a second report")
 
-    def _made(self, window: Window, value: ArrayLike) -> tuple[ClientReport, bool]:
+    def _report(self, window: Window, value: ArrayLike) -> tuple[ClientReport, bool]:
         """Return the report, kept before it is sent, and whether an earlier call made it."""
         kept = self._store(window)
         if kept is None and os.getpid() != self._process:
             raise RuntimeError("a Client without a store cannot be used in a forked process")
-        found = self._reports.get(window.number) if kept is None else kept.of(self._secret)
-        if found is not None:
-            return found, True
-        made = ClientReport.make(window, check_value(self.task, value))
+        earlier = self._reports.get(window.number) if kept is None else kept.of(self._secret)
+        if earlier is not None:
+            return earlier, True
+        report = ClientReport.make(window, check_value(self.task, value))
         if kept is not None:
-            found = kept.add(self._secret, made)
-            return found, found is not made
-        self._reports[window.number] = made
-        return made, False
+            first = kept.add(self._secret, report)
+            return first, first is not report
+        self._reports[window.number] = report
+        return report, False
 
 
 def _window(task: Task, number: int | None, http: httpx.Client) -> Window:
@@ -241,21 +241,22 @@ def _window(task: Task, number: int | None, http: httpx.Client) -> Window:
 def _check_secret(name: str, secret: object) -> None:
     """Refuse a secret of the wrong kind, without quoting any of it."""
     if not isinstance(secret, bytes):
-        raise TypeError(f"{name} must be bytes, got {type(secret).__name__}")
+        raise InvalidType(name, f"must be bytes, got {type(secret).__name__}")
     if len(secret) != tokens.SECRET_BYTES:
-        raise ValueError(f"{name} must be {tokens.SECRET_BYTES} bytes, got {len(secret)}")
+        raise InvalidValue(name, f"must be {tokens.SECRET_BYTES} bytes, got {len(secret)}")
 
 
 def check_value(task: Task, value: ArrayLike) -> Any:
     """Return a value that the task allows, as the protocol reads it."""
-    one: Any = [value]
-    if task.protocol.scalar:
-        one = np.empty(1, dtype=object)
-        one[0] = value
+    values: Any = [value]
+    if task.protocol.reader.scalar:
+        values = np.empty(1, dtype=object)
+        values[0] = value
     try:
-        return task.values(one)[0]
-    except (TypeError, ValueError) as error:  # these do not quote it
-        raise type(error)(str(error).replace("x[0]", "value", 1)) from None
+        return task.values(values)[0]
+    except (InvalidType, InvalidValue) as error:  # these do not quote it
+        name = "value" if error.parameter == "x[0]" else error.parameter
+        raise type(error)(name, error.what) from None
 
 
 def _check_promise(
@@ -265,9 +266,10 @@ def _check_promise(
     promised = {"epsilon": task.epsilon, "delta": Fraction(task.protocol.guarantee.delta)}
     for name, most in (("epsilon", max_epsilon), ("delta", max_delta)):
         if most is not None and number(f"max_{name}", most, low=0) < promised[name]:
-            raise ValueError(
-                f"max_{name} must be at least the {name} that the task promises, "
-                f"{at_least(promised[name], 6)}, got {quote(most)}"
+            raise InvalidValue(
+                f"max_{name}",
+                f"must be at least the {name} that the task promises, "
+                f"{at_least(promised[name], 6)}, got {quote(most)}",
             )
 
 
@@ -315,7 +317,7 @@ def submit_many(
     store: Path | str | None = None,
     connections: int = 8,
     ca: Path | None = None,
-    patience: float = 60.0,
+    timeout: float = 60.0,
     progress: Progress | None = None,
     max_epsilon: float | Fraction | None = None,
     max_delta: float | Fraction | None = None,
@@ -326,7 +328,7 @@ def submit_many(
 
     Parameters
     ----------
-    task, store, ca, patience, max_epsilon, max_delta
+    task, store, ca, timeout, max_epsilon, max_delta
         As for `Client`. With a store, repeating the call resumes it: it sends reports that were
         begun, unchanged, and nothing that all parties have.
     secrets : sequence of bytes
@@ -347,49 +349,84 @@ def submit_many(
     """
     _check_promise(task, max_epsilon, max_delta)
     checked = task.values(values)
-    if len(secrets) != len(checked):
-        raise ValueError(f"secrets must be one for each of {len(checked)}, got {len(secrets)}")
+    _check_secrets(secrets, len(checked))
+    with closing(connect(ca)) as http:
+        chosen = _window(task, window, http)
+        kept = None if store is None else ReportStore(store, chosen)
+        batch = _Batch(http, chosen, secrets, checked, kept, timeout)
+        batch.send_all(connections, progress)
+    return len(secrets)
+
+
+def _check_secrets(secrets: Sequence[bytes], count: int) -> None:
+    """Refuse secrets that are not one for each of so many values, or not different."""
+    if len(secrets) != count:
+        raise InvalidValue("secrets", f"must be one for each of {count}, got {len(secrets)}")
     for row, secret in enumerate(secrets):
         _check_secret(f"secrets[{row}]", secret)
     if len(set(secrets)) < len(secrets):
-        raise ValueError("secrets must be different: one client sends one report")
-    with closing(connect(ca)) as http:
-        chosen = _window(task, window, http)
-    kept = None if store is None else ReportStore(store, chosen)
-    rows = [row for row, one in enumerate(secrets) if kept is None or not kept.is_sent(one)]
-    # before anything is sent
-    reports = {row: None if kept is None else kept.of(secrets[row]) for row in rows}
-    new = [row for row in rows if reports[row] is None]
-    if new:
-        reports |= dict(zip(new, ClientReport.make_many(chosen, checked[new]), strict=True))
-    before = len(secrets) - len(rows)
-    given_up, failed = threading.Event(), threading.Event()
-    with closing(connect(ca)) as http, ThreadPoolExecutor(connections) as executor:
+        raise InvalidValue("secrets", "must be different: one client sends one report")
 
-        def send(row: int) -> None:
-            made = reports[row]
-            if made is None or failed.is_set():  # the error of an earlier client is raised
-                return
-            try:
-                report = made if kept is None else kept.add(secrets[row], made)
-                _send(http, chosen, secrets[row], report, time.monotonic() + patience, given_up)
-                if kept is not None:
-                    kept.mark_sent(secrets[row])
-            except BaseException as error:
-                failed.set()
-                if isinstance(error, Rejected | Unsent):
-                    error.row = row
-                raise
 
-        sent = executor.map(send, rows)
+class _Batch:
+    """The reports of many clients for a window; all are made before any of them is sent.
+
+    After an error no more of them are begun, so that the first client affected is the one named.
+    """
+
+    def __init__(
+        self,
+        http: httpx.Client,
+        window: Window,
+        secrets: Sequence[bytes],
+        values: NDArray[Any],
+        kept: ReportStore | None,
+        timeout: float,
+    ) -> None:
+        self._http, self._window, self._secrets = http, window, secrets
+        self._kept, self._timeout = kept, timeout
+        self._given_up, self._failed = threading.Event(), threading.Event()
+        self._reports: dict[int, ClientReport] = {}
+        everyone = range(len(secrets))
+        self._rows = [i for i in everyone if kept is None or not kept.is_sent(secrets[i])]
+        for row in self._rows:
+            if kept is not None and (report := kept.of(secrets[row])) is not None:
+                self._reports[row] = report
+        if new := [row for row in self._rows if row not in self._reports]:
+            reports = ClientReport.make_many(window, values[new])
+            self._reports |= dict(zip(new, reports, strict=True))
+
+    def send(self, row: int) -> None:
+        """Send a client's report, unless that of an earlier client failed."""
+        if self._failed.is_set():
+            return
+        secret, report = self._secrets[row], self._reports[row]
         try:
-            for done in range(before, len(secrets) + 1):
-                if done > before:
-                    next(sent)
-                if progress is not None and done:
-                    progress(done, len(secrets))
-        except BaseException:  # also at an interruption: the others are not waited for
-            given_up.set()
-            executor.shutdown(wait=False, cancel_futures=True)
+            if self._kept is not None:
+                report = self._kept.add(secret, report)
+            until = time.monotonic() + self._timeout
+            _send(self._http, self._window, secret, report, until, self._given_up)
+            if self._kept is not None:
+                self._kept.mark_sent(secret)
+        except BaseException as error:
+            self._failed.set()
+            if isinstance(error, Rejected | Unsent):
+                error.row = row
             raise
-    return len(secrets)
+
+    def send_all(self, connections: int, progress: Progress | None) -> None:
+        """Send what is not sent yet, so many clients' reports at once."""
+        total = len(self._secrets)
+        before = total - len(self._rows)
+        with ThreadPoolExecutor(connections) as executor:
+            sent = executor.map(self.send, self._rows)
+            try:
+                for done in range(before, total + 1):
+                    if done > before:
+                        next(sent)
+                    if progress is not None and done:
+                        progress(done, total)
+            except BaseException:  # also at an interruption: the others are not waited for
+                self._given_up.set()
+                executor.shutdown(wait=False, cancel_futures=True)
+                raise

@@ -8,14 +8,17 @@ block: it opens for no other. All envelopes of a block have one size.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from ikos._validation import integer
 from ikos.deployment.opening import PrivateKey, public_key, read_shares, suite, unsealed
-from ikos.deployment.task import Task, Window
+
+if TYPE_CHECKING:
+    from ikos.deployment.task import Task, Window
 
 __all__ = ["PrivateKey", "seal", "unseal"]
 
-LABEL = b"ikos-parties 2 envelope"
+LABEL = b"ikos-parties 3 envelope"
 
 
 def info(window: Window, column: int, block: int) -> bytes:
@@ -27,13 +30,13 @@ def info(window: Window, column: int, block: int) -> bytes:
 
 def clear_part(shares: Iterable[int], task: Task) -> bytes:
     """Return shares as big-endian bytes of constant length, one after the other."""
-    checked = (integer("share", share, low=0, high=task.modulus - 1) for share in shares)
+    checked = (integer("share", share, low=0, high=task.shares.q - 1) for share in shares)
     return b"".join(share.to_bytes(task.width, "big") for share in checked)
 
 
 def read_clear(part: bytes, task: Task) -> list[int]:
     """Return the shares encoded by bytes; ValueError if one is no element of the group."""
-    return read_shares(part, task.width, task.modulus)
+    return read_shares(part, task.width, task.shares.q)
 
 
 def seal(shares: Iterable[int], window: Window, column: int, block: int) -> bytes:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ikos.deployment.store import Store, StoreError, Writing, damaged
-from ikos.deployment.wire import ID_BYTES, Refused
+from ikos.deployment.wire import ID_BYTES, Problem
 
 GATHER_SECONDS = 0.005  # for which a report waits for others, to share a write
 _TOKEN_BYTES = 32
@@ -33,14 +33,14 @@ class _Known:
     ids: set[bytes] = field(default_factory=set)
     tokens: dict[bytes, bytes] = field(default_factory=dict)
 
-    def answer(self, report: Report, refusal: Refused | None, new: list[Report]) -> bool | Refused:
+    def answer(self, report: Report, refusal: Problem | None, new: list[Report]) -> bool | Problem:
         """Return whether a report is new, or why it is refused; add it here and to ``new``."""
         number, token, part = report
         digest = hashlib.sha256(number + part).digest()
         if number in self.ids or token in self.tokens:
             if self.tokens.get(token) == digest:
                 return False
-            return Refused("reportRejected", "this report or token was used for something else")
+            return Problem("reportRejected", "this report or token was used for something else")
         if refusal is not None:
             return refusal
         self.ids.add(number)
@@ -66,37 +66,37 @@ class Intake:
         store: Store,
         window: int,
         part_bytes: int,
-        refusal: Callable[[Writing], Refused | None],
+        refusal: Callable[[Writing], Problem | None],
     ) -> None:
         self._store, self._window, self._refusal = store, window, refusal
         self._size = ID_BYTES + _TOKEN_BYTES + part_bytes
         self._known: _Known | None = None  # of the store's thread
         self._again = -math.inf  # when to read what is known again
-        self._gathered: list[Report] = []
-        self._keeping: asyncio.Task[list[bool | Refused]]  # of those gathered, if there are any
+        self._pending: list[Report] = []
+        self._keeping: asyncio.Task[list[bool | Problem]]  # of those pending, if there are any
 
     async def receive(self, number: bytes, token: bytes, part: bytes) -> bool:
         """Keep a client's id, digest of its token, and part; return whether they are new.
 
         Reports that come within a few milliseconds share a write. One whose client leaves
-        meanwhile is kept, as its other parts may be. Refused if it is not accepted.
+        meanwhile is kept, as its other parts may be. A `Problem` if it is not accepted.
         """
-        if not self._gathered:
+        if not self._pending:
             self._keeping = asyncio.create_task(self._keep())
-        keeping, place = self._keeping, len(self._gathered)
-        self._gathered.append((number, token, part))
+        keeping, place = self._keeping, len(self._pending)
+        self._pending.append((number, token, part))
         answer = (await asyncio.shield(keeping))[place]
-        if isinstance(answer, Refused):
+        if isinstance(answer, Problem):
             raise answer
         return answer
 
-    async def _keep(self) -> list[bool | Refused]:
+    async def _keep(self) -> list[bool | Problem]:
         """Gather reports for a while, and accept them."""
         await asyncio.sleep(GATHER_SECONDS)
-        gathered, self._gathered = self._gathered, []
-        return await asyncio.wrap_future(self.accept(gathered))
+        pending, self._pending = self._pending, []
+        return await asyncio.wrap_future(self.accept(pending))
 
-    def accept(self, reports: Sequence[Report]) -> Future[list[bool | Refused]]:
+    def accept(self, reports: Sequence[Report]) -> Future[list[bool | Problem]]:
         """Keep parts of clients, each once; the result, when they are on disk, is which are new.
 
         A part is not new if it came before with the same id and token, even if the window is
@@ -104,16 +104,16 @@ class Intake:
         of them is kept.
         """
 
-        def work(writing: Writing) -> list[bool | Refused]:
+        def work(writing: Writing) -> list[bool | Problem]:
             known, refusal = self.known(writing), self._refusal(writing)
             new = list[Report]()
             writing.undo.append(lambda: known.drop(new))
             answers = [known.answer(report, refusal, new) for report in reports]
             most = max(1, _ROW_BYTES // self._size)
             for start in range(0, len(new), most):
-                some = new[start : start + most]
-                row = writing.count("report"), b"".join([b"".join(one) for one in some])
-                writing.insert("report", *row, count=len(some))
+                reports_of_row = new[start : start + most]
+                data = b"".join([b"".join(report) for report in reports_of_row])
+                writing.insert("report", writing.count("report"), data, count=len(reports_of_row))
             return answers
 
         return self._store.write(self._window, work)
@@ -146,8 +146,8 @@ class Intake:
         size, part = self._size, ID_BYTES + _TOKEN_BYTES
         for _, data in self._store.rows(self._window, "report"):
             for start in range(0, len(data), size):
-                one = data[start : start + size]
-                yield one[:ID_BYTES], one[ID_BYTES:part], one[part:]
+                report = data[start : start + size]
+                yield report[:ID_BYTES], report[ID_BYTES:part], report[part:]
 
     def ids(self) -> list[bytes]:
         """Return all ids, in byte order; StoreError if one was damaged or lost."""

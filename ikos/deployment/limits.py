@@ -34,13 +34,13 @@ class Rate:
         if until > now + self._most:
             return False
         if now > self._swept + self._most:
-            self._until = {one: then for one, then in self._until.items() if then > now}
+            self._until = {known: then for known, then in self._until.items() if then > now}
             self._swept = now
         self._until[key] = until
         return True
 
 
-class Places:
+class Slots:
     """At most ``most`` at a time for each key."""
 
     def __init__(self, most: int) -> None:
@@ -52,14 +52,14 @@ class Places:
         return self._taken.get(key, 0) < self._most
 
     def take(self, key: Hashable) -> None:
-        """Take a place, whether or not one is free."""
+        """Take a slot, whether or not one is free."""
         self._taken[key] = self._taken.get(key, 0) + 1
 
     def leave(self, key: Hashable) -> None:
-        """Leave a place that was taken."""
-        left = self._taken.pop(key) - 1
-        if left:
-            self._taken[key] = left
+        """Leave a slot that was taken."""
+        others = self._taken.pop(key) - 1
+        if others:
+            self._taken[key] = others
 
 
 class Addresses:
@@ -73,7 +73,7 @@ class Addresses:
     def __init__(
         self, rate: float, connections: int, proxy: IPv4Network | IPv6Network | None = None
     ) -> None:
-        self.places, self._rate, self._proxy = Places(connections), Rate(rate), proxy
+        self.slots, self._rate, self._proxy = Slots(connections), Rate(rate), proxy
         self._arrivals = Rate(rate)  # a handshake of TLS costs more than a request
 
     def connecting(self, host: str) -> Hashable:
@@ -82,7 +82,7 @@ class Addresses:
 
     def admits(self, key: Hashable) -> bool:
         """Whether one more connection is admitted now; it is counted if it is."""
-        return self.places.free(key) and self._arrivals.allows(key)
+        return self.slots.free(key) and self._arrivals.allows(key)
 
     def allows(self, scope: Scope) -> bool:
         """Whether a request is allowed; it is counted if it is."""

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ikos.deployment import opening
 from ikos.deployment.opening import PrivateKey
-from ikos.deployment.task import Task
 from ikos.primitives.concurrency import cores, spread
+
+if TYPE_CHECKING:
+    from ikos.deployment.task import Task
 
 ENOUGH = 2000
 """Envelopes for which a process, which takes 0.1 s to start, is worth it."""
@@ -42,7 +44,7 @@ class _Process:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             process_group=0,  # Ctrl-C in a terminal is for this program alone
         )
-        self._head = [key.raw.hex(), key.kem, task.width, task.modulus]
+        self._head = [key.raw.hex(), key.kem, task.width, task.shares.q]
 
     def ask(self, data: bytes, *rest: Any) -> tuple[int, list[int]]:
         """Return what `opening.add_up` does; OSError if the process has ended."""
@@ -79,7 +81,7 @@ def openers(
 
     def work(block: int, *chunk: Any) -> Sums:
         if executor is None:
-            return block, *opening.add_up(key, task.width, task.modulus, *chunk)
+            return block, *opening.add_up(key, task.width, task.shares.q, *chunk)
         process = free.get()
         try:
             return block, *process.ask(*chunk)

@@ -86,8 +86,8 @@ class PrivateKey:
         suite(self.kem)
         self.opener: X25519PrivateKey | MLKEM768X25519PrivateKey
         if self.kem == X25519:
-            self.opener = own = X25519PrivateKey.from_private_bytes(raw)
-            self.public_bytes = own.public_key().public_bytes_raw()
+            self.opener = curve = X25519PrivateKey.from_private_bytes(raw)
+            self.public_bytes = curve.public_key().public_bytes_raw()
             return
         expanded = hashlib.shake_256(raw).digest(_SEED + KEY_BYTES)
         lattice = MLKEM768PrivateKey.from_seed_bytes(expanded[:_SEED])
@@ -157,8 +157,8 @@ def main(source: BinaryIO, target: BinaryIO) -> None:
     while line := source.readline():
         length, info, size, coordinates = json.loads(line)
         data = source.read(length)
-        found = add_up(key, width, modulus, data, info, size, coordinates)
-        target.write(json.dumps(found).encode() + b"\n")
+        sums = add_up(key, width, modulus, data, info, size, coordinates)
+        target.write(json.dumps(sums).encode() + b"\n")
         target.flush()
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
+from ikos._validation import InvalidValue
 from ikos.deployment import tokens
 from ikos.deployment.opening import PrivateKey
 from ikos.deployment.task import LONGEST, Task, Window
@@ -68,8 +69,8 @@ def owner_alone(path: Path, *, group: bool = False) -> None:
         mode, place = path.stat().st_mode, path.resolve(strict=True)
     except OSError:  # reading it reports this
         return
-    given = os.environ.get("CREDENTIALS_DIRECTORY")
-    if given and place.is_relative_to(Path(given).resolve()):
+    credentials = os.environ.get("CREDENTIALS_DIRECTORY")
+    if credentials and place.is_relative_to(Path(credentials).resolve()):
         return
     shared = 0o077 * stat.S_ISREG(mode) | 0o022 * stat.S_ISDIR(mode)
     if os.name == "posix" and mode & shared & (0o007 if group else 0o077):
@@ -107,20 +108,20 @@ def read_task(folder: Path) -> Task:
 def _secrets(path: Path, what: str, most: int | None = LONGEST) -> list[bytes]:
     """Return the secrets in a file of its owner's, one per line; quote none of it."""
     owner_alone(path)
-    found = []
+    secrets = []
     for line, text in enumerate(_read(path, what, most).splitlines(), 1):
         try:
-            found.append(tokens.from_text(text.strip()))
+            secrets.append(tokens.from_text(text.strip()))
         except ValueError:
             raise ValueError(f"{str(path)!r} must be {what}: look at line {line}") from None
-    return found
+    return secrets
 
 
 def _secret(path: Path, what: str) -> bytes:
-    found = _secrets(path, what)
-    if len(found) != 1:
-        raise ValueError(f"{str(path)!r} must be {what}, got {len(found)} lines")
-    return found[0]
+    secrets = _secrets(path, what)
+    if len(secrets) != 1:
+        raise ValueError(f"{str(path)!r} must be {what}, got {len(secrets)} lines")
+    return secrets[0]
 
 
 def read_secret(path: Path) -> bytes:
@@ -139,17 +140,17 @@ def read_control(folder: Path) -> bytes:
 
 
 class KeyFile:
-    """The analyzer's private keys, a line each: those ``left``, as others were erased in place."""
+    """The analyzer's private keys, a line each: the ``remaining`` ones; others were erased."""
 
     def __init__(self, path: Path, task: Task) -> None:
         self._path, self._task = path, task
-        self.left = set[int]()
+        self.remaining = set[int]()
         lines = self._lines()
         if len(lines) != len(task.public_keys):
             raise ValueError(f"{str(path)!r} must have a line for each key of the task")
         for number, line in enumerate(lines):
             if line != _ERASED:
-                self.left.add(number)
+                self.remaining.add(number)
             # a line that was partly erased when the power failed will be erased again
             if "." not in line and self._key(line).public_bytes != task.public_keys[number]:
                 raise ValueError(
@@ -183,7 +184,7 @@ class KeyFile:
             file.seek(number * length)
             file.write(_ERASED.encode())
             os.fsync(file.fileno())
-        self.left.discard(number)
+        self.remaining.discard(number)
 
 
 def _analyzer_secrets(folder: Path, task: Task) -> tuple[KeyFile, tuple[bytes, ...]]:
@@ -239,14 +240,14 @@ class PartyConfig:
             owner_alone(path, group=group)
         refused = ValueError(f"{str(folder)!r} must be a party's folder for its task")
         try:
-            found = _ConfigFile.model_validate_json(_read(folder / CONFIG, "a party's"))
+            seat = _ConfigFile.model_validate_json(_read(folder / CONFIG, "a party's"))
             accepted = tokens.TokenList(folder / TOKENS)
         except (ValueError, OSError):
             raise refused from None
-        if found.task != task.name or found.party > task.columns:
+        if seat.task != task.name or seat.party > task.columns:
             raise refused
-        more = (*_analyzer_secrets(folder, task), found.ledger) if found.party == 0 else ()
-        return cls(folder, task, found.party, bytes.fromhex(found.control), accepted, *more)
+        more = (*_analyzer_secrets(folder, task), seat.ledger) if seat.party == 0 else ()
+        return cls(folder, task, seat.party, bytes.fromhex(seat.control), accepted, *more)
 
     @property
     def store(self) -> Path:
@@ -301,41 +302,41 @@ def write_party_files(
     exists, or cannot be written. ``keys`` and ``ledger`` are the analyzer's.
     """
     if tuple(key.public_bytes for key in keys) != task.public_keys:
-        raise ValueError("keys must be the private keys of the task's public keys")
+        raise InvalidValue("keys", "must be the private keys of the task's public keys")
     try:
         if output.exists():
-            raise ValueError(f"output must not exist yet, got {str(output)!r}")
-        with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as made:
-            whole = Path(made) / "whole"
+            raise InvalidValue("output", f"must not exist yet, got {str(output)!r}")
+        with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as parent:
+            whole = Path(parent) / "whole"
             whole.mkdir(mode=0o700)
             _write_party_files(task, keys, whole, ledger)
             whole.rename(output)
     except OSError as error:
         raise ValueError(f"cannot write {str(output)!r}: {reason(error)}") from None
     whom = {
-        **{folder_of(j): f"shuffler {j}, {one}" for j, one in enumerate(task.shufflers, 1)},
+        **{folder_of(j): f"shuffler {j}, {url}" for j, url in enumerate(task.shufflers, 1)},
         folder_of(0): f"the analyzer, {task.analyzer}",
         "operator": "the person who may close and release",
         f"clients/{SECRETS}": "the clients, a line each",
         TASK: "all of them",
     }
-    return {str(output / name): one for name, one in whom.items()}
+    return {str(output / name): recipient for name, recipient in whom.items()}
 
 
 def _write_party_files(
-    task: Task, keys: Sequence[PrivateKey], made: Path, ledger: Path | None
+    task: Task, keys: Sequence[PrivateKey], output: Path, ledger: Path | None
 ) -> None:
     secrets = [tokens.fresh() for _ in range(task.users)]
-    controls = [tokens.fresh() for _ in range(task.columns + 1)]
+    controls = [tokens.fresh() for _ in range(task.parties)]
 
     def write(name: str, *lines: str, public: bool = False) -> None:
         text = "".join(f"{line}\n" for line in lines)
-        write_new(made / name, text.encode(), public=public)
+        write_new(output / name, text.encode(), public=public)
 
     write(TASK, task.to_json(), public=True)
-    names = [folder_of(party) for party in range(task.messages)]
+    names = [folder_of(party) for party in range(task.parties)]
     for name in (*names, "operator", "clients"):
-        (made / name).mkdir(mode=0o700)
+        (output / name).mkdir(mode=0o700)
         write(f"{name}/{TASK}", task.to_json(), public=True)
     for party, name in enumerate(names):
         control = tokens.digest(controls[party]).hex()
@@ -343,9 +344,9 @@ def _write_party_files(
         if ledger is not None and party == 0:
             config["ledger"] = str(ledger.absolute())
         write(f"{name}/{CONFIG}", json.dumps(config))
-        own = (tokens.for_party(secret, task, party) for secret in secrets)
-        write_new(made / name / TOKENS, tokens.TokenList.pack(own))
+        accepted = (tokens.for_party(secret, task, party) for secret in secrets)
+        write_new(output / name / TOKENS, tokens.TokenList.pack(accepted))
     write(f"analyzer/{KEY}", *(tokens.to_text(key.raw) for key in keys))
-    write(f"analyzer/{CONTROLS}", json.dumps([tokens.to_text(one) for one in controls[1:]]))
+    write(f"analyzer/{CONTROLS}", json.dumps([tokens.to_text(secret) for secret in controls[1:]]))
     write(f"operator/{CONTROL}", tokens.to_text(controls[0]))
     write(f"clients/{SECRETS}", *map(tokens.to_text, secrets))

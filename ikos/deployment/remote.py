@@ -18,6 +18,7 @@ import httpcore
 import httpx
 from pydantic import ValidationError
 
+from ikos._validation import InvalidValue
 from ikos.deployment import tokens
 from ikos.deployment.party_files import reason
 from ikos.deployment.task import Task, Window
@@ -28,7 +29,7 @@ from ikos.deployment.wire import (
     AnalyzerStatus,
     Message,
     Peers,
-    Problem,
+    ProblemDetails,
     Schedule,
     ShufflerStatus,
     Status,
@@ -85,15 +86,17 @@ def within(seconds: float) -> Generator[None, None, None]:
         del _limit.until
 
 
-def _left(timeout: float | None, late: type[Exception] = httpcore.ConnectTimeout) -> float | None:
+def _remaining(
+    timeout: float | None, late: type[Exception] = httpcore.ConnectTimeout
+) -> float | None:
     """Return the timeout of one step: the given one, or the time left if that is less."""
     until: float | None = getattr(_limit, "until", None)
     if until is None:
         return timeout
-    left = until - time.monotonic()
-    if left <= 0:
+    remaining = until - time.monotonic()
+    if remaining <= 0:
         raise late("the exchange took too long")
-    return left if timeout is None else min(timeout, left)
+    return remaining if timeout is None else min(timeout, remaining)
 
 
 class _TimedStream(httpcore.NetworkStream):
@@ -103,19 +106,19 @@ class _TimedStream(httpcore.NetworkStream):
         self.get_extra_info = stream.get_extra_info  # type: ignore[method-assign]
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, _left(timeout, httpcore.ReadTimeout))
+        return self._stream.read(max_bytes, _remaining(timeout, httpcore.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, _left(timeout, httpcore.WriteTimeout))
+        self._stream.write(buffer, _remaining(timeout, httpcore.WriteTimeout))
 
     def start_tls(self, *arguments: Any, **options: Any) -> httpcore.NetworkStream:
-        options["timeout"] = _left(options.get("timeout"))
+        options["timeout"] = _remaining(options.get("timeout"))
         return _TimedStream(self._stream.start_tls(*arguments, **options))
 
 
 class _Backend(httpcore.SyncBackend):
     def connect_tcp(self, *arguments: Any, **options: Any) -> httpcore.NetworkStream:
-        options["timeout"] = _left(options.get("timeout"))
+        options["timeout"] = _remaining(options.get("timeout"))
         return _TimedStream(super().connect_tcp(*arguments, **options))
 
 
@@ -125,7 +128,9 @@ def connect(ca: Path | None = None) -> httpx.Client:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))
     except OSError as error:  # including errors of ssl
         why = "it holds none" if isinstance(error, ssl.SSLError) else reason(error)
-        raise ValueError(f"ca must be a PEM file of authorities, got {str(ca)!r}: {why}") from None
+        raise InvalidValue(
+            "ca", f"must be a PEM file of authorities, got {str(ca)!r}: {why}"
+        ) from None
     transport = httpx.HTTPTransport(verify=context, trust_env=False)
     transport._pool._network_backend = _Backend()
     client = httpx.Client(
@@ -201,32 +206,32 @@ def exchange(
 
 def _failure(who: str, error: httpx.HTTPError) -> RemoteError:
     """Return the error for a failed connection, in words for people."""
-    found: BaseException | None = error
-    while found is not None and not isinstance(found, OSError):
-        found = found.__cause__ or found.__context__  # the underlying error of the system
-    if isinstance(found, ssl.SSLCertVerificationError):
-        why = found.verify_message.rstrip(".")
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__ or cause.__context__  # the underlying error of the system
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        why = cause.verify_message.rstrip(".")
         return Untrusted(f"{who}: its certificate cannot be verified (see --ca): {why}")
     words = "the connection broke"
-    if isinstance(found, ssl.SSLError):
+    if isinstance(cause, ssl.SSLError):
         words = "its TLS is not understood"
-    elif isinstance(found, socket.gaierror):
+    elif isinstance(cause, socket.gaierror):
         words = "no such host"
     elif isinstance(error, httpx.TimeoutException):
         words = "no answer in time"
-    elif found is not None:
-        words = reason(found, words)
+    elif cause is not None:
+        words = reason(cause, words)
     return Unanswered(f"{who} does not answer: {words}")
 
 
 def problem_of(response: httpx.Response) -> tuple[str, str]:
     """Return the problem's name and words in a party's answer; both may be made up."""
     try:
-        found = Problem.model_validate_json(response.content)
+        problem = ProblemDetails.model_validate_json(response.content)
     except ValidationError:
         return "unknown", f"HTTP status {response.status_code}"
-    name = found.type.removeprefix("urn:ikos:parties:")
-    return printable(name[:40]), printable(" ".join(found.detail.split())[:300])
+    name = problem.type.removeprefix("urn:ikos:parties:")
+    return printable(name[:40]), printable(" ".join(problem.detail.split())[:300])
 
 
 def _unexpected(who: str) -> RemoteError:
@@ -247,13 +252,13 @@ def open_window(client: httpx.Client, task: Task) -> Window:
     response = exchange(client, "GET", f"{task.analyzer}/tasks/{task.name}", who)
     if not response.is_success:
         raise RemoteError(f"{who} refuses: {problem_of(response)[1]}")
-    found = _read(Schedule, response, who)
-    if (found.task, found.windows) != (task.name, task.windows):
+    schedule = _read(Schedule, response, who)
+    if (schedule.task, schedule.windows) != (task.name, task.windows):
         raise _unexpected(who)
-    if found.open is None:
+    if schedule.open is None:
         raise RemoteError("no window of the task is open")
     try:
-        return task.at(found.open)
+        return task.at(schedule.open)
     except ValueError:
         raise _unexpected(who) from None
 
@@ -273,30 +278,30 @@ class _RemoteParty:
             self._headers["Authorization"] = f"Bearer {tokens.to_text(control)}"
 
     def _ask(
-        self, method: str, path: str = "", *, absent: bool = False, **how: Any
+        self, method: str, path: str = "", *, absent: bool = False, **options: Any
     ) -> httpx.Response:
         """Return the answer to a command; ``absent`` allows 404."""
         response = exchange(
-            self._client, method, self._place + path, self._who, headers=self._headers, **how
+            self._client, method, self._place + path, self._who, headers=self._headers, **options
         )
         if not (response.is_success or (absent and response.status_code == 404)):
             name, detail = problem_of(response)
             raise RemoteError(f"{self._who} refuses: {detail} ({name})", name)
         return response
 
-    def _status(self, kind: type[_S], method: str = "GET", path: str = "", **how: Any) -> _S:
+    def _status(self, kind: type[_S], method: str = "GET", path: str = "", **options: Any) -> _S:
         """Return the status that a party answers, if it belongs to it and is plausible."""
-        found = _read(kind, self._ask(method, path, **how), self._who)
+        status = _read(kind, self._ask(method, path, **options), self._who)
         place = (self._task.name, self._window.number, self.party)
-        mine = (found.task, found.window, found.party) == place
-        if not mine or found.reports > self._task.users:
+        belongs = (status.task, status.window, status.party) == place
+        if not belongs or status.reports > self._task.users:
             raise _unexpected(self._who)
-        return found
+        return status
 
     def unreachable(self, seconds: float = ANSWER_SECONDS) -> list[str]:
         """Return why it cannot ask shufflers, of each that it cannot."""
-        found = _read(Peers, self._ask("GET", "/peers", seconds=seconds), self._who)
-        return list(map(printable, first_few(found.unreachable)))
+        peers = _read(Peers, self._ask("GET", "/peers", seconds=seconds), self._who)
+        return list(map(printable, first_few(peers.unreachable)))
 
 
 class RemoteShuffler(_RemoteParty):
@@ -368,45 +373,52 @@ class RemoteAnalyzer(_RemoteParty):
         if a window is still collecting, which goes on, and has too few reports, with which it would
         be stopped for good, or if a party cannot reach a shuffler.
         """
-        found, task, until = self.status(), self._task, time.monotonic() + seconds
-        # at most as many reports can be complete as the analyzer has
-        if found.state == "collecting" and found.reports < task.min_reports:
-            rest = max(timedelta(), self._window.closes - datetime.now(UTC).replace(microsecond=0))
-            raise RemoteError(
-                f"the window is still collecting, and has {found.reports:,} of the "
-                f"{task.min_reports:,} reports that a release needs: released now it would stop "
-                f"for good. It closes in {rest}; to end it nevertheless, close it first"
-            )
-        if found.state == "collecting":
-            say("asking all parties whether they can reach each other")
-            left = max(CONNECT_SECONDS, until - time.monotonic())
-            try:
-                wrong = self.unreachable(min(CLOSE_SECONDS, left))
-            except Unanswered as error:
-                raise RemoteError(f"nothing is closed: {error}") from None
-            if wrong:
-                raise RemoteError(
-                    f"a release could not end, and nothing is closed: {'; '.join(wrong)}"
-                )
+        status, until = self.status(), time.monotonic() + seconds
+        if status.state == "collecting":
+            self._check_ready(status, until, say)
         self.ordered = True
-        pause, hindered, said = _PAUSE, "", set[str]()
-        found = self.release()  # once: the analyzer retries by itself, with growing pauses
-        while found.state not in ("released", "stopped"):
-            now = found.release
-            words = printable(now.message or now.step or "beginning")
-            hindered = hindered if now.running else words
-            if not now.running and now.again is None:
+        pause, hindered, shown = _PAUSE, "", set[str]()
+        status = self.release()  # once: the analyzer retries by itself, with growing pauses
+        while status.state not in ("released", "stopped"):
+            progress = status.release
+            words = printable(progress.message or progress.step or "beginning")
+            hindered = hindered if progress.running else words
+            if not progress.running and progress.again is None:
                 raise RemoteError(f"the analyzer gave up: {words}; release again to go on")
-            if words not in said:  # a new attempt repeats steps
-                say(printable(now.words or words))
-                said.add(words)
+            if words not in shown:  # a new attempt repeats steps
+                say(printable(progress.words or words))
+                shown.add(words)
                 pause = _PAUSE
-            if (left := until - time.monotonic()) <= 0:
+            if (remaining := until - time.monotonic()) <= 0:
                 why = hindered or words
                 raise RemoteError(
                     f"not released in {seconds:g} s: {why}; release again to follow it"
                 )
-            time.sleep(min(left, pause))
+            time.sleep(min(remaining, pause))
             pause = min(2 * pause, _LONGEST_PAUSE)
-            found = self.status()
-        return found
+            status = self.status()
+        return status
+
+    def _check_ready(
+        self, status: AnalyzerStatus, until: float, say: Callable[[str], None]
+    ) -> None:
+        """Refuse to end a collection of too few reports, or whose parties do not reach others."""
+        least = self._task.min_reports
+        if status.reports < least:  # at most as many can be complete
+            now = datetime.now(UTC).replace(microsecond=0)
+            rest = max(timedelta(), self._window.closes - now)
+            raise RemoteError(
+                f"the window is still collecting, and has {status.reports:,} of the "
+                f"{least:,} reports that a release needs: released now it would stop "
+                f"for good. It closes in {rest}; to end it nevertheless, close it first"
+            )
+        say("asking all parties whether they can reach each other")
+        seconds = min(CLOSE_SECONDS, max(CONNECT_SECONDS, until - time.monotonic()))
+        try:
+            unreachable = self.unreachable(seconds)
+        except Unanswered as error:
+            raise RemoteError(f"nothing is closed: {error}") from None
+        if unreachable:
+            raise RemoteError(
+                f"a release could not end, and nothing is closed: {'; '.join(unreachable)}"
+            )

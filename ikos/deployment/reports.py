@@ -1,4 +1,4 @@
-"""A client's report: shares, each ready for its party; made once, and kept before it is sent."""
+"""A client's report: a part ready for each party; made once, and kept before it is sent."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ikos.deployment.hpke import clear_part, seal
+from ikos._validation import InvalidValue
 from ikos.deployment.party_files import reason, write_new
-from ikos.deployment.task import Task, Window
+from ikos.deployment.task import Window
 from ikos.deployment.wire import ID_BYTES, decoded, encoded
+from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import secure
-from ikos.primitives.sharing import split
-from ikos.sums.shuffled_sum import elements_of, shares_of
+from ikos.transports.base import Reports
 
 __all__ = ["ClientReport"]
 
-_LABEL = b"ikos-parties 2 kept"
+ENTRIES_PER_PASS = 1 << 16
+"""Coordinates of clients' values that are drawn together."""
+
+_LABEL = b"ikos-parties 3 kept"
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS}
 """Errors of file systems that cannot sync a folder."""
 
@@ -36,7 +37,7 @@ _NO_LINKS = {*_NO_SYNC, errno.EPERM, errno.EACCES, errno.EOPNOTSUPP}
 
 @dataclass(frozen=True, repr=False)
 class ClientReport:
-    """What one client sends: its clear share to the analyzer, an envelope per block to a shuffler.
+    """What one client sends: a part for each party, the analyzer's first.
 
     The id is random, and the same at all parties, to find the complete reports.
     """
@@ -51,21 +52,20 @@ class ClientReport:
 
     @classmethod
     def make_many(cls, window: Window, values: ArrayLike) -> Iterator[ClientReport]:
-        """Yield what `make` returns for each value; all shares are drawn together, for speed."""
-        shares = _shares(window.task, window.task.values(values))
-        for row in range(shares.shape[1]):
-            yield cls._of(window, shares[:, row])
+        """Yield what `make` returns for each value; many are drawn together, for speed."""
+        task, rng = window.task, secure(None)
+        protocol, checked = task.protocol, task.values(values)
+        for some in blocks(len(checked), max(1, ENTRIES_PER_PASS // task.domain.dimension)):
+            given = protocol.reader, checked[some], rng, window.context
+            reports = protocol.transport.report(*given)
+            for user in range(len(reports.ids)):
+                yield cls.of(window, reports.of(user))
 
     @classmethod
-    def _of(cls, window: Window, shares: NDArray[Any]) -> ClientReport:
-        """Return the report with these shares, (messages, coordinates)."""
-        *shuffled, clear = shares.tolist()
-        blocks = list(enumerate(window.task.protocol.blocks))
-        envelopes = (
-            b"".join(seal(own[part], window, column, block) for block, part in blocks)
-            for column, own in enumerate(shuffled, 1)
-        )
-        return cls(os.urandom(ID_BYTES), (clear_part(clear, window.task), *envelopes))
+    def of(cls, window: Window, report: Reports) -> ClientReport:
+        """Return what one client's report is on its way."""
+        (number,) = report.ids
+        return cls(number, window.task.transport.parts(window, report))
 
     @property
     def _digest(self) -> str:
@@ -75,32 +75,23 @@ class ClientReport:
     def to_json(self, window: Window) -> str:
         """Return the report as text, for the client's own disk."""
         parts = [encoded(part) for part in self.parts]
-        found = {"id": encoded(self.id), "parts": parts, "digest": self._digest}
-        return json.dumps({"window": window.path, **found})
+        report = {"id": encoded(self.id), "parts": parts, "digest": self._digest}
+        return json.dumps({"window": window.path, **report})
 
     @classmethod
     def from_json(cls, text: str, window: Window) -> ClientReport:
         """Return the report in a text; ValueError, which quotes none of it, if there is none."""
-        lengths = map(window.task.part_bytes, range(window.task.messages))
+        lengths = map(window.task.part_bytes, range(window.task.parties))
         try:
-            found = json.loads(text)
-            pairs = zip(found["parts"], lengths, strict=True)
+            values = json.loads(text)
+            pairs = zip(values["parts"], lengths, strict=True)
             parts = tuple(decoded(part, length) for part, length in pairs)
-            report = cls(decoded(found["id"], ID_BYTES), parts)
-            if (found["window"], found["digest"]) != (window.path, report._digest):
+            report = cls(decoded(values["id"], ID_BYTES), parts)
+            if (values["window"], values["digest"]) != (window.path, report._digest):
                 raise ValueError
         except (ValueError, TypeError, KeyError, RecursionError):
-            raise ValueError("what is kept for this task is no report of it") from None
+            raise InvalidValue("what", "is kept for this task is no report of it") from None
         return report
-
-
-def _shares(task: Task, values: NDArray[Any]) -> NDArray[Any]:
-    """Return the shares of checked values, (messages, clients, coordinates)."""
-    source, protocol = secure(None), task.protocol
-    if not protocol.scalar:
-        return shares_of(protocol, len(values), elements_of(protocol, values, source))
-    elements = protocol.encoded(values, source.streams()(0))
-    return split(elements, protocol.group, task.messages, source)[..., np.newaxis]
 
 
 class ReportStore:
@@ -114,7 +105,7 @@ class ReportStore:
 
     def __init__(self, path: Path | str, window: Window) -> None:
         if not Path(path).parts:  # probably an unset variable, not the current folder
-            raise ValueError("store must name a folder, got ''")
+            raise InvalidValue("store", "must name a folder, got ''")
         self._path = Path(path).absolute()
         self._window = window
 
@@ -149,17 +140,17 @@ class ReportStore:
                 text = place.read_text(encoding="ascii", errors="replace")
             except FileNotFoundError:
                 if self.is_sent(secret):
-                    raise ValueError(
-                        f"store must keep what was sent, and {str(place)!r} is gone"
+                    raise InvalidValue(
+                        "store", f"must keep what was sent, and {str(place)!r} is gone"
                     ) from None
                 return None
             self._sync()  # the program that kept it may have ended before it was on disk
         try:
             return ClientReport.from_json(text, self._window)
         except ValueError as error:
-            raise ValueError(f"store must hold reports, got {str(place)!r}: {error}") from None
+            raise InvalidValue("store", f"must hold reports, got {str(place)!r}: {error}") from None
 
-    def add(self, secret: bytes, made: ClientReport) -> ClientReport:
+    def add(self, secret: bytes, report: ClientReport) -> ClientReport:
         """Keep a client's report before any of it is sent; it is on disk on return.
 
         If another program was faster, its report is returned, and is the one to be sent.
@@ -167,13 +158,13 @@ class ReportStore:
         place = self._place(secret, "json")
         with self._refused():
             self._path.mkdir(mode=0o700, exist_ok=True)
-            if not self.is_sent(secret) and _write(place, made.to_json(self._window)):
+            if not self.is_sent(secret) and _write(place, report.to_json(self._window)):
                 self._sync()
-                return made
-        found = self.of(secret)
-        if found is None:  # a dangling link, or deleted: a new report would be a second one
-            raise ValueError(f"store must have files that stay, got {str(place)!r}")
-        return found
+                return report
+        earlier = self.of(secret)
+        if earlier is None:  # a dangling link, or deleted: a new report would be a second one
+            raise InvalidValue("store", f"must have files that stay, got {str(place)!r}")
+        return earlier
 
     def _sync(self) -> None:
         """Put the names on disk: of the files, and of the folder."""
@@ -186,9 +177,10 @@ class ReportStore:
         try:
             yield
         except OSError as error:
-            raise ValueError(
-                "store must be a folder that can be read and written, "
-                f"got {str(self._path)!r}: {reason(error)}"
+            raise InvalidValue(
+                "store",
+                "must be a folder that can be read and written, "
+                f"got {str(self._path)!r}: {reason(error)}",
             ) from None
 
 

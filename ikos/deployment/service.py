@@ -1,4 +1,4 @@
-"""The common part of shufflers and analyzer: one report per token and id, received over HTTP.
+"""The routes that all servers have: reports, one for each token and id; status, health, metrics.
 
 Answers and addresses follow the IETF's distributed aggregation protocol where the concepts match;
 problems are as in RFC 9457. No id, token, share or address of a client is logged, or in a metric.
@@ -8,21 +8,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import logging
 import math
-import threading
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from concurrent.futures import Future
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache, partial
 from inspect import isawaitable
-from itertools import pairwise
-from typing import Any, Generic, TypeVar
-from weakref import WeakValueDictionary
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
@@ -33,42 +26,24 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ikos import __version__
 from ikos.deployment import tokens
-from ikos.deployment.hpke import read_clear
-from ikos.deployment.intake import Intake
-from ikos.deployment.limits import Addresses, Places, Rate
-from ikos.deployment.party_files import PartyConfig
-from ikos.deployment.remote import (
-    PEER_SECONDS,
-    STATUS_SECONDS,
-    RemoteShuffler,
-    Unanswered,
-    in_parallel,
-)
-from ikos.deployment.store import REPORTS, TABLES, Store, StoreError, Writing, log
-from ikos.deployment.task import Window
+from ikos.deployment.endpoint import Endpoint, Party
+from ikos.deployment.limits import Addresses, Rate, Slots
+from ikos.deployment.store import StoreError
 from ikos.deployment.wire import (
     ID_BYTES,
     Message,
     Peers,
     Problem,
-    Refused,
-    Schedule,
-    ShufflerStatus,
+    ProblemDetails,
     decoded,
     first_few,
 )
 
-_CLOSED = "closed"
-EXPIRED = "expired"
-LATEST = 48  # windows in the chart, and in metrics
-_READ = "ikos.read"  # in the scope of a request whose body was read
-CLOCK_SECONDS = 10.0  # by which clocks may differ: an answer takes some of them
-START_SECONDS = 60.0  # in which a shuffler that does not answer may be starting
+_BODY_READ = "ikos.read"  # in the scope of a request whose body was read
 METRICS_SECONDS = 0.2  # for which metrics answer all requests
 CLIENT_RATE = 10.0  # reports a second with one token: a client needs one, and repeats it at most
-CLIENT_PLACES = 4  # reports at a time with one token
+CLIENT_SLOTS = 4  # reports at a time with one token
 _SECONDS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000]
 PROBLEM = "urn:ikos:parties:"
 BYTES = "application/octet-stream"
@@ -93,271 +68,6 @@ _HEADERS = {
     507: _AGAIN,
 }
 
-_T = TypeVar("_T")
-_E = TypeVar("_E", bound="Endpoint")
-
-
-def now() -> datetime:
-    """Return the time, by this party's clock."""
-    return datetime.now(UTC)
-
-
-def split_ids(data: bytes) -> list[bytes]:
-    """Return concatenated ids; ValueError if they are not in strictly increasing order."""
-    if len(data) % ID_BYTES:
-        raise ValueError(f"ids must be {ID_BYTES} bytes each, got {len(data)} in all")
-    ids = [data[start : start + ID_BYTES] for start in range(0, len(data), ID_BYTES)]
-    if any(later <= before for before, later in pairwise(ids)):
-        raise ValueError("ids must be in strictly increasing order")
-    return ids
-
-
-class Endpoint(ABC):
-    """A party at work on one window of a task; all of its windows share a store.
-
-    ``peer`` makes what asks a shuffler about a window.
-    """
-
-    def __init__(
-        self,
-        config: PartyConfig,
-        store: Store,
-        window: Window,
-        peer: Callable[[Window, int], RemoteShuffler],
-    ) -> None:
-        self.config, self.store, self.window = config, store, window
-        self.peer, self.task = partial(peer, window), config.task
-        self.others = [j for j in range(1, self.task.columns + 1) if j != config.party]
-        self.intake = Intake(store, window.number, config.part_bytes, self._refusal)
-        self._settled = False
-
-    @property
-    def state(self) -> str:
-        """How far it is."""
-        return "closed" if self.closed else "collecting"
-
-    def reports(self) -> int:
-        """Return how many reports were accepted, also after they were deleted."""
-        return int(self.fact(REPORTS) or self.count("report"))
-
-    @abstractmethod
-    def status(self) -> Message:
-        """Return its public status."""
-
-    def log(self, words: str, level: int = logging.INFO) -> None:
-        """Log an event, by the task's name: one server can have several."""
-        log.log(level, "task %s, window %d: %s", self.task.name, self.window.number, words)
-
-    def _public(self) -> dict[str, Any]:
-        """Return the part of the status common to all parties."""
-        return {
-            "task": self.task.name,
-            "window": self.window.number,
-            "party": self.config.party,
-            "state": self.state,
-            "reports": self.reports(),
-            "opens": self.window.opens.isoformat(),
-            "closes": self.window.closes.isoformat(),
-            "expires": self.expires.isoformat(),
-            "time": now().timestamp(),
-            "version": __version__,
-        }
-
-    def fact(self, name: str) -> str | None:
-        """Return the value noted under a name."""
-        return self.store.fact(self.window.number, name)
-
-    def note(self, name: str, value: str) -> Future[str]:
-        """Note a value permanently; the result is the first value noted."""
-        return self.write(lambda writing: writing.note(name, value))
-
-    def write(self, work: Callable[[Writing], _T]) -> Future[_T]:
-        """Give the store some work on the window, as `Store.write`."""
-        return self.store.write(self.window.number, work)
-
-    def rows(self, table: str) -> Generator[list[Any], None, None]:
-        """Yield the window's rows of a table, as `Store.rows`."""
-        return self.store.rows(self.window.number, table)
-
-    def count(self, table: str) -> int:
-        """Return the number of entries in the window's table."""
-        return self.store.count(self.window.number, table)
-
-    def complete_ids(self) -> list[bytes]:
-        """Return the ids of the complete reports, if they are known here."""
-        return [number for (ids,) in self.rows("complete") for number in split_ids(ids)]
-
-    @property
-    def closed(self) -> bool:
-        """Whether no more reports are accepted: by order, which is final, or by the clock."""
-        return self.closed_by_order or now() >= self.window.closes
-
-    @property
-    def closed_by_order(self) -> bool:
-        """Whether it was ordered to close, whatever the clock says."""
-        return self.fact(_CLOSED) is not None
-
-    def close(self) -> None:
-        """Accept no more reports; this is on disk on return."""
-        first = not self.closed_by_order
-        self.note(_CLOSED, now().isoformat(timespec="seconds")).result()
-        if first:
-            self.log("closed by order")
-
-    @property
-    def lasting(self) -> bool:
-        """Whether it is kept in memory: it is open, or the store knows of it."""
-        is_open = self.window.opens <= now() < self.window.closes
-        return is_open or self.closed_by_order or any(map(self.count, TABLES))
-
-    def look(self, party: int, seconds: float = STATUS_SECONDS) -> tuple[ShufflerStatus, str]:
-        """Return the status of a shuffler, and in what its clock or version differs from here."""
-        found, words = self.peer(party).status(seconds), []
-        ahead = found.time - now().timestamp()
-        if found.version != __version__:
-            words.append(f"runs ikos {found.version}, and this party {__version__}")
-        if found.time and abs(ahead) > CLOCK_SECONDS:
-            words.append(f"has a clock {abs(ahead):.0f} s {'ahead' if ahead > 0 else 'behind'}")
-        return found, "; ".join(words)
-
-    def unreachable(self) -> list[str]:
-        """Return why other shufflers cannot be asked, of each that cannot."""
-        found = in_parallel(lambda j: self.look(j, PEER_SECONDS), self.others)
-        return [str(answer) for _, answer in sorted(found) if isinstance(answer, OSError)]
-
-    @property
-    def expires(self) -> datetime:
-        """When what was not released is deleted."""
-        return self.config.expires(self.window)
-
-    @property
-    def expired(self) -> bool:
-        """Whether something was deleted that was not released."""
-        return self.fact(EXPIRED) is not None
-
-    def expire(self, moment: datetime) -> bool:
-        """Delete, for good, what was not released in time; return whether something was.
-
-        StoreError if this must be called again; it may be called at any time.
-        """
-        if self._settled or moment < self.expires:
-            return False
-        if not self.expired and not any(map(self.count, TABLES)):
-            return False  # and not settled: the clock may be set back, and reports come
-        found = self.write(self._expire).result()
-        if found:
-            self.log("not released in time: all that was left is deleted", logging.WARNING)
-        if self.expired:  # also if that failed before
-            self.store.shrink()
-        self._settled = True
-        return found
-
-    def _expire(self, writing: Writing) -> bool:
-        if not any(map(writing.count, TABLES)):
-            return False
-        # final, in one transaction: no clock that is set back opens the window again
-        for name in (_CLOSED, EXPIRED):
-            writing.note(name, now().isoformat(timespec="seconds"))
-        self.intake.clear(writing)
-        return True
-
-    def _refusal(self, writing: Writing) -> Refused | None:
-        """Return why no new report is accepted, if none is."""
-        # checked in the order of writes: nothing is accepted after `close` returned
-        if self.closed or writing.fact(_CLOSED):
-            return Refused("taskClosed", "the window is closed")
-        if now() < self.window.opens:
-            return Refused("reportTooEarly", "the window is not open yet")
-        return None
-
-    @abstractmethod
-    def resume(self) -> None:
-        """Resume what was ordered before the process ended."""
-
-    @abstractmethod
-    def end(self) -> None:
-        """Begin nothing more."""
-
-
-class Party(Generic[_E]):
-    """A party of a task, with an endpoint for each window that is open or in its store.
-
-    Those of other windows, for which anyone may ask, live while they answer.
-    """
-
-    def __init__(self, config: PartyConfig, make: Callable[[PartyConfig, Store, Window], _E]):
-        self.config, self.task, self.store = config, config.task, Store(config)
-        self._make, self._making = make, threading.Lock()
-        self._made: WeakValueDictionary[int, _E] = WeakValueDictionary()  # one for each window
-        self._kept = dict[int, _E]()
-        # shufflers that have not been well, with the kinds of trouble that were logged
-        others = (j for j in range(1, self.task.columns + 1) if j != config.party)
-        self._unmet = {j: set[type]() for j in others}
-        self._started = time.monotonic()
-        for number in self.store.windows:
-            self.at(number).resume()
-
-    def at(self, number: int) -> _E:
-        """Return the endpoint of a window."""
-        with self._making:
-            if (made := self._made.get(number)) is None:
-                made = self._made[number] = self._make(
-                    self.config, self.store, self.task.at(number)
-                )
-            if number not in self._kept and made.lasting:
-                self._kept[number] = made
-            return made
-
-    def meet(self) -> None:
-        """Ask the shufflers that have not been well so far; log each kind of trouble once."""
-        one = self.at(self.task.current(now()).number)
-        for party, found in in_parallel(one.look, list(self._unmet)):
-            told = self._unmet[party]  # by kind: a shuffler may change its words every time
-            words = str(found) if isinstance(found, OSError) else f"shuffler {party} {found[1]}"
-            early = time.monotonic() < self._started + START_SECONDS
-            if not isinstance(found, OSError) and not found[1]:
-                del self._unmet[party]
-                if told:
-                    log.info("task %s: shuffler %d is well", self.task.name, party)
-            elif type(found) not in told and not (isinstance(found, Unanswered) and early):
-                told.add(type(found))
-                log.warning("task %s: %s", self.task.name, words)
-
-    def latest(self) -> list[_E]:
-        """Return the endpoints of the latest windows that have opened, and at least of the first.
-
-        Not of all: anyone may ask for a page.
-        """
-        last = self.task.current(now()).number
-        return [self.at(number) for number in range(max(0, last + 1 - LATEST), last + 1)]
-
-    def expire(self, moment: datetime) -> None:
-        """Delete what was not released in time, where that is possible now."""
-        for number, one in list(self._kept.items()):
-            with suppress(OSError):  # the store has logged it; this is called again
-                one.expire(moment)
-            with self._making:
-                if not one.lasting:
-                    self._kept.pop(number, None)
-
-    def schedule(self) -> Schedule:
-        """Return which window is open."""
-        moment = now()
-        number = self.task.current(moment).number
-        is_open = self.task.opens <= moment and not self.at(number).closed
-        return Schedule(
-            task=self.task.name,
-            party=self.config.party,
-            windows=self.task.windows,
-            open=number if is_open else None,
-        )
-
-    def end(self) -> None:
-        """Finish pending work, and end."""
-        for one in list(self._made.values()):
-            one.end()
-        self.store.close()
-
 
 @dataclass(frozen=True)
 class _Answered:
@@ -378,29 +88,25 @@ class Service:
     ) -> None:
         self.parties, self._addresses = parties, addresses
         self._rate, self._client_rate = Rate(rate), Rate(CLIENT_RATE)
-        self._client_places = Places(CLIENT_PLACES)
+        self._client_slots = Slots(CLIENT_SLOTS)
         self._written, self._text = -math.inf, b""  # when metrics were written, and what
-        self._registry = own = CollectorRegistry()
-        self._seconds = Histogram(
-            "ikos_request_seconds", "Seconds of requests.", ["route", "status"], registry=own
-        )
-        work = Histogram(
-            "ikos_work_seconds",
-            "Seconds of writes and of a release's steps.",
-            ["task", "work"],
-            buckets=_SECONDS,
-            registry=own,
-        )
-        self._refusals = Counter("ikos_refusals", "Requests refused.", ["reason"], registry=own)
-        self._limited = Counter("ikos_limited", "Those beyond a limit.", ["limit"], registry=own)
-        self._windows = Gauge("ikos_windows", "Latest windows.", ["task", "state"], registry=own)
-        self._reports = Gauge("ikos_reports", "In the latest window.", ["task"], registry=own)
+        self._registry = CollectorRegistry()
+        options: dict[str, Any] = {"registry": self._registry}
+        seconds, labels = "Seconds of requests.", ["route", "status"]
+        self._seconds = Histogram("ikos_request_seconds", seconds, labels, **options)
+        self._refusals = Counter("ikos_refusals", "Requests refused.", ["reason"], **options)
+        self._limited = Counter("ikos_limited", "Those beyond a limit.", ["limit"], **options)
+        self._windows = Gauge("ikos_windows", "Latest windows.", ["task", "state"], **options)
+        self._reports = Gauge("ikos_reports", "In the latest window.", ["task"], **options)
+        options["buckets"] = _SECONDS
+        seconds = "Seconds of writes and of a release's steps."
+        work = Histogram("ikos_work_seconds", seconds, ["task", "work"], **options)
         for name, party in parties.items():
             party.store.timed = partial(_timed, work, name)
 
     def application(self, *routes: Route) -> Starlette:
         """Return the ASGI application of some routes, and of those that both servers have."""
-        made = Starlette(
+        application = Starlette(
             routes=[
                 self.window_route("PUT", "/reports/{report}", self._report),  # most requests
                 self.route("GET", LIVE, self._live),
@@ -408,15 +114,13 @@ class Service:
                 self.route("GET", METRICS, self._metrics),
                 self.route("GET", "/tasks/{task}", self._schedule),
                 self.window_route("GET", "", lambda endpoint, _: endpoint.status()),
-                self.command(
-                    "GET", "/peers", lambda one: Peers(unreachable=first_few(one.unreachable()))
-                ),
+                self.command("GET", "/peers", _peers),
                 *routes,
             ],
             exception_handlers={HTTPException: _no_route},
         )
-        made.router.redirect_slashes = False  # each route has one address
-        return made
+        application.router.redirect_slashes = False  # each route has one address
+        return application
 
     def route(
         self, method: str, path: str, handler: Callable[[Request], Awaitable[Response]]
@@ -430,10 +134,10 @@ class Service:
                 addresses = self._addresses
                 self._check("address", addresses is None or addresses.allows(request.scope))
                 response = await handler(request)
-            except (Refused, StoreError) as refused:  # the store has logged its errors
-                response = _problem(refused.name, str(refused))
-                self._refusals.labels(refused.name).inc()
-            if not (_READ in request.scope or _length(request) == 0):  # do not receive the rest
+            except (Problem, StoreError) as problem:  # the store has logged its errors
+                response = _problem(problem.name, str(problem))
+                self._refusals.labels(problem.name).inc()
+            if _BODY_READ not in request.scope and _length(request):  # do not receive the rest
                 response.headers["Connection"] = "close"
             seconds(response.status_code).observe(time.monotonic() - start)
             return response
@@ -444,8 +148,8 @@ class Service:
         """Return the route of a public query about a window of a task."""
 
         async def asked(request: Request) -> Response:
-            found = handler(self._endpoint(request), request)
-            return _response(await found if isawaitable(found) else found)
+            answer = handler(self._endpoint(request), request)
+            return _response(await answer if isawaitable(answer) else answer)
 
         return self.route(method, _WINDOW + path, asked)
 
@@ -455,12 +159,12 @@ class Service:
         async def asked(request: Request) -> Response:
             endpoint = self._endpoint(request)
             if not endpoint.config.commanded_by(_bearer(request)):
-                raise Refused("unauthorized", "this needs the task's control")
+                raise Problem("unauthorized", "this needs the task's control")
             content = []
             if method == "PUT":
                 content = [await _body(request, ID_BYTES * endpoint.task.users, exactly=False)]
-            found = await run_in_threadpool(handler, endpoint, *content)
-            return _response(endpoint.status() if found is None else found)
+            answer = await run_in_threadpool(handler, endpoint, *content)
+            return _response(endpoint.status() if answer is None else answer)
 
         return self.route(method, _WINDOW + path, asked)
 
@@ -469,7 +173,7 @@ class Service:
         try:
             return self.parties[request.path_params["task"]]
         except KeyError:
-            raise Refused("unrecognizedTask", "there is no such task here") from None
+            raise Problem("unrecognizedTask", "there is no such task here") from None
 
     def _endpoint(self, request: Request) -> Any:
         party, text = self.party(request), request.path_params["window"]
@@ -477,7 +181,7 @@ class Service:
             number = int(text)
             if str(number) == text and 0 <= number < party.task.windows:
                 return party.at(number)
-        raise Refused("unrecognizedTask", "the task has no such window")
+        raise Problem("unrecognizedTask", "the task has no such window")
 
     async def _schedule(self, request: Request) -> Response:
         return _response(self.party(request).schedule())
@@ -503,8 +207,8 @@ class Service:
             for name, party in self.parties.items():
                 windows = party.latest()
                 self._reports.labels(name).set(windows[-1].reports())
-                for one in windows:
-                    self._windows.labels(name, one.state).inc()
+                for window in windows:
+                    self._windows.labels(name, window.state).inc()
             self._written, self._text = moment, generate_latest(self._registry)
         return Response(self._text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -512,33 +216,31 @@ class Service:
         """Refuse a request beyond a limit."""
         if not allowed:
             self._limited.labels(limit).inc()
-            raise Refused("tooManyRequests", f"too many at once for this {limit}; try again")
+            raise Problem("tooManyRequests", f"too many at once for this {limit}; try again")
 
     async def _report(self, endpoint: Endpoint, request: Request) -> Response:
         token = tokens.digest(_bearer(request))
         if token not in endpoint.config.tokens:
-            raise Refused("unauthorized", "this token is not one of the task's")
+            raise Problem("unauthorized", "this token is not one of the task's")
         # only clients use up limits, and one client does not use up those of all
-        self._check("client", self._client_places.free(token) and self._client_rate.allows(token))
+        self._check("client", self._client_slots.free(token) and self._client_rate.allows(token))
         self._check("server", self._rate.allows())
-        self._client_places.take(token)
+        self._client_slots.take(token)
         try:
             return await self._accepted(endpoint, request, token)
         finally:
-            self._client_places.leave(token)
+            self._client_slots.leave(token)
 
     async def _accepted(self, endpoint: Endpoint, request: Request, token: bytes) -> Response:
-        config = endpoint.config
         try:
             number = decoded(request.path_params["report"], ID_BYTES, "the report's id")
-            part = await _body(request, config.part_bytes)
-            wanted = base64.b64encode(hashlib.sha256(part).digest()).decode()
-            if request.headers.get("content-digest") != f"sha-256=:{wanted}:":
+            part = await _body(request, endpoint.config.part_bytes)
+            digest = base64.b64encode(hashlib.sha256(part).digest()).decode()
+            if request.headers.get("content-digest") != f"sha-256=:{digest}:":
                 raise ValueError("the content is not that of its Content-Digest")
-            if config.party == 0:
-                read_clear(part, config.task)
+            endpoint.check(part)
         except ValueError as error:
-            raise Refused("invalidMessage", str(error)) from None
+            raise Problem("invalidMessage", str(error)) from None
         new = await endpoint.intake.receive(number, token, part)
         return Response(status_code=201 if new else 200)
 
@@ -548,17 +250,21 @@ def _timed(seconds: Histogram, task: str, work: str, took: float) -> None:
     seconds.labels(task, work.rstrip("0123456789, ")).observe(took)
 
 
-def _response(found: Response | bytes | Message) -> Response:
-    if isinstance(found, Response):
-        return found
-    if isinstance(found, bytes):
-        return Response(found, media_type=BYTES)
-    return JSONResponse(found.model_dump())
+def _peers(endpoint: Endpoint) -> Peers:
+    return Peers(unreachable=first_few(endpoint.unreachable()))
+
+
+def _response(answer: Response | bytes | Message) -> Response:
+    if isinstance(answer, Response):
+        return answer
+    if isinstance(answer, bytes):
+        return Response(answer, media_type=BYTES)
+    return JSONResponse(answer.model_dump())
 
 
 def _problem(name: str, detail: str) -> Response:
     return JSONResponse(
-        Problem(type=PROBLEM + name, detail=detail).model_dump(),
+        ProblemDetails(type=PROBLEM + name, detail=detail).model_dump(),
         status_code=_STATUS[name],
         headers=_HEADERS.get(_STATUS[name]),
         media_type="application/problem+json",
@@ -578,7 +284,7 @@ def _bearer(request: Request) -> bytes:
             raise ValueError
         return tokens.from_text(text)
     except ValueError:
-        raise Refused("unauthorized", "this needs a bearer token") from None
+        raise Problem("unauthorized", "this needs a bearer token") from None
 
 
 def _length(request: Request) -> int:
@@ -590,11 +296,11 @@ async def _body(request: Request, size: int, *, exactly: bool = True) -> bytes:
     """Return a request's body of exactly, or at most, this many bytes; of others none is read."""
     length = _length(request)
     if length > size or (exactly and length < size):
-        wanted = f"the content must be {'' if exactly else 'at most '}{size} bytes"
-        raise Refused("invalidMessage", wanted)
+        at_most = "" if exactly else "at most "
+        raise Problem("invalidMessage", f"the content must be {at_most}{size} bytes")
     try:
         body = await request.body()
     except ClientDisconnect:
-        raise Refused("invalidMessage", "the content ended early") from None
-    request.scope[_READ] = True
+        raise Problem("invalidMessage", "the content ended early") from None
+    request.scope[_BODY_READ] = True
     return body

@@ -15,7 +15,8 @@ from html import escape
 from operator import itemgetter
 from urllib.parse import urlsplit
 
-from ikos.deployment.task import Window, on_loopback, words_of
+from ikos.deployment.task import Window
+from ikos.deployment.task_fields import on_loopback, words_of
 from ikos.deployment.wire import AnalyzerStatus, Result, ShufflerStatus
 from ikos.results.report import Field, Report
 
@@ -90,9 +91,9 @@ def _shown(window: Window, state: str, now: datetime) -> str:
 
 def tasks_page(windows: Iterable[tuple[Window, str, int]], now: datetime) -> str:
     """Return the page of all tasks, each with a window's state and reports, soonest first."""
-    found = sorted(windows, key=lambda one: (one[0].closes, one[0].path))
+    soonest = sorted(windows, key=lambda row: (row[0].closes, row[0].path))
     rows = []
-    for window, state, reports in found:
+    for window, state, reports in soonest:
         task = window.task
         shown = _shown(window, state, now)
         words = _WORDS.get(shown, shown)
@@ -103,11 +104,11 @@ def tasks_page(windows: Iterable[tuple[Window, str, int]], now: datetime) -> str
     columns = _columns("Task", "Values", "Closes", "Reports", "State")
     report = Report("Tasks", columns, rows, [] if rows else ["There is no task here."])
     links = [
-        f'<p><a href="{one.path}/page">Task {one.task.name}, window {one.number} of '
-        f"0 to {one.task.windows - 1}</a></p>"
-        for one, _, _ in found
+        f'<p><a href="{window.path}/page">Task {window.task.name}, window {window.number} of '
+        f"0 to {window.task.windows - 1}</a></p>"
+        for window, _, _ in soonest
     ]
-    return _document(report, links, over=all(state in _ENDED for _, state, _ in found))
+    return _document(report, links, over=all(state in _ENDED for _, state, _ in soonest))
 
 
 def task_page(
@@ -124,8 +125,8 @@ def task_page(
     task, state, release = window.task, _shown(window, status.state, now), status.release
     rows: list[tuple[object, ...]]
     rows = [("Analyzer: clear shares", task.analyzer, status.reports, state)]
-    for party, (address, (one, wrong)) in enumerate(zip(task.shufflers, columns, strict=True), 1):
-        shown, reports = ("", None) if one is None else (one.state, one.reports)
+    for party, (address, (seen, wrong)) in enumerate(zip(task.shufflers, columns, strict=True), 1):
+        shown, reports = ("", None) if seen is None else (seen.state, seen.reports)
         shown = _shown(window, shown, now)
         words = "; ".join(filter(None, (_SHUFFLER.get(shown, shown), wrong)))
         rows.append((f"Shuffler {party}", address, reports, words))
@@ -144,12 +145,12 @@ def task_page(
 
 def _result(window: Window, result: Result) -> str:
     """Return a table of the coordinates of a result, of the first thousand if there are more."""
-    found = [(*row, *ends) for *row, ends in result.rows(window.task.labels)]
+    rows = [(*row, *ends) for *row, ends in result.rows(window.task.labels)]
     heads = _columns("Coordinate", "Sum", "From", "To")
     notes = ["Each interval holds the true value with 95% confidence."]
-    if len(found) > _ROWS:
-        notes.append(f"These are the first {_ROWS:,} of {len(found):,} coordinates.")
-    return Report("Result", heads, found[:_ROWS], notes)._repr_html_()
+    if len(rows) > _ROWS:
+        notes.append(f"These are the first {_ROWS:,} of {len(rows):,} coordinates.")
+    return Report("Result", heads, rows[:_ROWS], notes)._repr_html_()
 
 
 def _chart(bars: Sequence[tuple[Window, int]]) -> str:
@@ -157,11 +158,11 @@ def _chart(bars: Sequence[tuple[Window, int]]) -> str:
     most = max(1, *(reports for _, reports in bars))
     each = _WIDE / max(24, len(bars))
     drawn = "".join(
-        f'<a href="{one.path}/page"><title>Window {one.number}, {_time(one.opens)}: '
+        f'<a href="{window.path}/page"><title>Window {window.number}, {_time(window.opens)}: '
         f'{reports:,}</title><rect x="{i * each:g}" y="0" width="{each:g}" height="{_HIGH}" '
         f'fill-opacity="0"></rect><rect x="{i * each:g}" y="{_HIGH * (1 - reports / most):.1f}" '
         f'width="{0.8 * each:g}" height="{_HIGH * reports / most + 1:.1f}"></rect></a>\n'
-        for i, (one, reports) in enumerate(bars)
+        for i, (window, reports) in enumerate(bars)
     )
     about = f"Clear shares in each window, {most:,} at most"
     return f"""<figure>
@@ -197,6 +198,7 @@ def _notes(window: Window, status: AnalyzerStatus, state: str, now: datetime) ->
         f"{known} At least {task.min_reports:,} reports must be complete, at all parties, of at "
         f"most {task.users:,}."
     )
-    if any(on_loopback(urlsplit(one).hostname or "") for one in (task.analyzer, *task.shufflers)):
+    addresses = (task.analyzer, *task.shufflers)
+    if any(on_loopback(urlsplit(address).hostname or "") for address in addresses):
         yield "Some addresses are on one machine alone: its operator sees it all."
     yield f"As of {_time(now)}."

@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 
 from ikos.deployment.party_files import PartyConfig, write_new
 
-LAYOUT = 5
+LAYOUT = 6
 TOGETHER = 512  # writes in one transaction at most: all are answered after its commit
 REPORTS = "reports"  # the fact that notes how many there were, when they are deleted
 SPARE_BYTES = 1 << 20  # on a disk that is not full; its log may have room for small writes
@@ -49,7 +49,7 @@ CREATE TABLE IF NOT EXISTS complete (
     window INTEGER PRIMARY KEY, ids BLOB NOT NULL, digest BLOB NOT NULL
 );
 CREATE TABLE IF NOT EXISTS opened (
-    window INTEGER, party INTEGER, sums TEXT NOT NULL, digest BLOB NOT NULL,
+    window INTEGER, party INTEGER, sums TEXT NOT NULL, rest BLOB NOT NULL, digest BLOB NOT NULL,
     PRIMARY KEY (window, party)
 );
 """
@@ -161,9 +161,9 @@ class Writing(_Contents):
         """Note a fact permanently; return the first value noted."""
         if (first := self.fact(name)) is not None:
             return first
-        own = f"{self.window} {name}"
-        self._insert(0, "fact", (own, value))
-        self.facts = {**self.facts, own: value}
+        full_name = f"{self.window} {name}"
+        self._insert(0, "fact", (full_name, value))
+        self.facts = {**self.facts, full_name: value}
         return value
 
     @property
@@ -200,7 +200,7 @@ class Store:
         self.path = path = config.store
         self._name = config.task.name
         self._bound = hashlib.sha256(
-            b"ikos-parties 2 row" + config.task.id + config.party.to_bytes(4, "big")
+            b"ikos-parties 3 row" + config.task.id + config.party.to_bytes(4, "big")
         )
         self._trouble: dict[str, StoreError] = {}
         self._noting, self._checking = threading.Lock(), threading.Lock()
@@ -278,13 +278,14 @@ class Store:
 
     def digest(self, table: str, row: Sequence[Any]) -> bytes:
         """Return the digest of a row: of the task, the party, the table, and the row's values."""
-        parts = [one if isinstance(one, bytes) else str(one).encode() for one in row]
-        shape = [f"{type(one).__name__}{len(part)}" for one, part in zip(row, parts, strict=True)]
-        found = self._bound.copy()
-        found.update(f"{table} {' '.join(shape)}\n".encode())
+        parts = [cell if isinstance(cell, bytes) else str(cell).encode() for cell in row]
+        cells = zip(row, parts, strict=True)
+        shape = " ".join(f"{type(cell).__name__}{len(part)}" for cell, part in cells)
+        digest = self._bound.copy()
+        digest.update(f"{table} {shape}\n".encode())
         for part in parts:
-            found.update(part)
-        return found.digest()
+            digest.update(part)
+        return digest.digest()
 
     def _write_tally(self, connection: sqlite3.Connection, contents: _Contents) -> None:
         text = json.dumps([contents.changes, contents.tallies])
@@ -315,15 +316,15 @@ class Store:
         with self.read(f"table {table!r} of the store") as reader:
             reader.execute("BEGIN")  # so that the tally and the rows are of one moment
             _, written = self._tally(reader, least).tally(window, table)
-            found = 0
+            total = 0
             query = f"SELECT * FROM {table} WHERE window = ? ORDER BY 2"
             for place, (number, *row, digest) in enumerate(reader.execute(query, (window,)), 1):
                 if self.digest(table, (number, *row)) != digest:
                     # identified by its number: ids are private
                     raise damaged(f"row {place} of table {table!r} is not what was written")
-                found = _added(found, digest)
+                total = _added(total, digest)
                 yield row
-            if found != written:
+            if total != written:
                 raise damaged(f"the rows of table {table!r} are not those that were written")
 
     def check(self) -> StoreError | None:
@@ -366,9 +367,9 @@ class Store:
             with closing(self._connect()) as connection:
                 yield connection
         except (sqlite3.Error, StoreError) as error:
-            found = _named(reading, error)
-            self._note(reading, found)
-            raise found from None
+            failure = _named(reading, error)
+            self._note(reading, failure)
+            raise failure from None
         self._note(reading, None)
 
     def write(self, window: int, work: Callable[[Writing], _T]) -> Future[_T]:
@@ -402,7 +403,7 @@ class Store:
                     taken.append(self._queue.get())
                 going_on = taken[-1] is not None
                 # a write whose client is gone is not begun; one that is begun is finished
-                waiting = [one for one in taken if one and one[2].set_running_or_notify_cancel()]
+                waiting = [w for w in taken if w and w[2].set_running_or_notify_cancel()]
                 begin, undo = time.monotonic(), list[Callable[[], object]]()
                 try:
                     answers = self._transact(connection, waiting, undo)
@@ -432,7 +433,7 @@ class Store:
         if self._tally(connection, contents.changes).changes != contents.changes:
             raise StoreError("storeFailed", f"{_WRITING}: another program has written to it")
         for work, window, result in waiting:
-            connection.execute("SAVEPOINT one")
+            connection.execute("SAVEPOINT write")
             writing = Writing(self, connection, contents, window, undo)
             kept = len(undo)
             try:
@@ -441,10 +442,10 @@ class Store:
             except sqlite3.Error:
                 raise
             except Exception as error:  # the caller's: only its own write is undone
-                connection.execute("ROLLBACK TO one")
+                connection.execute("ROLLBACK TO write")
                 _undo(undo, kept)
                 answers.append(partial(result.set_exception, error))
-            connection.execute("RELEASE one")
+            connection.execute("RELEASE write")
         changed = contents.changes != self._contents.changes
         if changed:
             self._write_tally(connection, contents)

@@ -2,212 +2,60 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import ipaddress
 import json
 import math
 import os
-import re
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass as plain_dataclass
-from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from functools import cache, cached_property, partial
+from functools import cached_property
 from typing import Annotated, Any, Final, Literal
-from urllib.parse import urlsplit
 
 import numpy as np
-from annotated_types import Len
 from numpy.typing import ArrayLike, NDArray
-from pydantic import (
-    AfterValidator,
-    AwareDatetime,
-    BeforeValidator,
-    InstanceOf,
-    PlainSerializer,
-    Strict,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import Field, Strict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from ikos._validation import integer, quote, text_of
-from ikos.counts.vectors import Layout, checked_layout, least_bytes, sums_of
-from ikos.data.domains import Ball, Bounds, Box, Categories, CategoryLabels, Domain
-from ikos.deployment.opening import HYBRID, KEMS, TAG_BYTES, X25519, best_kem
-from ikos.deployment.wire import decoded, encoded, in_one_line
-from ikos.noise.skellam import SkellamNoise
-from ikos.results.report import Field, Report, is_printable
-from ikos.results.sums import Guarantee, at_least, present
-from ikos.sums.private import PrivateAggregation, PrivateSum, PrivateVectorSum
-from ikos.sums.shuffled_sum import collusion
+from ikos._validation import InvalidType, InvalidValue, integer, quote, text_of
+from ikos.data.domains import CategoryLabels
+from ikos.deployment.enveloped import AnyTerms, envelope_overhead, noise_of, protocol_of
+from ikos.deployment.opening import KEMS, best_kem
+from ikos.deployment.planning import NUMBERS, TaskPlan, report_of
+from ikos.deployment.task_fields import (
+    MAX_WINDOWS,
+    MOMENT,
+    NONCE_BYTES,
+    Address,
+    Bytes,
+    Integer,
+    Label,
+    Modulus,
+    Moment,
+    Noise,
+    Nonce,
+    Ratio,
+    Values,
+    category_labels,
+    check_addresses,
+    check_keys,
+    check_labels,
+    check_schedule,
+)
+from ikos.deployment.wire import encoded, refusal
+from ikos.results.report import Report
+from ikos.results.sums import at_least
+from ikos.sums.private import PrivateSum, PrivateVectorSum
+from ikos.transports.shares import Shares
 
-VERSION: Final = "ikos-parties-2"
-NONCE_BYTES = 16
+VERSION: Final = "ikos-parties-3"
+EARLIER = ("ikos-parties-1", "ikos-parties-2")
 LONGEST = 1 << 20
 """Largest number of characters of a description."""
 
-MAX_WINDOWS = 10_000
 MAX_BATCH = 10**9
 """Bytes of a shuffler's batch, which is one value in the analyzer's store."""
-
-ENVELOPE_SECONDS, COORDINATE_SECONDS = {X25519: 65e-6, HYBRID: 100e-6}, 0.5e-6
-"""What one core takes in a release, measured (documentation, Load): to fetch, open and add up an
-envelope, and for each coordinate in it."""
-
-MOMENT = "%Y-%m-%dT%H:%M:%SZ"
-_LABEL = r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"
-_ADDRESS = re.compile(rf"https?://({_LABEL}(?:\.{_LABEL})*|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?/?")
-_LONGEST_HOST = 253
-_NUMBERS = ("precision", "modulus", "min_honest", "corrupt_shufflers")
-_DOMAINS = {"number": Bounds, "box": Box, "ball": Ball, "categories": Categories}
-_KINDS = {kind: name for name, kind in _DOMAINS.items()}
-
-_PROMISED = ("min_honest", "corrupt_clients", "corrupt_shufflers")
-_GUARANTEED = ("epsilon", "delta", "theorem", "conditions")
-_ENCRYPTED = (
-    "the encryption of the envelopes holds (HPKE with {}, HKDF-SHA256 and AES-128-GCM) against all "
-    "but the analyzer"
-)
-COLUMNS = [Field("name", "one of the keys", ""), Field("value", "that of the key", "value")]
-
-
-class _Enveloped(PrivateAggregation):
-    """A private sum whose analyzer may choose among the reports after seeing its own shares.
-
-    So these hide nothing: the analyzer counts as one more colluding shuffler, beyond
-    ``corrupt_shufflers``. docs/deployment.md proves that this suffices, as the honest shufflers
-    release nothing before all of them agree to one choice (`ikos.deployment.shuffler`).
-    """
-
-    def __init__(
-        self, *given: Any, corrupt_shufflers: int = 0, kem: str = X25519, **options: Any
-    ) -> None:
-        self.kem = kem
-        corrupt = integer("corrupt_shufflers", corrupt_shufflers, low=0)
-        options |= {"corrupt_shufflers": corrupt + 1, "clear_share": False}
-        super().__init__(*given, **options)
-
-    @property
-    def corrupt_shufflers(self) -> int:
-        """How many shufflers may collude with the analyzer, not counting the analyzer."""
-        return self.trust.corrupt_shufflers - 1
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """What a proof assumes: who is honest and present."""
-        return present(self.min_honest, self.n, adaptive=True), collusion(self.corrupt_shufflers)
-
-    @cached_property
-    def guarantee(self) -> Guarantee:
-        """The guarantee of each client."""
-        found = super().guarantee
-        encrypted = _ENCRYPTED.format(KEMS[self.kem].words)
-        return replace(found, conditions=(*found.conditions, encrypted) if found.proved else ())
-
-
-class EnvelopedSum(_Enveloped, PrivateSum):
-    """A private sum of numbers between parties."""
-
-
-class EnvelopedVectorSum(_Enveloped, PrivateVectorSum):
-    """A private sum of vectors between parties."""
-
-
-def on_loopback(host: str) -> bool:
-    """Whether a host is this machine by its name or number alone."""
-    with contextlib.suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
-
-
-def _place(address: str) -> tuple[str, int]:
-    """Return the host and port of an address, however it is written."""
-    parts = urlsplit(address)
-    host = parts.hostname or ""
-    # resolvers read 127.0x1 and the like as addresses too: only what names one plainly is taken
-    if ":" in host or host.rpartition(".")[2][:1].isdecimal():
-        host = str(ipaddress.ip_address(host))
-    host = "localhost" if host in ("127.0.0.1", "::1") else host  # one machine
-    return host, (443 if parts.scheme == "https" else 80) if parts.port is None else parts.port
-
-
-def _address(value: str) -> str:
-    """Return the address of a party, without a trailing slash: https, or http on loopback."""
-    host, port = "", 0
-    if _ADDRESS.fullmatch(value):
-        with contextlib.suppress(ValueError):
-            host, port = _place(value)
-    if not port or len(host) > _LONGEST_HOST:
-        raise ValueError(f"must be an address such as https://host:8443, got {quote(value)}")
-    if value.startswith("http:") and not on_loopback(host):
-        raise ValueError(
-            f"must begin with https:// (http:// on this machine alone), got {quote(value)}"
-        )
-    return value.removesuffix("/")
-
-
-def _label(text: str) -> str:
-    """Return a label: one that controls a terminal could show another result than was released."""
-    if not is_printable(text):
-        raise ValueError(f"must be printable, got {quote(text)}")
-    return text
-
-
-def _ratio(text: str) -> Fraction:
-    """Return the ratio in a text, without an exponent: 1e999999999 would take all memory."""
-    if not re.fullmatch(r"[0-9]{1,2000}(/[0-9]{1,2000})?", text):
-        raise ValueError
-    return Fraction(text)
-
-
-def _text(read: Callable[[str], Any]) -> BeforeValidator:
-    """Let a field also be given as in JSON, as a text."""
-    return BeforeValidator(lambda value: read(value) if isinstance(value, str) else value)
-
-
-def _domain(given: object) -> object:
-    """Return a domain, also from its form in JSON: its kind and its parameters."""
-    if not isinstance(given, dict):
-        return given
-    try:
-        kind, parameters = _DOMAINS[given["kind"]], {**given}
-        del parameters["kind"]
-        return kind(**{
-            name: float.fromhex(value) if isinstance(value, str) else value
-            for name, value in parameters.items()
-        })  # fmt: skip
-    except (TypeError, LookupError, OverflowError):
-        raise ValueError(f"must be a domain's kind and parameters, got {quote(given)}") from None
-
-
-def _domain_text(domain: Domain) -> dict[str, Any]:
-    """Return a domain as in JSON, with bounds that are exact."""
-    found = {one.name: getattr(domain, one.name) for one in fields(domain)}  # type: ignore[arg-type]
-    exact = {name: x.hex() if isinstance(x, float) else x for name, x in found.items()}
-    return {"kind": _KINDS[type(domain)], **exact}
-
-
-Integer = Annotated[int, Strict()]
-Values = Annotated[InstanceOf[Domain], BeforeValidator(_domain), PlainSerializer(_domain_text)]
-Label = Annotated[str, Strict(), Len(1, 100), AfterValidator(_label)]
-Address = Annotated[str, Strict(), AfterValidator(_address)]
-Ratio = Annotated[InstanceOf[Fraction], _text(_ratio), PlainSerializer(str)]
-Moment = Annotated[
-    AwareDatetime,
-    AfterValidator(lambda moment: moment.astimezone(UTC).replace(microsecond=0)),
-    PlainSerializer(lambda moment: f"{moment:{MOMENT}}"),
-]
-# JSON's numbers are doubles in many languages
-Modulus = Annotated[int, Strict(), _text(int), PlainSerializer(str)]
-Noise = tuple[Literal["laplace", "skellam"], Ratio]
-Bytes = Annotated[
-    bytes, Strict(), _text(lambda text: decoded(text, len(text) * 3 // 4)), PlainSerializer(encoded)
-]
-Nonce = Annotated[Bytes, Len(NONCE_BYTES, NONCE_BYTES)]
 
 
 @dataclass(frozen=True)
@@ -231,11 +79,13 @@ class Task:
         Names of the coordinates of vectors, such as the categories of a histogram; or none.
     corrupt_shufflers : int
         Number of shufflers that may collude with the analyzer.
-    precision, modulus, messages : int
-        As in `ikos.PrivateSum` and `ikos.PrivateVectorSum`; one message of each block goes
-        to the analyzer itself, in the clear.
-    block_length : int
-        Coordinates whose shares are in one envelope; the last block may be shorter.
+    precision, modulus : int
+        As in `ikos.PrivateSum` and `ikos.PrivateVectorSum`.
+    transport : SharesTerms or MasksTerms
+        Whether clients send shares of their vectors, or masked vectors and shares of keys: the
+        ``messages`` of each block, of which one goes to the analyzer itself in the clear; its
+        ``block_length``, the coordinates in one envelope, where the last block may be shorter; and
+        how vectors are masked, which follows from the other numbers, as ``noise``.
     shufflers, analyzer : tuple of str, str
         Their addresses, a shuffler per shuffled message.
     kem, public_keys : str, tuple of bytes
@@ -263,8 +113,7 @@ class Task:
     corrupt_shufflers: Integer
     precision: Integer
     modulus: Modulus
-    block_length: Integer
-    messages: Integer
+    transport: Annotated[AnyTerms, Field(discriminator="kind")]
     noise: Noise
     shufflers: tuple[Address, ...]
     analyzer: Address
@@ -275,64 +124,58 @@ class Task:
     windows: Integer
     nonce: Nonce
     parameters: Annotated[str, Strict()]
-    version: Literal["ikos-parties-2"] = VERSION
+    version: Literal["ikos-parties-3"] = VERSION
 
     def __post_init__(self) -> None:
-        seen: dict[tuple[str, int], str] = {}
-        for number, address in enumerate((self.analyzer, *self.shufflers)):
-            name = f"shufflers[{number - 1}]" if number else "analyzer"
-            other = seen.setdefault(_place(address), name)
-            if other != name:
-                raise ValueError(
-                    "shufflers must have different addresses, none of them the analyzer's, "
-                    f"got one place for {other} and {name}: {quote(address)}"
-                )
-        integer("windows", self.windows, low=1, high=MAX_WINDOWS)
-        integer("period", self.period, low=1)
-        try:
-            _ = self.closes
-        except OverflowError:
-            raise ValueError(f"period must end before the year 10000, got {self.period}") from None
-        length = KEMS[self.kem].public
-        if {len(key) for key in self.public_keys} != {length}:
-            raise ValueError(f"public_keys must be of {length} bytes for kem = {self.kem!r}")
-        if len(set(self.public_keys)) < len(self.public_keys):
-            raise ValueError("public_keys must be different")
-        integer("keys", len(self.public_keys), low=1, high=self.windows)
-        integer("block_length", self.block_length, low=1, high=self.domain.dimension)
-        protocol = self.protocol
-        if self.labels and len(set(self.labels)) != self.domain.dimension:
-            raise ValueError(
-                f"labels must be {self.domain.dimension} different ones, one for each coordinate, "
-                f"got {quote(self.labels)}"
-            )
-        _ = self._places  # which refuses labels that are the same number
-        if self.users * self.envelope_bytes > MAX_BATCH:
-            raise ValueError(
-                f"users must be at most {MAX_BATCH // self.envelope_bytes} where a client sends "
-                f"each shuffler {self.envelope_bytes} bytes, got {self.users}: a batch is at "
-                f"most {MAX_BATCH} bytes"
+        check_addresses(self.analyzer, self.shufflers)
+        check_schedule(self.opens, self.period, self.windows)
+        check_keys(self.public_keys, self.kem, self.windows)
+        _ = self.protocol  # which refuses numbers that make none
+        check_labels(self.labels, self.domain.dimension)
+        _ = self._category_labels
+        self._check_size()
+        integer("corrupt_clients", self.corrupt_clients, low=0, high=self.users - self.min_honest)
+        self._check_proof()
+
+    def _check_size(self) -> None:
+        """Refuse batches and descriptions that are too long."""
+        if self.users * (size := self.part_bytes(1)) > MAX_BATCH:
+            raise InvalidValue(
+                "users",
+                f"must be at most {MAX_BATCH // size} where a client sends each shuffler {size} "
+                f"bytes, got {self.users}: a batch is at most {MAX_BATCH} bytes",
             )
         if (length := len(self.to_json())) > LONGEST:
-            raise ValueError(
-                f"windows must have fewer keys, or fewer labels: the description is {length} "
-                f"characters, and must be at most {LONGEST}"
+            raise InvalidValue(
+                "windows",
+                f"must have fewer keys, or fewer labels: the description is {length} "
+                f"characters, and must be at most {LONGEST}",
             )
-        integer("corrupt_clients", self.corrupt_clients, low=0, high=self.users - self.min_honest)
+
+    def _check_proof(self) -> None:
+        """Refuse messages that do not prove delta, and another version's parameters."""
         if len(self.shufflers) != self.columns:
-            raise ValueError(
-                f"shufflers must be {self.columns} addresses, one for each shuffled message, "
-                f"got {len(self.shufflers)}"
+            raise InvalidValue(
+                "shufflers",
+                f"must be {self.columns} addresses, one for each shuffled message, "
+                f"got {len(self.shufflers)}",
             )
-        if not protocol.guarantee.proved or protocol.guarantee.delta > self.delta:
-            raise ValueError(
-                f"messages must be enough for delta = {quote(self.delta)}, got "
-                f"{self.messages}: they prove {at_least(protocol.guarantee.delta, 6)}"
+        protocol, guarantee = self.protocol, self.protocol.guarantee
+        if not guarantee.proved or guarantee.delta > self.delta:
+            raise InvalidValue(
+                "messages",
+                f"must be enough for delta = {quote(self.delta)}, got "
+                f"{self.transport.messages}: they prove {at_least(guarantee.delta, 6)}",
             )
-        if (protocol.parameter_hash, _noise(protocol)) != (self.parameters, self.noise):
+        computed = (
+            protocol.parameter_hash,
+            noise_of(protocol),
+            self.transport.of(protocol.transport),
+        )
+        if computed != (self.parameters, self.noise, self.transport):
             raise ValueError(
-                "parameters and noise of the task are not those that this version of ikos computes "
-                "from its numbers: all parties need the same version"
+                "transport, parameters and noise of the task are not those that this version of "
+                "ikos computes from its numbers: all parties need the same version"
             )
 
     @classmethod
@@ -342,11 +185,6 @@ class Task:
         epsilon: float | Fraction,
         delta: float | Fraction,
         *,
-        domain: Domain | None = None,
-        lower: float = 0.0,
-        upper: float = 1.0,
-        labels: Sequence[str] = (),
-        layout: str | int = "separate",
         shufflers: Sequence[str] | None = None,
         analyzer: str | None = None,
         kem: str | None = None,
@@ -355,34 +193,38 @@ class Task:
         opens: datetime | None = None,
         closes: datetime | timedelta = timedelta(days=1),
         windows: int = 1,
-        corrupt_clients: int = 0,
-        **options: Any,
+        **values: Any,
     ) -> Task:
         """Return a new task, with precision, modulus and messages chosen for it.
 
         Parameters
         ----------
-        users, epsilon, delta, corrupt_clients, labels, windows
+        users, epsilon, delta, windows
             As for a task.
-        domain : Domain, optional
-            Of vectors. By default, values are numbers between ``lower`` and ``upper``.
-        layout : {"separate", "group", "blocks"} or int
-            Coordinates in an envelope: 1, all, the best number, or a given one. "blocks" are as few
-            as the ``shufflers`` prove; without these, those that take the fewest bytes.
         shufflers, analyzer, public_keys
             More shufflers than the guarantee needs are all used. Without keys the task is a draft,
             which needs no addresses and cannot run: it gives the number of shufflers needed,
             ``columns``, and what they prove.
-        keys
-            Number of keys of a draft, by default one for each window.
         kem
             That of the keys. By default the hybrid of ML-KEM-768 and X25519, if this machine's
             ``cryptography`` has it (from version 48 on); otherwise X25519.
+        keys
+            Number of keys of a draft, by default one for each window.
         opens, closes : datetime, datetime or timedelta
             When the first window opens, now by default; when it closes, or how long each is open.
-        options
-            ``integers``, ``min_honest``, ``corrupt_shufflers``, ``precision`` and ``modulus``, as
-            in `ikos.PrivateSum`.
+        domain : Domain, optional
+            Of vectors. By default, values are numbers between ``lower`` and ``upper``, 0 and 1.
+        labels, corrupt_clients
+            As for a task.
+        transport : {"shares", "masks"}
+            Whether clients send shares of their vectors, or masked vectors, for thousands of
+            coordinates or more (documentation, Masked vectors).
+        layout : {"separate", "group", "blocks"} or int
+            Of shares, coordinates in an envelope: 1, the default, all, the best number, or a given
+            one. "blocks" are as few as the ``shufflers`` prove; without these, those that take the
+            fewest bytes. Keys of masks are always in such blocks.
+        integers, min_honest, corrupt_shufflers, precision, modulus
+            As in `ikos.PrivateSum`.
 
         Examples
         --------
@@ -396,76 +238,64 @@ class Task:
         (6, (1, 1, 1), 3414)
         """
         if isinstance(shufflers, str):
-            raise TypeError(f"shufflers must be addresses, got {quote(shufflers)}")
+            raise InvalidType("shufflers", f"must be addresses, got {quote(shufflers)}")
         if public_keys and (shufflers is None or analyzer is None):
-            raise ValueError("shufflers and analyzer must be given with public_keys")
+            raise InvalidValue("shufflers and analyzer", "must be given with public_keys")
         kem = kem or best_kem()
         count = integer("keys", windows if keys is None else keys, low=1, high=MAX_WINDOWS)
-        drafted = tuple(number.to_bytes(KEMS[kem].public) for number in range(count))
-        if unknown := options.keys() - {*_NUMBERS, "integers"}:
-            raise TypeError(f"{min(unknown)} is not an option of a task")
-        values = Bounds(lower, upper) if domain is None else domain
-        length = checked_layout(layout, values.dimension, None)
-        made_of = partial(_protocol, users, values, epsilon, delta, kem=kem)
-        if not length:
-            given = None if shufflers is None else len(shufflers)
-            length = _best_length(partial(made_of, **options), values.dimension, given, kem)
-        needed = made_of(length, **options)
-        columns = needed.layout.count.total - 1
+        drafted = [number.to_bytes(KEMS[kem].public) for number in range(count)]
+        columns = None if shufflers is None else len(shufflers)
+        plan = TaskPlan.choose(users, epsilon, delta, columns, kem, **values)
         if shufflers is None:
-            shufflers = [f"https://shuffler-{j}.invalid" for j in range(1, columns + 1)]
-        if len(shufflers) < columns:
-            raise ValueError(
-                f"shufflers must be at least {columns} addresses for epsilon = {quote(epsilon)}, "
-                f"delta = {quote(delta)}, {needed.min_honest:,} honest users and "
-                f"{needed.corrupt_shufflers} colluding shufflers, got {len(shufflers)}"
-            )
-        numbers = {name: getattr(needed, name) for name in _NUMBERS}
-        numbers["integers"] = needed.encoding.exact
-        messages = len(shufflers) + 1
-        chosen = made_of(length, messages=messages, **numbers)
-        now = datetime.now(UTC)
-        opens = opens or now
-        period = closes if isinstance(closes, timedelta) else closes - opens
-        if period <= timedelta():
-            start, end = (one.astimezone(UTC) for one in (max(opens, now), opens + period))
-            raise ValueError(f"closes must be later than {start:{MOMENT}}, got {end:{MOMENT}}")
+            shufflers = [f"https://shuffler-{j}.invalid" for j in range(1, plan.columns + 1)]
+        analyzer = analyzer or "https://analyzer.invalid"
+        schedule = _schedule(opens, closes, windows)
+        return cls.of(plan, (analyzer, *shufflers), public_keys or drafted, schedule)
+
+    @classmethod
+    def of(
+        cls,
+        plan: TaskPlan,
+        addresses: Sequence[str],
+        public_keys: Sequence[bytes],
+        schedule: tuple[datetime, int, int],
+    ) -> Task:
+        """Return the task of a plan, at the addresses of the parties, the analyzer's first.
+
+        The schedule is when the first window opens, for how many seconds, and how many there are.
+        """
+        analyzer, *shufflers = addresses
+        opens, period, windows = schedule
         try:
-            made = cls(
-                users=chosen.n,
-                delta=Fraction(delta),
-                domain=values,
-                labels=tuple(labels),
-                block_length=length,
-                corrupt_clients=corrupt_clients,
-                messages=messages,
+            task = cls(
+                **plan.fields,
+                analyzer=analyzer,
                 shufflers=tuple(shufflers),
-                analyzer=analyzer or "https://analyzer.invalid",
-                kem=kem,  # type: ignore[arg-type]
-                public_keys=tuple(public_keys) or drafted,
+                public_keys=tuple(public_keys),
                 opens=opens,
-                period=math.ceil(period.total_seconds()),
+                period=period,
                 windows=windows,
                 nonce=os.urandom(NONCE_BYTES),
-                parameters=chosen.parameter_hash,
-                noise=_noise(chosen),
-                epsilon=chosen.epsilon,
-                **numbers,
             )
         except ValidationError as error:
-            raise ValueError(in_one_line(error)) from None
-        if made.closes <= now:
-            raise ValueError(f"closes must be in the future, got {made.closes:{MOMENT}}")
-        return made
+            raise refusal(error) from None
+        if task.closes <= datetime.now(UTC):
+            raise InvalidValue("closes", f"must be in the future, got {task.closes:{MOMENT}}")
+        return task
+
+    @property
+    def shares(self) -> Shares:
+        """What clients share in envelopes: their values, or the keys of masks."""
+        return self.transport.shares(self.protocol.transport)
 
     @cached_property
-    def protocol(self) -> EnvelopedSum | EnvelopedVectorSum:
+    def protocol(self) -> PrivateSum | PrivateVectorSum:
         """The protocol that clients and analyzer run, with its guarantee."""
-        options = {name: getattr(self, name) for name in (*_NUMBERS, "integers", "kem")}
+        options = {name: getattr(self, name) for name in (*NUMBERS, "integers", "kem")}
         budget = (self.epsilon, self.delta)
-        return _protocol(
-            self.users, self.domain, *budget, self.block_length, messages=self.messages, **options
-        )
+        terms = self.transport
+        options |= {"messages": terms.messages, "transport": terms.kind}
+        return protocol_of(self.users, self.domain, *budget, terms.block_length, **options)
 
     @property
     def closes(self) -> datetime:
@@ -494,21 +324,26 @@ class Task:
     @property
     def columns(self) -> int:
         """Number of shufflers, and of each client's shuffled messages."""
-        return self.messages - 1
+        return self.transport.messages - 1
+
+    @property
+    def parties(self) -> int:
+        """Number of shufflers, and the analyzer."""
+        return self.columns + 1
 
     @cached_property
     def width(self) -> int:
         """Bytes of one coordinate of a share."""
-        return (self.protocol.group.bits + 7) // 8
+        return (self.shares.group.bits + 7) // 8
 
     @cached_property
     def blocks(self) -> tuple[int, ...]:
         """The coordinates of each block, whose shares are in one envelope; 1 for numbers."""
-        return tuple(part.stop - part.start for part in self.protocol.blocks)
+        return tuple(part.stop - part.start for part in self.shares.blocks)
 
     def block_bytes(self, block: int) -> int:
         """Return the bytes of each envelope of a block."""
-        return KEMS[self.kem].sealed + self.width * self.blocks[block] + TAG_BYTES
+        return envelope_overhead(self.kem) + self.width * self.blocks[block]
 
     @cached_property
     def envelope_bytes(self) -> int:
@@ -516,33 +351,34 @@ class Task:
         return sum(map(self.block_bytes, range(len(self.blocks))))
 
     def part_bytes(self, party: int) -> int:
-        """Return the bytes that a client sends to a party: envelopes, or the clear share."""
-        return self.envelope_bytes if party else self.width * self.domain.dimension
+        """Return the bytes that a client sends to a party."""
+        return self.transport.part_bytes(self, party)
 
     @cached_property
-    def _places(self) -> CategoryLabels | None:
+    def _category_labels(self) -> CategoryLabels | None:
         """Find values among the labels of categories; other domains have none."""
-        known = isinstance(self.domain, Categories) and self.labels
-        return CategoryLabels("labels", self.labels) if known else None
+        return category_labels(self.domain, self.labels)
 
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
         """Return some clients' values as the protocol takes them; labels become vectors.
 
         TypeError or ValueError for one that the task does not allow, by its place from ``first``.
         """
-        given = x if isinstance(x, np.ndarray) else np.asarray(x, dtype=object)
-        if self._places is None or given.ndim != 1:
-            return self.protocol.checked(x, first)
-        places = self._places.places(list(map(text_of, given)))
+        array = x if isinstance(x, np.ndarray) else np.asarray(x, dtype=object)
+        if self._category_labels is None or array.ndim != 1:
+            return self.protocol.reader.checked(x, first)
+        places = self._category_labels.places(list(map(text_of, array)))
         if (wrong := places < 0).any():
             row = int(np.argmax(wrong))
-            lost = ", not missing" * bool(places[row] == CategoryLabels.MISSING)
-            raise ValueError(
-                f"x[{first + row}] must be one of the labels {quote(self.labels)}{lost}"
+            missing = ", not missing" * bool(places[row] == CategoryLabels.MISSING)
+            raise InvalidValue(
+                f"x[{first + row}]",
+                f"must be one of the labels {quote(self.labels)}{missing}",
+                row=first + row,
             )
-        rows = np.zeros((given.size, len(self.labels)), np.uint8)
-        rows[np.arange(given.size), places] = 1
-        return self.protocol.checked(rows, first)
+        rows = np.zeros((array.size, len(self.labels)), np.uint8)
+        rows[np.arange(array.size), places] = 1
+        return self.protocol.reader.checked(rows, first)
 
     def address(self, party: int) -> str:
         """Return the address of a party: 0 for the analyzer, j for shuffler j, from 1 on."""
@@ -571,135 +407,44 @@ class Task:
             raise ValueError(f"a task must be at most {LONGEST} characters, got {len(text)}")
         try:
             values = json.loads(text)
-            if values["version"] != VERSION:
+            if (version := values["version"]) in EARLIER:
+                raise InvalidValue(
+                    "version",
+                    f"must be {VERSION!r}, got {version!r}, of an earlier ikos: make it again",
+                )
+            if version != VERSION:
                 raise ValueError
             task = cls(**values)
         except ValidationError as error:
-            raise ValueError(f"a task is refused: {in_one_line(error)}") from None
+            raise ValueError(f"a task is refused: {refusal(error)}") from None
+        except InvalidValue as error:
+            raise ValueError(f"a task is refused: {error}") from None
         except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
             raise ValueError(f"a task must be a JSON object of version {VERSION!r}") from None
         if task.to_json() != text.strip():
             raise ValueError("a task must be written as it was made, got another form of it")
         return task
 
-    @property
-    def release_seconds(self) -> float:
-        """What one core takes to release a window with all clients' reports, about."""
-        dimension, envelopes = self.domain.dimension, len(self.blocks)
-        each = envelopes * ENVELOPE_SECONDS[self.kem] + dimension * COORDINATE_SECONDS
-        return self.users * self.columns * each
-
     def summary(self) -> Report:
         """Return the choices and the guarantee, as a report for people and programs."""
-        guarantee = self.protocol.guarantee
-        shown = {
-            "users": self.users,
-            "min_reports": self.min_reports,
-            "shuffled": self.columns,
-            "domain": words_of(self.domain),
-            "block_length": self.block_length,
-            "blocks": len(self.blocks),
-            "kem": self.kem,
-            "keys": len(self.public_keys),
-            "messages": self.columns * len(self.blocks) + 1,
-            "bytes_per_client": sum(map(self.part_bytes, range(self.messages))),
-            "bytes_per_shuffler": self.users * self.envelope_bytes,
-            "release_seconds": float(f"{self.release_seconds:.2g}"),
-            "integers": self.integers,
-            "precision": self.precision,
-            "modulus": str(self.modulus),
-            "opens": self.opens.isoformat(),
-            "closes": self.closes.isoformat(),
-            "windows": self.windows,
-        }
-        data: dict[str, Any] = {
-            **shown,
-            "task": self.name,
-            "requested_delta": self.delta,
-            "root_mse": self.protocol.mse**0.5,
-            **{name: getattr(self, name) for name in _PROMISED},
-            **{name: getattr(guarantee, name) for name in _GUARANTEED},
-        }
-        dimension = self.domain.dimension
-        notes = [
-            f"A client sends each of {self.columns:,} shufflers {len(self.blocks):,} envelopes, "
-            f"{self.envelope_bytes:,} bytes, and {data['bytes_per_client']:,} bytes in all. A "
-            f"release takes one core about {data['release_seconds']:,.9g} s if all clients report.",
-            f"Guarantee: {guarantee}.",
-            *(f"Condition: {condition}." for condition in guarantee.conditions),
-            f"Nothing is released for fewer than {self.min_reports:,} complete reports, of which "
-            f"{self.corrupt_clients:,} may be dishonest.",
-            "The root mean squared error of the sum"
-            + f" (of all {dimension:,} coordinates together)" * (dimension > 1)
-            + f" is at most {at_least(data['root_mse'], 4)}.",
-        ]
-        if self.windows > 1:
-            notes.append(
-                f"Each of {self.windows:,} windows of {timedelta(seconds=self.period)} has its own "
-                "result, and spends this budget again on those who report in it."
-            )
-        rows = [{"name": name, "value": value} for name, value in shown.items()]
-        return Report(f"Task {self.name}", COLUMNS, rows, notes, data)
+        return report_of(self)
 
     def explain(self) -> str:
         """Return `summary` as text."""
         return str(self.summary())
 
 
-def words_of(domain: Domain) -> str:
-    """Return a domain as in a list of values."""
-    text = ", ".join(f"{one.name} {getattr(domain, one.name)}" for one in fields(domain))  # type: ignore[arg-type]
-    return f"{_KINDS[type(domain)]}: {text}"
-
-
-def _protocol(
-    users: int,
-    domain: Domain,
-    epsilon: float | Fraction,
-    delta: float | Fraction,
-    block_length: int,
-    **options: Any,
-) -> EnvelopedSum | EnvelopedVectorSum:
-    """Return the private sum of values of a domain, between parties."""
-    if isinstance(domain, Bounds):
-        options |= {"lower": domain.lower, "upper": domain.upper}
-        return EnvelopedSum(users, epsilon, delta, **options)
-    return EnvelopedVectorSum(users, domain, epsilon, delta, layout=block_length, **options)
-
-
-def _best_length(
-    made: Callable[[int], EnvelopedSum | EnvelopedVectorSum],
-    dimension: int,
-    shufflers: int | None,
-    kem: str,
-) -> int:
-    """Return the length of the fewest blocks for so many shufflers, or of the fewest bytes."""
-
-    def shortest(length: int) -> int:
-        """Return that of as many blocks: longer ones take as many bytes, and prove less."""
-        return -(-dimension // sums_of(dimension, length))
-
-    if shufflers is not None:
-        lengths = sorted(set(map(shortest, range(1, dimension + 1))))
-        fitting = bisect_right(lengths, shufflers + 1, key=lambda b: made(b).layout.count.total)
-        return lengths[max(0, fitting - 1)]
-    made = cache(made)
-
-    def sealed(length: int) -> Layout:
-        """Return what goes to shufflers, in whole bytes; the rest is the same for all lengths."""
-        layout = made(shortest(length)).layout
-        count = replace(layout.count, shuffled=layout.count.shuffled - 1)
-        return replace(layout, length=length, bits=-(-layout.bits // 8) * 8, count=count)
-
-    return shortest(least_bytes(sealed, dimension, KEMS[kem].sealed + TAG_BYTES).length)
-
-
-def _noise(protocol: EnvelopedSum | EnvelopedVectorSum) -> Noise:
-    """Return the kind of a protocol's noise, and its rate or variance."""
-    noise = protocol.noise
-    if isinstance(noise, SkellamNoise):
-        return "skellam", noise.variance
-    return "laplace", noise.rate
+def _schedule(
+    opens: datetime | None, closes: datetime | timedelta, windows: int
+) -> tuple[datetime, int, int]:
+    """Return when the first window opens, its seconds, and the number of windows."""
+    now = datetime.now(UTC)
+    opens = opens or now
+    period = closes if isinstance(closes, timedelta) else closes - opens
+    if period <= timedelta():
+        start, end = (moment.astimezone(UTC) for moment in (max(opens, now), opens + period))
+        raise InvalidValue("closes", f"must be later than {start:{MOMENT}}, got {end:{MOMENT}}")
+    return opens, math.ceil(period.total_seconds()), windows
 
 
 @plain_dataclass(frozen=True)
@@ -733,6 +478,11 @@ class Window:
     def bound(self) -> bytes:
         """What binds to it: the hash of the task, and its number."""
         return self.task.id + self.number.to_bytes(4, "big")
+
+    @property
+    def context(self) -> bytes:
+        """What reports bind to it, where the transport binds them."""
+        return self.task.protocol.context(self.bound)
 
     @property
     def path(self) -> str:

@@ -21,7 +21,7 @@ from ikos.deployment.wire import decoded, encoded
 __all__ = ["for_party", "fresh"]
 
 SECRET_BYTES = 32
-LABEL = b"ikos-parties 2 token"
+LABEL = b"ikos-parties 3 token"
 _DIGEST_BYTES = 32
 
 

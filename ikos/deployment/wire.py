@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ikos._validation import quote
+from ikos._validation import InvalidValue, quote
 from ikos.results.sums import Interval, SumResult
 
 ID_BYTES = 16
@@ -28,8 +28,8 @@ Numbers = float | list[float]
 
 def _plain(numbers: Any) -> Numbers:
     """Return a number, or an array as a list."""
-    found: Numbers = np.asarray(numbers).tolist()
-    return found
+    plain: Numbers = np.asarray(numbers).tolist()
+    return plain
 
 
 def encoded(data: bytes) -> str:
@@ -42,28 +42,29 @@ def decoded(text: object, length: int, name: str = "") -> bytes:
 
     A ValueError does not quote the text: it may be a secret.
     """
-    refused = f"{name} must be {length} bytes in base64url".lstrip()
+    wrong = f"{name} must be {length} bytes in base64url".lstrip()
     try:
         data = base64.urlsafe_b64decode(f"{text}{'=' * (-len(str(text)) % 4)}")
     except (binascii.Error, ValueError):
-        raise ValueError(refused) from None
+        raise ValueError(wrong) from None
     if len(data) != length or encoded(data) != text:  # or it holds other characters
-        raise ValueError(refused)
+        raise ValueError(wrong)
     return data
 
 
-def in_one_line(error: ValidationError) -> str:
+def refusal(error: ValidationError) -> InvalidValue:
     """Return pydantic's first error: the field, what it must be, what it is."""
     first = error.errors(include_url=False)[0]
-    name = "".join(f"[{one}]" if isinstance(one, int) else str(one) for one in first["loc"])
+    name = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"])[1:]
     if first["type"] == "missing":
-        return f"{name} is missing"
+        return InvalidValue(name, "is missing")
     if first["type"].startswith(("extra", "unexpected")):
-        return f"{name} is unknown"
+        return InvalidValue(name, "is unknown")
     if first["type"] == "value_error":
-        return f"{name} {first['ctx']['error']}".lstrip()
+        why = first["ctx"]["error"]
+        return why if isinstance(why, InvalidValue) and not name else InvalidValue(name, str(why))
     words = re.sub(r"^\w+ should ", "must ", first["msg"].replace(" is not ", " should be ", 1))
-    return f"{name} {words}, got {quote(first['input'])}"
+    return InvalidValue(name, f"{words}, got {quote(first['input'])}")
 
 
 def first_few(sentences: list[str]) -> list[str]:
@@ -71,11 +72,11 @@ def first_few(sentences: list[str]) -> list[str]:
     shown = sentences
     if len(sentences) > _FEW:  # then the result is as long as those that stay as they are
         shown = [*sentences[: _FEW - 1], f"and {len(sentences) - _FEW + 1:,} more"]
-    return [one[:_LONG] for one in shown]
+    return [sentence[:_LONG] for sentence in shown]
 
 
-class Refused(Exception):  # noqa: N818
-    """A request that is refused: the problem's name, and words that reveal nothing private."""
+class Problem(Exception):  # noqa: N818
+    """Why a request is refused: the problem's name, and words that reveal nothing private."""
 
     def __init__(self, name: str, words: str) -> None:
         super().__init__(words)
@@ -88,7 +89,7 @@ class Message(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
 
 
-class Problem(Message):
+class ProblemDetails(Message):
     """Why a request is refused, as in RFC 9457."""
 
     type: str
@@ -186,14 +187,14 @@ class Result(Message):
             epsilon=guarantee.epsilon,
             delta=guarantee.delta,
             theorem=guarantee.theorem,
-            conditions=list(guarantee.conditions),
+            conditions=list(map(str, guarantee.conditions)),
             text=str(result),
         )
 
     def rows(self, labels: Sequence[str]) -> Iterator[tuple[str, float, Interval]]:
         """Yield each coordinate's label or number, with its sum and interval; '' of a number."""
         numbers = (self.estimate, self.sum_low, self.sum_high)
-        sums, low, high = (one if isinstance(one, list) else [one] for one in numbers)
+        sums, low, high = (column if isinstance(column, list) else [column] for column in numbers)
         many = isinstance(self.estimate, list)
         names = labels or ([str(j) for j in range(len(sums))] if many else [""])
         yield from zip(names, sums, starmap(Interval, zip(low, high, strict=True)), strict=True)

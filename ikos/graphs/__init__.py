@@ -2,8 +2,8 @@
 
 ``share_graphs`` has the graphs, as arrays and for networkx, and their components, ``sampling``
 draws many, and ``importance_sampling`` draws rare ones. ``component_distribution`` is exact,
-``enumeration`` counts all permutations at tiny sizes, ``component_bounds`` has the bounds and
-compares them with the exact distribution over ranges. ``check`` compares all of these.
+``component_bounds`` has the bounds and compares them with the exact distribution over ranges.
+``check`` compares all of these.
 """
 
 from ikos.graphs.check import ComponentCheck, check_components
@@ -22,7 +22,6 @@ from ikos.graphs.component_distribution import (
     enclosed_law,
     exact_component_law,
 )
-from ikos.graphs.enumeration import check_collision_identity
 from ikos.graphs.importance_sampling import PlantedTally, rare_components
 from ikos.graphs.sampling import Tally, component_counts, tally_components
 from ikos.graphs.share_graphs import component_labels, count_components, multigraph, sample_targets
@@ -36,7 +35,6 @@ __all__ = [
     "Slack",
     "Sweep",
     "Tally",
-    "check_collision_identity",
     "check_components",
     "component_bound",
     "component_counts",

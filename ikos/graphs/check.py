@@ -29,21 +29,22 @@ from ikos.numeric.rounding import DOWN, UP, float_down, nearest, rounding
 from ikos.primitives.concurrency import Interrupted, Progress
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.results.confidence import clopper_pearson, p_value_bound
-from ikos.results.sums import Interval, at_least, at_most, percent
+from ikos.results.sums import Interval, at_least, at_most
+from ikos.results.text import percent
 
 FALSE_ALARM = 1e-9
 """Samples contradict the exact distribution if chance takes them this far from it this rarely."""
 
 _ROWS, MAX_ROWS = 6, 64
 _PLANTED, _SLOTS_PLANTED = 2000, 20_000_000  # of each number of components, and of all
-_RARE = 1e-3  # expected graphs below which a number of components has no cell of its own
+_RARE = 1e-3  # expected graphs below which a number of components has no separate cell
 _TINY = 1e-300
 _BEYOND = 6  # components beyond the last row that samples distinguish
 
 
 @dataclass(frozen=True)
 class ComponentRow:
-    """What is known of P[C = c] for one c.
+    """The bounds and estimates of P[C = c] for one c.
 
     ``lemma``, Lemma C.5 of BBGN20, and ``bound``, `ikos.graphs.parts_bound`, are rounded up, and
     None if they are not stated; ``slack``, rounded down, is the factor by which ``exact`` is below
@@ -92,7 +93,7 @@ class ComponentCheck:
     excess_bound: Enclosure | None
 
     def __str__(self) -> str:
-        """Return what is known for each c, and the verdict."""
+        """Return the bounds and estimates for each c, and the verdict."""
         lines = [f"n = {self.n:,}, {self.graph}"]
         for row in self.rows:
             bound = "" if row.bound is None else f"at most {row.bound:.3Ug}, "
@@ -104,19 +105,19 @@ class ComponentCheck:
     def bounded(self) -> bool | None:
         """Whether the exact distribution is proved to be below every bound, or above one.
 
-        None if what is known does not tell, or no bound is stated.
+        None if the known digits do not decide it, or no bound is stated.
         """
-        found = {*self._places.values()}
-        return False if False in found else None if None in found else True
+        below = {*self._places.values()}
+        return False if False in below else None if None in below else True
 
     @property
     def _places(self) -> dict[str, bool | None]:
-        """What is compared with bounds, and whether it is below them."""
-        found = {f"c = {row.c}": row.bounded for row in self.rows}
+        """The values compared with bounds, and whether each is below them."""
+        places = {f"c = {row.c}": row.bounded for row in self.rows}
         if (excess := self.excess) is not None and (bound := self.excess_bound) is not None:
             above = False if excess.low > bound.high else None
-            found["E[q^C]"] = True if excess.high <= bound.low else above
-        return found
+            places["E[q^C]"] = True if excess.high <= bound.low else above
+        return places
 
     @property
     def agrees(self) -> bool | None:
@@ -139,7 +140,7 @@ class ComponentCheck:
 
     @property
     def verdict(self) -> tuple[str, ...]:
-        """What was verified, what was seen, and what could not be, in sentences."""
+        """The verdict in sentences: what is proved, seen, and impossible to see."""
         return tuple(_verdict(self))
 
 
@@ -171,10 +172,10 @@ def check_components(
     largest : int, optional
         The last c of the comparison, up to 64; by default 6, or n if smaller.
     planted : int, optional
-        Graphs for importance sampling, for each c from 2 on; 0 for none. By default 2000, fewer of
-        large graphs: as many as have 20 million slots for all c, but at least 2.
+        Graphs for importance sampling, for each c from 2 on; 0 for none. By default 2000, fewer for
+        large graphs, such that all c together have at most 20 million slots, but at least 2.
     confidence : float
-        Of each interval.
+        Confidence level of each interval.
     progress : callable, optional
         Called with the work done and in all. At Ctrl-C, the `Interrupted` that is raised holds the
         check of the graphs, perhaps none, sampled by then.
@@ -188,79 +189,139 @@ def check_components(
     >>> print(check.rows[1].exact, check.rows[1].planted)
     0.0025179 [0.0025053, 0.0025225]
     """
-    model = Model.of(n, m, shuffler, clear_share)
-    users, graph = model.n, model.graph
-    trials = integer("trials", trials, low=1, high=MAX_TRIALS)
-    order = None if q is None else integer("q", q, low=2)
-    level = float(number("confidence", confidence, above=0, below=1))
-    clopper_pearson(0, 1, level)  # refuses what is too near to 1
+    plan = CheckPlan.of(
+        Model.of(n, m, shuffler, clear_share), trials, q, largest, planted, confidence
+    )
     choice("backend", backend, BACKENDS)
-    rows = min(users, _ROWS) if largest is None else largest
-    rows = integer("largest", rows, low=1, high=min(users, MAX_ROWS))
-    if planted is None:
-        each = max(2, min(_PLANTED, _SLOTS_PLANTED // (model.slots * rows)))
-    else:
-        each = integer("planted", planted, low=0, high=MAX_TRIALS)
-    if graph.hiding < 2:  # many components are common
-        each = integer("planted", planted or 0, high=0)
-    last = rows if each else 0
-    reach = min(users, rows + _BEYOND)
-    # in slots drawn, roughly
-    work = [reach * (16 * users if graph.hiding < 2 else min(users, 512) ** 2)]
-    work += [trials * model.slots, *[each * model.slots] * max(0, last - 1)]
-    shown = _stages(progress, work)
-
+    users, messages, options = plan.model.n, plan.model.graph.m, plan.options
+    shown = _stages(progress, plan.work)
     # first, so that samples can be compared at once after an interruption
-    how: dict[str, Any] = {"shuffler": graph.shuffler, "clear_share": graph.clear_share}
-    law = enclosed_law(users, graph.m, reach, progress=next(shown), **how)
-    moments = (None, None) if order is None else _moments(model, order, law)
-
-    stated = {name: bound.values for name, bound in BOUNDS.items() if bound.covers(users, graph)}
-    upper = {name: values(users, graph, rows, UP) for name, values in stated.items()}
-    lower = [values(users, graph, rows, DOWN) for values in stated.values()]
-    slacks: list[float | None] = [None] * rows
-    if lower:
-        with rounding(DOWN):
-            pairs = zip(zip(*lower, strict=True), law, strict=False)
-            slacks = [float_down(min(bounds) / exact.high) for bounds, exact in pairs]
-
-    def compared(tally: Tally, rare: Sequence[PlantedTally] = ()) -> ComponentCheck:
-        found = tuple(
-            ComponentRow(
-                c + 1,
-                law[c],
-                upper["lemma_c5"][c] if "lemma_c5" in upper else None,
-                upper["parts"][c] if "parts" in upper else None,
-                slacks[c],
-                tally[c + 1],
-                tally.probability(c + 1, level),
-                rare[c - 1].enclosure(c + 1, level) if 1 <= c <= len(rare) else None,
-            )
-            for c in range(rows)
-        )
-        fit = _fit(tally, law) if tally.trials else None
-        planted_fit = _planted_fit(rare, law) if rare else None
-        return ComponentCheck(
-            users, graph, order, level, found, tally, tuple(rare), fit, planted_fit, *moments
-        )
-
-    how |= {"rng": secure(rng), "executor": executor}
+    known = _Exact.of(plan, next(shown))
+    options |= {"rng": secure(rng), "executor": executor}
     try:
         tally = tally_components(
-            users, graph.m, trials, backend=backend, progress=next(shown), **how
+            users, messages, plan.trials, backend=backend, progress=next(shown), **options
         )
     except Interrupted as stop:
-        stop.partial = compared(stop.partial or Tally(users, graph, 0, {}, 0))
+        stop.partial = known.check(stop.partial or Tally(users, plan.model.graph, 0, {}, 0))
         raise
     rare: list[PlantedTally] = []
     try:
-        for c in range(2, last + 1):  # one by one, so that Ctrl-C keeps what is done
-            told = next(shown)
-            rare.append(rare_components(users, graph.m, each, at_least=c, progress=told, **how))
+        for c in plan.parts:  # one by one, so that Ctrl-C keeps what is done
+            stage = next(shown)
+            rare.append(rare_components(
+                users, messages, plan.planted, at_least=c, progress=stage, **options
+            ))  # fmt: skip
     except KeyboardInterrupt:
+        done = known.check(tally, rare)
         what = "graphs, in the importance samples"
-        raise Interrupted(compared(tally, rare), trials, trials, what) from None
-    return compared(tally, rare)
+        raise Interrupted(done, plan.trials, plan.trials, what) from None
+    return known.check(tally, rare)
+
+
+@dataclass(frozen=True)
+class CheckPlan:
+    """The plan of a check: c = 1, ..., ``rows``, and ``planted`` importance samples for each.
+
+    ``q`` is the order of the group, or None.
+    """
+
+    model: Model
+    trials: int
+    q: int | None
+    rows: int
+    planted: int
+    confidence: float
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        trials: object,
+        q: object,
+        largest: object,
+        planted: object,
+        level: object,
+    ) -> CheckPlan:
+        """Check the arguments of `check_components`."""
+        trials = integer("trials", trials, low=1, high=MAX_TRIALS)
+        order = None if q is None else integer("q", q, low=2)
+        confidence = float(number("confidence", level, above=0, below=1))
+        clopper_pearson(0, 1, confidence)  # refuses what is too near to 1
+        rows = min(model.n, _ROWS) if largest is None else largest
+        rows = integer("largest", rows, low=1, high=min(model.n, MAX_ROWS))
+        if model.graph.hiding < 2:  # many components are common
+            planted = integer("planted", planted or 0, high=0)
+        elif planted is None:
+            planted = max(2, min(_PLANTED, _SLOTS_PLANTED // (model.slots * rows)))
+        planted = integer("planted", planted, low=0, high=MAX_TRIALS)
+        return cls(model, trials, order, rows, planted, confidence)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The graph's model, as keywords."""
+        graph = self.model.graph
+        return {"shuffler": graph.shuffler, "clear_share": graph.clear_share}
+
+    @property
+    def parts(self) -> range:
+        """The numbers of components of the importance samples."""
+        return range(2, self.rows + 1 if self.planted else 2)
+
+    @property
+    def reach(self) -> int:
+        """The last c of the exact distribution: samples distinguish some more than the rows."""
+        return min(self.model.n, self.rows + _BEYOND)
+
+    @property
+    def work(self) -> list[int]:
+        """The work of each stage, in slots drawn, roughly."""
+        n, slots = self.model.n, self.model.slots
+        exact = self.reach * (16 * n if self.model.graph.hiding < 2 else min(n, 512) ** 2)
+        return [exact, self.trials * slots, *[self.planted * slots for _ in self.parts]]
+
+
+@dataclass(frozen=True)
+class _Exact:
+    """The computed values, not sampled: Lemma C.5, the library's bound and the slack for each c."""
+
+    plan: CheckPlan
+    distribution: Sequence[Enclosure]
+    bounds: Sequence[tuple[mpfr | None, mpfr | None, float | None]]
+    moments: tuple[Enclosure | None, Enclosure | None]
+
+    @classmethod
+    def of(cls, plan: CheckPlan, progress: Progress | None) -> _Exact:
+        n, graph, rows = plan.model.n, plan.model.graph, plan.rows
+        distribution = enclosed_law(n, graph.m, plan.reach, progress=progress, **plan.options)
+        moments = (None, None) if plan.q is None else _moments(plan, plan.q, distribution)
+        stated = {name: bound.values for name, bound in BOUNDS.items() if bound.covers(n, graph)}
+        upper = {name: values(n, graph, rows, UP) for name, values in stated.items()}
+        lower = [values(n, graph, rows, DOWN) for values in stated.values()]
+        nothing = [None] * rows
+        slacks: Sequence[float | None] = nothing
+        if lower:
+            with rounding(DOWN):
+                pairs = zip(zip(*lower, strict=True), distribution, strict=False)
+                slacks = [float_down(min(bounds) / exact.high) for bounds, exact in pairs]
+        columns = upper.get("lemma_c5", nothing), upper.get("parts", nothing), slacks
+        return cls(plan, distribution, list(zip(*columns, strict=True)), moments)
+
+    def check(self, tally: Tally, rare: Sequence[PlantedTally] = ()) -> ComponentCheck:
+        """Return the computed values, not the samples."""
+        plan, level = self.plan, self.plan.confidence
+        planted = {c: sample.enclosure(c, level) for c, sample in enumerate(rare, 2)}
+        rows = tuple(
+            ComponentRow(c, exact, *bounds, tally[c], tally.probability(c, level), planted.get(c))
+            for c, (exact, bounds) in enumerate(
+                zip(self.distribution, self.bounds, strict=False), 1
+            )
+        )
+        return ComponentCheck(
+            plan.model.n, plan.model.graph, plan.q, level, rows, tally, tuple(rare),
+            _fit(tally, self.distribution) if tally.trials else None,
+            _planted_fit(rare, self.distribution) if rare else None, *self.moments,
+        )  # fmt: skip
 
 
 def _stages(progress: Progress | None, work: Sequence[int]) -> Iterator[Progress | None]:
@@ -275,22 +336,21 @@ def _stages(progress: Progress | None, work: Sequence[int]) -> Iterator[Progress
 
 
 def _moments(
-    model: Model, q: int, law: Sequence[Enclosure]
+    plan: CheckPlan, q: int, distribution: Sequence[Enclosure]
 ) -> tuple[Enclosure | None, Enclosure | None]:
     """Return E[q^C]/q - 1, from below by the first values of c alone, and Lemma C.5's bound."""
-    n, graph = model.n, model.graph
-    how: dict[str, Any] = {"shuffler": graph.shuffler, "clear_share": graph.clear_share}
+    n, graph = plan.model.n, plan.model.graph
     excess = bound = None
     if n <= MAX_LAW_USERS:
         with contextlib.suppress(ValueError):  # q is too large to compute with
-            excess = component_moment(n, graph.m, q, **how).excess
+            excess = component_moment(n, graph.m, q, **plan.options).excess
     elif applies(n, graph):
         excess = largest_component(n, q, graph).excess()
     if BOUNDS["lemma_c5"].covers(n, graph):
         with contextlib.suppress(ValueError):  # q is too large for it
             bound = Enclosure(*(lemma_excess(n, graph.m, q, way) for way in (DOWN, UP)))
     with rounding(DOWN):
-        least = gmpy2.fsum([(mpfr(q) ** c - 1) * p.low for c, p in enumerate(law)])
+        least = gmpy2.fsum([(mpfr(q) ** c - 1) * p.low for c, p in enumerate(distribution)])
     return None if excess is None else Enclosure(least, excess), bound
 
 
@@ -298,30 +358,34 @@ def _moments(
 
 
 def _p_value(seen: Sequence[int], chances: Sequence[mpfr], trials: int) -> float:
-    """Bound the p-value of counts of some cells of a sample; what is left is one cell more."""
+    """Bound the p-value of counts of some cells of a sample; the rest is one more cell."""
     with rounding(UP):
         rest = max(1 - gmpy2.fsum(chances), mpfr(_TINY))
     cells = list(map(nearest, [*chances, rest]))
     return p_value_bound([*seen, trials - sum(seen)], cells)
 
 
-def _fit(tally: Tally, law: Sequence[Enclosure]) -> float:
+def _fit(tally: Tally, distribution: Sequence[Enclosure]) -> float:
     """Bound the p-value of sampled counts; rare values share one cell, chosen beforehand."""
     with rounding(DOWN):
-        common = [c for c, p in enumerate(law, 1) if p.low * tally.trials >= _RARE]
-    return _p_value([tally[c] for c in common], [law[c - 1].low for c in common], tally.trials)
+        common = [c for c, p in enumerate(distribution, 1) if p.low * tally.trials >= _RARE]
+    return _p_value(
+        [tally[c] for c in common], [distribution[c - 1].low for c in common], tally.trials
+    )
 
 
-def _planted_fit(rare: Sequence[PlantedTally], law: Sequence[Enclosure]) -> float:
+def _planted_fit(rare: Sequence[PlantedTally], distribution: Sequence[Enclosure]) -> float:
     """Return the same for importance samples: the smallest p-value times their number.
 
     Graphs with c parts planted have k components with probability S(k, c) P[C = k] / (Q_c / c!).
     """
     fits = []
     for tally in rare:
-        reached = range(tally.parts, len(law) + 1)
+        reached = range(tally.parts, len(distribution) + 1)
         with rounding(DOWN):
-            chances = [tally.divisions(k) * law[k - 1].low / tally.expected.high for k in reached]
+            chances = [
+                tally.divisions(k) * distribution[k - 1].low / tally.expected.high for k in reached
+            ]
         fits.append(_p_value([tally.counts.get(k, 0) for k in reached], chances, tally.trials))
     return min(1.0, min(fits) * len(fits))
 
@@ -331,44 +395,49 @@ def _planted_fit(rare: Sequence[PlantedTally], law: Sequence[Enclosure]) -> floa
 
 def _verdict(check: ComponentCheck) -> Iterator[str]:
     yield _about_bounds(check)
-    trials, c = check.tally.trials, check.unseen
-    if not trials:
+    if check.fit is None:
         yield "No graph was sampled."
         return
-    assert check.fit is not None
-    sample = f"sample of {_graphs(trials)}"
-    yield _fits(check.fit, f"A {sample} agrees", f"a {sample} is")
-    if c > check.n:
+    graphs = _graphs(check.tally.trials)
+    if check.fit >= FALSE_ALARM:
+        yield f"A sample of {graphs} agrees with the exact distribution."
+    else:
+        yield (
+            f"CONTRADICTED: a sample of {graphs} is farther from the exact distribution than "
+            "chance explains."
+        )
+    if check.unseen > check.n:
         yield f"Seen up to C = {check.n}, the most there can be."
     else:
-        yield _about_unseen(check, c)
-    if check.planted_fit is not None:
-        rare = check.planted[-1]
-        sample = f"mportance samples of {_graphs(rare.trials)}"
-        reach = f", down to P[C = {rare.parts}] = {check.rows[rare.parts - 1].exact.high:.3Ng}"
-        agrees = f"I{sample} for each c agree"
-        yield _fits(check.planted_fit, agrees, f"i{sample} are", reach)
-
-
-def _fits(fit: float, agrees: str, contradicts: str, reach: str = "") -> str:
-    if fit >= FALSE_ALARM:
-        return f"{agrees} with the exact distribution{reach}."
-    return f"CONTRADICTED: {contradicts} farther from the exact distribution than chance explains."
+        yield _about_unseen(check, check.unseen)
+    if check.planted_fit is None:
+        return
+    rare = check.planted[-1]
+    if check.planted_fit >= FALSE_ALARM:
+        yield (
+            f"Importance samples of {_graphs(rare.trials)} for each c agree with the exact "
+            f"distribution, down to P[C = {rare.parts}] = "
+            f"{check.rows[rare.parts - 1].exact.high:.3Ng}."
+        )
+    else:
+        yield (
+            f"CONTRADICTED: importance samples of {_graphs(rare.trials)} are farther from the "
+            "exact distribution than chance explains."
+        )
 
 
 def _about_unseen(check: ComponentCheck, c: int) -> str:
-    text = (
+    seldom = (
         f"Not seen: {c} components or more. The sample says P[C >= {c}] < "
         f"{at_least(check.tally.tail(c, check.confidence).high, 2)} with "
         f"{percent(check.confidence)} confidence, and no more."
     )
-    if c <= len(check.rows):
-        chance = check.rows[c - 1].exact.high
-        with rounding(DOWN):
-            many = 1 / chance
-            told = f"{int(many):,}" if many < 1e6 else f"{many:.2Dg}"
-        text += f" P[C = {c}] is {chance:.3Ng}: one in {told} graphs."
-    return text
+    if c > len(check.rows):
+        return seldom
+    chance = check.rows[c - 1].exact.high
+    with rounding(DOWN):
+        graphs = f"{int(1 / chance):,}" if 1 / chance < 1e6 else f"{1 / chance:.2Dg}"
+    return f"{seldom} P[C = {c}] is {chance:.3Ng}: one in {graphs} graphs."
 
 
 def _about_bounds(check: ComponentCheck) -> str:
@@ -376,15 +445,19 @@ def _about_bounds(check: ComponentCheck) -> str:
     if not slacks:
         return "Nothing to prove: no bound is stated where fewer than two messages hide."
     if check.bounded:
-        rare = [slack for c, slack in slacks.items() if c > 1]
-        through = f" to {len(check.rows)}" if rare else ""
-        factor = at_most(min(rare, default=1.0), 3)
-        least = "" if factor == "1" else f", for c >= 2 by a factor of {factor} or more"
-        return f"Proved for c = 1{through}: the exact distribution is below the bounds{least}."
-    places = ", ".join(at for at, said in check._places.items() if said is check.bounded)
+        factor = at_most(min((slack for c, slack in slacks.items() if c > 1), default=1.0), 3)
+        proved = (
+            f"Proved for c = 1 to {len(check.rows)}: the exact distribution is below the bounds"
+        )
+        return (
+            f"{proved}."
+            if factor == "1"
+            else f"{proved}, for c >= 2 by a factor of {factor} or more."
+        )
+    places = ", ".join(at for at, below in check._places.items() if below is check.bounded)
     if check.bounded is False:
         return f"VIOLATED: the exact distribution is above a bound, at {places}."
-    return f"UNDECIDED: the digits that are known do not tell whether a bound holds at {places}."
+    return f"UNDECIDED: the known digits do not decide whether a bound holds at {places}."
 
 
 def _graphs(many: int) -> str:

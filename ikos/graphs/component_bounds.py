@@ -2,14 +2,14 @@
 
 *Lemma C.5 of BBGN20*, for parallel shufflers, a clear share, n >= 19 users and m >= 3 shuffled
 messages per user: P[C = c] <= (1.5^(c-1) / c!) (e/n)^((m-1)(c-1)), and if also q <= (n/e)^(m-1) /
-2, then E[q^C] <= q + q^2 (e/n)^(m-1). The printed proof has gaps; the documentation has one that
-holds (How many messages, "Lemma C.5").
+2, then E[q^C] <= q + q^2 (e/n)^(m-1). The printed proof has gaps; docs/message-counts.md, "Lemma
+C.5 of BBGN20", has one that holds.
 
 *By ordered partitions* into c unions of components, in all four models and for any n, if at least
 two messages hide: P[C = c] <= kappa^(c-1) f_(n-c+1) / (f_n (c-1)!), with the weights f of
-`ikos.counts.share_graph` and kappa of `ikos.counts.largest_component`; proved in the documentation
-(How many messages, "Any number of users"). It implies Lemma C.5, and is sharp to first order at c =
-2 if kappa is near 1.
+`ikos.counts.share_graph` and kappa of `ikos.counts.largest_component`; proved in
+docs/message-counts.md, "Any number of users". It implies Lemma C.5, and is sharp to first order at
+c = 2 if kappa is near 1.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import gmpy2
 from gmpy2 import mpfr, mpq
 
-from ikos._validation import choice, integer, quote
+from ikos._validation import MAX_COUNTED_USERS, InvalidValue, choice, integer, quote
 from ikos.counts.largest_component import kappa
 from ikos.counts.share_graph import ShareGraph
-from ikos.counts.types import MAX_MESSAGES, MAX_USERS
+from ikos.counts.types import MAX_MESSAGES
 from ikos.graphs.component_distribution import MAX_LAW_USERS, laws
 from ikos.graphs.share_graphs import Model
 from ikos.numeric.rounding import DOWN, UP, float_down, float_up, rounding
@@ -37,7 +37,7 @@ class Bound:
     returns it for c = 1..most, rounded in a direction.
     """
 
-    refusal: Callable[[int, ShareGraph], str | None]
+    refusal: Callable[[int, ShareGraph], tuple[str, str] | None]
     values: Callable[[int, ShareGraph, int, int], list[mpfr]]
 
     def covers(self, n: int, graph: ShareGraph) -> bool:
@@ -45,14 +45,15 @@ class Bound:
         return self.refusal(n, graph) is None
 
 
-def _lemma_refusal(n: int, graph: ShareGraph) -> str | None:
+def _lemma_refusal(n: int, graph: ShareGraph) -> tuple[str, str] | None:
     if graph.shuffler != "parallel" or not graph.clear_share:
-        return "bound must be 'parts' for a single shuffler or without a clear share"
+        return "bound", "must be 'parts' for a single shuffler or without a clear share"
     for name, value, least in (("n", n, 19), ("m", graph.m, 3)):
         if value < least:
             return (
-                f"{name} must be at least {least} for Lemma C.5 of BBGN20, got {value}; "
-                "parts_bound holds for any n"
+                name,
+                f"must be at least {least} for Lemma C.5 of BBGN20, got {value}; "
+                "the bound by parts holds for any n",
             )
     return None
 
@@ -66,11 +67,11 @@ def _lemma(n: int, graph: ShareGraph, most: int, direction: int) -> list[mpfr]:
     return bounds
 
 
-def _parts_refusal(n: int, graph: ShareGraph) -> str | None:
+def _parts_refusal(n: int, graph: ShareGraph) -> tuple[str, str] | None:
     del n
     if graph.hiding >= 2:
         return None
-    return f"m must be at least {2 if graph.clear_share else 3} for this bound, got {graph.m}"
+    return "m", f"must be at least {2 if graph.clear_share else 3} for this bound, got {graph.m}"
 
 
 def _parts(n: int, graph: ShareGraph, most: int, direction: int) -> list[mpfr]:
@@ -93,10 +94,10 @@ def _setting(
     name: str, n: object, m: object, shuffler: str = "parallel", clear_share: bool = True
 ) -> tuple[int, ShareGraph]:
     """Check and return a setting for which a bound is stated."""
-    users = integer("n", n, low=1, high=MAX_USERS)
+    users = integer("n", n, low=1, high=MAX_COUNTED_USERS)
     graph = ShareGraph(integer("m", m, low=1, high=MAX_MESSAGES), shuffler, clear_share)
     if (reason := BOUNDS[name].refusal(users, graph)) is not None:
-        raise ValueError(reason)
+        raise InvalidValue(*reason)
     return users, graph
 
 
@@ -139,8 +140,8 @@ def lemma_excess(n: int, m: int, q: int, direction: int) -> mpfr:
     with rounding(direction):
         excess = order * (gmpy2.exp(mpfr(1)) / users) ** (graph.m - 1)
     if not excess <= mpq(1, 2):
-        raise ValueError(
-            f"q must be at most (n/e)^(m-1) / 2 for Lemma C.5 of BBGN20, got {quote(order)}"
+        raise InvalidValue(
+            "q", f"must be at most (n/e)^(m-1) / 2 for Lemma C.5 of BBGN20, got {quote(order)}"
         )
     return excess
 
@@ -187,9 +188,9 @@ class Sweep:
     """The results of a sweep.
 
     It ``compared`` this many triples (n, m, c): all n and m in the ranges, and c from 1 to n.
-    ``unproved`` lists where the bound is not proved to hold, at most a hundred: it is violated, or
-    agrees with P[C = c] to 256 binary digits. ``smallest`` has the smallest factor over n and c >=
-    2, for each m. (At c = 1 both sides are nearly 1.)
+    ``unproved`` lists at most a hundred triples for which the bound is not proved: it is violated,
+    or agrees with P[C = c] to 256 binary digits. ``smallest`` has the smallest factor over n and c
+    >= 2, for each m. (At c = 1 both sides are nearly 1.)
     """
 
     bound: str
@@ -280,5 +281,5 @@ def sweep(
 def _range(name: str, ends: tuple[int, int], *, least: int, most: int) -> tuple[int, int]:
     low, high = (integer(name, end, low=least, high=most) for end in ends)
     if high < low:
-        raise ValueError(f"{name} must be (least, greatest), got {quote((low, high))}")
+        raise InvalidValue(name, f"must be (least, greatest), got {quote((low, high))}")
     return low, high

@@ -6,10 +6,10 @@ s - 1 others (`ikos.counts.recursion`),
     P[C_k = c] = sum_s w(k, s) P[C_(k-s) = c - 1],      P[C_0 = 0] = 1,
 
 where all terms are positive. It is computed in rationals, for comparison with enumerations; with
-directed rounding, for proofs; and in floating point, for all c at once. Of many users, one
-component has nearly all or none has: directed rounding then needs the others' users only, if two
-messages hide. If fewer hide, components are cycles, closed one user after the other. Proofs in the
-documentation: Random share graphs, "Many users".
+directed rounding, for proofs; and in floating point, for all c at once. With many users, one
+component has nearly all of them or none has: directed rounding then needs the others' users only,
+if two messages hide. If fewer hide, components are cycles, closed one user after the other. Proofs:
+docs/random-graphs.md, "Many users".
 """
 
 from __future__ import annotations
@@ -26,28 +26,27 @@ import numpy as np
 from gmpy2 import mpfr, mpq
 from numpy.typing import NDArray
 
-from ikos._validation import integer, quote
+from ikos._validation import MAX_COUNTED_USERS, InvalidValue, integer, quote
 from ikos.counts.recursion import Moments, enclosed, fold, rational
 from ikos.counts.share_graph import ShareGraph
-from ikos.counts.types import MAX_USERS
 from ikos.graphs.share_graphs import Model
 from ikos.numeric.rounding import DOWN, NEAREST, PRECISION, UP, nearest, rounding
 from ikos.primitives.concurrency import Progress
 
 MAX_LAW_USERS = 2048
-"""Most users for the distribution of all numbers of components: four seconds in floating point."""
+"""Largest n for the distribution of all numbers of components: four seconds in floating point."""
 
 MAX_LAW_COMPONENTS = 128
-"""Most components in the distribution of more users."""
+"""Largest number of components in the distribution for more users."""
 
 MAX_CYCLE_USERS = 10**6
-"""Most users for it where fewer than two messages hide: about five seconds."""
+"""Largest n for it where fewer than two messages hide: about five seconds."""
 
 MAX_RATIONAL_USERS = 128
-"""Most users for rationals, whose digits grow with the square of n."""
+"""Largest n for rationals, whose digits grow with the square of n."""
 
 MAX_LAW_MESSAGES = 10_000
-"""Most messages for it: all its numbers are within the exponents of MPFR, which end at 2^30."""
+"""Largest m for it: all its numbers are within the exponents of MPFR, which end at 2^30."""
 
 _ANY_ORDER = 2  # of the group: only the distribution of C is used
 
@@ -72,9 +71,10 @@ def _known(n: object, m: object, shuffler: object, clear_share: object) -> Model
     """Check and return a model whose distribution can be computed."""
     model = Model.of(n, integer("m", m, high=MAX_LAW_MESSAGES), shuffler, clear_share)
     if model.n > MAX_LAW_USERS:
-        raise ValueError(
-            f"n must be at most {MAX_LAW_USERS} for all numbers of components, which take time in "
-            f"proportion to n^3, got {model.n}; enclosed_law has the first few for any n"
+        raise InvalidValue(
+            "n",
+            f"must be at most {MAX_LAW_USERS} for all numbers of components, which take time in "
+            f"proportion to n^3, got {model.n}; enclosed_law has the first few for any n",
         )
     return model
 
@@ -109,15 +109,15 @@ def component_pmf(
     above, above_power = _scaled(rooted)
     weight, weight_power = _scaled(moments.weight)
     # row n - k is for k users, so that k - 1, ..., 0 users follow each other
-    law = np.zeros((n + 1, n + 1))
-    law[n, 0] = 1.0
+    distribution = np.zeros((n + 1, n + 1))
+    distribution[n, 0] = 1.0
     for k in range(1, n + 1):
         chances = np.ldexp(
             above[1 : k + 1] * weight[k - 1 :: -1][:k] / (k * weight[k]),
             (above_power[1 : k + 1] + weight_power[k - 1 :: -1][:k] - weight_power[k]).astype("i4"),
         )
-        law[n - k, 1 : k + 1] = chances @ law[n - k + 1 :, :k]
-    pmf: NDArray[np.float64] = law[0, 1:].copy()
+        distribution[n - k, 1 : k + 1] = chances @ distribution[n - k + 1 :, :k]
+    pmf: NDArray[np.float64] = distribution[0, 1:].copy()
     return pmf
 
 
@@ -206,7 +206,7 @@ def cutoff(n: int, graph: ShareGraph, parts: int) -> int | None:
 def overlooked(n: int, c: int, weight: mpfr, ratio: mpfr) -> mpfr:
     """Bound the expected divisions into c unions of components of at most n - J users each.
 
-    2 <= c <= J <= n/2; ``weight`` and ``ratio`` are upper bounds of f_(J-c+2) and f_(n-J) / f_n.
+    2 <= c <= J <= n/2; ``weight`` and ``ratio`` are upper bounds on f_(J-c+2) and f_(n-J) / f_n.
     """
     with rounding(UP):
         return gmpy2.bincoef(n - 1, c - 1) * weight * ratio / gmpy2.fac(c)
@@ -293,18 +293,19 @@ def enclosed_law(
     >>> print(enclosed_law(10**9, 4, 3)[2])
     5e-55
     """
-    users = integer("n", n, low=1, high=MAX_USERS)
+    users = integer("n", n, low=1, high=MAX_COUNTED_USERS)
     graph = ShareGraph(integer("m", m, low=1, high=MAX_LAW_MESSAGES), shuffler, clear_share)
     high = users if users <= MAX_LAW_USERS else MAX_LAW_COMPONENTS
     most = integer("most", most, low=1, high=high)
     if graph.hiding < 2:
         if users > MAX_CYCLE_USERS:
-            raise ValueError(
-                f"n must be at most {MAX_CYCLE_USERS} for the exact distribution where fewer than "
-                f"two messages hide, got {users}"
+            raise InvalidValue(
+                "n",
+                f"must be at most {MAX_CYCLE_USERS} for the exact distribution where fewer than "
+                f"two messages hide, got {users}",
             )
         return tuple(_of_cycles(users, graph, most, progress))
-    found: list[Enclosure] = []
+    distribution: list[Enclosure] = []
     entries: Iterator[Enclosure | None]
     cut = cutoff(users, graph, max(2, most))
     if cut is None:
@@ -313,10 +314,10 @@ def enclosed_law(
         entries = _by_largest(users, graph, most, cut)
     for entry in entries:
         assert entry is not None  # c is at most n
-        found.append(entry)
+        distribution.append(entry)
         if progress is not None:
-            progress(len(found), most)
-    return tuple(found)
+            progress(len(distribution), most)
+    return tuple(distribution)
 
 
 def exact_component_law(
@@ -333,17 +334,17 @@ def exact_component_law(
     """
     n = integer("n", n, low=1)
     if n > MAX_RATIONAL_USERS:
-        raise ValueError(f"n must be at most {MAX_RATIONAL_USERS} for rationals, got {n}")
+        raise InvalidValue("n", f"must be at most {MAX_RATIONAL_USERS} for rationals, got {n}")
     moments = rational(n, _ANY_ORDER, Model.of(n, m, shuffler, clear_share).graph)
-    law = [[mpq(1)]]
+    distribution = [[mpq(1)]]
     for k in range(1, n + 1):
         chances = [moments.component(k, s) for s in range(1, k + 1)]
         row = [mpq(0)] * (k + 1)
         for s, chance in enumerate(chances, 1):
-            for c, before in enumerate(law[k - s]):
+            for c, before in enumerate(distribution[k - s]):
                 row[c + 1] += chance * before
-        law.append(row)
-    return tuple(Fraction(int(p.numerator), int(p.denominator)) for p in law[n][1:])
+        distribution.append(row)
+    return tuple(Fraction(int(p.numerator), int(p.denominator)) for p in distribution[n][1:])
 
 
 @dataclass(frozen=True)
@@ -370,6 +371,6 @@ def component_moment(
     model = _known(n, m, shuffler, clear_share)
     n, q = model.n, integer("q", q, low=2)
     if n * q.bit_length() > 1 << 28:
-        raise ValueError(f"q must be below 2^{(1 << 28) // n} for {n} users, got {quote(q)}")
+        raise InvalidValue("q", f"must be below 2^{(1 << 28) // n} for {n} users, got {quote(q)}")
     moments = enclosed(n, q, model.graph)
     return Moment(moments.excess[n], moments.divergence[n])

@@ -36,7 +36,7 @@ import numpy as np
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from ikos._validation import integer
+from ikos._validation import InvalidValue, integer
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.component_distribution import (
     MAX_LAW_MESSAGES,
@@ -73,8 +73,8 @@ class PlantedTally:
 
     def _mean(self) -> Fraction:
         """Return the mean of 1 / S(C, c) over the drawn graphs."""
-        found = (Fraction(times, self.divisions(k)) for k, times in self.counts.items())
-        return sum(found, Fraction(0)) / self.trials
+        shares = (Fraction(times, self.divisions(k)) for k, times in self.counts.items())
+        return sum(shares, Fraction(0)) / self.trials
 
     def divisions(self, k: int) -> int:
         """Return S(k, c): the divisions of k components into c unions."""
@@ -95,8 +95,8 @@ class PlantedTally:
 
     def interval(self, confidence: float = 0.95) -> Interval:
         """Return an interval that contains P[C >= c] with at least this probability."""
-        found = mean_interval(float(self._mean() * self.trials), self.trials, confidence)
-        return _floats(self._scaled(found, 1))
+        interval = mean_interval(float(self._mean() * self.trials), self.trials, confidence)
+        return _floats(self._scaled(interval, 1))
 
     def probability(self, k: int, confidence: float = 0.95) -> Interval:
         """Return an interval (Clopper and Pearson) for P[C = k], for a single k >= c."""
@@ -105,8 +105,8 @@ class PlantedTally:
     def enclosure(self, k: int, confidence: float = 0.95) -> Enclosure:
         """Return the same without underflow."""
         k = integer("k", k, low=self.parts, high=self.n)
-        found = clopper_pearson(self.counts.get(k, 0), self.trials, confidence)
-        return self._scaled(found, self.divisions(k))
+        interval = clopper_pearson(self.counts.get(k, 0), self.trials, confidence)
+        return self._scaled(interval, self.divisions(k))
 
     def _scaled(self, interval: Interval, divisor: int) -> Enclosure:
         with rounding(DOWN):
@@ -158,8 +158,8 @@ def _sums(model: Model, parts: int, direction: int) -> list[mpfr]:
 class _SamplePlan:
     """The expected number of divisions, and how sizes of parts are drawn, from tables (`_sums`).
 
-    Of many users (`cutoff`) the largest part is drawn first: tables of what is left for the others
-    are enough. Of two parts one is the largest in any case.
+    With many users (`cutoff`) the largest part is drawn first: tables of the users left for the
+    others are enough. One of two parts is the largest in any case.
     """
 
     def __init__(self, model: Model, parts: int) -> None:
@@ -204,17 +204,17 @@ class _SamplePlan:
     def sizes(self, trials: int, rng: RandomSource) -> NDArray[np.int64]:
         """Draw the sizes of the parts of each trial, (trials, parts)."""
         result = np.empty((trials, self.parts), dtype=np.int64)
-        left, parts = np.full(trials, self.n), self.parts
+        remaining, parts = np.full(trials, self.n), self.parts
         if self._smaller is not None:
             parts -= 1
-            left = _draw_sizes(self._smaller, trials, rng) + parts - 1
-            result[:, parts] = self.n - left
+            remaining = _draw_sizes(self._smaller, trials, rng) + parts - 1
+            result[:, parts] = self.n - remaining
         for j in range(parts, 1, -1):
-            for k in np.unique(left).tolist():
-                here = np.flatnonzero(left == k)
+            for k in np.unique(remaining).tolist():
+                here = np.flatnonzero(remaining == k)
                 result[here, j - 1] = _draw_sizes(self._first_part(k, j), here.size, rng)
-            left = left - result[:, j - 1]
-        result[:, 0] = left
+            remaining = remaining - result[:, j - 1]
+        result[:, 0] = remaining
         return result
 
     def _first_part(self, k: int, j: int) -> NDArray[np.uint64]:
@@ -284,9 +284,10 @@ def rare_components(
     users = integer("n", n, low=2)
     model = Model.of(users, m, shuffler, clear_share)
     if model.graph.hiding < 2:
-        raise ValueError(
-            f"m must be at least {2 if clear_share else 3} for rare events, got {m}: "
-            "with fewer, graphs of many components are common"
+        raise InvalidValue(
+            "m",
+            f"must be at least {2 if clear_share else 3} for rare events, got {m}: "
+            "with fewer, graphs of many components are common",
         )
     integer("m", m, high=MAX_LAW_MESSAGES)
     parts = integer("at_least", at_least, low=2, high=min(users, MAX_PARTS))

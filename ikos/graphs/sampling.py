@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import choice, integer
+from ikos._validation import InvalidValue, choice, integer
 from ikos.counts.share_graph import ShareGraph
 from ikos.graphs.share_graphs import BACKENDS, Model, counted
 from ikos.primitives.concurrency import Interrupted, Progress, spread
@@ -39,7 +39,7 @@ _T = TypeVar("_T")
 class Tally:
     """How many of ``trials`` graphs had each number of components: ``counts``, ascending.
 
-    ``alone`` counts the graphs in which some user was a component of its own. Without trials, as
+    ``alone`` counts the graphs in which some user was a separate component. Without trials, as
     after an early Ctrl-C, every interval is [0, 1].
     """
 
@@ -58,7 +58,7 @@ class Tally:
         if not isinstance(other, Tally):
             return NotImplemented
         if (self.n, self.graph) != (other.n, other.graph):
-            raise ValueError(f"other must be of n = {self.n} and {self.graph}, got {other}")
+            raise InvalidValue("other", f"must be of n = {self.n} and {self.graph}, got {other}")
         counts = dict(sorted((Counter(self.counts) + Counter(other.counts)).items()))
         return Tally(
             self.n, self.graph, self.trials + other.trials, counts, self.alone + other.alone
@@ -123,8 +123,8 @@ def _batch(
 
 def occurrences(values: NDArray[np.int64]) -> Counter[int]:
     """Return how often each number occurs, in ascending order."""
-    found, times = np.unique(values, return_counts=True)
-    return Counter(dict(zip(found.tolist(), times.tolist(), strict=True)))
+    values_seen, times = np.unique(values, return_counts=True)
+    return Counter(dict(zip(values_seen.tolist(), times.tolist(), strict=True)))
 
 
 def _counts(model: Model, backend: str, rng: RandomSource, trials: int) -> list[NDArray[np.int64]]:
@@ -132,9 +132,9 @@ def _counts(model: Model, backend: str, rng: RandomSource, trials: int) -> list[
 
 
 def _tallied(model: Model, backend: str, rng: RandomSource, trials: int) -> Tally:
-    found = counted(model.sample(trials, rng), model.graph.clear_share, backend)
-    alone = int(np.count_nonzero(found.alone))
-    return Tally(model.n, model.graph, trials, dict(occurrences(found.counts)), alone)
+    components = counted(model.sample(trials, rng), model.graph.clear_share, backend)
+    alone = int(np.count_nonzero(components.alone))
+    return Tally(model.n, model.graph, trials, dict(occurrences(components.counts)), alone)
 
 
 def component_counts(
@@ -164,7 +164,7 @@ def component_counts(
     clear_share : bool
         Whether a further message bypasses the shufflers. Without one the graph is bipartite.
     backend : {"scipy", "networkx"}
-        The fast one, or the reference. The same seed gives the same graphs to both.
+        Default and reference implementation. The same seed gives the same graphs to both.
     rng : RandomSource, optional
         Secure randomness by default.
     executor : concurrent.futures.Executor, optional
@@ -214,7 +214,7 @@ def tally_components(
     model = Model.of(n, m, shuffler, clear_share)
     draw = partial(_tallied, model, choice("backend", backend, BACKENDS))
     start = Tally(model.n, model.graph, 0, {}, 0)
-    found: Tally = run_batches(
+    drawn: Tally = run_batches(
         draw, start, lambda tally, _: tally, model, trials, rng, executor, progress
     )
-    return found
+    return drawn

@@ -25,9 +25,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from ikos._validation import choice, flag, integer
-from ikos.counts.share_graph import ShareGraph
-from ikos.counts.trust import SHUFFLERS
+from ikos._validation import InvalidType, InvalidValue, choice, flag, integer
+from ikos.counts.share_graph import SHUFFLERS, ShareGraph
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource, secure
 
@@ -50,8 +49,8 @@ class Model:
         users = integer("n", n, low=1, high=MAX_SLOTS)
         slots = integer("m", m, low=1, high=MAX_SLOTS)
         if users * slots > MAX_SLOTS:
-            raise ValueError(
-                f"n and m must have a product of at most {MAX_SLOTS}, got {users} and {slots}"
+            raise InvalidValue(
+                "n and m", f"must have a product of at most {MAX_SLOTS}, got {users} and {slots}"
             )
         kind, clear = choice("shuffler", shuffler, SHUFFLERS), flag("clear_share", clear_share)
         return cls(users, ShareGraph(slots, kind, clear))
@@ -93,19 +92,25 @@ def checked_targets(targets: ArrayLike) -> Targets:
     """Return graphs as a (trials, n, m) array; refuse those that no permutation gives."""
     array = np.asarray(targets)
     if array.dtype.kind not in "iu":
-        raise TypeError(f"targets must hold integers, got an array of {array.dtype}")
+        raise InvalidType("targets", f"must hold integers, got an array of {array.dtype}")
     if array.ndim == 2:
         array = array[None]
     if array.ndim != 3 or 0 in array.shape:
-        raise ValueError(f"targets must have shape (trials, n, m) or (n, m), got {array.shape}")
+        raise InvalidValue(
+            "targets", f"must have shape (trials, n, m) or (n, m), got {array.shape}"
+        )
     trials, n, m = array.shape
     if n * m > MAX_SLOTS:
         raise ValueError(f"n * m must be at most {MAX_SLOTS}, got {n} * {m}")
     if array.min() < 0 or array.max() >= n:
-        raise ValueError(f"targets must be users 0 to {n - 1}, got {array.min()} to {array.max()}")
+        raise InvalidValue(
+            "targets", f"must be users 0 to {n - 1}, got {array.min()} to {array.max()}"
+        )
     flat = array.reshape(trials, n * m).astype(np.int64) + n * np.arange(trials)[:, None]
     if (np.bincount(flat.ravel(), minlength=trials * n) != m).any():
-        raise ValueError(f"targets must name each user {m} times in each graph, once for each slot")
+        raise InvalidValue(
+            "targets", f"must name each user {m} times in each graph, once for each slot"
+        )
     return array.astype(np.int32, copy=False)
 
 
@@ -124,7 +129,7 @@ def multigraph(targets: ArrayLike, *, clear_share: bool = True) -> Any:
     """
     array = np.asarray(targets)
     if array.ndim != 2:
-        raise ValueError(f"targets must have shape (n, m), got {array.shape}")
+        raise InvalidValue("targets", f"must have shape (n, m), got {array.shape}")
     rows = checked_targets(array)[0].tolist()
     graph = nx.MultiGraph()
     left: list[Any] = list(range(len(rows)))
@@ -144,7 +149,7 @@ def multigraph(targets: ArrayLike, *, clear_share: bool = True) -> Any:
 
 BACKENDS = ("scipy", "networkx")
 
-_SLOTS_TOGETHER = 1 << 21
+_SLOTS_PER_PASS = 1 << 21
 
 
 def _networkx_labels(targets: Targets, clear_share: bool) -> NDArray[np.int32]:
@@ -182,7 +187,7 @@ def _labels(
 ) -> Iterator[tuple[slice, NDArray[np.int32]]]:
     """Yield blocks of graphs with labels of each user's component, which differ between graphs."""
     find = _networkx_labels if backend == "networkx" else _scipy_labels
-    for part in blocks(len(graphs), max(1, _SLOTS_TOGETHER // graphs[0].size)):
+    for part in blocks(len(graphs), max(1, _SLOTS_PER_PASS // graphs[0].size)):
         yield part, find(graphs[part], clear_share)
 
 
@@ -212,7 +217,7 @@ def component_labels(
     clear_share : bool
         Whether each user's copies are one vertex.
     backend : {"scipy", "networkx"}
-        The fast one, or the reference.
+        Default and reference implementation.
 
     Examples
     --------
@@ -223,8 +228,8 @@ def component_labels(
     clear, kind = flag("clear_share", clear_share), choice("backend", backend, BACKENDS)
     result = np.empty(graphs.shape[:2], dtype=np.int32)
     for part, labels in _labels(graphs, clear, kind):
-        for row, found in zip(result[part], labels, strict=True):
-            _, first, which = np.unique(found, return_index=True, return_inverse=True)
+        for row, labels_of_graph in zip(result[part], labels, strict=True):
+            _, first, which = np.unique(labels_of_graph, return_index=True, return_inverse=True)
             row[:] = np.argsort(np.argsort(first))[which]
     return result
 

@@ -42,7 +42,7 @@ def log_pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
     As C. Loader, *Fast and accurate computation of binomial probabilities*, 2000: by deviances,
     where differences of ln x! would lose all digits at large n.
     """
-    k, n, p = (np.asarray(given, np.float64) for given in (k, n, p))
+    k, n, p = (np.asarray(value, np.float64) for value in (k, n, p))
     coefficient = _stirling(n) - _stirling(k) - _stirling(n - k)
     return np.asarray(coefficient - _deviance(k, n * p) - _deviance(n - k, n * (1 - p)))
 
@@ -50,14 +50,14 @@ def log_pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
 @may_underflow()
 def at_most(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
     """Return P[Bin(n, p) <= k] for integers 0 <= k <= n, by scipy's beta functions."""
-    k, n, p = (np.asarray(given, np.float64) for given in (k, n, p))
+    k, n, p = (np.asarray(value, np.float64) for value in (k, n, p))
     return np.where(k < n, scipy.special.betaincc(k + 1, np.maximum(n - k, 1.0), p), 1.0)
 
 
 @may_underflow()
 def above(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
     """Return P[Bin(n, p) > k] for integers 0 <= k <= n, by scipy's beta functions."""
-    k, n, p = (np.asarray(given, np.float64) for given in (k, n, p))
+    k, n, p = (np.asarray(value, np.float64) for value in (k, n, p))
     return np.where(k < n, scipy.special.betainc(k + 1, np.maximum(n - k, 1.0), p), 0.0)
 
 

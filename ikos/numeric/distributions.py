@@ -1,4 +1,4 @@
-"""How far a private sum is from the truth: the distribution of its noise, tails, intervals.
+"""The error of a private sum: the distribution of its noise, tails, intervals.
 
 All quantities are in units of the encoding, where a user's value is an integer in {0..p}, and
 concern accuracy alone; privacy never rests on them. Tail bounds are upper bounds.
@@ -20,6 +20,7 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos._validation import round_down, round_up
+from ikos.numeric.search import first
 from ikos.numeric.underflow import may_underflow
 
 WRAP_TARGET = 2.0**-40
@@ -56,11 +57,11 @@ def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> 
             near, best = top - 0.25 * step, value
     ends = (near - 0.25, min(near + 0.25, top))
     with np.errstate(invalid="ignore"):  # where the bound is infinite
-        found = optimize.minimize_scalar(bound, bounds=ends, method="bounded")
-    return min(best, float(found.fun))
+        minimum = optimize.minimize_scalar(bound, bounds=ends, method="bounded")
+    return min(best, float(minimum.fun))
 
 
-class Noise(ABC):
+class Distribution(ABC):
     """The symmetric distribution of a sum's noise, as far as accuracy depends on it."""
 
     rate: Fraction  # theta of `log_mgf` is below it
@@ -102,13 +103,13 @@ class Noise(ABC):
         from scipy import optimize
 
         near, top = float(t), self._largest
-        found = optimize.minimize_scalar(
+        minimum = optimize.minimize_scalar(
             lambda theta: self.log_mgf(theta) - theta * near,
             bounds=(0.0, top),
             method="bounded",
             options={"xatol": top * 1e-9},
         )
-        return float(found.x)
+        return float(minimum.x)
 
     def tail_bound(self, distance: float | Fraction) -> float:
         """Bound P[noise <= -distance or noise > distance], for any real distance; rounded up.
@@ -128,11 +129,11 @@ class Noise(ABC):
 
 
 @dataclass(frozen=True)
-class NoiseLaw(Noise):
+class PolyaDifference(Distribution):
     """The difference of two independent Polya(shape, exp(-rate)) variables.
 
-    ``rate`` is the inverse scale, epsilon / p. ``shape``, at least 1, is the number of users
-    present over the number whose noise makes one discrete Laplace variable.
+    ``rate`` is the inverse scale, epsilon / p. ``shape``, at least 1, is the number of users who
+    take part over the number whose noise makes one discrete Laplace variable.
     """
 
     rate: Fraction
@@ -195,9 +196,7 @@ class NoiseLaw(Noise):
             if enough(high):
                 break
             low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
+        high = first(enough, low, high)
         return float((high + 1 + (width > 1)) * width)
 
     @cached_property
@@ -206,22 +205,22 @@ class NoiseLaw(Noise):
         """Return a cell width w, the probabilities of floor(Polya / w), and its survival."""
         from scipy import stats
 
-        law = stats.nbinom(float(self.shape), -math.expm1(-self._s))
-        last = int(law.isf(1e-17)) + 2
+        distribution = stats.nbinom(float(self.shape), -math.expm1(-self._s))
+        last = int(distribution.isf(1e-17)) + 2
         width = -(-last // _GRID)
         edges = np.arange(0, last + 2 * width, width)
-        survival = law.sf(edges - 1)
+        survival = distribution.sf(edges - 1)
         return width, survival[:-1] - survival[1:], survival
 
     def _survival(self, cells: int) -> float:
         """Return P[D > cells] for the difference D of two such floors, cells >= 0."""
         _, pmf, survival = self._grid
         above = survival[cells + 1 :][: pmf.size]
-        return float(np.dot(pmf[: above.size], above)) + 1e-15  # 1e-15 for what the grid leaves out
+        return float(np.dot(pmf[: above.size], above)) + 1e-15  # the grid leaves out less
 
 
 @dataclass(frozen=True)
-class SkellamLaw(Noise):
+class SkellamDistribution(Distribution):
     """The difference of two independent Poisson variables; ``spread`` is its variance."""
 
     spread: Fraction
@@ -243,7 +242,7 @@ class SkellamLaw(Noise):
 
     @may_underflow()
     def half_width(self, miss: float, users: int) -> float:
-        """Return the half width by Chernoff's bound, times what is lost in it.
+        """Return the half width by Chernoff's bound times the factor that the bound loses.
 
         With the tilted noise Y it is that times E[exp(-h (Y - t)); Y >= t], and no value of Y has a
         probability above that of 0 under Skellam noise of variance v cosh h.
@@ -258,7 +257,7 @@ class SkellamLaw(Noise):
 
 
 def default_precision(epsilon: Fraction, parties: int) -> int:
-    """Return the smallest precision that keeps the rounding error's share of the noise small.
+    """Return the smallest precision at which rounding adds little to the noise.
 
     Rounding n users adds a variance of at most n/4 in encoding units, and the noise adds
     1 / (cosh s - 1) for every ``parties`` users, with s = epsilon / p. The smallest p at which
@@ -269,17 +268,17 @@ def default_precision(epsilon: Fraction, parties: int) -> int:
     return max(1, math.ceil(float(epsilon) / rate))
 
 
-def default_modulus(users: int, precision: int, law: Noise) -> int:
+def default_modulus(users: int, precision: int, distribution: Distribution) -> int:
     """Return the smallest power of two at which a sum wraps around with probability <= 2^-40.
 
     Wrap-around adds to the mean squared error at most q^2 times its probability; this, too, is kept
     to at most a thousandth of the noise's variance. It makes a result wrong and costs no privacy.
     """
     q = 1 << (users * precision).bit_length()
-    most = math.log(1e-3 * max(law.variance, 1e-300))
+    most = math.log(1e-3 * max(distribution.variance, 1e-300))
 
-    def wraps(q: int) -> bool:  # in logarithms: q may exceed what doubles hold
-        chance = law.log_tail_bound(Fraction(q - users * precision, 2))
+    def wraps(q: int) -> bool:  # in logarithms: q may exceed the largest double
+        chance = distribution.log_tail_bound(Fraction(q - users * precision, 2))
         return chance > math.log(WRAP_TARGET) or 2 * math.log(q) + chance > most
 
     while wraps(q):
@@ -288,7 +287,12 @@ def default_modulus(users: int, precision: int, law: Noise) -> int:
 
 
 def standard_error(
-    law: Noise, *, users: int, precision: int, modulus: int | None, rounded: bool = True
+    distribution: Distribution,
+    *,
+    users: int,
+    precision: int,
+    modulus: int | None,
+    rounded: bool = True,
 ) -> float:
     """Return a bound on the root mean squared error of a sum, in units of one user's range.
 
@@ -297,7 +301,9 @@ def standard_error(
     """
     wrap = 0.0
     if modulus is not None:
-        chance = law.log_tail_bound(Fraction(modulus - users * precision, 2))
+        chance = distribution.log_tail_bound(Fraction(modulus - users * precision, 2))
         exponent = 2 * math.log(modulus) + chance
         wrap = math.exp(exponent) if exponent < 700 else math.inf
-    return 1.0 / precision * math.sqrt(law.variance + (users / 4 if rounded else 0.0) + wrap)
+    return (
+        1.0 / precision * math.sqrt(distribution.variance + (users / 4 if rounded else 0.0) + wrap)
+    )

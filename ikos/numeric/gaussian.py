@@ -1,6 +1,6 @@
 """Gaussian differential privacy: revealing no more than N(mu, 1) against N(0, 1).
 
-That is to say, for every epsilon, with the normal distribution function Phi,
+That is, for every epsilon, with the normal distribution function Phi,
 
     delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
 
@@ -13,15 +13,18 @@ results of those before it: DRS22, Dong, Roth, Su, "Gaussian Differential Privac
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import lru_cache
 
 import gmpy2
 from gmpy2 import mpfr
+from scipy import special
 
 from ikos._validation import number
 from ikos.numeric.rounding import DOWN, PRECISION, UP, exact, float_up, rational, rounding
 from ikos.numeric.search import bisect
+from ikos.numeric.underflow import may_underflow
 
 Real = float | Fraction
 
@@ -64,7 +67,7 @@ def gaussian_delta(epsilon: Real, mu: Real) -> float:
 
 @lru_cache(maxsize=256)
 def gaussian_mu(epsilon: Real, delta: Real) -> float:
-    """Return the largest mu that is (epsilon, delta)-private, rounded down by a part of 1e-12.
+    """Return the largest mu that is (epsilon, delta)-private, rounded down by a relative 1e-12.
 
     Parameters
     ----------
@@ -87,6 +90,20 @@ def gaussian_mu(epsilon: Real, delta: Real) -> float:
     while private(high):
         high *= 2
     return bisect(private, low, high, close=1e-12)
+
+
+@may_underflow()
+def gaussian_log_delta(epsilon: float, mu: float) -> float:
+    """Return ln of `gaussian_delta`, by doubles."""
+    first = float(special.log_ndtr(mu / 2 - epsilon / mu))
+    second = epsilon + float(special.log_ndtr(-mu / 2 - epsilon / mu))
+    return first + math.log(-math.expm1(min(second - first, -1e-300)))
+
+
+def gaussian_gamma(k: int, noise: float, n: int) -> float:
+    """Return gamma with 2 k (1 - gamma)^2 / (gamma n) = noise: about mu^2 of the digit."""
+    c = noise * n / (2 * k)
+    return 2 / ((2 + c) + math.sqrt(c * (4 + c)))
 
 
 def shift_by_one(epsilon: Fraction, delta: Fraction, l2_squared: int) -> mpfr:

@@ -1,7 +1,7 @@
 """Polynomials modulo X^N + 1 and 2^K, K <= 128, in words of 64 bits: sums, products and packing.
 
-An array of words, (words, ..., N), holds the low 64 bits of coefficients first. Sums wrap around
-at the last word, of which 2^K is a divisor; `Negacyclic.reduce` takes what is above 2^K off.
+An array of words, (words, ..., N), holds the low 64 bits of coefficients first. Sums wrap around at
+the last word, of which 2^K is a divisor; `Negacyclic.reduce` reduces them modulo 2^K.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def add(total: Words, more: Words) -> None:
 
 
 def scaled(values: NDArray[np.int64], bits: int, words: int) -> Words:
-    """Return signed values times 2^bits in so many words."""
+    """Return signed values times 2^bits in a number of words."""
     result = np.zeros((words, *values.shape), dtype=np.uint64)
     place, bits = divmod(bits, _WORD)
     if place < words:
@@ -61,8 +61,8 @@ def raised(coefficients: Words, bits: int) -> Words:
 def below(coefficients: Words, bits: int) -> None:
     """Reduce coefficients modulo 2^bits, in place."""
     for word, row in enumerate(coefficients):
-        left = min(max(bits - _WORD * word, 0), _WORD)
-        np.bitwise_and(row, np.uint64((1 << left) - 1), out=row)
+        bits_here = min(max(bits - _WORD * word, 0), _WORD)
+        np.bitwise_and(row, np.uint64((1 << bits_here) - 1), out=row)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Negacyclic:
         return -(-self.bits // _WORD)
 
     def zeros(self, polynomials: int) -> Words:
-        """Return so many polynomials, (words, polynomials, degree)."""
+        """Return zero polynomials, (words, polynomials, degree)."""
         return np.zeros((self.words, polynomials, self.degree), dtype=np.uint64)
 
     def reduce(self, coefficients: Words) -> None:
@@ -128,10 +128,10 @@ class Negacyclic:
             rest = (factor + (1 << _DIGIT - 1)) >> _DIGIT
             spectrum = np.fft.fft((factor - (rest << _DIGIT)) * self._twist)
             for number, piece in enumerate(pieces):
-                found = np.fft.ifft(piece * spectrum) * self._twist.conj()
+                coefficients = np.fft.ifft(piece * spectrum) * self._twist.conj()
                 place = shift + 2 * _PIECE * number
-                add(result, scaled(_nearest(found.real), place, self.words))
-                add(result, scaled(_nearest(found.imag), place + _PIECE, self.words))
+                add(result, scaled(_nearest(coefficients.real), place, self.words))
+                add(result, scaled(_nearest(coefficients.imag), place + _PIECE, self.words))
             factor, shift = rest, shift + _DIGIT
         return result
 
@@ -170,7 +170,7 @@ def to_bytes(coefficients: Words, bits: int) -> bytes:
 
 
 def from_bytes(octets: NDArray[np.uint8], bits: int, words: int, degree: int) -> Words:
-    """Return the polynomials that `to_bytes` packed, in so many words."""
+    """Return the polynomials that `to_bytes` packed."""
     packed = octets.view("<u8").reshape(-1, bits, degree // _WORD)
     rows = len(packed)
     result = np.zeros((words, rows, degree), dtype=np.uint64)

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
+from typing import TypeVar
 
-import scipy
-
-from ikos.numeric.underflow import may_underflow
+from ikos._validation import InvalidValue
 
 _LEAST = 1e-320  # of a delta whose logarithm is taken
 
-
-@may_underflow()
-def gaussian_log_delta(epsilon: float, mu: float) -> float:
-    """Return ln delta at which N(mu, 1) hides N(0, 1) at an epsilon."""
-    first = float(scipy.special.log_ndtr(mu / 2 - epsilon / mu))
-    second = epsilon + float(scipy.special.log_ndtr(-mu / 2 - epsilon / mu))
-    return first + math.log(-math.expm1(min(second - first, -1e-300)))
+T = TypeVar("T")
 
 
-def gaussian_gamma(k: int, noise: float, n: int) -> float:
-    """Return gamma with 2 k (1 - gamma)^2 / (gamma n) = noise: about mu^2 of the digit."""
-    c = noise * n / (2 * k)
-    return 2 / ((2 + c) + math.sqrt(c * (4 + c)))
+def halve(
+    holds: Callable[[T], bool],
+    good: T,
+    bad: T,
+    middle: Callable[[T, T], T | None],
+    *,
+    steps: int = 100_000,
+) -> T:
+    """Return a point where ``holds`` is true, from halving the way from there to one where not.
+
+    Ends where ``middle`` finds that the two are close, and returns None, or after some steps.
+    """
+    for _ in range(steps):
+        if (point := middle(good, bad)) is None:
+            break
+        good, bad = (point, bad) if holds(point) else (good, point)
+    return good
 
 
 def log_excess(delta: float, target: float) -> float:
@@ -37,14 +44,11 @@ def log_excess(delta: float, target: float) -> float:
 
 def first(enough: Callable[[int], bool], low: int, high: int) -> int:
     """Return the first place above ``low`` that is enough, given that ``high`` is."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return halve(enough, high, low, lambda a, b: (a + b) // 2 if a - b > 1 else None)
 
 
 def smallest(enough: Callable[[int], bool], guess: int, *, most: int) -> int:
-    """Return the smallest m >= 1 that is enough, looked for from a guess in doubling steps.
+    """Return the smallest m >= 1 that is enough, searched for from a guess in doubling steps.
 
     ValueError if the steps pass ``most``.
     """
@@ -73,20 +77,54 @@ def bisect(
     geometric: bool = False,
 ) -> float:
     """Return a point where ``holds`` is true, relatively close to one where it is not."""
-    while abs(good - bad) > close * min(good, bad):
-        middle = math.sqrt(good * bad) if geometric else (good + bad) / 2
-        good, bad = (middle, bad) if holds(middle) else (good, middle)
-    return good
+
+    def middle(good: float, bad: float) -> float | None:
+        if not abs(good - bad) > close * min(good, bad):
+            return None
+        return math.sqrt(good * bad) if geometric else (good + bad) / 2
+
+    return halve(holds, good, bad, middle)
 
 
 def bisect_integers(
     holds: Callable[[int], bool], good: int, bad: int, *, close: float = 0.0
 ) -> int:
     """Return an integer where ``holds`` is true, next or relatively close to one where not."""
-    while abs(good - bad) > max(1, close * good):
-        middle = (good + bad) // 2
-        good, bad = (middle, bad) if holds(middle) else (good, middle)
-    return good
+
+    def middle(good: int, bad: int) -> int | None:
+        return (good + bad) // 2 if abs(good - bad) > max(1, close * good) else None
+
+    return halve(holds, good, bad, middle)
+
+
+_BITS = 24  # few, so that sampling from a rate or a variance takes integers of machine words
+
+
+def _spacing(value: Fraction) -> Fraction:
+    """Return the distance of neighbouring numbers of `_BITS` significant bits."""
+    exponent = value.numerator.bit_length() - value.denominator.bit_length()
+    return Fraction(2) ** (exponent - _BITS)
+
+
+def short_up(value: Fraction) -> Fraction:
+    """Return the next number of `_BITS` bits."""
+    return _spacing(value) * math.ceil(value / _spacing(value))
+
+
+def least_value(enough: Callable[[Fraction], bool], guess: Fraction) -> Fraction:
+    """Return the smallest number of `_BITS` bits that is enough."""
+    good = short_up(guess)
+    while not enough(good):
+        good *= 2
+    bad = good / 2
+    while enough(bad):
+        good, bad = bad, bad / 2
+
+    def middle(good: Fraction, bad: Fraction) -> Fraction | None:
+        point = short_up((good + bad) / 2)
+        return point if point < good and good - bad > _spacing(good) else None
+
+    return halve(enough, good, bad, middle)
 
 
 def crossing(excess: Callable[[float], float], bad: float, good: float) -> float:
@@ -122,7 +160,7 @@ def last_safe(
     while high - low > close / 200 and not -close <= here <= 0:
         low, high = (x, high) if here <= 0 else (low, x)
         if x < -50:
-            raise ValueError("epsilon and delta must be larger for a composition in doubles")
+            raise InvalidValue("epsilon and delta", "must be larger for a composition in doubles")
         if x > 50:
             break
         step = min(max(-(here + close / 2) / slope, -1.0), 1.0)

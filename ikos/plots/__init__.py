@@ -1,8 +1,8 @@
 """Plots: how many messages each analysis needs, and how many components share graphs have.
 
 ``curves`` uses only the library's calculators. The other modules need matplotlib (the extra
-``plot``): ``figures`` draws curves, ``components`` checks of the component bounds, ``share_graphs``
-graphs, and ``protocols`` the error of each protocol. ``style`` is common to all figures; ``files``
+``plot``): ``figures`` draws curves, ``components`` checks of the component bounds, ``share_graph``
+a graph, and ``protocols`` the error of each protocol. ``style`` is common to all figures; ``files``
 writes whole files.
 """
 

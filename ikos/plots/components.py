@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ikos.numeric.rounding import log10
 from ikos.plots.style import BLACK, BLUE, GREEN, GREY, PURPLE, VERMILLION, plain, power_of_ten
-from ikos.results.sums import at_least, percent
+from ikos.results.sums import at_least
+from ikos.results.text import percent
 
 try:
     from matplotlib.axes import Axes
@@ -35,7 +36,7 @@ _ARROW = [(-0.5, 0), (0.5, 0), (0, 0), (0, -2), (-0.4, -1.4), (0, -2), (0.4, -1.
 
 
 class _Sampled(NamedTuple):
-    """What samples show about P[C = c]: decimal logarithms, minus infinity for zero."""
+    """Estimates of P[C = c] from samples: decimal logarithms, minus infinity for zero."""
 
     c: int
     low: float
@@ -77,7 +78,12 @@ def components_figure(check: ComponentCheck) -> Figure:
     for name, seen in samples.items():
         _draw_samples(axes, name, seen, many)
     heights = [log for points in curves.values() for _, log in points]
-    heights += [end for seen in samples.values() for one in seen for end in (one.low, one.high)]
+    heights += [
+        end
+        for seen in samples.values()
+        for interval in seen
+        for end in (interval.low, interval.high)
+    ]
     _probabilities(axes, min(filter(math.isfinite, heights)))
     _components(axes, many)
     last = axes
@@ -103,7 +109,7 @@ def _curves(check: ComponentCheck) -> dict[str, Points]:
 
 
 def _samples(check: ComponentCheck) -> dict[str, list[_Sampled]]:
-    """Return what each kind of samples shows."""
+    """Return the estimates of each kind of samples."""
     trials = check.tally.trials
     sampled = [
         _Sampled(row.c, *map(log10, (row.sampled.low, row.seen / trials, row.sampled.high)))
@@ -127,17 +133,19 @@ def _style(name: str, rows: int) -> dict[str, Any]:
 
 def _draw_samples(axes: Axes, name: str, seen: Sequence[_Sampled], rows: int) -> None:
     colour = _STYLES[name]["color"]
-    some = [one for one in seen if math.isfinite(one.low)]
-    none = [(one.c, one.high) for one in seen if not math.isfinite(one.low)]
-    if some:
-        places, lows, middles, highs = zip(*some, strict=True)
-        how: dict[str, Any] = {"linewidth": 1.6, "zorder": 4, "gid": f"{name}-intervals"}
-        axes.vlines(places, lows, highs, color=colour, **how)
+    bounded = [interval for interval in seen if math.isfinite(interval.low)]
+    unbounded = [
+        (interval.c, interval.high) for interval in seen if not math.isfinite(interval.low)
+    ]
+    if bounded:
+        places, lows, middles, highs = zip(*bounded, strict=True)
+        style: dict[str, Any] = {"linewidth": 1.6, "zorder": 4, "gid": f"{name}-intervals"}
+        axes.vlines(places, lows, highs, color=colour, **style)
         axes.plot(places, middles, zorder=5, gid=name, **_style(name, rows))
-    if none:
+    if unbounded:
         size = 15 if rows <= 20 else 10
         axes.plot(
-            *zip(*none, strict=True), marker=_ARROW, color=colour, linestyle="none", zorder=4,
+            *zip(*unbounded, strict=True), marker=_ARROW, color=colour, linestyle="none", zorder=4,
             gid=f"{name}-limits", markersize=size, markeredgewidth=size / 15, **_HOLLOW,
         )  # fmt: skip
 
@@ -205,8 +213,8 @@ def _legend(figure: Figure, check: ComponentCheck, axes: Axes) -> None:
         bbox_to_anchor=(0.6, 0.895), frameon=False, fontsize=9.5, alignment="left",
         handlelength=2.6, labelspacing=0.9,
     )  # fmt: skip
-    how: dict[str, Any] = {"fontsize": 8, "color": GREY, "va": "bottom", "linespacing": 1.35}
-    figure.text(0.61, 0.03, "\n".join(_notes(check)), **how)
+    style: dict[str, Any] = {"fontsize": 8, "color": GREY, "va": "bottom", "linespacing": 1.35}
+    figure.text(0.61, 0.03, "\n".join(_notes(check)), **style)
 
 
 def _notes(check: ComponentCheck) -> list[str]:

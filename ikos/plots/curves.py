@@ -29,17 +29,16 @@ BOTH_WAYS: tuple[Setting, ...] = (("parallel", True), ("single", False))
 """The settings of BBGN20 and of IKOS06; the others need the same number of messages, +-1."""
 
 _EVERYWHERE = "second_moment"
-"""The analysis that covers every setting, with a count of its own in each."""
+"""The analysis that covers every setting, with a separate count in each."""
 
 
 @dataclass(frozen=True)
 class Curve:
     """How many messages one analysis needs in one setting, as a function of the users.
 
-    ``name`` is an analysis, or "necessary" (a proved lower bound), "floor" (what counting alone
-    excludes) or "attack" (an estimate).
-    ``points`` has users, ascending, and messages per user, a clear share included; only where
-    covered.
+    ``name`` is an analysis, or "necessary" (a proved lower bound), "floor" (the counting lower
+    bound) or "attack" (an estimate). ``points`` has users, ascending, and messages per user, a
+    clear share included; only where covered.
     """
 
     name: str
@@ -48,7 +47,7 @@ class Curve:
     points: tuple[tuple[int, int], ...]
 
     def at(self, users: int) -> int | None:
-        """Return the messages for this many users, or None if that is no point of the curve."""
+        """Return the messages for n users, or None if n is not a point of the curve."""
         return dict(self.points).get(users)
 
 
@@ -100,7 +99,7 @@ def secure_curves(
     corrupt: int = 0,
     progress: Progress | None = None,
 ) -> list[Curve]:
-    """Return the messages of a secure sum: those that are necessary, and each analysis.
+    """Return the curves of a secure sum: the lower bound, and the counts of each analysis.
 
     Parameters
     ----------
@@ -113,9 +112,9 @@ def secure_curves(
         need the same total in all of them).
     settings : sequence of (str, bool)
         Shuffler and clear share. The attack is on parallel shufflers, and an estimate; it is left
-        out but for users of whom the lower bound says no more than counting does.
+        out but for users for whom the lower bound is no better than counting.
     honest : Fraction
-        Least part of the users that is honest, rounded up.
+        Least fraction of the users that is honest, rounded up.
     corrupt : int
         Shufflers that may collude with the analyzer; only if all settings have parallel ones.
     progress : callable, optional
@@ -147,15 +146,15 @@ def secure_curves(
             lowest = tuple((n, counting_floor(p, q, sigma, shuffler="single")) for n, p in present)
             curves.append(Curve("floor", shuffler, clear, lowest))
             continue
-        how: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
-        how["corrupt_shufflers"] = corrupt
-        found = [(n, p, necessary_messages(p, q, sigma, **how)) for n, p in present]
-        points = tuple((n, m + clear) for n, _, m in found)
+        graph: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
+        graph["corrupt_shufflers"] = corrupt
+        necessary = [(n, p, necessary_messages(p, q, sigma, **graph)) for n, p in present]
+        points = tuple((n, m + clear) for n, _, m in necessary)
         curves.append(Curve("necessary", shuffler, clear, points))
         if shuffler == "parallel" and not any(curve.name == "attack" for curve in curves):
             unknown = (
                 (n, attack_estimate(p, q, sigma) + clear + corrupt)
-                for n, p, m in found
+                for n, p, m in necessary
                 if m - corrupt <= counting_floor(p, q, sigma)
             )
             curves.append(Curve("attack", shuffler, clear, tuple(unknown)))
@@ -177,7 +176,7 @@ def private_curves(
     reserve: float | Fraction = Fraction(1, 100),
     progress: Progress | None = None,
 ) -> list[Curve]:
-    """Return the messages of a private sum: by each analysis, and those that are necessary.
+    """Return the curves of a private sum: the counts of each analysis, and the lower bound.
 
     The lower bound is for parallel shufflers with a clear share.
 
@@ -186,15 +185,15 @@ def private_curves(
 
     Examples
     --------
-    >>> for curve in private_curves([1000], 1, 1e-6):
-    ...     print(curve.name, curve.shuffler, curve.at(1000))
-    necessary parallel 5
-    higher_moments parallel 5
-    second_moment parallel 6
-    second_moment single 5
-    balle2020 parallel 10
-    ghazi2020 single 438
-    ishai2006 single 78
+    >>> for curve in private_curves([100], 1, 1e-6):
+    ...     print(curve.name, curve.shuffler, curve.at(100))
+    necessary parallel 4
+    higher_moments parallel 8
+    second_moment parallel 8
+    second_moment single 7
+    balle2020 parallel 13
+    ghazi2020 single 622
+    ishai2006 single 64
     """
 
     def protocol(n: int, analysis: str, setting: Setting) -> PrivateSum | None:
@@ -210,18 +209,18 @@ def private_curves(
         )  # fmt: skip
 
     def count(n: int, analysis: str, setting: Setting) -> MessageCount | None:
-        found = protocol(n, analysis, setting)
-        return None if found is None else found.messages
+        protocol_at_n = protocol(n, analysis, setting)
+        return None if protocol_at_n is None else protocol_at_n.messages
 
     curves = []
     if ("parallel", True) in settings:
-        made = [(n, protocol(n, BEST, ("parallel", True))) for n in users]
+        protocols = [(n, protocol(n, BEST, ("parallel", True))) for n in users]
         points = (
             (n, 1 + necessary_private_messages(
-                n, found.modulus, epsilon, delta, found.precision, min_honest=_part(n, honest),
+                n, best.modulus, epsilon, delta, best.precision, min_honest=_part(n, honest),
                 corrupt_shufflers=corrupt, reserve=reserve,
             ))
-            for n, found in made if found is not None
+            for n, best in protocols if best is not None
         )  # fmt: skip
         curves.append(Curve("necessary", "parallel", True, tuple(points)))
     curves += _analysed(users, analyses, settings, count, progress)
@@ -249,13 +248,13 @@ def _analysed(
         points = []
         for j, n in enumerate(users):
             try:
-                found = count(n, analysis, setting)
+                messages = count(n, analysis, setting)
             except ValueError:
                 if analysis == _EVERYWHERE:  # covers everything, so the error has another cause
                     raise
-                found = None
-            if found is not None:
-                points.append((n, found.total))
+                messages = None
+            if messages is not None:
+                points.append((n, messages.total))
             if progress is not None:
                 progress(i * len(users) + j + 1, len(wanted) * len(users))
         if points:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from ikos._validation import InvalidValue
 from ikos.plots import style
 from ikos.plots.curves import Curve
 from ikos.plots.style import GREY, plain, power_of_ten
@@ -48,9 +49,9 @@ _STYLES: dict[str, dict[str, Any]] = {
 
 
 _WORDS = {
-    "attack": "fewer: the attack gains more than $2^{-\\sigma}$",
-    "floor": "counting: fewer cannot be enough",
-    "necessary": "necessary: fewer are proved not to be enough",
+    "attack": "fewer: the attack's advantage is above $2^{-\\sigma}$",
+    "floor": "counting lower bound",
+    "necessary": "proved lower bound",
 }
 
 
@@ -63,15 +64,15 @@ def label(curve: Curve) -> str:
 
 
 def _style(curve: Curve) -> dict[str, Any]:
-    own = _STYLES.get(curve.name, {"linestyle": "-", "linewidth": 1.5, "zorder": 4})
-    return {"linestyle": _DASHES[curve.shuffler, curve.clear_share]} | own
+    style = _STYLES.get(curve.name, {"linestyle": "-", "linewidth": 1.5, "zorder": 4})
+    return {"linestyle": _DASHES[curve.shuffler, curve.clear_share]} | style
 
 
 def draw_messages(axes: Axes, curves: Sequence[Curve]) -> None:
-    """Draw the curves as steps, and necessary numbers as a band below them.
+    """Draw the curves as steps, and lower bounds as a band below them.
 
     Between two points a step errs on the safe side: sufficient numbers are drawn at the larger of
-    the two values (ishai2006 rises with the users, the others fall), necessary ones at the smaller.
+    the two values (ishai2006 rises with the users, the others fall), lower bounds at the smaller.
     """
     for curve in curves:
         users, totals = zip(*curve.points, strict=True)
@@ -149,7 +150,7 @@ def messages_figure(
     mark : int, optional
         A number of users to mark; the legend has each curve's value there.
     honest : Fraction
-        The part of the users assumed honest, for the axis.
+        The fraction of the users assumed honest, for the axis.
     footnote : str
         Lines below the legend.
 
@@ -162,7 +163,7 @@ def messages_figure(
     7
     """
     if not curves:
-        raise ValueError("curves must hold at least one curve")
+        raise InvalidValue("curves", "must hold at least one curve")
     figure = Figure(figsize=(10.5, 5.2), dpi=150)
     figure.text(0.015, 0.985, title, fontsize=12, fontweight="bold", va="top")
     axes = figure.add_axes((0.09, 0.12, 0.495, 0.785))
@@ -174,8 +175,8 @@ def messages_figure(
         axes.axvline(mark, color=GREY, linewidth=0.9, linestyle=":", zorder=1, gid="mark")
         for curve in curves:
             if (total := curve.at(mark)) is not None:
-                how: dict[str, Any] = {"color": COLOURS.get(curve.name, GREY), "markersize": 4.5}
-                axes.plot([mark], [total], "o", zorder=8, clip_on=False, **how)
+                style: dict[str, Any] = {"color": COLOURS.get(curve.name, GREY), "markersize": 4.5}
+                axes.plot([mark], [total], "o", zorder=8, clip_on=False, **style)
     assumed = "" if honest == 1 else f", at least {float(100 * honest):.3g} % of them honest"
     axes.set_xlabel(f"users n{assumed}", fontsize=10)
     axes.set_ylabel("messages per user in all", fontsize=10)

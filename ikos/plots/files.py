@@ -61,7 +61,9 @@ def save(figure: Figure, path: Path) -> None:
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise ValueError(f"path must end in {', '.join(SUFFIXES)}, got {path.name!r}")
+        from ikos._validation import InvalidValue  # with numpy, which completion has no time for
+
+        raise InvalidValue("path", f"must end in {', '.join(SUFFIXES)}, got {path.name!r}")
     import matplotlib as mpl
 
     with mpl.rc_context({"svg.hashsalt": "ikos", "pdf.fonttype": 42}), written_whole(path) as file:

@@ -1,4 +1,4 @@
-"""Protocols for sums as a figure: their error against what each user sends."""
+"""Protocols for sums as a figure: their error against messages and bits per user."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
+from ikos._validation import InvalidValue
 from ikos.plots.style import BLACK, BLUE, GREY, ORANGE, VERMILLION, plain
 
 try:
@@ -33,13 +34,14 @@ _COLOURS = {"ours": VERMILLION, "shuffle": BLUE, "local": ORANGE}
 _WORDS = {
     "ours": "private sums of ikos", "shuffle": "other shuffle protocols", "local": "local model",
 }  # fmt: skip
+_CENTRAL_LINE: dict[str, Any] = {"color": BLACK, "linewidth": 1.2, "linestyle": (0, (4, 1.5))}
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "*", ">", "p", "d", "h", "8", "H")
 
 
 def protocols_figure(
     rows: Iterable[ComparisonRow], title: str, *, measured: Mapping[str, Measurement] | None = None
 ) -> Figure:
-    """Return a figure of mean squared errors, against messages and against bits of each user.
+    """Return a figure of mean squared errors, against messages and against bits per user.
 
     Parameters
     ----------
@@ -59,35 +61,40 @@ def protocols_figure(
     """
     possible = [row for row in rows if row.protocol is not None]
     if not possible:
-        raise ValueError("rows must hold at least one protocol")
-    central = [row.mse for row in possible if row.spec.model == _CENTRAL]
-    best = min((mse for mse in central if mse is not None), default=None)
-    groups: dict[str, list[ComparisonRow]] = {kind: [] for kind in _COLOURS}
-    for row in possible:
-        if row.spec.model != _CENTRAL:
-            ours = row.key.startswith(_OURS)
-            groups["ours" if ours else row.spec.model].append(row)
+        raise InvalidValue("rows", "must hold at least one protocol")
+    central = [row.mse for row in possible if row.spec.model == _CENTRAL and row.mse is not None]
+    groups: Groups = {kind: [row for row in possible if _kind(row) == kind] for kind in _COLOURS}
     figure = Figure(figsize=(12.5, 5.6), dpi=150)
     lines = textwrap.wrap(title, _LINE)
     figure.text(0.012, 0.985, "\n".join(lines), fontsize=12, fontweight="bold", va="top")
-    left, right = figure.subplots(
+    panels = figure.subplots(
         1, 2, sharey=True, gridspec_kw={
             "left": 0.065, "right": 0.775, "bottom": 0.11, "top": 0.93 - 0.04 * len(lines),
             "wspace": 0.06,
         },
     )  # fmt: skip
-    for axes, sent in ((left, "messages"), (right, "bits")):
+    for axes, sent in zip(panels, ("messages", "bits"), strict=True):
         _draw(axes, groups, sent, measured or {})
-        if best is not None:
-            dashes = (0, (4, 1.5))
-            axes.axhline(best, color=BLACK, linewidth=1.2, linestyle=dashes, gid="central")
-        axes.set_xlabel(f"{sent} of each user", fontsize=10)
-    heights = [row.mse for rows in groups.values() for row in rows if row.mse is not None]
-    ends = [max(end, _LEAST) ** 2 for one in (measured or {}).values() for end in one.interval()]
-    left.set_ylim(_limits([*heights, *ends, *([] if best is None else [best])]))
-    left.set_ylabel("mean squared error of the sum", fontsize=10)
-    _legend(figure, groups, best is not None, bool(measured))
+        if central:
+            axes.axhline(min(central), gid="central", **_CENTRAL_LINE)
+    panels[0].set_ylim(
+        _limits([*_heights(groups, measured or {}), *([min(central)] if central else [])])
+    )
+    panels[0].set_ylabel("mean squared error of the sum", fontsize=10)
+    _legend(figure, groups, bool(central), bool(measured))
     return figure
+
+
+def _kind(row: ComparisonRow) -> str:
+    """Return the group in which a protocol is drawn."""
+    return "ours" if row.key.startswith(_OURS) else row.spec.model
+
+
+def _heights(groups: Groups, measured: Mapping[str, Measurement]) -> list[float]:
+    """Return all mean squared errors that are drawn."""
+    bounds = [row.mse for rows in groups.values() for row in rows if row.mse is not None]
+    ends = [end for measurement in measured.values() for end in measurement.interval()]
+    return [*bounds, *(max(end, _LEAST) ** 2 for end in ends)]
 
 
 def _draw(axes: Axes, groups: Groups, sent: str, measured: Mapping[str, Measurement]) -> None:
@@ -104,6 +111,7 @@ def _draw(axes: Axes, groups: Groups, sent: str, measured: Mapping[str, Measurem
                     gid=f"{row.key}-interval", marker="_", markersize=4,
                 )  # fmt: skip
     plain(axes)
+    axes.set_xlabel(f"{sent} per user", fontsize=10)
     axes.set(xscale="log", yscale="log", xlim=_limits(places))
     low, high = axes.get_xlim()
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 400 * low else (1.0,)))
@@ -114,8 +122,8 @@ def _draw(axes: Axes, groups: Groups, sent: str, measured: Mapping[str, Measurem
 def _limits(values: Collection[float]) -> tuple[float, float]:
     """Return the ends of a logarithmic axis, of at least a decade, that holds the values."""
     low, high = (math.log10(end) for end in (min(values, default=1.0), max(values, default=1.0)))
-    spare = max(0.09 * (high - low), (1 - high + low) / 2)
-    return 10 ** (low - spare), 10 ** (high + spare)
+    margin = max(0.09 * (high - low), (1 - high + low) / 2)
+    return 10 ** (low - margin), 10 ** (high + margin)
 
 
 def _look(kind: str, marker: str) -> dict[str, Any]:
@@ -135,11 +143,11 @@ def _legend(figure: Figure, groups: Groups, central: bool, measured: bool) -> No
             handles.append(Line2D([], [], label=row.key, **_look(kind, marker)))
     if central:
         words = "central model, the best compared"
-        handles.append(Line2D([], [], color=BLACK, linestyle=(0, (4, 1.5)), label=words))
+        handles.append(Line2D([], [], label=words, **_CENTRAL_LINE))
     if measured:
         words = "measured, about a 95 % interval"
-        how: dict[str, Any] = {"linestyle": "none", "marker": "|", "markersize": 11}
-        handles.append(Line2D([], [], color=BLACK, label=words, **how))
+        interval: dict[str, Any] = {"linestyle": "none", "marker": "|", "markersize": 11}
+        handles.append(Line2D([], [], color=BLACK, label=words, **interval))
     legend = figure.legend(
         handles=handles, loc="upper left", bbox_to_anchor=(0.785, 0.93), frameon=False, fontsize=9,
     )  # fmt: skip

@@ -24,7 +24,7 @@ MARKERS = ("o", "s", "D", "p", "h")
 
 
 def plain(axes: Axes) -> None:
-    """Reduce the axes to what helps reading: two spines, a light grid behind the data."""
+    """Reduce the axes to the essentials: two spines, a light grid behind the data."""
     axes.grid(which="major", color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

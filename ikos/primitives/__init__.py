@@ -1,1 +1,1 @@
-"""What every party can do: draw randomness, compute modulo q, share, mix and shuffle."""
+"""The operations of all parties: draw randomness, compute modulo q, share, mix and shuffle."""

@@ -1,4 +1,4 @@
-"""Long computations: progress, spreading over cores, and what remains after Ctrl-C."""
+"""Long computations: progress, spreading over cores, and partial results after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import quote
+from ikos._validation import InvalidType, quote
 
 __all__ = ["Interrupted"]
 
 Progress = Callable[[int, int], None]
 """Called with the amounts done and in all, as work goes on."""
 
-_WORKERS = 64  # of an executor that does not tell its number of workers, such as Dask's
+_WORKERS = 64  # assumed of an executor that does not reveal its number of workers, such as Dask's
 
 _T = TypeVar("_T")
 
@@ -28,8 +28,8 @@ _T = TypeVar("_T")
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C in the middle of a computation, with the results that were complete.
 
-    ``partial`` is what it would have returned for its first ``done`` parts, or None, of ``trials``
-    that were asked for, 0 if not known yet; ``what`` says what they are, or when it happened.
+    ``partial`` is the result for its first ``done`` parts, or None, of the ``trials`` requested, 0
+    if not known yet; ``what`` names the parts, or says when it happened.
     """
 
     def __init__(self, partial: Any, done: int, trials: int, what: str) -> None:
@@ -60,7 +60,7 @@ class Scratch(threading.local):
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -78,7 +78,7 @@ def spread(
         yield from starmap(work, tasks)
         return
     if not callable(getattr(executor, "submit", None)):
-        raise TypeError(f"executor must be an Executor or None, got {quote(executor)}")
+        raise InvalidType("executor", f"must be an Executor or None, got {quote(executor)}")
     most, todo = 4 * (getattr(executor, "_max_workers", None) or _WORKERS), iter(tasks)
     under_way: deque[Future[_T]] = deque()
     try:

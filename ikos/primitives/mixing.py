@@ -26,9 +26,9 @@ from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.sharing import Sharing, SharingScheme, users_in_blocks
 
-AT_ONCE = 1 << 27  # about the most messages held at once: 1 GiB of uint64
-WORTHWHILE = 1 << 21  # messages in all, from which all cores are used
-_COLUMN = 1 << 16  # messages of a shuffler, below which threads take longer than one does
+MESSAGES_IN_MEMORY = 1 << 27  # about the largest number of messages held at once: 1 GiB of uint64
+MESSAGES_FOR_ALL_CORES = 1 << 21  # total number of messages from which all cores are used
+_COLUMN_FOR_THREADS = 1 << 16  # messages of a shuffler: with fewer, threads take longer
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ Receiver = Callable[[Partition, NDArray[Any]], int]
 
 @dataclass(frozen=True)
 class Encoder:
-    """The elements of so many users, computed a block at a time.
+    """The elements of users, computed a block at a time.
 
-    ``write`` takes a block's number, which users it has, and memory for their elements.
+    ``write`` takes a block's number, the slice of its users, and memory for their elements.
     """
 
     users: int
@@ -67,8 +67,8 @@ class Encoder:
 class Plan:
     """The pieces of a sum: groups of ranges, of one column each, that are held at once.
 
-    If ``kept``, the last row is in memory, and shares are taken off it as the first group of each
-    column is drawn. Otherwise all are drawn and taken off before.
+    If ``kept``, the last row is in memory, and shares are subtracted from it as the first group of
+    each column is drawn. Otherwise all are drawn and subtracted before.
     """
 
     groups: list[list[Partition]]
@@ -76,7 +76,7 @@ class Plan:
 
 
 def planned(scheme: SharingScheme, users: int, *, threads: int, most: int) -> Plan:
-    """Return the pieces of a sum of which at most about ``most`` messages are held at once.
+    """Return the pieces of a sum such that at most about ``most`` messages are held at once.
 
     Those of the last row do not count if it is to be released.
     """
@@ -87,9 +87,12 @@ def planned(scheme: SharingScheme, users: int, *, threads: int, most: int) -> Pl
     # at most as many as there are values or messages: no range is drawn for nothing
     parts = min(threads * -(-size // most), scheme.group.q, size)
     groups = [
-        [Partition(number, range(first, first + width), part, parts) for part in range(parts)[some]]
+        [
+            Partition(number, range(first, first + width), part, parts)
+            for part in range(parts)[parts_together]
+        ]
         for number, first in enumerate(range(0, shuffled, max(1, width)))
-        for some in blocks(parts, threads)
+        for parts_together in blocks(parts, threads)
     ]
     return Plan(groups, kept)
 
@@ -117,6 +120,37 @@ class _Mixing:
         self.users, self.last = self.blocks[-1].stop, self.scheme.messages - 1
         self.memory = np.empty(0, dtype=self.sharing.group.dtype)
 
+    def run(self, threads: int, progress: Progress | None) -> int:
+        """Do all steps, and return the sum modulo q; afterwards no thread works on them."""
+        wanted = sum(map(len, self.plan.groups))
+        total = done = 0
+        failed: BaseException | None = None
+        try:
+            with nullcontext() if threads == 1 else ThreadPoolExecutor(threads) as executor:
+                try:
+                    for piece in self.pieces(map if executor is None else executor.map):
+                        total += piece
+                        done += 1
+                        if progress is not None:
+                            progress(done, wanted)
+                except BaseException as error:
+                    self.stop.set()  # before the executor waits for its threads
+                    failed = self.failed or error
+            if failed is not None:
+                raise failed  # here, as the context of an error would keep all memory for a while
+        except KeyboardInterrupt:
+            raise Interrupted(None, done, wanted, "pieces of the shufflers' output") from None
+        finally:
+            self.failed = failed = None  # and so would these, by its traceback
+        return (total + sum(self.clear)) % self.scheme.group.q
+
+    def pieces(self, do: Callable[..., Iterator[int | None]]) -> Iterator[int]:
+        """Do all steps by ``do``, which is like ``map``, and yield the sums of pieces."""
+        for stage in self.stages():
+            for piece in do(self.do, stage):
+                if piece is not None:
+                    yield piece
+
     def do(self, step: _Step) -> int | None:
         """Do one step, perhaps on a thread; if it fails, the others stop."""
         if self.stop.is_set():
@@ -130,7 +164,7 @@ class _Mixing:
             raise
 
     def stages(self) -> Iterator[Iterable[_Step]]:
-        """Yield what may be done at once, and which stages come one after the other."""
+        """Yield the stages, one after the other, each with the steps that may be done at once."""
         every = range(len(self.blocks))
         if not self.plan.kept:
             yield zip(repeat(self.share), every, strict=False)
@@ -144,7 +178,7 @@ class _Mixing:
         last, drawn = self.encoded(block), self.block_memory("drawn", block)
         for row in range(self.last):
             self.draw(row, block, drawn)
-            self.sharing.group.take_off(last, drawn)
+            self.sharing.group.subtract_lazily(last, drawn)
         self.finish(last)
 
     def encoded(self, block: int) -> NDArray[Any]:
@@ -157,18 +191,20 @@ class _Mixing:
 
     def finish(self, last: NDArray[Any]) -> None:
         """Reduce a block of the last row, which is complete, and add up its shares if clear."""
-        self.sharing.group.finish(last)
+        self.sharing.group.reduce_in_place(last)
         if self.scheme.clear:
             self.clear.append(self.sharing.group.sum(last))
 
-    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool = False) -> None:
+    def draw(
+        self, row: int, block: int, out: NDArray[Any], *, subtract_from_last: bool = False
+    ) -> None:
         """Overwrite ``out`` with one block of a row, unless another thread failed."""
         if self.stop.is_set():
             raise KeyboardInterrupt
         if row == self.last:
             out[:] = self.sharing.last[self.blocks[block]]
         else:
-            self.sharing.draw(row, block, out, peel=peel)
+            self.sharing.draw(row, block, out, subtract_from_last=subtract_from_last)
 
     def block_memory(self, name: str, block: int) -> NDArray[Any]:
         """Return memory of this thread for a block."""
@@ -180,7 +216,7 @@ class _ShufflerOutput:
     """One shuffler's messages in a group of ranges of values.
 
     Messages are uniform: a range hardly ever has more of them than there is room for in ``memory``,
-    and what is too much goes ``beyond``.
+    and the excess goes ``beyond``.
     """
 
     def __init__(self, mixing: _Mixing, group: list[Partition]) -> None:
@@ -190,7 +226,7 @@ class _ShufflerOutput:
         ends = [piece.ends(q) for piece in group]
         room = [size * (high - low + 1) // q for low, high in ends]
         if not self.whole:
-            room = [some + 8 * isqrt(some) + 64 for some in room]
+            room = [messages + 8 * isqrt(messages) + 64 for messages in room]
         self.bounds = [*(low for low, _ in ends), ends[-1][1] + 1]
         self.starts = [0, *accumulate(room)]
         self.stops = self.starts[1:] if self.whole else self.starts[:-1]
@@ -202,7 +238,7 @@ class _ShufflerOutput:
     def draw(self, block: int) -> None:
         """Draw one block of each row, and put its messages into their ranges.
 
-        Shares are taken off the last row when they are drawn for the first time.
+        Shares are subtracted from the last row when they are drawn for the first time.
         """
         mixing, here = self.mixing, self.mixing.blocks[block]
         first = mixing.plan.kept and self.group[0].part == 0
@@ -213,7 +249,7 @@ class _ShufflerOutput:
                 drawn = self.memory[place * mixing.users :][here]
             else:
                 drawn = mixing.block_memory("drawn", block)
-            mixing.draw(row, block, drawn, peel=first)
+            mixing.draw(row, block, drawn, subtract_from_last=first)
             if first and row == mixing.last - 1:
                 mixing.finish(mixing.sharing.last[here])
             if not self.whole:
@@ -266,55 +302,32 @@ def mixed_sum(
     threads: int | None = None,
     progress: Progress | None = None,
     receive: Receiver | None = None,
-    most: int = AT_ONCE,
+    most: int = MESSAGES_IN_MEMORY,
 ) -> int:
     """Share all users' elements, shuffle the shares and return their sum modulo q.
 
-    ``elements`` are reduced; an array is overwritten. ``receive`` is what the analyzer does with a
-    piece; by default it adds it up. Ctrl-C leaves no partial sum, as every partial sum is uniform.
+    ``elements`` are reduced; an array is overwritten. The analyzer passes each piece to
+    ``receive``, which by default adds it up. Ctrl-C leaves no partial sum, as every partial sum is
+    uniform.
     """
     encoder = elements if isinstance(elements, Encoder) else None
     users = elements.users if isinstance(elements, Encoder) else elements.size
     if threads is None:
         column = users * (scheme.shuffled if scheme.single else 1)
-        many = users * scheme.messages >= WORTHWHILE and column >= _COLUMN
+        many = users * scheme.messages >= MESSAGES_FOR_ALL_CORES and column >= _COLUMN_FOR_THREADS
         threads = cores() if many else 1
     plan = planned(scheme, users, threads=threads, most=most)
     if isinstance(elements, Encoder):
         elements = np.empty(users if plan.kept else 0, dtype=scheme.group.dtype)
     sharing = Sharing(elements, scheme.group, rng)
     work = _Mixing(sharing, scheme, plan, users_in_blocks(users), encoder, receive)
-    wanted = sum(map(len, plan.groups))
-    total = done = 0
-    failed: BaseException | None = None
-    try:
-        with nullcontext() if threads == 1 else ThreadPoolExecutor(threads) as executor:
-            try:
-                for stage in work.stages():
-                    do = map if executor is None else executor.map
-                    for found in do(work.do, stage):
-                        if found is None:
-                            continue
-                        total += found
-                        done += 1
-                        if progress is not None:
-                            progress(done, wanted)
-            except BaseException as error:
-                work.stop.set()  # before the executor waits for its threads
-                failed = work.failed or error
-        if failed is not None:
-            raise failed  # here, as the context of an error would keep all memory for a while
-    except KeyboardInterrupt:
-        raise Interrupted(None, done, wanted, "pieces of the shufflers' output") from None
-    finally:
-        work.failed = failed = None  # and so would these, by its traceback
-    return (total + sum(work.clear)) % scheme.group.q
+    return work.run(threads, progress)
 
 
 def mixed_sums(
     elements: NDArray[Any], scheme: SharingScheme, rng: RandomSource, stop: threading.Event
 ) -> list[int]:
-    """Do as `mixed_sum` for several coordinates, (coordinates, users), on one thread.
+    """Like `mixed_sum` for several coordinates, (coordinates, users), on one thread.
 
     All of them are shared together. Returns the sum of each. ``stop`` interrupts it.
     """
@@ -328,15 +341,15 @@ def mixed_sums(
             if stop.is_set():
                 raise KeyboardInterrupt
             if row == last:
-                group.finish(sharing.last)
+                group.reduce_in_place(sharing.last)
                 out[:] = elements
                 continue
             for number, block in enumerate(sharing.blocks):
-                sharing.draw(row, number, out.reshape(-1)[block], peel=True)
+                sharing.draw(row, number, out.reshape(-1)[block], subtract_from_last=True)
         columns = received.swapaxes(0, 1).reshape(len(elements), -1)
         columns.sort(axis=1)
         sums.append(group.sums(columns))
     if scheme.clear:
-        group.finish(sharing.last)
+        group.reduce_in_place(sharing.last)
         sums.append(group.sums(elements))
-    return [sum(one) % group.q for one in zip(*sums, strict=True)]
+    return [sum(sums_of_coordinate) % group.q for sums_of_coordinate in zip(*sums, strict=True)]

@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import integer, quote, reject_masked, reject_missing, whole_number
+from ikos._validation import (
+    InvalidType,
+    InvalidValue,
+    integer,
+    quote,
+    refuse_missing,
+    reject_missing,
+    whole_number,
+)
 
 BLOCK = 1 << 15
 """Elements in a block: 256 KiB of uint64, which fits in the cache of a core."""
@@ -68,34 +76,36 @@ class Zq:
         is reduced silently. An array of the group's dtype is not copied. Messages use ``name`` and
         count values from ``first``.
         """
-        reject_masked(name, x)
+        refuse_missing(name, x)
         # numpy would silently turn lists such as [True, 2] or [2**64, 1] into something else
-        given = np.asarray(x, dtype=object) if isinstance(x, (list, tuple)) else np.asarray(x)
-        if given.dtype == object:
-            found = np.empty(given.size, dtype=object)
-            for i, value in enumerate(given.flat):
-                found[i] = whole_number(value)
-                if found[i] is None:
-                    reject_missing(name, [value] * (given.ndim > 0), "an integer", first + i)
+        array = np.asarray(x, dtype=object) if isinstance(x, (list, tuple)) else np.asarray(x)
+        if array.dtype == object:
+            residues = np.empty(array.size, dtype=object)
+            for i, value in enumerate(array.flat):
+                residues[i] = whole_number(value)
+                if residues[i] is None:
+                    reject_missing(name, [value] * (array.ndim > 0), "an integer", first + i)
                     kind = type(value).__name__
-                    raise TypeError(f"{name}[{first + i}] must be an integer, got {kind}")
-            given = found.reshape(given.shape)
-        elif given.dtype.kind == "b":
-            given = given.astype(np.uint8)
-        elif given.dtype.kind not in "iu":
-            if given.dtype.kind == "f":
-                reject_missing(name, given.flat, "an integer", first)
+                    raise InvalidType(
+                        f"{name}[{first + i}]", f"must be an integer, got {kind}", row=first + i
+                    )
+            array = residues.reshape(array.shape)
+        elif array.dtype.kind == "b":
+            array = array.astype(np.uint8)
+        elif array.dtype.kind not in "iu":
+            if array.dtype.kind == "f":
+                reject_missing(name, array.flat, "an integer", first)
             hint = f"; if all are whole, give {name}.astype(np.int64) or read with integers=True"
-            hint *= given.dtype.kind == "f"
-            raise TypeError(f"{name} must hold integers, got an array of {given.dtype}{hint}")
+            hint *= array.dtype.kind == "f"
+            raise InvalidType(name, f"must hold integers, got an array of {array.dtype}{hint}")
         highest = self.q - 1 if upper is None else upper
-        if given.size and (int(given.min()) < 0 or int(given.max()) > highest):
-            bad = next(i for i, value in enumerate(given.flat) if not 0 <= int(value) <= highest)
+        if array.size and (int(array.min()) < 0 or int(array.max()) > highest):
+            bad = next(i for i, value in enumerate(array.flat) if not 0 <= int(value) <= highest)
             within = f"[0, q) for q = {quote(self.q)}"
             if upper is not None:
                 within = f"[0, upper] for upper = {quote(upper)}"
-            raise ValueError(f"{name}[{first + bad}] must be in {within}")
-        return given.astype(self.dtype, copy=False)
+            raise InvalidValue(f"{name}[{first + bad}]", f"must be in {within}", row=first + bad)
+        return array.astype(self.dtype, copy=False)
 
     def contains(self, a: NDArray[Any]) -> bool:
         """Whether ``a`` is an array of reduced elements in this group's dtype."""
@@ -119,6 +129,13 @@ class Zq:
         if not self._fills_dtype:
             np.add(result, np.uint64(self.q), out=result, where=x < 0)
         return result
+
+    def add(self, a: NDArray[Any], places: NDArray[np.int64], amounts: NDArray[Any]) -> None:
+        """Add signed integers to some of the reduced elements, (k,), in place."""
+        if places.size:
+            changed = a[places]
+            self.subtract(changed, self.reduce(-amounts))
+            a[places] = changed
 
     def subtract(self, a: NDArray[Any], b: NDArray[Any]) -> None:
         """Set ``a`` to ``a - b`` modulo q, in place, for 1-d arrays of reduced elements."""
@@ -147,8 +164,8 @@ class Zq:
                 np.subtract(left, right, out=left)
                 np.add(left, shifted, out=left)
 
-    def take_off(self, a: NDArray[Any], b: NDArray[Any]) -> None:
-        """Set ``a`` to ``a - b``, as `subtract`, but reduced only after `finish`.
+    def subtract_lazily(self, a: NDArray[Any], b: NDArray[Any]) -> None:
+        """Set ``a`` to ``a - b``, as `subtract`, but reduced only after `reduce_in_place`.
 
         For a power of two, words wrap at a multiple of q and need no reduction in between.
         """
@@ -157,8 +174,8 @@ class Zq:
         else:
             self.subtract(a, b)
 
-    def finish(self, a: NDArray[Any]) -> None:
-        """Reduce the result of `take_off`, in place."""
+    def reduce_in_place(self, a: NDArray[Any]) -> None:
+        """Reduce the result of `subtract_lazily`, in place."""
         if self.power_of_two and self.dtype != object and not self._fills_dtype:
             np.bitwise_and(a, a.dtype.type(self.q - 1), out=a)
 
@@ -195,11 +212,29 @@ class Zq:
         if self.dtype == object:
             return [self.sum(row) for row in a]
         if self.power_of_two:
-            found = np.add.reduce(a, axis=1, dtype=self.dtype).tolist()
+            totals = np.add.reduce(a, axis=1, dtype=self.dtype).tolist()
         elif self.dtype == np.uint32:
-            found = np.add.reduce(a, axis=1, dtype=np.uint64).tolist()
+            totals = np.add.reduce(a, axis=1, dtype=np.uint64).tolist()
         else:
             lower = np.add.reduce(a & np.uint64((1 << 32) - 1), axis=1).tolist()
             upper = np.add.reduce(a >> np.uint64(32), axis=1).tolist()
-            found = [low + (high << 32) for low, high in zip(lower, upper, strict=True)]
-        return [total % self.q for total in found]
+            totals = [low + (high << 32) for low, high in zip(lower, upper, strict=True)]
+        return [total % self.q for total in totals]
+
+
+@dataclass(frozen=True)
+class Integers:
+    """Plain integers, int64: elements of sums that are not modulo q."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The numpy type of the elements."""
+        return np.dtype(np.int64)
+
+    def elements(self, x: ArrayLike) -> NDArray[np.int64]:
+        """Return integers as an array of elements."""
+        return np.asarray(x).astype(np.int64, copy=False)
+
+    def add(self, a: NDArray[Any], places: NDArray[np.int64], amounts: NDArray[Any]) -> None:
+        """Add integers to some of the elements, (k,), in place."""
+        a[places] += amounts

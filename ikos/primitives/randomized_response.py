@@ -1,4 +1,4 @@
-"""Randomized response on {0..k-1}: the truth, or with probability gamma a uniform value.
+"""Randomized response on {0..k-1}: the true value, or with probability gamma a uniform one.
 
 BBGN20, Algorithm 1; BBGN19. Gamma is a multiple of 2^-53, so that draws have exactly the
 probability that the accountants use.

@@ -1,6 +1,6 @@
 """Secure randomness: an AES keystream, and the exact samplers that everything else uses.
 
-See docs/randomness.md, also for what "uniform" means here.
+docs/randomness.md explains it, and the meaning of "uniform" here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
-from ikos._validation import integer, number, quote
+from ikos._validation import InvalidType, InvalidValue, integer, number, quote
 from ikos.primitives.concurrency import Scratch
 from ikos.primitives.modular import Zq, blocks
 
@@ -33,7 +33,7 @@ _ZEROS = bytes(REKEY_BYTES)  # one call per key, because threads lose time at ea
 
 _SHORT_ROW = 256  # ties among this many keys of 24 bits: in one row of 500
 _LONG_ROW = 1 << 16  # ties among this many keys of 48 bits: in one row of 130,000
-_ROWS_TOGETHER = 1 << 18
+_KEYS_PER_SORT = 1 << 18
 
 
 @dataclass(eq=False, repr=False)
@@ -53,14 +53,14 @@ class Keystream:
         """Overwrite ``out`` (contiguous bytes) with keystream."""
         done = 0
         while done < len(out):
-            left = self._left  # read once: a signal handler that draws changes it
-            if left <= 0:
+            available = self._left  # read once: a signal handler that draws changes it
+            if available <= 0:
                 seed = self._next_seed()
                 cipher = Cipher(algorithms.AES(seed[:KEY_BYTES]), modes.CTR(seed[KEY_BYTES:]))
                 self._context = cipher.encryptor()
-                left = self._left = REKEY_BYTES
+                available = self._left = REKEY_BYTES
             assert self._context is not None
-            step = min(len(out) - done, left, len(_ZEROS))
+            step = min(len(out) - done, available, len(_ZEROS))
             zeros = _ZEROS if step == len(_ZEROS) else memoryview(_ZEROS)[:step]
             self._context.update_into(zeros, out[done : done + step])
             self._left -= step
@@ -87,9 +87,9 @@ class RandomSource(ABC):
     def fill(self, out: NDArray[Any]) -> None:
         """Overwrite a C-contiguous array of unsigned integers with uniform bits, in place."""
         if out.dtype.kind != "u":
-            raise TypeError(f"out must hold unsigned integers, got {out.dtype}")
+            raise InvalidType("out", f"must hold unsigned integers, got {out.dtype}")
         if not out.flags.c_contiguous or not out.flags.writeable:
-            raise ValueError("out must be C-contiguous and writeable")
+            raise InvalidValue("out", "must be C-contiguous and writeable")
         if out.size:
             self._read_into(out.data.cast("B"))
 
@@ -115,7 +115,9 @@ class RandomSource(ABC):
         p = number("probability", probability, low=0, high=1)
         scaled = p * (1 << 64)
         if scaled.denominator != 1:
-            raise ValueError(f"probability must be a multiple of 2^-64, got {quote(probability)}")
+            raise InvalidValue(
+                "probability", f"must be a multiple of 2^-64, got {quote(probability)}"
+            )
         size = integer("size", size, low=0)
         result = np.zeros(size, dtype=np.bool_)
         if p == 1:
@@ -195,7 +197,7 @@ class RandomSource(ABC):
     def below(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return independent unbiased integers, entry i in ``[0, bounds[i])``."""
         if bounds.size and int(bounds.min()) < 1:
-            raise ValueError(f"bounds must be positive, got {int(bounds.min())}")
+            raise InvalidValue("bounds", f"must be positive, got {int(bounds.min())}")
         # the smallest 2^j - 1 that is at least bound - 1, by copying the leading bit to all lower
         # ones
         masks = (bounds - 1).astype(np.uint64)
@@ -244,7 +246,7 @@ class RandomSource(ABC):
             for row in result:
                 row[:] = self.permutation(n)
             return result
-        rows = max(1, _ROWS_TOGETHER // max(n, 1))
+        rows = max(1, _KEYS_PER_SORT // max(n, 1))
         for first in range(0, count, rows):
             self._sorted_rows(result[first : first + rows])
         return result
@@ -329,8 +331,8 @@ class Expanded(RandomSource):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            f"a {type(self).__name__} can be neither copied nor pickled: two of them would draw "
-            "the same; make each from a seed of its own, or hand on its streams()"
+            f"a {type(self).__name__} cannot be copied or pickled: both would draw the same "
+            "bits; make each from its own seed, or hand on its streams()"
         )
 
     def _read_into(self, out: memoryview) -> None:
@@ -410,8 +412,9 @@ def secure(rng: RandomSource | None) -> RandomSource:
     if rng is None:
         return _SECURE
     if not isinstance(rng, RandomSource):
-        raise TypeError(
-            "rng must be None (secure) or an ikos random source such as "
-            f"ikos.testing.DeterministicRandom, got {type(rng).__name__}"
+        raise InvalidType(
+            "rng",
+            "must be None (secure) or an ikos random source such as "
+            f"ikos.testing.DeterministicRandom, got {type(rng).__name__}",
         )
     return rng

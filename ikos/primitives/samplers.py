@@ -35,16 +35,16 @@ Real = int | float | Fraction
 INT64_MAX = (1 << 63) - 1
 
 MAX_DRAWS = 1 << 40
-"""Most draws of one call."""
+"""Largest number of draws of one call."""
 
 MAX_SHAPE = 10**6
 """Largest shape of `polya`; its time grows with the shape."""
 
 MAX_SKELLAM = 1 << 40
-_TABLED = 1 << 34  # largest variance drawn from one table
+_MAX_TABLE_VARIANCE = 1 << 34  # largest variance drawn from one table
 """Largest variance of `skellam`; its table has some 14 standard deviations of entries."""
 
-_FEW = 8  # most variables that are faster to draw one by one than all at once
+_MAX_SINGLE_DRAWS = 8  # more are faster to draw all at once than one by one
 
 
 @overload
@@ -159,8 +159,8 @@ def polya_population(
         ``n`` is the number of users. ``s``, ``rng`` and the type of the (n,) result are as for
         `geometric`.
     parties : int, optional
-        How many users' noise adds up to one discrete Laplace variable; ``n`` by default. The sum
-        over all n has n / parties times its variance. A single client takes ``n = 1``.
+        Number of users whose noise adds up to one discrete Laplace variable; ``n`` by default. The
+        sum over all n has n / parties times its variance. A single client takes ``n = 1``.
 
     Examples
     --------
@@ -188,7 +188,7 @@ def skellam(
 
     The variances of independent variables add up, so that one of variance v is the sum of n of
     variance v/n. Added to every coordinate of an integer vector, it is Gaussian differentially
-    private: `ikos.noise.skellam`. ``variance`` is at most 2^40, and taken exactly; the rest
+    private: `ikos.noise.skellam_noise`. ``variance`` is at most 2^40, and taken exactly; the rest
     is as for `geometric`.
 
     Examples
@@ -379,7 +379,7 @@ def _first_cycle(remaining: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
 def _cycles(
     points: NDArray[Any], rng: RandomSource
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[Any]]]:
-    """Yield the cycles of uniform permutations of these many points: which permutation, and length.
+    """Yield the cycles of uniform permutations of these numbers of points: permutation and length.
 
     Each step yields the next cycle of each permutation that has points left.
     """
@@ -431,7 +431,7 @@ def polya_jumps(
     sign, whose cycles go to uniformly random members: docs/noise.md.
     """
     groups = -(-n // parties)
-    if groups * variables <= _FEW:
+    if groups * variables <= _MAX_SINGLE_DRAWS:
         return _few_jumps(n, rate, parties, rng, variables)
     points = geometric_draws(rate, groups * variables, rng)
     users: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
@@ -450,8 +450,8 @@ def _few_jumps(
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the same as `polya_jumps`, one variable at a time."""
     users, amounts = [], []
-    for one in range(-(-n // parties) * variables):
-        first, remaining = one // variables * parties, one_geometric(rate, rng)
+    for variable in range(-(-n // parties) * variables):
+        first, remaining = variable // variables * parties, one_geometric(rate, rng)
         while remaining:
             cycle = 1 + rng.integer(remaining)
             user = first + rng.integer(parties)
@@ -465,7 +465,7 @@ def _few_jumps(
 
 def skellam_draws(variance: Fraction, count: int, rng: RandomSource) -> NDArray[Any]:
     """Return ``count`` draws of this variance: sums of differences of two Poisson variables."""
-    parts = -(-variance // _TABLED)
+    parts = -(-variance // _MAX_TABLE_VARIANCE)
     table = _PoissonTable.of(variance * Fraction(1, 2 * parts))
     total = np.zeros(count, dtype=np.int64)
     for _ in range(parts):
@@ -478,10 +478,10 @@ _PREFIX = 16  # leading bits that alone decide most draws
 
 
 def _boundaries(rate: Fraction, bits: int) -> tuple[int, list[int]]:
-    """Return a least value k and lower bounds of 2^bits P[Poisson(rate) < k + i], i = 0, 1, ...
+    """Return a least value k and lower bounds on 2^bits P[Poisson(rate) < k + i], i = 0, 1, ...
 
-    Each is within 2 of the truth. So are those left out: 0 below the first, 2^bits above the last.
-    The proof is in docs/noise.md.
+    Each is within 2 of the true value. So are those left out: 0 below the first, 2^bits above the
+    last. The proof is in docs/noise.md.
     """
     a, b = rate.numerator, rate.denominator
     mode = a // b
@@ -509,8 +509,8 @@ class _PoissonTable:
 
     def __init__(self, rate: Fraction) -> None:
         self.rate = rate
-        self.least, found = _boundaries(rate, _WORD)
-        self.near = np.array(found, dtype=np.uint64)
+        self.least, boundaries = _boundaries(rate, _WORD)
+        self.near = np.array(boundaries, dtype=np.uint64)
         first = np.arange(1 << _PREFIX, dtype=np.uint64) << np.uint64(_WORD - _PREFIX)
         values, certain = self._among(first)
         last, _ = self._among(first | np.uint64((1 << (_WORD - _PREFIX)) - 1))
@@ -519,7 +519,7 @@ class _PoissonTable:
     @staticmethod
     @lru_cache(maxsize=4)
     def of(rate: Fraction) -> _PoissonTable:
-        """Return the table of a rate, which takes a moment to make."""
+        """Return the table of a rate, which takes a moment to compute."""
         return _PoissonTable(rate)
 
     def _among(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from ikos.primitives.modular import Zq, blocks
 from ikos.primitives.randomness import RandomSource
 
-USERS = 1 << 18  # whose shares of one row come from one source
+USERS_PER_SOURCE = 1 << 18  # whose shares of one row come from one source
 
-_STEP = 1 << 20  # bytes of shares drawn and subtracted at a time, in cache
+_BYTES_PER_STEP = 1 << 20  # bytes of shares drawn and subtracted at a time, in cache
 
 
 def users_in_blocks(users: int) -> tuple[slice, ...]:
     """Return the blocks of users whose shares of one row come from one source each."""
-    return tuple(blocks(users, USERS))
+    return tuple(blocks(users, USERS_PER_SOURCE))
 
 
 class Sharing:
@@ -32,7 +32,8 @@ class Sharing:
 
     ``x`` holds reduced elements and is overwritten by the last row. Several threads may call `draw`
     at once, for different blocks of users. The last row is complete once each block of every other
-    row is drawn with ``peel`` exactly once, and `Zq.finish` is then applied to it.
+    row is drawn with ``subtract_from_last`` exactly once. `Zq.reduce_in_place` is then
+    applied to it.
     """
 
     def __init__(self, x: NDArray[Any], group: Zq, rng: RandomSource) -> None:
@@ -41,18 +42,18 @@ class Sharing:
         self.blocks = users_in_blocks(x.size)
         self._family = rng.family()
 
-    def draw(self, row: int, block: int, out: NDArray[Any], *, peel: bool) -> None:
+    def draw(self, row: int, block: int, out: NDArray[Any], *, subtract_from_last: bool) -> None:
         """Overwrite ``out``, contiguous, with one block of a row other than the last.
 
-        With ``peel``, the shares are subtracted from the last row.
+        With ``subtract_from_last``, the shares are subtracted from the last row.
         """
         # One source per block of each row: no two messages share randomness, whatever the threads
         # and their order.
         source = self._family((row << 64) + block)
-        for part in blocks(out.size, _STEP // out.dtype.itemsize):
+        for part in blocks(out.size, _BYTES_PER_STEP // out.dtype.itemsize):
             source.uniform_into(out[part], self.group)
-            if peel:
-                self.group.take_off(self.last[self.blocks[block]][part], out[part])
+            if subtract_from_last:
+                self.group.subtract_lazily(self.last[self.blocks[block]][part], out[part])
 
 
 def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArray[Any]:
@@ -65,14 +66,14 @@ def split(x: NDArray[Any], group: Zq, messages: int, rng: RandomSource) -> NDArr
     sharing = Sharing(shares[-1], group, rng)
     for row in range(messages - 1):
         for number, block in enumerate(sharing.blocks):
-            sharing.draw(row, number, shares[row, block], peel=True)
-    group.finish(shares[-1])
+            sharing.draw(row, number, shares[row, block], subtract_from_last=True)
+    group.reduce_in_place(shares[-1])
     return shares
 
 
 @dataclass(frozen=True)
 class SharingScheme:
-    """How many ``messages`` each user sends, from which group, and to whom.
+    """The number of ``messages`` per user, their group, and their recipients.
 
     A ``single`` shuffler gets all shuffled messages, or each has its own; if ``clear``, the last
     message bypasses them.
@@ -85,5 +86,5 @@ class SharingScheme:
 
     @property
     def shuffled(self) -> int:
-        """Shuffled messages of each user."""
+        """Shuffled messages per user."""
         return self.messages - self.clear

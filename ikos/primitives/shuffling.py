@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import reject_masked
+from ikos._validation import refuse_missing
 from ikos.primitives.randomness import RandomSource
 
-ORDERS = ("sorted", "permuted")
+MESSAGE_ORDERS = ("sorted", "permuted")
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What the analyzer receives, and nothing else: no user index, no order of arrival.
+    """All that the analyzer receives: messages without a user index or an order of arrival.
 
     Arrays are fresh and read-only, and integers beyond machine words are objects made in the order
     of the output.
@@ -39,7 +39,7 @@ class View:
     def __post_init__(self) -> None:
         arrays = tuple(self.columns) if self.clear is None else (*self.columns, self.clear)
         types = [type(self.columns) is tuple, *(isinstance(a, np.ndarray) for a in arrays)]
-        if not all(types) or any(reject_masked("view", array).ndim != 1 for array in arrays):
+        if not all(types) or any(refuse_missing("view", array).ndim != 1 for array in arrays):
             raise TypeError("a View must be made of a tuple of one-dimensional arrays")
 
     def __repr__(self) -> str:
@@ -71,7 +71,7 @@ def _fresh(column: NDArray[Any]) -> NDArray[Any]:
 def shuffle(
     messages: NDArray[Any], *, shuffler: str, order: str, rng: RandomSource
 ) -> tuple[NDArray[Any], ...]:
-    """Pass messages, (shufflers, n), through the shufflers and return what they release.
+    """Pass messages, (shufflers, n), through the shufflers and return their output.
 
     Row j goes to shuffler j, or all rows to a "single" one.
     """

@@ -1,1 +1,1 @@
-"""What a release returns: estimates with guarantee, error and cost, and how they are printed."""
+"""The results of a release: estimates with guarantee, error and cost, and their printed form."""

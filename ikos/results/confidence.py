@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincc, rel_entr
 
-from ikos._validation import integer, number, quote
+from ikos._validation import InvalidValue, integer, number, quote
+from ikos.numeric.search import halve
 from ikos.numeric.underflow import may_underflow
 from ikos.results.sums import Interval
 
 _CONFIDENCE = Fraction(19, 20)
 MAX_DRAWS = 1 << 50
-_MARGIN = 1e-6  # part of a tail that is left unused
+_MARGIN = 1e-6  # fraction of a tail that is left unused
 _LEAST_RISK = Fraction(1, 10**15)
 _SLACK = 1e-9  # relative error of sums of doubles
 _ROUNDING = 1e-15  # absolute error of a few operations on numbers of at most 1
@@ -59,17 +60,14 @@ def clopper_pearson(
 
 def _last(holds: Callable[[float], bool], inside: float, outside: float) -> float:
     """Return the point nearest to ``outside`` at which ``holds`` is true, by bisection."""
-    for _ in range(120):
-        middle = (inside + outside) / 2
-        inside, outside = (middle, outside) if holds(middle) else (inside, middle)
-    return inside
+    return halve(holds, inside, outside, lambda a, b: (a + b) / 2, steps=120)
 
 
 def _risk(confidence: float | Fraction) -> float:
     """Return 1 - confidence; refused below 1e-15, which sums of doubles do not resolve."""
     level = number("confidence", confidence, above=0, below=1)
     if 1 - level < _LEAST_RISK:
-        raise ValueError(f"confidence must be at most 1 - 1e-15, got {quote(confidence)}")
+        raise InvalidValue("confidence", f"must be at most 1 - 1e-15, got {quote(confidence)}")
     return float(1 - level)
 
 
@@ -124,11 +122,11 @@ def p_value_bound(counts: ArrayLike, probabilities: ArrayLike) -> float:
     seen = np.asarray(counts, dtype=np.float64)
     p = np.asarray(probabilities, dtype=np.float64)
     if seen.shape != p.shape or not (seen >= 0).all():
-        raise ValueError(
-            f"counts must be at least 0, one for each probability, got {quote(counts)}"
+        raise InvalidValue(
+            "counts", f"must be at least 0, one for each probability, got {quote(counts)}"
         )
     if not (p >= 0).all() or not abs(p.sum() - 1) <= 1e-9:
-        raise ValueError(f"probabilities must be at least 0 and add up to 1, got {p.sum()}")
+        raise InvalidValue("probabilities", f"must be at least 0 and add up to 1, got {p.sum()}")
     p = p / p.sum()
     if (seen[p == 0] > 0).any():
         return 0.0

@@ -1,4 +1,4 @@
-"""How far off an estimate can be, in the data's units: mean squared error and half widths.
+"""The error of an estimate, in the data's units: mean squared error and half widths.
 
 Half widths are bounds at every sample size, by Chernoff's method, without normal approximation.
 """
@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from ikos._validation import floating
-from ikos.numeric.distributions import Noise, chernoff, standard_error
+from ikos.numeric.distributions import Distribution, chernoff, standard_error
 
 __all__ = ["ErrorBound", "SumError"]
 
@@ -33,8 +33,8 @@ class SumError:
     """Bounds on the error of an estimated sum, for all values of the users.
 
     ``mean_square`` is that of all coordinates (the squared Euclidean norm), of which ``sampling``
-    is due to coordinates that users do not report, and ``wrap_probability`` the chance that one
-    wraps around, so that the estimate is wrong. ``integers`` says whether sums and errors are.
+    is due to coordinates that users do not report, and ``wrap_probability`` is the probability that
+    one wraps around, so that the estimate is wrong. ``integers`` says whether sums and errors are.
     """
 
     coordinate: ErrorBound
@@ -80,7 +80,7 @@ class NoisySum:
     around, or with the probability ``failure``.
     """
 
-    noise: Noise
+    noise: Distribution
     precision: int
     users: int
     width: float = 1.0
@@ -120,24 +120,24 @@ class NoisySum:
     def half_width(self, miss: float) -> float:
         """Return t such that the error exceeds t in absolute value with probability <= miss.
 
-        It is an integer if errors are. If a wrap-around alone is likelier than ``miss``, it is what
-        no error exceeds, as estimates lie in a window of q points around the possible sums.
+        It is an integer if errors are. If a wrap-around alone is likelier than ``miss``, it is the
+        largest possible error, as estimates lie in a window of q points around the possible sums.
         """
-        found = math.inf
+        width = math.inf
         if self.modulus is not None:
             span = Fraction(self.modulus + self.users * self.precision, 2 * self.precision)
-            found = self.width * floating(span)
-        left = miss - self.wrap_probability
-        if left > 0:
-            found = min(found, self.width * _reach(self, left) / self.precision)
-        if self.integers and math.isfinite(found):
+            width = self.width * floating(span)
+        remaining = miss - self.wrap_probability
+        if remaining > 0:
+            width = min(width, self.width * _reach(self, remaining) / self.precision)
+        if self.integers and math.isfinite(width):
             # far above the rounding errors of logarithms over the rate
-            slack = 1e-9 * (found + 1 + math.sqrt(self.noise.variance))
-            return float(math.floor(found + slack))
-        return found
+            slack = 1e-9 * (width + 1 + math.sqrt(self.noise.variance))
+            return float(math.floor(width + slack))
+        return width
 
     def error(self, dimension: int = 1) -> SumError:
-        """Return the error of this many coordinates like this one."""
+        """Return the error of ``dimension`` coordinates like this one."""
         return SumError(
             self,
             dimension * self.mean_square,

@@ -1,4 +1,4 @@
-"""What a command or an analysis found, as text, JSON, CSV, Markdown, or HTML for a notebook."""
+"""Results of a command or an analysis, as text, JSON, CSV, Markdown, or HTML for a notebook."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from ikos.results.conditions import Condition
+
 __all__ = ["FORMATS", "VERSION", "Field", "Report"]
 
 VERSION = 1
@@ -22,7 +24,7 @@ VERSION = 1
 
 FORMATS = ("text", "json", "csv", "markdown")
 
-_EXACT = 1 << 53  # larger integers are strings in JSON, as a reader may round them
+_JSON_INTEGERS = 1 << 53  # larger integers are strings in JSON, as a reader may round them
 
 # Unicode's categories Cc, Cs, Zl and Zp, and its controls of direction: with those, digits of a
 # result could be shown in another order. Joiners and spaces of all kinds are part of ordinary text.
@@ -59,11 +61,12 @@ class Field:
     Attributes
     ----------
     key, meaning : str
-        Its name in JSON and CSV, and what it holds, for the documentation.
+        Its name in JSON and CSV, and its meaning, for the documentation.
     title : str or None
         Its heading for people; None for columns that only programs get.
     show, text : callable
-        Returns what people read of a value, or of the whole row, where a value is not enough.
+        Returns the text for people, from the value or, where that is not enough, from the whole
+        row.
     value : callable, str or None
         How to find its value in a row or in the data: a function, or the path of an attribute, such
         as ``"cost.users"``; by default the attribute or key of a mapping named ``key``.
@@ -84,15 +87,15 @@ class Field:
     text: Callable[[Any], str] | None = None
     needed: bool = False
 
-    def of(self, found: Any) -> Any:
+    def of(self, data: Any) -> Any:
         """Return its value in a row or in the data."""
         if callable(self.value):
-            return self.value(found)
-        if isinstance(found, Mapping):
-            return found.get(self.key)
+            return self.value(data)
+        if isinstance(data, Mapping):
+            return data.get(self.key)
         for name in (self.value or self.key).split("."):
-            found = None if found is None else getattr(found, name)
-        return found
+            data = None if data is None else getattr(data, name)
+        return data
 
     def read(self, row: Any) -> str:
         """Return the text for a row as people read it."""
@@ -101,19 +104,19 @@ class Field:
         return self.show(value) if self.text is None else self.text(row)
 
 
-def values(fields: Sequence[Field], found: Any) -> dict[str, Any]:
+def values(fields: Sequence[Field], data: Any) -> dict[str, Any]:
     """Return the values of fields in ``found``, by their keys."""
-    return {one.key: one.of(found) for one in fields}
+    return {field.key: field.of(data) for field in fields}
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was found, ready to be rendered: a title, a table, notes and data.
+    """Results ready to be rendered: a title, a table, notes and data.
 
     ``rows`` are mappings, or objects from which the ``columns`` take their values. ``notes`` are
-    paragraphs that people must know to read the table, and ``warnings`` what must be said even to
-    those who skip them. ``data`` beyond the table is for programs: numbers, texts, sequences,
-    mappings and dataclasses.
+    paragraphs that people must know to read the table, and ``warnings`` are for those who skip
+    them, too. ``data`` beyond the table is for programs: numbers, strings, sequences, mappings and
+    dataclasses.
 
     Examples
     --------
@@ -147,17 +150,17 @@ class Report:
         and numbers that are not finite, or beyond doubles, None.
         """
         rows = [values(self.columns, row) for row in self.rows]
-        found = {"version": VERSION, **self.data, "warnings": self.warnings}
-        found |= {"rows": rows, "notes": self.notes}
-        return {key: _plain(value) for key, value in found.items()}
+        document = {"version": VERSION, **self.data, "warnings": self.warnings}
+        document |= {"rows": rows, "notes": self.notes}
+        return {key: _plain(value) for key, value in document.items()}
 
-    def render(self, how: str = "text", *, styled: bool = False, width: int | None = None) -> str:
+    def render(self, kind: str = "text", *, styled: bool = False, width: int | None = None) -> str:
         """Return the report in one of the ``FORMATS``; as CSV, all columns of the table alone."""
-        if how == "json":
+        if kind == "json":
             return json.dumps(self.as_dict(), indent=2, allow_nan=False) + "\n"
-        if how == "csv":
+        if kind == "csv":
             return self._csv()
-        if how == "markdown":
+        if kind == "markdown":
             return self._markdown()
         return self.text(styled=styled, width=width) + "\n"
 
@@ -196,7 +199,7 @@ class Report:
     def _shown(self) -> tuple[list[Field], list[list[str]]]:
         """Return the nonempty columns that people see, and the lines of the table."""
         needed = [column for column in self.columns if column.needed]
-        rows = [row for row in self.rows if all(one.of(row) is not None for one in needed)]
+        rows = [row for row in self.rows if all(field.of(row) is not None for field in needed)]
         columns = [c for c in self.columns if c.title is not None and any(map(c.read, rows))]
         head = [str(column.title) for column in columns]
         return columns, [head, *([column.read(row) for column in columns] for row in rows)]
@@ -266,11 +269,11 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (str, bool)):
         return value
     if isinstance(value, int):
-        return value if abs(value) < _EXACT else digits(value)
+        return value if abs(value) < _JSON_INTEGERS else digits(value)
     if isinstance(value, (float, Fraction)):
         most = sys.float_info.max
         return float(value) if -most <= value <= most else None
-    if isinstance(value, Path):
+    if isinstance(value, Path | Condition):
         return str(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(one) for key, one in value.items()}
@@ -278,4 +281,4 @@ def _plain(value: Any) -> Any:
         return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, (Sequence, Set, Iterator)):
         return [_plain(one) for one in value]
-    raise TypeError(f"data must hold numbers, texts and collections, got {type(value).__name__}")
+    raise TypeError(f"data must hold numbers, strings and collections, got {type(value).__name__}")

@@ -1,100 +1,23 @@
-"""What a run returns: estimates in the data's units, with guarantee, error and cost."""
+"""Results of runs: estimates in the data's units, with guarantee, error and cost."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
+from dataclasses import dataclass, field, fields
+from decimal import ROUND_CEILING, ROUND_FLOOR
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ikos._validation import flag, number
-from ikos.primitives.randomness import RandomSource, SecureRandom
+from ikos._validation import InvalidValue, flag, number
 from ikos.results.error import SumError
+from ikos.results.guarantees import Guarantee
+from ikos.results.text import Printed, at_least, at_most, figures
 
 __all__ = ["Cost", "Interval", "at_least", "at_most"]
 
-ONE_REPORT = "for one report per user; every further release about the same users adds to it"
-NOT = "NOT for this "  # begins a condition that is not met: the guarantee is for comparison only
-_SEEDED = f"{NOT}run: drawn from a seed, it protects no one from those who know the seed"
-_WIDE = Context(prec=700, Emin=-(10**5), Emax=10**5, traps=[InvalidOperation])
 _LIKELY_WRAP = 1e-6  # a wrap-around probability that default parameters never reach
-
-
-def present(least: int, n: int, *, adaptive: bool = False) -> str:
-    """Return a condition on how many are present, if who is missing may be ``adaptive`` or not."""
-    verb = "is" if least == 1 else "are"
-    text = f"while at least {least:,} of {n:,} users {verb} honest and present"
-    if adaptive or least == n:
-        return text
-    return f"{text}, and who is missing does not depend on shares or noise"
-
-
-def unmet(conditions: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the conditions that do not hold."""
-    return tuple(said for said in conditions if said.startswith(NOT))
-
-
-def at_least(value: float | Fraction, digits: int) -> str:
-    """Return a number to this many significant digits, rounded up.
-
-    The text is at least the value, when read as a double for a float, exactly for a fraction.
-
-    Examples
-    --------
-    >>> at_least(1e-8, 3), at_least(1.0000001e-8, 3), at_least(Fraction(1e-8), 3)
-    ('1e-08', '1.01e-08', '1.01e-08')
-    """
-    return _directed(value, digits, ROUND_CEILING)
-
-
-def at_most(value: float | Fraction, digits: int) -> str:
-    """Return a number to this many significant digits, rounded down; otherwise as `at_least`."""
-    return _directed(value, digits, ROUND_FLOOR)
-
-
-def _directed(value: float | Fraction, digits: int, rounding: str) -> str:
-    if isinstance(value, float):
-        text = f"{value:.{digits}g}"
-        if float(text) == value or not math.isfinite(value):
-            return text
-    above, below = map(Decimal, value.as_integer_ratio())
-    context = _WIDE.copy()
-    context.prec, context.rounding = digits, rounding
-    return f"{float(context.divide(above, below)):.{digits}g}"
-
-
-def hundredths(value: float) -> Decimal:
-    """Return a level to two decimals, rounded down."""
-    exact = Decimal.from_float(value)
-    return exact if math.isinf(value) else exact.quantize(Decimal("0.01"), ROUND_FLOOR, _WIDE)
-
-
-def percent(confidence: float) -> str:
-    """Return a confidence in per cent, rounded down."""
-    return f"{at_most(100 * Fraction(repr(confidence)), 6)} %"
-
-
-def figures(value: float, scale: float, rounding: str = ROUND_HALF_EVEN) -> str:
-    """Return a number to three significant digits of ``scale``, its uncertainty.
-
-    Without a scale (0 or infinite), or if it is far smaller than the number, all digits of the
-    double are kept.
-    """
-    short = f"{value:.10g}"
-    double = short if float(short) == value else repr(float(value)).removesuffix(".0")
-    if not (math.isfinite(value) and 0 < scale < math.inf):
-        return double
-    place = math.floor(math.log10(scale)) - 2
-    step = Decimal((0, (1,), place if place > 15 else min(place, 0)))
-    rounded = Decimal.from_float(value).quantize(step, rounding, _WIDE)
-    text = f"{rounded if rounded else rounded.copy_abs():f}"
-    if len(text) <= 18:
-        return text
-    # with an exponent, further digits are not those of the double
-    return double if len(rounded.as_tuple().digits) > 17 else f"{rounded.normalize(_WIDE):e}"
 
 
 class Interval(NamedTuple):
@@ -119,7 +42,7 @@ class Interval(NamedTuple):
 
     def _scale(self, *others: float) -> float:
         """Return the width; at least 100, which shows no decimals, if all numbers are integers."""
-        whole = all(float(one).is_integer() for one in (*self, *others))
+        whole = all(float(number).is_integer() for number in (*self, *others))
         return max(float(self.high - self.low), 100.0 if whole else 0.0)
 
 
@@ -128,73 +51,13 @@ def shown(estimate: float, interval: Interval) -> str:
     return f"{figures(estimate, interval._scale(estimate))}  95 % interval {interval}"
 
 
-class Printed:
-    """A class that notebooks show as ``print`` does, not as a list of fields."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        # set in each class, because the __repr__ of a dataclass would take precedence
-        cls._repr_pretty_ = Printed._repr_pretty_  # type: ignore[method-assign]
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002
-        printer.text(str(self))
-
-
-@dataclass(frozen=True)
-class Guarantee(Printed):
-    """A differential privacy guarantee, the theorem that proves it, and its conditions.
-
-    A delta of 1 means that nothing is proved, and a condition that begins with "NOT for this" does
-    not hold. Inputs are neighbours if they differ in one user's value; the number of users is
-    public. A ``computational`` guarantee is against tests that cannot break what its conditions
-    assume, up to the advantage of those that can.
-    """
-
-    epsilon: float
-    delta: float
-    theorem: str
-    conditions: tuple[str, ...]
-    adjacency: str = "replace-one"
-    computational: bool = False
-
-    @property
-    def vacuous(self) -> bool:
-        """Whether nothing is proved because there are too few messages."""
-        return self.delta >= 1
-
-    @property
-    def proved(self) -> bool:
-        """Whether something is proved, for this group and this run."""
-        return not self.vacuous and not unmet(self.conditions)
-
-    def of_run(self, rng: RandomSource) -> Guarantee:
-        """Return the guarantee of a run, void unless its randomness is secure."""
-        if isinstance(rng, SecureRandom):
-            return self
-        return replace(self, conditions=(_SEEDED, *self.conditions))
-
-    @property
-    def budget(self) -> str:
-        """The guarantee in words."""
-        if self.vacuous:
-            return "no differential privacy is proved: too few messages"
-        epsilon, delta = at_least(self.epsilon, 6), at_least(self.delta, 3)
-        kind = "computational " * self.computational
-        return f"({epsilon}, {delta})-{kind}differential privacy, {self.adjacency}"
-
-    def __str__(self) -> str:
-        if self.vacuous:
-            return self.budget
-        return "; ".join((f"{self.budget} ({self.theorem})", *unmet(self.conditions)))
-
-
 def _counted(number: float, what: str) -> str:
     return f"{number:,.6g} {what}{'s' * (number != 1)}"
 
 
 @dataclass(frozen=True)
 class Cost(Printed):
-    """What the users sent: means where numbers of messages are random or bits differ.
+    """What the users sent: integers where numbers are the same for all, and floats for means.
 
     Messages include the clear share; bits, such as ceil(log2 q), are before any encryption.
     """
@@ -202,6 +65,11 @@ class Cost(Printed):
     users: int
     messages_per_user: int | float
     bits_per_message: int | float
+
+    @property
+    def fixed(self) -> bool:
+        """Whether every user sends as many messages, each of as many bits."""
+        return isinstance(self.messages_per_user, int) and isinstance(self.bits_per_message, int)
 
     @property
     def bits_per_user(self) -> int | float:
@@ -227,33 +95,33 @@ def budget_warnings(epsilon: float | Fraction, delta: float | Fraction, users: i
     Publishing a random user's value in full is (0, 1/n)-private. An epsilon of 10 allows a
     likelihood ratio of 22,000.
     """
-    said = []
+    warnings = []
     if delta * users >= 1:
-        said.append(
+        warnings.append(
             f"delta = {float(delta):.3g} is not below 1/users = {1 / users:.3g}: it would allow "
-            "publishing a random user's value; take it far smaller"
+            "publishing a random user's value; choose a far smaller delta"
         )
     if epsilon > 10:
-        said.append(f"epsilon = {float(epsilon):.6g} is very weak protection; 1 is customary")
-    return said
+        warnings.append(f"epsilon = {float(epsilon):.6g} is very weak protection; 1 is customary")
+    return warnings
 
 
 def trust_warnings(corrupt_shufflers: int, shuffled: int) -> list[str]:
     """Return a warning if most shufflers may collude."""
-    said = (
+    warning = (
         f"corrupt_shufflers = {corrupt_shufflers:,}: that is most of the {shuffled:,} shufflers, "
         "and each costs a message"
     )
-    return [said] * (2 * corrupt_shufflers > shuffled)
+    return [warning] * (2 * corrupt_shufflers > shuffled)
 
 
 def footer(guarantee: Guarantee, cost: str, users: int) -> tuple[str, ...]:
     """Return the last lines of a printed result: guarantee, theorem, conditions and cost."""
     lines = [guarantee.budget]
     if not guarantee.vacuous:
-        said = budget_warnings(guarantee.epsilon, guarantee.delta, users)
-        lines += [*(f"beware: {one}" for one in said), f"by {guarantee.theorem}"]
-    first, *rest = (*lines, *guarantee.conditions)
+        warnings = budget_warnings(guarantee.epsilon, guarantee.delta, users)
+        lines += [*(f"beware: {warning}" for warning in warnings), f"by {guarantee.theorem}"]
+    first, *rest = (*lines, *map(str, guarantee.conditions))
     return (f"guarantee {first}", *(f"          {line}" for line in rest), f"sent      {cost}")
 
 
@@ -268,13 +136,13 @@ class SumResult(Printed):
         unbiased unless the sum wrapped around modulo q (``error.wrap_probability``), and not
         clipped: it may fall outside the possible range.
     users : int
-        How many users took part.
+        Number of users who took part.
     domain
         The set in which their values lie.
     guarantee : Guarantee
-        What this release alone guarantees each user; every further release weakens it.
+        The guarantee of this release alone; every further release about the users weakens it.
     cost, error
-        What the users sent, and bounds on the error. All of these are public.
+        Messages and bits that the users sent, and bounds on the error. All of these are public.
     """
 
     estimate: Any
@@ -316,7 +184,7 @@ class SumResult(Printed):
         """
         miss = float(1 - number("confidence", confidence, above=0, below=1))
         if not miss:
-            raise ValueError(f"confidence must be below 1 by a double, got {confidence!r}")
+            raise InvalidValue("confidence", f"is too close to 1 for a double, got {confidence!r}")
         if flag("simultaneous", simultaneous):
             miss /= np.size(self.estimate)
         reach = self.error.coordinate.half_width(miss)
@@ -339,7 +207,7 @@ class SumResult(Printed):
         end = list(footer(self.guarantee, str(self.cost), self.users))
         if self.error.wrap_probability > _LIKELY_WRAP:
             chance = at_least(min(1.0, self.error.wrap_probability), 2)
-            end.insert(0, f"beware    wrong if the sum wrapped around: a chance of up to {chance}")
+            end.insert(0, f"beware    the sum wrapped around with probability up to {chance}")
         whole, each = self.standard_error, math.sqrt(self.error.coordinate.mean_square)
         if not np.ndim(self.estimate):
             lines = [

@@ -11,20 +11,34 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import array, doubles, flag, number, quote, real, reject_missing, vector
+from ikos._validation import (
+    InvalidType,
+    InvalidValue,
+    array,
+    doubles,
+    flag,
+    number,
+    quote,
+    real,
+    reject_missing,
+    vector,
+)
 from ikos.data.domains import MAX_BOUND, Ball, Box, Domain, require
 from ikos.data.sensitivity import Sensitivity
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
-from ikos.results.sums import Guarantee, Interval, Printed, SumResult, figures, footer, shown
+from ikos.results.guarantees import Guarantee
+from ikos.results.sums import Interval, SumResult, footer, shown
+from ikos.results.text import Printed, figures
 from ikos.sums.ledger import Ledger
 from ikos.sums.private import PrivateSum, PrivateVectorSum
-from ikos.sums.protocol import BLOCK
+from ikos.transports import Recipe
 
 ROUNDING = Fraction(1, 10**9)
 """The fraction by which sensitivities of computed values are enlarged."""
 
 _SQUARES = Fraction(166, 100)  # weight of a squared distance next to the distance; see `variances`
+ENTRIES_PER_PASS = 1 << 21
 _CORNERS = 1 << 23  # most numbers computed for the corners of a box
 
 
@@ -40,6 +54,7 @@ class SumOptions(TypedDict, total=False):
     min_honest: int | None
     corrupt_shufflers: int
     reserve: float | Fraction
+    transport: str | Recipe | None
 
 
 class MeanOptions(SumOptions, total=False):
@@ -102,16 +117,14 @@ def private_sum_of(
     protocol = PrivateVectorSum(
         x.shape[0], domain, epsilon, delta, sensitivity=sensitivity, integers=False, **options
     )
-    result = protocol.run(x, rng, ledger=ledger)
-    kept = tuple(line for line in result.guarantee.conditions if "promised" not in line)
-    return replace(result, guarantee=replace(result.guarantee, conditions=kept))
+    return protocol.run(x, rng, ledger=ledger)
 
 
 def _one_column(x: ArrayLike, read: Callable[..., NDArray[Any]] = real) -> NDArray[Any]:
     """Return one value per user, of at least one user."""
     values = vector("x", x, read("x", x))
     if not values.size:
-        raise ValueError("x must hold at least one user's value, got none")
+        raise InvalidValue("x", "must hold at least one user's value, got none")
     return values
 
 
@@ -181,7 +194,7 @@ def count(
     answers = _one_column(x, array)
     if answers.dtype != bool:
         reject_missing("x", answers, "a boolean")
-        raise TypeError(f"x must hold booleans, got an array of {answers.dtype}")
+        raise InvalidType("x", f"must hold booleans, got an array of {answers.dtype}")
     protocol = PrivateSum(answers.size, epsilon, delta, lower=0, upper=1, integers=True, **options)
     return protocol.run(answers.astype(np.float64), rng, ledger=ledger)
 
@@ -239,10 +252,10 @@ class ColumnSums(Release):
 
 def _limits(name: str, value: ArrayLike, columns: int) -> NDArray[np.float64]:
     """Return a bound for each column."""
-    given = doubles(name, value)
-    if given.shape not in ((), (columns,)):
-        raise ValueError(f"{name} must be a number or {columns} of them, got shape {given.shape}")
-    return np.broadcast_to(given, columns)
+    bounds = doubles(name, value)
+    if bounds.shape not in ((), (columns,)):
+        raise InvalidValue(name, f"must be a number or {columns} of them, got shape {bounds.shape}")
+    return np.broadcast_to(bounds, columns)
 
 
 def _scaled(
@@ -256,20 +269,21 @@ def _scaled(
     """
     values = real("x", x)
     if values.ndim != 2 or not values.size:
-        raise ValueError(
-            f"x must have shape (users, columns), a row for each user, got shape {values.shape}"
+        raise InvalidValue(
+            "x", f"must have shape (users, columns), a row for each user, got shape {values.shape}"
         )
     users, d = values.shape
-    low, high = (_limits(name, given, d) for name, given in (("lower", lower), ("upper", upper)))
+    low, high = _limits("lower", lower, d), _limits("upper", upper, d)
     if not ((high - low >= 1 / MAX_BOUND) & (np.maximum(-low, high) <= MAX_BOUND)).all():
-        raise ValueError(
-            f"upper must be greater than lower in each column, and both within {MAX_BOUND:g}, got "
-            f"{quote(upper)} and {quote(lower)}"
+        raise InvalidValue(
+            "upper",
+            f"must be greater than lower in each column, and both within {MAX_BOUND:g}, got "
+            f"{quote(upper)} and {quote(lower)}",
         )
     centre = low / 2 + high / 2
     half = np.maximum(high - centre, centre - low)
     scaled = np.empty((users, width * d))
-    for part in blocks(users, max(1, BLOCK // d)):
+    for part in blocks(users, max(1, ENTRIES_PER_PASS // d)):
         rows = values[part].astype(np.float64)
         inside = (rows >= low) & (rows <= high)  # False for NaN
         require(rows, inside, part.start, "be between the bounds of its column")
@@ -444,13 +458,14 @@ def _sums_of_squares(
     """Return the private sum of `variances`, the middle of the bounds, and half their widths."""
     pairs, centre, half = _scaled(x, lower, upper, 2)
     d = half.size
-    for part in blocks(pairs.shape[0], max(1, BLOCK // d)):
+    for part in blocks(pairs.shape[0], max(1, ENTRIES_PER_PASS // d)):
         pairs[part, d:] = float(_SQUARES) * (pairs[part, :d] ** 2 - 0.5)
     larger = 1 + ROUNDING
     apart = Sensitivity(
         l1=d * (1 + 2 * _SQUARES) ** 2 / (4 * _SQUARES) * larger,
         l2=2 * Fraction(math.sqrt(d)) * larger,
         linf=2 * larger,
+        proved=True,
     )
     return private_sum_of(pairs, Box(2 * d, -1, 1), run, apart), centre, half
 
@@ -486,20 +501,20 @@ def linear_statistics(
     """
     matrix = doubles("weights", weights)
     if not isinstance(domain, (Box, Ball)):
-        raise TypeError(f"domain must be a Box or a Ball, got {type(domain).__name__}")
+        raise InvalidType("domain", f"must be a Box or a Ball, got {type(domain).__name__}")
     if matrix.ndim != 2 or not matrix.size or matrix.shape[1] != domain.dimension:
-        raise ValueError(
-            f"weights must have shape (functions, {domain.dimension}), got shape {matrix.shape}"
+        raise InvalidValue(
+            "weights", f"must have shape (functions, {domain.dimension}), got shape {matrix.shape}"
         )
     size = float(np.abs(matrix).max())
     if not 1e-50 <= size <= 1e50:  # False for NaN
-        raise ValueError(f"weights must be finite, at most 1e50 and not all 0, got {size!r}")
+        raise InvalidValue("weights", f"must be finite, at most 1e50 and not all 0, got {size!r}")
     values = domain.values(x)
     reach, apart = _moved(matrix, domain)
     centre = np.full(domain.dimension, domain.lower / 2 + domain.upper / 2)
     users, k = values.shape[0], matrix.shape[0]
     results = np.empty((users, k))
-    for part in blocks(users, max(1, BLOCK // max(values.shape[1], k))):
+    for part in blocks(users, max(1, ENTRIES_PER_PASS // max(values.shape[1], k))):
         results[part] = (values[part].astype(np.float64) - centre) @ matrix.T
     np.clip(results, -reach, reach, out=results)
     run = (epsilon, delta, rng, ledger, options)
@@ -534,8 +549,8 @@ def _moved(matrix: NDArray[np.float64], domain: Box | Ball) -> tuple[float, Sens
         elif k <= 20 and d << k <= _CORNERS:  # the same maximum, by duality
             l1 = min(l1, float(np.abs(matrix.T @ _signs(k)).sum(axis=0).max()))
     width, tallest = width * larger, float(rows.max())
-    apart = Sensitivity(l1=min(l1, math.sqrt(k) * l2) * width, l2=l2 * width, linf=tallest * width)
-    return tallest * width / 2, apart
+    l1, l2, linf = min(l1, math.sqrt(k) * l2) * width, l2 * width, tallest * width
+    return linf / 2, Sensitivity(l1=l1, l2=l2, linf=linf, proved=True)
 
 
 def _signs(count: int) -> NDArray[np.float64]:

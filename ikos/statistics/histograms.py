@@ -14,13 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import (
+    InvalidType,
+    InvalidValue,
     array,
     doubles,
     integer,
     number,
     ordered,
     quote,
-    reject_masked,
+    refuse_missing,
     reject_missing,
     vector,
 )
@@ -77,9 +79,9 @@ class Histograms(Histogram):
     """Private counts of several columns: a `Histogram` that maps columns to such mappings."""
 
     def _by_label(self, values: list[Any]) -> dict[Hashable, Any]:
-        found = iter(values)
+        rest = iter(values)
         return {
-            column: {label: next(found) for label in labels}
+            column: {label: next(rest) for label in labels}
             for column, labels in self.categories.items()
         }
 
@@ -176,11 +178,12 @@ def histogram_protocols(
         raise ValueError(
             f"give either max_error or max_bytes, got {quote(max_error)} and {quote(max_bytes)}"
         )
-    limited, name, given = (
+    limited, name, limit = (
         (0, "max_error", max_error) if max_bytes is None else (1, "max_bytes", max_bytes)
     )
     check_options(options, SumOptions)
-    most, domain = number(name, given, above=0), Categories([categories])
+    most = number(name, limit, above=0)
+    domain = Categories([integer("categories", categories, low=1)])
     sums = PrivateVectorSum(n, domain, epsilon, delta, **options)
 
     def few(size: int) -> FrequencyEstimation:
@@ -192,19 +195,20 @@ def histogram_protocols(
             return _measures(few(size))[limited] <= most
         return limited == 0  # too many messages: as for bytes, sets must be larger
 
-    found: list[HistogramProtocol] = [sums]
-    if not sums.trust.corrupt_shufflers:
+    protocols: list[HistogramProtocol] = [sums]
+    if not options.get("corrupt_shufflers"):
         # Larger sets have a larger error and, beyond one category, fewer bytes.
         largest = max(1, categories // 2)
         good, bad = (largest, 0) if limited else (1, largest + 1)
         for size in {1, bisect_integers(keeps, good, bad)}:
             with suppress(ValueError):
-                found.append(few(size))
-    found.sort(key=lambda one: (_measures(one)[limited] > most, _measures(one)[1 - limited]))
-    if _measures(found[0])[limited] > most:
-        least = at_least(min(_measures(one)[limited] for one in found), 4)
-        raise ValueError(f"{name} must be larger, got {quote(given)}; {least} is possible")
-    return found
+                protocols.append(few(size))
+    measured = {protocol: _measures(protocol) for protocol in protocols}
+    protocols.sort(key=lambda p: (measured[p][limited] > most, measured[p][1 - limited]))
+    if measured[protocols[0]][limited] > most:
+        least = at_least(min(measures[limited] for measures in measured.values()), 4)
+        raise InvalidValue(name, f"must be larger, got {quote(limit)}; {least} is possible")
+    return protocols
 
 
 def _measures(protocol: HistogramProtocol) -> tuple[float, float]:
@@ -243,20 +247,22 @@ def histograms(
     # a data frame's own, as some yield columns, of which a table of Arrow also has a list
     named = getattr(columns, "column_names", getattr(columns, "columns", columns))
     if named is columns and not isinstance(columns, Mapping):
-        raise TypeError(f"columns must be a mapping or a data frame, got {type(columns).__name__}")
+        raise InvalidType(
+            "columns", f"must be a mapping or a data frame, got {type(columns).__name__}"
+        )
     names = list(named)
     if not names or set(names) != set(categories):
-        raise ValueError(
-            f"categories must have the names of the columns {quote(names)}, got "
-            f"{quote(list(categories))}"
+        raise InvalidValue(
+            "categories",
+            f"must have the names of the columns {quote(names)}, got {quote(list(categories))}",
         )
     labels = {name: _labels(f"categories[{name!r}]", categories[name]) for name in names}
     cells = {name: _places(labels[name], f"columns[{name!r}]", columns[name]) for name in names}
     users = next(iter(cells.values())).size
     for name, cell in cells.items():
         if cell.size != users:
-            raise ValueError(
-                f"columns[{name!r}] must hold {users} values, as the first, got {cell.size}"
+            raise InvalidValue(
+                f"columns[{name!r}]", f"must hold {users} values, as the first, got {cell.size}"
             )
     run = (epsilon, delta, rng, ledger, options)
     return Histograms(_counted(labels.values(), cells.values(), run), labels)
@@ -266,7 +272,7 @@ def _counted(
     labels: Collection[tuple[Hashable, ...]], cells: Collection[NDArray[np.int64]], run: Run
 ) -> SumResult:
     """Return the private sum of vectors with a one in the cell of each column."""
-    domain = Categories([len(own) for own in labels])
+    domain = Categories([len(categories) for categories in labels])
     users = next(iter(cells)).size
     x = np.zeros((users, domain.dimension), dtype=np.uint8)
     for cell, part in zip(cells, domain.runs, strict=True):
@@ -274,11 +280,11 @@ def _counted(
     return private_sum_of(x, domain, run)
 
 
-def _labels(name: str, given: Iterable[Hashable]) -> tuple[Hashable, ...]:
+def _labels(name: str, categories: Iterable[Hashable]) -> tuple[Hashable, ...]:
     """Return distinct categories unchanged."""
-    labels: tuple[Hashable, ...] = tuple(ordered(name, given))
+    labels: tuple[Hashable, ...] = tuple(ordered(name, categories))
     if not labels or len(set(labels)) != len(labels):
-        raise ValueError(f"{name} must be distinct and not empty, got {quote(given)}")
+        raise InvalidValue(name, f"must be distinct and not empty, got {quote(categories)}")
     return labels
 
 
@@ -290,27 +296,30 @@ def _places(labels: tuple[Hashable, ...], name: str, x: ArrayLike) -> NDArray[np
     """
     items = _items(name, x)
     places = {label: place for place, label in enumerate(labels)}
-    found: list[int] = []
+    cells: list[int] = []
     with suppress(KeyError, TypeError):  # another value, or an unhashable one
         for item in items:
-            found.append(places[item])  # noqa: PERF401
-        return np.array(found, dtype=np.int64)
-    reject_missing(name, [items[len(found)]], "one of the categories", len(found))
-    kind = type(items[len(found)]).__name__
-    raise ValueError(f"{name}[{len(found)}] must be one of the categories, got another {kind}")
+            cells.append(places[item])  # noqa: PERF401
+        return np.array(cells, dtype=np.int64)
+    wrong = len(cells)
+    reject_missing(name, [items[wrong]], "one of the categories", wrong)
+    kind = type(items[wrong]).__name__
+    raise InvalidValue(
+        f"{name}[{wrong}]", f"must be one of the categories, got another {kind}", row=wrong
+    )
 
 
 def _items(name: str, x: ArrayLike) -> list[Any]:
     """Return values as Python objects; those of a list are unchanged."""
     if not hasattr(x, "__array__"):
-        found = list(ordered(name, reject_masked(name, x)))
+        items = list(ordered(name, refuse_missing(name, x)))
     else:
         values = vector(name, x, array(name, x))
         # except dates and times, which tolist() would convert to other types
-        found = list(values) if values.dtype.kind in "mM" else values.tolist()
-    if not found:
-        raise ValueError(f"{name} must hold at least one user's value, got none")
-    return found
+        items = list(values) if values.dtype.kind in "mM" else values.tolist()
+    if not items:
+        raise InvalidValue(name, "must hold at least one user's value, got none")
+    return items
 
 
 def projected_frequencies(frequencies: ArrayLike, sparsity: int) -> NDArray[np.float64]:
@@ -330,13 +339,13 @@ def projected_frequencies(frequencies: ArrayLike, sparsity: int) -> NDArray[np.f
     >>> projected_frequencies([[0.9, -0.1], [1.3, 0.2]], 2).round(6).tolist()
     [[0.766667, 0.0], [1.166667, 0.066667]]
     """
-    given = doubles("frequencies", frequencies)
-    if given.ndim != 2 or given.shape[1] != 2 or not given.size:
-        raise ValueError(f"frequencies must have shape (d, 2), got {given.shape}")
-    if (wrong := ~np.isfinite(given)).any():
-        raise ValueError(f"frequencies must be finite, got {float(given[wrong][0])!r}")
-    s = integer("sparsity", sparsity, low=1, high=given.shape[0])
-    return s * project_simplex(given.reshape(-1) / s).reshape(given.shape)
+    values = doubles("frequencies", frequencies)
+    if values.ndim != 2 or values.shape[1] != 2 or not values.size:
+        raise InvalidValue("frequencies", f"must have shape (d, 2), got {values.shape}")
+    if (wrong := ~np.isfinite(values)).any():
+        raise InvalidValue("frequencies", f"must be finite, got {float(values[wrong][0])!r}")
+    s = integer("sparsity", sparsity, low=1, high=values.shape[0])
+    return s * project_simplex(values.reshape(-1) / s).reshape(values.shape)
 
 
 def project_simplex(y: NDArray[np.float64]) -> NDArray[np.float64]:

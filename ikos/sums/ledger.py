@@ -1,13 +1,13 @@
-"""A ledger of the releases about the same users, which refuses the one that would overspend.
+"""A ledger of the releases about the same users, which refuses one that exceeds the budget.
 
 An SQLite file that any number of programs write, one at a time. An entry is on disk before
-``Ledger.enter`` returns, and a killed program leaves a whole entry or none. What still fits is
-decided by a privacy filter, so that every release may depend on the results of those before it:
-documentation, Keep to a budget. Nothing about the users is stored.
+``Ledger.enter`` returns, and a killed program leaves a whole entry or none. A privacy filter
+decides whether a release fits, so that every release may depend on the results of those before it:
+docs/how-to/budget.md. Nothing about the users is stored.
 
-The digests of the entries form a chain that ends in the row of the total, which also has what is
-spent, so that damage by accident is an error. They stop no one who can write to the file, and an
-old copy of the file is not recognized.
+The digests of the entries form a chain that ends in the row of the total, which also has the amount
+spent, so that accidental damage is an error. They do not stop anyone who can write to the file, and
+an old copy of the file is not recognized.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ikos._validation import choice, quote, round_up
+from ikos._validation import InvalidType, InvalidValue, choice, quote, round_up
 from ikos.accounting.privacy_filter import Account, Charge, EpsilonDelta, PrivacyFilter
-from ikos.results.sums import Guarantee, at_least, unmet
+from ikos.results.guarantees import Guarantee
+from ikos.results.sums import at_least
 
 __all__ = ["BudgetExceeded", "Entry", "Ledger"]
 
 ADJACENCIES = ("replace-one", "add-or-remove-one")
 
 _KIND, _VERSION = 0x696B6F73, 1  # "ikos"
-_WAIT = 60  # seconds for other writers
+_WAIT_SECONDS = 60  # seconds for other writers
 _SCHEMA = """
 CREATE TABLE total (
     epsilon TEXT, delta TEXT, slack TEXT, composition_order TEXT, adjacency TEXT,
@@ -49,11 +50,11 @@ CREATE TABLE entry (
 """
 
 
-class BudgetExceeded(ValueError):  # noqa: N818
-    """A release that does not fit what is ``left``; it was not entered."""
+class BudgetExceeded(InvalidValue):
+    """A release that exceeds the budget that is ``left``; it was not recorded."""
 
-    def __init__(self, message: str, left: EpsilonDelta) -> None:
-        super().__init__(message)
+    def __init__(self, what: str, left: EpsilonDelta) -> None:
+        super().__init__("epsilon and delta", what)
         self.left = left
 
 
@@ -64,11 +65,11 @@ class Entry:
     Attributes
     ----------
     number : int
-        From 1 on.
+        Counted from 1.
     key, time : str
-        What identifies the release, and when it was entered (UTC).
+        The idempotency key of the release, and when it was recorded (UTC).
     epsilon, delta, mu : Fraction
-        What is proved of it; ``mu`` is None unless it is mu-Gaussian private.
+        Its proved guarantee; ``mu`` is None unless it is mu-Gaussian private.
     statement, parameters, note : str
         Theorem and conditions of its guarantee, the protocol's parameter hash, and free text.
     """
@@ -85,7 +86,7 @@ class Entry:
 
     @property
     def charge(self) -> Charge:
-        """What it spends."""
+        """The budget that it spends."""
         return Charge(self.epsilon, self.delta, self.mu)
 
 
@@ -113,10 +114,10 @@ class _Head:
 
 
 class Ledger:
-    """The privacy budget of a group of users: a total, and the releases entered so far.
+    """The privacy budget of a group of users: a total, and the releases recorded so far.
 
-    Opens a ledger; `new` makes one. ``ledger=`` of a protocol's `run` and of `ikos.statistics`
-    enters a release before it is made. If the run fails afterwards, the entry stays.
+    Opens a ledger; `new` creates one. ``ledger=`` of a protocol's `run` and of `ikos.statistics`
+    records a release before it is made. If the run fails afterwards, the entry stays.
 
     Parameters
     ----------
@@ -126,9 +127,9 @@ class Ledger:
     Attributes
     ----------
     total : PrivacyFilter
-        Its ``epsilon`` and ``delta`` hold for all entered releases together.
+        Its ``epsilon`` and ``delta`` hold for all recorded releases together.
     adjacency : str
-        What neighbouring inputs are: "replace-one" or "add-or-remove-one".
+        The neighbouring relation: "replace-one" or "add-or-remove-one".
 
     Examples
     --------
@@ -141,7 +142,7 @@ class Ledger:
     >>> ledger.enter(2, 0)
     Traceback (most recent call last):
     ...
-    ikos.sums.ledger.BudgetExceeded: epsilon and delta must fit what is left, at most ...
+    ikos.sums.ledger.BudgetExceeded: epsilon and delta must be within the remaining budget, ...
     >>> folder.cleanup()
     """
 
@@ -161,7 +162,7 @@ class Ledger:
         slack: float | Fraction | None = None,
         adjacency: str = "replace-one",
     ) -> Ledger:
-        """Make a ledger, or open the one that is there if its total is the same.
+        """Create a ledger, or open an existing one with the same total.
 
         Parameters
         ----------
@@ -170,10 +171,11 @@ class Ledger:
         epsilon, delta : float
             The guarantee of all releases together.
         slack : float, optional
-            The part of ``delta`` that pays for composition, half of it by default; the deltas of
-            the releases may add up to the rest. With 0, epsilons are only added up.
+            The part of ``delta`` reserved for composition, half of it by default; the deltas of the
+            releases may add up to the rest. With 0, only basic composition is used.
         adjacency : {"replace-one", "add-or-remove-one"}
-            What neighbouring inputs are, in every entry. Every protocol here is for replacement.
+            The neighbouring relation of all entries. The guarantees of all protocols here are
+            replace-one.
         """
         total = PrivacyFilter.of(epsilon, delta, slack)
         head = _Head(choice("adjacency", adjacency, ADJACENCIES), 0, Account(total))
@@ -186,19 +188,16 @@ class Ledger:
                 connection.execute(f"PRAGMA user_version={_VERSION}")
                 _write(connection, head)
             connection.execute("COMMIT")
-        found = cls(path)
-        there = found.total
-        same = (there.epsilon, there.delta, there.slack) == (
-            total.epsilon,
-            total.delta,
-            total.slack,
-        )
-        if not same or found.adjacency != adjacency:
+        ledger = cls(path)
+        old = ledger.total
+        same = (old.epsilon, old.delta, old.slack) == (total.epsilon, total.delta, total.slack)
+        if not same or ledger.adjacency != adjacency:
             raise ValueError(
-                f"{str(path)!r} is there already, a ledger of epsilon = {quote(there.epsilon)}, "
-                f"delta = {quote(there.delta)}, slack = {quote(there.slack)}, {found.adjacency}"
+                f"{str(path)!r} already holds a ledger with another total: epsilon = "
+                f"{quote(old.epsilon)}, delta = {quote(old.delta)}, slack = {quote(old.slack)}, "
+                f"{ledger.adjacency}"
             )
-        return found
+        return ledger
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -208,7 +207,7 @@ class Ledger:
 
     @property
     def spent(self) -> float:
-        """The part of the budget that is spent, from 0 to 1."""
+        """The fraction of the budget that is spent, from 0 to 1."""
         return self._account().spent
 
     @property
@@ -228,10 +227,10 @@ class Ledger:
         mu: float | Fraction | None = None,
         key: str | None = None,
         note: str = "",
-        statement: str = "entered by hand",
+        statement: str = "recorded by hand",
         parameters: str = "",
     ) -> Entry:
-        """Enter a release that is about to be made.
+        """Record a release before it is made.
 
         Parameters
         ----------
@@ -239,40 +238,41 @@ class Ledger:
             Its guarantee, for the ledger's adjacency. Numbers are taken exactly, and the double 0.1
             is a little more than a tenth: ``Fraction(1, 10)`` fits ten times in 1.
         mu : float, optional
-            If it is also mu-Gaussian private, as Gaussian noise on all of it makes it.
+            Given if the release is also mu-Gaussian private, as with Gaussian noise on all of it.
         key : str, optional
-            What identifies the release. Entering it again changes nothing, so a program that was
-            killed may begin anew; another result must not be published under the same key. By
-            default, every entry is another release.
+            An idempotency key: recording it again changes nothing, so a program that was killed may
+            begin anew; another result must not be published under the same key. By default, every
+            entry is another release.
         note, statement, parameters : str
             As in `ikos.sums.ledger.Entry`.
 
         Returns
         -------
         Entry
-            Now on disk. ``BudgetExceeded`` is raised for a release that does not fit, ValueError
-            for a key that stands for another guarantee.
+            The entry, now on disk. ``BudgetExceeded`` is raised for a release that exceeds the
+            budget, ValueError for a key that is recorded with another guarantee.
         """
         charge = Charge.of(epsilon, delta, mu)
         words = tuple(map(str, (key or secrets.token_hex(8), statement, parameters, note)))
         with _using(self.path) as connection:
             connection.execute("BEGIN IMMEDIATE")
             head = _head(connection)
-            there = connection.execute("SELECT * FROM entry WHERE key = ?", words[:1]).fetchone()
-            if there is not None:
-                entry = _entry(there)
+            same = connection.execute("SELECT * FROM entry WHERE key = ?", words[:1]).fetchone()
+            if same is not None:
+                entry = _entry(same)
                 if entry.charge != charge:
-                    raise ValueError(
-                        f"key must be new for another guarantee, got {quote(key)} of entry "
-                        f"{entry.number}"
+                    raise InvalidValue(
+                        "key",
+                        f"must not be reused for another guarantee, got {quote(key)}, the key of "
+                        f"entry {entry.number}",
                     )
                 return entry
             if (account := head.account.after(charge)) is None:
                 left = head.account.left
-                got = (at_least(charge.epsilon, 6), at_least(charge.delta, 3))
+                charged = (at_least(charge.epsilon, 6), at_least(charge.delta, 3))
                 raise BudgetExceeded(
-                    f"epsilon and delta must fit what is left, at most {left}, got "
-                    f"({', '.join(got)})",
+                    f"must be within the remaining budget, at most {left}, got "
+                    f"({', '.join(charged)})",
                     left,
                 )
             now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -285,25 +285,26 @@ class Ledger:
         return _entry(row)
 
     def enter_run(self, protocol: Any, *, key: str | None = None, note: str = "") -> Entry:
-        """Enter a run of a private protocol, by its guarantee; one that is not proved is refused.
+        """Record a run of a private protocol, by its guarantee; one that is not proved is refused.
 
-        A guarantee for several ``releases`` is entered whole: do it once, before the first of them.
+        A guarantee for several ``releases`` is recorded whole: do it once, before the first of
+        them.
         """
         proved = protocol.guarantee
         if not isinstance(proved, Guarantee):
-            raise TypeError(f"ledger must be None for an exact sum, got {quote(self)}")
-        if proved.vacuous or unmet(proved.conditions):
-            raise ValueError(f"ledger must be None if nothing is proved: {proved}")
+            raise InvalidType("ledger", f"must be None for an exact sum, got {quote(self)}")
+        if not proved.proved:
+            raise InvalidValue("ledger", f"must be None if nothing is proved: {proved}")
         if proved.adjacency != self.adjacency:
-            raise ValueError(f"ledger must be for {proved.adjacency}, got {self.adjacency}")
-        # as the protocol was asked for, if that is what was rounded up
+            raise InvalidValue("ledger", f"must be for {proved.adjacency}, got {self.adjacency}")
+        # the requested epsilon, if the proved one is its rounding
         exact = round_up(protocol.epsilon) == proved.epsilon
         return self.enter(
             protocol.epsilon if exact else proved.epsilon,
             proved.delta,
             key=key,
             note=note or type(protocol).__name__,
-            statement="\n".join((proved.theorem, *proved.conditions)),
+            statement="\n".join((proved.theorem, *map(str, proved.conditions))),
             parameters=getattr(protocol, "parameter_hash", ""),
         )
 
@@ -313,29 +314,29 @@ class Ledger:
 
 
 def enter_run(ledger: Ledger | None, protocol: Any) -> None:
-    """Enter a run in a ledger, if there is one."""
+    """Record a run in a ledger, if there is one."""
     if isinstance(ledger, Ledger):
         ledger.enter_run(protocol)
     elif ledger is not None:
-        raise TypeError(f"ledger must be an ikos.Ledger, got {quote(ledger)}")
+        raise InvalidType("ledger", f"must be an ikos.Ledger, got {quote(ledger)}")
 
 
 @contextmanager
 def _using(path: Path, new: bool = False) -> Iterator[sqlite3.Connection]:
     """Open a connection that waits for other writers, undoing what is not committed.
 
-    ValueError for a file that is no ledger or is damaged, OSError if it cannot be used.
+    ValueError for a file that is not a ledger or is damaged, OSError if it cannot be used.
     """
-    path.parent.stat()  # an error that says which file or folder is missing
+    path.parent.stat()  # raises an error that names the missing file or folder
     if new:
-        with suppress(FileExistsError):  # otherwise for its owner alone, who may let others in
+        with suppress(FileExistsError):  # readable by its owner alone, who may permit others
             os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
     else:
         path.stat()
     address = f"{path.absolute().as_uri()}?mode={'rwc' if new else 'rw'}"
     try:
-        how: dict[str, Any] = {"timeout": _WAIT, "uri": True, "isolation_level": None}
-        with closing(sqlite3.connect(address, **how)) as connection:
+        options: dict[str, Any] = {"timeout": _WAIT_SECONDS, "uri": True, "isolation_level": None}
+        with closing(sqlite3.connect(address, **options)) as connection:
             connection.execute("PRAGMA synchronous=EXTRA")  # also when the journal is deleted
             yield connection
     except sqlite3.Error as error:
@@ -358,7 +359,7 @@ def _write(connection: sqlite3.Connection, head: _Head) -> None:
 
 
 def _head(connection: sqlite3.Connection) -> _Head:
-    """Return the row of the total; ValueError if it is not what was written."""
+    """Return the row of the total; ValueError if it was changed."""
     path = connection.execute("PRAGMA database_list").fetchone()[2]
     for name, value in (("application_id", _KIND), ("user_version", _VERSION)):
         if connection.execute(f"PRAGMA {name}").fetchone()[0] != value:
@@ -375,17 +376,17 @@ def _head(connection: sqlite3.Connection) -> _Head:
 
 
 def _checked(connection: sqlite3.Connection) -> tuple[Entry, ...]:
-    """Return all entries; ValueError if one is not what was written."""
+    """Return all entries; ValueError if one was changed."""
     connection.execute("BEGIN")
     head = _head(connection)
-    found, entries = _Head(head.adjacency, 0, Account(head.account.total)), []
-    for *row, own in connection.execute("SELECT * FROM entry ORDER BY number"):
+    chain, entries = _Head(head.adjacency, 0, Account(head.account.total)), []
+    for *row, digest in connection.execute("SELECT * FROM entry ORDER BY number"):
         entries.append(entry := _entry(row))
-        account = found.account.after(entry.charge)
-        found = found.after(account or found.account, tuple(row))
-        if account is None or found.last != own:
+        account = chain.account.after(entry.charge)
+        chain = chain.after(account or chain.account, tuple(row))
+        if account is None or chain.last != digest:
             path = connection.execute("PRAGMA database_list").fetchone()[2]
-            raise _damaged(path, f"entry {found.entries} is not what was written")
+            raise _damaged(path, f"entry {chain.entries} is not what was written")
     return tuple(entries)
 
 

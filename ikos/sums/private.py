@@ -1,55 +1,45 @@
 """Differentially private sums (BBGN20, Algorithms 5 and 6), of numbers or of vectors.
 
-Values are encoded as integers, noise is added, and `ShuffledSum` adds them up.
+Values are encoded as integers, noise is added, and a transport adds them up.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ikos._validation import flag, floating, integer, quote, round_up, validate_users
-from ikos.counts import MessageCount, Remaining, private_remaining
-from ikos.counts.analyses import best_of_kind
+from ikos._validation import InvalidValue, flag, floating, integer, quote, round_up, validate_users
+from ikos.counts import Layout, Remaining
 from ikos.counts.private import checked_budget
-from ikos.counts.published import covered
-from ikos.counts.secure import MAX_MESSAGES, checked_analysis
-from ikos.counts.trust import Trust
-from ikos.counts.vectors import ENVELOPE_BYTES, MASKED, checked_layout
+from ikos.counts.vectors import ENVELOPE_BYTES
 from ikos.data.domains import Bounds, Domain
 from ikos.data.encoding import MAX_PRECISION, Encoding, converge, decode, encoding_of
+from ikos.data.reading import Reader, Values
 from ikos.data.sensitivity import Sensitivity
-from ikos.noise.skellam import SkellamNoise, VectorNoise
-from ikos.numeric.distributions import Noise, NoiseLaw, default_modulus, default_precision
-from ikos.numeric.rounding import UP, exact, float_up
-from ikos.primitives.concurrency import Scratch
+from ikos.noise.base import Noise, UsersNoise
+from ikos.numeric import distributions
+from ikos.numeric.distributions import default_modulus, default_precision
 from ikos.primitives.randomness import RandomSource
-from ikos.primitives.samplers import polya_shares, skellam_draws
+from ikos.results.conditions import PROMISED, pseudorandom, reports
 from ikos.results.error import NoisySum, SumError
-from ikos.results.sums import Guarantee, SumResult, at_least, footer
-from ikos.sums.calibration import MAX_RELEASES, NoiseCalibration, reports
-from ikos.sums.masked_vectors import VectorSum, masked_vectors
-from ikos.sums.secure import SecureSum, SecureVectorSum
-from ikos.sums.shuffled_sum import (
-    PSEUDORANDOM,
-    NoiseShares,
-    ShuffledSum,
-    Values,
-)
+from ikos.results.guarantees import Guarantee
+from ikos.results.sums import SumResult, footer
+from ikos.results.text import at_least
+from ikos.sums.base import Sum, chosen_recipe, participation
+from ikos.transports import Recipe, Shuffled
+from ikos.transports.base import Need, NumberTransport, Totals
 
 MAX_USERS, MAX_VECTORS = 1 << 53, 10**9
-"""Largest numbers of users with numbers and with vectors."""
+"""Largest numbers of users with scalars and with vectors."""
 
-METHODS = {
-    "pure": "discrete Laplace noise of l1 sensitivity",
-    "skellam": "Skellam noise, by Gaussian differential privacy of rounded vectors' l2 distances",
-}
+MAX_RELEASES = 10**6
+"""Largest number of sums about the same users."""
 
 
 def checked_precision(precision: object) -> int:
@@ -57,82 +47,72 @@ def checked_precision(precision: object) -> int:
     return integer("precision", precision, low=1, high=MAX_PRECISION)
 
 
-def checked_modulus(modulus: object, users: int, precision: int, law: Noise, analysis: str) -> int:
-    """Check and return the group order; by default, `default_modulus`."""
+def checked_modulus(
+    modulus: object,
+    users: int,
+    precision: int,
+    noise: distributions.Distribution,
+    order: Callable[[int], int],
+) -> int:
+    """Check and return the group order; by default, one that is rarely too small.
+
+    ``order`` returns the smallest one, from a number on, that a transport takes.
+    """
     if modulus is None:
-        return covered(analysis, default_modulus(users, precision, law))
+        return order(default_modulus(users, precision, noise))
     q = integer("modulus", modulus, low=2)
     if q <= users * precision:
-        raise ValueError(
-            f"modulus must be above n * precision = {users * precision}, got {quote(modulus)}"
+        raise InvalidValue(
+            "modulus", f"must be above n * precision = {users * precision}, got {quote(modulus)}"
         )
     return q
 
 
 @dataclass(frozen=True, repr=False)
-class PrivateAggregation(ShuffledSum[SumResult]):
-    """The common part of `PrivateSum` and `PrivateVectorSum`.
+class _Private(Sum[SumResult]):
+    """The common part of private sums of scalars and of vectors.
 
-    ``noise`` is per coordinate; the budget is for ``releases`` about the same users.
+    The budget, and the proved ``total_delta``, are for ``releases`` about the same users.
     """
 
-    domain: Domain
     epsilon: Fraction
     delta: Fraction
-    encoding: Encoding
-    noise: VectorNoise
     releases: int
+    total_delta: float
 
-    def _calibrate(
-        self,
-        plan: NoiseCalibration,
-        domain: Domain,
-        encoding: Encoding,
-        law: Noise,
-        modulus: int | None,
-        messages: int | None,
-        *,
-        masked: bool = False,
+    def _size(
+        self, recipe: Recipe, need: Need, domain: Domain, encoding: Encoding, modulus: int | None
     ) -> None:
-        """Set all fields: the messages and the noise that a plan proves for an encoding."""
-        q = checked_modulus(modulus, plan.users, encoding.precision, law, plan.analysis)
-        if messages is not None:
-            messages = integer("messages", messages, low=1, high=MAX_MESSAGES)
-        masks, noise = None, plan.largest_noise
-        if masked:
-            if q & (q - 1):
-                raise ValueError(
-                    f"modulus must be a power of two with masked vectors, got {quote(q)}"
-                )
-            p, middle = encoding.precision, q // 2 - 1
-            how: dict[str, Any] = {"overhead": plan.overhead, "analysis": plan.analysis}
-            how |= {"allowed": plan.hiding(), "deviation": noise.deviation}
-            masks = masked_vectors(
-                plan.users, domain.dimension, p, middle, plan.trust, SecureVectorSum, **how
-            )
-            layout = plan.masked(masks.layout(q.bit_length() - 1), masks.lost(masks.keys.sigma))
-        else:
-            layout, noise = plan.chosen(q, messages)
-        PrivateAggregation.__init__(
-            self,
-            plan.users,
-            domain.dimension,
-            q,
-            layout,
-            plan.trust,
-            domain=domain,
-            epsilon=plan.epsilon,
-            delta=plan.delta,
-            encoding=encoding,
-            noise=noise,
-            releases=plan.releases,
-            masks=masks,
-        )
+        """Set all fields: the transport and the noise that a recipe proves for an encoding."""
+        noise = recipe.largest_noise(need).distribution(need.users.n)
+        q = checked_modulus(modulus, need.users.n, encoding.precision, noise, recipe.order)
+        sized = recipe.size(need, encoding, q)
+        ring = sized.transport.ring
+        reader = Reader(need.users, domain, encoding, sized.noise, ring, need.scalar)
+        budget = need.epsilon, need.delta, need.releases
+        _Private.__init__(self, reader, sized.transport, *budget, sized.delta)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        # computed once, not in each run
-        _ = self.guarantee, self.masks or self.setting, self._cost
+        _ = self.guarantee, self._cost  # computed once, not in each run
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of the values."""
+        return self.reader.domain
+
+    @property
+    def encoding(self) -> Encoding:
+        """The encoding of values as integers."""
+        return cast(Encoding, self.reader.encoding)
+
+    @property
+    def _added(self) -> UsersNoise:
+        return cast(UsersNoise, self.reader.noise)
+
+    @property
+    def noise(self) -> Noise:
+        """The noise of each coordinate, in steps of the encoding."""
+        return self._added.noise
 
     @property
     def precision(self) -> int:
@@ -142,40 +122,36 @@ class PrivateAggregation(ShuffledSum[SumResult]):
     @property
     def modulus(self) -> int:
         """Order of each coordinate's group."""
-        return self.q
+        return self.transport.group.q
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """The guarantee of each user, for one run or for all ``releases`` together."""
-        delta, theorem = self.layout.delta, self.theorem
-        assert delta is not None
-        promise = "while any two vectors that a user may have are within the promised sensitivity"
+        """The guarantee per user, for one run or for all ``releases`` together."""
+        transport, delta = self.transport, self.total_delta
         conditions = (
-            *([promise] if self.encoding.promised else []),
-            *self.conditions,
+            *([PROMISED] if self.encoding.promised else []),
+            *transport.conditions,
             reports(self.releases),
-            PSEUDORANDOM,
+            pseudorandom(),
         )
-        if not self.scalar:
-            theorem = f"{METHODS[self.noise.method]}; {theorem}"
-        said, masked = conditions if delta < 1 else (), self.masks is not None
-        return Guarantee(round_up(self.epsilon), delta, theorem, said, computational=masked)
+        theorem = transport.theorem
+        if not self.reader.scalar:
+            theorem = f"{self.noise.theorem}; {theorem}"
+        return Guarantee(round_up(self.epsilon), delta, theorem, conditions if delta < 1 else ())
 
     def error(self, users: int) -> SumError:
-        """Return bounds on the error of a sum over this many users (BBGN20, Section 5.3)."""
-        users, masks = validate_users(users, self.n), self.masks
-        spoiled: dict[str, Any] = {}
-        if masks is not None:
-            spoiled = {"digits": masks.parameters.digits, "failure": masks.parameters.failure}
+        """Return bounds on the error of a sum over ``users`` (BBGN20, Section 5.3)."""
+        users, transport = validate_users(users, self.n), self.transport
         return NoisySum(
-            self.noise.law(Fraction(users, self.trust.min_honest)),
-            self.encoding.precision,
+            self._added.distribution(users),
+            self.precision,
             users,
             self.encoding.bounds.width,
-            self.q,
+            self.modulus,
             rounded=not self.encoding.exact,
-            **spoiled,
-        ).error(self.dimension)
+            digits=transport.digits,
+            failure=transport.failure,
+        ).error(self.reader.dimension)
 
     @cached_property
     def _error(self) -> SumError:
@@ -193,69 +169,33 @@ class PrivateAggregation(ShuffledSum[SumResult]):
         A user may send any group elements, and so move each coordinate to any of the q points of
         the window that sums are decoded to (BBGN20, Section 8).
         """
-        reach = floating(Fraction(self.q - 1, self.precision))
-        return self.encoding.bounds.width * reach * math.sqrt(self.dimension)
+        reach = floating(Fraction(self.modulus - 1, self.precision))
+        return self.encoding.bounds.width * reach * math.sqrt(self.reader.dimension)
 
     @property
     def parameters(self) -> dict[str, object]:
-        """What the parties must agree on."""
-        bounds = self.encoding.bounds
+        """The parameters that the parties must agree on."""
+        bounds, noise = self.encoding.bounds, self.noise
         return {
             "epsilon": str(self.epsilon),
-            **self._noise_parameters,
+            f"noise_{noise.parameter}": str(noise.value),
             "precision": self.precision,
             "lower": bounds.lower.hex(),
             "upper": bounds.upper.hex(),
             "integers": self.encoding.exact,
-            "secure_sum": self.sharing_parameters,
+            "secure_sum": self.transport.parameters,
         }
 
-    @property
-    def _noise_parameters(self) -> dict[str, object]:
-        if isinstance(self.noise, SkellamNoise):
-            return {"noise_variance": str(self.noise.variance)}
-        return {"noise_rate": str(self.noise.rate)}
+    def randomize(self, x: Values, rng: RandomSource | None = None, *, context: bytes = b"") -> Any:
+        """Return all users' shares of encoded and noisy values, as `SecureSum.share` does."""
+        return self._share(x, rng, context)
 
-    @cached_property
-    def secure_sum(self) -> Any:
-        """The `SecureSum` or `SecureVectorSum` of the noisy integers; of keys, for masked ones."""
-        if self.masks is not None:
-            return self.masks.keys
-        count, how = self.layout.count, asdict(self.trust)
-        how |= {"messages": count.total, "analysis": count.analysis or "best"}
-        if self.scalar:
-            return SecureSum(self.n, self.q, **how)
-        return SecureVectorSum(self.n, self.dimension, self.q, layout=self.layout.length, **how)
-
-    def checked(self, x: Any, first: int = 0) -> NDArray[Any]:
-        """Return checked values in the data's units; arrays of a suitable type are not copied."""
-        values = self.domain.values(x, first)
-        self.encoding.check(values, first)
-        return values
-
-    def rounded(
-        self, values: NDArray[Any], rng: RandomSource, out: NDArray[Any], scratch: Scratch
-    ) -> None:
-        """Write checked values, rounded at random, as group elements."""
-        self.encoding.encode(values, rng, out.reshape(-1), scratch)
-
-    def noise_shares(self, size: int, rng: RandomSource) -> NoiseShares:
-        """Draw the noise of so many entries; all are independent, also those of one variable."""
-        if isinstance(self.noise, SkellamNoise):
-            share = self.noise.variance / self.trust.min_honest
-            return np.arange(size), skellam_draws(share, size, rng)
-        return polya_shares(size, self.noise.rate, self.trust.min_honest, rng)
-
-    def randomize(self, x: Values, rng: RandomSource | None = None) -> NDArray[Any]:
-        """Return all users' shares of encoded and noisy values, as `share` does."""
-        return self.share(x, rng)
-
-    def _result(self, totals: list[int], users: int, rng: RandomSource | None = None) -> SumResult:
-        p, bounds = self.encoding.precision, self.encoding.bounds
-        steps = [decode(z, users, p, self.q) for z in totals]
+    def _decoded(self, totals: Totals, rng: RandomSource | None = None) -> SumResult:
+        p, users, bounds = self.precision, totals.users, self.encoding.bounds
+        steps = [decode(z, users, p, self.modulus) for z in totals.sums]
         sums = bounds.totals(steps, p, users)
         estimate: Any = sums[0]
-        if not self.scalar:
+        if not self.reader.scalar:
             estimate = np.array(sums)
             estimate.setflags(write=False)
         guarantee = self.guarantee
@@ -274,12 +214,13 @@ class PrivateAggregation(ShuffledSum[SumResult]):
 
     def __str__(self) -> str:
         error = at_least(math.sqrt(self.mse), 4)
-        error = f"error     {error} ({'sum, ' * self.scalar}root mean square, at most)"
+        which = "sum, " * self.reader.scalar
+        error = f"error     {error} ({which}root mean square, at most)"
         return "\n".join((self._title, error, *footer(self.guarantee, str(self.cost()), self.n)))
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class PrivateSum(PrivateAggregation):
+class PrivateSum(_Private):
     """Differentially private summation: exact discrete Laplace noise that no user adds alone.
 
     Each user rounds its value to {0..precision} at random, adds a noise share, and sends the
@@ -291,8 +232,8 @@ class PrivateSum(PrivateAggregation):
     n : int
         Users, from 1 to 2^53; public.
     epsilon, delta : float
-        The guarantee, under replacement of one user's value. The noise alone is purely private;
-        ``delta`` and a small part of ``epsilon`` pay for the imperfect hiding.
+        The guarantee, under replacement of one user's value. The noise alone has pure differential
+        privacy; ``delta`` and a small fraction of ``epsilon`` pay for the imperfect hiding.
     precision : int, optional
         Number of steps p of the encoding, at most 2^52. By default the smallest p at which
         randomized rounding adds at most 1 % to the variance of the noise, about 3.5 epsilon
@@ -305,7 +246,7 @@ class PrivateSum(PrivateAggregation):
     messages, analysis, shuffler, clear_share, corrupt_shufflers
         As in `SecureSum`; by default the fewest messages that prove (epsilon, delta).
     reserve : float
-        Largest share of ``epsilon`` that may be spent on the imperfect hiding instead of noise.
+        Largest fraction of ``epsilon`` that may be spent on the imperfect hiding instead of noise.
     min_honest : int, optional
         The guarantee holds while at least this many users are honest and present; ``n`` by default.
         With all n present, the noise variance is n / min_honest times as large. `run` and `analyze`
@@ -319,8 +260,8 @@ class PrivateSum(PrivateAggregation):
     Attributes
     ----------
     messages : MessageCount
-        Messages of each user, the sigma and delta proved for them, and ``noise_epsilon``, the part
-        of epsilon left for the noise.
+        Messages per user, the sigma and delta proved for them, and ``noise_epsilon``, the part of
+        epsilon that remains for the noise.
     guarantee : Guarantee
         With its theorem and conditions, for one run: k runs about the same users are (k epsilon, k
         delta)-private.
@@ -355,62 +296,25 @@ class PrivateSum(PrivateAggregation):
         lower: float = 0.0,
         upper: float = 1.0,
         integers: bool = False,
+        transport: str | Recipe | None = None,
     ) -> None:
         n = integer("n", n, low=1, high=MAX_USERS)
-        budget, allowed, spare = checked_budget(epsilon, delta, reserve)
-        analysis = checked_analysis(analysis)
-        trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
+        budget, allowed, _ = checked_budget(epsilon, delta, reserve)
+        options = Shuffled(shuffler, clear_share, corrupt_shufflers, messages, analysis, reserve)
+        recipe, users = chosen_recipe(transport, options), participation(n, min_honest)
         bounds = Bounds(lower, upper)
-        if exact := flag("integers", integers):
+        if whole := flag("integers", integers):
             precision = bounds.whole_steps(precision)
         if precision is None:
-            precision = default_precision(budget, trust.min_honest)
-        p = checked_precision(precision)
-        encoding = Encoding(bounds, p, exact, None)
-        plan = NoiseCalibration(
-            users=n,
-            trust=trust,
-            epsilon=budget,
-            delta=allowed,
-            reserve=spare,
-            shift=encoding.shift(1),
-            length=1,
-            analysis=analysis,
-            always_pure=True,
-        )
-        law = NoiseLaw(budget * (1 - spare) / p, Fraction(n, trust.min_honest))
-        self._calibrate(plan, bounds, encoding, law, modulus, messages)
-
-    @property
-    def lower(self) -> float:
-        """The smallest value."""
-        return self.encoding.bounds.lower
-
-    @property
-    def upper(self) -> float:
-        """The largest value."""
-        return self.encoding.bounds.upper
-
-    @property
-    def integers(self) -> bool:
-        """Whether the values are promised to be integers."""
-        return self.encoding.exact
-
-    @property
-    def messages(self) -> MessageCount:
-        """Messages of each user, and what is proved for them."""
-        return self.layout.count
+            precision = default_precision(budget, users.least)
+        encoding = Encoding(bounds, checked_precision(precision), whole, None)
+        need = Need(users, budget, allowed, encoding.shift(1), 1, scalar=True)
+        self._size(recipe, need, bounds, encoding, modulus)
 
     @property
     def parameters(self) -> dict[str, object]:
-        """What the parties must agree on."""
+        """The parameters that the parties must agree on."""
         return {"protocol": "ikos-private-sum-2", **super().parameters}
-
-    @property
-    def rate(self) -> Fraction:
-        """Inverse scale of the noise, in steps of the encoding, exactly."""
-        assert not isinstance(self.noise, SkellamNoise)
-        return self.noise.rate
 
     def remaining(
         self,
@@ -419,49 +323,35 @@ class PrivateSum(PrivateAggregation):
         corrupt_shufflers: int | None = None,
         delta: float | Fraction | None = None,
     ) -> Remaining:
-        """Return what is still proved if fewer users or shufflers are honest than planned.
+        """Return the remaining guarantee if fewer users or shufflers are honest than planned.
 
         Parameters
         ----------
         honest, corrupt_shufflers : int, optional
             As in `SecureSum.remaining`.
         delta : float, optional
-            The delta to be reached, by default the sum's own.
+            The target, by default the sum's own delta.
 
         Returns
         -------
         Remaining
-            The smallest epsilon proved with this delta, rounded up, by the published analysis that
-            was asked for, or by "best". A delta with which none is proved is refused.
+            The smallest epsilon proved with this delta, rounded up, by the published analysis
+            requested, or by "best". A delta with which none is proved is refused.
         """
-        count, planned = self.messages, self.trust
-        assert count.noise_epsilon is not None
-        users = self.min_honest if honest is None else honest
-        corrupt = planned.corrupt_shufflers if corrupt_shufflers is None else corrupt_shufflers
-        left = private_remaining(
-            self.n,
-            self.modulus,
-            count.total,
-            count.noise_epsilon,
-            self.delta if delta is None else delta,
+        allowed = self.delta if delta is None else delta
+        transport = cast(NumberTransport, self.transport)  # others refuse numbers
+        return transport.remaining_privacy(
+            self.noise,
             self.precision,
-            honest=users,
-            noise_users=self.min_honest,
-            corrupt_shufflers=corrupt,
-            analysis=best_of_kind(count.analysis),
-            **planned.graph,
+            self.epsilon,
+            allowed,
+            honest=honest,
+            corrupt_shufflers=corrupt_shufflers,
         )
-        # the search may miss the plan by a hair, where the plan itself holds
-        if users < self.min_honest or corrupt > planned.corrupt_shufflers:
-            return left
-        epsilon = float_up(exact(self.epsilon, UP))
-        if left.epsilon <= epsilon or not count.delta or count.delta > left.delta:
-            return left
-        return replace(left, epsilon=epsilon)
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class PrivateVectorSum(VectorSum[SumResult], PrivateAggregation):
+class PrivateVectorSum(_Private):
     """Differentially private summation of vectors: exact noise that no user adds alone.
 
     Like `ikos.PrivateSum`, with exactly discrete Laplace or Skellam noise in every coordinate, the
@@ -472,7 +362,7 @@ class PrivateVectorSum(VectorSum[SumResult], PrivateAggregation):
     n : int
         Users; public.
     domain : Box, Ball, SparseTernary or Categories
-        Where the vectors lie. Reals are rounded at random to steps; integers are not.
+        The domain of the vectors. Reals are rounded at random to steps; integers are not.
     epsilon, delta : float
         The guarantee, under replacement of one user's whole vector.
     precision : int, optional
@@ -481,10 +371,10 @@ class PrivateVectorSum(VectorSum[SumResult], PrivateAggregation):
         its effect on sensitivities adds at most 1 % to the standard deviation.
     layout, overhead
         As in `SecureVectorSum`; ``messages`` are per block. With "masked", the guarantee is
-        computational, and all of epsilon is for the noise.
+        computational, and all of epsilon is spent on the noise.
     sensitivity : Sensitivity, optional
-        For a Box: a promise of how far apart any two vectors of a user may be, in the data's units.
-        Privacy rests on it.
+        For a Box: a promised bound on the distance between any two vectors of a user, in the data's
+        units. Privacy rests on it.
     integers : bool
         For a Box: promise that all entries are integers, and refuse other entries.
     modulus, messages, analysis, shuffler, clear_share, min_honest, corrupt_shufflers, reserve
@@ -496,9 +386,9 @@ class PrivateVectorSum(VectorSum[SumResult], PrivateAggregation):
     Attributes
     ----------
     layout : Layout
-        Messages of each user, and what is proved for them.
+        Messages per user, and their proved guarantee.
     noise : LaplaceNoise or SkellamNoise
-        Its ``method`` is "pure", with a ``rate``, or "skellam", with a ``variance``.
+        Its ``kind`` is "laplace", with a ``rate``, or "skellam", with a ``variance``.
 
     Examples
     --------
@@ -534,43 +424,37 @@ class PrivateVectorSum(VectorSum[SumResult], PrivateAggregation):
         corrupt_shufflers: int = 0,
         reserve: float | Fraction = 0.01,
         releases: int = 1,
+        transport: str | Recipe | None = None,
     ) -> None:
         n = integer("n", n, low=1, high=MAX_VECTORS)
-        budget, allowed, spare = checked_budget(epsilon, delta, reserve)
-        analysis = checked_analysis(analysis)
-        trust = Trust.of(n, shuffler, clear_share, min_honest, corrupt_shufflers)
+        budget, allowed, _ = checked_budget(epsilon, delta, reserve)
+        options = Shuffled(
+            shuffler, clear_share, corrupt_shufflers, messages, analysis, reserve, layout, overhead
+        )
+        recipe, users = chosen_recipe(transport, options), participation(n, min_honest)
         times = integer("releases", releases, low=1, high=MAX_RELEASES)
-        made = encoding_of(domain, precision, integers, sensitivity)
-        length = checked_layout(layout, domain.dimension, messages)
-        added = integer("overhead", overhead, low=0)
+        chosen = encoding_of(domain, precision, integers, sensitivity)
+        d = domain.dimension
 
-        def plan(encoding: Encoding) -> NoiseCalibration:
-            return NoiseCalibration(
-                users=n,
-                trust=trust,
-                epsilon=budget,
-                delta=allowed,
-                reserve=spare * (layout != MASKED),  # nothing else costs epsilon
-                shift=encoding.shift(domain.dimension),
-                length=length,
-                overhead=added,
-                analysis=analysis,
-                releases=times,
-            )
+        def need(encoding: Encoding) -> Need:
+            return Need(users, budget, allowed, encoding.shift(d), times, scalar=False)
 
         def signal(encoding: Encoding) -> float:
-            ideal = replace(plan(encoding), drawn=False)
-            return encoding.precision / ideal.largest_noise.deviation
+            ideal = recipe.largest_noise(need(encoding), drawn=False)
+            return encoding.precision / ideal.noise.deviation
 
-        if not isinstance(made, Encoding):
-            made = converge(made, signal, math.sqrt(trust.min_honest) / 2)
-        found = plan(made)
-        law = found.largest_noise.law(Fraction(n, trust.min_honest))
-        self._calibrate(found, domain, made, law, modulus, messages, masked=layout == MASKED)
+        if not isinstance(chosen, Encoding):
+            chosen = converge(chosen, signal, math.sqrt(users.least) / 2)
+        self._size(recipe, need(chosen), domain, chosen, modulus)
+
+    @property
+    def layout(self) -> Layout:
+        """Messages per user, and their proved guarantee."""
+        return cast(Layout, cast(Any, self.transport).layout)
 
     @property
     def parameters(self) -> dict[str, object]:
-        """What the parties must agree on."""
+        """The parameters that the parties must agree on."""
         promise = self.encoding.promise
         bounds = None if promise is None else (promise.l1, promise.l2, promise.linf)
         sizes = getattr(self.domain, "sizes", ())

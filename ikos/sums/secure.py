@@ -1,147 +1,80 @@
-"""IKOS secure summation over Z_q (IKOS06; BBGN20, Sections 5.1 and 6)."""
+"""Secure sums: the analyzer learns the sum, and nothing else (IKOS06; BBGN20, Section 6)."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-import gmpy2
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ikos._validation import integer, number, quote, reject_masked, vector
-from ikos.counts import Layout, MessageCount, remaining
-from ikos.counts.analyses import checked_scheme
-from ikos.counts.published import covered
-from ikos.counts.secure import checked_analysis
-from ikos.counts.types import MAX_SIGMA, Choices
-from ikos.counts.vectors import ENVELOPE_BYTES, MASKED, checked_layout, level_of_sums, secure_layout
-from ikos.data.domains import MAX_DIMENSION
-from ikos.numeric.rounding import DOWN, UP, exact, rounding
-from ikos.primitives.concurrency import Scratch
+from ikos._validation import InvalidType, InvalidValue, integer, quote
+from ikos.counts import Layout, MessageCount
+from ikos.counts.vectors import ENVELOPE_BYTES
+from ikos.data.domains import MAX_DIMENSION, Residues, ResidueVectors
+from ikos.data.reading import Reader, Values
+from ikos.primitives.modular import Zq
 from ikos.primitives.randomness import RandomSource
-from ikos.results.sums import Printed, hundredths, unmet
-from ikos.sums.masked_vectors import VectorSum, masked_vectors
-from ikos.sums.shuffled_sum import PSEUDORANDOM, ShuffledSum
-
-FURTHER_SUMS = "for one report per user; every further sum over the same users is learned as well"
+from ikos.results.conditions import ONE_SUM, pseudorandom
+from ikos.results.guarantees import SecureGuarantee
+from ikos.sums.base import Sum, chosen_recipe, participation
+from ikos.transports import Recipe, Shuffled
+from ikos.transports.base import Totals
 
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
-class SecureGuarantee(Printed):
-    """The guarantee of a secure sum: it hides all but the sum. It is not differential privacy.
-
-    The analyzer's views of any two inputs with the same sum are within total variation
-    ``2**-sigma``. ``sigma`` is rounded down; 0.0 if nothing is proved, infinite for a single user.
-    ``theorem`` and ``conditions`` are as in `ikos.Guarantee`. A ``computational`` guarantee bounds
-    the advantage of tests, up to that against what its conditions assume.
-    """
-
-    sigma: float
-    theorem: str
-    conditions: tuple[str, ...]
-    computational: bool = False
-
-    @property
-    def vacuous(self) -> bool:
-        """Whether nothing is proved because there are too few messages."""
-        return self.sigma <= 0
-
-    @property
-    def proved(self) -> bool:
-        """Whether something is proved, for this group."""
-        return not self.vacuous and not unmet(self.conditions)
-
-    @property
-    def statement(self) -> str:
-        """What is guaranteed, in words."""
-        if self.vacuous:
-            return "nothing is proved: too few messages"
-        distance = "0" if math.isinf(self.sigma) else f"2^-{hundredths(self.sigma)}"
-        if self.computational:
-            return (
-                "any test that tells two inputs with the same sum apart with an advantage above "
-                f"{distance} breaks what is assumed"
-            )
-        return f"views of any two inputs with the same sum are within total variation {distance}"
-
-    def __str__(self) -> str:
-        if self.vacuous:
-            return self.statement
-        return "; ".join((f"{self.statement} ({self.theorem})", *unmet(self.conditions)))
-
-
 @dataclass(frozen=True, repr=False)
-class SecureAggregation(ShuffledSum[_T]):
-    """The common part of `SecureSum` and `SecureVectorSum`; ``upper`` is the largest value."""
-
-    upper: int | None
+class _Secure(Sum[_T]):
+    """The common part of secure sums of scalars and of vectors."""
 
     @property
-    def sigma(self) -> float:
-        """Proved security of the whole vector in bits, rounded down; 0.0 if nothing is proved."""
-        return self.layout.sigma
+    def q(self) -> int:
+        """Order of the group of each coordinate."""
+        return self.transport.group.q
+
+    @property
+    def upper(self) -> int | None:
+        """Largest value, if sums do not wrap around."""
+        assert isinstance(self.reader.domain, Residues)
+        return self.reader.domain.upper
 
     @property
     def parameters(self) -> dict[str, object]:
-        """What the parties must agree on."""
+        """The parameters that the parties must agree on."""
         upper = {} if self.upper is None else {"upper": hex(self.upper)}
-        return {**self.sharing_parameters, **upper}
+        return {**self.transport.parameters, **upper}
 
     @property
     def guarantee(self) -> SecureGuarantee:
-        """What is hidden of the users' values, by which theorem, under which conditions."""
-        conditions = (*self.conditions, FURTHER_SUMS, PSEUDORANDOM) if self.sigma else ()
-        return SecureGuarantee(self.sigma, self.theorem, conditions, self.masks is not None)
+        """The guarantee that users' values are hidden, with its theorem and conditions."""
+        sigma, transport = self.transport.sigma, self.transport
+        conditions = (*transport.conditions, ONE_SUM, pseudorandom()) if sigma else ()
+        return SecureGuarantee(sigma, transport.theorem, conditions)
 
     def remaining(
         self, *, honest: int | None = None, corrupt_shufflers: int | None = None
     ) -> MessageCount:
-        """Return what is still proved if fewer users or shufflers are honest than planned.
+        """Return the remaining guarantee if fewer users or shufflers are honest than planned.
 
-        ``honest`` is how many users are, and ``corrupt_shufflers`` how many of each sum collude
-        with the analyzer; as planned by default. The ``sigma`` returned is for the whole vector, by
-        the sum's own analysis, or by "best" if that one proves nothing.
+        ``honest`` is the number of honest users, and ``corrupt_shufflers`` the number per sum that
+        collude with the analyzer; as planned by default. The ``sigma`` returned is for the whole
+        vector, by the sum's own analysis, or by "best" if that one proves nothing.
         """
-        if self.masks is not None:
-            left: MessageCount = self.masks.keys.remaining(
-                honest=honest, corrupt_shufflers=corrupt_shufflers
-            )
-            return replace(left, sigma=self.masks.level(left.sigma))
-        trust, count = self.trust, self.layout.count
-        left = remaining(
-            self.n,
-            self.q**self.layout.length,
-            count.total,
-            honest=trust.min_honest if honest is None else honest,
-            corrupt_shufflers=(
-                trust.corrupt_shufflers if corrupt_shufflers is None else corrupt_shufflers
-            ),
-            analysis=count.analysis or "best",
-            **trust.graph,
-        )
-        level = level_of_sums(left.sigma, self.layout.sums, analysis=left.analysis)
-        return replace(left, sigma=level)
+        return self.transport.remaining(honest=honest, corrupt_shufflers=corrupt_shufflers)
 
-    def rounded(
-        self, values: NDArray[Any], rng: RandomSource, out: NDArray[Any], scratch: Scratch
-    ) -> None:
-        """Write checked values as group elements, which checked numbers are already."""
-        del rng, scratch
-        elements = values if self.scalar else self.group.elements(values)
-        if elements is not out:
-            out[...] = elements
+    def share(self, x: Values, rng: RandomSource | None = None, *, context: bytes = b"") -> Any:
+        """Return all users' shares of their values, ``x`` as for `run`.
 
-    @property
-    def _values(self) -> str:
-        if not self.scalar:
-            return f"dimension={self.dimension}, {self.layout.name}"
-        return "sum modulo q" if self.upper is None else f"upper={quote(self.upper)}"
+        Returns
+        -------
+        (total, k) or (total, k, dimension) ndarray, or Reports
+            Row j goes to shuffler j; the last row holds the clear shares, if any. uint32 or uint64
+            for q up to 2^64, beyond that an object array of Python integers. Vectors may have up to
+            2^28 shares. Other transports return reports, a part for each party.
+        """
+        return self._share(x, rng, context)
 
     def __str__(self) -> str:
         guarantee = self.guarantee
@@ -154,27 +87,28 @@ class SecureAggregation(ShuffledSum[_T]):
         return "\n".join((self._title, *proof, f"sent      {self.cost()}"))
 
 
-def _group_order(n: int, q: int | None, upper: int | None, analysis: str) -> tuple[int, int | None]:
+def _group_order(
+    n: int, q: int | None, upper: int | None, recipe: Recipe
+) -> tuple[int, int | None]:
     """Check and return the order of the group and the largest value."""
     if upper is None:
         if q is None:
-            raise TypeError("upper must be given, the largest value, or q for a sum modulo q")
+            raise InvalidType("upper", "must be given (the largest value), or q for a sum modulo q")
         return integer("q", q, low=2), None
     upper = integer("upper", upper, low=1)
     largest = n * upper
     if q is None:
-        prime = analysis == "ghazi2020"  # proved for primes only
-        return covered(analysis, largest + 1) if prime else 1 << largest.bit_length(), upper
+        return recipe.order(largest + 1), upper
     q = integer("q", q, low=2)
     if q <= largest:
-        raise ValueError(
-            f"q must be above n * upper = {quote(largest)}, or sums wrap around, got {quote(q)}"
+        raise InvalidValue(
+            "q", f"must be above n * upper = {quote(largest)}, or sums wrap around, got {quote(q)}"
         )
     return q, upper
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class SecureSum(SecureAggregation[int]):
+class SecureSum(_Secure[int]):
     """Secure summation: the analyzer learns the sum and, up to 2^-sigma, nothing else.
 
     Each user splits its value into shares that are uniform subject to their sum; shufflers mix all
@@ -194,7 +128,7 @@ class SecureSum(SecureAggregation[int]):
     sigma : float
         Security in bits for which the number of messages is chosen.
     messages : int, optional
-        Messages of each user, the clear share included; by default the fewest proved for ``sigma``.
+        Messages per user, the clear share included; by default the fewest proved for ``sigma``.
         A number for which nothing is proved is used as well, and the printed form says so.
     analysis : {"best", "second_moment", "balle2020", "ghazi2020", "ishai2006"}
         Which bound; "best" is the best one proved for these parameters.
@@ -207,11 +141,13 @@ class SecureSum(SecureAggregation[int]):
         default. `analyze` refuses fewer reports.
     corrupt_shufflers : int
         How many parallel shufflers may collude with the analyzer; each costs a message.
+    transport : str or Recipe, optional
+        The way to add up shares, by default `ikos.transports.Shuffled` with the options above.
 
     Attributes
     ----------
     messages : MessageCount
-        Messages of each user and the level proved for them, colluding shufflers deducted.
+        Messages per user and the level proved for them, colluding shufflers deducted.
 
     Notes
     -----
@@ -246,31 +182,29 @@ class SecureSum(SecureAggregation[int]):
         clear_share: bool = True,
         min_honest: int | None = None,
         corrupt_shufflers: int = 0,
+        transport: str | Recipe | None = None,
     ) -> None:
         n = integer("n", n, low=1)
-        q, upper = _group_order(n, q, upper, checked_analysis(analysis))
-        how: Choices = {"analysis": analysis, "shuffler": shuffler, "clear_share": clear_share}
-        scheme = checked_scheme(n, q, min_honest, corrupt_shufflers, **how)
-        sent = secure_layout(scheme, sigma, 1, messages=messages)
-        SecureAggregation.__init__(self, n, 1, q, sent, scheme.trust, upper, masks=None)
+        options = Shuffled(shuffler, clear_share, corrupt_shufflers, messages, analysis)
+        recipe = chosen_recipe(transport, options)
+        q, upper = _group_order(n, q, upper, recipe)
+        users = participation(n, min_honest)
+        adding = recipe.secure(users, None, q, upper, sigma)
+        domain = Residues(Zq(q), upper)
+        reader = Reader(users, domain, None, None, adding.ring, scalar=True)
+        _Secure.__init__(self, reader, adding)
 
     @property
-    def messages(self) -> MessageCount:
-        """Messages of each user and the level proved for them."""
-        return self.layout.count
+    def _values(self) -> str:
+        return "sum modulo q" if self.upper is None else f"upper={quote(self.upper)}"
 
-    def checked(self, x: ArrayLike | Sequence[int], first: int = 0) -> NDArray[Any]:
-        """Return checked values as group elements; the first is user number ``first``'s."""
-        values = list(x) if isinstance(x, range) else x
-        return vector("x", x, self.group.elements(values, first=first, upper=self.upper))
-
-    def _result(self, totals: list[int], users: int, rng: RandomSource | None = None) -> int:
-        del users, rng
-        return totals[0]
+    def _decoded(self, totals: Totals, rng: RandomSource | None = None) -> int:
+        del rng
+        return totals.sums[0]
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class SecureVectorSum(VectorSum[NDArray[Any]], SecureAggregation[NDArray[Any]]):
+class SecureVectorSum(_Secure[NDArray[Any]]):
     """Secure summation of vectors: the analyzer learns the sum modulo q and, almost, nothing else.
 
     Like `ikos.SecureSum`, for vectors of ``dimension`` elements of Z_q.
@@ -284,13 +218,13 @@ class SecureVectorSum(VectorSum[NDArray[Any]], SecureAggregation[NDArray[Any]]):
     sigma : float
         Security of the whole vector in bits, for which the number of messages is chosen.
     layout : {"separate", "group", "blocks", "masked"} or int
-        How many coordinates are shuffled together, in blocks with shufflers of their own: one,
-        all, as many as take the fewest bytes, or this many. Short blocks take few bits and many
-        messages; see the documentation, Sums of vectors, "Layouts". With "masked", users send their
-        vectors masked, and only the keys of the masks in blocks: a few bytes a coordinate, for
-        vectors of thousands to millions, on an assumption; ``upper`` must be given.
+        The number of coordinates that are shuffled together, in blocks with separate shufflers:
+        one, all, the number that takes the fewest bytes, or this integer. Short blocks take few
+        bits and many messages; see docs/vectors.md, "Layouts". With "masked", users send their
+        vectors masked, and only the keys of the masks in blocks: a few bytes per coordinate, for
+        vectors of thousands to millions, under a computational assumption; ``upper`` must be given.
     overhead : int
-        For "blocks" and "masked", the bytes by which a message grows on its way: 48 in an HPKE
+        For "blocks" and "masked", the transport overhead per message in bytes: 48 for an HPKE
         envelope.
     messages, analysis, shuffler, clear_share, min_honest, corrupt_shufflers
         As in `ikos.SecureSum`, per block: a single shuffler is one for each block.
@@ -298,7 +232,7 @@ class SecureVectorSum(VectorSum[NDArray[Any]], SecureAggregation[NDArray[Any]]):
     Attributes
     ----------
     layout : Layout
-        What each user sends, and ``sigma``, proved for the whole vector.
+        The messages per user, and ``sigma``, proved for the whole vector.
 
     Examples
     --------
@@ -327,51 +261,35 @@ class SecureVectorSum(VectorSum[NDArray[Any]], SecureAggregation[NDArray[Any]]):
         clear_share: bool = True,
         min_honest: int | None = None,
         corrupt_shufflers: int = 0,
+        transport: str | Recipe | None = None,
     ) -> None:
         n = integer("n", n, low=1)
-        q, upper = _group_order(n, q, upper, checked_analysis(analysis))
-        d = integer("dimension", dimension, low=1, high=MAX_DIMENSION)
-        how: Choices = {"analysis": analysis, "shuffler": shuffler, "clear_share": clear_share}
-        scheme = checked_scheme(n, q, min_honest, corrupt_shufflers, **how)
-        masks = None
-        if layout == MASKED:
-            checked_layout(layout, d, messages)
-            if upper is None:
-                raise TypeError("upper must be given with layout='masked': sums are not modulo q")
-            wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
-            with rounding(DOWN):
-                allowed = gmpy2.exp2(-exact(wanted + 1, UP))
-            added, half = integer("overhead", overhead, low=0), -(-n * upper // 2)
-            masks = masked_vectors(
-                n, d, upper, half, scheme.trust, SecureVectorSum,
-                allowed=allowed, overhead=added, analysis=analysis,
-            )  # fmt: skip
-            sent: Layout = masks.layout((q - 1).bit_length())
-        else:
-            sent = secure_layout(scheme, sigma, d, layout, overhead, messages)
-        SecureAggregation.__init__(self, n, d, q, sent, scheme.trust, upper, masks=masks)
-
-    def checked(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
-        """Return vectors with each entry checked; the first is user number ``first``'s."""
-        reject_masked("x", x)
-        given = np.asarray(x, dtype=object) if isinstance(x, (list, tuple)) else np.asarray(x)
-        if given.ndim != 2 or given.shape[1] != self.dimension:
-            raise ValueError(
-                f"x must have shape (users, {self.dimension}), a row for each user, got shape "
-                f"{given.shape}"
-            )
-        most = self.q - 1 if self.upper is None else self.upper
-        good = (
-            given.dtype.kind in "biu" and 0 <= given.min(initial=0) <= given.max(initial=0) <= most
+        options = Shuffled(
+            shuffler, clear_share, corrupt_shufflers, messages, analysis,
+            layout=layout, overhead=overhead,
+        )  # fmt: skip
+        recipe = chosen_recipe(transport, options)
+        q, upper = _group_order(n, q, upper, recipe)
+        d, users = (
+            integer("dimension", dimension, low=1, high=MAX_DIMENSION),
+            participation(n, min_honest),
         )
-        for c, column in enumerate(() if good else given.T):
-            self.group.elements(column, f"x[:, {c}]", first, self.upper)
-        return given
+        adding = recipe.secure(users, d, q, upper, sigma)
+        domain = ResidueVectors(Zq(q), upper, d)
+        reader = Reader(users, domain, None, None, adding.ring, scalar=False)
+        _Secure.__init__(self, reader, adding)
 
-    def _result(
-        self, totals: list[int], users: int, rng: RandomSource | None = None
-    ) -> NDArray[Any]:
-        del users, rng
-        result = np.empty(self.dimension, dtype=self.group.dtype)
-        result[:] = totals
+    @property
+    def layout(self) -> Layout:
+        """The messages per user, and the level proved for the whole vector."""
+        return cast(Layout, cast(Any, self.transport).layout)
+
+    @property
+    def _values(self) -> str:
+        return f"dimension={self.reader.dimension}, {self.layout.name}"
+
+    def _decoded(self, totals: Totals, rng: RandomSource | None = None) -> NDArray[Any]:
+        del rng
+        result = np.empty(self.reader.dimension, dtype=self.transport.group.dtype)
+        result[:] = totals.sums
         return result

@@ -64,7 +64,7 @@ def test_with_or_without_a_table_of_halves(k, monkeypatch):
     blanket, levels = ResponseBlanket(3000, k, Fraction(1, 9)), np.linspace(0, 0.8, 9)
     table = masses_above(blanket, levels, TAIL)
     monkeypatch.setattr(blanket_masses, "_DIRECT", 0)
-    monkeypatch.setattr(blanket_masses, "_TOGETHER", 1000)  # and in many blocks
+    monkeypatch.setattr(blanket_masses, "_ENTRIES_PER_BLOCK", 1000)  # and in many blocks
     direct = masses_above(blanket, levels, TAIL)
     for one, other in zip(table, direct, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10)
@@ -76,7 +76,7 @@ def test_fewer_messages_are_only_less_private(k, monkeypatch):
     blanket, levels = ResponseBlanket(5000, k, Fraction(1, 10)), np.linspace(0, 0.8, 9)
     found = []
     for part in (0.0, 0.01, 0.1):
-        monkeypatch.setattr(blanket_masses, "_GIVEN_UP", part)
+        monkeypatch.setattr(blanket_masses, "_DROPPED_FRACTION", part)
         upper, lower, _ = masses_above(blanket, levels, TAIL)
         found.append(upper - np.exp(levels) * lower)
     assert all((fine[1:] < coarse[1:]).all() for fine, coarse in pairwise(found))

@@ -109,7 +109,7 @@ def certified(steps: int, epsilon: float, delta: float) -> Flooding:
     return certified_flooding(steps, central, epsilon, delta)
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(1)
 @pytest.mark.parametrize(("steps", "epsilon", "delta"), SETTINGS)
 def test_exact_view_has_the_certified_delta(steps: int, epsilon: float, delta: float) -> None:
     """And a twentieth of the flooding is not private."""
@@ -176,6 +176,7 @@ def three_steps_delta(flooding: Flooding, epsilon: float, left: float) -> tuple[
     return worst - math.exp(epsilon) * cut, worst + cut
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(("epsilon", "delta"), [(10.0, 0.01), (6.0, 1e-3)])
 def test_exact_view_of_three_steps(epsilon: float, delta: float) -> None:
     flooding = certified(3, epsilon, delta)
@@ -194,6 +195,7 @@ def test_coordinates_of_three_steps_agree_with_all_of_the_view() -> None:
     assert three_steps_delta(flooding, 1.0, 1e-3) == pytest.approx(every, rel=1e-9)
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("dropped", [0, 1])
 def test_every_flood_is_needed(dropped: int) -> None:
     flooding = certified(2, 6.0, 1e-4)

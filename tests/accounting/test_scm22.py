@@ -124,7 +124,7 @@ def test_squaring_is_the_sum_of_so_many():
 
 def test_one_answer_is_the_exact_divergence_whatever_the_dimension():
     assert repeated_delta(1, 1000, 4, 0.25, 1) == response_delta(1, 1000, 4, 0.25)
-    for d in (1, 7, 10**5):
+    for d in (1, 10**5):
         found = sampled_answers(1, 1e-6, 5000, d, 3)
         assert found.gamma == response_gamma(1, 1e-6, 5000, 4)
         assert uniform_delta(1, 5000, d, 4, 0.25, 1) == response_delta(1, 5000, 4, 0.25)
@@ -154,7 +154,7 @@ def test_other_compositions_where_the_exact_one_takes_too_long(monkeypatch):
 
 
 def too_many(*_arguments, **_options):
-    raise TooManyTermsError("too many terms")
+    raise TooManyTermsError("epsilon", "must be larger")
 
 
 @pytest.mark.parametrize("times", [4, 100, 1000])

@@ -13,12 +13,10 @@ import pytest
 from statistical import skellam_delta, skellam_law
 
 from ikos.counts.skellam import return_chance
-from ikos.data.sensitivity import LaplaceNoise, Sensitivity, Shift
-from ikos.noise.skellam import (
-    SkellamNoise,
-    best_noise,
-    least_skellam,
-)
+from ikos.data.sensitivity import Sensitivity, Shift
+from ikos.noise.choice import best_noise
+from ikos.noise.laplace_noise import LaplaceNoise
+from ikos.noise.skellam_noise import SkellamNoise, least_skellam
 from ikos.numeric.rounding import DOWN, UP
 
 VARIANCES = [Fraction(1, 50), Fraction(1), Fraction(63), Fraction(64), Fraction(10**9, 7)]

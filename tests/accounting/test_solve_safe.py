@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikos.accounting import blanket_convolution, shuffled_response
-from ikos.numeric.gaussian import gaussian_mu
-from ikos.numeric.search import gaussian_log_delta, last_safe, log_excess
+from ikos.numeric.gaussian import gaussian_log_delta, gaussian_mu
+from ikos.numeric.search import last_safe, log_excess
 
 
 @given(st.floats(-20, 20), st.floats(0.1, 100), st.floats(0.01, 1000), st.floats(-20, 20))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -44,9 +45,12 @@ from ikos.baselines import (
     UnaryEncoding,
 )
 from ikos.data.domains import Bounds, Domain
+from ikos.data.reading import Participation
+from ikos.primitives.randomness import RandomSource
 from ikos.results.confidence import mean_interval
 from ikos.results.sums import SumResult
 from ikos.testing import DeterministicRandom
+from ikos.transports import Reports
 
 FALSE_ALARM = 1e-9
 LN = math.log(2 / FALSE_ALARM)
@@ -63,7 +67,8 @@ class Case:
         of numbers, ``min_honest``.
     forged : callable, optional
         Returns what a dishonest user may send in place of honest messages, given the protocol and
-        those; None where one user's influence has no limit.
+        those; None for numbers where one user's influence has no limit, and for vectors where such
+        messages are for tests of the protocol's own.
     attacked : callable, optional
         Returns a small protocol whose ``influence`` such messages reach; by default ``make`` for
         `few` users.
@@ -119,6 +124,29 @@ def digits(protocol: Any, honest: NDArray[Any]) -> Iterator[NDArray[Any]]:
 def bits(protocol: Any, honest: NDArray[Any]) -> Iterator[NDArray[Any]]:
     """Yield no ones, and ones alone."""
     for value in (0, 1):
+        yield np.full_like(honest, value)
+
+
+def answers(count: Callable[[Any], int], least: int = 0) -> Callable[..., Iterator[NDArray[Any]]]:
+    """Return a forger of messages that all are one answer, each of so many."""
+
+    def forged(protocol: Any, honest: NDArray[Any]) -> Iterator[NDArray[Any]]:
+        for value in range(least, least + count(protocol)):
+            yield np.full_like(honest, value)
+
+    return forged
+
+
+def raised_bits(protocol: Any, honest: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Yield items with all bits of one sign, and with those of the other."""
+    for sign in (0, 1):
+        bits = np.arange(2 * protocol.dimension) % 2 == sign
+        yield np.packbits(bits).view(honest.dtype)
+
+
+def steps(protocol: Any, honest: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Yield both ends of the encoding of a vector."""
+    for value in (0, protocol.encoding.precision):
         yield np.full_like(honest, value)
 
 
@@ -207,7 +235,9 @@ NUMBERS: dict[str, Case] = {
 
 
 VECTORS: dict[str, Case] = {
-    "central-gaussian": Case(lambda n, **options: CentralGaussian(n, Ball(3), 1, 1e-3, **options)),
+    "central-gaussian": Case(
+        lambda n, **options: CentralGaussian(n, Ball(3), 1, 1e-3, **options), steps
+    ),
     "private-vector-sum-box": Case(
         lambda n, **options: PrivateVectorSum(n, Box(2, -1, 3), 1, 1e-3, **options)
     ),
@@ -232,10 +262,12 @@ VECTORS: dict[str, Case] = {
         )
     ),
     "single-message-box": Case(
-        lambda n, **options: SingleMessageGrid(n, Box(2, -1, 1), 5, 1e-2, **options)
+        lambda n, **options: SingleMessageGrid(n, Box(2, -1, 1), 5, 1e-2, **options),
+        answers(lambda grid: grid.points),
     ),
     "single-message-ball": Case(
-        lambda n, **options: SingleMessageGrid(n, Ball(3, 2.0), 6, 1e-2, **options)
+        lambda n, **options: SingleMessageGrid(n, Ball(3, 2.0), 6, 1e-2, **options),
+        answers(lambda grid: grid.points),
     ),
     "collision": Case(
         lambda n, **options: Collision(n, SparseTernary(5, 2), epsilon=2, delta=1e-2, **options)
@@ -244,11 +276,13 @@ VECTORS: dict[str, Case] = {
         lambda n, **options: Collision(n, SparseTernary(5, 2), epsilon=2, **options)
     ),
     "privkv": Case(
-        lambda n, **options: PrivKV(n, SparseTernary(5, 2), epsilon=2, delta=1e-2, **options)
+        lambda n, **options: PrivKV(n, SparseTernary(5, 2), epsilon=2, delta=1e-2, **options),
+        answers(lambda _: 15),
     ),
     "privkv-local": Case(lambda n, **options: PrivKV(n, SparseTernary(5, 2), epsilon=2, **options)),
     "pckv-grr": Case(
         lambda n, **options: PCKVGRR(n, SparseTernary(5, 2), epsilon=2, delta=1e-2, **options),
+        answers(lambda _: 10),
     ),
     "pckv-grr-published": Case(
         lambda n, **options: PCKVGRR(
@@ -256,7 +290,8 @@ VECTORS: dict[str, Case] = {
         ),
     ),
     "pckv-ue": Case(
-        lambda n, **options: PCKVUE(n, SparseTernary(5, 2), epsilon=2, delta=1e-2, **options)
+        lambda n, **options: PCKVUE(n, SparseTernary(5, 2), epsilon=2, delta=1e-2, **options),
+        raised_bits,
     ),
     "pckv-ue-local": Case(
         lambda n, **options: PCKVUE(n, SparseTernary(5, 2), epsilon=2, **options)
@@ -275,6 +310,7 @@ VECTORS: dict[str, Case] = {
     ),
     "frequency-estimation": Case(
         lambda n, **options: FrequencyEstimation(n, Categories([4]), 2, 1e-2, **options),
+        answers(lambda _: 4, least=1),
         ragged=True,
     ),
     "frequency-estimation-sets": Case(
@@ -403,18 +439,28 @@ def attack(case: Case, protocol: Any, x: NDArray[np.float64], seed: int) -> floa
         messages[:, 0] = column
         view = protocol.shuffle(messages, DeterministicRandom(seed + 1))
         estimates.append(protocol.analyze(view).estimate)
-    return float(max(estimates) - min(estimates))
+    return max(float(np.linalg.norm(a - b)) for a, b in combinations(estimates, 2))
 
 
 def careless(protocol: Any, users: int) -> Any:
     """Return a protocol whose shufflers pass on what ``users`` send, fewer than they must await."""
     other = copy.deepcopy(protocol)
-    held = other if hasattr(other, "trust") else getattr(other, "secure_sum", other)
-    if hasattr(held, "trust"):
-        object.__setattr__(held, "trust", replace(held.trust, min_honest=users))
+    if hasattr(other, "reader"):
+        reader = replace(other.reader, users=Participation(other.n, users))
+        object.__setattr__(other, "reader", reader)
     else:
-        object.__setattr__(held, "min_honest", users)
+        object.__setattr__(other, "min_honest", users)
     return other
+
+
+def reported(protocol: Any, x: Any, rng: RandomSource | None = None, **options: bool) -> Any:
+    """Return one user's messages, as `randomize` does those of all."""
+    report = protocol.report(x, rng, **options)
+    if not isinstance(report, Reports):
+        return report
+    parts = chain(*report.parts[1:], report.parts[0])  # clear shares, the analyzer's, come last
+    rows = np.concatenate([part.reshape(-1, protocol.dimension) for part in parts])
+    return rows[:, 0] if isinstance(protocol, PrivateSum) else rows
 
 
 def canonical(view: Any, order: NDArray[np.int64] | None = None) -> Any:

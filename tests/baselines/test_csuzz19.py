@@ -17,7 +17,6 @@ from statistical import FALSE_ALARM, IntegerLaw
 
 from ikos import View
 from ikos.baselines import BinaryRandomizedResponse, UnaryEncoding
-from ikos.data.encoding import encode
 from ikos.results.confidence import clopper_pearson
 from ikos.testing import DeterministicRandom
 
@@ -181,43 +180,6 @@ def test_the_law_of_the_count_at_a_larger_size(staged: bool) -> None:
         assert law.p_value(half) < FALSE_ALARM
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: BinaryRandomizedResponse(60, 0.5, 0.01),
-        lambda: UnaryEncoding(30, 0.5, 0.01, messages=3),
-    ],
-)
-def test_two_samples_tell_a_broken_protocol(make: Callable[[], Any]) -> None:
-    """Runs on neighbours cannot contradict the guarantee; those with half the noise do.
-
-    An event is chosen by the law; it happens with at most e^eps times the other's probability and
-    delta. A false alarm is one of two intervals that misses, each with at most half of 1e-9.
-    """
-
-    def contradicts(protocol: Any) -> bool:
-        r, n = getattr(protocol, "messages", 1), protocol.n
-        g = float(protocol.gamma / 2)
-        low, high = ones_law(r, n * r - r, g), ones_law(0, n * r, g)
-        ratio = math.exp(protocol.epsilon)
-        start = int(np.argmax(np.cumsum((high.pmf - ratio * low.pmf)[::-1])[::-1]))
-        near = np.ones(n)
-        x = near.copy()
-        x[0] = 0
-        count, rng = 50_000, DeterministicRandom(7)
-        with_one, without = (
-            int((messages.reshape(r, count, n).sum(axis=(0, 2)) >= start).sum())
-            for messages in (protocol._messages(np.tile(v, count), rng) for v in (near, x))
-        )
-        confidence = 1 - Fraction(FALSE_ALARM) / 2
-        least = clopper_pearson(with_one, count, confidence).low
-        most = clopper_pearson(without, count, confidence).high
-        return least > ratio * most + float(protocol.delta)
-
-    assert not contradicts(make())
-    assert contradicts(halved(make()))
-
-
 def test_bits_are_the_papers_encoding() -> None:
     """Bits 1 to mu - 1 are 1, bit mu by chance, the rest 0, with mu = ceil(x r)."""
     protocol = UnaryEncoding(6, 1, 0.4, messages=4)
@@ -236,18 +198,6 @@ def test_bits_are_the_papers_encoding() -> None:
     assert low <= 0.6 * 4 - 2 <= high
 
 
-@pytest.mark.points(1)
-@pytest.mark.parametrize("r", [1, 3, 10])
-def test_intervals_cover(r: int) -> None:
-    protocol = UnaryEncoding(300, 1, 1e-4, messages=r, lower=-1, upper=3)
-    x = np.linspace(-1, 3, 300)
-    rng = DeterministicRandom(9)
-    results = [protocol.run(x, rng) for _ in range(400)]
-    hits = sum(result.interval(0.8)[0] <= x.sum() <= result.interval(0.8)[1] for result in results)
-    assert clopper_pearson(hits, 400, 1 - Fraction(FALSE_ALARM)).high >= 0.8
-    assert results[0].interval(0.8).high - results[0].interval(0.8).low < 8 * protocol.mse**0.5
-
-
 def test_one_message_is_binary_randomized_response() -> None:
     one, other = BinaryRandomizedResponse(500, 1, 1e-5), UnaryEncoding(500, 1, 1e-5, messages=1)
     assert (one.gamma, one.mse, one.influence) == (other.gamma, other.mse, other.influence)
@@ -258,19 +208,6 @@ def test_debiasing_is_the_papers() -> None:
     lam = protocol.gamma * 100
     view = View((np.array([0] * 40 + [1] * 60, dtype=np.uint8),), None)
     assert protocol._totals(view, 100) == pytest.approx(float(100 / (100 - lam) * (60 - lam / 2)))
-
-
-@pytest.mark.parametrize("protocol", [BinaryRandomizedResponse, UnaryEncoding])
-def test_noise_of_fewer_honest_users_is_larger(protocol: Any) -> None:
-    every, some = protocol(1000, 1, 1e-5), protocol(1000, 1, 1e-5, min_honest=400)
-    assert some.gamma > 1.3 * every.gamma
-    assert "at least 400 of 1,000 users" in some.guarantee.conditions[1]
-    alone = protocol(400, 1, 1e-5, **({"messages": 32} if protocol is UnaryEncoding else {}))
-    assert some.gamma == alone.gamma
-    rng = DeterministicRandom(1)
-    assert some.run(np.ones(400), rng).users == 400
-    with pytest.raises(ValueError, match="min_honest = 400"):
-        some.run(np.ones(399), rng)
 
 
 @pytest.mark.parametrize("accountant", ["exact", "composition", "csuzz19"])
@@ -297,63 +234,6 @@ def test_defaults_and_published_accountants() -> None:
     with pytest.raises(ValueError, match="published"):
         UnaryEncoding(10**4, 1, 1e-8, accountant="csuzz19")
     assert UnaryEncoding(10**6, 1, 1e-6, messages=2, accountant="csuzz19").gamma < 0.1
-
-
-def test_influence_is_what_one_users_messages_can_do() -> None:
-    for protocol in (
-        BinaryRandomizedResponse(20, 1, 0.01, lower=-1, upper=2),
-        UnaryEncoding(20, 1, 0.01, messages=3, lower=-1, upper=2),
-    ):
-        messages = protocol.randomize(np.zeros(20), DeterministicRandom(3))
-        estimates = []
-        for bit in (0, 1):
-            forged = messages.copy()
-            forged[:, 0] = bit
-            estimates.append(protocol.analyze(protocol.shuffle(forged)).estimate)
-        assert abs(estimates[1] - estimates[0]) == pytest.approx(protocol.influence)
-
-
-def test_views_of_another_kind_are_refused() -> None:
-    binary, unary = BinaryRandomizedResponse(4, 1, 0.1), UnaryEncoding(4, 1, 0.1, messages=3)
-    bits = np.zeros(4, dtype=np.uint8)
-    for view in (View((bits + 2,), None), View((bits, bits), None), View((bits,), bits)):
-        with pytest.raises(ValueError, match="view must hold bits"):
-            binary.analyze(view)
-    for column in ([5, 6], [-1, 13], [12, 0, 0]):
-        with pytest.raises(ValueError, match="view must hold one column, the number of zeros"):
-            unary.analyze(View((np.array(column),), None))
-    with pytest.raises(ValueError, match="n = 4 users' values, got 2"):
-        unary.analyze(View((np.array([3, 3]),), None))
-    with pytest.raises(ValueError, match="order must be one of"):
-        unary.shuffle(np.zeros((3, 4), dtype=np.uint8), order="other")
-
-
-@pytest.mark.parametrize("protocol", [BinaryRandomizedResponse, UnaryEncoding])
-def test_bad_parameters_are_refused(protocol: Any) -> None:
-    with pytest.raises(ValueError, match="accountant must be one of"):
-        protocol(10, 1, 0.1, accountant="bennett")
-    with pytest.raises(ValueError, match="delta must be at least"):
-        protocol(10, 1, 0)
-    with pytest.raises(ValueError, match="min_honest must be at most 10"):
-        protocol(10, 1, 0.1, min_honest=11)
-    with pytest.raises(ValueError, match="messages must be at least 1"):
-        UnaryEncoding(10, 1, 0.1, messages=0)
-    with pytest.raises(ValueError, match=r"x\[0\] must be in"):
-        protocol(2, 1, 0.1).run([1.5, 0.0])
-
-
-def test_the_view_does_not_say_who() -> None:
-    protocol = UnaryEncoding(50, 1, 1e-3)
-    x = np.linspace(0, 1, 50)
-    messages = protocol.randomize(x, DeterministicRandom(1))
-    assert messages.shape == (protocol.messages, 50)
-    order = np.random.default_rng(1).permutation(messages.size)
-    mixed = messages.reshape(-1)[order].reshape(messages.shape)
-    assert seen(protocol.shuffle(messages)) == seen(protocol.shuffle(mixed))
-    assert not protocol.shuffle(messages).columns[0].flags.writeable
-    report = protocol.report(0.3, DeterministicRandom(1))
-    assert report.shape == (protocol.messages,)
-    assert encode(np.array([1.0]), 7, DeterministicRandom(1))[0] == 7
 
 
 @pytest.mark.slow

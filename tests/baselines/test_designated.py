@@ -94,20 +94,12 @@ def test_error_is_that_of_the_central_model() -> None:
 
 def test_the_trust_it_takes_is_said_first() -> None:
     conditions = DesignatedNoise(100, 1, 1e-6).guarantee.conditions
-    assert "ONLY while the designated user" in conditions[0]
-    assert "does not collude" in conditions[0]
-    assert "NOT from the designated user" in conditions[1]
+    assert "ONLY while the designated user" in conditions[0].text
+    assert "does not collude" in conditions[0].text
+    assert "NOT from the designated user" in conditions[1].text
     assert "no shuffler colludes" in str(conditions)
     single = DesignatedNoise(100, 1, 1e-6, shuffler="single")
     assert "the shuffler does not collude" in str(single.guarantee.conditions)
-
-
-def test_all_must_be_there() -> None:
-    protocol = DesignatedNoise(20, 1, 1e-3)
-    assert protocol.min_honest == 20
-    messages = protocol.randomize([0.5] * 20)
-    with pytest.raises(ValueError, match="shares must hold n = 20"):
-        protocol.shuffle(messages[:, 1:])
 
 
 def test_messages_prove_delta_and_one_fewer_does_not() -> None:
@@ -134,18 +126,3 @@ def test_one_user_alone_is_protected_by_its_own_noise() -> None:
     protocol = DesignatedNoise(1, 1, 1e-6)
     assert protocol.guarantee.delta == 0
     assert protocol.run([0.5]).users == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"modulus": 100}, "modulus must be above n \\* precision = 1000"),
-        ({"precision": 0}, "precision must be at least 1"),
-        ({"precision": 2**53}, "precision must be at most"),
-        ({"messages": 0}, "messages must be at least 1"),
-        ({"shuffler": "two"}, "shuffler must be one of"),
-    ],
-)
-def test_wrong_arguments_are_named(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        DesignatedNoise(100, 1, 1e-3, **({"precision": 10} | arguments))

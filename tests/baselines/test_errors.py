@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statistical import discrete_laplace_law
 
-from ikos.numeric.distributions import NoiseLaw
+from ikos.numeric.distributions import PolyaDifference
 from ikos.results.error import Bounded, NoisySum, chernoff
 
 MISSES = [0.9, 0.5, 0.05, 1e-3, 1e-6, 1e-9]
@@ -89,7 +89,7 @@ def test_noise_and_rounding_by_their_exact_law(shape: int, users: int, miss: flo
         law = np.convolve(law, one.pmf)
     law = np.convolve(law, [math.comb(users, k) / 2**users for k in range(users + 1)])
     y = (shape * one.first - users / 2 + np.arange(law.size)) / precision
-    error = NoisySum(NoiseLaw(rate, Fraction(shape)), precision, users)
+    error = NoisySum(PolyaDifference(rate, Fraction(shape)), precision, users)
     assert error.mean_square == pytest.approx(float((law * y**2).sum()))
     t = error.half_width(miss)
     assert float(law[np.abs(y) > t].sum()) <= miss
@@ -97,7 +97,7 @@ def test_noise_and_rounding_by_their_exact_law(shape: int, users: int, miss: flo
 
 
 def test_what_is_not_rounded_has_noise_alone() -> None:
-    plain = NoisySum(NoiseLaw(Fraction(1, 5), Fraction(1)), 10, 100)
+    plain = NoisySum(PolyaDifference(Fraction(1, 5), Fraction(1)), 10, 100)
     whole = NoisySum(plain.noise, 10, 100, rounded=False)
     assert whole.mean_square == pytest.approx(plain.mean_square - 100 / 4 / 100)
     assert whole.half_width(0.05) < plain.half_width(0.05)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import gmpy2
 import numpy as np
@@ -11,9 +10,7 @@ import pytest
 from gmpy2 import mpfr, mpq
 from statistical import FALSE_ALARM, p_value_bound
 
-from ikos import View
 from ikos.baselines import LocalRandomizedResponse
-from ikos.results.confidence import clopper_pearson
 from ikos.testing import DeterministicRandom
 
 
@@ -51,58 +48,3 @@ def test_bits_have_the_right_law() -> None:
             one = g + (1 - 2 * g) * value
             found = p_value_bound(np.bincount(bits, minlength=2), [1 - one, one])
             assert (found > FALSE_ALARM) == right
-
-
-def test_a_broken_gamma_contradicts_the_guarantee() -> None:
-    """A ratio of frequencies above e^eps, with false alarms below 1e-9."""
-
-    def contradicts(protocol: LocalRandomizedResponse) -> bool:
-        rng, users = DeterministicRandom(6), protocol.n
-        ones = [int(protocol.randomize(np.full(users, x), rng).sum()) for x in (1.0, 0.0)]
-        confidence = 1 - Fraction(FALSE_ALARM) / 2
-        least = clopper_pearson(ones[0], users, confidence).low
-        return least > math.exp(1) * clopper_pearson(ones[1], users, confidence).high
-
-    good, bad = (LocalRandomizedResponse(20_000, 1) for _ in range(2))
-    object.__setattr__(bad, "gamma", bad.gamma / 2)
-    assert not contradicts(good)
-    assert contradicts(bad)
-
-
-def test_unbiased_and_covered() -> None:
-    protocol = LocalRandomizedResponse(5000, 1, lower=-2, upper=2)
-    x = np.linspace(-2, 1, 5000)
-    rng = DeterministicRandom(8)
-    results = [protocol.run(x, rng) for _ in range(300)]
-    reach = (
-        LocalRandomizedResponse(5000 * 300, 1).error(5000 * 300).coordinate.half_width(FALSE_ALARM)
-        * 4
-    )
-    assert abs(sum(result.estimate for result in results) - 300 * x.sum()) < reach
-    hits = sum(result.interval().low <= x.sum() <= result.interval().high for result in results)
-    assert clopper_pearson(hits, 300, 1 - Fraction(FALSE_ALARM)).high >= 0.95
-
-
-def test_the_view_is_clear() -> None:
-    protocol = LocalRandomizedResponse(6, 2)
-    messages = protocol.randomize(np.linspace(0, 1, 6), DeterministicRandom(1))
-    view = protocol.shuffle(messages, order="permuted")
-    assert view.columns == ()
-    assert view.clear is not None
-    assert view.clear.tolist() == messages[0].tolist()
-    assert protocol.guarantee.delta == 0
-    assert protocol.min_honest == 1
-    assert protocol.analyze(View((), np.array([1], dtype=np.uint8))).users == 1
-    for bad in (View((messages[0],), None), View((), np.array([2]))):
-        with pytest.raises(ValueError, match="view must hold bits"):
-            protocol.analyze(bad)
-    flips = [
-        protocol.analyze(View((), np.array([bit, 0, 1], dtype=np.uint8))).estimate for bit in (0, 1)
-    ]
-    assert flips[1] - flips[0] == pytest.approx(protocol.influence)
-
-
-@pytest.mark.parametrize("epsilon", [0, -1, 101, float("nan")])
-def test_bad_epsilons_are_refused(epsilon: float) -> None:
-    with pytest.raises(ValueError, match="epsilon"):
-        LocalRandomizedResponse(5, epsilon)

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from scipy import stats
 from statistical import FALSE_ALARM, IntegerLaw
 
-from ikos import View
 from ikos.accounting.sample_threshold import (
     best_sample_threshold,
     largest_divergence,
@@ -207,25 +206,6 @@ def test_compared_with_randomized_response() -> None:
     ours = SampleAndThreshold(10**4, 1, 1e-8)
     other = BinaryRandomizedResponse(10**4, 1, 1e-8)
     assert other.mse < ours.mse / 3
-
-
-def test_interface() -> None:
-    protocol = SampleAndThreshold(200, 1, 1e-3, lower=-1, upper=1)
-    tau = protocol.threshold
-    estimates = []
-    for count in (tau - 1, tau):
-        messages = np.array([[1] * count + [0] * (200 - count)], dtype=np.uint8)
-        view = protocol.shuffle(messages, order="permuted")
-        assert view.columns[0].tolist() == [200, count if count >= tau else 0]
-        estimates.append(protocol.analyze(view).estimate)
-    assert estimates[1] - estimates[0] == pytest.approx(protocol.influence)
-    assert protocol.min_honest == protocol.n
-    assert "trusted" in protocol.guarantee.conditions[0]
-    for column in ([200, tau - 1], [200, 201], [200]):
-        with pytest.raises(ValueError, match="view must hold"):
-            protocol.analyze(View((np.array(column),), None))
-    with pytest.raises(ValueError, match="n = 200 users"):
-        protocol.run(np.zeros(199))
 
 
 @pytest.mark.parametrize(

@@ -134,11 +134,6 @@ def test_given_messages_state_what_is_proved() -> None:
     assert nothing.guarantee.conditions == ()
 
 
-def test_wrong_accountant_is_named() -> None:
-    with pytest.raises(ValueError, match="accountant must be one of 'exact', 'published'"):
-        SparseNoise(100, 1, 1e-3, accountant="guess")
-
-
 # The law of the noise, for accuracy
 
 

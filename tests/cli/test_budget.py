@@ -47,7 +47,7 @@ def test_without_slack_all_of_delta_is_for_the_releases(run, tmp_path):
 def test_releases_are_entered(run, people, ledger, command):
     given = COUNTS if command == "histogram" else VALUES
     made = run(command, people, *given, "0.1", "--ledger", ledger.path)
-    assert f"Entered in {ledger.path}, which has (0.9, " in " ".join(made.out.split())
+    assert f"Recorded in {ledger.path}, which has (0.9, " in " ".join(made.out.split())
     result = run(command, people, *given, "0.1", "--ledger", ledger.path, "--json").json
     assert result["ledger"] == str(ledger.path)
     assert [entry.epsilon for entry in ledger.entries] == [Fraction(1, 10)] * 2
@@ -59,7 +59,7 @@ def test_overspending_is_refused(refused, people, ledger, command):
     ledger.enter(Fraction(19, 20))
     given = COUNTS if command == "histogram" else VALUES
     assert refused(command, people, *given, "0.1", "--ledger", ledger.path).startswith(
-        "--epsilon and --delta must fit what is left, at most (0.05, 5e-07), got (0.1, "
+        "--epsilon and --delta must be within the remaining budget, at most (0.05, 5e-07), got (0"
     )
     assert len(ledger.entries) == 1
 
@@ -74,8 +74,8 @@ def test_refusals(run, refused, people, ledger, tmp_path):
     for said, *words in (
         ("no such file or directory\n", "show", tmp_path / "none"),
         ("is not a ledger, or is damaged", "show", people),
-        ("is there already", "new", ledger.path, "--epsilon", "2", "--delta", "1e-6"),
-        ("error: --epsilon and --delta must fit", "enter", ledger.path, "--epsilon", "2"),
+        ("already holds a ledger", "new", ledger.path, "--epsilon", "2", "--delta", "1e-6"),
+        ("error: --epsilon and --delta must be within", "enter", ledger.path, "--epsilon", "2"),
         ("--mu must be at least 0", "enter", ledger.path, "--epsilon", "0.1", "--mu", "-1"),
     ):
         assert said in run("budget", *words, status=2).err

@@ -34,7 +34,7 @@ def check(rows, expected, users):
         assert row["unlimited"] == math.isinf(found.influence)
         assert row["influence"] == (None if row["unlimited"] else found.influence)
         assert row["guarantee"]["delta"] == found.guarantee.delta
-        assert row["guarantee"]["conditions"] == list(found.guarantee.conditions)
+        assert row["guarantee"]["conditions"] == list(map(str, found.guarantee.conditions))
 
 
 def test_numbers_are_the_librarys(run):

@@ -46,7 +46,7 @@ def test_the_account(tmp_path):
     assert "All 6 parties have the reports of 944 clients." in flat
     assert "Released: 944 reports, 944 of them complete" in flat
     truth = int(load_anes96("vote").sum())
-    assert flat.endswith(f"allow to be shown: {truth}")
+    assert flat.endswith(f"these data are public: {truth}")
     estimate = int(re.search(r"^  sum +(\d+) ", done.stdout, re.MULTILINE)[1])
     assert abs(estimate - truth) <= 40  # of a standard error below 2
     assert left(tmp_path) == []

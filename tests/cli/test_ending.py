@@ -210,7 +210,7 @@ class TestTerminal:
     @pytest.mark.parametrize(
         ("words", "status", "style"),
         [
-            (COUNT, 0, "\x1b[1mMessages of each"),
+            (COUNT, 0, "\x1b[1mMessages per user"),
             (("bogus",), 2, "ikos: \x1b[31m\x1b[1merror\x1b[0m: no such command"),
             (("messages", "--users", "9", "--epsilon", "20", "--delta", "1e-3"), 0,
              "ikos messages: \x1b[33m\x1b[1mwarning\x1b[0m: epsilon = 20"),

@@ -98,8 +98,9 @@ class TestNumbers:
             assert row["sigma"] is None
             if (row["shuffler"], row["clear_share"]) == ("parallel", True):
                 given_ = (protocol.modulus, 1, Fraction("1e-8"), protocol.precision)
+                corrupt = protocol.transport.trust.corrupt_shufflers
                 kept = {"min_honest": protocol.min_honest, "reserve": result["reserve"],
-                        "corrupt_shufflers": protocol.trust.corrupt_shufflers}  # fmt: skip
+                        "corrupt_shufflers": corrupt}  # fmt: skip
                 assert row["necessary"] == necessary_private_messages(1000, *given_, **kept)
                 assert row["necessary"] <= count.shuffled
             else:
@@ -273,4 +274,4 @@ def test_one_user_is_one_in_words(run):
     found = run(
         "messages", "--users", "1", "--modulus", "2^32", "--sigma", "40", "--format", "markdown"
     )
-    assert "numbers of 1 user, modulo 2^32" in found.out
+    assert "scalars of 1 user, modulo 2^32" in found.out

@@ -9,6 +9,7 @@ import click
 import pytest
 from command_lines import once
 
+from ikos import InvalidType, InvalidValue
 from ikos.cli import errors
 
 SUM = ("sum", "people.csv", "--column", "age", "--lower", "0", "--upper", "100", "--epsilon", "1",
@@ -21,6 +22,7 @@ COMPARE = ("compare", "--users", "1000", "--epsilon", "1", "--protocol", "local-
 BALLS = ("compare", "--users", "1000", "--epsilon", "1", "--domain", "ball")
 DATA = ("compare", "--data", "people.csv", "--column", "age", "--lower", "0", "--upper", "100",
         "--epsilon", "1", "--protocol", "local-laplace")  # fmt: skip
+EDGES = "--bins must be two or more numbers that increase as doubles"
 GRAPHS = ("graphs", "--users", "10", "--messages", "2", "--trials", "10")
 
 REFUSED = [
@@ -62,7 +64,7 @@ REFUSED = [
     (SUM, ("--analysis", "better"), "'--analysis': 'better' is not one of"),
     (SUM, ("--analysis", "ghazi2020"), "ghazi2020 needs a single shuffler and no clear share"),
     (SUM, ("--analysis", "ghazi2020"), "; --analysis best covers this setting"),
-    (SUM, ("--lower", "0.5", "--integers"), "--lower must be an integer of at most 2^52 with --i"),
+    (SUM, ("--lower", "0.5", "--integers"), "--lower must be an integer of at most 2^52 where"),
     (SUM, ("--shuffler", "three"), "'--shuffler': 'three' is not one of"),
     (SUM, ("--on-out-of-range", "drop"), "'drop' is not one of"),
     (SUM, ("--nonsense",), "no such option"),
@@ -76,9 +78,9 @@ REFUSED = [
     (SUM, ("--no-header", "--column", "\u0662"), "--column must be a number counted from 1, got"),
     (COUNTS, (), "give either --categories or --bins"),
     (COUNTS, ("--bins", "1,2", "--other", "x"), "--other goes with --categories"),
-    (COUNTS, ("--bins", "3,2"), "--bins must be two or more numbers that grow as doubles, got '3,"),
-    (COUNTS, ("--bins", "3"), "--bins must be two or more numbers that grow as doubles"),
-    (COUNTS, ("--bins", "2^53,2^53+1"), "--bins must be two or more numbers that grow as doubles"),
+    (COUNTS, ("--bins", "3,2"), f"{EDGES}, got '3,"),
+    (COUNTS, ("--bins", "3"), EDGES),
+    (COUNTS, ("--bins", "2^53,2^53+1"), EDGES),
     (COUNTS, ("--categories", "a,a"), "--categories must be distinct, also as numbers, got"),
     (COUNTS, ("--categories", "a"), "--categories must be two or more labels, got 'a'"),
     (COUNTS, ("--categories", "a", "--other", "a"), "--categories and --other must be distinct"),
@@ -88,7 +90,7 @@ REFUSED = [
     (SECURE, ("--epsilon", "1"), "--epsilon is for a private sum, --sigma for a secure one"),
     (SECURE, ("--domain", "ball"), "--domain is for a private sum"),
     (SECURE, ("--dimension", "2^30"), "--dimension must be at most"),
-    (SECURE, ("--dimension", "2", "--plot", "x.png"), "--plot is for sums of numbers"),
+    (SECURE, ("--dimension", "2", "--plot", "x.png"), "--plot is for scalar sums"),
     (("messages", "--users", "9"), (), "give --modulus and --sigma for a secure sum"),
     (("messages", "--users", "9", "--sigma", "9"), (), "give --modulus and --sigma"),
     (("messages", "--users", "9", "--delta", "0.1"), (), "--epsilon and --delta for a private"),
@@ -112,8 +114,8 @@ REFUSED = [
     (DATA, ("--users", "7"), "--users must be the 1000 rows, got 7"),
     (DATA[:3], ("--epsilon", "1"), "--data needs --column"),
     # tables
-    (SUM, ("--column", "agee"), "has no column 'agee' among its 3 columns"),
-    (SUM, ("--column", "agee", "--show-values"), "among its 3 columns: 'name', 'age'"),
+    (SUM, ("--column", "agee"), "has no column 'agee'; it has 3 columns"),
+    (SUM, ("--column", "agee", "--show-values"), "it has 3 columns: 'name', 'age'"),
     (SUM, ("--column", "name"), "row 1 has a value in column 'name'"),
     (SUM, ("--upper", "7", "--show-values"), "row 1 has 20 in column 'age', outside"),
     (SUM, ("--no-header", "--column", "9"), "has no column 9"),
@@ -125,7 +127,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("line", "options", "said"), REFUSED, ids=str)
+@pytest.mark.parametrize(("line", "options", "said"), REFUSED)
 def test_refused(refused, people, monkeypatch, line, options, said):
     if "--plot" in options:
         pytest.importorskip("matplotlib")
@@ -158,19 +160,25 @@ def test_extras_that_are_missing(refused, tmp_path, monkeypatch, extra):
         assert "pip install 'ikos[parquet]'" in refused("sum", path, *SUM[2:])
         for more in (("--delimiter", ";"), ("--no-header", "--column", "1")):
             said = refused(*once("sum", path, *SUM[2:], *more))
-            assert said == f"{more[0]} must be left out for {str(path)!r}, which is no CSV file"
+            assert said == f"{more[0]} must be left out for {str(path)!r}, which is not a CSV file"
 
 
 def test_parameters_are_options():
     """The names that begin a message of the library, and only those of the command's options."""
     names = ("--users", "--min-honest", "--port", "--host")
     with click.Context(click.Command("x", params=[click.Option([name]) for name in names])):
-        assert errors.in_options("n must be at least 1, got 0").startswith("--users must")
-        assert errors.in_options("min_honest must be n").startswith("--min-honest must be n")
-        assert errors.in_options("host and port must be").startswith("--host and --port must")
-        for kept in ("x must hold", "x must be users", "what min_honest is", "users and x must"):
-            assert errors.in_options(kept) == kept
-    assert errors.in_options("n must be at least 1") == "n must be at least 1"
+        for name, said in (
+            ("n", "--users must be"), ("min_honest", "--min-honest must be"),
+            ("host and port", "--host and --port must be"), ("port[3]", "--port must be"),
+            ("x", "x must be"), ("users and x", "users and x must be"), (None, "must be"),
+        ):  # fmt: skip
+            assert errors.in_options(InvalidValue(name, "must be")) == said
+            assert errors.in_options(InvalidType(name, "must be")) == said
+        advice = [("port", "\t", "is new"), ("host", True, "too"), ("x", ";", "is no option")]
+        said = "x must be; --port $'\\t' is new; --host too; x ';' is no option"
+        assert errors.in_options(InvalidValue("x", "must be", advice=advice)) == said
+        assert errors.in_options(ValueError("n must be")) == "n must be"
+    assert errors.in_options(InvalidValue("n", "must be")) == "n must be"
 
 
 def test_what_exceptions_say():

@@ -29,8 +29,11 @@ from deployment_tls import certificates
 from deployment_wired import LITTLE, SMALL, addresses, small
 from starlette.applications import Starlette
 
-from ikos.deployment import serve
+from ikos.deployment import server
+from ikos.deployment.http import uvicorn_config
 from ikos.deployment.party_files import PartyConfig, write_new
+from ikos.deployment.remote import connect
+from ikos.deployment.settings import Listening
 
 __all__ = ["small"]
 
@@ -55,7 +58,7 @@ def listened(monkeypatch):
     asked = {}
     for role in ("shuffler", "analyzer"):
         monkeypatch.setattr(
-            serve,
+            server,
             f"serve_{role}",
             lambda folders, listening, role=role: asked.update({role: (folders, listening)}),
         )
@@ -101,7 +104,7 @@ class TestSettings:
         run("serve", "shuffler", "a", "b", "--config", pair / "party.toml")
         folders, listening = listened["shuffler"]
         assert folders == (Path("a"), Path("b"))
-        assert listening == serve.Listening(
+        assert listening == Listening(
             "0.0.0.0", 8443, pair / "chain.pem", pair / "key.pem", Path("/etc/ca.pem"), 12.0
         )
 
@@ -109,7 +112,7 @@ class TestSettings:
         (tmp_path / "party.toml").write_text('host = "localhost"\nport = 1\nrate = 12\n')
         given = ("--port", "2", "--rate", "0.5", "--ca", "c")
         run("serve", "analyzer", "a", "--config", tmp_path / "party.toml", *given)
-        expected = serve.Listening("localhost", 2, ca=Path("c"), rate=0.5)
+        expected = Listening("localhost", 2, ca=Path("c"), rate=0.5)
         assert listened["analyzer"][1] == expected
 
     @pytest.mark.parametrize(
@@ -162,7 +165,7 @@ class TestPlace:
         said = refused("shuffler", folder, "--host", "localhost")
         assert said.startswith("--certificate and --private-key must be given for https://far.")
         # what has the certificate passes requests on to another port
-        here = serve.Listening("127.0.0.1", 8000).of([PartyConfig.read(folder)])
+        here = Listening("127.0.0.1", 8000).of([PartyConfig.read(folder)])
         assert (here.host, here.port) == ("127.0.0.1", 8000)
 
     def test_of_different_addresses(self, refused, small):
@@ -251,7 +254,7 @@ def test_nobody_is_let_in_before_the_stores_are_checked(small):
             return SimpleNamespace(end=lambda: None)
 
         with pytest.raises(ValueError, match="host and port must be free to listen at, got 127"):
-            serve._serve("a shuffler's", [small / "shuffler-1"], serve.Listening(port=port), start,
+            server._serve("a shuffler's", [small / "shuffler-1"], Listening(port=port), start,
                          lambda: None)  # fmt: skip
 
 
@@ -284,7 +287,7 @@ def listens(log):
 @POSIX
 @pytest.mark.slow
 def test_a_folder_is_served_by_one_process(refused, small, tmp_path):
-    """Refused while the first runs; and free when it was killed, with no chance to say so."""
+    """Problem while the first runs; and free when it was killed, with no chance to say so."""
     folder, log = small / "shuffler-1", tmp_path / "log"
     for _ in range(2):
         with served(folder, log) as process:
@@ -348,9 +351,9 @@ def test_it_says_where_it_listens_and_stops_when_told(
             f"INFO ikos.deployment listening on ({scheme}://localhost:\\d+)\n", said
         )
         assert found, said
-        with serve.connect(pair / "chain.pem" if tls else None) as http:
+        with connect(pair / "chain.pem" if tls else None) as http:
             assert http.get(f"{found[1]}/health", timeout=30).text == "ok\n"
-        with serve.connect() as other, pytest.raises(httpx.TransportError):  # who trusts it not
+        with connect() as other, pytest.raises(httpx.TransportError):  # who trusts it not
             other.get(f"https://localhost:{found[1].rpartition(':')[2]}/health", timeout=30)
         process.send_signal(number)
         assert process.wait(60) == 0
@@ -436,7 +439,7 @@ def test_silent_connections(small, pair, tmp_path, count, begun, megabytes):
         port = listens(log)
 
         def healthy():
-            with serve.connect(pair / "chain.pem") as http:
+            with connect(pair / "chain.pem") as http:
                 return http.get(f"https://localhost:{port}/health", timeout=60).text == "ok\n"
 
         def resident():
@@ -459,6 +462,6 @@ def test_silent_connections(small, pair, tmp_path, count, begun, megabytes):
 
 def test_a_header_does_not_say_where_a_request_comes_from():
     application = Starlette()
-    config = serve.uvicorn_config(application)
+    config = uvicorn_config(application)
     config.load()
     assert config.loaded_app is application

@@ -72,7 +72,7 @@ class TestOne:
     def test_a_task_that_proves_less_than_it_says_gets_no_report(self, refused, client):
         """One shuffler fewer, and all else computed anew."""
         task = Task.new(2000, 1, 1e-8, min_honest=1900)
-        (client / "task.json").write_text(made_of(task, messages=task.messages - 1)[0])
+        (client / "task.json").write_text(made_of(task, messages=task.columns)[0])
         said = refused("submit", client, "--value", "1")
         assert "messages must be enough for delta = " in said
         assert sorted(path.name for path in client.iterdir()) == ["task.json", "token"]
@@ -172,7 +172,7 @@ class TestOne:
         monkeypatch.setattr(time, "sleep", interrupted)  # the report is on disk by then
         assert run(*command, status=130).err == (
             "ikos submit: interrupted; parts of the report may have reached some parties: submit "
-            "again to go on with it\n"
+            "again to resume\n"
         )
 
     def test_standard_input_is_for_one_of_them(self, refused, client, typed):
@@ -192,7 +192,7 @@ def interrupted(*_):
 class TestPromise:
     @pytest.mark.parametrize("many", [False, True])
     def test_a_task_that_promises_too_little(self, refused, small, client, wired, tmp_path, many):
-        """Refused before anything is sent or kept."""
+        """Problem before anything is sent or kept."""
         parties = wired(small)
         table = tmp_path / "values.csv"
         table.write_text("visits\n3\n")
@@ -264,8 +264,8 @@ class TestMany:
         text = run("submit", small / "clients", "--values", table, "--column", "visits").out
         assert " ".join(text.split()) == (
             "All 6 parties have the reports of 25 clients. "
-            f"The task promises {parties.task.protocol.guarantee}. "
-            "For testing only: this program saw the values of all."
+            f"The task's guarantee: {parties.task.protocol.guarantee}. "
+            "For testing only: this program saw the values of all clients."
         )
         assert parties.analyzer.reports() == 25
 
@@ -326,7 +326,7 @@ class TestMany:
         said = refused(*many, "--wait", "0.1")
         assert said.startswith(
             "all parties have the reports of 0 of 25 clients, and the same command resumes with "
-            "the others. Of row 1: 5 of 6 parties have the report"
+            "the others. Row 1: 5 of 6 parties have the report"
         )
         parties.wires.cut.clear()
         reports = small / "clients" / "reports"

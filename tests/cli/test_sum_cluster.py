@@ -85,7 +85,7 @@ def test_a_bad_value_on_a_worker(refused, address, folder):
 
 
 def test_an_address_where_nobody_is(refused, folder, monkeypatch):
-    monkeypatch.setattr(connection, "ANSWER", 0.5)
+    monkeypatch.setattr(connection, "ANSWER_SECONDS", 0.5)
     said = refused("sum", folder, *AGE, "--scheduler", NO_PORT)
     assert said.startswith(f"--scheduler: no scheduler answers at '{NO_PORT}': ")
 
@@ -138,8 +138,8 @@ elif where == "reading":
     driver._Sum.attempt = attempt
 elif where == "adding":
     real = connection.add_up
-    def add_up(client, clients, x, rng, progress):
-        return real(client, clients, x, rng, lambda done, _: now() if done == 2 else None)
+    def add_up(*arguments):
+        return real(*arguments[:-1], lambda done, _: now() if done == 2 else None)
     connection.add_up = add_up
 elif where == "killed":
     real = driver._Sum.attempt

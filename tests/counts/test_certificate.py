@@ -280,15 +280,3 @@ def test_printed_forms() -> None:
     assert str(Dyadic((1 << 200) + 1, -230)) == "2^-29.9999"
     assert str(Dyadic(None, 0)) == "2^inf"
     assert str(Dyadic(0, 0)) == "2^-inf"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ((2, 2, 1.0), TypeError, "m must be .* 1.0"),
-        ((2, 2, 10**9), ValueError, "m must be"),
-    ],
-)
-def test_bad_arguments(arguments: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        certify(*arguments)

@@ -289,6 +289,7 @@ def test_moments_of_degree_two(n: int, m: int, odd: int, k: int) -> None:
     assert without[0] < whole[0]
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(
     ("n", "m", "rate", "c"), [(9, 4, 2, 0.5), (13, 3, 1, 0.5), (21, 3, 1, 0.1), (25, 2, 3, 0.5)]
 )

@@ -255,16 +255,3 @@ def test_levels_of_fewer_messages_are_bounded_by_those_of_more() -> None:
     assert security_interval(10**6, 2**64, 2) == (0.0, pytest.approx(8.69754, abs=1e-5))
     assert security_interval(1, 2**64, 2) == (math.inf, math.inf)
     assert security_interval(1000, 2**64, 3, shuffler="single", clear_share=False) == (0, math.inf)
-
-
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        ({"sigma": 0}, ValueError), ({"q": 1}, ValueError), ({"n": 0}, ValueError),
-        ({"shuffler": "both"}, ValueError), ({"corrupt_shufflers": -1}, ValueError),
-    ],
-)  # fmt: skip
-def test_nonsense_is_refused(change: dict[str, object], error: type[Exception]) -> None:
-    (name,) = change
-    with pytest.raises(error, match=name):
-        necessary_messages(**{"n": 10, "q": 2**64, "sigma": 80, **change})  # type: ignore[arg-type]

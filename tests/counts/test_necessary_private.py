@@ -96,7 +96,3 @@ def test_intervals_of_delta() -> None:
     # what holds of more messages holds of fewer
     assert private_delta_interval(1000, 2**16, 1, 1, 32)[0] == pytest.approx(0.0423361, rel=1e-5)
     assert private_delta_interval(1000, 2**16, 5, 1, 32)[0] == 0
-    with pytest.raises(ValueError, match=r"^reserve "):
-        private_delta_interval(1000, 2**16, 3, 1, 32, reserve=1)
-    with pytest.raises(ValueError, match=r"^m "):
-        private_delta_interval(1000, 2**16, 0, 1, 32)

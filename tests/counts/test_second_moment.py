@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
-from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import gmpy2
-import numpy as np
 import pytest
 from counts.moments import SETTINGS, Recursion, bits, precisely, recursion
 from gmpy2 import mpfr, mpq
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ikos import message_count, private_message_count, security_level
+from ikos import message_count, security_level
 from ikos.counts import largest_component, second_moment, share_graph
 from ikos.counts import recursion as library
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.share_graph import ShareGraph
-from ikos.numeric.rounding import DOWN, UP, float_up, rounding
+from ikos.numeric.rounding import DOWN, UP, rounding
 
 MODULI = [2, 3, 5, 2**8, 2**16 + 1, 2**64 - 59, 2**127 - 1, 2**512]
 EVERY_SETTING = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
@@ -78,20 +74,6 @@ def test_excess_at_the_check_values(
     with precisely():
         again = recursion(n, q, m, shuffler, clear).excess[n]
         assert abs(float(again) - float(found)) < 1e-15
-
-
-@pytest.mark.parametrize(
-    ("n", "sigma", "published", "parallel", "single"),
-    [(1000, 80, 29, 25, 22), (10**6, 80, 15, 14, 13), (100, 128, 64, 51, 42)],
-)
-def test_table_of_totals(n: int, sigma: int, published: int, parallel: int, single: int) -> None:
-    q = 2**64
-    assert message_count(n, q, sigma, analysis="balle2020").total == published
-    assert message_count(n, q, sigma).total == parallel
-    assert message_count(n, q, sigma, clear_share=False).total == parallel
-    assert message_count(n, q, sigma, shuffler="single", clear_share=False).total == single
-    with_clear = message_count(n, q, sigma, shuffler="single").total
-    assert single <= with_clear <= parallel
 
 
 # Soundness and tightness
@@ -295,7 +277,7 @@ def test_the_largest_component_bounds_every_larger_number_of_users(
 def test_any_largest_component_bounds_every_larger_number_of_users(
     q: int, hiding: int, setting: tuple[str, bool]
 ) -> None:
-    check_largest_component(24, q, graph(hiding, *setting))
+    check_largest_component(18, q, graph(hiding, *setting))
 
 
 def check_largest_component(top: int, q: int, share: ShareGraph) -> None:
@@ -375,10 +357,10 @@ def check_tail(tail: Callable[..., mpfr], shuffler: str, clear: bool) -> None:
 @EVERY_SETTING
 @pytest.mark.parametrize("hiding", [1, 2, 5])
 def test_a_range_is_as_weak_as_its_weakest(hiding: int, shuffler: str, clear: bool) -> None:
-    """Every range up to 40 users, with the recursion cut off at 12, against rationals."""
+    """Every range up to 24 users, with the recursion cut off at 12, against rationals."""
     share = graph(hiding, shuffler, clear)
     for q in (2, 3, 2**12):
-        check_ranges(q, share, 40)
+        check_ranges(q, share, 24)
 
 
 def check_ranges(q: int, share: ShareGraph, top: int) -> None:
@@ -415,27 +397,6 @@ def test_a_range_across_the_longest_recursion(shuffler: str, clear: bool) -> Non
 # Counts
 
 
-@given(
-    n=st.one_of(st.integers(2, 60), st.integers(1025, 10**12)),
-    order=st.integers(1, 3000),
-    odd=st.booleans(),
-    sigma=st.one_of(st.integers(1, 600), st.floats(0.01, 600)),
-    setting=st.sampled_from(SETTINGS),
-)
-def test_totals_are_minimal_and_carry_their_level(
-    n: int, order: int, odd: bool, sigma: float, setting: tuple[str, bool]
-) -> None:
-    q = 2**order + odd
-    options: dict[str, Any] = {"shuffler": setting[0], "clear_share": setting[1]}
-    count = message_count(n, q, sigma, **options)
-    assert count.sigma == security_level(n, q, count.shuffled, **options)
-    assert count.sigma >= sigma
-    assert count.analysis == "second_moment"
-    assert (count.clear, count.total) == (int(setting[1]), count.shuffled + setting[1])
-    if count.shuffled > 1:
-        assert security_level(n, q, count.shuffled - 1, **options) < sigma
-
-
 @pytest.mark.points(0)
 @given(
     n=st.one_of(st.integers(19, 300), st.integers(19, 10**15)),
@@ -454,35 +415,6 @@ def test_never_below_balle2020(n: int, q: int, m: int, setting: tuple[str, bool]
         assert best.total <= m + setting[1]
 
 
-@given(
-    n=st.one_of(st.integers(2, 80), st.integers(1025, 10**10)),
-    q=st.integers(2, 2**80),
-    m=st.integers(1, 60),
-    setting=st.sampled_from(SETTINGS),
-)
-def test_levels_move_the_right_way(n: int, q: int, m: int, setting: tuple[str, bool]) -> None:
-    shuffler, clear = setting
-
-    def level(n: int = n, q: int = q, m: int = m, clear: bool = clear) -> float:
-        return security_level(n, q, m, shuffler=shuffler, clear_share=clear)
-
-    assert level(m=m + 1) >= level()
-    assert level(q=q + 1) <= level()
-    assert level(q=q * q) <= level()
-    if n > 1024:
-        assert level(n=n + 1) >= level() - 1e-9
-        assert level(n=2 * n) >= level() - 1e-9
-    # a clear share may be shuffled too
-    if shuffler == "parallel":
-        assert level(m=m + 1, clear=False) == level(clear=True)
-        single = security_level(n, q, m, shuffler="single", clear_share=clear)
-        assert single >= level() - 1e-12 * max(1, level())
-    else:
-        assert level(m=m + 1, clear=False) >= level(clear=True)
-    count = message_count(n, q, m, shuffler=shuffler, clear_share=clear)
-    assert count.total <= message_count(n, q, m + 3, shuffler=shuffler, clear_share=clear).total
-
-
 @pytest.mark.slow
 @EVERY_SETTING
 def test_more_users_hide_better_from_some_number_on(shuffler: str, clear: bool) -> None:
@@ -497,127 +429,6 @@ def test_more_users_hide_better_from_some_number_on(shuffler: str, clear: bool) 
 
 
 # Edges
-
-
-@EVERY_SETTING
-def test_one_user_has_nothing_to_hide(shuffler: str, clear: bool) -> None:
-    count = message_count(1, 2**64, 80, shuffler=shuffler, clear_share=clear)
-    assert (count.shuffled, count.sigma) == (1, math.inf)
-    for q in (2, 2**4096):
-        assert security_level(1, q, 1, shuffler=shuffler, clear_share=clear) == math.inf
-    assert (
-        message_count(1, 2, 80, min_honest=1, shuffler=shuffler, clear_share=clear).sigma
-        == math.inf
-    )
-    assert (
-        message_count(2, 2, 80, min_honest=1, shuffler=shuffler, clear_share=clear).sigma < math.inf
-    )
-
-
-@pytest.mark.points(2)
-@EVERY_SETTING
-@pytest.mark.parametrize("sigma", [0.5, 10**6])
-@pytest.mark.parametrize("q", [2, 2**1_000_000], ids=["2", "2^1000000"])
-def test_extremes_are_answered_at_once(q: int, sigma: float, shuffler: str, clear: bool) -> None:
-    for n in (1, 2, 4, 19, 1000, 1025, 10**100):
-        start = time.process_time()
-        count = message_count(n, q, sigma, shuffler=shuffler, clear_share=clear)
-        assert count.sigma >= sigma
-        if n > 1 and count.shuffled > 1:
-            fewer = checked_scheme(n, q, shuffler=shuffler, clear_share=clear).proved(
-                count.shuffled - 1
-            )
-            assert fewer.sigma < sigma
-        assert time.process_time() - start < 20
-
-
-@EVERY_SETTING
-@pytest.mark.parametrize("n", [2, 1025, 10**12])
-def test_where_nothing_is_proved_the_level_is_zero(n: int, shuffler: str, clear: bool) -> None:
-    few = 1 if clear else 2
-    for q, m in [(2**64, few), (2**4096, few + 1), (2**1_000_000, 5), (2**20, 1)]:
-        level = security_level(n, q, m, shuffler=shuffler, clear_share=clear)
-        if n <= 1025 or q > 2**64 or m == 1:
-            assert level == 0.0
-            assert math.copysign(1, level) == 1
-            assert (
-                checked_scheme(n, q, shuffler=shuffler, clear_share=clear).proved(m).analysis
-                is None
-            )
-    if not clear:
-        assert security_level(n, 2, 1, shuffler=shuffler, clear_share=False) == 0.0
-
-
-def test_no_messages_prove_nothing() -> None:
-    for shuffler, clear in SETTINGS:
-        count = checked_scheme(9, 2**8, 5, shuffler=shuffler, clear_share=clear).proved(0)
-        assert (count.total, count.sigma, count.analysis) == (int(clear), 0.0, None)
-
-
-def test_numpy_integers_are_integers() -> None:
-    level = security_level(np.int64(1000), np.uint64(2**63), np.int8(9))
-    assert level == security_level(1000, 2**63, 9)
-    count = message_count(np.int32(1000), np.uint16(40_000), np.float64(40))
-    assert count == message_count(1000, 40_000, Fraction(40))
-    assert type(count.shuffled) is int
-    assert type(count.sigma) is float
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "said"),
-    [
-        ({"q": -(2**300)}, ValueError, "q must be .* 301 bits"),
-        ({"m": 0}, ValueError, "m must be .* 0"),
-        ({"m": 3.5}, TypeError, "m must be .* 3.5"),
-    ],
-)
-def test_bad_arguments_are_named_and_quoted(
-    arguments: dict[str, Any], error: type[Exception], said: str
-) -> None:
-    with pytest.raises(error, match=said):
-        security_level(**{"n": 1000, "q": 2**32, "m": 9, **arguments})
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "said"),
-    [
-        ((2, "Parallel", True), ValueError, "shuffler must be .* 'Parallel'"),
-        ((2, "single", "no"), TypeError, "clear_share must be .* 'no'"),
-        ((True, "single", True), TypeError, "m must be .* True"),
-        ((0, "parallel", False), ValueError, "m must be .* 0"),
-    ],
-)
-def test_what_is_no_share_graph_is_refused(
-    arguments: tuple[Any, ...], error: type[Exception], said: str
-) -> None:
-    with pytest.raises(error, match=said):
-        ShareGraph(*arguments)
-
-
-def test_share_graphs_of_numpy_scalars_are_those_of_pythons() -> None:
-    given: tuple[Any, ...] = (np.int8(5), "single", np.True_)
-    share = ShareGraph(*given)
-    assert share == ShareGraph(5, "single", True)
-    assert (type(share.m), type(share.clear_share)) == (int, bool)
-    assert library.rational(30, 3, share) == library.rational(30, 3, graph(5, "single", True))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "said"),
-    [
-        ({"n": 0}, ValueError, "n must be .* 0"),
-        ({"q": -2}, ValueError, "q must be .* -2"),
-    ],
-)
-def test_recursions_in_rationals_check_their_arguments(
-    arguments: dict[str, Any], error: type[Exception], said: str
-) -> None:
-    share = graph(2, "single", True)
-    given: dict[str, Any] = {"n": 4, "q": 2, "graph": share, **arguments}
-    with pytest.raises(error, match=said):
-        library.rational(**given)
-    with pytest.raises(error, match=said):
-        library.rational_split(**given, k=2)
 
 
 @pytest.mark.parametrize(
@@ -656,183 +467,6 @@ def check_enclosures(n: int, q: int, share: ShareGraph) -> None:
         assert all(mpq(a) <= b for a, b in zip(lower, value, strict=True))
 
 
-def check_all_enclosures() -> None:
-    for setting in SETTINGS:
-        for q in (2, 3, 2**31 - 1, 2**400 + 1):
-            check_enclosures(9, q, graph(2, *setting))
-            check_enclosures(9, q, graph(3, *setting))
-            check_enclosures(5, q, graph(70, *setting))
-
-
-def check_all_largest_components() -> None:
-    for setting in SETTINGS:
-        for hiding in (2, 3, 4):
-            for q in (2, 25, 5000, 2**31 - 1):
-                check_largest_component(12, q, graph(hiding, *setting))
-
-
-def check_rounded_levels() -> None:
-    """The float that is returned is at most the true level."""
-    for shuffler, clear in SETTINGS:
-        for n in (2, 3, 5, 9):
-            for m in (6, 7, 11, 19, 30):
-                compare_uncached(n, 3, m, shuffler, clear)
-
-
-def compare_uncached(n: int, q: int, m: int, shuffler: str, clear: bool) -> None:
-    second_moment.bound.cache_clear()
-    with precisely():
-        true = bits(recursion(n, q, m, shuffler, clear).divergence[n])
-        level = second_moment.level((n, n), q, ShareGraph(m, shuffler, clear))
-        assert level <= true.upper()
-    second_moment.bound.cache_clear()
-
-
-@pytest.fixture
-def uncached() -> Any:
-    """Nothing that a mutant computed is remembered."""
-    caches = (library.enclosed, largest_component.largest_component, second_moment.bound)
-    for cache in caches:
-        cache.cache_clear()
-    yield
-    for cache in caches:
-        cache.cache_clear()
-
-
-def test_the_library_passes_the_checks(uncached: None) -> None:
-    check_all_enclosures()
-    check_all_largest_components()
-    check_rounded_levels()
-
-
-def growth(direction_of: Callable[[int], int]) -> Callable[..., mpfr]:
-    real = ShareGraph.growth
-    return lambda self, k, direction: real(self, k, direction_of(direction))
-
-
-def other(direction: int) -> int:
-    return UP if direction == DOWN else DOWN
-
-
-def fold_without(first: bool) -> Callable[..., Any]:
-    real = library.fold
-
-    def fold(a: Any, b: Any, k: int, *, low: int, high: int) -> Any:
-        return real(a, b, k, low=low + first, high=max(low + first, high - (not first)))
-
-    return fold
-
-
-ROUNDING_MUTANTS: dict[str, list[tuple[Any, str, Any]]] = {
-    "up and down swapped": [(library, "UP", DOWN), (library, "DOWN", UP)],
-    "all upwards": [(library, "DOWN", UP)],
-    "all downwards": [(library, "UP", DOWN)],
-    "growth the wrong way": [(ShareGraph, "growth", growth(other))],
-    "growth always upwards": [(ShareGraph, "growth", growth(lambda _: UP))],
-    "growth always downwards": [(ShareGraph, "growth", growth(lambda _: DOWN))],
-    "sums without the last term": [(library, "fold", fold_without(False))],
-    "sums without the first term": [(library, "fold", fold_without(True))],
-}
-
-
-@pytest.mark.parametrize("mutant", ROUNDING_MUTANTS)
-def test_wrong_enclosures_are_caught(
-    mutant: str, uncached: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for where, name, value in ROUNDING_MUTANTS[mutant]:
-        monkeypatch.setattr(where, name, value)
-    with pytest.raises(AssertionError):
-        check_all_enclosures()
-
-
-def at(remainder: Callable[[mpfr, mpfr], mpfr]) -> Callable[..., Any]:
-    """`at_cutoff` with another remainder, made of the middle and the tail."""
-    real = largest_component.at_cutoff
-
-    def changed(n: int, q: int, share: ShareGraph, cutoff: int) -> Any:
-        found = real(n, q, share, cutoff)
-        with rounding(UP):
-            base = mpfr(q) * largest_component.kappa(share)
-            tail = largest_component._tail(n, q, share, cutoff, base, found.ratio[cutoff])
-            if not tail < gmpy2.inf():
-                return found
-            return replace(found, remainder=remainder(found.remainder - tail, tail))
-
-    return changed
-
-
-@pytest.mark.parametrize(
-    ("remainder", "name"),
-    [
-        (lambda middle, tail: mpfr(0), "no remainder"),
-        (lambda middle, tail: tail, "no middle"),
-        (lambda middle, tail: middle, "no tail"),
-    ],
-)
-def test_a_theorem_that_leaves_out_a_part_is_caught(
-    remainder: Callable[[mpfr, mpfr], mpfr],
-    name: str,
-    uncached: None,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(largest_component, "at_cutoff", at(remainder))
-    with pytest.raises(AssertionError):
-        check_all_largest_components()
-
-
-def test_a_theorem_with_too_many_connected_is_caught(
-    uncached: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """P[C = 1] of n - j users is not that of n, nor the square of a bound for it."""
-    real = second_moment._connected
-    monkeypatch.setattr(second_moment, "_connected", lambda *a: tuple(c**4 for c in real(*a)))
-    with pytest.raises(AssertionError):
-        check_all_largest_components()
-
-
-@EVERY_SETTING
-def test_half_the_tail_is_caught(shuffler: str, clear: bool) -> None:
-    """The theorem's other slack hides it: only the series itself tells."""
-    real = largest_component._tail
-    with pytest.raises(AssertionError):
-        check_tail(lambda *a: real(*a) / 2, shuffler, clear)
-
-
-@EVERY_SETTING
-def test_kappa_of_one_or_a_tenth_less_is_caught(shuffler: str, clear: bool) -> None:
-    """Of parallel shufflers the values for two and three messages that hide are attained."""
-    with pytest.raises(AssertionError):
-        check_kappa(lambda _: mpfr(1), shuffler, clear)
-    if shuffler == "parallel":
-        real = largest_component.kappa
-        with pytest.raises(AssertionError):
-            check_kappa(lambda share: real(share) - mpfr("1e-9"), shuffler, clear)
-
-
-def test_levels_rounded_up_are_caught(uncached: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second_moment, "float_down", float_up)
-    with pytest.raises(AssertionError):
-        check_rounded_levels()
-
-
-def test_ranges_that_ask_one_end_alone_are_caught(
-    uncached: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    share = graph(2, "parallel", True)
-    check_ranges(2, share, 20)
-    real = second_moment.bound
-    for end in (0, 1):
-
-        class OneEnd:
-            @staticmethod
-            def __wrapped__(users: tuple[int, int], q: int, g: ShareGraph, end: int = end) -> Any:
-                return real.__wrapped__((users[end], users[end]), q, g)
-
-        monkeypatch.setattr(second_moment, "bound", OneEnd)
-        with pytest.raises(AssertionError):
-            check_ranges(2, share, 20)
-
-
 def test_digits_of_huge_factorials_are_enough() -> None:
     """Beyond 256 messages growth comes from ln Gamma: both bounds, and how far apart."""
     for m in (257, 1000):
@@ -855,19 +489,3 @@ def test_the_independent_evaluation_notices_a_changed_formula() -> None:
             changed = recursion(n, q, m, "single", True)
             assert abs(float(bits(changed.divergence[n]) - bits(base.divergence[20]))) > 1e-3
         assert base.divergence[20].rad() < 1e-100
-
-
-@pytest.mark.parametrize("corrupt", [0, 3])
-@pytest.mark.parametrize("honest", [20, 200])
-def test_counts_hold_for_whoever_is_honest(honest: int, corrupt: int) -> None:
-    n, q = 200, 2**32
-    count = message_count(n, q, 60, min_honest=honest, corrupt_shufflers=corrupt)
-    hidden = count.shuffled - corrupt
-    assert 60 <= count.sigma <= security_level(honest, q, hidden)
-    assert count.sigma <= security_level(n, q, hidden)
-    assert security_level(honest, q, hidden - 1) < 60
-    private = private_message_count(
-        n, 2**20, 1, 1e-6, 100, min_honest=honest, corrupt_shufflers=corrupt
-    )
-    usual = private_message_count(n, 2**20, 1, 1e-6, 100, min_honest=honest)
-    assert private == replace(usual, shuffled=usual.shuffled + corrupt)

@@ -76,13 +76,13 @@ def parties(monkeypatch):
 
 def is_one_report(parties, value):
     """Whether all that parties ever received is one report of this value."""
-    assert set(parties.parts) == set(range(TASK.messages))
+    assert set(parties.parts) == set(range(TASK.parties))
     assert all(len(received) == 1 for received in parties.parts.values())
     (names,) = {tuple(name for name, _ in received) for received in parties.parts.values()}
     assert len(names) == 1
     parts = {party: part for party, ((_, part),) in parties.parts.items()}
     (total,) = read_clear(parts[0], TASK)
-    total += sum(unseal(parts[j], KEY, FIRST, j, 0)[0] for j in range(1, TASK.messages))
+    total += sum(unseal(parts[j], KEY, FIRST, j, 0)[0] for j in range(1, TASK.parties))
     return total % TASK.modulus == value
 
 
@@ -101,7 +101,7 @@ def test_a_report_is_kept_before_it_is_sent(tmp_path, parties, quiet):
     kept = []
     parties.before = lambda *_: kept.append(report_of(store))
     receipt = Client(TASK, SECRET, store=store).submit(1)
-    assert (receipt.parties, receipt.again) == (TASK.messages, False)
+    assert (receipt.parties, receipt.again) == (TASK.parties, False)
     assert is_one_report(parties, 1)
     assert len(set(kept)) == 1
     assert parties.parts[0] == {(encoded(kept[0].id), kept[0].parts[0])}
@@ -130,7 +130,7 @@ def test_without_a_store_the_object_remembers(parties, quiet):
 
 
 @pytest.mark.parametrize("received", [False, True])
-@pytest.mark.parametrize("number", range(TASK.messages))
+@pytest.mark.parametrize("number", range(TASK.parties))
 def test_a_crash_while_it_sends(tmp_path, parties, quiet, number, received):
     """Before or after each party has its part, with another value afterwards."""
 
@@ -204,7 +204,7 @@ def test_two_programs_with_one_store_send_one_report(tmp_path, parties, monkeypa
     receipts = at_once([lambda c=client: c.submit(1) for client in clients])
     assert sorted(receipt.again for receipt in receipts) == [False, True, True, True]
     assert is_one_report(parties, 1)
-    assert len(parties.asked) == 4 * TASK.messages
+    assert len(parties.asked) == 4 * TASK.parties
 
 
 # A store that is none
@@ -329,7 +329,7 @@ def test_alone_and_among_many_a_client_has_one_report(tmp_path, parties, quiet):
 
     parties.before = down
     with pytest.raises(Unsent):
-        Client(TASK, SECRET, store=store).submit(1, patience=0)
+        Client(TASK, SECRET, store=store).submit(1, timeout=0)
     parties.before = lambda *_: None
     submit_many(TASK, secrets, [0, 0], store=store)
     assert total_of(parties) == 1
@@ -339,7 +339,7 @@ def test_alone_and_among_many_a_client_has_one_report(tmp_path, parties, quiet):
     alone = [tokens.fresh()]
     Client(TASK, *alone, store=store).submit(1)
     submit_many(TASK, alone, [0], store=store)
-    assert len(parties.asked) == asked + TASK.messages  # and all parties have it
+    assert len(parties.asked) == asked + TASK.parties  # and all parties have it
     assert total_of(parties) == 2
 
 
@@ -360,9 +360,9 @@ def test_arguments(tmp_path, parties):
     with pytest.raises(TypeError, match="secret must be bytes, got str"):
         Client(TASK, "a" * 32)
     client = Client(TASK, SECRET, store=tmp_path / "reports")
-    for patience in (-1, float("nan"), 1e7):
-        with pytest.raises(ValueError, match="patience"):
-            client.submit(1, patience=patience)
+    for timeout in (-1, float("nan"), 1e7):
+        with pytest.raises(ValueError, match="timeout"):
+            client.submit(1, timeout=timeout)
     assert not parties.asked
     assert not list(tmp_path.iterdir())
 
@@ -457,7 +457,7 @@ def test_what_is_tried_again(parties, quiet, status):
     parties.before = lambda number, _: problem(status) if number < 9 else None
     Client(TASK, SECRET).submit(1)
     assert is_one_report(parties, 1)
-    assert len(parties.asked) == 9 + TASK.messages
+    assert len(parties.asked) == 9 + TASK.parties
 
 
 @pytest.mark.parametrize(
@@ -485,9 +485,9 @@ def test_a_party_that_stays_down(tmp_path, parties, quiet):
 
     parties.before = down
     store = tmp_path / "reports"
-    for patience in (0, 0.05):
+    for timeout in (0, 0.05):
         with pytest.raises(Unsent, match=r"4 of 5 parties .*; submit again to .*: shuffler 2"):
-            Client(TASK, SECRET, store=store).submit(1, patience=patience)
+            Client(TASK, SECRET, store=store).submit(1, timeout=timeout)
     parties.before = lambda *_: None
     assert Client(TASK, SECRET, store=store).submit(0).again
     assert is_one_report(parties, 1)
@@ -504,7 +504,7 @@ def test_a_certificate_that_is_not_trusted_is_not_asked_again(tmp_path, parties)
 
     parties.before = untrusted
     with pytest.raises(Unsent, match=r"^shuffler 2: its certificate cannot .* \(see --ca\): "):
-        Client(TASK, SECRET, store=tmp_path / "reports").submit(1, patience=1000)
+        Client(TASK, SECRET, store=tmp_path / "reports").submit(1, timeout=1000)
     assert parties.asked.count(2) == 1
 
 
@@ -542,16 +542,16 @@ def test_many(parties, quiet):
     done = submit_many(TASK, secrets, values, progress=lambda *now: steps.append(now))
     assert done == 20
     assert steps == [(k, 20) for k in range(1, 21)]
-    assert [len(parties.parts[party]) for party in range(TASK.messages)] == [20] * TASK.messages
+    assert [len(parties.parts[party]) for party in range(TASK.parties)] == [20] * TASK.parties
     assert len({name for received in parties.parts.values() for name, _ in received}) == 20
 
 
 def total_of(parties):
     """Add up all shares; every party has one part of each of the same reports."""
-    names = [sorted(name for name, _ in parties.parts[party]) for party in range(TASK.messages)]
+    names = [sorted(name for name, _ in parties.parts[party]) for party in range(TASK.parties)]
     assert all(one == names[0] == sorted(set(one)) for one in names)
     total = sum(read_clear(part, TASK)[0] for _, part in parties.parts[0])
-    for column in range(1, TASK.messages):
+    for column in range(1, TASK.parties):
         total += sum(unseal(part, KEY, FIRST, column, 0)[0] for _, part in parties.parts[column])
     return total % TASK.modulus
 
@@ -689,7 +689,7 @@ def test_a_page_is_no_receipt(parties, quiet):
     parties.before = lambda number, _: page if number < 5 else None
     Client(TASK, SECRET).submit(1)
     assert is_one_report(parties, 1)
-    assert len(parties.asked) == 5 + TASK.messages
+    assert len(parties.asked) == 5 + TASK.parties
 
 
 def test_a_value_is_not_rounded():

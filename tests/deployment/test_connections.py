@@ -20,9 +20,9 @@ import uvicorn
 from deployment_tls import certificates
 from uvicorn.server import ServerState
 
-from ikos.deployment import serve
+from ikos.deployment import http
+from ikos.deployment.http import Acceptor, TimedProtocol
 from ikos.deployment.limits import Addresses
-from ikos.deployment.serve import Door, TimedProtocol
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: party\r\n\r\n"
 
@@ -53,7 +53,7 @@ async def opened(most=100, tls=None, addresses=None):
     state, writers = ServerState(), []
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    door = Door(config, state, listener, most, tls, addresses)
+    acceptor = Acceptor(config, state, listener, most, tls, addresses)
 
     async def connection(path=None):
         wire = socket.socket()
@@ -66,15 +66,16 @@ async def opened(most=100, tls=None, addresses=None):
             writer.write(REQUEST.replace(b"/", path, 1))
         return reader, writer
 
-    connection.state, connection.place, connection.door = state, listener.getsockname(), door
+    connection.state, connection.acceptor = state, acceptor
+    connection.place = listener.getsockname()
     try:
         yield connection
     finally:
         for writer in writers:
             writer.close()
-        door.close()
+        acceptor.close()
         listener.close()
-        await door.wait_closed()
+        await acceptor.wait_closed()
 
 
 async def until(check):
@@ -91,11 +92,31 @@ async def ends(reader, seconds=30):
         return b""
 
 
+def answer_to(*pieces, read=ends):
+    """Return what is read of the answer to bytes that come in pieces."""
+
+    async def check():
+        async with opened() as connection:
+            reader, writer = await connection()
+            for number, piece in enumerate(pieces):
+                await asyncio.sleep(0.02 * (number > 0))
+                writer.write(piece)
+            return await read(reader)
+
+    return asyncio.run(check())
+
+
+def status_of(*pieces):
+    line = answer_to(*pieces, read=asyncio.StreamReader.readline)
+    assert line.startswith(b"HTTP/1.1 ")
+    return int(line.split()[1])
+
+
 @pytest.fixture
 def hurried(monkeypatch):
-    monkeypatch.setattr(serve, "WAIT_SECONDS", 0.3)
-    monkeypatch.setattr(serve, "SWEEP_SECONDS", 0.1)
-    monkeypatch.setattr(serve, "SLOWEST", 1 << 30)
+    monkeypatch.setattr(http, "WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(http, "SWEEP_SECONDS", 0.1)
+    monkeypatch.setattr(http, "SLOWEST", 1 << 30)
 
 
 BODY_TO_COME = b"PUT /body HTTP/1.1\r\nHost: party\r\nContent-Length: 2\r\n\r\nx"
@@ -103,13 +124,7 @@ BODY_TO_COME = b"PUT /body HTTP/1.1\r\nHost: party\r\nContent-Length: 2\r\n\r\nx
 
 @pytest.mark.parametrize("sent", [b"", b"G", REQUEST[:-2], REQUEST + b"GET / HT", BODY_TO_COME])
 def test_a_head_or_body_that_does_not_come(hurried, sent):
-    async def check():
-        async with opened() as connection:
-            reader, writer = await connection()
-            writer.write(sent)
-            return await ends(reader)
-
-    assert asyncio.run(check()).count(b"200 OK") == sent.count(REQUEST)
+    assert answer_to(sent).count(b"200 OK") == sent.count(REQUEST)
 
 
 @pytest.mark.slow
@@ -153,8 +168,8 @@ def test_answers_that_nobody_reads(hurried, path, times, close):
 @pytest.mark.slow
 def test_answers_that_are_read_slowly(monkeypatch):
     """What is long may take its time in proportion."""
-    monkeypatch.setattr(serve, "WAIT_SECONDS", 0.1)
-    monkeypatch.setattr(serve, "SLOWEST", len(BODY) * 100)  # ten seconds
+    monkeypatch.setattr(http, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(http, "SLOWEST", len(BODY) * 100)  # ten seconds
 
     async def check():
         async with opened() as connection:
@@ -170,7 +185,7 @@ def test_answers_that_are_read_slowly(monkeypatch):
 
 @pytest.mark.parametrize("pipelined", [False, True])
 def test_a_limit_of_requests(monkeypatch, pipelined):
-    monkeypatch.setattr(serve, "REQUESTS", 3)
+    monkeypatch.setattr(http, "REQUESTS", 3)
 
     async def check():
         async with opened() as connection:
@@ -221,15 +236,8 @@ def test_long_heads_are_not_parsed(monkeypatch, sent, status, parts):
 
     monkeypatch.setattr(h11.Connection, "next_event", next_event)
 
-    async def check():
-        async with opened() as connection:
-            reader, writer = await connection()
-            for part in range(parts):
-                writer.write(sent[part * len(sent) // parts : (part + 1) * len(sent) // parts])
-                await asyncio.sleep(0.02 * (parts - 1))
-            return await reader.readline()
-
-    assert int(asyncio.run(check()).split()[1]) == status
+    half = len(sent) // parts
+    assert status_of(*filter(None, (sent[:half], sent[half:]))) == status
     assert all(one.partition(b"\r\n\r\n")[0].count(b"\n") < 64 for one in parsed)
     assert all(len(one.partition(b"\r\n\r\n")[0]) <= 1 << 14 for one in parsed)
 
@@ -237,15 +245,7 @@ def test_long_heads_are_not_parsed(monkeypatch, sent, status, parts):
 @pytest.mark.parametrize("cut", [1, 2, 3, 4])
 @pytest.mark.parametrize("sent", [head(64), head(2, 1 << 14)])
 def test_a_head_whose_end_comes_later_is_within_the_limits(sent, cut):
-    async def check():
-        async with opened() as connection:
-            reader, writer = await connection()
-            writer.write(sent[:-cut])
-            await asyncio.sleep(0.02)
-            writer.write(sent[-cut:])
-            return await reader.readline()
-
-    assert int(asyncio.run(check()).split()[1]) == 200
+    assert status_of(sent[:-cut], sent[-cut:]) == 200
 
 
 @pytest.mark.parametrize(
@@ -272,13 +272,7 @@ def test_targets(monkeypatch, target, path):
     usual = application
     monkeypatch.setattr(sys.modules[__name__], "application", noting)
 
-    async def check():
-        async with opened() as connection:
-            reader, writer = await connection()
-            writer.write(REQUEST.replace(b"/", target, 1))
-            return await reader.readline()
-
-    assert asyncio.run(check()).startswith(b"HTTP/1.1 200")
+    assert status_of(REQUEST.replace(b"/", target, 1)) == 200
     assert seen == [(path, b"a=b" if b"?" in target else b"")]
 
 
@@ -306,13 +300,7 @@ def test_targets(monkeypatch, target, path):
 def test_requests_with_two_ends(sent):
     """What another server might read otherwise is refused, and nothing after it is a request."""
 
-    async def check():
-        async with opened() as connection:
-            reader, writer = await connection()
-            writer.write(REQUEST + sent + REQUEST)
-            return await ends(reader)
-
-    answers = asyncio.run(check()).split(b"HTTP/1.1 ")[1:]
+    answers = answer_to(REQUEST + sent + REQUEST).split(b"HTTP/1.1 ")[1:]
     assert [int(answer[:3]) for answer in answers] == [200, 400]
     assert b"connection: close" in answers[-1].lower()
 
@@ -384,7 +372,7 @@ def test_who_waits_makes_room_where_descriptors_are_short(monkeypatch):
 @pytest.mark.parametrize(("spare", "said"), [(1, b"HTTP/1.1 503"), (0, b"")])
 def test_all_places_are_at_work(monkeypatch, spare, said):
     """A few more are told so, and no more than a few are kept."""
-    monkeypatch.setattr(serve, "SPARE", spare)
+    monkeypatch.setattr(http, "SPARE_CONNECTIONS", spare)
 
     async def check():
         async with opened(most=2) as connection:
@@ -420,7 +408,7 @@ async def asked(connection, context, end=b"ok"):
 
 @pytest.mark.parametrize("sent", [b"", b"\x16", b"\x16\x03\x01\x02\x00"])
 def test_a_handshake_that_does_not_come(monkeypatch, contexts, sent):
-    monkeypatch.setattr(serve, "HANDSHAKE_SECONDS", 0.3)
+    monkeypatch.setattr(http, "HANDSHAKE_SECONDS", 0.3)
 
     async def check():
         async with opened(tls=contexts[0]) as connection:
@@ -478,12 +466,12 @@ def test_a_limit_of_connections_from_an_address(monkeypatch, contexts, waits):
             held = [await connection() for _ in range(2)]  # of TLS nothing is sent, or all
             for _, writer in held:
                 writer.write(b"\x16" if waits else REQUEST)
-            await until(lambda: not addresses.places.free("127.0.0.1"))
+            await until(lambda: not addresses.slots.free("127.0.0.1"))
             for _ in range(3):
                 assert await ends((await connection())[0], 5) == b""
             for _, writer in held:
                 writer.close()
-            await until(lambda: not addresses.places._taken)
+            await until(lambda: not addresses.slots._taken)
             if waits:
                 return await asked(connection, contexts[1])
             return await (await connection(b"/"))[0].readuntil(b"ok")
@@ -544,7 +532,7 @@ def test_few_answers_wait_to_be_read(contexts):
             writer.transport.abort()
             return found
 
-    assert asyncio.run(check()) < 2 * serve.UNREAD_BYTES + 2 * len(BODY)
+    assert asyncio.run(check()) < 2 * http.UNREAD_BYTES + 2 * len(BODY)
 
 
 @pytest.mark.points(0)
@@ -557,7 +545,7 @@ def test_a_client_that_does_not_close_tls_holds_nobody_up(contexts):
                 )
             )
             await until(lambda: connection.state.connections)
-            connection.door.close()
+            connection.acceptor.close()
             for one in list(connection.state.connections):
                 one.shutdown()
             async with asyncio.timeout(10):

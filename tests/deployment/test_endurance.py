@@ -2,7 +2,7 @@
 
 Clients add their noise, and the tests know it: every sum must be exact to the last unit. The sizes
 here are those of each run of the slow tests; IKOS_ENDURANCE=2000 makes them those whose outcome
-docs/deployment.md tells, with so many clients.
+docs/scale.md tells, with as many clients.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from deployment_processes import PATIENCE, Fleet, opened, put_part, run, until
 from deployment_world import flip
 
 from ikos import Categories, Ledger
-from ikos.deployment import reports
 from ikos.deployment.hpke import PrivateKey
+from ikos.deployment.intermediary import agreed_digest
 from ikos.deployment.reports import ClientReport, ReportStore
-from ikos.deployment.shuffler import agreed_digest
+from ikos.transports import Shares
 
 pytestmark = pytest.mark.slow
 
@@ -63,14 +63,14 @@ ANALYZER_POINTS = [
 @pytest.fixture
 def sums(monkeypatch):
     """Return a list that gets what all shares of each batch of clients add up to, noise and all."""
-    made, usual = [], reports._shares
+    made, usual = [], Shares.shares_of
 
-    def shares(task, values):
-        found = usual(task, values)
-        made.append(found.sum(axis=(0, 1), dtype=object) % task.modulus)
+    def shares_of(transport, reader, values, rng):
+        found = usual(transport, reader, values, rng)
+        made.append(found.sum(axis=(0, 1), dtype=object) % transport.q)
         return found
 
-    monkeypatch.setattr(reports, "_shares", shares)
+    monkeypatch.setattr(Shares, "shares_of", shares_of)
     return made
 
 
@@ -93,7 +93,7 @@ def test_three_windows_of_a_histogram_and_a_ledger_that_refuses_the_fourth(tmp_p
             users = CLIENTS if window < 3 else CLIENTS // 2
             counts.append(users - sum(counts))
             values = [label for label, n in zip(labels, counts, strict=True) for _ in range(n)]
-            running.submit(values, window=None, connections=8, patience=600)
+            running.submit(values, window=None, connections=8, timeout=600)
             there = [running.ask(p, "GET", window=window).json()["reports"] for p in parties]
             assert there == [users] * len(parties)
             if window == 1:
@@ -136,7 +136,7 @@ class Collection:
             delta=0.05, windows=windows, opens=datetime.now(UTC), closes=timedelta(hours=1),
         )  # fmt: skip
         (self.running,) = self.fleet.tasks
-        self.task, self.parties = self.running.task, range(self.running.task.messages)
+        self.task, self.parties = self.running.task, range(self.running.task.parties)
         self.kept, self.orders = folder / "reports", folder / "orders-client"
         self.releases, self.results = releases, {}
         self.clients_killed = 0

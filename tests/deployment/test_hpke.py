@@ -254,7 +254,7 @@ def test_a_report_adds_up_to_its_value(quiet):
     reports = list(ClientReport.make_many(FIRST, [1, 0, 1]))
     assert [added_up(report) for report in reports] == [1, 0, 1]
     assert len({report.id for report in reports}) == 3
-    assert all(len(report.parts) == TASK.messages for report in reports)
+    assert all(len(report.parts) == TASK.parties for report in reports)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import errno
 import hashlib
 import json
 import logging
@@ -16,12 +15,10 @@ import ssl
 import threading
 import time
 from collections import Counter
-from contextlib import closing
-from datetime import UTC, datetime, timedelta
-from functools import cache
+from contextlib import ExitStack, closing
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -29,30 +26,49 @@ pytest.importorskip("starlette")
 
 import httpx
 from deployment_tasks import KEY, small_task
+from deployment_wired import REFUSED, Wired, address_of
 from deployment_world import flip
 
-from ikos.deployment import analyzer, intake, limits, remote, service, shuffler, store, tokens
+import ikos
+from ikos.deployment import (
+    endpoint,
+    intake,
+    intermediary,
+    limits,
+    remote,
+    retry,
+    service,
+    store,
+    tokens,
+)  # fmt: skip
 from ikos.deployment.hpke import unseal
-from ikos.deployment.party_files import (
-    PartyConfig,
-    read_control,
-    read_secrets,
-    write_party_files,
-)
+from ikos.deployment.party_files import read_control, read_secrets, write_party_files
 from ikos.deployment.reports import ClientReport
-from ikos.deployment.shuffler import agreed_digest
-from ikos.deployment.task import Task
 from ikos.deployment.wire import encoded, first_few
 
 USERS, MIN_HONEST, COLUMNS = 40, 20, 4
-REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-READ = cache(Task.from_json)
-PROBLEM = "urn:ikos:parties:"
+SHUFFLERS = range(1, COLUMNS + 1)
+EVERYBODY = range(COLUMNS + 1)
+SUBMIT = "/tasks/{task}/windows/{window}/reports/{report}"
+STATUS = {
+    400: {"invalidMessage"},
+    401: {"unauthorized"},
+    403: {"reportTooEarly"},
+    404: {"unrecognizedTask", "notFound"},
+    409: {"reportRejected", "taskOpen", "batchRejected", "notAgreed"},
+    410: {"batchExpired", "batchGone", "taskClosed"},
+    429: {"tooManyRequests"},
+    503: {"peerUnreachable", "storeBusy", "storeDamaged", "storeFailed", "storeReadOnly"},
+    507: {"storeFull"},
+}
+HEADERS = {401: {"www-authenticate": "Bearer"}, 429: {"retry-after": "1", "connection": "close"},
+           507: {"retry-after": "1"}}  # fmt: skip
+
+pytestmark = pytest.mark.usefixtures("remembered")
 
 
 @pytest.fixture(autouse=True)
-def remembered(monkeypatch):
-    monkeypatch.setattr(Task, "from_json", staticmethod(READ))
+def repeating(monkeypatch):
     monkeypatch.setattr(service, "CLIENT_RATE", 1e6)  # these clients repeat themselves
 
 
@@ -60,167 +76,149 @@ def digest_of(part: bytes) -> str:
     return f"sha-256=:{base64.b64encode(hashlib.sha256(part).digest()).decode()}:"
 
 
-class Front:
-    """An application, asked without a network."""
-
-    def __init__(self, app):
-        self.app = app
-
-    def request(self, method, path, **options):
-        async def ask():
-            transport = httpx.ASGITransport(self.app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://party") as client:
-                return await client.request(method, path, **options)
-
-        return asyncio.run(ask())
-
-    def get(self, path):
-        return self.request("GET", path)
+def bearer(token: bytes) -> str:
+    return f"Bearer {tokens.to_text(token)}"
 
 
-class Net(httpx.BaseTransport):
-    """All parties' applications, at the addresses of the task; some may be silent."""
+class Net(Wired):
+    """All parties, and requests to them that are not counted, nor cut."""
 
-    def __init__(self, folder: Path, *, rate: float = 1e6):
-        self.task = small_task(USERS, MIN_HONEST, COLUMNS)
-        self.silent: set[int] = set()
+    def __init__(self, folder: Path, stack: ExitStack, **options):
+        super().__init__(folder, stack, **options)
         self.answers: list[httpx.Response] = []
         self.secrets = read_secrets(folder / "clients")
         self.operator = read_control(folder / "operator")
-        self.controls = PartyConfig.read(folder / "analyzer").controls
-        self.wire = httpx.Client(transport=self)
-        self.endpoints, self.parties = {}, {}
-        self.clients = {}
-        self.requests = []
-        self.folder, self.rate = folder, rate
-        self.start()
+        self.controls = self.analyzer.config.controls
+        direct = httpx.MockTransport(self.wires.answer)
+        self.direct = stack.enter_context(httpx.Client(transport=direct))
 
-    def start(self):
-        name = self.task.name
-        for party in range(1, COLUMNS + 1):
-            config = PartyConfig.read(self.folder / f"shuffler-{party}")
-            self.parties[party] = one = shuffler.shuffler(config, self.wire)
-            self.endpoints[party] = one.at(0)
-            self.clients[party] = Front(shuffler.application({name: one}, rate=self.rate))
-        self.start_analyzer()
+    def start_again(self, parties=EVERYBODY):
+        for party in parties:
+            self.parties[party].end()
+        self.start([*parties][::-1])
 
-    def start_again(self):
-        for one in self.parties.values():
-            one.end()
-        self.start()
+    def silence(self, *parties):
+        self.wires.cut = {self.task.address(party) for party in parties}
 
-    def start_analyzer(self):
-        config = PartyConfig.read(self.folder / "analyzer")
-        self.parties[0] = one = analyzer.analyzer(config, self.wire)
-        self.endpoints[0] = one.at(0)
-        self.clients[0] = Front(analyzer.application({self.task.name: one}, rate=self.rate))
+    def get(self, party, path):
+        return self.direct.get(self.task.address(party) + path)
 
-    def handle_request(self, request):
-        party = (urlsplit(str(request.url)).port or 0) - 9000
-        self.requests.append((request.method, party))
-        if party in self.silent:
-            raise httpx.ConnectError("nobody listens") from REFUSED
-        answer = self.clients[party].request(
-            request.method,
-            request.url.raw_path.decode(),
-            content=request.read(),
-            headers=dict(request.headers),
-        )
-        stream = httpx.ByteStream(answer.content)
-        return httpx.Response(answer.status_code, stream=stream, headers=answer.headers)
+    def metrics(self, party):
+        return self.get(party, "/metrics").text
 
-    def ask(self, party, method, path, *, task=None, control=None, **options):
+    def ask(self, party, method, path, *, task=None, window="0", control=None, **options):
         headers = dict(options.pop("headers", {}))
         if control is not None:
-            headers["Authorization"] = f"Bearer {tokens.to_text(control)}"
-        answer = self.clients[party].request(
-            method, f"/tasks/{task or self.task.name}/windows/0{path}", headers=headers, **options
-        )
+            headers["Authorization"] = bearer(control)
+        place = f"{self.task.address(party)}/tasks/{task or self.task.name}/windows/{window}{path}"
+        answer = self.direct.request(method, place, headers=headers, **options)
         self.answers.append(answer)
         return answer
+
+    def command(self, party, method, path, **options):
+        """Ask with the control that commands a party."""
+        control = self.controls[party - 1] if party else self.operator
+        return self.ask(party, method, path, control=control, **options)
+
+    def everybody(self, method, path, **options):
+        return [self.command(party, method, path, **options) for party in SHUFFLERS]
+
+    def status(self, party=0):
+        return self.ask(party, "GET", "").json()
 
     def token(self, client, party):
         return tokens.for_party(self.secrets[client], self.task, party)
 
-    def put(self, party, client, report, **changed):
-        """Send a part as a client does, or with one thing changed."""
-        part = changed.get("part", report.parts[party])
-        headers = {
-            "Authorization": changed.get(
-                "authorization",
-                f"Bearer {tokens.to_text(changed.get('token', self.token(client, party)))}",
-            ),
-            "Content-Digest": changed.get("digest", digest_of(part)),
-        }
-        if headers["Authorization"] is None:
-            del headers["Authorization"]
-        if headers["Content-Digest"] is None:
-            del headers["Content-Digest"]
-        number = changed.get("number", encoded(report.id))
-        return self.ask(
-            party, "PUT", f"/reports/{number}", task=changed.get("task"), content=part,
-            headers=headers,
-        )  # fmt: skip
+    def report(self, value=1):
+        return ClientReport.make(self.task.at(0), value)
 
-    def send(self, client, report, parties=None):
-        for party in range(COLUMNS + 1) if parties is None else parties:
+    def put(self, party, client, report=None, **changed):
+        """Send a part as a client does, or with one thing changed."""
+        report = report or self.report()
+        part = changed.pop("part", report.parts[party])
+        token = changed.pop("token", self.token(client, party))
+        headers = {
+            "Authorization": changed.pop("authorization", bearer(token)),
+            "Content-Digest": changed.pop("digest", digest_of(part)),
+        }
+        headers = {name: value for name, value in headers.items() if value is not None}
+        path = f"/reports/{changed.pop('number', encoded(report.id))}"
+        return self.ask(party, "PUT", path, content=part, headers=headers, **changed)
+
+    def send(self, client, report, parties=EVERYBODY):
+        for party in parties:
             assert self.put(party, client, report).status_code == 201
 
     def fill(self, values=(1, 0) * (MIN_HONEST // 2)):
         """Let clients report, without requests."""
         waiting = []
         for client, value in enumerate(values):
-            report = ClientReport.make(self.task.at(0), value)
+            report = self.report(value)
             for party, one in self.endpoints.items():
                 token = tokens.digest(self.token(client, party))
                 waiting.append(one.intake.accept([(report.id, token, report.parts[party])]))
         assert all(future.result() == [True] for future in waiting)
         return sum(values)
 
-    def release(self):
-        answer = self.ask(0, "POST", "/release", control=self.operator)
-        assert answer.status_code == 202
+    def when(self, check):
+        """Return the analyzer's status when it is as it is waited for; nobody orders anything."""
         until = time.monotonic() + 60
-        while time.monotonic() < until:
-            found = self.ask(0, "GET", "").json()
-            if not found["release"]["running"]:
-                del found["time"]
-                return found
+        while not check(status := self.status()):
+            assert time.monotonic() < until, status
             time.sleep(0.02)
-        raise AssertionError(f"not released: {found}")
+        del status["time"]
+        return status
+
+    def release(self):
+        assert self.command(0, "POST", "/release").status_code == 202
+        return self.when(lambda status: not status["release"]["running"])
 
     def counts(self):
         return {one.reports() for one in self.endpoints.values()}
 
-    def end(self):
-        for one in self.parties.values():
-            one.end()
-        self.wire.close()
+    def states(self, parties=SHUFFLERS):
+        return [self.endpoints[party].state for party in parties]
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """Return the folders of all parties, who were here once, to be copied: that is faster."""
-    made = tmp_path_factory.mktemp("parties") / "task"
-    write_party_files(small_task(USERS, MIN_HONEST, COLUMNS), [KEY], made)
-    Net(made).end()
-    return made
+    folder = tmp_path_factory.mktemp("parties") / "task"
+    write_party_files(small_task(USERS, MIN_HONEST, COLUMNS), [KEY], folder)
+    with ExitStack() as stack:
+        Net(folder, stack)
+    return folder
 
 
 @pytest.fixture
-def net(tmp_path, folders, quiet):
-    net = Net(shutil.copytree(folders, tmp_path / "task"))
-    yield net
-    net.end()
+def net_of(tmp_path, folders, quiet):
+    with ExitStack() as stack:
+        yield lambda **options: Net(shutil.copytree(folders, tmp_path / "task"), stack, **options)
 
 
-def refused(answer, status, name):
+@pytest.fixture
+def net(net_of):
+    return net_of()
+
+
+def refused(answer, name):
+    (status,) = (status for status, names in STATUS.items() if name in names)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
-    found = answer.json()
-    assert found["type"] == PROBLEM + name
-    assert set(found) == {"type", "detail"}
-    return found["detail"]
+    assert HEADERS.get(status, {}).items() <= answer.headers.items()
+    problem = answer.json()
+    assert problem["type"] == f"urn:ikos:parties:{name}"
+    assert set(problem) == {"type", "detail"}
+    return problem["detail"]
+
+
+def test_whatever_is_refused_has_a_status():
+    """A name without one would be an error of the program, in the middle of an answer."""
+    text = "".join(path.read_text() for path in Path(service.__file__).parent.glob("*.py"))
+    named = set(re.findall(r'Problem\(\s*"(\w+)"', text))
+    named |= {"storeFailed", *store.PROBLEMS.values()}
+    assert named == set(service._STATUS)
+    assert {name: status for status in STATUS for name in STATUS[status]} == service._STATUS
 
 
 # Reports
@@ -228,85 +226,62 @@ def refused(answer, status, name):
 
 @pytest.mark.parametrize("party", [0, 1, COLUMNS])
 def test_a_report_is_accepted_once_and_acknowledged_again(net, party):
-    report = ClientReport.make(net.task.at(0), 1)
+    report = net.report()
     answers = [net.put(party, 3, report) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [201, 200, 200]
     assert not any("connection" in answer.headers for answer in answers)  # it is kept
-    assert net.endpoints[party].reports() == 1
-    assert net.ask(party, "GET", "").json()["reports"] == 1
+    assert net.endpoints[party].reports() == net.status(party)["reports"] == 1
 
 
-def test_the_token_of_a_party_is_of_no_use_elsewhere(net):
-    report = ClientReport.make(net.task.at(0), 1)
-    for party in range(COLUMNS + 1):
-        for other in range(COLUMNS + 1):
-            if other != party:
-                answer = net.put(party, 0, report, token=net.token(0, other))
-                refused(answer, 401, "unauthorized")
-                assert answer.headers["www-authenticate"] == "Bearer"
-    assert net.counts() == {0}
-    net.send(0, report)  # nothing of it was spent
-
-
-@pytest.mark.parametrize("party", [0, 2])
-def test_what_is_no_token(net, party):
-    report = ClientReport.make(net.task.at(0), 1)
-    good = tokens.to_text(net.token(0, party))
-    for authorization in (
+def wrong_reports(net, report, party):
+    """Yield problems, each with what is changed in a right request."""
+    part, good = report.parts[party], tokens.to_text(net.token(0, party))
+    right = digest_of(part)
+    others = [tokens.to_text(net.token(0, other)) for other in EVERYBODY if other != party]
+    secrets = map(tokens.to_text, (net.secrets[0], bytes(32), net.operator))
+    for text in (
         None, "", "Bearer", "Bearer ", f"Basic {good}", good, f"Bearer  {good}", f"Bearer {good}=",
         f"Bearer {good[:-1]}", f"Bearer {good}A", f"Bearer {good} {good}", "Bearer " + "\xe9" * 43,
-        f"Bearer {tokens.to_text(net.secrets[0])}", f"Bearer {tokens.to_text(bytes(32))}",
-        f"Bearer {tokens.to_text(net.operator)}",
+        *(f"Bearer {token}" for token in (*others, *secrets)),
     ):  # fmt: skip
-        value = authorization and authorization.encode("latin-1")
-        refused(net.put(party, 0, report, authorization=value), 401, "unauthorized")
-    assert net.endpoints[party].reports() == 0
-    # the scheme's name is not case-sensitive (RFC 9110)
-    assert net.put(party, 0, report, authorization=f"bEARER {good}").status_code == 201
-
-
-def test_another_task(net):
-    report = ClientReport.make(net.task.at(0), 1)
+        yield "unauthorized", {"authorization": text and text.encode("latin-1")}
     other = small_task(USERS, MIN_HONEST, COLUMNS, nonce=bytes(16)).name
     for name in (other, "x", net.task.name[:-1], net.task.name.swapcase()):
-        refused(net.put(1, 0, report, task=name), 404, "unrecognizedTask")
-        refused(net.ask(1, "GET", "", task=name), 404, "unrecognizedTask")
-        refused(net.ask(0, "POST", "/release", task=name), 404, "unrecognizedTask")
-    assert net.counts() == {0}
-
-
-@pytest.mark.parametrize("party", [0, 1])
-def test_a_part_of_another_size(net, party):
-    report = ClientReport.make(net.task.at(0), 1)
-    right = len(report.parts[party])
-    assert right == (net.task.envelope_bytes if party else net.task.width)
-    for part in (b"", report.parts[party][:-1], report.parts[party] + b"\0", bytes(1 << 20)):
-        refused(net.put(party, 0, report, part=part), 400, "invalidMessage")
-    assert net.endpoints[party].reports() == 0
-    net.send(0, report)
-
-
-@pytest.mark.parametrize("window", ["00", "+0", " 0", "1", "-1", "x", 5000 * "1"])
-def test_a_window_that_is_none(net, window):
-    answer = net.clients[0].get(f"/tasks/{net.task.name}/windows/{window}")
-    refused(answer, 404, "unrecognizedTask")
-
-
-def test_another_digest(net):
-    report = ClientReport.make(net.task.at(0), 1)
-    right = digest_of(report.parts[1])
+        yield "unrecognizedTask", {"task": name}
+    for window in ("00", "+0", " 0", "1", "-1", "x", 5000 * "1"):
+        yield "unrecognizedTask", {"window": window}
+    for wrong in (b"", part[:-1], part + b"\0", bytes(1 << 20)):
+        yield "invalidMessage", {"part": wrong}
     for digest in (None, "", right[:-1], right.upper(), digest_of(b""), "sha-512" + right[7:]):
-        refused(net.put(1, 0, report, digest=digest), 400, "invalidMessage")
-    tampered = bytes([report.parts[1][0] ^ 1]) + report.parts[1][1:]
-    refused(net.put(1, 0, report, part=tampered, digest=right), 400, "invalidMessage")
+        yield "invalidMessage", {"digest": digest}
+    yield "invalidMessage", {"part": bytes([part[0] ^ 1]) + part[1:], "digest": right}
+    yield "invalidMessage", {"number": encoded(report.id) + "A"}
+
+
+@pytest.mark.parametrize("party", [0, 1, COLUMNS])
+def test_of_a_report_in_which_one_thing_is_wrong_nothing_is_kept_or_spent(net, party):
+    report = net.report()
+    assert len(report.parts[party]) == (net.task.envelope_bytes if party else net.task.width)
+    for problem, changed in wrong_reports(net, report, party):
+        refused(net.put(party, 0, report, **changed), problem)
     assert net.counts() == {0}
+    # the scheme's name is not case-sensitive (RFC 9110)
+    good = f"bEARER {tokens.to_text(net.token(0, party))}"
+    assert net.put(party, 0, report, authorization=good).status_code == 201
+
+
+def test_a_clear_share_that_is_none_is_refused_at_once(net):
+    """Found out later, it would stop the release: the shufflers' batches are deleted by then."""
+    wrong = b"\xff" * net.task.width
+    assert int.from_bytes(wrong, "big") >= net.task.modulus
+    assert "element of the group" in refused(net.put(0, 0, part=wrong), "invalidMessage")
 
 
 @pytest.mark.parametrize("party", [0, COLUMNS])
 def test_conflicts_and_replays(net, party):
-    report = other = ClientReport.make(net.task.at(0), 1)
+    report = other = net.report()
     while other.parts[party] == report.parts[party]:  # a share has few values
-        other = ClientReport.make(net.task.at(0), 0)
+        other = net.report(0)
     assert net.put(party, 0, report).status_code == 201
     for answer in (
         net.put(party, 0, other),  # a second report with one token
@@ -315,15 +290,15 @@ def test_conflicts_and_replays(net, party):
         net.put(party, 1, report),  # a replay with another's token
         net.put(party, 1, ClientReport(report.id, other.parts)),
     ):
-        refused(answer, 409, "reportRejected")
+        refused(answer, "reportRejected")
     assert net.endpoints[party].reports() == 1
     assert net.put(party, 1, other).status_code == 201
-    refused(net.put(party, 1, report), 409, "reportRejected")  # both are there, not together
+    refused(net.put(party, 1, report), "reportRejected")  # both are there, not together
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock of the servers that stands still until it is moved."""
+    """A clock of the limits that stands still until it is moved."""
     clock = SimpleNamespace(now=1000.0)
     monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: clock.now))
     return clock
@@ -340,7 +315,7 @@ def order(net, party, statement):
 def health(net, party):
     """Return what a party says of its store now, whatever it said before."""
     net.endpoints[party].store._checked = -math.inf
-    answer = net.clients[party].get("/health")
+    answer = net.get(party, "/health")
     assert answer.status_code == (200 if answer.text == "ok\n" else 503)
     return answer.text
 
@@ -352,45 +327,40 @@ def lines(caplog, words):
 def test_a_full_disk(net, caplog):
     """Of SQLite's own, which has no more pages."""
     order(net, 1, "PRAGMA max_page_count=14")
-    first = ClientReport.make(net.task.at(0), 1)
+    first = net.report()
     statuses = [net.put(1, 0, first).status_code]
     for client in range(1, USERS):
-        answer = net.put(1, client, ClientReport.make(net.task.at(0), 1))
+        answer = net.put(1, client)
         assert net.put(1, 0, first).status_code == 200  # nothing is written for it
         statuses.append(answer.status_code)
         if answer.status_code != 201:
-            assert "SQLITE_FULL" in refused(answer, 507, "storeFull")
-            assert answer.headers["retry-after"] == "1"
+            assert "SQLITE_FULL" in refused(answer, "storeFull")
     assert set(statuses) == {201, 507}
     assert net.endpoints[1].reports() == statuses.count(201)
     assert len(lines(caplog, "the store")) == 1
     order(net, 1, "PRAGMA max_page_count=1000000")
-    client = statuses.index(507)
-    assert net.put(1, client, ClientReport.make(net.task.at(0), 1)).status_code == 201
+    assert net.put(1, statuses.index(507)).status_code == 201
 
 
 @pytest.mark.parametrize("party", [0, 1])
 def test_a_corrupt_store(net, caplog, party):
     """It is not called a full disk, and the server's health is not good."""
     net.fill()
-    store = net.endpoints[party].store
-    store.shrink()
-    path = store.path
-    whole = path.read_bytes()
+    net.endpoints[party].store.shrink()
+    path = net.endpoints[party].store.path
     with path.open("r+b") as file:
-        file.write(bytes(len(whole)))
+        file.write(bytes(path.stat().st_size))
     assert "storeDamaged" in health(net, party)
     (line,) = lines(caplog, "the store")
     assert re.search("SQLITE_(NOTADB|CORRUPT)", line)
     assert "full" not in line
-    control = net.controls[0] if party else net.operator
-    refused(net.ask(party, "POST", "/close", control=control), 503, "storeDamaged")
+    refused(net.command(party, "POST", "/close"), "storeDamaged")
     assert len(lines(caplog, "the store cannot be written")) == 1
 
 
 def test_a_damaged_row_is_named_by_its_place(net, monkeypatch, caplog):
     """At a shuffler: the analyzer says which, and goes on when it is mended."""
-    monkeypatch.setattr(analyzer, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
     total = net.fill()
     net.endpoints[2].store.shrink()
     path = net.endpoints[2].store.path
@@ -398,56 +368,68 @@ def test_a_damaged_row_is_named_by_its_place(net, monkeypatch, caplog):
         rows = connection.execute("SELECT parts FROM report ORDER BY first").fetchall()
     place = path.read_bytes().index(rows[4][0])
     flip(path, place + 3)
-    net.ask(0, "POST", "/release", control=net.operator)
-    message = told_when(net, lambda found: found["release"]["message"])["release"]["message"]
-    assert "shuffler 2" in message
-    assert "storeDamaged" in message
-    assert "row 5 of table 'report'" in message
+    net.command(0, "POST", "/release")
+    message = net.when(lambda status: status["release"]["message"])["release"]["message"]
+    for words in ("shuffler 2", "storeDamaged", "row 5 of table 'report'"):
+        assert words in message
     assert "storeDamaged" in health(net, 2)
     assert "storeDamaged" in health(net, 2)
     assert len(lines(caplog, "the store is damaged")) <= 2  # the shuffler's line, the analyzer's
     flip(path, place + 3)
-    assert told_when(net, lambda found: found["result"])["result"]["estimate"] == total
+    assert net.when(lambda status: status["result"])["result"]["estimate"] == total
+
+
+@pytest.mark.points(0)
+def test_a_store_that_cannot_be_written_is_said_once_and_again_when_it_can(net, caplog):
+    caplog.set_level(logging.INFO)
+    report = net.report()
+    assert net.put(1, 0).status_code == 201
+    order(net, 1, "PRAGMA query_only=1")
+    for _ in range(100):
+        refused(net.put(1, 1, report), "storeReadOnly")
+    (line,) = lines(caplog, "the store")
+    assert line.startswith(f"task {net.task.name}: ")
+    assert "SQLITE_READONLY" in line
+    assert "storeReadOnly" in health(net, 1)
+    order(net, 1, "PRAGMA query_only=0")
+    assert health(net, 1) == "ok\n"  # though nobody reports
+    assert net.put(1, 1, report).status_code == 201
+    assert len(lines(caplog, "the store")) == 2
+    assert "over" in lines(caplog, "the store")[1]
 
 
 def test_the_public_is_answered_without_the_disk(net, monkeypatch):
     """What strangers ask for costs no query: not after a restart, and not after a release."""
-    connect = sqlite3.connect
 
-    def look(reports, state):
-        def no_disk(*_, **__):
-            raise AssertionError("a public request opened the database")
+    def no_disk(*_, **__):
+        raise AssertionError("a public request opened the database")
 
+    def look(*states):
         with monkeypatch.context() as patch:
             patch.setattr(sqlite3, "connect", no_disk)
-            for party in range(COLUMNS + 1):
-                found = net.ask(party, "GET", "").json()
-                assert (found["reports"], found["state"]) == (reports, state(party))
-                text = net.clients[party].get("/metrics").text
-                assert f'ikos_reports{{task="{net.task.name}"}} {reports}.0\n' in text
-            assert net.clients[0].get("/").status_code == 200
-            assert net.clients[0].get(f"/tasks/{net.task.name}/windows/0/page").status_code == 200
-        assert sqlite3.connect is connect
+            for party in EVERYBODY:
+                status = net.status(party)
+                assert (status["reports"], status["state"]) == (20, states[party > 0])
+                assert f'ikos_reports{{task="{net.task.name}"}} 20.0\n' in net.metrics(party)
+            for path in ("/", f"{net.task.at(0).path}/page"):
+                assert net.get(0, path).status_code == 200
 
     net.fill()
-    look(20, lambda _: "collecting")
+    look("collecting", "collecting")
     net.start_again()
-    look(20, lambda _: "collecting")
+    look("collecting", "collecting")
     net.release()
-    look(20, lambda party: "sent" if party else "released")
+    look("released", "sent")
     net.start_again()
-    look(20, lambda party: "sent" if party else "released")
+    look("released", "sent")
 
 
 def test_pages_ask_shufflers_a_few_times_a_second(net, clock):
     """Whoever opens the pages of many windows does not use up what shufflers allow the analyzer."""
-    page = f"{net.task.at(0).path}/page"
-    seen = []
     for _ in range(9):
-        net.endpoints[0]._asked = -math.inf  # as a page of another window
-        seen.append(net.clients[0].get(page).text)
-    assert Counter(net.requests) == {("GET", party): 4 for party in range(1, COLUMNS + 1)}
-    assert all("collecting" in text for text in seen)
+        net.analyzer._asked = -math.inf  # as a page of another window
+        assert "collecting" in net.get(0, f"{net.task.at(0).path}/page").text
+    assert Counter(net.wires.requests) == {("GET", net.task.address(j)): 4 for j in SHUFFLERS}
 
 
 def test_a_request_that_is_given_up_stops_nobody_else(net):
@@ -455,12 +437,11 @@ def test_a_request_that_is_given_up_stops_nobody_else(net):
     begun, held = threading.Event(), threading.Event()
     net.endpoints[1].store.write(0, lambda _: begun.set() or held.wait(60))
     assert begun.wait(60)  # what comes now is not of the same transaction
-    given_up, report = ClientReport.make(net.task.at(0), 1), ClientReport.make(net.task.at(0), 0)
 
     async def give_up():
         first, second = (
             asyncio.ensure_future(net.endpoints[1].intake.receive(one.id, token, one.parts[1]))
-            for one, token in ((given_up, bytes(32)), (report, b"1" * 32))
+            for one, token in ((net.report(), bytes(32)), (net.report(), b"1" * 32))
         )
         await asyncio.sleep(2 * intake.GATHER_SECONDS)
         first.cancel()
@@ -475,29 +456,27 @@ def test_a_request_that_is_given_up_stops_nobody_else(net):
 
 def test_reports_that_come_together_are_answered_one_by_one(net):
     """Four share a transaction: two are new, one was there, and one has a token of another."""
-    endpoint = net.endpoints[1]
-    parts = [
-        (bytes([n]) * 16, bytes([n]) * 32, bytes(endpoint.config.part_bytes)) for n in range(4)
-    ]
-    assert endpoint.intake.accept([parts[0]]).result() == [True]
+    reports, size = net.endpoints[1].intake, net.task.part_bytes(1)
+    parts = [(bytes([n]) * 16, bytes([n]) * 32, bytes(size)) for n in range(4)]
+    assert reports.accept([parts[0]]).result() == [True]
     stolen = (bytes(15) + b"9", *parts[1][1:])
 
     async def together():
-        asked = (endpoint.intake.receive(*part) for part in (parts[1], parts[0], stolen, parts[2]))
+        asked = (reports.receive(*part) for part in (parts[1], parts[0], stolen, parts[2]))
         return await asyncio.gather(*asked, return_exceptions=True)
 
-    first, again, refused, last = asyncio.run(together())
+    first, again, problem, last = asyncio.run(together())
     assert (first, again, last) == (True, False, True)
-    assert refused.name == "reportRejected"
-    assert endpoint.intake.accept([parts[3], parts[3]]).result() == [True, False]
-    assert list(endpoint.intake.ids()) == sorted(part[0] for part in parts)
+    assert problem.name == "reportRejected"
+    assert reports.accept([parts[3], parts[3]]).result() == [True, False]
+    assert list(reports.ids()) == sorted(part[0] for part in parts)
 
 
 # How much is read
 
 
-def called(net, party, path, headers, receive):
-    """Call an application with a body that is made as it is read.
+async def called(net, path, headers, receive):
+    """Call a shuffler's application with a body that is made as it is read.
 
     Returns the status, and whether the server is told to end the connection.
     """
@@ -511,19 +490,18 @@ def called(net, party, path, headers, receive):
         "scheme": "http", "path": path, "raw_path": path.encode(), "query_string": b"",
         "root_path": "", "headers": headers, "client": None, "server": ("127.0.0.1", 9000),
     }  # fmt: skip
-    asyncio.run(net.clients[party].app(scope, receive, send))
+    await net.wires.ends[net.task.address(1)](scope, receive, send)
     assert not any(message.get("more_body") for message in sent)
     return sent[0]["status"], (b"connection", b"close") in sent[0]["headers"]
 
 
-def headed(net, party, token, length=None):
-    number = encoded(bytes(16))
+def headed(net, token, more=0):
     headers = [
-        (b"authorization", b"Bearer " + tokens.to_text(token).encode()),
+        (b"authorization", bearer(token).encode()),
         (b"content-digest", digest_of(b"").encode()),
-        (b"content-length", b"%d" % (length or net.task.envelope_bytes)),
+        (b"content-length", b"%d" % (net.task.envelope_bytes + more)),
     ]
-    return f"/tasks/{net.task.name}/windows/0/reports/{number}", headers
+    return f"{net.task.at(0).path}/reports/{encoded(bytes(16))}", headers
 
 
 @pytest.mark.parametrize("more", [-1, 1, 10**12])
@@ -534,23 +512,80 @@ def test_of_a_body_of_another_size_nothing_is_read(net, more):
         read.append(10)
         return {"type": "http.request", "body": bytes(10), "more_body": True}
 
-    length = net.task.envelope_bytes + more
-    path, headers = headed(net, 1, net.token(0, 1), length)
-    assert called(net, 1, path, headers, endless) == (400, True)
-    path, headers = headed(net, 1, net.secrets[0])
-    assert called(net, 1, path, headers, endless) == (401, True)
-    assert called(net, 1, "/nowhere", headers, endless) == (404, True)
-    assert called(net, 1, "/health", headers, endless) == (405, True)
+    path, headers = headed(net, net.token(0, 1), more)
+    assert asyncio.run(called(net, path, headers, endless)) == (400, True)
+    path, headers = headed(net, net.secrets[0])
+    for place, status in ((path, 401), ("/nowhere", 404), ("/health", 405)):
+        assert asyncio.run(called(net, place, headers, endless)) == (status, True)
     assert not read  # of strangers nothing is read at all
 
 
-def test_a_body_whose_client_leaves(net):
-    async def gone():
-        return {"type": "http.disconnect"}
+async def gone():
+    return {"type": "http.disconnect"}
 
-    path, headers = headed(net, 1, net.token(0, 1))
-    assert called(net, 1, path, headers, gone)[0] == 400
+
+def test_a_body_whose_client_leaves(net):
+    assert asyncio.run(called(net, *headed(net, net.token(0, 1)), gone))[0] == 400
     assert net.counts() == {0}
+
+
+def test_a_client_with_many_slow_requests(net):
+    """A few bodies at a time with one token; others, and later ones, are read."""
+    mine, other = headed(net, net.token(0, 1)), headed(net, net.token(1, 1))
+
+    async def check():
+        come = asyncio.Event()
+
+        async def late():
+            await come.wait()
+            return await gone()
+
+        slow = [
+            asyncio.ensure_future(called(net, *mine, late)) for _ in range(service.CLIENT_SLOTS)
+        ]
+        await asyncio.sleep(0.02)
+        answers = [await called(net, *mine, gone), await called(net, *other, gone)]
+        come.set()
+        answers += [*await asyncio.gather(*slow), await called(net, *mine, gone)]
+        return [status for status, _ in answers]
+
+    assert asyncio.run(check()) == [429, *[400] * (service.CLIENT_SLOTS + 2)]
+
+
+def test_too_many_at_once(net_of, clock):
+    net = net_of(rate=2)
+    for _ in range(5):  # strangers use nothing up
+        refused(net.put(1, 0, token=bytes(32)), "unauthorized")
+        refused(net.put(1, 0, authorization=None), "unauthorized")
+    reports = [net.report() for _ in range(3)]
+    answers = [net.put(1, client, report) for client, report in enumerate(reports)]
+    assert [answer.status_code for answer in answers] == [201, 201, 429]
+    refused(answers[2], "tooManyRequests")
+    assert net.ask(1, "GET", "").status_code == 200  # other requests are answered
+    assert net.put(2, 2, reports[2]).status_code == 201  # and other parties have not so many
+    clock.now += 0.5
+    assert net.put(1, 2, reports[2]).status_code == 201
+    refused(net.put(1, 2, reports[2]), "tooManyRequests")
+    clock.now += 1e9
+    again = [net.put(1, 2, reports[2]).status_code for _ in range(3)]
+    assert again == [200, 200, 429]  # a burst is of a second, however long nobody asked
+
+
+def test_a_client_that_repeats_itself(net_of, clock, monkeypatch):
+    """It is told to wait, others are not, and it uses up nothing of theirs."""
+    monkeypatch.setattr(service, "CLIENT_RATE", 2)
+    net = net_of(rate=4)
+    report = net.report()
+    answers = [net.put(1, 0, report) for _ in range(9)]
+    assert [answer.status_code for answer in answers] == [201, 200, *[429] * 7]
+    assert "this client" in refused(answers[-1], "tooManyRequests")
+    assert net.put(1, 1).status_code == 201
+    assert net.put(2, 0, report).status_code == 201
+    clock.now += 1
+    assert net.put(1, 0, report).status_code == 200
+    text = net.metrics(1)
+    assert 'ikos_limited_total{limit="client"} 7.0\n' in text
+    assert 'ikos_refusals_total{reason="tooManyRequests"} 7.0\n' in text
 
 
 # Commands
@@ -558,7 +593,8 @@ def test_a_body_whose_client_leaves(net):
 
 def commands(party):
     shufflers = [("GET", "/reports"), ("PUT", "/batch"), ("GET", "/batch"), ("DELETE", "/batch")]
-    return [("POST", "/close"), *(shufflers if party else [("POST", "/release")])]
+    always = [("GET", "/peers"), ("POST", "/close")]
+    return [*always, *(shufflers if party else [("POST", "/release")])]
 
 
 @pytest.mark.parametrize("party", [0, 1])
@@ -568,64 +604,61 @@ def test_who_may_command(net, party):
     others = {net.operator, *net.controls} - {mine}
     for method, path in commands(party):
         for control in (None, bytes(32), net.secrets[0], net.token(0, party), *others):
-            refused(net.ask(party, method, path, control=control), 401, "unauthorized")
-    assert net.ask(party, "GET", "").json()["state"] == "collecting"
+            refused(net.ask(party, method, path, control=control), "unauthorized")
+        refused(net.ask(party, method, path, control=mine, task="x"), "unrecognizedTask")
+    refused(net.ask(party, "GET", "", task="x"), "unrecognizedTask")
+    assert net.status(party)["state"] == "collecting"
     for method, path in commands(party):
         assert net.ask(party, method, path, control=mine).status_code != 401
 
 
-def everybody(net, method, path, **options):
-    return [
-        net.ask(party, method, path, control=net.controls[party - 1], **options)
-        for party in range(1, COLUMNS + 1)
-    ]
-
-
 def test_the_order_of_commands(net):
     net.fill()
-    one = {"control": net.controls[0]}
-    refused(net.ask(1, "GET", "/reports", **one), 409, "taskOpen")
-    refused(net.ask(1, "PUT", "/batch", content=b"", **one), 409, "taskOpen")
-    refused(net.ask(1, "GET", "/batch", **one), 409, "notAgreed")
-    refused(net.ask(1, "DELETE", "/batch", **one), 409, "taskOpen")
-    refused(net.ask(1, "GET", "/agreement"), 404, "notFound")
-    everybody(net, "POST", "/close")
-    answers = everybody(net, "GET", "/reports")
-    ids = answers[0].content
-    assert {answer.content for answer in answers} == {ids}
+
+    def refuses(problem, method, path, **options):
+        return refused(net.command(1, method, path, **options), problem)
+
+    refuses("taskOpen", "GET", "/reports")
+    refuses("taskOpen", "PUT", "/batch", content=b"")
+    refuses("notAgreed", "GET", "/batch")
+    refuses("taskOpen", "DELETE", "/batch")
+    refused(net.ask(1, "GET", "/agreement"), "notFound")
+    net.everybody("POST", "/close")
+    (ids,) = {answer.content for answer in net.everybody("GET", "/reports")}
     assert len(ids) == MIN_HONEST * 16
     for wrong in (b"", ids[:-16], ids[:-1], ids[16:] + ids[:16], bytes(16) + ids, ids + ids[:16]):
-        refused(net.ask(1, "PUT", "/batch", content=wrong, **one), 409, "batchRejected")
-    detail = "the content must be at most"
-    too_long = net.ask(1, "PUT", "/batch", content=bytes(16 * USERS + 1), **one)
-    assert detail in refused(too_long, 400, "invalidMessage")
-    digest = agreed_digest(net.task.at(0), ids)
+        refuses("batchRejected", "PUT", "/batch", content=wrong)
+    too_long = bytes(16 * USERS + 1)
+    detail = refuses("invalidMessage", "PUT", "/batch", content=too_long)
+    assert "the content must be at most" in detail
+    digest = {"digest": intermediary.agreed_digest(net.task.at(0), ids)}
     for _ in range(2):
-        assert net.ask(1, "PUT", "/batch", content=ids, **one).json() == {"digest": digest}
-    assert net.ask(1, "GET", "/agreement").json() == {"digest": digest}
-    assert net.ask(1, "GET", "").json()["state"] == "agreed"
-    refused(net.ask(1, "GET", "/batch", **one), 409, "notAgreed")  # the others have not
-    everybody(net, "PUT", "/batch", content=ids)
-    net.silent = {3}
-    assert "shuffler 3" in refused(net.ask(1, "GET", "/batch", **one), 503, "peerUnreachable")
-    net.silent = set()
-    for column, answer in enumerate(everybody(net, "GET", "/batch"), 1):
+        assert net.command(1, "PUT", "/batch", content=ids).json() == digest
+    assert net.ask(1, "GET", "/agreement").json() == digest
+    assert net.status(1)["state"] == "agreed"
+    refuses("notAgreed", "GET", "/batch")  # the others have not
+    net.everybody("PUT", "/batch", content=ids)
+    net.silence(3)
+    assert "shuffler 3" in refuses("peerUnreachable", "GET", "/batch")
+    net.silence()
+    length = net.task.envelope_bytes
+    for column, answer in enumerate(net.everybody("GET", "/batch"), 1):
         assert answer.status_code == 200
-        length = net.task.envelope_bytes
-        parts = [answer.content[i : i + length] for i in range(0, len(answer.content), length)]
+        data = answer.content
+        parts = [data[start : start + length] for start in range(0, len(data), length)]
         assert len(parts) == MIN_HONEST
         assert parts == sorted(parts)
         for part in parts:
-            unseal(part, KEY, net.task.at(0), column, 0)[0]
-        assert not any(ids[i : i + 16] in answer.content for i in range(0, len(ids), 16))
+            assert unseal(part, KEY, net.task.at(0), column, 0)
+        assert not any(ids[i : i + 16] in data for i in range(0, len(ids), 16))
     for _ in range(2):
-        answer = net.ask(1, "DELETE", "/batch", **one)
+        answer = net.command(1, "DELETE", "/batch")
         assert (answer.status_code, answer.json()["state"]) == (200, "sent")
-    refused(net.ask(1, "GET", "/batch", **one), 410, "batchGone")
-    refused(net.ask(1, "GET", "/reports", **one), 410, "batchGone")
-    assert net.ask(1, "GET", "/agreement").json() == {"digest": digest}
-    assert net.ask(1, "GET", "").json()["reports"] == MIN_HONEST
-    assert net.ask(2, "GET", "/batch", control=net.controls[1]).status_code == 200
+    refuses("batchGone", "GET", "/batch")
+    refuses("batchGone", "GET", "/reports")
+    assert net.ask(1, "GET", "/agreement").json() == digest
+    assert net.status(1)["reports"] == MIN_HONEST
+    assert net.command(2, "GET", "/batch").status_code == 200
 
 
 # The analyzer
@@ -633,67 +666,55 @@ def test_the_order_of_commands(net):
 
 def test_a_release(net):
     total = net.fill()
-    net.send(27, ClientReport.make(net.task.at(0), 1), parties=range(COLUMNS))  # not complete
-    found = net.release()
-    assert found["state"] == "released"
-    assert (found["reports"], found["complete"]) == (MIN_HONEST + 1, MIN_HONEST)
-    assert (found["result"]["estimate"], found["result"]["users"]) == (total, MIN_HONEST)
-    assert found["release"] == {"running": False, "step": None, "message": None, "again": None}
-    text = net.clients[0].get("/metrics").text
+    net.send(27, net.report(), parties=range(COLUMNS))  # not complete
+    status = net.release()
+    assert status["state"] == "released"
+    assert (status["reports"], status["complete"]) == (MIN_HONEST + 1, MIN_HONEST)
+    assert (status["result"]["estimate"], status["result"]["users"]) == (total, MIN_HONEST)
+    assert status["release"] == {"running": False, "step": None, "message": None, "again": None}
+    text = net.metrics(0)
     for stage, times in (("adding up", 1), ("opening the batch of shuffler", COLUMNS)):
         labels = f'task="{net.task.name}",work="{stage}"'
         assert f"ikos_work_seconds_count{{{labels}}} {times}.0\n" in text
-    assert net.release() == found
-    assert {one.state for party, one in net.endpoints.items() if party} == {"sent"}
-    refused(net.put(0, 29, ClientReport.make(net.task.at(0), 1)), 410, "taskClosed")
-
-
-def told_when(net, check):
-    """Return the analyzer's status when it is as it is waited for; nobody orders anything."""
-    until = time.monotonic() + 60
-    while True:
-        found = net.ask(0, "GET", "").json()
-        if check(found):
-            return found
-        assert time.monotonic() < until, found
-        time.sleep(0.02)
+    assert net.release() == status
+    assert set(net.states()) == {"sent"}
+    refused(net.put(0, 29), "taskClosed")
 
 
 def test_a_release_goes_on_by_itself(net, monkeypatch):
     """Asked for once, with a shuffler that comes up later."""
-    monkeypatch.setattr(analyzer, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(analyzer, "LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retry, "LONGEST_PAUSE", 0.05)
     total = net.fill()
-    net.silent = {2, 3}
-    assert net.ask(0, "POST", "/release", control=net.operator).status_code == 202
-    found = told_when(net, lambda found: found["release"]["message"])
-    assert found["release"] == {
+    net.silence(2, 3)
+    assert net.command(0, "POST", "/release").status_code == 202
+    assert net.when(lambda status: status["release"]["message"])["release"] == {
         "running": False, "step": None, "again": 0,
         "message": "shuffler 2 does not answer: connection refused; "
         "shuffler 3 does not answer: connection refused",
     }  # fmt: skip
-    net.silent = {3}
-    told_when(net, lambda found: "shuffler 2" not in (found["release"]["message"] or "shuffler 2"))
-    net.silent = set()
-    assert told_when(net, lambda found: found["result"])["result"]["estimate"] == total
+    net.silence(3)
+    net.when(lambda status: "shuffler 2" not in (status["release"]["message"] or "shuffler 2"))
+    net.silence()
+    assert net.when(lambda status: status["result"])["result"]["estimate"] == total
 
 
 def test_an_order_outlives_the_analyzer(net, monkeypatch):
     """It was told to release, nobody answered it, and it was started again."""
-    monkeypatch.setattr(analyzer, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
     total = net.fill()
-    net.silent = {1, 2, 3}
+    net.silence(1, 2, 3)
     net.release()
     net.parties[0].end()
-    net.silent = set()
-    net.start_analyzer()
-    assert told_when(net, lambda found: found["result"])["result"]["estimate"] == total
+    net.silence()
+    net.start([0])
+    assert net.when(lambda status: status["result"])["result"]["estimate"] == total
 
 
 @pytest.mark.points(0)
 def test_pauses_grow_and_are_bounded(net, monkeypatch):
     net.fill()
-    net.silent = {2}
+    net.silence(2)
     pauses, enough = [], threading.Event()
 
     def wait_for(condition, check, pause):
@@ -704,87 +725,95 @@ def test_pauses_grow_and_are_bounded(net, monkeypatch):
         return False
 
     usual = threading.Condition.wait_for
-    monkeypatch.setattr(threading.Condition, "wait_for", wait_for)
-    net.ask(0, "POST", "/release", control=net.operator)
+    monkeypatch.setattr(retry.threading.Condition, "wait_for", wait_for)
+    net.command(0, "POST", "/release")
     assert enough.wait(60)
     assert pauses == [None, 1, 2, 4, 8, 16, 32, 60, 60]  # the first wait ends at once
-    assert net.ask(0, "GET", "").json()["release"]["again"] in range(50, 61)
+    assert net.status()["release"]["again"] in range(50, 61)
 
 
-def test_what_stops_is_deleted_where_a_shuffler_was_silent(net, monkeypatch):
+@pytest.fixture
+def through(net, monkeypatch):
+    """Let what parties ask each other go through a function of the request, and of what is next."""
+    usual = net.wires.handle_request
+
+    def through(function):
+        monkeypatch.setattr(net.wires, "handle_request", lambda request: function(request, usual))
+
+    return through
+
+
+def test_what_stops_is_deleted_where_a_shuffler_was_silent(net, through):
     """It is told to delete when it is there again, by itself or by the next order."""
     net.fill((1, 1, 1))
-    assert net.ask(0, "POST", "/close", control=net.operator).json()["missing"] is None
-    usual = net.handle_request
+    assert net.command(0, "POST", "/close").json()["missing"] is None
 
-    def silent(request):
-        if request.method == "DELETE" and request.url.port == 9002:
+    def silent(request, usual):
+        if request.method == "DELETE" and address_of(request) == net.task.address(2):
             raise httpx.ConnectError("nobody listens") from REFUSED
         return usual(request)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(net, "handle_request", silent)
-        found = net.release()
-        assert found["state"] == "stopped"
-        assert found["release"]["message"] == (
-            "3 reports are complete, and nothing is released for fewer than 20; "
-            "shuffler 2 does not answer: connection refused"
-        )
-        assert found["release"]["again"] is not None
-    assert [net.endpoints[party].state for party in (1, 2, 3)] == ["deleted", "closed", "deleted"]
-    found = net.release()
-    assert [net.endpoints[party].state for party in (1, 2, 3)] == ["deleted"] * 3
-    assert "shuffler" not in found["release"]["message"]
-    assert found["release"]["again"] is None
-    requests = len(net.requests)
-    assert net.release() == found
-    net.parties[0].end()
-    net.start_analyzer()
-    assert net.release() == found
-    assert len(net.requests) == requests  # nobody is told once more
+    through(silent)
+    status = net.release()
+    assert status["state"] == "stopped"
+    assert status["release"]["message"] == (
+        "3 reports are complete, and nothing is released for fewer than 20; "
+        "shuffler 2 does not answer: connection refused"
+    )
+    assert status["release"]["again"] is not None
+    assert net.states((1, 2, 3)) == ["deleted", "closed", "deleted"]
+    through(lambda request, usual: usual(request))
+    status = net.release()
+    assert net.states((1, 2, 3)) == ["deleted"] * 3
+    assert "shuffler" not in status["release"]["message"]
+    assert status["release"]["again"] is None
+    requests = len(net.wires.requests)
+    assert net.release() == status
+    net.start_again([0])
+    assert net.release() == status
+    assert len(net.wires.requests) == requests  # nobody is told once more
 
 
-def test_a_slow_shuffler_holds_up_no_other(net, monkeypatch):
+def test_a_slow_shuffler_holds_up_no_other(net, through):
     """All are asked before any has answered: by the analyzer, and by each shuffler."""
     net.fill()
     kinds = ("POST close", "GET reports", "PUT batch", "DELETE batch", "GET agreement")
     together = {kind: threading.Barrier(COLUMNS, timeout=60) for kind in kinds[:-1]}
     together[kinds[-1]] = threading.Barrier(COLUMNS - 1, timeout=60)
-    usual = net.handle_request
     met = Counter()
 
-    def slow(request):
+    def slow(request, usual):
         kind = f"{request.method} {request.url.path.rpartition('/')[2]}"
         if kind in together:
             together[kind].wait()
             met[kind] += 1
         return usual(request)
 
-    monkeypatch.setattr(net, "handle_request", slow)
+    through(slow)
     assert net.release()["state"] == "released"
     assert met == {**dict.fromkeys(kinds, COLUMNS), kinds[-1]: COLUMNS * (COLUMNS - 1)}
 
 
 def test_closing_goes_on_by_itself(net, monkeypatch):
-    monkeypatch.setattr(analyzer, "FIRST_PAUSE", 0.01)
-    net.silent = {2}
-    assert net.ask(0, "POST", "/close", control=net.operator).json()["missing"]
-    net.silent = set()
-    told_when(net, lambda found: found["release"]["again"] is None)
-    told_when(net, lambda _: net.endpoints[2].state == "closed")
-    assert net.ask(0, "GET", "").json()["state"] == "closed"  # and nothing is released
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
+    net.silence(2)
+    assert net.command(0, "POST", "/close").json()["missing"]
+    net.silence()
+    net.when(lambda status: status["release"]["again"] is None)
+    net.when(lambda _: net.endpoints[2].state == "closed")
+    assert net.status()["state"] == "closed"  # and nothing is released
 
 
 def test_the_log_names_the_task_and_says_once_that_it_was_closed(net, caplog):
     caplog.set_level(logging.INFO)
     net.fill()
     for _ in range(3):
-        net.ask(0, "POST", "/close", control=net.operator)
-    net.silent = {2}
+        net.command(0, "POST", "/close")
+    net.silence(2)
     net.release()
-    net.silent = set()
+    net.silence()
     net.release()
-    net.ask(0, "POST", "/close", control=net.operator)
+    net.command(0, "POST", "/close")
     lines = [r.getMessage() for r in caplog.records if r.name == "ikos.deployment"]
     assert lines
     assert all(line.startswith(f"task {net.task.name}, window 0: ") for line in lines)
@@ -800,18 +829,16 @@ def test_the_log_names_the_task_and_says_once_that_it_was_closed(net, caplog):
 @pytest.mark.parametrize(
     "answer", [b"", b"[]", b"[1]", b"{}", b'"x"', b"\xff", b"[" * 50_000, b'{"reports":[]}']
 )
-def test_a_shuffler_that_answers_something_else(net, monkeypatch, answer):
+def test_a_shuffler_that_answers_something_else(net, through, answer):
     """Nobody's words break the page, or end a release."""
-    usual = net.handle_request
 
-    def odd(request):
-        if request.url.port == 9002:
+    def odd(request, usual):
+        if address_of(request) == net.task.address(2):
             return httpx.Response(200, stream=httpx.ByteStream(answer))
         return usual(request)
 
-    monkeypatch.setattr(net, "handle_request", odd)
-    page = net.clients[0].get(f"/tasks/{net.task.name}/windows/0/page")
-    assert page.status_code == 200
+    through(odd)
+    assert net.get(0, f"{net.task.at(0).path}/page").status_code == 200
     assert net.endpoints[1]._ask(3) is None
     with pytest.raises(OSError, match="shuffler 2 sent an unexpected answer"):
         net.endpoints[1]._ask(2)
@@ -821,22 +848,22 @@ def test_a_shuffler_that_answers_something_else(net, monkeypatch, answer):
 
 
 @pytest.fixture
-def altered(net, monkeypatch):
+def altered(net, through):
     """What goes wrong on the way to each party: an error, or other values in its status."""
-    changes, usual = {}, net.handle_request
+    changes = {}
 
-    def handle_request(request):
+    def alter(request, usual):
         change = changes.get(request.url.port - 9000)
         if isinstance(change, Exception):
             raise httpx.ConnectError("of no use to people") from change
         answer = usual(request)
         if not change:
             return answer
-        found = {**json.loads(answer.read()), **change}
-        left = {key: value for key, value in found.items() if value is not None}
-        return httpx.Response(200, stream=httpx.ByteStream(json.dumps(left).encode()))
+        values = {**json.loads(answer.read()), **change}
+        values = {key: value for key, value in values.items() if value is not None}
+        return httpx.Response(200, stream=httpx.ByteStream(json.dumps(values).encode()))
 
-    monkeypatch.setattr(net, "handle_request", handle_request)
+    through(alter)
     return changes
 
 
@@ -849,7 +876,9 @@ def untrusted():
 def test_a_party_that_starts_says_what_is_wrong(net, altered, caplog, monkeypatch):
     """At once, each once, until all is well; of those that do not answer only after a while."""
     other = small_task(USERS, MIN_HONEST, COLUMNS, nonce=bytes(16)).name
-    net.clients[2] = Front(shuffler.application({other: net.parties[2]}, rate=1))
+    usual = net.wires.ends[net.task.address(2)]
+    elsewhere = intermediary.application({other: net.parties[2]}, rate=1)
+    net.wires.ends[net.task.address(2)] = elsewhere
     altered[1] = untrusted()
     altered[3] = {"time": time.time() - 75, "version": "0.0.9"}
     altered[4] = REFUSED
@@ -857,32 +886,29 @@ def test_a_party_that_starts_says_what_is_wrong(net, altered, caplog, monkeypatc
     known = [
         f"{begin} 1: its certificate cannot be verified (see --ca): self-signed certificate",
         f"{begin} 2 refuses: there is no such task here (unrecognizedTask)",
-        f"{begin} 3 runs ikos 0.0.9, and this party {service.__version__}; has a clock 75 s behind",
+        f"{begin} 3 runs ikos 0.0.9, and this party {ikos.__version__}; has a clock 75 s behind",
     ]
     for _ in range(2):
         net.parties[0].meet()
         assert sorted(caplog.messages) == known
-    page = net.clients[0].get(f"{net.task.at(0).path}/page").text
-    for words in (
-        "(see --ca): self-signed",
-        "no such task here",
-        "a clock 75 s behind",
-        "refused",
-    ):
+    page = net.get(0, f"{net.task.at(0).path}/page").text
+    for words in ("(see --ca): self-signed", "no such task here", "a clock 75 s behind", "refused"):
         assert words in page
-    monkeypatch.setattr(service, "START_SECONDS", 0)
+    monkeypatch.setattr(endpoint, "START_SECONDS", 0)
     net.parties[0].meet()
     late = f"{begin} 4 does not answer: connection refused"
     assert sorted(caplog.messages) == [*known, late]
-    net.clients[2] = Front(shuffler.application({net.task.name: net.parties[2]}, rate=1))
+    net.wires.ends[net.task.address(2)] = usual
     altered.clear()
     caplog.clear()
     with caplog.at_level("INFO", "ikos.deployment"):
         net.parties[0].meet()
-    assert sorted(caplog.messages) == [f"{begin} {party} is well" for party in range(1, 5)]
-    asked = len(net.requests)
+    assert [line for line in sorted(caplog.messages) if line.startswith("task")] == [
+        f"{begin} {party} is well" for party in SHUFFLERS
+    ]
+    asked = len(net.wires.requests)
     net.parties[0].meet()
-    assert len(net.requests) == asked
+    assert len(net.wires.requests) == asked
 
 
 def test_a_shuffler_that_changes_its_words_is_logged_once(net, altered, caplog):
@@ -896,15 +922,13 @@ def test_a_shuffler_that_changes_its_words_is_logged_once(net, altered, caplog):
 
 def test_an_earlier_version_is_named(net, altered):
     altered[2] = {"time": None, "version": None}
-    words = f"runs ikos of an earlier version, and this party {service.__version__}"
+    words = f"runs ikos of an earlier version, and this party {ikos.__version__}"
     assert net.endpoints[0].look(2)[1] == words
 
 
 def test_who_cannot_be_reached_is_told_to_who_may_release(net, altered):
-    """Each shuffler asks the others, as it will have to; others are not told."""
-    refused(net.ask(0, "GET", "/peers"), 401, "unauthorized")
-    refused(net.ask(1, "GET", "/peers", control=net.operator), 401, "unauthorized")
-    assert net.ask(0, "GET", "/peers", control=net.operator).json() == {"unreachable": []}
+    """Each shuffler asks the others, as it will have to."""
+    assert net.command(0, "GET", "/peers").json() == {"unreachable": []}
     wrong = "shuffler 3: its certificate cannot be verified (see --ca): self-signed certificate"
 
     def look(party, _):
@@ -913,11 +937,10 @@ def test_who_cannot_be_reached_is_told_to_who_may_release(net, altered):
         return None, ""
 
     net.endpoints[1].look = look
-    said = net.ask(0, "GET", "/peers", control=net.operator).json()
-    assert said == {"unreachable": [f"shuffler 1 says: {wrong}?[2J"]}
+    peers = net.command(0, "GET", "/peers").json()
+    assert peers == {"unreachable": [f"shuffler 1 says: {wrong}?[2J"]}
     altered[3] = untrusted()
-    said = net.ask(0, "GET", "/peers", control=net.operator).json()
-    assert said == {"unreachable": [wrong]}
+    assert net.command(0, "GET", "/peers").json() == {"unreachable": [wrong]}
 
 
 @pytest.mark.parametrize("lying", [False, True])
@@ -928,13 +951,13 @@ def test_many_who_cannot_be_reached_are_a_few_and_a_count(net, altered, monkeypa
         monkeypatch.setattr(remote, "_ANSWER", 1 << 30)
         altered[1] = {"unreachable": many}
     else:
-        for party in range(1, COLUMNS + 1):
+        for party in SHUFFLERS:
             monkeypatch.setattr(net.endpoints[party], "unreachable", lambda: many)
-    answer = net.ask(0, "GET", "/peers", control=net.operator)
-    said = answer.json()["unreachable"]
+    answer = net.command(0, "GET", "/peers")
+    peers = answer.json()["unreachable"]
     assert len(answer.content) < 1 << 14
-    assert said[0].startswith("shuffler 1 says: shuffler 0: ")
-    assert len(said) == (1 if lying else COLUMNS)
+    assert peers[0].startswith("shuffler 1 says: shuffler 0: ")
+    assert len(peers) == (1 if lying else COLUMNS)
 
 
 def test_a_few_and_a_count():
@@ -949,40 +972,38 @@ def test_a_few_and_a_count():
 
 def test_health_status_and_metrics(net):
     net.fill()
-    for party in range(COLUMNS + 1):
-        answer = net.clients[party].get("/health")
+    for party in EVERYBODY:
+        answer = net.get(party, "/health")
         assert (answer.status_code, answer.text) == (200, "ok\n")
-        found = net.ask(party, "GET", "").json()
-        assert found["task"] == net.task.name
-        assert (found["party"], found["state"], found["reports"]) == (party, "collecting", 20)
-        assert found["opens"] == net.task.opens.isoformat()
-    net.put(1, 27, ClientReport.make(net.task.at(0), 1))
-    net.put(1, 27, ClientReport.make(net.task.at(0), 1))
-    text = net.clients[1].get("/metrics").text
-    assert f'ikos_reports{{task="{net.task.name}"}} 21.0\n' in text
+        status = net.status(party)
+        assert status["task"] == net.task.name
+        assert (status["party"], status["state"], status["reports"]) == (party, "collecting", 20)
+        assert status["opens"] == net.task.opens.isoformat()
+    for _ in range(2):
+        net.put(1, 27)
+    assert f'ikos_reports{{task="{net.task.name}"}} 21.0\n' in net.metrics(1)
 
 
 def test_metrics(net):
     """Each request, by its route and status; nothing in them says who sent what."""
     net.fill((1,) * 3)
-    report = ClientReport.make(net.task.at(0), 1)
+    report = net.report()
     net.put(1, 27, report)
     net.put(1, 28, report)
     net.put(1, 29, report, part=b"xxx")
-    net.ask(1, "POST", "/close", control=net.controls[0])
+    net.command(1, "POST", "/close")
     for party in (0, 1):
-        text = net.clients[party].get("/metrics").text
+        text = net.metrics(party)
         assert f'ikos_reports{{task="{net.task.name}"}} {3 + party}.0\n' in text
         state = "closed" if party else "collecting"
         assert f'ikos_windows{{state="{state}",task="{net.task.name}"}} 1.0\n' in text
-    assert 'ikos_refusals_total{reason="reportRejected"} 1.0\n' in text
-    assert 'ikos_refusals_total{reason="invalidMessage"} 1.0\n' in text
-    route = "PUT /tasks/{task}/windows/{window}/reports/{report}"
+    for reason in ("reportRejected", "invalidMessage"):
+        assert f'ikos_refusals_total{{reason="{reason}"}} 1.0\n' in text
     for status in (201, 409, 400):
-        assert f'ikos_request_seconds_count{{route="{route}",status="{status}"}} 1.0\n' in text
+        labels = f'route="PUT {SUBMIT}",status="{status}"'
+        assert f"ikos_request_seconds_count{{{labels}}} 1.0\n" in text
     assert f'ikos_work_seconds_count{{task="{net.task.name}",work="write"}}' in text
-    texts = [net.clients[party].get("/metrics").text for party in (1, 2)]
-    labels = set(re.findall(r'(\w+)="', "".join(texts)))
+    labels = set(re.findall(r'(\w+)="', net.metrics(1) + net.metrics(2)))
     assert labels == {"le", "reason", "route", "state", "status", "task", "work"}
 
 
@@ -991,20 +1012,20 @@ def test_metrics_are_not_written_for_each_request(net, monkeypatch):
     usual = service.generate_latest
     monkeypatch.setattr(service, "METRICS_SECONDS", 1000)
     monkeypatch.setattr(service, "generate_latest", lambda *what: written.append(1) or usual(*what))
-    assert len({net.clients[1].get("/metrics").text for _ in range(5)}) == len(written) == 1
+    assert len({net.metrics(1) for _ in range(5)}) == len(written) == 1
 
 
 def test_live(net, monkeypatch):
     """A full disk is no reason to start the process again; a writer that has ended is."""
     order(net, 1, "PRAGMA query_only=1")
-    net.put(1, 1, ClientReport.make(net.task.at(0), 1))
+    net.put(1, 1)
     assert "storeReadOnly" in health(net, 1)
-    assert net.clients[1].get("/live").text == "ok\n"
+    assert net.get(1, "/live").text == "ok\n"
     monkeypatch.setattr(net.endpoints[1].store, "_transact", None)
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
     net.endpoints[1].write(lambda _: None)
     net.endpoints[1].store._thread.join(60)
-    assert net.clients[1].get("/live").status_code == 503
+    assert net.get(1, "/live").status_code == 503
 
 
 def forms(secret: bytes) -> list[bytes]:
@@ -1017,217 +1038,106 @@ def forms(secret: bytes) -> list[bytes]:
 
 def test_no_answer_and_no_line_of_the_log_tells_a_secret(net, caplog):
     caplog.set_level(logging.DEBUG)
-    reports = [ClientReport.make(net.task.at(0), 1) for _ in range(MIN_HONEST)]
+    reports = [net.report() for _ in range(MIN_HONEST)]
     for client, report in enumerate(reports):
         net.send(client, report)
     report = reports[0]
-    for party in range(COLUMNS + 1):
+    for party in EVERYBODY:
         assert net.put(party, 0, report).status_code == 200
         assert net.put(party, 1, report).status_code == 409
-        assert net.put(party, 29, report, digest="").status_code == 400
-        assert net.put(party, 29, report, part=b"xxx").status_code == 400
-        assert net.put(party, 29, report, authorization=None).status_code == 401
-        assert net.put(party, 29, report, number=encoded(report.id) + "A").status_code == 400
+        for problem, changed in wrong_reports(net, report, party):
+            refused(net.put(party, 29, report, **changed), problem)
     for party, (method, path) in ((p, c) for p in (0, 1) for c in commands(p)):
         net.ask(party, method, path, control=net.secrets[3])
-    found = net.release()
-    assert found["result"]["users"] == MIN_HONEST
-    for client in net.clients.values():
-        net.answers += [client.get("/metrics"), client.get("/health")]
-    page = net.clients[0].get(f"{net.task.at(0).path}/page")
-    net.answers += [page, net.clients[0].get("/")]
+    assert net.release()["result"]["users"] == MIN_HONEST
+    for party in EVERYBODY:
+        net.answers += [net.get(party, path) for path in ("/metrics", "/health")]
+    net.answers += [net.get(0, path) for path in ("/", f"{net.task.at(0).path}/page")]
     told = b"\n".join(answer.content + str(answer.headers).encode() for answer in net.answers)
     # this test's own client logs the addresses that it asks for
     lines = [r.getMessage() for r in caplog.records if not r.name.startswith("http")]
     assert any("result released" in line for line in lines)
     told += "\n".join(lines).encode()
     hidden = [KEY.raw, net.operator, *net.controls, *net.secrets]
-    hidden += [net.token(client, p) for client in range(USERS) for p in range(COLUMNS + 1)]
+    hidden += [net.token(client, party) for client in range(USERS) for party in EVERYBODY]
     hidden += [tokens.digest(secret) for secret in hidden]
     for report in reports:
         hidden += [report.id, *report.parts[1:]]
     assert net.task.name.encode() in told  # what is looked for would be found
-    for secret in hidden:
-        assert not any(form in told for form in forms(secret))
-
-
-def test_whatever_is_refused_has_a_status():
-    """A name without one would be an error of the program, in the middle of an answer."""
-    text = "".join(path.read_text() for path in Path(service.__file__).parent.glob("*.py"))
-    named = set(re.findall(r'Refused\(\s*"(\w+)"', text))
-    named |= {"storeFailed", "tooManyRequests", *store.PROBLEMS.values()}
-    assert named == set(service._STATUS)
-
-
-def test_too_many_at_once(tmp_path, folders, quiet, clock):
-    net = Net(shutil.copytree(folders, tmp_path / "task"), rate=2)
-    try:
-        reports = [ClientReport.make(net.task.at(0), 1) for _ in range(3)]
-        for _ in range(5):  # strangers use nothing up
-            refused(net.put(1, 0, reports[0], token=bytes(32)), 401, "unauthorized")
-            refused(net.put(1, 0, reports[0], authorization=None), 401, "unauthorized")
-        answers = [net.put(1, client, report) for client, report in enumerate(reports)]
-        assert [answer.status_code for answer in answers] == [201, 201, 429]
-        refused(answers[2], 429, "tooManyRequests")
-        assert answers[2].headers["retry-after"] == "1"
-        assert net.ask(1, "GET", "").status_code == 200  # other requests are answered
-        assert net.put(2, 2, reports[2]).status_code == 201  # and other parties have not so many
-        clock.now += 0.5
-        assert net.put(1, 2, reports[2]).status_code == 201
-        refused(net.put(1, 2, reports[2]), 429, "tooManyRequests")
-        clock.now += 1e9
-        again = [net.put(1, 2, reports[2]).status_code for _ in range(3)]
-        assert again == [200, 200, 429]  # a burst is of a second, however long nobody asked
-    finally:
-        net.end()
-
-
-def test_a_client_that_repeats_itself(tmp_path, folders, quiet, clock, monkeypatch):
-    """It is told to wait, others are not, and it uses up nothing of theirs."""
-    monkeypatch.setattr(service, "CLIENT_RATE", 2)
-    net = Net(shutil.copytree(folders, tmp_path / "task"), rate=4)
-    try:
-        reports = [ClientReport.make(net.task.at(0), 1) for _ in range(2)]
-        answers = [net.put(1, 0, reports[0]) for _ in range(9)]
-        assert [answer.status_code for answer in answers] == [201, 200, *[429] * 7]
-        assert "this client" in refused(answers[-1], 429, "tooManyRequests")
-        assert answers[-1].headers["retry-after"] == "1"
-        assert answers[-1].headers["connection"] == "close"
-        assert net.put(1, 1, reports[1]).status_code == 201
-        assert net.put(2, 0, reports[0]).status_code == 201
-        clock.now += 1
-        assert net.put(1, 0, reports[0]).status_code == 200
-        text = net.clients[1].get("/metrics").text
-        assert 'ikos_limited_total{limit="client"} 7.0\n' in text
-        assert 'ikos_refusals_total{reason="tooManyRequests"} 7.0\n' in text
-    finally:
-        net.end()
-
-
-def test_a_client_with_many_slow_requests(net):
-    """A few bodies at a time with one token; others, and later ones, are read."""
-    most = service.CLIENT_PLACES
-    path, headers = headed(net, 1, net.token(0, 1))
-    other, others = headed(net, 1, net.token(1, 1))
-
-    async def ask(path, headers, come):
-        sent = []
-
-        async def receive():
-            await come.wait()
-            return {"type": "http.disconnect"}
-
-        async def send(message):
-            sent.append(message.get("status"))
-
-        scope = {
-            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "PUT",
-            "scheme": "http", "path": path, "raw_path": path.encode(), "query_string": b"",
-            "root_path": "", "headers": headers, "client": None, "server": ("127.0.0.1", 9000),
-        }  # fmt: skip
-        await net.clients[1].app(scope, receive, send)
-        return sent[0]
-
-    async def check():
-        come, at_once = asyncio.Event(), asyncio.Event()
-        at_once.set()
-        slow = [asyncio.ensure_future(ask(path, headers, come)) for _ in range(most)]
-        await asyncio.sleep(0.02)
-        found = [await ask(path, headers, at_once), await ask(other, others, at_once)]
-        come.set()
-        return [*found, *await asyncio.gather(*slow), await ask(path, headers, at_once)]
-
-    assert asyncio.run(check()) == [429, *[400] * (most + 2)]
+    assert not any(form in told for secret in hidden for form in forms(secret))
 
 
 # What is never released
 
 
 @pytest.fixture
-def later(monkeypatch):
-    """A date of the servers that can be moved."""
-    later = SimpleNamespace(by=timedelta())
-    monkeypatch.setattr(service, "now", lambda: datetime.now(UTC) + later.by)
-    return later
+def late(net, date):
+    """The last moment at which reports that were not released are kept."""
+    return net.task.closes + timedelta(days=30)
 
 
-def test_what_is_never_released_is_deleted(net, later, caplog):
+def test_what_is_never_released_is_deleted(net, date, late, caplog):
     """At each party by its own clock, for good; the analyzer tells the others as well."""
     net.fill()
-    days = timedelta(days=30)
-    found = net.ask(1, "GET", "").json()
-    assert found["expires"] == (net.task.closes + days).isoformat()
-    later.by = net.task.closes + days - datetime.now(UTC) - timedelta(minutes=1)
-    assert not any(one.expire(service.now()) for one in net.endpoints.values())
+    assert net.status(1)["expires"] == late.isoformat()
+    date.now = late - timedelta(minutes=1)
+    assert not any(one.expire(date.now) for one in net.endpoints.values())
     assert net.counts() == {MIN_HONEST}
-    later.by += timedelta(minutes=1)
-    assert [net.endpoints[party].expire(service.now()) for party in (1, 2)] == [True, True]
-    assert [net.endpoints[party].state for party in (1, 2, 3)] == ["deleted", "deleted", "closed"]
-    assert net.endpoints[0].expire(service.now())
-    told_when(net, lambda _: net.endpoints[3].state == "deleted")
-    told_when(net, lambda found: not found["release"]["running"])
-    found = net.ask(0, "GET", "").json()
-    assert (found["state"], found["reports"]) == ("stopped", MIN_HONEST)
-    assert "not released by" in found["release"]["message"]
-    assert net.endpoints[0].over
+    date.now = late
+    assert [net.endpoints[party].expire(date.now) for party in (1, 2)] == [True, True]
+    assert net.states((1, 2, 3)) == ["deleted", "deleted", "closed"]
+    assert net.analyzer.expire(date.now)
+    net.when(lambda _: net.endpoints[3].state == "deleted")
+    status = net.when(lambda status: not status["release"]["running"])
+    assert (status["state"], status["reports"]) == ("stopped", MIN_HONEST)
+    assert "not released by" in status["release"]["message"]
+    assert net.analyzer.over
     assert len(lines(caplog, "not released in time")) == 3
-    later.by = timedelta()  # whatever the clock says afterwards
+    date.now = None  # whatever the clock says afterwards
     for party, one in net.endpoints.items():
-        assert (one.expire(service.now()), one.closed) == (False, True)
-        refused(net.put(party, 27, ClientReport.make(net.task.at(0), 1)), 410, "taskClosed")
+        assert (one.expire(endpoint.now()), one.closed) == (False, True)
+        refused(net.put(party, 27), "taskClosed")
         assert not any(one.count(table) for table in ("report", "opened", "complete"))
-    one = {"control": net.controls[0]}
-    refused(net.ask(1, "GET", "/reports", **one), 410, "batchExpired")
-    refused(net.ask(1, "GET", "/batch", **one), 410, "batchExpired")
+    for path in ("/reports", "/batch"):
+        refused(net.command(1, "GET", path), "batchExpired")
     net.start_again()
     assert net.release()["state"] == "stopped"
 
 
-def test_a_clock_that_was_ahead_for_a_while_stops_no_deletion(net, later):
-    later.by = ahead = net.task.closes - datetime.now(UTC) + timedelta(days=31)
-    assert not net.endpoints[1].expire(service.now())
-    later.by = timedelta()
+def test_a_clock_that_was_ahead_for_a_while_stops_no_deletion(net, date, late):
+    date.now = late
+    assert not net.endpoints[1].expire(late)
+    date.now = None
     net.fill()
-    later.by = ahead
-    assert net.endpoints[1].expire(service.now())
+    date.now = late
+    assert net.endpoints[1].expire(late)
 
 
-def test_a_shuffler_that_agreed_sends_nothing_that_has_expired(net, later):
+def test_a_shuffler_that_agreed_sends_nothing_that_has_expired(net, date, late):
     net.fill()
-    everybody(net, "POST", "/close")
-    ids = everybody(net, "GET", "/reports")[0].content
-    everybody(net, "PUT", "/batch", content=ids)
-    later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
-    assert net.endpoints[1].expire(service.now())
+    net.everybody("POST", "/close")
+    ids = net.everybody("GET", "/reports")[0].content
+    net.everybody("PUT", "/batch", content=ids)
+    date.now = late
+    assert net.endpoints[1].expire(late)
     assert net.endpoints[1].state == "deleted"  # not sent
-    refused(net.ask(1, "GET", "/batch", control=net.controls[0]), 410, "batchExpired")
-    found = net.release()
-    assert found["state"] == "stopped"
-    assert "shuffler 1 refuses: " in found["release"]["message"]
+    refused(net.command(1, "GET", "/batch"), "batchExpired")
+    status = net.release()
+    assert status["state"] == "stopped"
+    assert "shuffler 1 refuses: " in status["release"]["message"]
 
 
-def test_shufflers_are_told_of_what_expired_while_somebody_reads_the_store(net, later, monkeypatch):
-    """The analyzer cannot shrink its store then, which raises after all reports are deleted."""
+@pytest.mark.parametrize("party", [0, 1])
+def test_deleting_while_somebody_reads_the_store(net, date, late, monkeypatch, party):
+    """What was deleted is in the store's log then; the analyzer tells the shufflers all the same.
+
+    It is called again until nothing is left.
+    """
     monkeypatch.setattr(store, "SHRINK_SECONDS", 0)
     net.fill()
-    later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
-    one = net.endpoints[0]
-    with closing(sqlite3.connect(one.store.path)) as reader:
-        reader.execute("BEGIN")
-        reader.execute("SELECT * FROM report").fetchone()
-        with pytest.raises(OSError, match="a reader holds the store"):
-            one.expire(service.now())
-    told_when(net, lambda _: one.over)
-    assert {net.endpoints[party].state for party in range(1, COLUMNS + 1)} == {"deleted"}
-
-
-def test_deleting_while_somebody_reads_the_store(net, later, monkeypatch):
-    """What was deleted is in the store's log then; it is called again until it is not."""
-    monkeypatch.setattr(store, "SHRINK_SECONDS", 0)
-    net.fill()
-    later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
-    one = net.endpoints[1]
-    digests = [tokens.digest(net.token(client, 1)) for client in range(MIN_HONEST)]
+    date.now = late
+    one = net.endpoints[party]
+    digests = [tokens.digest(net.token(client, party)) for client in range(MIN_HONEST)]
 
     def there():
         data = b"".join(path.read_bytes() for path in one.store.path.parent.glob("store.sqlite3*"))
@@ -1237,55 +1147,29 @@ def test_deleting_while_somebody_reads_the_store(net, later, monkeypatch):
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM report").fetchone()
         with pytest.raises(OSError, match="a reader holds the store"):
-            one.expire(service.now())
-        assert (one.state, there()) == ("deleted", MIN_HONEST)
-    assert not one.expire(service.now())  # nothing is left to be deleted
+            one.expire(late)
+        assert (one.state, there()) == ("deleted" if party else "stopped", MIN_HONEST)
+    if party:
+        assert not one.expire(late)  # nothing is left to be deleted
+    else:
+        net.when(lambda _: one.over)
+        assert set(net.states()) == {"deleted"}
     assert not there()
 
 
-def test_what_was_released_does_not_expire(net, later):
+def test_what_was_released_does_not_expire(net, date, late):
     net.fill()
-    found = net.release()
-    later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
-    assert not any(one.expire(service.now()) for one in net.endpoints.values())
-    assert net.endpoints[0].state == "released"
-    assert {one.state for party, one in net.endpoints.items() if party} == {"sent"}
-    assert net.release() == found
+    status = net.release()
+    date.now = late
+    assert not any(one.expire(late) for one in net.endpoints.values())
+    assert net.states(EVERYBODY) == ["released", *["sent"] * COLUMNS]
+    assert net.release() == status
 
 
-def test_a_release_under_way_does_not_expire(net, later):
+def test_a_release_under_way_does_not_expire(net, date, late):
     net.fill()
-    later.by = net.task.closes - datetime.now(UTC) + timedelta(days=31)
-    with net.endpoints[0]._releasing:
-        assert not net.endpoints[0].expire(service.now())
-    assert net.endpoints[0].state == "closed"
-    assert net.endpoints[0].expire(service.now())
-
-
-def test_a_clear_share_that_is_none_is_refused_at_once(net):
-    """Found out later, it would stop the release: the shufflers' batches are deleted by then."""
-    report = ClientReport.make(net.task.at(0), 1)
-    wrong = b"\xff" * net.task.width
-    assert int.from_bytes(wrong, "big") >= net.task.modulus
-    answer = net.put(0, 0, ClientReport(report.id, (wrong, *report.parts[1:])))
-    assert "element of the group" in refused(answer, 400, "invalidMessage")
-    assert net.put(0, 0, report).status_code == 201
-
-
-@pytest.mark.points(0)
-def test_a_store_that_cannot_be_written_is_said_once_and_again_when_it_can(net, caplog):
-    caplog.set_level(logging.INFO)
-    reports = [ClientReport.make(net.task.at(0), 1) for _ in range(3)]
-    assert net.put(1, 0, reports[0]).status_code == 201
-    order(net, 1, "PRAGMA query_only=1")
-    for _ in range(100):
-        refused(net.put(1, 1, reports[1]), 503, "storeReadOnly")
-    (line,) = lines(caplog, "the store")
-    assert line.startswith(f"task {net.task.name}: ")
-    assert "SQLITE_READONLY" in line
-    assert "storeReadOnly" in health(net, 1)
-    order(net, 1, "PRAGMA query_only=0")
-    assert health(net, 1) == "ok\n"  # though nobody reports
-    assert net.put(1, 1, reports[1]).status_code == 201
-    assert len(lines(caplog, "the store")) == 2
-    assert "over" in lines(caplog, "the store")[1]
+    date.now = late
+    with net.analyzer._releasing:
+        assert not net.analyzer.expire(late)
+    assert net.analyzer.state == "closed"
+    assert net.analyzer.expire(late)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from datetime import timedelta
-from functools import cache
 from types import SimpleNamespace
 
 import pytest
@@ -12,22 +11,17 @@ import pytest
 pytest.importorskip("starlette")
 
 from deployment_tasks import KEYS, small_task
-from deployment_world import World
 
-from ikos.deployment import serve, service, tokens
+from ikos.deployment import endpoint, server, tokens
 from ikos.deployment.analyzer import Stopped
 from ikos.deployment.hpke import unseal
 from ikos.deployment.opening import X25519, PrivateKey
 from ikos.deployment.party_files import PartyConfig
-from ikos.deployment.task import Task
 
-READ = cache(Task.from_json)
 PUBLIC = tuple(key.public_bytes for key in KEYS)
 
 
-@pytest.fixture(autouse=True)
-def remembered(monkeypatch):
-    monkeypatch.setattr(Task, "from_json", staticmethod(READ))
+pytestmark = pytest.mark.usefixtures("remembered")
 
 
 def rotating(windows, keys):
@@ -62,23 +56,19 @@ def test_keys_that_make_no_sense():
 
 
 @pytest.fixture
-def world(tmp_path, quiet):
+def world(world_of):
     """Three windows of an hour, the first of which is open; a key for each."""
-    world = World(rotating(3, 3), tmp_path)
-    yield world
-    world.stop()
+    return world_of(rotating(3, 3))
 
 
 @pytest.fixture
-def clock(world, monkeypatch):
+def clock(world, date):
     """The hours since the first window opened."""
-    times = {"now": world.task.opens}
-    monkeypatch.setattr(service, "now", lambda: times["now"])
-    monkeypatch.setattr("ikos.deployment.analyzer.now", lambda: times["now"])
 
     def set_to(hours):
-        times["now"] = world.task.opens + timedelta(hours=hours)
+        date.now = world.task.opens + timedelta(hours=hours)
 
+    set_to(0)
     return set_to
 
 
@@ -113,8 +103,8 @@ def test_nothing_opens_a_recorded_envelope_after_its_window_is_over(world, clock
         assert unseal(envelope, KEYS[window], world.task.at(window), 1, 0)
     assert world.party(0, 0).release().estimate == 14
     assert found_in(own, KEYS[0]) == {"private-key"}
-    analyzer.expire(service.now())
-    assert analyzer.config.keys.left == {1, 2}
+    analyzer.expire(endpoint.now())
+    assert analyzer.config.keys.remaining == {1, 2}
     assert not found_in(world.folder, KEYS[0])
     with pytest.raises(OSError, match="no private key in line 1"):
         analyzer.config.keys.read(0)
@@ -125,9 +115,9 @@ def test_nothing_opens_a_recorded_envelope_after_its_window_is_over(world, clock
     # others are as they were, also after a restart
     analyzer.end()
     world.start(0)
-    assert world.parties[0].config.keys.left == {1, 2}
+    assert world.parties[0].config.keys.remaining == {1, 2}
     assert world.party(0, 1).release().estimate == 14
-    world.parties[0].expire(service.now())
+    world.parties[0].expire(endpoint.now())
     assert not found_in(world.folder, KEYS[1])
     assert found_in(own, KEYS[2]) == {"private-key"}
 
@@ -140,18 +130,17 @@ def test_an_envelope_of_a_window_does_not_open_with_the_key_of_another(world):
             unseal(report.parts[1], KEYS[key], world.task.at(window), 1, 0)
 
 
-def test_a_key_of_two_windows_is_erased_when_both_are_over(tmp_path, quiet):
-    world = World(rotating(3, 2), tmp_path)  # the first key is for two of them
+def test_a_key_of_two_windows_is_erased_when_both_are_over(world_of):
+    world = world_of(rotating(3, 2))  # the first key is for two of them
     filled(world, 1)
     world.party(0, 1).release()
     keys = world.parties[0].config.keys
-    world.parties[0].expire(service.now())
-    assert keys.left == {0, 1}
+    world.parties[0].expire(endpoint.now())
+    assert keys.remaining == {0, 1}
     with pytest.raises(Stopped, match="0 reports are complete"):
         world.party(0, 0).release()
-    world.parties[0].expire(service.now())
-    assert keys.left == {1}
-    world.stop()
+    world.parties[0].expire(endpoint.now())
+    assert keys.remaining == {1}
 
 
 def test_windows_that_were_never_released_lose_their_keys_when_they_expire(world, clock, caplog):
@@ -160,9 +149,9 @@ def test_windows_that_were_never_released_lose_their_keys_when_they_expire(world
     keep = world.parties[0].config.keep / timedelta(hours=1)
     for hours, left in ((keep + 0.9, {0, 1, 2}), (keep + 1, {1, 2}), (keep + 3, set())):
         clock(hours)
-        world.parties[0].expire(service.now())
-        world.parties[0].expire(service.now())
-        assert keys.left == left
+        world.parties[0].expire(endpoint.now())
+        world.parties[0].expire(endpoint.now())
+        assert keys.remaining == left
     assert not any(found_in(world.folder, key) for key in KEYS)
 
 
@@ -171,9 +160,9 @@ def test_a_clock_that_is_ahead_for_a_while_deletes_nothing(world, monkeypatch):
     keep = (world.task.closes + world.parties[0].config.keep - world.task.opens).total_seconds()
     running, ahead, left = 60.0, 0.0, []
     monkeypatch.setattr(
-        service, "now", lambda: world.task.opens + timedelta(seconds=running + ahead)
+        endpoint, "now", lambda: world.task.opens + timedelta(seconds=running + ahead)
     )
-    monkeypatch.setattr(serve, "time", SimpleNamespace(monotonic=lambda: running))
+    monkeypatch.setattr(server, "time", SimpleNamespace(monotonic=lambda: running))
     filled(world, 0)
 
     class Over:
@@ -184,14 +173,14 @@ def test_a_clock_that_is_ahead_for_a_while_deletes_nothing(world, monkeypatch):
             running += seconds
             ahead = keep if 7200 <= running < 7212 or running >= 9000 else 0.0
             left.append(
-                (running, world.party(1).count("report"), *world.parties[0].config.keys.left)
+                (running, world.party(1).count("report"), *world.parties[0].config.keys.remaining)
             )
             return running > 14_000
 
-    steady = serve.SteadyClock()
-    serve._repeat(lambda party: party.expire(steady.now()), world.parties, Over())
+    steady = server.SteadyClock()
+    server._repeat(lambda party: party.expire(steady.now()), world.parties, Over())
     kept = [time for time, *rest in left if rest == [14, 0, 1, 2]]
-    assert kept[-1] == pytest.approx(9000 + serve.STEADY_SECONDS, abs=2 * serve.LOOK_SECONDS)
+    assert kept[-1] == pytest.approx(9000 + server.STEADY_SECONDS, abs=2 * server.LOOK_SECONDS)
     assert left[-1][1:] == (0,)
 
 
@@ -203,7 +192,7 @@ def test_a_party_whose_work_fails_stops_no_other(caplog):
             raise OverflowError("with secrets")
         done.append(party)
 
-    serve._repeat(work, {"first": "bad", "second": "good"}, over)
+    server._repeat(work, {"first": "bad", "second": "good"}, over)
     assert done == ["good"] * 3
     assert caplog.messages == ["task first: an error of the program: OverflowError"]
 
@@ -215,7 +204,7 @@ def test_erasing_is_repeated_and_touches_no_other_key(world, caplog):
     world.parties[0]._is_gone = lambda window, _: window == 1
     path.write_bytes(b"\n" + whole)
     for _ in range(2):
-        world.parties[0].expire(service.now())
+        world.parties[0].expire(endpoint.now())
     assert caplog.text.count("a private key stays") == 1
     assert path.read_bytes() == b"\n" + whole
     lines = whole.split(b"\n")
@@ -223,9 +212,9 @@ def test_erasing_is_repeated_and_touches_no_other_key(world, caplog):
     world.parties[0].end()
     world.start(0)
     world.parties[0]._is_gone = lambda window, _: window == 1
-    assert world.parties[0].config.keys.left == {0, 1, 2}
-    world.parties[0].expire(service.now())
+    assert world.parties[0].config.keys.remaining == {0, 1, 2}
+    world.parties[0].expire(endpoint.now())
     assert path.read_bytes() == b"\n".join([lines[0], b"." * 43, *lines[2:]])
-    assert PartyConfig.read(path.parent).keys.left == {0, 2}
+    assert PartyConfig.read(path.parent).keys.remaining == {0, 2}
     assert keys.read(2).raw == KEYS[2].raw
     assert PrivateKey(KEYS[2].raw).public_bytes == task.public_keys[2]

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikos.deployment import limits
-from ikos.deployment.limits import Addresses, Places, Rate
+from ikos.deployment.limits import Addresses, Rate, Slots
 
 
 @pytest.fixture
@@ -69,18 +69,18 @@ def test_a_rate_forgets(clock):
 
 
 def test_places():
-    places = Places(2)
-    places.take("a")
-    assert places.free("a")
-    places.take("a")
-    assert (places.free("a"), places.free("b")) == (False, True)
-    places.take("a")
-    places.leave("a")
-    assert not places.free("a")
-    places.leave("a")
-    assert places.free("a")
-    places.leave("a")
-    assert not places._taken
+    slots = Slots(2)
+    slots.take("a")
+    assert slots.free("a")
+    slots.take("a")
+    assert (slots.free("a"), slots.free("b")) == (False, True)
+    slots.take("a")
+    slots.leave("a")
+    assert not slots.free("a")
+    slots.leave("a")
+    assert slots.free("a")
+    slots.leave("a")
+    assert not slots._taken
 
 
 def scope(host, *forwarded):

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("uvicorn")
 
-from ikos.deployment import serve
+from ikos.deployment import server
 
 
 @pytest.fixture(name="logged")
@@ -26,7 +26,7 @@ def fixture_logged(monkeypatch):
     ]
     text = io.StringIO()
     monkeypatch.setattr(sys, "stderr", text)
-    serve.log_lines()
+    server.log_lines()
     yield lambda: text.getvalue().splitlines()
     for logger, handlers, level, propagate in before:
         logger.handlers[:], logger.propagate = handlers, propagate
@@ -57,8 +57,8 @@ def test_a_crash_leaves_no_dump(tmp_path, kept):
         "import os, resource, sys\n"
         "hard = resource.getrlimit(resource.RLIMIT_CORE)[1]\n"
         "resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))\n"
-        "from ikos.deployment import serve\n"
-        f"{'pass' if kept else 'serve.leave_no_dump()'}\n"
+        "from ikos.deployment import server\n"
+        f"{'pass' if kept else 'server.leave_no_dump()'}\n"
         "print(resource.getrlimit(resource.RLIMIT_CORE) == (0, 0), hard == 0, flush=True)\n"
         "os.abort()\n"
     )

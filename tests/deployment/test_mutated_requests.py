@@ -56,7 +56,7 @@ class Storm:
 
     def __init__(self, running, seed):
         self.task, self.running, self.draw = running.task, running, random.Random(seed)
-        self.everybody = range(self.task.messages)
+        self.everybody = range(self.task.parties)
         window = self.task.at(1)
         self.reports = [ClientReport.make(window, value) for value in VALUES]
 

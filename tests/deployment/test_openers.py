@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ import pytest
 pytest.importorskip("starlette")
 
 from deployment_tasks import KEY, small_task
-from deployment_world import World
 
 from ikos import Box
 from ikos.deployment import openers
@@ -24,9 +22,7 @@ from ikos.deployment.analyzer import Stopped
 from ikos.deployment.hpke import info, seal
 from ikos.deployment.opening import X25519, PrivateKey
 from ikos.deployment.reports import ClientReport
-from ikos.deployment.task import Task
 
-READ = cache(Task.from_json)
 TASK = small_task(columns=40, values=(("domain", Box(5, 0, 3)), ("layout", "group")))
 CURVE = PrivateKey(KEY.raw, X25519)
 SHORT = small_task(kem=X25519, public_keys=(CURVE.public_bytes,))
@@ -148,12 +144,10 @@ def test_they_end_if_the_program_is_killed():
     assert not pids
 
 
+@pytest.mark.usefixtures("remembered")
 @pytest.mark.parametrize("damage", [0, 1, 2], ids=["none", "an envelope", "and a double one"])
-def test_a_release_with_processes_is_that_without(
-    tmp_path, quiet, monkeypatch, two, started, damage
-):
-    monkeypatch.setattr(Task, "from_json", staticmethod(READ))
-    world = World(small_task(20, 12, 6), tmp_path)
+def test_a_release_with_processes_is_that_without(world_of, two, started, damage):
+    world = world_of(small_task(20, 12, 6))
     reports = [world.report(1) for _ in range(14)]
     parts = [list(report.parts) for report in reports[:3]]
     if damage:
@@ -171,4 +165,3 @@ def test_a_release_with_processes_is_that_without(
     else:
         assert world.analyzer.release().estimate == 14
     assert len(started) == 2
-    world.stop()

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,7 @@ import httpx
 from deployment_processes import PATIENCE, free_ports, until
 from deployment_tasks import KEY, small_task
 
-from ikos.deployment import service, tokens
+from ikos.deployment import endpoint, tokens
 from ikos.deployment.party_files import PartyConfig, read_secrets, write_party_files
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.shuffler import Shuffler
@@ -41,9 +40,10 @@ sys.path.append(tests)
 from deployment_processes import die_where_told, end_with
 end_with(int(parent))
 die_where_told(Path(orders))
-from ikos.deployment import serve
-serve.LOOK_SECONDS, serve.STEADY_SECONDS = 0.2, 0.5
-getattr(serve, f"serve_{role}")([Path(folder)], serve.Listening.read(Path(config), {}))
+from ikos.deployment import server
+from ikos.deployment.settings import Listening
+server.LOOK_SECONDS, server.STEADY_SECONDS = 0.2, 0.5
+getattr(server, f"serve_{role}")([Path(folder)], Listening.read(Path(config), {}))
 """
 
 
@@ -207,10 +207,10 @@ def closed_with_reports(folder, monkeypatch):
     write_party_files(task, [KEY], folder)
     found = {}
     with monkeypatch.context() as patch:
-        patch.setattr(service, "now", lambda: task.opens + timedelta(minutes=1))
+        patch.setattr(endpoint, "now", lambda: task.opens + timedelta(minutes=1))
         for number, name in enumerate(("analyzer", "shuffler-1")):
             config = PartyConfig.read(folder / name)
-            one = service.Party(config, partial(Shuffler, peer=lambda *_: None))
+            one = endpoint.Party(config, Shuffler, lambda *_: None)
             reports = [ClientReport.make(task.at(0), 1) for _ in range(20)]
             parts = [os.urandom(config.part_bytes) for _ in reports]
             waiting = [

@@ -44,12 +44,12 @@ def test_a_program_that_ends_waits_for_nobody():
     program = """
 import threading, time
 from ikos.deployment.remote import in_parallel
-from ikos.deployment.analyzer import Retrier
+from ikos.deployment.retry import RetryLoop
 asked = threading.Event()
 def ask(party):
     asked.set()
     threading.Event().wait()
-work = Retrier("release", lambda step: list(in_parallel(ask, [1, 2])) and None)
+work = RetryLoop("release", lambda step: list(in_parallel(ask, [1, 2])) and None)
 work.begin()
 asked.wait()
 work.end()

@@ -36,7 +36,7 @@ from deployment_tasks import KEY
 from deployment_tls import certificates
 from deployment_world import kept_reports
 
-from ikos import Categories
+from ikos import Box, Categories
 from ikos.deployment import tokens
 from ikos.deployment.client import Client, Rejected, Unsent
 from ikos.deployment.opening import X25519, PrivateKey
@@ -54,7 +54,7 @@ VALUES = [1, 1, 0] * 8
 SHUFFLER_POINTS = [
     "Intake.accept:before 5", "Intake.accept:after 5", "Endpoint.close:after 1",
     "Shuffler.ids:after 1", "Shuffler.agree:after 1", "Shuffler.batch:after 1",
-    "Shuffler._envelopes:within 3", "Store.shrink:before 1", "Shuffler.forget:after 1",
+    "Shuffler.released:within 3", "Store.shrink:before 1", "Shuffler.forget:after 1",
 ]  # fmt: skip
 ANALYZER_POINTS = [
     "Intake.accept:after 5", "Analyzer.close_all:after 1", "RemoteShuffler.close:after 2",
@@ -65,6 +65,7 @@ ANALYZER_POINTS = [
 ]  # fmt: skip
 POINTS = [(1 + i % 3, point) for i, point in enumerate(SHUFFLER_POINTS)]
 POINTS += [(0, point) for point in ANALYZER_POINTS]
+KEYS = [PrivateKey(bytes(range(first, first + 32)), X25519) for first in range(2)]
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +88,7 @@ def is_released(running, total, users):
     assert found["state"] == "released", found["release"]
     assert found["complete"] == found["result"]["users"] == users
     assert found["result"]["estimate"] == total
-    assert [running.ask(p, "GET").json()["state"] for p in range(1, running.task.messages)] == (
+    assert [running.ask(p, "GET").json()["state"] for p in range(1, running.task.parties)] == (
         ["sent"] * running.task.columns
     )
     assert running.release() == found
@@ -109,7 +110,7 @@ def test_a_party_that_is_killed(fleet, party, point):
         until(lambda: not fleet.orders(party).exists(), f"party {party} ends at {point}")
         until(lambda: fleet.deaths > deaths, "it is noticed")
     fleet.ready()
-    assert running.reports() == [len(VALUES)] * running.task.messages
+    assert running.reports() == [len(VALUES)] * running.task.parties
     assert fleet.deaths == deaths + 1
     is_released(running, total, len(VALUES))
 
@@ -155,7 +156,7 @@ def test_sigterm_in_the_middle_of_requests(fleet):
         assert fleet.log(party).read_text().splitlines()[-1].endswith("stopped")
         fleet.start(party)
     fleet.ready()
-    assert running.reports() == [12] * running.task.messages
+    assert running.reports() == [12] * running.task.parties
     with fleet.watched():
         fleet.processes[1].send_signal(signal.SIGTERM)
         running.submit([1] * 12, first=12)
@@ -297,9 +298,7 @@ def test_tls(tmp_path, quiet):
         (running,) = fleet.tasks
         assert running.task.analyzer.startswith("https://")
         with pytest.raises(Unsent, match="its certificate cannot be verified"):
-            Client(running.task, running.secrets[30]).submit(
-                1, patience=1000
-            )  # a strange authority
+            Client(running.task, running.secrets[30]).submit(1, timeout=1000)  # a strange authority
         with pytest.raises(httpx.HTTPError):
             httpx.get(running.task.analyzer.replace("https", "http") + "/health")
         parts = urlsplit(running.task.analyzer)
@@ -351,7 +350,7 @@ def test_what_each_party_has_on_disk_and_in_its_log(fleet):
     running = fleet.fresh()
     task = running.task
     reports = [ClientReport.make(task.at(0), value) for value in VALUES]
-    everybody = list(range(task.messages))
+    everybody = list(range(task.parties))
     # a clear share is a byte, which is everywhere: `held` looks at what the stores hold instead
     # and of envelopes their ends: what is between them may lie on two pages of a file
     parts = {
@@ -432,14 +431,14 @@ def test_no_party_holds_a_value_an_encoded_one_or_a_share(tmp_path):
         task = running.task
         group, source = Zq(task.modulus), secure(None)
         values = [lower + int.from_bytes(os.urandom(8), "big") % (upper - lower) for _ in range(52)]
-        elements = task.protocol.encoded(task.protocol.checked(values), source.streams()(0))
-        shares = split(elements, group, task.messages, source).T.tolist()
+        elements = task.protocol.reader.elements(task.values(values), source.streams()(0))
+        shares = split(elements, group, task.parties, source).T.tolist()
         steps = [value - lower for value in values]
         for client, own in enumerate(shares):
             assert sum(own) % task.modulus == int(elements[client])  # with its noise
-            running.put(
-                client, ClientReport._of(task.at(0), np.array(own, dtype=group.dtype)[:, None])
-            )
+            rows = np.array(own, dtype=group.dtype)[:, None, None]
+            made = task.shares.reports(rows, (os.urandom(16),))
+            running.put(client, ClientReport.of(task.at(0), made))
         some = slice(2)  # of them are enough to be looked for
         columns = list(zip(*shares[some], strict=True))
         secret = [*values[some], *steps[some], *map(int, elements[some])]
@@ -453,7 +452,7 @@ def test_no_party_holds_a_value_an_encoded_one_or_a_share(tmp_path):
             return [n for n in numbers if any(form in there for form in number_forms(n))]
 
         def look(*, released):
-            for party in range(task.messages):
+            for party in range(task.parties):
                 assert found(party, secret) == []
                 kept = clear if party == 0 and not released else []
                 assert found(party, clear) == kept  # what is searched for would be found
@@ -558,10 +557,42 @@ def test_a_thousand_clients(tmp_path, quiet):
     try:
         (running,) = fleet.tasks
         values = [int(client % 3 == 0) for client in range(users)]
-        total = running.submit(values, connections=8, patience=600)
+        total = running.submit(values, connections=8, timeout=600)
         assert running.reports() == [users] * 5
         is_released(running, total, users)
         assert os.path.getsize(fleet.home(running, 1) / "store.sqlite3") < 1 << 24
+    finally:
+        fleet.end()
+
+
+# Masked vectors
+
+
+def test_masked_vectors_of_two_windows(tmp_path, quiet):
+    """Long ones, of clients that are lost too; every party is killed in each window."""
+    now, d = datetime.now(UTC).replace(microsecond=0), 100_000
+    fleet = Fleet(
+        tmp_path, columns=24, users=8, min_honest=6, delta=0.9, keys=KEYS, kem=X25519,
+        domain=Box(d, 0, 3), transport="masks", windows=2, opens=now - timedelta(minutes=30),
+        closes=now + timedelta(minutes=30),
+    )  # fmt: skip
+    try:
+        (running,) = fleet.tasks
+        for window in range(2):
+            fleet.set_clock(3600 * window)
+            vectors = [(np.arange(d) + client) % 4 for client in range(6)]
+            running.submit(vectors, window=window)
+            lost = ClientReport.make(running.task.at(window), np.full(d, 3))
+            assert running.status(7, lost, 0, window) == 201  # and no other party has it
+            for party in range(fleet.columns + 1):
+                fleet.kill(party)
+            fleet.ready()
+            found = running.release(window)
+            assert found["state"] == "released", found["release"]
+            assert (found["complete"], found["reports"]) == (6, 7)
+            assert found["result"]["estimate"] == np.sum(vectors, axis=0).tolist()
+            assert running.release(window) == found
+            assert running.ask(1, "GET", "/batch", running.controls[0], window).status_code == 410
     finally:
         fleet.end()
 
@@ -578,7 +609,7 @@ def test_all_parties_are_killed_at_once_and_a_disk_is_full(fleet):
     for party in range(fleet.columns + 1):
         fleet.kill(party)
     fleet.ready()
-    assert running.reports() == [12] * running.task.messages
+    assert running.reports() == [12] * running.task.parties
     running.put(30, report)  # nothing of it was spent
     total += 1 + running.submit(VALUES[12:], first=12)
     is_released(running, total, len(VALUES) + 1)

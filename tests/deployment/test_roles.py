@@ -14,7 +14,6 @@ import time
 from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,53 +21,46 @@ import pytest
 pytest.importorskip("starlette")
 
 from deployment_tasks import KEY, small_task
-from deployment_world import Direct, World, kept_reports
+from deployment_world import Direct, World, kept_reports, until_it_is
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ikos.deployment import service, store, tokens
+from ikos.deployment import store, tokens
 from ikos.deployment.analyzer import Stopped
+from ikos.deployment.endpoint import split_ids
 from ikos.deployment.hpke import PrivateKey
+from ikos.deployment.intermediary import _batch, agreed_digest
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import RemoteError
 from ikos.deployment.reports import ClientReport
-from ikos.deployment.service import split_ids
-from ikos.deployment.shuffler import _batch, agreed_digest
-from ikos.deployment.task import Task
-from ikos.deployment.wire import Refused
+from ikos.deployment.wire import Problem
 
 COLUMNS = small_task().columns
-READ = cache(Task.from_json)  # the numbers of a task take a while to be checked
 
 
-@pytest.fixture(autouse=True)
-def remembered(monkeypatch):
-    monkeypatch.setattr(Task, "from_json", staticmethod(READ))
-
-
-@pytest.fixture(scope="module")
-def unused(tmp_path_factory):
-    """Return parties that were here once, to be copied: that is faster."""
-    world = World(small_task(), tmp_path_factory.mktemp("unused"))
-    world.stop()
-    return world
+pytestmark = pytest.mark.usefixtures("remembered")
 
 
 @pytest.fixture
-def world(tmp_path, unused, quiet):
-    world = World(small_task(), tmp_path, unused)
-    yield world
-    world.stop()
+def world(world_of):
+    return world_of(small_task())
 
 
 def all_of(world, outcome):
-    return dict.fromkeys(range(world.task.messages), outcome)
+    return dict.fromkeys(range(world.task.parties), outcome)
 
 
 def filled(world, values=(1, 0, 1, 1)):
     world.send_all([world.report(value) for value in values])
     return sum(values)
+
+
+def on_disk(world, parties="*"):
+    """Return all bytes in the stores of some parties, by the names of their folders."""
+    data = b"".join(path.read_bytes() for path in world.folder.glob(f"{parties}/store*"))
+    assert len(data) > 1000
+    return data
 
 
 def test_it_is_released_once(world):
@@ -107,13 +99,11 @@ def test_every_shuffler_is_asked_at_every_step(world, monkeypatch):
 def test_no_share_is_left_at_the_analyzer_after_a_release(world):
     """Its key opens them: neither a clear share's row nor a stored batch stays."""
     reports = [world.report(value) for value in (1, 0, 1, 1)]
-    for client, report in enumerate(reports):
-        world.send(client, report)
+    world.send_all(reports)
     assert world.analyzer.release().estimate == 3
-    left = b"".join(path.read_bytes() for path in (world.folder / "analyzer").glob("store*"))
-    assert len(left) > 1000
+    data = on_disk(world, "analyzer")
     for report in reports:
-        assert not any(part in left for part in (report.id, *report.parts[1:]))
+        assert not any(part in data for part in (report.id, *report.parts[1:]))
     with world.analyzer.store.read() as connection:
         for table in ("report", "opened", "complete"):
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] == 0
@@ -157,9 +147,9 @@ def test_too_few_complete_reports(world):
     assert world.analyzer.state == "stopped"
 
 
-def test_dishonest_clients_need_more_reports(tmp_path, quiet):
+def test_dishonest_clients_need_more_reports(world_of):
     """Six users, three of them honest and two perhaps not: five reports, at every party."""
-    world = World(small_task(corrupt_clients=2), tmp_path)
+    world = world_of(small_task(corrupt_clients=2))
     assert world.task.min_reports == 5
     filled(world)
     world.analyzer.close_all()
@@ -167,22 +157,20 @@ def test_dishonest_clients_need_more_reports(tmp_path, quiet):
     refused("batchRejected", world.shufflers[1].agree, ids)
     with pytest.raises(Stopped, match=r"4 reports are complete, .* fewer than 5"):
         world.analyzer.release()
-    world.stop()
 
 
-def test_the_clock(world, monkeypatch):
-    times = {"now": world.task.opens - timedelta(seconds=1)}
-    monkeypatch.setattr(service, "now", lambda: times["now"])
+def test_the_clock(world, date):
+    date.now = world.task.opens - timedelta(seconds=1)
     report = world.report(1)
     assert world.send(0, report) == all_of(world, "reportTooEarly")
-    times["now"] = world.task.opens
+    date.now = world.task.opens
     assert world.send(0, report) == all_of(world, True)
-    times["now"] = world.task.closes
+    date.now = world.task.closes
     assert world.send(1, world.report(1)) == all_of(world, "taskClosed")
     assert world.shufflers[1].state == "closed"
     ids = world.shufflers[1].ids()
     assert ids == report.id
-    times["now"] = datetime(1999, 1, 1, tzinfo=UTC)  # a clock that is set back opens nothing
+    date.now = datetime(1999, 1, 1, tzinfo=UTC)  # a clock that is set back opens nothing
     assert world.send(1, world.report(1), [1]) == {1: "taskClosed"}
     world.start(1)
     assert world.shufflers[1].state == "closed"
@@ -192,7 +180,7 @@ def test_the_clock(world, monkeypatch):
 
 
 def refused(name, work, *arguments):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Problem) as caught:
         b"".join(work(*arguments))
     assert caught.value.name == name
 
@@ -203,30 +191,19 @@ def closed(world):
     return split_ids(world.shufflers[1].ids())
 
 
-def test_a_second_report_under_a_token_is_refused(world):
-    for parties in ([0], [1]):
-        assert world.send(0, world.report(1), parties) == dict.fromkeys(parties, True)
-        other = world.send(0, world.report(1), parties)
-        assert other == dict.fromkeys(parties, "reportRejected")
-
-
-def test_envelopes_are_released_in_an_order_that_tells_nothing(world):
+def agreed(world):
+    """Let all shufflers agree; return the ids."""
     ids = closed(world)
     for shuffler in world.shufflers.values():
         shuffler.agree(b"".join(ids))
-    data = b"".join(world.shufflers[1].batch())
-    size = len(data) // len(ids)
-    released = [data[i : i + size] for i in range(0, len(data), size)]
-    assert released == sorted(part for _, _, part in world.shufflers[1].intake.reports())
+    return ids
 
 
 def test_a_second_batch_is_refused(world):
     """Two sums that differ in one report would tell that report."""
-    ids = closed(world)
-    shuffler = world.shufflers[1]
-    shuffler.agree(b"".join(ids))
-    shuffler.agree(b"".join(ids))
-    refused("batchRejected", shuffler.agree, b"".join(ids[:3]))
+    ids = agreed(world)
+    world.shufflers[1].agree(b"".join(ids))
+    refused("batchRejected", world.shufflers[1].agree, b"".join(ids[:3]))
     world.start(1)
     refused("batchRejected", world.shufflers[1].agree, b"".join(ids[:3]))
 
@@ -240,9 +217,7 @@ def test_shufflers_that_were_asked_for_different_batches_release_none(world):
 
 
 def test_a_batch_that_was_deleted_is_gone(world):
-    ids = closed(world)
-    for shuffler in world.shufflers.values():
-        shuffler.agree(b"".join(ids))
+    ids = agreed(world)
     data = b"".join(world.shufflers[1].batch())
     world.shufflers[1].forget()
     world.shufflers[1].forget()
@@ -252,18 +227,9 @@ def test_a_batch_that_was_deleted_is_gone(world):
         refused("batchGone", shuffler.ids)
         assert shuffler.state == "sent"
         world.start(1)
-    left = b"".join(path.read_bytes() for path in (world.folder / "shuffler-1").iterdir())
-    size = len(data) // 4
+    left, size = on_disk(world, "shuffler-1"), len(data) // 4
     assert not any(data[i : i + size] in left for i in range(0, len(data), size))
     assert not any(number in left for number in ids)
-
-
-def agreed(world):
-    """Let all shufflers agree; return the ids."""
-    ids = closed(world)
-    for shuffler in world.shufflers.values():
-        shuffler.agree(b"".join(ids))
-    return ids
 
 
 def test_what_is_deleted_while_it_is_read_is_gone(world, monkeypatch):
@@ -322,7 +288,7 @@ def test_why_another_shuffler_was_not_asked_is_told(world, monkeypatch):
         raise RemoteError(f"shuffler {other}: its certificate cannot be verified")
 
     monkeypatch.setattr(world.shufflers[1], "_ask", cannot)
-    with pytest.raises(Refused, match=r"^shuffler 2: its certificate cannot") as caught:
+    with pytest.raises(Problem, match=r"^shuffler 2: its certificate cannot") as caught:
         world.shufflers[1].batch()
     assert caught.value.name == "peerUnreachable"
 
@@ -362,12 +328,9 @@ def test_whose_batch_is_waited_for_is_told(world):
     world.shufflers[3].batch = lambda: come.wait(60) and usual()
     release = threading.Thread(target=world.analyzer.release, args=(steps.append,))
     release.start()
-    until = time.monotonic() + 60
-    while steps[-1:] != ["receiving batches of shufflers 3"] and time.monotonic() < until:
-        time.sleep(0.01)
+    until_it_is(lambda: steps[-1:] == ["receiving batches of shufflers 3"])
     come.set()
     release.join()
-    assert "receiving batches of shufflers 3" in steps
     assert world.analyzer.result().estimate == total
 
 
@@ -387,8 +350,8 @@ def test_an_envelope_twice(world):
     first, second = world.report(1), world.report(1)
     world.send(0, first)
     world.send(1, ClientReport(second.id, (second.parts[0], first.parts[1], *second.parts[2:])))
-    filled_more = [world.send(client, world.report(0)) for client in (2, 3)]
-    assert filled_more
+    for client in (2, 3):
+        world.send(client, world.report(0))
     with pytest.raises(Stopped, match="are duplicates"):
         world.analyzer.release()
 
@@ -406,8 +369,7 @@ def test_a_batch_of_another_length(world, monkeypatch):
 def test_nothing_is_kept_of_a_task_that_stopped(world):
     """At no party, even if a shuffler did not answer at first."""
     reports = [world.report(1) for _ in range(2)]
-    for client, report in enumerate(reports):
-        world.send(client, report)
+    world.send_all(reports)
     release = world.analyzer.release
     world.faults.plan((2 * COLUMNS, False))  # the first that is told to delete
     for left, error in ((1, OSError), (0, Stopped)):
@@ -415,8 +377,7 @@ def test_nothing_is_kept_of_a_task_that_stopped(world):
             release()
         states = [shuffler.state for shuffler in world.shufflers.values()]
         assert states.count("deleted") == COLUMNS - left
-    kept = b"".join(path.read_bytes() for path in world.folder.glob("[as]*/store*"))
-    assert len(kept) > 1000
+    kept = on_disk(world)
     for report in reports:
         assert not any(part in kept for part in (report.id, *report.parts[1:]))
 
@@ -424,9 +385,7 @@ def test_nothing_is_kept_of_a_task_that_stopped(world):
 def test_traces_that_a_reader_holds_are_told(world, monkeypatch):
     """The log beside a store cannot be cut short while somebody reads it."""
     monkeypatch.setattr(store, "SHRINK_SECONDS", 0)
-    ids = closed(world)
-    for shuffler in world.shufflers.values():
-        shuffler.agree(b"".join(ids))
+    agreed(world)
     shuffler = world.shufflers[1]
     with shuffler.store.read() as reader:
         reader.execute("BEGIN")
@@ -435,9 +394,8 @@ def test_traces_that_a_reader_holds_are_told(world, monkeypatch):
             shuffler.forget()
         assert shuffler.state == "deleted"
     shuffler.forget()
-    left = b"".join(path.read_bytes() for path in (world.folder / "shuffler-1").glob("store*"))
     assert len(sealed) == 4
-    assert not any(part in left for part in sealed)
+    assert not any(part in on_disk(world, "shuffler-1") for part in sealed)
 
 
 def test_a_release_is_over_when_nothing_is_left_on_the_disk(world, monkeypatch):
@@ -454,9 +412,8 @@ def test_a_release_is_over_when_nothing_is_left_on_the_disk(world, monkeypatch):
             analyzer.release()
     assert analyzer.release().estimate == total
     assert analyzer.over
-    left = b"".join(path.read_bytes() for path in (world.folder / "analyzer").glob("store*"))
     assert len(ids) == 4
-    assert not any(number in left for number in ids)
+    assert not any(number in on_disk(world, "analyzer") for number in ids)
 
 
 def test_a_store_that_cannot_be_read_for_now_is_tried_again(world, monkeypatch):
@@ -541,7 +498,7 @@ def test_a_connection_that_breaks_anywhere(tmp_path, quiet):
             try:
                 result = world.analyzer.release()
             except OSError:
-                world.start(number % task.messages)
+                world.start(number % task.parties)
                 result = world.analyzer.release()
                 broke = True
             assert (result.estimate, result.users) == (total, 18)
@@ -667,7 +624,7 @@ class TestParties(Parties.TestCase):
 def test_what_shufflers_compare_names_the_task_and_the_window():
     """SHA-256 of a label, the task's 32 bytes, the window and the ids, written out here."""
     task, ids = small_task(windows=9), bytes(range(32))
-    text = b"ikos-parties 2 batch" + task.id + bytes([0, 0, 0, 7]) + ids
+    text = b"ikos-parties 3 batch" + task.id + bytes([0, 0, 0, 7]) + ids
     assert agreed_digest(task.at(7), ids) == hashlib.sha256(text).hexdigest()
     assert agreed_digest(task.at(8), ids) != agreed_digest(task.at(7), ids)
 

@@ -26,7 +26,7 @@ from deployment_tls import certificates
 
 from ikos.deployment.party_files import owner_alone, read_task
 from ikos.deployment.remote import connect
-from ikos.deployment.serve import Listening
+from ikos.deployment.settings import Listening
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 UNITS = ["ikos-shuffler@.service", "ikos-analyzer@.service"]

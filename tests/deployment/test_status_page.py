@@ -114,7 +114,7 @@ def test_the_task_and_its_guarantee():
         TASK.name, "integers yes", "domain number: lower 0.0, upper 1.0",
         "Nothing is released for fewer than 3",
         str(guarantee), TASK.opens.isoformat(), TASK.closes.isoformat(),
-        *guarantee.conditions,
+        *map(str, guarantee.conditions),
     ):  # fmt: skip
         assert one in page.text
 

@@ -10,7 +10,6 @@ import threading
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
-from functools import cache
 from types import SimpleNamespace
 
 import pytest
@@ -22,32 +21,18 @@ from deployment_world import World, flip
 
 from ikos.deployment import tokens
 from ikos.deployment.store import Store, StoreError, Writing
-from ikos.deployment.task import Task
 
 USERS = 40
-READ = cache(Task.from_json)
 STAGES = ("closed", "killed", "running", "fetched")
 VALUES = (1, 0, 1, 1) * 8
 
 
-@pytest.fixture(autouse=True)
-def remembered(monkeypatch):
-    monkeypatch.setattr(Task, "from_json", staticmethod(READ))
-
-
-@pytest.fixture(scope="module")
-def unused(tmp_path_factory):
-    """Return parties that were here once, to be copied: that is faster."""
-    world = World(small_task(USERS, 20, 4), tmp_path_factory.mktemp("unused"))
-    world.stop()
-    return world
+pytestmark = pytest.mark.usefixtures("remembered")
 
 
 @pytest.fixture
-def world(tmp_path, unused, quiet):
-    world = World(small_task(USERS, 20, 4), tmp_path, unused)
-    yield world
-    world.stop()
+def world(world_of):
+    return world_of(small_task(USERS, 20, 4))
 
 
 def filled(world):

@@ -1,4 +1,4 @@
-"""What strangers may ask for does not stay; docs/deployment.md lists the bounds."""
+"""What strangers may ask for does not stay; docs/deployment-security.md lists the bounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytest.importorskip("starlette")
 import httpx
 from deployment_tasks import KEY, small_task
 
-from ikos.deployment import analyzer, limits, service, shuffler, tokens
+from ikos.deployment import analyzer, endpoint, intermediary, limits, shuffler, tokens
 from ikos.deployment.limits import Addresses
 from ikos.deployment.party_files import PartyConfig, read_secrets, write_party_files
 from ikos.deployment.reports import ClientReport
@@ -36,11 +36,13 @@ def parties(tmp_path, monkeypatch):
 
     found = {}
     with httpx.Client(transport=httpx.MockTransport(refuse)) as http:
-        for name, module in (("analyzer", analyzer), ("shuffler-1", shuffler)):
-            start = getattr(module, name.partition("-")[0])
+        for name, start, application in (
+            ("analyzer", analyzer.analyzer, analyzer.application),
+            ("shuffler-1", shuffler.shuffler, intermediary.application),
+        ):
             one = start(PartyConfig.read(tmp_path / "task" / name), http)
             addresses = Addresses(100, 100)
-            made = module.application({task.name: one}, rate=100, addresses=addresses)
+            made = application({task.name: one}, rate=100, addresses=addresses)
             found[one.config.party] = one, made
         yield SimpleNamespace(
             task=task, found=found, clock=clock, secrets=read_secrets(tmp_path / "task" / "clients")
@@ -97,12 +99,12 @@ def test_what_strangers_ask_for_is_not_kept(parties):
     # an endpoint has twenty; of addresses the latest 1,024 are known, and then forgotten
     assert counts[1] - counts[0] < 2 * EACH
     for one, _ in parties.found.values():
-        assert set(one._kept) | set(one._made) == {0}  # which is open
+        assert set(one._lasting) | set(one._endpoints) == {0}  # which is open
     for one in gc.get_objects():
         if isinstance(one, limits.Rate):
             one.allows("the next one")
             assert len(one._until) <= 1
-        assert not (isinstance(one, limits.Places) and one._taken)
+        assert not (isinstance(one, limits.Slots) and one._taken)
 
 
 def test_windows_are_kept_while_something_is_known_of_them(parties, monkeypatch):
@@ -113,17 +115,17 @@ def test_windows_are_kept_while_something_is_known_of_them(parties, monkeypatch)
     assert one.at(5) is early
     early.close()
     assert one.at(0) is not one.at(5)
-    assert set(one._kept) == {0, 5}
+    assert set(one._lasting) == {0, 5}
     del early
     report = ClientReport.make(task.at(7), 1)
-    monkeypatch.setattr(service, "now", lambda: task.at(7).opens)
-    one.expire(service.now())  # window 0 has closed, and nobody reported
-    assert set(one._kept) == {5}
+    monkeypatch.setattr(endpoint, "now", lambda: task.at(7).opens)
+    one.expire(endpoint.now())  # window 0 has closed, and nobody reported
+    assert set(one._lasting) == {5}
     waiting = one.at(7).intake.accept([(report.id, bytes(32), report.parts[1])])
     assert waiting.result() == [True]
-    monkeypatch.setattr(service, "now", lambda: task.at(9).opens + timedelta(seconds=1))
-    one.expire(service.now())
+    monkeypatch.setattr(endpoint, "now", lambda: task.at(9).opens + timedelta(seconds=1))
+    one.expire(endpoint.now())
     gc.collect()
-    assert set(one._kept) == {5, 7}
+    assert set(one._lasting) == {5, 7}
     again = one.at(7).intake.accept([(report.id, bytes(32), report.parts[1])])
     assert again.result() == [False]

@@ -15,10 +15,12 @@ from deployment_tasks import KEY, made_of, small_task
 
 from ikos import Ball, Categories, PrivateSum
 from ikos.counts import private_proved
+from ikos.data.domains import Bounds
 from ikos.deployment import Task
+from ikos.deployment.enveloped import protocol_of
 from ikos.deployment.opening import KEMS
-from ikos.deployment.task import EnvelopedSum
 from ikos.deployment.wire import Result, decoded, encoded
+from ikos.results.conditions import Kind
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -36,7 +38,7 @@ def new(**changed):
 
 def test_the_numbers_are_those_of_the_private_sum():
     task = new()
-    needed = EnvelopedSum(1000, 1, 1e-3)
+    needed = protocol_of(1000, Bounds(0, 1), 1, 1e-3)
     assert (task.precision, task.modulus) == (needed.precision, needed.modulus)
     assert task.columns == 6 >= needed.messages.total - 1
     assert task.protocol.guarantee.delta <= 1e-3
@@ -48,7 +50,7 @@ def test_the_numbers_are_those_of_the_private_sum():
 def test_a_draft_says_how_many_shufflers_are_needed():
     """It has no key, so that nothing can be sent to it; a task with a key has all addresses."""
     draft = Task.new(1000, 1, 1e-3)
-    assert draft.columns == EnvelopedSum(1000, 1, 1e-3).messages.total - 1
+    assert draft.columns == protocol_of(1000, Bounds(0, 1), 1, 1e-3).messages.total - 1
     assert draft.public_keys == (bytes(1216),)
     assert len(Task.new(1000, 1, 1e-3, windows=5, kem="x25519").public_keys) == 5
     assert draft.closes - draft.opens == timedelta(days=1)
@@ -69,7 +71,7 @@ def test_blocks_are_the_fewest_that_the_shufflers_prove(count):
     task = Task.new(10**4, 1, 1e-9, layout="blocks", shufflers=shufflers, **BLOCKS)
     assert task.columns == count
     number = len(task.blocks)
-    assert -(-12 // number) == task.block_length
+    assert -(-12 // number) == task.transport.block_length
     if number > 1:
         with pytest.raises(ValueError, match="shufflers must be at least"):
             Task.new(10**4, 1, 1e-9, layout=-(-12 // (number - 1)), shufflers=shufflers, **BLOCKS)
@@ -79,13 +81,14 @@ def test_blocks_are_the_fewest_that_the_shufflers_prove(count):
 def test_a_draft_has_the_blocks_of_the_fewest_bytes(kem):
     def sent(layout):
         task = Task.new(10**4, 1, 1e-9, layout=layout, kem=kem, **BLOCKS)
-        return sum(map(task.part_bytes, range(task.messages)))
+        return sum(map(task.part_bytes, range(task.parties)))
 
     assert sent("blocks") == min(map(sent, range(1, 13)))
 
 
 def test_numbers_are_blocks_of_one():
-    assert {new(layout=layout).block_length for layout in ("separate", "group", "blocks", 1)} == {1}
+    for layout in (None, "separate", "group", "blocks", 1):
+        assert new(layout=layout).transport.block_length == 1
     for layout in (2, 0, "one group"):
         with pytest.raises(ValueError, match="layout must be"):
             new(layout=layout)
@@ -102,7 +105,7 @@ def test_the_summary_is_what_the_task_says():
 
 
 def test_too_few_shufflers_are_refused_with_the_number_that_is_needed():
-    needed = EnvelopedSum(1000, 1, 1e-3).messages.total - 1
+    needed = protocol_of(1000, Bounds(0, 1), 1, 1e-3).messages.total - 1
     with pytest.raises(ValueError, match=f"at least {needed} addresses .* got 1$"):
         new(shufflers=["https://s.example"])
 
@@ -122,11 +125,12 @@ CHANGES = {
     "domain": {"kind": "number", "lower": (-1.0).hex(), "upper": (2.0).hex()},
     "integers": True, "corrupt_clients": 7, "corrupt_shufflers": 1,
     "precision": 3,
-    "modulus": str(2**40), "messages": 8, "analyzer": "https://b.example",
+    "modulus": str(2**40), "analyzer": "https://b.example",
     "public_keys": [encoded(bytes(1216))], "kem": "x25519", "opens": "2029-12-31T23:00:00Z",
-    "period": 7200, "windows": 2, "block_length": 2, "labels": ["x"], "nonce": encoded(bytes(16)),
+    "period": 7200, "windows": 2, "labels": ["x"], "nonce": encoded(bytes(16)),
     "shufflers": [f"https://t{j}.example" for j in range(6)], "parameters": "0" * 64,
     "noise": ["laplace", "1/2"],
+    "transport": {"kind": "shares", "messages": 8, "block_length": 1},
 }  # fmt: skip
 
 
@@ -154,7 +158,7 @@ def test_every_part_is_in_the_hash_or_refused(part):
 
 
 PROOF = (
-    "min_honest", "modulus", "messages", "corrupt_shufflers", "epsilon", "delta", "precision",
+    "min_honest", "modulus", "corrupt_shufflers", "epsilon", "delta", "precision",
 )  # fmt: skip
 TASKS = {
     "numbers": Task.new(2000, 1, 1e-8, min_honest=1900, opens=NOW),
@@ -163,11 +167,11 @@ TASKS = {
     "ball": Task.new(2000, 1, 1e-8, domain=Ball(40), min_honest=1900, layout=8, opens=NOW),
 }
 WEAKER = [
-    lambda task: {"messages": task.messages - 1},
-    lambda task: {"messages": task.messages - 2},
+    lambda task: {"messages": task.columns},
+    lambda task: {"messages": task.columns - 1},
     lambda task: {"messages": 2},
     lambda task: {"corrupt_shufflers": task.corrupt_shufflers + 1},
-    lambda task: {"corrupt_shufflers": task.messages - 2},
+    lambda task: {"corrupt_shufflers": task.columns - 1},
     lambda task: {"modulus": task.modulus**4},
 ]
 
@@ -199,6 +203,7 @@ def test_what_is_read_proves_what_it_says(name):
     for changed in OTHERS:
         text, guarantee = made_of(task, **changed)
         parts = {name: changed.get(name, getattr(task, name)) for name in PROOF}
+        parts["messages"] = task.transport.messages
         hiding = parts.pop("messages") - 1 - parts.pop("corrupt_shufflers")
         order = parts.pop("min_honest"), parts.pop("modulus"), hiding, parts.pop("epsilon")
         proved = private_proved(*order, **parts, clear_share=False)
@@ -221,7 +226,7 @@ def test_what_is_read_proves_what_it_says(name):
     "text",
     [
         "", "[]", "{}", "null", "1e999", '{"version":"ikos-parties-1"}', "\x00", "{" * 10_000,
-        '{"version":"ikos-parties-2"}', "x" * (1 << 17), "[" * 60_000,
+        '{"version":"ikos-parties-3"}', "x" * (1 << 17), "[" * 60_000,
     ],
 )  # fmt: skip
 def test_other_texts_are_no_tasks(text):
@@ -233,7 +238,7 @@ WRONG = [
     ("users", "6"), ("users", 6.0), ("users", True), ("users", 0), ("users", None),
     ("epsilon", 1), ("epsilon", "1/0"), ("epsilon", "nan"), ("epsilon", "1e999999999"),
     ("delta", "1e-999999999"), ("epsilon", "1_0"), ("epsilon", "9" * 60_000), ("epsilon", "1.0"),
-    ("precision", None), ("precision", True), ("messages", None), ("min_honest", None),
+    ("precision", None), ("precision", True), ("min_honest", None),
     ("delta", "-1"), ("delta", "2"),
     *(
         ("domain", {"kind": "number", "lower": "0x0p+0", "upper": "0x1p+0", **wrong})
@@ -246,15 +251,22 @@ WRONG = [
     ("domain", {"kind": "categories", "sizes": 3}), ("labels", ["a", "b"]), ("labels", "a"),
     ("labels", [""]), ("labels", [1]), ("labels", ["\x1b[2J"]), ("labels", ["a\nb"]),
     ("labels", ["\u202ea"]),
-    ("block_length", 0), ("block_length", 2),
-    ("block_length", True), ("block_length", "separate"),
+    *(
+        ("transport", {"kind": "shares", "messages": 7, "block_length": 1, **wrong})
+        for wrong in (
+            {"block_length": 0}, {"block_length": 2}, {"block_length": True}, {"messages": None},
+            {"block_length": "separate"}, {"messages": 1}, {"messages": 10**9}, {"kind": "masks"},
+            {"kind": "helpers"}, {"kind": None}, {"degree": 2048},
+        )
+    ),
+    ("transport", "shares"), ("transport", None), ("transport", {}),
     ("noise", ["skellam", "1"]), ("noise", ["gauss", "1"]), ("noise", "1"),
     ("period", 0), ("period", 1 << 60),
     ("period", "60"), ("windows", 0), ("windows", 10_001), ("windows", True),
     ("corrupt_clients", -1), ("corrupt_clients", 1), ("corrupt_clients", True),
     ("corrupt_clients", "0"),
-    ("precision", 1 << 60), ("modulus", 4096), ("modulus", "1"), ("messages", 1),
-    ("messages", 10**9), ("shufflers", "https://s.example"), ("shufflers", []),
+    ("precision", 1 << 60), ("modulus", 4096), ("modulus", "1"),
+    ("shufflers", "https://s.example"), ("shufflers", []),
     ("shufflers", ["https://a.example"] * 5), ("shufflers", [1, 2, 3, 4, 5]),
     ("analyzer", 1), ("analyzer", "http://a.example"), ("analyzer", "https://u:p@a.example"),
     ("analyzer", "https://a.example/x"), ("analyzer", "https://a.example?x"),
@@ -275,6 +287,13 @@ def test_wrong_parts_are_refused_in_one_line(part, value):
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
+@pytest.mark.parametrize("version", ["ikos-parties-1", "ikos-parties-2"])
+def test_a_task_of_an_earlier_version_is_to_be_made_again(version):
+    values = json.loads(new().to_json()) | {"version": version}
+    with pytest.raises(ValueError, match=f"got '{version}', of an earlier ikos: make it again$"):
+        Task.from_json(json.dumps(values))
+
+
 def test_another_form_of_the_same_task_is_refused():
     """There is one text, hence one hash, for each task."""
     text = new().to_json()
@@ -286,7 +305,7 @@ def test_another_form_of_the_same_task_is_refused():
 
 def test_a_library_that_computes_other_parameters_refuses(monkeypatch):
     text = small_task().to_json()
-    monkeypatch.setattr(EnvelopedSum, "parameter_hash", "0" * 64)
+    monkeypatch.setattr(PrivateSum, "parameter_hash", "0" * 64)
     with pytest.raises(ValueError, match="the same version"):
         Task.from_json(text)
 
@@ -336,13 +355,17 @@ def test_the_guarantee_rests_on_encryption_besides():
     """In the description, and in whatever is released, as in any other list of what it needs."""
     task = new()
     plain = PrivateSum(1000, 1, 1e-3, messages=7).guarantee
-    *others, last = task.protocol.guarantee.conditions
-    assert others == list(plain.conditions)
-    assert last.startswith("the encryption of the envelopes holds (HPKE with ML-KEM-768 and X25")
-    assert last in " ".join(task.explain().split())
+    conditions = list(task.protocol.guarantee.conditions)
+    (last,) = (one for one in conditions if one.kind is Kind.CRYPTOGRAPHY)
+    conditions.remove(last)
+    assert conditions == list(plain.conditions)
+    assert last.text.startswith(
+        "the encryption of the envelopes holds (HPKE with ML-KEM-768 and X25"
+    )
+    assert last.text in " ".join(task.explain().split())
     run = task.protocol.run([0.5] * 1000)
-    assert last in Result.of(run).conditions
-    assert last in Result.of(run).text
+    assert last.text in Result.of(run).conditions
+    assert last.text in Result.of(run).text
 
 
 @pytest.mark.parametrize(

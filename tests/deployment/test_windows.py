@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import random
-import time
 from contextlib import suppress
-from functools import cache
+from functools import partial
 
 import pytest
 
@@ -14,43 +13,35 @@ pytest.importorskip("starlette")
 from datetime import UTC, datetime, timedelta
 
 from deployment_tasks import small_task
-from deployment_world import World
+from deployment_world import until_it_is
 
 from ikos import Ball, Box, Categories, Ledger
-from ikos.deployment import service
 from ikos.deployment.analyzer import Stopped
 from ikos.deployment.reports import ClientReport
-from ikos.deployment.task import Task
 
-READ = cache(Task.from_json)
+SLOW = partial(pytest.param, marks=pytest.mark.slow)
 LABELS = ("red", "green", "blue")
 HISTOGRAM = (("domain", Categories([3])), ("labels", LABELS))
 
 
-@pytest.fixture(autouse=True)
-def remembered(monkeypatch):
-    monkeypatch.setattr(Task, "from_json", staticmethod(READ))
+pytestmark = pytest.mark.usefixtures("remembered")
 
 
 @pytest.fixture
-def world(tmp_path, quiet):
+def world(world_of, tmp_path):
     """Three windows; the ledger has room for two of them."""
-    task = small_task(20, 12, 6, windows=3)
     Ledger.new(tmp_path / "ledger", 2, 0.99, slack=0)
-    world = World(task, tmp_path, ledger=tmp_path / "ledger")
-    yield world
-    world.stop()
+    return world_of(small_task(20, 12, 6, windows=3), ledger=tmp_path / "ledger")
 
 
 @pytest.fixture
-def clock(world, monkeypatch):
+def clock(world, date):
     """The time, which begins in the first window."""
-    times = {"now": world.task.opens + timedelta(hours=1)}
-    monkeypatch.setattr(service, "now", lambda: times["now"])
 
     def set_to(window):
-        times["now"] = world.task.at(window).opens
+        date.now = world.task.at(window).opens
 
+    set_to(0)
     return set_to
 
 
@@ -61,41 +52,30 @@ def filled(world, window, ones):
 @pytest.mark.parametrize(
     ("domain", "layout", "vectors"),
     [
-        pytest.param(
-            Box(3, -5, 250),
-            "separate",
-            [[-5, 250, 7], [0, 1, 2], [3, 3, 250]] * 5,
-            marks=pytest.mark.slow,
-        ),
+        SLOW(Box(3, -5, 250), "separate", [[-5, 250, 7], [0, 1, 2], [3, 3, 250]] * 5),
         (Box(2, -5, 250), "group", [[-5, 250], [0, 1], [3, 250]] * 5),
         (Box(5, -5, 250), 2, [[-5, 250, 7, 1, 9], [0, 1, 2, 3, 4], [3, 3, 250, 8, -5]] * 5),
-        pytest.param(
-            Categories([2, 3]),
-            "separate",
-            [[0, 1, 1, 0, 0], [1, 0, 0, 0, 1]] * 8,
-            marks=pytest.mark.slow,
-        ),
+        SLOW(Categories([2, 3]), "separate", [[0, 1, 1, 0, 0], [1, 0, 0, 0, 1]] * 8),
         (Ball(3, 2), "separate", [[2, 0, 0], [0, -2, 0], [0, 0, 0]] * 5),
     ],
     ids=["box", "one block", "a shorter block", "categories", "ball"],
 )
-def test_vectors_add_up(tmp_path, quiet, domain, layout, vectors):
+def test_vectors_add_up(world_of, domain, layout, vectors):
     """Each coordinate by itself, in whatever blocks."""
     whole = not isinstance(domain, Ball)
     values = (("domain", domain), ("layout", layout), ("integers", whole))
     values += () if whole else (("precision", 2**10),)
-    world = World(small_task(20, 12, 12, values), tmp_path)
+    world = world_of(small_task(20, 12, 12, values))
     world.send_all([world.report(vector) for vector in vectors])
     found = world.analyzer.release()
     exact = [sum(column) for column in zip(*vectors, strict=True)]
     assert found.estimate == pytest.approx(exact, abs=0.1 * (not whole))
     assert [len(found.sum_low), len(found.sum_high), len(found.mean)] == [domain.dimension] * 3
-    world.stop()
 
 
-def test_each_block_is_ordered_by_itself(tmp_path, quiet):
+def test_each_block_is_ordered_by_itself(world_of):
     """No place in a batch belongs to a client: each block's envelopes are in order of bytes."""
-    world = World(small_task(20, 12, 9, HISTOGRAM), tmp_path)
+    world = world_of(small_task(20, 12, 9, HISTOGRAM))
     reports = [world.report(random.choice(LABELS)) for _ in range(14)]
     world.send_all(reports)
     world.analyzer.close_all()
@@ -109,12 +89,11 @@ def test_each_block_is_ordered_by_itself(tmp_path, quiet):
         assert sent == sorted(report.parts[2][offset : offset + size] for report in reports)
         first, offset = first + 14 * size, offset + size
     assert first == len(data)
-    world.stop()
 
 
 @pytest.mark.slow
-def test_an_envelope_in_the_place_of_another_block_stops_the_release(tmp_path, quiet):
-    world = World(small_task(20, 12, 9, HISTOGRAM), tmp_path)
+def test_an_envelope_in_the_place_of_another_block_stops_the_release(world_of):
+    world = world_of(small_task(20, 12, 9, HISTOGRAM))
     reports = [world.report("green") for _ in range(14)]
     size, (first, *parts) = world.task.block_bytes(0), reports[3].parts
     parts[1] = parts[1][size : 2 * size] + parts[1][:size] + parts[1][2 * size :]
@@ -122,7 +101,6 @@ def test_an_envelope_in_the_place_of_another_block_stops_the_release(tmp_path, q
     world.send_all(reports)
     with pytest.raises(Stopped, match="2 envelopes of shuffler 2 do not open"):
         world.analyzer.release()
-    world.stop()
 
 
 def test_each_window_has_its_own_intake_release_and_deletion(world, clock):
@@ -135,7 +113,7 @@ def test_each_window_has_its_own_intake_release_and_deletion(world, clock):
     assert world.party(0, 0).release().estimate == 9
     assert [world.party(3, window).state for window in (0, 1)] == ["sent", "collecting"]
     assert world.party(3, 1).count("report") == 14
-    for party in range(world.task.messages):  # each goes on from its disk
+    for party in range(world.task.parties):  # each goes on from its disk
         world.parties[party].end()
         world.start(party)
     assert world.party(0, 0).result().estimate == 9
@@ -210,7 +188,7 @@ def test_a_ledger_that_cannot_be_used_is_waited_for(world, tmp_path, caplog):
     assert world.analyzer.release().estimate == 9
 
 
-def test_the_schedule_tells_which_window_is_open(world, clock, monkeypatch):
+def test_the_schedule_tells_which_window_is_open(world, clock, date):
     def told():
         found = world.parties[2].schedule()
         return found.open, found.windows
@@ -222,35 +200,27 @@ def test_the_schedule_tells_which_window_is_open(world, clock, monkeypatch):
     assert told() == (None, 3)
     early, late = world.task.opens - timedelta(1), world.task.closes
     for moment in (early, late):
-        monkeypatch.setattr(service, "now", lambda moment=moment: moment)
+        date.now = moment
         assert told() == (None, 3)
 
 
-def test_a_task_until_the_last_day_of_all_expires(tmp_path, quiet):
+def test_a_task_until_the_last_day_of_all_expires(world_of):
     opens = datetime(2026, 1, 1, tzinfo=UTC)
     period = (datetime(9999, 12, 31, tzinfo=UTC) - opens) // timedelta(seconds=1)
-    world = World(small_task(opens=opens, period=period), tmp_path)
-    try:
-        for party in world.parties.values():
-            party.expire(service.now())
-            assert party.at(0).status().expires.startswith("9999-12-31T23:59:59")
-    finally:
-        world.stop()
+    for party in world_of(small_task(opens=opens, period=period)).parties.values():
+        party.expire(datetime.now(UTC))
+        assert party.at(0).status().expires.startswith("9999-12-31T23:59:59")
 
 
-def test_each_window_expires_by_itself(world, clock, monkeypatch):
+def test_each_window_expires_by_itself(world, clock, date):
     """Thirty days after it closed; a later one of the same store is kept."""
     for window in (0, 2):
         clock(window)
         filled(world, window, 5)
-    later = world.task.at(1).closes + world.parties[0].config.keep
-    monkeypatch.setattr(service, "now", lambda: later)
+    date.now = world.task.at(1).closes + world.parties[0].config.keep
     for party in world.parties.values():
-        party.expire(service.now())
-    until = time.monotonic() + 60
-    while not world.analyzer.over and time.monotonic() < until:
-        time.sleep(0.01)
-    assert world.analyzer.over
+        party.expire(date.now)
+    until_it_is(lambda: world.analyzer.over)
     for number in world.parties:
         first, last = world.party(number, 0), world.party(number, 2)
         assert first.state == ("deleted" if number else "stopped")

@@ -40,7 +40,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 def test_it_agrees_with_the_vectors():
     vectors = json.loads((HERE.parents[1] / "golden" / "wire.json").read_text("utf-8"))
-    assert (run(VECTORS).stdout, len(vectors)) == (f"{len(vectors)}\n", 33)
+    assert (run(VECTORS).stdout, len(vectors)) == (f"{len(vectors)}\n", 34)
 
 
 @pytest.mark.slow
@@ -95,7 +95,7 @@ def test_its_reports_are_counted_with_those_of_the_library(tmp_path, options, va
         with ThreadPoolExecutor(2) as executor:
             for done in executor.map(submit, [*range(12, 24), 23]):  # the last once more
                 assert (done.returncode, done.stderr) == (0, "")
-        assert running.reports() == [24] * task.messages
+        assert running.reports() == [24] * task.parties
         found = running.release()
         assert found["state"] == "released", found["release"]
         late = submit(24, "--window=0")

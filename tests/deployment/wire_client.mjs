@@ -20,6 +20,7 @@ function lowest([a, b]) {
 const CHECKS = {
   "wire task"({ name }, wanted) {
     if (name === "hybrid") return assert.throws(() => client.readTask(wanted.text), /mlkem768/);
+    if (name === "masks") return assert.throws(() => client.readTask(wanted.text), /takes masks/);
     const task = (tasks[name] = client.readTask(`${wanted.text}\n`));
     const { hash, width, blocks } = task;
     const shares = Array.from({ length: task.messages }, () => Array(task.dimension).fill(0n));

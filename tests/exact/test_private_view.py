@@ -126,7 +126,7 @@ def test_private_sum_of_two_users_is_as_private_as_it_states(
     protocol = private_sum(2, epsilon, q, p, delta=delta, analysis="ishai2006")
     guarantee = protocol.guarantee
     assert guarantee.delta <= delta
-    noise = noise_modulo(q, 1 / 2, float(protocol.rate))
+    noise = noise_modulo(q, 1 / 2, float(protocol.noise.rate))
     true = single_view_delta(2, noise, q, protocol.messages.total, p, guarantee.epsilon)
     assert true <= guarantee.delta
     if delta == 0.5:  # smaller ones fall below what doubles resolve
@@ -151,7 +151,7 @@ def test_more_messages_hide_better_and_the_sum_alone_is_purely_private(
 
 def test_three_users_are_as_private_as_stated() -> None:
     protocol = private_sum(3, 1, 4, 1, delta=0.25, analysis="ishai2006")
-    noise = noise_modulo(4, 1 / 3, float(protocol.rate))
+    noise = noise_modulo(4, 1 / 3, float(protocol.noise.rate))
     true = single_view_delta(3, noise, 4, protocol.messages.total, 1, 1.0)
     assert true <= protocol.guarantee.delta
     assert single_view_delta(3, noise, 4, 2, 1, 1.0) > 0.001
@@ -160,7 +160,7 @@ def test_three_users_are_as_private_as_stated() -> None:
 def test_users_with_a_finer_encoding_are_as_private_as_stated() -> None:
     """p = 2: the noise is of rate epsilon / 2, the sensitivity 2."""
     protocol = private_sum(2, 1, 5, 2, delta=0.5, analysis="ishai2006")
-    assert protocol.rate == Fraction(1, 2)
+    assert protocol.noise.rate == Fraction(1, 2)
     noise = noise_modulo(5, 1 / 2, 0.5)
     true = single_view_delta(2, noise, 5, protocol.messages.total, 2, 1.0)
     assert true <= protocol.guarantee.delta
@@ -179,12 +179,12 @@ def test_guarantee_with_min_honest_survives_a_colluding_user(epsilon: Fraction |
     protocol = private_sum(3, epsilon, 4, 1, min_honest=2, analysis="ishai2006")
     assert protocol.min_honest == 2
     m, guarantee = protocol.messages.total, protocol.guarantee
-    noise = noise_modulo(4, 1 / 2, float(protocol.rate))
+    noise = noise_modulo(4, 1 / 2, float(protocol.noise.rate))
     assert single_view_delta(2, noise, 4, m, 1, guarantee.epsilon) <= guarantee.delta
     assert single_view_delta(3, noise, 4, m, 1, guarantee.epsilon) <= guarantee.delta
     # Noise for three, added by two: no number of messages makes up for it.
     for shares in (m, m + 5):
-        weak = noise_modulo(4, 1 / 3, float(protocol.rate))
+        weak = noise_modulo(4, 1 / 3, float(protocol.noise.rate))
         strong = single_view_delta(2, noise, 4, shares, 1, guarantee.epsilon)
         assert single_view_delta(2, weak, 4, shares, 1, guarantee.epsilon) > strong + 0.01
 

@@ -159,7 +159,7 @@ def test_thinning_several_at_once_keeps_them_independent() -> None:
 @pytest.fixture(params=["lockstep", "one after the other"])
 def one_by_one(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw in each of the two ways: both are to have the same law."""
-    monkeypatch.setattr(noise, "_FEW", 0 if request.param == "lockstep" else 100)
+    monkeypatch.setattr(noise, "_MAX_SINGLE_DRAWS", 0 if request.param == "lockstep" else 100)
 
 
 def population_law(
@@ -184,7 +184,7 @@ def population_law(
         users, amounts = noise.polya_jumps(n, rate, parties, rng, variables)
         assert users.max(initial=0) < n
         assert amounts.min(initial=1) > 0
-        assert next(left, None) is None or noise._FEW == 0
+        assert next(left, None) is None or noise._MAX_SINGLE_DRAWS == 0
         return tuple(int(v) for v in np.bincount(users, weights=amounts, minlength=n))
 
     law, unfinished = exact_law(experiment)
@@ -284,6 +284,7 @@ class FewBits(Ideal):
         out[:] = [self.choose(1 << bits) for _ in range(out.size)]
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("mean", MEANS[:3], ids=str)
 def test_poisson_draws_have_their_law(mean: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every sequence of a prefix, a word and further words, until a draw is decided."""

@@ -245,7 +245,7 @@ def test_symmetric_computation_equals_the_enumeration(n: int, m: int) -> None:
     assert clear_share_variation(n, m) == worst_case_variation(n, 2, m, "parallel", True)
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(1)
 @pytest.mark.parametrize(
     ("n", "m"),
     [(19, 3), (20, 3), (21, 3), (19, 4)],

@@ -66,32 +66,6 @@ def test_excess_bound_stops_where_the_lemma_does() -> None:
         excess_bound(10**6, 30, 2**3000)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((18, 3, 2), "n must be at least 19 .*got 18.*parts_bound"),
-        ((19, 2, 2), "m must be at least 3 .*got 2"),
-        ((0, 3, 2), "n must be at least 1, got 0"),
-        ((19, 3, 0), "c must be at least 1, got 0"),
-        ((19, 3, 20), "c must be at most 19, got 20"),
-    ],
-)
-def test_lemma_is_refused_outside_of_its_conditions(
-    arguments: tuple[int, int, int], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        component_bound(*arguments)
-    with pytest.raises(TypeError, match=r"n must be an integer, got float 19\.5"):
-        component_bound(19.5, 3, 2)  # type: ignore[arg-type]
-
-
-def test_excess_bound_is_refused_outside_of_its_conditions() -> None:
-    with pytest.raises(ValueError, match="n must be at least 19"):
-        excess_bound(18, 3, 2)
-    with pytest.raises(ValueError, match="q must be at least 2, got 1"):
-        excess_bound(19, 3, 1)
-
-
 @pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
 @pytest.mark.parametrize("hiding", [2, 3, 4])
 def test_parts_bound_is_above_the_law_and_not_far(shuffler: str, clear: bool, hiding: int) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import networkx as nx
 import numpy as np
 import pytest
@@ -158,7 +156,7 @@ def test_blocks_of_graphs_begin_and_end_anywhere(
 ) -> None:
     """Eleven graphs of eight slots in blocks of 1, 2, 6 or all, the last one cut short."""
     targets = sample_targets(4, 2, 11, rng=DeterministicRandom(501))
-    monkeypatch.setattr(share_graphs, "_SLOTS_TOGETHER", together)
+    monkeypatch.setattr(share_graphs, "_SLOTS_PER_PASS", together)
     check_graph_by_graph(targets, clear)
 
 
@@ -196,21 +194,3 @@ def test_targets_are_left_as_they_were() -> None:
             count_components(targets, clear_share=clear, backend=backend)
             component_labels(targets, clear_share=clear, backend=backend)
     assert (targets == before).all()
-
-
-@pytest.mark.parametrize("find", [count_components, component_labels])
-@pytest.mark.parametrize(
-    ("options", "kind", "message"),
-    [
-        ({"backend": "cuda"}, ValueError, "backend must be one of 'scipy', 'networkx', got 'cuda'"),
-        ({"backend": None}, TypeError, "backend must be a string, got NoneType None"),
-        ({"clear_share": 1}, TypeError, "clear_share must be True or False, got int 1"),
-    ],
-)
-def test_unknown_ways_of_counting_are_refused(
-    find: Any, options: dict[str, Any], kind: type[Exception], message: str
-) -> None:
-    with pytest.raises(kind, match=message):
-        find([[1], [0]], **options)
-    with pytest.raises(ValueError, match="targets must name each user 1 times"):
-        find([[0], [0]])

@@ -320,12 +320,7 @@ def test_interruption_keeps_what_was_done() -> None:
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        ((1, 3, 10), {}, "n must be .* 1"),
-        ((10, 1, 10), {}, "m must be at least 2 .* 1"),
         ((10, 2, 10), {"clear_share": False}, "m must be at least 3 .* 2"),
-        ((10, 3, 0), {}, "trials must be .* 0"),
-        ((10, 3, 10), {"at_least": 11}, "at_least must be .* 11"),
-        ((10, 10_001, 10), {}, "m must be .* 10001"),
     ],
 )
 def test_refusals(arguments: Any, options: dict[str, Any], message: str) -> None:

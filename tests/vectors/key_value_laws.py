@@ -14,10 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos.results.confidence import mean_interval
-
-FALSE_ALARM = 1e-9
-
 Law = Mapping[Any, Fraction]
 
 
@@ -153,20 +149,3 @@ def check_variances(protocol: Any, x: Sequence[int], law: Law, message: Callable
     np.testing.assert_allclose(variance, wanted, rtol=1e-10)
     most = max(float(np.abs(counts(m)[:, 0] - counts(m)[:, 1] - x).max()) for m in law)
     assert most <= said.largest * (1 + 1e-12)
-
-
-def check_measured_error(protocol: Any, x: NDArray[Any], rng: Any, runs: int) -> None:
-    """The measured squared error is about the claimed one, for vectors on which that is exact.
-
-    Squared errors are cut at 8 times the claim, which takes little from their mean, and bounded by
-    a proved interval that fails with probability at most 1e-9.
-    """
-    claim = protocol.error(x.shape[0]).mean_square
-    truth = x.sum(axis=0)
-    parts = []
-    for _ in range(runs):
-        error = ((protocol.run(x, rng).estimate - truth) ** 2).sum()
-        parts.append(min(error / (8 * claim), 1.0))
-    low, high = mean_interval(math.fsum(parts), runs, 1 - Fraction(FALSE_ALARM))
-    assert 8 * low <= 1 <= 8 * high * 1.05
-    assert 8 * (high - low) < 1.2, "too few runs to say anything"

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
-from baselines.suite import bias_allowed, clipped_mean, mean_square
 from statistical import FALSE_ALARM, IntegerLaw
 
-from ikos import Ball, Box, Categories, PrivateVectorSum, SparseTernary, View
-from ikos.baselines import CentralGaussian, SumProtocol
+from ikos import Ball, Box, Categories, PrivateVectorSum, SparseTernary
+from ikos.baselines import CentralGaussian
 from ikos.baselines.central_model import Subgaussian, exact_sums
 from ikos.data.domains import Domain
-from ikos.data.sensitivity import least_variance
-from ikos.results.confidence import clopper_pearson
+from ikos.noise.gaussian_noise import least_variance
 from ikos.testing import DeterministicRandom
 
 
@@ -78,48 +75,12 @@ def test_the_noise_is_discrete_gaussian() -> None:
     assert gaussian_law(1.3 * float(protocol.variance)).p_value(noise) < FALSE_ALARM
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("domain", [Box(4, -1, 2), Ball(4, 2)], ids=str)
-def test_estimates_are_unbiased_with_the_stated_error(domain: Domain) -> None:
-    users, runs = 50, 1500
-    protocol = CentralGaussian(users, domain, 2, 1e-3)
-    assert isinstance(protocol, SumProtocol)
-    x = np.random.default_rng(0).uniform(-0.9, 0.9, (users, 4))
-    truth, rng = x.sum(axis=0), DeterministicRandom(3)
-    results = [protocol.run(x, rng) for _ in range(runs)]
-    errors = np.array([result.estimate - truth for result in results])
-    mse = protocol.error(users).coordinate.mean_square
-    for column in errors.T:
-        assert abs(clipped_mean(column, mse)) < bias_allowed(mse, runs)
-    low, high = mean_square(errors.ravel(), mse)
-    assert low <= 1
-    assert high > 0.9
-    hits = 0
-    for result in results:
-        band = result.interval(0.8, simultaneous=True)
-        hits += int(((band.low <= truth) & (truth <= band.high)).all())
-    assert clopper_pearson(hits, runs, 1 - Fraction(FALSE_ALARM))[1] >= 0.8
-
-
 def test_the_private_sum_without_a_curator_is_as_good() -> None:
     """Both have the exact delta of Gaussian noise, up to a few steps' variance."""
     for domain in (Box(256), Ball(256)):
         central = CentralGaussian(1000, domain, 1, 1e-8)
         private = PrivateVectorSum(1000, domain, 1, 1e-8)
         assert 0.99 < math.sqrt(private.mse / central.mse) < 1.01
-
-
-def test_run_is_the_parts_put_together() -> None:
-    protocol = CentralGaussian(10, Ball(3), 1, 1e-3)
-    x = np.full((10, 3), 0.5)
-    result = protocol.run(x, DeterministicRandom(4))
-    rng = DeterministicRandom(4)
-    view = protocol.shuffle(protocol.randomize(x, rng), rng)
-    np.testing.assert_array_equal(result.estimate, protocol.analyze(view).estimate)
-    assert protocol.cost().messages_per_user == 1
-    assert protocol.influence > 2
-    assert "curator" in result.guarantee.conditions[1]
-    assert protocol == CentralGaussian(10, Ball(3), 1, 1e-3)
 
 
 def test_many_users_are_added_up_in_blocks() -> None:
@@ -145,46 +106,10 @@ def test_half_widths_hold_for_the_law() -> None:
         assert law.pmf[values > bound.half_width(miss)].sum() <= miss
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        ({"n": 0}, ValueError, "n must be at least 1"),
-        ({"domain": "ball"}, TypeError, "domain must be a Box"),
-        ({"epsilon": 0}, ValueError, "epsilon must be"),
-        ({"delta": 0}, ValueError, "delta must be"),
-        ({"precision": 0}, ValueError, "precision must be at least 1"),
-        ({"domain": Ball(2), "integers": True}, ValueError, "integers must be"),
-    ],
-    ids=str,
-)
-def test_bad_parameters(change: dict[str, Any], error: type[Exception], message: str) -> None:
-    given: dict[str, Any] = {"n": 10, "domain": Box(2), "epsilon": 1, "delta": 1e-3} | change
-    with pytest.raises(error, match=message):
-        CentralGaussian(**given)
-
-
-def test_bad_vectors_messages_and_views() -> None:
-    protocol = CentralGaussian(3, Box(2), 1, 1e-3, precision=8)
-    with pytest.raises(ValueError, match="must be in"):
-        protocol.run([[0, 1], [0.5, math.nan], [0, 0]])
-    messages = protocol.randomize(np.zeros((3, 2)), DeterministicRandom(6))
-    assert messages.shape == (1, 3, 2)
-    for bad in (messages + 9, messages - 1, messages[:, :, :1], messages[0], messages * 1.0):
-        with pytest.raises(ValueError, match="messages must"):
-            protocol.shuffle(bad)
-    with pytest.raises(TypeError, match="numpy array"):
-        protocol.shuffle([[[0, 0]]])  # type: ignore[arg-type]
-    view = protocol.shuffle(messages)
-    with pytest.raises(ValueError, match="view must hold"):
-        protocol.analyze(View((view.columns[0][:2],), None))
-    with pytest.raises(ValueError, match="x must hold"):
-        protocol.run(np.zeros((4, 2)))
-
-
 def test_several_releases_add_up() -> None:
     once = CentralGaussian(10, Ball(3), 1, 1e-3)
     often = CentralGaussian(10, Ball(3), 1, 1e-3, precision=once.encoding.precision, releases=9)
     assert float(often.variance) == pytest.approx(9 * float(once.variance), rel=1e-4)
-    assert "9 reports" in often.guarantee.conditions[1]
+    assert "9 reports" in often.guarantee.conditions[1].text
     with pytest.raises(ValueError, match="releases must be at least 1"):
         CentralGaussian(10, Ball(3), 1, 1e-3, releases=0)

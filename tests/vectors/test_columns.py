@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ikos import Ball, Box, PrivateVectorSum
-from ikos.data.sensitivity import LaplaceNoise, Sensitivity
+from ikos.data.sensitivity import Sensitivity
+from ikos.noise.laplace_noise import LaplaceNoise
+from ikos.results.conditions import PROMISED
 from ikos.results.confidence import clopper_pearson
 from ikos.statistics import histograms, linear_statistics, means, variances
 from ikos.statistics.columns import _SQUARES, _moved
@@ -125,25 +127,9 @@ def test_histograms_move_by_two_in_each_column() -> None:
     )
     protocol = PrivateVectorSum(100, result.private.domain, 1, 1e-6)
     assert protocol.encoding.shift(5).l1 == 4
-    assert protocol.noise.method == "pure"
+    assert protocol.noise.kind == "laplace"
     assert isinstance(protocol.noise, LaplaceNoise)
     assert 0.99 / 4 <= protocol.noise.rate <= 1 / 4
-
-
-def test_labels_are_compared_as_python_objects() -> None:
-    """1, True and "1" as an array of text would be one label or two; each user counts once."""
-    day = np.array(["2020-01-01", "2020-01-02"] * 200, dtype="datetime64[D]")
-    result = histograms(
-        {"day": day, "flag": [True, 0] * 200},
-        {
-            "day": [np.datetime64("2020-01-01"), np.datetime64("2020-01-02")],
-            "flag": [1, 0],
-        },
-        epsilon=100,
-        delta=1e-6,
-    )
-    assert result.estimates()["flag"] == pytest.approx({1: 200, 0: 200}, abs=5)
-    assert sum(result.estimates()["day"].values()) == pytest.approx(400, abs=5)
 
 
 @pytest.mark.parametrize(
@@ -163,28 +149,14 @@ def test_labels_are_compared_as_python_objects() -> None:
         ({"a": []}, {"a": [1]}, "at least one user"),
         ({"a": [1, 1], "b": [1]}, {"a": [1], "b": [1]}, "must hold 2 values"),
         ({"a": [datetime.date(2020, 1, 1)]}, {"a": ["2020-01-01"]}, "must be one of"),
+        ({"a": np.array([[1], [1, 2], None], dtype=object)}, {"a": [1]}, r"\]\[0\] must be one"),
+        ({"a": [1]}, {"a": [[1], [2]]}, "unhashable"),
+        ({"a": [1]}, {"a": 5}, "must be a sequence"),
     ],
     ids=str,
 )
 def test_histograms_that_are_refused(columns: Any, categories: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        histograms(columns, categories, **BUDGET)
-
-
-@pytest.mark.parametrize(
-    ("columns", "categories", "error", "message"),
-    [
-        ({"a": [[1], [1, 2]]}, {"a": [1, 2]}, ValueError, r"columns\['a'\]\[0\] must be one of"),
-        ({"a": [1]}, {"a": [[1], [2]]}, TypeError, "unhashable"),
-        ({"a": [1]}, {"a": 5}, TypeError, "must be a sequence"),
-    ],
-    ids=str,
-)
-def test_categories_of_the_wrong_kind(
-    columns: Any, categories: Any, error: type[Exception], message: str
-) -> None:
-    columns = {name: np.array([*given, None], dtype=object)[:-1] for name, given in columns.items()}
-    with pytest.raises(error, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         histograms(columns, categories, **BUDGET)
 
 
@@ -228,7 +200,7 @@ def test_noise_is_in_proportion_to_the_bounds(table: NDArray[np.float64]) -> Non
     )
     assert result.users == 400
     assert "mean 0" in str(result)
-    assert not any("promised" in line for line in result.guarantee.conditions)
+    assert PROMISED not in result.guarantee.conditions
 
 
 # Variances
@@ -343,6 +315,7 @@ def test_variances_promise_more_than_their_numbers_are_apart() -> None:
         ([[1, 2]], 0, 1, ValueError, r"x\[0, 1\] must be between"),
         ([[1, math.nan]], 0, 1, ValueError, r"x\[0, 1\] must be between"),
         ([[1, 2]], [0, 0, 0], 5, ValueError, "lower must be a number or 2 of them"),
+        ([[1, 2]], [0], 5, ValueError, "lower must be a number or 2 of them"),
         (np.ones((0, 2)), 0, 5, ValueError, r"x must have shape \(users, columns\)"),
         (np.ones((2, 0)), 0, 5, ValueError, r"x must have shape \(users, columns\)"),
         ([[1, 2]], 5, 5, ValueError, "upper must be greater"),
@@ -395,7 +368,9 @@ def test_no_two_vectors_are_further_apart(matrix: NDArray[np.float64], kind: str
         assert found[:, 1].max() == pytest.approx(float(promise.l2))
 
 
-@pytest.mark.parametrize("matrix", [MATRICES[0], MATRICES[1], MATRICES[5], MATRICES[3]], ids=str)
+@pytest.mark.parametrize(
+    "matrix", [MATRICES[0], MATRICES[1], MATRICES[5], MATRICES[3]], ids=lambda m: str(m.shape)
+)
 def test_few_coordinates_of_a_box_are_exact(matrix: NDArray[np.float64]) -> None:
     d = matrix.shape[1]
     corners = np.array(list(itertools.product((-1.0, 1.0), repeat=d)))
@@ -430,7 +405,7 @@ def test_linear_statistics_are_unbiased_and_covered(domain: Any) -> None:
         math.log(2 / FALSE_ALARM) / (2 * runs)
     )
     assert result.guarantee.epsilon == 1
-    assert not any("promised" in line for line in result.guarantee.conditions)
+    assert PROMISED not in result.guarantee.conditions
 
 
 @pytest.mark.parametrize(
@@ -451,28 +426,3 @@ def test_linear_statistics_that_are_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         linear_statistics(np.full((5, 3), 0.5), weights, domain, **BUDGET)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("sensitivity", Sensitivity(l1=1)), ("integers", True)]
-)
-def test_promises_in_other_units_are_refused(name: str, value: Any) -> None:
-    """Columns are scaled: a promise in their own units would be taken for one of scaled values.
-
-    Of columns in [0, 1] within l1 distance 1 it would be half of what the noise must cover.
-    """
-    x = np.full((9, 4), 0.5)
-    budget: dict[str, Any] = {"epsilon": 1, "delta": 1e-3, name: value}
-    for release in (
-        lambda: means(x, lower=0, upper=1, **budget),
-        lambda: variances(x, lower=0, upper=1, **budget),
-        lambda: linear_statistics(x, np.eye(4), Box(4), **budget),
-        lambda: histograms({"a": [1] * 9}, {"a": [1]}, **budget),
-    ):
-        with pytest.raises(TypeError, match=f"argument '{name}'"):
-            release()
-
-
-def test_unknown_options_are_named() -> None:
-    with pytest.raises(TypeError, match="argument 'threads'"):
-        means(np.zeros((9, 2)), lower=0, upper=1, epsilon=1, delta=1e-3, threads=2)  # type: ignore[call-arg]

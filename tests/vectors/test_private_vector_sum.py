@@ -15,26 +15,29 @@ from typing import Any
 
 import numpy as np
 import pytest
-from baselines.suite import bias_allowed, clipped_mean, mean_square
 from baselines.views import noise_modulo, view_law
 from exact.share_graph import Group
 from numpy.typing import NDArray
 from statistical import FALSE_ALARM, discrete_laplace_law, skellam_delta, skellam_law
 
 from ikos import Ball, Box, Categories, PrivateSum, PrivateVectorSum, SparseTernary
-from ikos.baselines import CentralGaussian, SumProtocol
+from ikos.baselines import CentralGaussian
 from ikos.counts import private_vector_layouts, skellam
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.hockey_stick import NoiseJumps, divergences
 from ikos.counts.share_graph import ShareGraph
-from ikos.counts.trust import Trust
+from ikos.counts.types import Trust
 from ikos.data.domains import Bounds, Domain
 from ikos.data.encoding import Encoding
-from ikos.data.sensitivity import LaplaceNoise, Sensitivity, Shift
-from ikos.noise.skellam import SkellamNoise, VectorNoise, least_skellam
-from ikos.results.confidence import clopper_pearson
-from ikos.sums.calibration import NoiseCalibration
+from ikos.data.reading import Participation
+from ikos.data.sensitivity import Sensitivity, Shift
+from ikos.noise.base import Noise as VectorNoise
+from ikos.noise.laplace_noise import LaplaceNoise
+from ikos.noise.skellam_noise import SkellamNoise, least_skellam
+from ikos.results.conditions import PROMISED
 from ikos.testing import DeterministicRandom
+from ikos.transports.base import Need
+from ikos.transports.shares_budget import SharesBudget
 
 ROOT = Path(__file__).resolve().parents[2]
 ONES = Sensitivity(linf=1)
@@ -45,6 +48,24 @@ def delta_of_noise(epsilon: float, noise: VectorNoise, shift: Shift) -> float:
         return 0.0 if noise.rate * shift.l1 <= Fraction(epsilon) else 1.0
     square, failing = shift.likely(Fraction(noise.delta) / 200)
     return skellam_delta(Fraction(epsilon), noise.variance, square) + float(failing)
+
+
+def budget(
+    users: int,
+    shift: Shift,
+    *,
+    releases: int = 1,
+    clear: bool = True,
+    analysis: str = "second_moment",
+    reserve: Fraction = Fraction(1, 100),
+    length: int = 1,
+) -> SharesBudget:
+    """Return how vectors of users who all are honest are planned, for (1, 1e-6)."""
+    need = Need(
+        Participation(users, users), Fraction(1), Fraction(1, 10**6), shift, releases, scalar=False
+    )
+    trust = Trust("parallel", clear, users)
+    return SharesBudget(need, trust, analysis, reserve, length, overhead=48)
 
 
 def rate_of(protocol: PrivateVectorSum) -> Fraction:
@@ -139,7 +160,7 @@ TINY: list[Any] = [
 @pytest.mark.parametrize("setting", TINY, ids=str)
 @pytest.mark.parametrize(
     ("epsilon", "delta", "method"),
-    [(1, 0.5, "skellam"), (2, 0.1, "skellam"), (1, 1e-3, "pure")],
+    [(1, 0.5, "skellam"), (2, 0.1, "skellam"), (1, 1e-3, "laplace")],
 )
 def test_the_views_divergence_is_at_most_delta(
     setting: dict[str, Any], epsilon: float, delta: float, method: str
@@ -149,7 +170,7 @@ def test_the_views_divergence_is_at_most_delta(
         domain=Box(2), epsilon=epsilon, delta=delta, integers=True, shuffler="single",
         clear_share=False, **setting,
     )  # fmt: skip
-    assert protocol.noise.method == method
+    assert protocol.noise.kind == method
     proved = protocol.guarantee.delta
     true = worst_delta(protocol, protocol.noise, epsilon)
     assert true <= proved + 1e-11
@@ -188,7 +209,7 @@ def block_law(protocol: PrivateVectorSum, rows: Any) -> NDArray[Any]:
     [
         (5, 0.3, 0.5, "skellam"),
         (5, 0.05, 0.5, "skellam"),
-        pytest.param(6, 1, 0.001, "pure", marks=pytest.mark.slow),
+        pytest.param(6, 1, 0.001, "laplace", marks=pytest.mark.slow),
     ],
 )
 def test_the_divergence_of_the_views_of_blocks_is_at_most_delta(
@@ -199,21 +220,15 @@ def test_the_divergence_of_the_views_of_blocks_is_at_most_delta(
         2, Box(3), epsilon, delta, integers=True, modulus=3, layout=2, messages=messages,
         shuffler="single", clear_share=False,
     )  # fmt: skip
-    assert (protocol.noise.method, protocol.blocks) == (method, (slice(0, 2), slice(2, 3)))
+    assert (protocol.noise.kind, protocol.transport.blocks) == (method, (slice(0, 2), slice(2, 3)))
     proved, other = protocol.guarantee.delta, (0, 1, 1)
     laws = []
     for x in ((0, 0, 0), (1, 1, 1)):
-        parts = [block_law(protocol, (x[cut], other[cut])) for cut in protocol.blocks]
+        parts = [block_law(protocol, (x[cut], other[cut])) for cut in protocol.transport.blocks]
         laws.append(np.multiply.outer(*parts))
     assert laws[0].sum() == pytest.approx(1, abs=1e-9)
     true = np.maximum(laws[0] - math.exp(epsilon) * laws[1], 0).sum()
     assert 0 < true <= proved < 1
-
-
-@pytest.mark.parametrize("layout", ["separate", 2, "group"])
-def test_noisy_vectors_are_shared_as_by_the_secure_sum(layout: Any) -> None:
-    protocol = PrivateVectorSum(20, Box(5), 1, 1e-6, layout=layout)
-    assert protocol.secure_sum.sharing_parameters == protocol.sharing_parameters
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1, 0.5), (2, 0.1), (0.3, 0.02)])
@@ -273,8 +288,8 @@ def test_budgets_are_kept(domain: Domain, analysis: str, layout: Any) -> None:
 
 def test_pure_noise_has_the_messages_of_the_layouts() -> None:
     protocol = PrivateVectorSum(10_000, Categories([100]), 1, 1e-8, modulus=2**15)
-    _, expected, _ = private_vector_layouts(10_000, 2**15, 1, 1e-8, 1, 100, sensitivity=2)
-    assert protocol.noise.method == "pure"
+    _, expected = private_vector_layouts(10_000, 2**15, 1, 1e-8, 1, 100, sensitivity=2)
+    assert protocol.noise.kind == "laplace"
     assert protocol.layout == expected
     group = PrivateVectorSum(10_000, Categories([100]), 1, 1e-8, modulus=2**15, layout="group")
     assert group.layout == private_vector_layouts(10_000, 2**15, 1, 1e-8, 1, 100, sensitivity=2)[0]
@@ -290,7 +305,7 @@ def test_one_coordinate_is_the_scalar_private_sum() -> None:
     scalar = PrivateSum(100, 1, 1e-8, precision=128)
     vector = PrivateVectorSum(100, Box(1), 1, 1e-8, precision=128)
     assert vector.modulus == scalar.modulus
-    assert rate_of(vector) == scalar.rate
+    assert rate_of(vector) == scalar.noise.rate
     assert vector.layout.count.total == scalar.messages.total
     assert vector.mse == pytest.approx(scalar.mse)
     assert vector.influence == scalar.influence
@@ -324,7 +339,7 @@ def test_noise_with_a_delta_is_hidden_by_fewer_messages_than_by_the_lemma() -> N
     exact = PrivateVectorSum(10**5, Ball(256), 1, 1e-8)
     lemma = PrivateVectorSum(10**5, Ball(256), 1, 1e-8, analysis="balle2020")
     assert exact.layout.count.total < lemma.layout.count.total
-    assert exact.noise.method == lemma.noise.method == "skellam"
+    assert exact.noise.kind == lemma.noise.kind == "skellam"
     assert "Lemma 5.2" in lemma.guarantee.theorem
 
 
@@ -336,7 +351,7 @@ def test_noise_with_a_delta_is_hidden_by_fewer_messages_than_by_the_lemma() -> N
         PrivateVectorSum(2000, Ball(64), 1, 1e-6, min_honest=1000),
         PrivateVectorSum(2000, Box(200, 0, 3), 1, 1e-6, min_honest=1000, integers=True),
     ],
-    ids=lambda protocol: protocol.noise.method,
+    ids=lambda protocol: protocol.noise.kind,
 )
 def test_each_user_adds_noise_of_its_own_to_the_error(protocol: Any) -> None:
     """Twice as many users as must be honest: twice the variance, of noise and of rounding."""
@@ -358,7 +373,7 @@ def test_reserve_bounds_what_is_spent_on_hiding() -> None:
 
 def test_a_single_honest_user_hides_behind_the_noise() -> None:
     protocol = PrivateVectorSum(3, Box(50), 1, 1e-6, min_honest=1)
-    assert protocol.noise.method == "skellam"
+    assert protocol.noise.kind == "skellam"
     assert protocol.guarantee.delta <= 1e-6
     assert protocol.layout.count.total <= 2
 
@@ -367,9 +382,7 @@ def test_what_is_given_is_labelled() -> None:
     bare = PrivateVectorSum(100, Ball(8), 1, 1e-8, messages=1)
     assert not bare.guarantee.proved
     assert bare.guarantee.conditions == ()
-    hiding = NoiseCalibration(10, Trust("parallel", True, 10),
-        Fraction(1), Fraction(1, 10**6), Fraction(0),
-        ONES.steps(100), 1, "second_moment")  # fmt: skip
+    hiding = budget(10, ONES.steps(100), reserve=Fraction(0))
     assert hiding.proved(2**10, 0)[0].delta == 1
     assert not hiding.pure
 
@@ -410,9 +423,7 @@ def test_exact_hiding_proves_no_more_than_its_parts(
     length: int, dimension: int, times: int, messages: int, clear: bool
 ) -> None:
     """The divergences of one block, put together here: several blocks, T releases."""
-    hiding = NoiseCalibration(500, Trust("parallel", clear, 500),
-        Fraction(1), Fraction(1, 10**6), Fraction(1, 100),
-        ONES.steps(dimension), length, "second_moment", releases=times)  # fmt: skip
+    hiding = budget(500, ONES.steps(dimension), clear=clear, length=length, releases=times)
     sums, order = math.ceil(dimension / length), 2 ** (10 * length)
     graph = ShareGraph(messages, "parallel", clear)
     # for the budget's share of the hiding, and for the least delta that there is
@@ -463,9 +474,7 @@ def test_hiding_by_the_lemma_proves_no_more_than_its_parts(
     length: int, dimension: int, times: int, messages: int
 ) -> None:
     """(1 + e^eps0) 2^-sigma for each release, where d sums lose log2 d bits."""
-    hiding = NoiseCalibration(500, Trust("parallel", True, 500),
-        Fraction(1), Fraction(1, 10**6), Fraction(1, 100),
-        ONES.steps(dimension), length, "balle2020", releases=times)  # fmt: skip
+    hiding = budget(500, ONES.steps(dimension), analysis="balle2020", length=length, releases=times)
     found, rate = hiding.proved(2**10, messages)
     level, delta = found.count.noise_epsilon, found.delta
     assert level == 1
@@ -524,44 +533,6 @@ def test_the_noise_of_different_coordinates_is_independent() -> None:
     assert abs(products.mean()) < 8 * math.sqrt(math.log(2 / FALSE_ALARM) / (2 * 2000))
 
 
-@each_domain
-@pytest.mark.slow
-def test_estimates_are_unbiased_with_the_stated_error(domain: Domain) -> None:
-    users, runs = 60, 400
-    protocol = PrivateVectorSum(users, domain, 2, 1e-3)
-    x = vectors(domain, users)
-    truth, rng = x.sum(axis=0), DeterministicRandom(5)
-    errors = np.array([protocol.run(x, rng).estimate - truth for _ in range(runs)])
-    mse = protocol.error(users).coordinate.mean_square
-    allowed = bias_allowed(mse, runs)
-    for column in errors.T:
-        assert abs(clipped_mean(column, mse)) < allowed
-    # the cut at 16 mse takes little of a Laplace law's mean square
-    low, high = mean_square(errors[:, 0], mse)
-    assert low <= 1
-    assert high > 0.75
-    total = (errors**2).sum(axis=1) / protocol.mse
-    assert total.mean() == pytest.approx(1, abs=0.4)
-
-
-@each_domain
-@pytest.mark.slow
-def test_intervals_cover(domain: Domain) -> None:
-    users, runs, level = 40, 300, 0.8
-    protocol = PrivateVectorSum(users, domain, 2, 1e-3, min_honest=30)
-    x = vectors(domain, users)
-    truth, rng = x.sum(axis=0), DeterministicRandom(6)
-    inside = together = 0
-    for _ in range(runs):
-        result = protocol.run(x, rng)
-        low, high = result.interval(level)
-        inside += int(low[0] <= truth[0] <= high[0])
-        low, high = result.interval(level, simultaneous=True)
-        together += int(((low <= truth) & (truth <= high)).all())
-    for hits in (inside, together):
-        assert clopper_pearson(hits, runs, 1 - Fraction(FALSE_ALARM))[1] >= level
-
-
 def test_a_wrapped_sum_is_within_the_window() -> None:
     """A modulus that is too small: intervals become the window, the error bound grows."""
     small = PrivateVectorSum(10, Box(2), 1, 1e-3, integers=True, modulus=11)
@@ -578,7 +549,7 @@ def test_intervals_of_integers_end_at_integers(confidence: float) -> None:
     """As those of numbers do; of real numbers they do not."""
     box = PrivateVectorSum(50, Box(1, -2, 3), 1, 1e-6, integers=True)
     line = PrivateSum(50, 1, 1e-6, lower=-2, upper=3, integers=True)
-    assert rate_of(box) == line.rate
+    assert rate_of(box) == line.noise.rate
     assert box.modulus == line.modulus
     x = np.arange(50) % 6 - 2
     found = box.run(x[:, np.newaxis], DeterministicRandom(8))
@@ -627,45 +598,6 @@ def test_rounding_adds_little() -> None:
 # One interface
 
 
-@each_domain
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize(("shuffler", "clear"), [("parallel", True), ("single", False)])
-def test_run_is_the_parts_put_together(
-    domain: Domain, layout: Any, shuffler: str, clear: bool
-) -> None:
-    protocol = PrivateVectorSum(
-        12, domain, 3, 1e-2, layout=layout, shuffler=shuffler, clear_share=clear
-    )
-    assert isinstance(protocol, SumProtocol)
-    x = vectors(domain, 12)
-    result = protocol.run(x, DeterministicRandom(8))
-    rng = DeterministicRandom(8)
-    messages = protocol.randomize(x, rng)
-    view = protocol.shuffle(messages, rng)
-    parts = protocol.analyze(view)
-    np.testing.assert_array_equal(result.estimate, parts.estimate)
-    assert messages.shape[1] == 12
-    assert result.cost == protocol.cost(12)
-    assert "NOT for this run" in result.guarantee.conditions[0]
-    assert "NOT" not in protocol.run(x).guarantee.conditions[0]
-    assert str(result)
-    assert "PrivateVectorSum" in repr(protocol)
-    permuted = protocol.shuffle(messages[:, ::-1], rng)
-    for one, other in zip(view.columns, permuted.columns, strict=True):
-        assert one.tolist() == other.tolist()
-
-
-@each_domain
-def test_reports_of_single_users_make_the_same_protocol(domain: Domain) -> None:
-    protocol = PrivateVectorSum(4, domain, 5, 1e-2)
-    x, rng = vectors(domain, 4), DeterministicRandom(9)
-    reports = np.stack([protocol.report(row, rng) for row in x], axis=1)
-    assert reports.shape == protocol.randomize(x, rng).shape
-    error = protocol.analyze(protocol.shuffle(reports)).estimate - x.sum(axis=0)
-    reach = protocol.error(4).coordinate.half_width(FALSE_ALARM / domain.dimension)
-    assert np.abs(error).max() < reach
-
-
 def test_one_user_reaches_the_influence_and_no_more() -> None:
     protocol = PrivateVectorSum(4, Box(2, -1, 1), 1, 0.5, precision=3, modulus=16, messages=3)
     honest = protocol.randomize(np.zeros((4, 2)), DeterministicRandom(10))
@@ -678,71 +610,16 @@ def test_one_user_reaches_the_influence_and_no_more() -> None:
     assert apart == pytest.approx(protocol.influence)
 
 
-def test_blocks_of_coordinates_do_not_show() -> None:
-    """More coordinates than are worked on at a time."""
-    protocol = PrivateVectorSum(6, Box(70, 0, 9), 1e4, 1e-2, integers=True, messages=3)
-    x = np.random.default_rng(1).integers(0, 10, (6, 70))
-    seen: list[tuple[int, int]] = []
-    result = protocol.run(
-        x, DeterministicRandom(11), progress=lambda done, of: seen.append((done, of))
-    )
-    np.testing.assert_array_equal(result.estimate, x.sum(axis=0))  # at this epsilon, no noise
-    assert seen[-1] == (70, 70)
-
-
-@pytest.mark.parametrize("domain", [Ball(70), Box(3, 0, 9)], ids=str)
-def test_blocks_and_threads_do_not_show(domain: Domain) -> None:
-    """Blocks of users of any lengths, and columns that are worked on at once: the same result."""
-    protocol = PrivateVectorSum(50, domain, 3, 1e-2)
-    x = vectors(domain, 50)
-    whole = protocol.run(x, DeterministicRandom(15))
-    for given in (iter(np.split(x, [7, 7, 30])), iter([x.tolist()])):
-        assert protocol.run(given, DeterministicRandom(15), threads=2) == whole
-    shares = protocol.randomize(iter([x[:20], x[20:]]), DeterministicRandom(15))
-    assert (shares == protocol.randomize(x, DeterministicRandom(15))).all()
-
-
 def test_what_blocks_of_vectors_hold_is_refused_where_it_is() -> None:
     protocol = PrivateVectorSum(4, Box(2, -1, 1), 1, 1e-3, sensitivity=Sensitivity(linf=1))
     with pytest.raises(ValueError, match=r"^x\[3, 1\] must be in"):
         protocol.run(iter([np.zeros((2, 2)), [[0, 0], [0, 3]]]))
     with pytest.raises(ValueError, match=r"^x\[2\] must differ from x\[0\]"):
         protocol.run(iter([np.full((2, 2), 0.9), np.full((2, 2), -0.9)]))
-    with pytest.raises(ValueError, match=r"^x must hold n = 4 users' values, got at least 6"):
+    with pytest.raises(
+        ValueError, match=r"^x must hold one value for each of the n = 4 users, got at least 6"
+    ):
         protocol.run(iter([np.zeros((3, 2))] * 5))
-
-
-def test_other_dtypes_and_orders_of_memory() -> None:
-    protocol = PrivateVectorSum(6, Box(3, 0, 9), 1e4, 1e-2, integers=True, messages=3)
-    x = np.random.default_rng(1).integers(0, 10, (6, 3))
-    for given in (x.astype(np.uint8), x.astype(np.float32), np.asfortranarray(x), x.tolist()):
-        estimate = protocol.run(given, DeterministicRandom(12)).estimate
-        np.testing.assert_array_equal(estimate, x.sum(axis=0))
-
-
-def test_equal_parameters_are_equal() -> None:
-    protocol = PrivateVectorSum(100, Ball(4), 1, 1e-6)
-    again = PrivateVectorSum(100, Ball(4), 1, 1e-6)
-    assert protocol == again
-    assert hash(protocol) == hash(again)
-    assert protocol.parameter_hash == again.parameter_hash
-    others = [
-        PrivateVectorSum(100, Ball(4, 2), 1, 1e-6), PrivateVectorSum(100, Ball(4), 1, 1e-7),
-        PrivateVectorSum(100, Ball(4), 2, 1e-6), PrivateVectorSum(99, Ball(4), 1, 1e-6),
-        PrivateVectorSum(100, Ball(4), 1, 1e-6, layout="group"),
-        PrivateVectorSum(100, Box(4), 1, 1e-6),
-    ]  # fmt: skip
-    assert len({p.parameter_hash for p in [protocol, *others]}) == 7
-
-
-@pytest.mark.slow
-def test_large_sums_run_in_seconds() -> None:
-    n, d = 10**5, 256
-    protocol = PrivateVectorSum(n, Box(d), 1, 1e-8)
-    x = np.random.default_rng(0).random((n, d), dtype=np.float32)
-    result = protocol.run(x, DeterministicRandom(13))
-    error = result.estimate - x.sum(axis=0, dtype=np.float64)
-    assert np.linalg.norm(error) < 1.3 * result.standard_error
 
 
 # Promises
@@ -755,8 +632,8 @@ def test_a_promised_sensitivity_shrinks_the_noise() -> None:
     )
     assert close.noise.deviation < loose.noise.deviation / 10
     assert close.noise == PrivateVectorSum(100, Categories([50]), 1, 1e-8).noise
-    assert "promised" in close.guarantee.conditions[0]
-    assert "promised" not in loose.guarantee.conditions[0]
+    assert PROMISED in close.guarantee.conditions
+    assert PROMISED not in loose.guarantee.conditions
 
 
 def test_promises_that_the_data_break_are_refused() -> None:
@@ -858,35 +735,6 @@ def test_bad_parameters(change: dict[str, Any], error: type[Exception], message:
         PrivateVectorSum(**given)
 
 
-@pytest.mark.parametrize(
-    ("domain", "row", "message"),
-    [
-        (Box(2), [0.5, math.nan], "must be in"),
-        (Ball(2), [1.0, 1.0], "norm of at most 1"),
-        (SparseTernary(2, 1), [1, 1], "at most 1 entries"),
-        (Categories([2]), [1, 1], "exactly one 1"),
-    ],
-)
-def test_bad_vectors(domain: Domain, row: list[float], message: str) -> None:
-    protocol = PrivateVectorSum(3, domain, 1, 1e-2)
-    good = vectors(domain, 3)
-    bad = np.vstack([good[:2], row])
-    for use in (protocol.run, protocol.randomize):
-        with pytest.raises(ValueError, match=message):
-            use(bad)
-        with pytest.raises(ValueError, match="x must hold"):
-            use(good[:2])
-    with pytest.raises(ValueError, match=message):
-        protocol.report(row)
-
-
-def test_fractions_are_no_integers() -> None:
-    protocol = PrivateVectorSum(2, Box(2, 0, 5), 1, 1e-2, integers=True)
-    for use, x in ((protocol.run, [[1, 2], [3, 0.5]]), (protocol.report, [3, 0.5])):
-        with pytest.raises(ValueError, match=r", 1\] must be an integer"):
-            use(x)
-
-
 # Several releases
 
 
@@ -899,9 +747,9 @@ def test_several_releases_cost_their_square_root() -> None:
             often = PrivateVectorSum(500, domain, 1, 1e-6, releases=times)
             apart = PrivateVectorSum(500, domain, Fraction(1, times), 1e-6 / times)
             assert often.guarantee.delta <= 1e-6
-            assert f"{times} reports" in often.guarantee.conditions[2]
+            assert f"{times} reports" in often.guarantee.conditions[2].text
             assert often.mse < 1.05 * apart.mse
-        assert often.mse < 110 * once.mse or once.noise.method == "pure"
+        assert often.mse < 110 * once.mse or once.noise.kind == "laplace"
 
 
 @pytest.mark.parametrize("analysis", ["second_moment", "balle2020"])

@@ -1,0 +1,357 @@
+"""What ``ikos messages`` counts: a request, and what each analysis proves for it."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ikos.cli.errors import in_options
+from ikos.cli.options import DomainRequest
+from ikos.cli.types import Honest
+from ikos.results.report import digits
+
+if TYPE_CHECKING:
+    from ikos.counts import Layout
+    from ikos.data.domains import Bounds, Domain
+    from ikos.plots.curves import Curve
+    from ikos.sums import PrivateSum, PrivateVectorSum
+
+DEFAULT_RESERVE = Fraction(1, 100)
+
+
+@dataclass(frozen=True)
+class MessagesRequest(DomainRequest):
+    """Options of the command."""
+
+    users: int
+    min_honest: int | Fraction | None
+    corrupt_shufflers: int
+    modulus: int | None
+    sigma: Fraction | None
+    epsilon: Fraction | None
+    delta: Fraction | None
+    integers: bool
+    precision: int | None
+    reserve: Fraction | None
+    releases: int | None
+    overhead: int | None
+    analysis: str | None
+    shuffler: str | None
+    clear_share: bool | None
+    plot: Path | None
+
+    @property
+    def honest(self) -> int:
+        """Minimum number of honest users."""
+        return Honest.of(self.min_honest, self.users)
+
+    @property
+    def vectors(self) -> bool:
+        """Whether the sums are of vectors."""
+        return self.domain is not None or self.dimension is not None
+
+    def check(self) -> None:
+        """Refuse options that do not go together."""
+        private = {
+            "epsilon": self.epsilon, "delta": self.delta, "lower": self.lower, "upper": self.upper,
+            "integers": self.integers or None, "precision": self.precision,
+            "reserve": self.reserve, "releases": self.releases, "domain": self.domain,
+            "radius": self.radius, "sparsity": self.sparsity, "sizes": self.sizes,
+        }  # fmt: skip
+        for name, value in private.items():
+            if self.sigma is not None and value is not None:
+                raise click.UsageError(f"--{name} is for a private sum, --sigma for a secure one")
+        if self.releases is not None and self.domain is None:
+            raise click.UsageError("--releases needs --domain")
+        if self.overhead is not None and not self.vectors:
+            raise click.UsageError("--overhead needs --dimension or --domain")
+        if self.plot is not None and self.vectors:
+            raise click.UsageError("--plot is for scalar sums, without --domain and --dimension")
+
+    def question(self) -> Question:
+        """Return what is asked, with the numbers that a sum chooses."""
+        if self.epsilon is not None and self.delta is not None:
+            return PrivateQuestion.of(self, (self.epsilon, self.delta))
+        if self.sigma is not None and self.modulus is not None:
+            return SecureQuestion(self, self.modulus, self.dimension or 1, sigma=self.sigma)
+        raise click.UsageError(
+            "give --modulus and --sigma for a secure sum, or --epsilon and --delta for a private "
+            "one"
+        )
+
+    def settings(self) -> list[tuple[str, bool]]:
+        """Return the shufflers, with and without a clear share."""
+        from ikos.counts import SHUFFLERS
+
+        return [
+            (shuffler, clear_share)
+            for shuffler in ([self.shuffler] if self.shuffler else SHUFFLERS)
+            for clear_share in ((True, False) if self.clear_share is None else (self.clear_share,))
+        ]
+
+    def analyses(self) -> Sequence[str]:
+        """Return the analyses to list."""
+        from ikos.counts import ANALYSES
+        from ikos.counts.analyses import LEVELS
+        from ikos.counts.secure import checked_analysis
+
+        if self.analysis:
+            return [checked_analysis(self.analysis)]
+        return ANALYSES if self.sigma is None else LEVELS
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An analysis, and who shuffles."""
+
+    analysis: str
+    shuffler: str
+    clear_share: bool
+
+
+@dataclass(frozen=True)
+class CountRow:
+    """What an analysis proves in a setting; without ``counts`` nothing, for the ``reason``."""
+
+    setting: Setting
+    layout: str | None
+    overhead: int | None
+    counts: Layout | None = None
+    standard_error: float | None = None
+    necessary: int | None = None
+    reason: str | None = None
+    best: bool = False
+    smallest: bool = False
+
+    @property
+    def proved(self) -> bool:
+        """Whether it is more than a comparison."""
+        return self.counts is not None and self.reason is None
+
+    @property
+    def sigma(self) -> float | None:
+        """The proved security of a secure sum, for the whole vector."""
+        return None if self.counts is None or self.counts.epsilon is not None else self.counts.sigma
+
+    @property
+    def unlimited(self) -> bool | None:
+        """Whether a secure sum has nothing to hide."""
+        return None if self.sigma is None else math.isinf(self.sigma)
+
+    @property
+    def bytes_per_user(self) -> int | None:
+        """Bytes that each user sends, with the overhead of each message."""
+        if self.counts is None or self.overhead is None:
+            return None
+        return self.counts.bytes_per_user(self.overhead)
+
+    @property
+    def messages(self) -> float:
+        """Messages that each user sends, infinite where nothing is covered."""
+        return math.inf if self.counts is None else self.counts.messages_per_user
+
+    @property
+    def size(self) -> float:
+        """Bytes, or without an overhead bits, that each user sends; infinite likewise."""
+        if self.counts is None:
+            return math.inf
+        return self.bytes_per_user or self.counts.bits_per_user
+
+
+@dataclass(frozen=True)
+class Question(ABC):
+    """A sum whose messages are counted, with the numbers that it chooses."""
+
+    request: MessagesRequest
+    q: int
+    dimension: int
+    space: Domain | Bounds | None = None
+    reserve: Fraction | None = None
+    releases: int | None = None
+    precision: int | None = None
+
+    @property
+    def modulus(self) -> str:
+        """Order of the group of each coordinate, in digits."""
+        return digits(self.q)
+
+    @property
+    def bits_per_message(self) -> int:
+        """Bits of one coordinate of a message."""
+        return (self.q - 1).bit_length()
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """What is counted."""
+
+    @abstractmethod
+    def curves(self, users: Sequence[int], **shared: Any) -> list[Curve]:
+        """Return the curves of a figure."""
+
+    @abstractmethod
+    def _protocol(self, **options: Any) -> Any:
+        """Return the sum in a setting and a layout."""
+
+    @abstractmethod
+    def _necessary(self, setting: Setting, length: int) -> int | None:
+        """Return a lower bound on shuffled messages for blocks of a length, if one is known."""
+
+    def rows(self, setting: Setting) -> Iterator[CountRow]:
+        """Yield for each layout what an analysis proves, or why it covers nothing."""
+        from ikos.counts.types import Uncovered
+        from ikos.counts.vectors import LAYOUTS
+
+        overhead = self.request.overhead
+        for layout, name in LAYOUTS.items():
+            if layout == "blocks" and overhead is None:
+                continue
+            if layout != "group" and self.dimension == 1:
+                continue  # the same as one group
+            row = CountRow(setting, name if self.request.vectors else None, overhead)
+            try:
+                row = self._counted(row, layout)
+            except Uncovered as error:  # the setting is in the row
+                row = replace(row, reason=error.reason)
+            except ValueError as error:
+                row = replace(row, reason=in_options(error))
+            if row.layout == name or row.layout not in LAYOUTS.values():  # not blocks of one or all
+                yield row
+
+    def _counted(self, row: CountRow, layout: str) -> CountRow:
+        """Return a row with what is proved, and what is necessary."""
+        from ikos.counts.published import unproved
+
+        request, setting = self.request, row.setting
+        if request.corrupt_shufflers and setting.shuffler == "single":
+            raise ValueError("a single shuffler must be honest: it sees everything")
+        options = (
+            {"layout": layout, "overhead": request.overhead or 0} if self.dimension > 1 else {}
+        )
+        protocol = self._protocol(
+            **asdict(setting), **options, min_honest=request.honest,
+            corrupt_shufflers=request.corrupt_shufflers,
+        )  # fmt: skip
+        counts: Layout = protocol.transport.layout
+        return replace(
+            row, counts=counts, layout=counts.name if request.vectors else None,
+            standard_error=math.sqrt(protocol.mse) if request.sigma is None else None,
+            necessary=self._necessary(setting, counts.length),
+            reason=unproved(setting.analysis, self.q, counts.length),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecureQuestion(Question):
+    """A secure sum."""
+
+    sigma: Fraction
+
+    @property
+    def title(self) -> str:
+        """What is counted."""
+        return f"secure sum with {float(self.sigma):g} bits of security"
+
+    def curves(self, users: Sequence[int], **shared: Any) -> list[Curve]:
+        """Return the curves of a figure."""
+        from ikos.plots import secure_curves
+
+        return secure_curves(users, self.q, self.sigma, **shared)
+
+    def _protocol(self, **options: Any) -> Any:
+        from ikos.sums import SecureVectorSum
+
+        users = self.request.users
+        return SecureVectorSum(users, self.dimension, self.q, sigma=self.sigma, **options)
+
+    def _necessary(self, setting: Setting, length: int) -> int | None:
+        from ikos.counts import necessary_messages
+
+        request, q = self.request, self.q
+        covered = 8 % q and (setting.clear_share or q % 4 != 2)
+        if request.users == 1 or not (length == 1 or covered):  # the theorem is not for all vectors
+            return None
+        return max(
+            necessary_messages(
+                users, q**length, self.sigma, shuffler=setting.shuffler,
+                clear_share=setting.clear_share, corrupt_shufflers=request.corrupt_shufflers,
+            )
+            for users in {max(2, request.honest), request.users}
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateQuestion(Question):
+    """A private sum; what it chooses does not depend on the number of messages."""
+
+    space: Domain | Bounds
+    budget: tuple[Fraction, Fraction]
+    reserve: Fraction
+    releases: int
+    precision: int
+
+    @classmethod
+    def of(cls, request: MessagesRequest, budget: tuple[Fraction, Fraction]) -> PrivateQuestion:
+        """Return the question, with the precision and the modulus that the sum chooses."""
+        space = request.space
+        reserve = DEFAULT_RESERVE if request.reserve is None else request.reserve
+        draft = cls(
+            request, 0, space.dimension, space=space, budget=budget, reserve=reserve,
+            releases=request.releases or 1, precision=0,
+        )  # fmt: skip
+        chosen = draft._sum(
+            precision=request.precision, modulus=request.modulus, messages=5,
+            min_honest=request.honest,
+        )  # fmt: skip
+        return replace(draft, q=chosen.modulus, precision=chosen.precision)
+
+    @property
+    def title(self) -> str:
+        """What is counted."""
+        epsilon, delta = map(float, self.budget)
+        shared = f", one of {self.releases:,} that share this budget" * (self.releases > 1)
+        return f"({epsilon:g}, {delta:g})-private sum{shared}"
+
+    def curves(self, users: Sequence[int], **shared: Any) -> list[Curve]:
+        """Return the curves of a figure."""
+        from ikos.plots import private_curves
+
+        request = self.request
+        precision = self.precision if request.integers else request.precision
+        return private_curves(
+            users, *self.budget, precision=precision, modulus=request.modulus,
+            reserve=self.reserve, **shared,
+        )  # fmt: skip
+
+    def _sum(self, **options: Any) -> PrivateSum | PrivateVectorSum:
+        from ikos.data.domains import Bounds
+        from ikos.sums import PrivateSum, PrivateVectorSum
+
+        request, (epsilon, delta) = self.request, self.budget
+        options |= {"reserve": self.reserve, "integers": request.integers}
+        if isinstance(self.space, Bounds):
+            options |= {"lower": self.space.lower, "upper": self.space.upper}
+            return PrivateSum(request.users, epsilon, delta, **options)
+        options["releases"] = self.releases
+        return PrivateVectorSum(request.users, self.space, epsilon, delta, **options)
+
+    def _protocol(self, **options: Any) -> Any:
+        return self._sum(precision=self.precision, modulus=self.q, **options)
+
+    def _necessary(self, setting: Setting, length: int) -> int | None:  # noqa: ARG002
+        from ikos.counts import necessary_private_messages
+
+        request = self.request  # known for scalars and parallel shufflers with a clear share
+        if request.vectors or setting.shuffler != "parallel" or not setting.clear_share:
+            return None
+        return necessary_private_messages(
+            request.users, self.q, *self.budget, self.precision, min_honest=request.honest,
+            corrupt_shufflers=request.corrupt_shufflers, reserve=self.reserve,
+        )  # fmt: skip

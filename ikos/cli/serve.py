@@ -1,0 +1,112 @@
+"""``ikos serve``: the programs of the parties of a sum."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from ikos.cli.errors import Command, Group
+from ikos.cli.options import option, takes
+from ikos.cli.types import FILE, FOLDER, POSITIVE, Whole
+
+SHUFFLERS = """\
+  ikos serve shuffler visits/shuffler-1 votes/shuffler-3 \\
+      --host 127.0.0.1 --port 8443
+"""
+ANALYZER = """\
+  ikos serve analyzer visits/analyzer --host 0.0.0.0 \\
+      --certificate chain.pem --private-key key.pem
+"""
+EXAMPLES = "\b\nExamples\n"
+
+
+@click.group("serve", cls=Group, epilog=EXAMPLES + SHUFFLERS + ANALYZER)
+def command() -> None:
+    """Run a shuffler or the analyzer of one or more tasks.
+
+    The program runs until Ctrl-C or SIGTERM, and logs to standard error. 'ikos task new' creates
+    the folders, which keep what a party collects: a party that was killed resumes when it is
+    restarted.
+    """
+
+
+@dataclass(frozen=True)
+class ServeRequest:
+    """Folders of one party of several tasks, and its settings: None for those not given."""
+
+    folders: tuple[Path, ...]
+    host: str | None
+    port: int | None
+    certificate: Path | None
+    private_key: Path | None
+    ca: Path | None
+    rate: float | None
+    group_access: bool | None
+    config: Path | None
+
+    def run(self, serve: Callable[..., None]) -> None:
+        """Serve the folders until a signal."""
+        from ikos.deployment.settings import Listening
+
+        settings = {
+            name: value
+            for name, value in asdict(self).items()
+            if value is not None and name not in ("folders", "config")
+        }
+        serve(self.folders, Listening.read(self.config, settings))
+
+
+def _party(role: str, examples: str, text: str) -> None:
+    """Add the command of a role."""
+
+    @command.command(role, cls=Command, epilog=EXAMPLES + examples, help=text)
+    @click.argument("folders", nargs=-1, required=True, metavar="FOLDER...", type=FOLDER)
+    @option("--host", metavar="HOST", show_default="the task's, if on this machine",
+            help="Host name or address to listen on; without a certificate, loopback "
+            "only.")  # fmt: skip
+    @option("--port", type=Whole(high=65535), show_default="the task's",
+            help="Port to listen on; 0 for any free port.")  # fmt: skip
+    @option("--certificate", type=FILE, help="PEM file with the certificate and its chain.")
+    @option("--private-key", type=FILE, help="PEM file with the private key of the certificate.")
+    @option("--ca")
+    @option("--rate", type=POSITIVE, show_default="5000",
+            help="Maximum number of reports per second.")  # fmt: skip
+    @option("--group-access", is_flag=True, default=None,
+            help="Accept keys and folders that their group may access, as some orchestrators set "
+            "them up; otherwise only their owner may.")  # fmt: skip
+    @option("--config", type=FILE,
+            help="TOML file with these settings; the command line takes precedence.")  # fmt: skip
+    @takes(ServeRequest)
+    def run(request: ServeRequest) -> None:
+        # Until the server takes it, Ctrl-C ends the program at once, like SIGTERM: nothing has
+        # begun by then. If it is ignored, in the background of a shell, it stays ignored.
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        from ikos.deployment import server
+
+        roles = {"shuffler": server.serve_shuffler, "analyzer": server.serve_analyzer}
+        request.run(roles[role])
+
+
+_party(
+    "shuffler",
+    SHUFFLERS,
+    """Run a shuffler for the tasks in the given folders.
+
+    It collects the envelopes of one column of each task, which it cannot decrypt, and releases
+    those of complete reports once, in an order that reveals nothing.
+    """,
+)
+_party(
+    "analyzer",
+    ANALYZER,
+    """Run the analyzer of the tasks in the given folders.
+
+    It collects the clear shares, and releases the sum on its operator's command. A browser at its
+    address shows the state of all tasks.
+    """,
+)

@@ -1,0 +1,462 @@
+"""Pieces of table files, read in blocks: the formats, CSV and Parquet.
+
+Skipping, guessing or coercing a cell would silently change a user's value, so a cell that is not
+plainly a number is refused, with its file and row. A new file format is a new entry of ``FORMATS``.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
+from itertools import chain, islice
+from typing import Any, BinaryIO
+from unicodedata import normalize
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos._validation import NO_VALUE, InvalidValue, quote, text_of, whole_number
+
+ROWS_PER_BLOCK = 1 << 17
+"""Largest number of rows in a block: 1 MiB of doubles."""
+
+ROWS_PER_PART = 1 << 20
+"""Least number of rows in a part of a Parquet file, except the last; row groups are not split."""
+
+_CSV_ROWS_PER_BLOCK = 1 << 14
+_CSV_CELLS_PER_BLOCK = 1 << 20  # cells of CSV are Python strings
+_BUFFER_BYTES = 1 << 20  # of a Parquet column read at a time
+
+_MAX_CELL_CHARACTERS = 1 << 24  # of CSV
+_FIELD_SIZE_LOCK = threading.Lock()  # while the limit of the csv module, which is global, is this
+_NUMBER_CHARACTERS = b"0123456789+-.eE \t"  # of decimal numbers and the blanks around them
+_MAX_DIGITS = 1000  # of an integer
+_BLANK = "is blank; only the last lines may be"
+
+Advice = Sequence[tuple[str, object, str]]
+
+Look = Callable[[NDArray[Any], int], NDArray[Any]]
+"""A function of a block of numbers and the number of the file's rows before it.
+
+It returns a block of the same size, or raises `InvalidRow`."""
+
+
+class InvalidRow(ValueError):  # noqa: N818
+    """Raised by a ``Look``: the ``row`` of a number in its block and, unless it is missing, why."""
+
+    def __init__(self, row: int, why: str | None = None) -> None:
+        super().__init__(row, why)
+        self.row, self.why = row, why
+
+
+@dataclass(frozen=True)
+class Part:
+    """A CSV file, or the rows after the ``first`` in some row ``groups`` of a Parquet file.
+
+    ``weight`` is its bytes of CSV or rows of Parquet. If it is ``stored``, not a pipe, it can be
+    pickled, and read by any process that sees the same path. The other attributes are as
+    for `open_column`.
+    """
+
+    path: str
+    where: str  # the path in messages
+    kind: str
+    column: str | int
+    weight: int
+    header: bool
+    delimiter: str | None
+    integers: bool
+    show_values: bool
+    texts: bool
+    stored: bool
+    width: int | None = None  # cells in a row, without a header
+    groups: range | None = None
+    first: int = 0
+    looks: tuple[Look, ...] = field(default=(), repr=False)
+
+    @property
+    def rows(self) -> int | None:
+        """Number of rows; None for CSV, which does not have it."""
+        return self.weight if FORMATS[self.kind].described else None
+
+    def blocks(self) -> Iterator[NDArray[Any]]:
+        """Yield the numbers as `Column.blocks` does."""
+        for block, _ in self._read():
+            yield block
+
+    def _read(self) -> Iterator[tuple[NDArray[Any], int]]:
+        """Yield the blocks, each with the amount of ``weight`` read so far."""
+        before = self.first
+        for block, done in FORMATS[self.kind].read(self):
+            for look in self.looks:
+                try:
+                    block = look(block, before)
+                except InvalidRow as bad:
+                    if bad.why is None:
+                        raise self._missing(before + bad.row) from None
+                    value = block[bad.row]
+                    exact = value if isinstance(value, str) else int(value)
+                    text = f"{value:.15g}" if isinstance(value, float) else quote(exact)
+                    raise self._bad(before + bad.row, text, bad.why) from None
+            yield block, done
+            before += block.size
+
+    def _refused(self, row: int, what: str, advice: Advice = ()) -> ValueError:
+        return InvalidValue(None, f"{self.where}: row {row + 1} {what}", advice=advice)
+
+    def _missing(self, row: int) -> ValueError:
+        return self._refused(row, f"has no value in {self._named}")
+
+    def _bad(self, row: int, value: str, why: str, advice: Advice = ()) -> ValueError:
+        """Return the error for a value, quoted only on request: errors end up in logs."""
+        what = value if self.show_values else "a value"
+        return self._refused(row, f"has {what} in {self._named}, {why}", advice)
+
+    @property
+    def _named(self) -> str:
+        return f"column {quote(self.column) if self.header else int(self.column)}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        if not self.stored:
+            raise TypeError(f"{self.where} is a pipe, which no other process can read: store it")
+        return self.__dict__
+
+
+@contextmanager
+def readable(where: str) -> Iterator[None]:
+    """Turn errors of the system into a one-line error."""
+    try:
+        yield
+    except (OSError, zlib.error, EOFError) as error:  # the last two of damaged compressed files
+        # only what the system says: the text of other errors may quote the file's content
+        reason = getattr(error, "strerror", None) or "damaged or incomplete gzip data"
+        raise ValueError(f"cannot read {where}: {reason.lower()}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{where} is not UTF-8 text") from None
+
+
+def _position(part: Part, names: Sequence[str], advice: Advice = ()) -> int:
+    """Return the position of the column, or refuse it and list the others if they may be shown."""
+    name = str(part.column)
+    places = [place for place, other in enumerate(names) if _composed(other) == _composed(name)]
+    if len(places) == 1:
+        return places[0]
+    if places:
+        raise ValueError(f"{part.where} has {len(places)} columns named {quote(name)}")
+    listed = _columns(len(names))
+    if part.show_values or FORMATS[part.kind].described:  # these names are never a data row
+        listed += f": {', '.join(map(quote, names[:20]))}"
+    else:
+        advice = [("show_values", True, "lists them"), *advice]
+    what = f"{part.where} has no column {quote(name)}; it has {listed}"
+    raise InvalidValue(None, what, advice=advice)
+
+
+def _columns(number: int) -> str:
+    return f"{number} column{'s' * (number != 1)}"
+
+
+def _composed(text: str) -> str:
+    """Return a name without surrounding blanks and with one code for each accented letter."""
+    return normalize("NFC", text.strip())
+
+
+def _changed(part: Part) -> ValueError:
+    return ValueError(f"{part.where} was changed while it was being read")
+
+
+# CSV
+
+
+@contextmanager
+def _csv_table(part: Part) -> Iterator[tuple[BinaryIO, Iterator[list[str]], int, int]]:
+    """Yield an open CSV file, its rows, the column's position in them, and their width."""
+    mark = part.delimiter or ","
+    with readable(part.where), open(part.path, "rb") as file:
+        binary: Any = gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == b"\x1f\x8b" else file
+        text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="\n")
+        # strict, because a lenient reader lets an unclosed quote swallow all rows after it
+        reader = csv.reader(text, delimiter=mark, strict=True, skipinitialspace=mark != " ")
+        try:
+            top = next(iter(_csv_rows(reader, 1)), None)
+            if not top:
+                raise ValueError(f"{part.where} is empty, or its first line is")
+            advice = _advice(top)
+            if part.header:
+                names = [name.strip() for name in top]
+                yield file, reader, _position(part, names, advice), len(top)
+                return
+            if (place := int(part.column) - 1) >= len(top):
+                what = f"{part.where} has no column {place + 1}; it has {_columns(len(top))}"
+                raise InvalidValue(None, what, advice=advice)
+            if part.delimiter is None and advice and len(top) > 1:  # 3,5;2 is not 3
+                raise InvalidValue("delimiter", f"must be given for {part.where}", advice=advice)
+            yield file, chain([top], reader), place, len(top)
+        except csv.Error as error:
+            why = str(error)
+            if why.startswith("new-line"):  # whether it ends a row is not known
+                why = "a carriage return (CR) is inside a line; lines must end with LF or CRLF"
+            raise ValueError(f"{part.where} is not valid CSV: {why}") from None
+
+
+def _csv_rows(reader: Iterator[list[str]], count: int) -> list[list[str]]:
+    """Return the next rows, at most ``count``, with cells as long as they are."""
+    with _FIELD_SIZE_LOCK:
+        before = csv.field_size_limit(_MAX_CELL_CHARACTERS)
+        try:
+            return list(islice(reader, count))
+        finally:
+            csv.field_size_limit(before)
+
+
+def _advice(cells: Sequence[str]) -> Advice:
+    """Return advice on another delimiter that the cells may have."""
+    delimiter = next((mark for mark in ";\t|" if any(mark in cell for cell in cells)), None)
+    return [("delimiter", delimiter, "if that separates cells")] if delimiter else []
+
+
+def _csv_parts(part: Part) -> Iterator[Part]:
+    with _csv_table(part) as (*_, width):
+        yield part if part.header else replace(part, width=width)
+
+
+def _csv_blocks(part: Part) -> Iterator[tuple[NDArray[Any], int]]:
+    """Yield the numbers of a CSV file, and the bytes read so far."""
+    with _csv_table(part) as (file, reader, place, width):
+
+        def check_size() -> None:
+            if part.stored and os.fstat(file.fileno()).st_size != part.weight:
+                raise _changed(part)  # it may have other rows
+
+        check_size()
+        row = blank = 0
+        while block := _csv_rows(
+            reader, max(1, min(_CSV_ROWS_PER_BLOCK, _CSV_CELLS_PER_BLOCK // width))
+        ):
+            whole = len(block)
+            while block and not block[-1]:  # empty lines are allowed at the end only
+                block.pop()
+            if block and blank:
+                raise part._refused(row, _BLANK)
+            if block:
+                done = file.tell() if part.stored else 0
+                yield _csv_numbers(part, block, row, place, width), done
+                row += len(block)
+            blank += whole - len(block)
+        check_size()
+
+
+def _csv_numbers(
+    part: Part, block: list[list[str]], row: int, place: int, width: int
+) -> NDArray[Any]:
+    """Return the numbers of a block of rows, or refuse the first cell that is not a number."""
+    convert, kind = _converter(part)
+    if set(map(len, block)) == {width}:
+        values = convert([cells[place] for cells in block])
+        if values is not None:
+            return values
+    for number, cells in enumerate(block, row):
+        if not cells:
+            raise part._refused(number, _BLANK)
+        if len(cells) != width:
+            has = f"has {len(cells)} cell{'s' * (len(cells) != 1)}, not {width} as the first line"
+            raise part._refused(number, has)
+        cell = cells[place].strip(None if part.texts else " \t")
+        if not cell or (not part.texts and cell.casefold() in NO_VALUE):
+            raise part._missing(number)
+        if convert([cell]) is None:
+            raise part._bad(number, quote(cell), f"not {kind}", _advice([cell]))
+    raise AssertionError("a block was refused, and none of its cells")
+
+
+def _converter(part: Part) -> tuple[Callable[[Sequence[str]], NDArray[Any] | None], str]:
+    """Return what converts cells, all or none of them, and the name of a valid cell."""
+    if part.texts:
+        return _strings, "a string"
+    if part.integers:
+        return _integers, f"an integer of at most {_MAX_DIGITS:,} digits"
+    return _doubles, "a finite decimal number that a double holds"
+
+
+def _strings(cells: Sequence[str]) -> NDArray[Any] | None:
+    """Return cells without surrounding blanks, or None if one is empty."""
+    strings = [cell.strip() for cell in cells]
+    return np.array(strings, dtype=object) if all(strings) else None
+
+
+def _are_plain(cells: Sequence[str]) -> bool:
+    """Whether all characters are those of decimal numbers.
+
+    Python's float() and int() accept more than decimal numbers: nan, inf, underscores, and digits
+    and blanks of every script. All of these contain a character that no decimal number has, so one
+    check of the characters of a whole block is as strict as a pattern for each cell.
+    """
+    joined = "".join(cells)
+    return joined.isascii() and not joined.encode().translate(None, _NUMBER_CHARACTERS)
+
+
+def _doubles(cells: Sequence[str]) -> NDArray[np.float64] | None:
+    """Return cells as doubles, or None if one is not a finite decimal number in their range."""
+    if not _are_plain(cells):
+        return None
+    try:
+        values = np.array(list(map(float, cells)), dtype=np.float64)
+    except ValueError:
+        return None
+    return values if np.isfinite(values).all() else None
+
+
+def _integers(cells: Sequence[str]) -> NDArray[Any] | None:
+    """Return cells as integers, exactly, or None if one is not an integer."""
+    if not _are_plain(cells):
+        return None
+    try:
+        return _words(list(map(int, cells)))
+    except ValueError:  # 3.0, 3e2, or not a number
+        pass
+    try:
+        values = list(map(Decimal, cells))
+    except InvalidOperation:
+        return None
+    whole = all(x.adjusted() < _MAX_DIGITS and x == x.to_integral_value() for x in values)
+    return _words(list(map(int, values))) if whole else None
+
+
+def _words(integers: Sequence[int]) -> NDArray[Any]:
+    """Return integers as an array of int64, or of objects if some are longer."""
+    try:
+        return np.array(integers, dtype=np.int64)
+    except OverflowError:
+        return np.array(integers, dtype=object)
+
+
+# Parquet
+
+
+@contextmanager
+def _parquet_table(part: Part) -> Iterator[tuple[Any, Any, str]]:
+    """Yield pyarrow, an open Parquet file, and the column's name in it, after checking it."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise ImportError(
+            f"{part.where} is a Parquet file, and reading one needs pyarrow: "
+            "pip install 'ikos[parquet]'"
+        ) from None
+    try:
+        with open(part.path, "rb") as file:
+            # buffered, not read ahead, which would hold all of a row group's column in memory
+            table = pq.ParquetFile(
+                file, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
+            )
+            schema, known = table.schema_arrow, pa.types
+            column = schema.field(_position(part, schema.names))
+            kind = column.type.value_type if known.is_dictionary(column.type) else column.type
+            taken, what = [known.is_integer, known.is_floating, known.is_decimal], "numbers"
+            taken += [known.is_null]  # in which every row has no value
+            if part.texts:  # others, such as bytes, would be read in Python's notation
+                taken += [known.is_string, known.is_large_string, known.is_boolean, known.is_date]
+                taken += [getattr(known, "is_string_view", known.is_string)]  # from Arrow 16 on
+                what = "strings or numbers"
+            if not any(of(kind) for of in taken):
+                raise ValueError(f"{part.where}: {part._named} holds {kind}, not {what}")
+            yield pa, table, column.name
+    except (pa.ArrowException, OSError, OverflowError, UnicodeDecodeError) as error:
+        kind = type(error).__name__  # not its text, which may quote the file's content
+        raise ValueError(f"{part.where} is not a readable Parquet file ({kind})") from None
+
+
+def _parquet_parts(part: Part) -> Iterator[Part]:
+    """Yield runs of row groups of at least `ROWS_PER_PART` rows."""
+    with _parquet_table(part) as (_, table, _name):
+        metadata = table.metadata
+        counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    start = first = rows = 0
+    for number, count in enumerate(counts, 1):
+        rows += count
+        if rows and (rows >= ROWS_PER_PART or number == len(counts)):
+            yield replace(part, weight=rows, groups=range(start, number), first=first)
+            start, first, rows = number, first + rows, 0
+
+
+def _parquet_blocks(part: Part) -> Iterator[tuple[NDArray[Any], int]]:
+    """Yield the numbers of some row groups, and the rows read so far."""
+    assert part.groups is not None
+    with _parquet_table(part) as (pa, table, name):
+        done = 0
+        for batch in table.iter_batches(ROWS_PER_BLOCK, row_groups=[*part.groups], columns=[name]):
+            # not the first column: of "a.b" there may be a field b in a column a, too
+            array = batch.column(batch.schema.names.index(name))
+            values = _parquet_numbers(part, array, pa, part.first + done)
+            done += values.size
+            yield values, done
+        if done != part.weight:
+            raise _changed(part)
+
+
+def _parquet_numbers(part: Part, array: Any, pa: Any, row: int) -> NDArray[Any]:
+    """Return the numbers of a batch, or refuse the first cell that is missing or not a number."""
+    array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    if part.texts:
+        strings = list(map(text_of, array.to_pylist()))
+        if "" in strings:
+            raise part._missing(row + strings.index(""))
+        return np.array(strings, dtype=object)
+    empty = array.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    if empty.any():
+        raise part._missing(row + int(np.argmax(empty)))
+    if part.integers and not pa.types.is_signed_integer(array.type):
+        return _parquet_integers(part, array.to_pylist(), row)
+    # unchecked, because a checked cast refuses integers that a double rounds; copied, because
+    # Arrow's memory is read-only
+    kind = pa.int64() if part.integers else pa.float64()
+    if pa.types.is_decimal(array.type):  # of which Arrow does not take the nearest double
+        array = array.cast(pa.string())
+    values = np.array(array.cast(kind, safe=False).to_numpy(zero_copy_only=False))
+    if not (finite := np.isfinite(values)).all():
+        first = int(np.argmin(finite))
+        raise part._bad(row + first, repr(float(values[first])), "not a finite number")
+    return values
+
+
+def _parquet_integers(part: Part, cells: Sequence[Any], row: int) -> NDArray[Any]:
+    """Return cells as integers, exactly, or refuse the first that is not an integer."""
+    integers = []
+    for number, cell in enumerate(cells, row):
+        value = whole_number(Decimal.from_float(cell) if isinstance(cell, float) else cell)
+        if value is None:
+            raise part._bad(number, quote(cell), "not an integer")
+        integers.append(value)
+    return _words(integers)
+
+
+@dataclass(frozen=True)
+class Format:
+    """How files of one kind are recognized, split and read.
+
+    ``split`` checks that a file has the column, and yields its parts. ``read`` yields the numbers
+    of a part in blocks of at most `ROWS_PER_BLOCK`, each with the amount of ``weight`` read so far,
+    and refuses everything that is not plainly a number.
+    """
+
+    suffixes: tuple[str, ...]
+    start: bytes  # of each file, if it is always the same
+    described: bool  # files give the names of their columns, and their parts the number of rows
+    split: Callable[[Part], Iterator[Part]]
+    read: Callable[[Part], Iterator[tuple[NDArray[Any], int]]]
+
+
+FORMATS = {
+    "parquet": Format((".parquet", ".pq"), b"PAR1", True, _parquet_parts, _parquet_blocks),
+    "csv": Format((), b"", False, _csv_parts, _csv_blocks),  # whatever no other format claims
+}
+"""All file formats."""

@@ -1,0 +1,200 @@
+"""What a party between clients and the analyzer does, whatever it makes of the parts that it has.
+
+In each window it releases once, and of one set of reports, and only after all other intermediaries
+of the task have confirmed that they agreed to the same set: from different sets an analyzer could
+learn more than one sum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from operator import methodcaller
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from ikos.deployment.endpoint import EXPIRED, Endpoint, Party, split_ids
+from ikos.deployment.limits import Addresses
+from ikos.deployment.remote import in_parallel
+from ikos.deployment.service import BYTES, Service
+from ikos.deployment.store import REPORTS, Writing, damaged
+from ikos.deployment.task import Window
+from ikos.deployment.wire import Agreement, Problem, ShufflerStatus
+
+_AGREED = "agreed"
+_SENT = "sent"
+
+
+def agreed_digest(window: Window, ids: bytes) -> str:
+    """Return what shufflers compare: SHA-256 of the window and of all complete reports' ids."""
+    return hashlib.sha256(b"ikos-parties 3 batch" + window.bound + ids).hexdigest()
+
+
+class Intermediary(Endpoint):
+    """A party between clients and the analyzer, of one window."""
+
+    @abstractmethod
+    def released_bytes(self, reports: int) -> int:
+        """Return the length of what is released of so many reports."""
+
+    @abstractmethod
+    def released(self, parts: Sequence[bytes]) -> Iterator[bytes]:
+        """Yield, in pieces, what the analyzer gets of the complete reports' parts, in id order."""
+
+    def resume(self) -> None:
+        """Go on with a deletion that was interrupted, if there is room."""
+        if self.deleted:
+            with suppress(OSError):
+                self.store.shrink()
+
+    @property
+    def deleted(self) -> bool:
+        """Whether all parts were deleted, which also noted their number."""
+        return self.fact(REPORTS) is not None
+
+    @property
+    def state(self) -> str:
+        """``collecting``, ``closed``, ``agreed``; all ``deleted``, or the batch ``sent`` before."""
+        if self.deleted:
+            return "deleted" if self.fact(_SENT) is None else "sent"
+        return super().state if self.agreement() is None else "agreed"
+
+    def status(self) -> ShufflerStatus:
+        """Return its public status."""
+        return ShufflerStatus(**self._public())
+
+    def ids(self) -> bytes:
+        """Return the ids of all reports, in byte order; a `Problem` while the task is open."""
+        self._close_for_good()
+        ids = b"".join(self.intake.ids())
+        self.write(_check_kept).result()
+        return ids
+
+    def agree(self, data: bytes) -> str:
+        """Note once which reports are complete; return the digest. All must be here."""
+        self._close_for_good()
+        least = self.task.min_reports
+        try:
+            ids = split_ids(data)
+            if len(ids) < least:
+                raise ValueError(f"a batch must be of at least {least} reports, got {len(ids)}")
+        except ValueError as error:
+            raise Problem("batchRejected", str(error)) from None
+        digest = agreed_digest(self.window, data)
+
+        def work(writing: Writing) -> str:
+            if (earlier := writing.fact(_AGREED)) is not None:
+                return earlier
+            _check_kept(writing)
+            if not self.intake.known(writing).ids.issuperset(ids):
+                raise Problem("batchRejected", "some reports of the batch are not here")
+            writing.insert("complete", data, count=len(ids))
+            return writing.note(_AGREED, digest)
+
+        if self.write(work).result() != digest:
+            raise Problem("batchRejected", "another batch was agreed before")
+        self.log("batch agreed")
+        return digest
+
+    def _ask(self, other: int) -> str | None:
+        """Return the digest that another intermediary agreed to, if any."""
+        return self.peer(other).agreement()
+
+    def agreement(self) -> str | None:
+        """Return the digest that was agreed, if any."""
+        return self.fact(_AGREED)
+
+    def batch(self) -> Iterator[bytes]:
+        """Return, in pieces, what is released of the complete reports.
+
+        A `Problem` unless all others agreed to the same batch, and after it was deleted.
+        """
+        self.write(_check_kept).result()
+        mine = self.agreement()
+        if mine is None:
+            raise Problem("notAgreed", "no batch was agreed")
+        for other, theirs in sorted(in_parallel(self._ask, self.others)):
+            if isinstance(theirs, OSError):
+                raise Problem("peerUnreachable", str(theirs))
+            if theirs != mine:
+                raise Problem("notAgreed", f"shuffler {other} has not agreed to the same batch")
+        complete = set(self.complete_ids())
+        parts = {number: part for number, _, part in self.intake.reports() if number in complete}
+
+        def work(writing: Writing) -> None:
+            _check_kept(writing)
+            if len(parts) == len(complete):
+                writing.note(_SENT, "yes")
+
+        self.write(work).result()
+        if len(parts) != len(complete):
+            raise damaged(f"{len(complete) - len(parts)} reports are gone")
+        self.log("batch released")
+        return self.released([parts[number] for number in sorted(parts)])
+
+    def forget(self) -> None:
+        """Delete all parts, ids and digests of tokens, for good.
+
+        The analyzer has added up the batch, or will never ask for one. A `Problem` while the task
+        is open. StoreError while a reader holds the store: traces stay on disk until this is
+        repeated.
+        """
+        self._close_for_good()
+        self.write(self.intake.clear).result()
+        self.store.shrink()
+        self.log("batch deleted")
+
+    def end(self) -> None:
+        """End: nothing is under way."""
+
+    def _close_for_good(self) -> None:
+        """Refuse if the task is open; if the clock closed it, make that final."""
+        if not self.closed:
+            raise Problem("taskOpen", "the task is open: close it first, or wait")
+        self.close()
+
+
+def _check_kept(writing: Writing) -> None:
+    """Refuse if all was deleted; if not, in the order of writes, what was read before is whole."""
+    if writing.deleted:
+        if writing.fact(EXPIRED) is not None:
+            raise Problem("batchExpired", "what was not released in time was deleted")
+        raise Problem("batchGone", "the batch was deleted by order")
+
+
+def application(
+    parties: Mapping[str, Party[Any]], *, rate: float, addresses: Addresses | None = None
+) -> Starlette:
+    """Return the ASGI application of intermediaries, by task name."""
+    service = Service(parties, rate, addresses)
+    return service.application(
+        service.command("POST", "/close", methodcaller("close")),
+        service.command("GET", "/reports", methodcaller("ids")),
+        service.window_route("GET", "/agreement", _agreement),
+        service.command("PUT", "/batch", _agree),
+        service.command("GET", "/batch", _batch),
+        service.command("DELETE", "/batch", methodcaller("forget")),
+    )
+
+
+def _agreement(intermediary: Intermediary, _: Request) -> Agreement:
+    digest = intermediary.agreement()
+    if digest is None:
+        raise Problem("notFound", "no batch was agreed")
+    return Agreement(digest=digest)
+
+
+def _agree(intermediary: Intermediary, ids: bytes) -> Agreement:
+    return Agreement(digest=intermediary.agree(ids))
+
+
+def _batch(intermediary: Intermediary) -> Response:
+    # it shows batches that are cut off; counted first, as the batch may be deleted at any time
+    length = intermediary.released_bytes(intermediary.count("complete"))
+    headers = {"Content-Length": str(length)}
+    return StreamingResponse(intermediary.batch(), headers=headers, media_type=BYTES)

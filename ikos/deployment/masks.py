@@ -1,0 +1,150 @@
+"""Tasks whose clients send masked vectors, and shares of the masks' keys.
+
+A client sends the analyzer its sealed masked vector and a share of its key, and each shuffler the
+envelopes of the key's blocks and its seal. A shuffler releases the envelopes as for any shares, and
+the seals of the set in the order of ids: before that, nobody can open a masked vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, asdict
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
+
+from ikos._validation import InvalidValue, quote
+from ikos.counts.masks import SEAL_BYTES
+from ikos.deployment.opening import PrivateKey
+from ikos.deployment.shares import EnvelopeTerms, Integer
+from ikos.deployment.terms import Opened
+from ikos.transports.base import Recipe, Reports, Totals, Transport
+from ikos.transports.masks import Masked, Masks, joint
+from ikos.transports.shares import Shares, Shuffled
+
+if TYPE_CHECKING:
+    from ikos.deployment.task import Task, Window
+
+COORDINATE_SECONDS = 20e-9
+"""What one core takes in a release, measured: to open, unpack and add up a coordinate."""
+
+_NUMBERS = (
+    "degree", "modulus_bits", "plaintext_bits", "dropped_bits", "digit_bits", "digits",
+    "key_modulus", "samples", "deviation",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MasksTerms(EnvelopeTerms):
+    """Terms of masked vectors: of the shares of keys, and `ikos.counts.masks.MaskParameters`."""
+
+    degree: Integer
+    modulus_bits: Integer
+    plaintext_bits: Integer
+    dropped_bits: Integer
+    digit_bits: Integer
+    digits: Integer
+    key_modulus: Integer
+    samples: Integer
+    deviation: Integer
+    _: KW_ONLY
+    kind: Literal["masks"] = "masks"
+
+    @classmethod
+    def checked_length(cls, layout: object, dimension: int) -> int:
+        """Return 0: the blocks of keys are chosen."""
+        del dimension
+        if layout is not None:
+            raise InvalidValue(
+                "layout", f"must not be given with masked vectors, got {quote(layout)}"
+            )
+        return 0
+
+    @classmethod
+    def recipe(cls, shuffled: Shuffled) -> Recipe:
+        """Return the recipe of masked vectors whose keys are shared in this way."""
+        return Masked(shuffled)
+
+    @classmethod
+    def of(cls, transport: Transport) -> Self:
+        """Return the terms of masked vectors."""
+        layout, masks = cls.shares(transport).layout, asdict(_masks(transport).masks)
+        return cls(layout.count.total, layout.length, *(masks[name] for name in _NUMBERS))
+
+    @staticmethod
+    def shares(transport: Transport) -> Shares:
+        """Return the shares of keys."""
+        return _masks(transport).keys
+
+    def part_bytes(self, task: Task, party: int) -> int:
+        """Return the bytes of what is sent of the key, and of a seal or the masked vector."""
+        more = SEAL_BYTES if party else _masks_of(task).masks.masked_bytes
+        return super().part_bytes(task, party) + more
+
+    def parts(self, window: Window, report: Reports) -> tuple[bytes, ...]:
+        """Return the sealed masked vector before the share, and seals after envelopes."""
+        own, *others = super().parts(window, report)
+        (masked, _), *by_shuffler = report.parts
+        sealed = (
+            part + seal.tobytes() for part, (_, seal) in zip(others, by_shuffler, strict=True)
+        )
+        return (masked.tobytes() + own, *sealed)
+
+    def released(self, task: Task, parts: Sequence[bytes]) -> Iterator[bytes]:
+        """Yield the envelopes in their order, then the seals in the order of the parts."""
+        yield from super().released(task, parts)
+        yield b"".join(part[-SEAL_BYTES:] for part in parts)
+
+    def check(self, task: Task, part: bytes) -> None:
+        """Raise ValueError for a share that is none; any bytes are a masked vector."""
+        super().check(task, part[_masks_of(task).masks.masked_bytes :])
+
+    @contextmanager
+    def opener(
+        self, window: Window, key: PrivateKey, batches: int, reports: int
+    ) -> Iterator[Callable[[int, bytes], Opened]]:
+        """Open envelopes of keys, and keep the seals."""
+        with super().opener(window, key, batches, reports) as open_batch:
+
+            def open_batch_with_seals(party: int, data: bytes) -> Opened:
+                sums, _ = open_batch(party, data)
+                return sums, data[-reports * SEAL_BYTES :]
+
+            yield open_batch_with_seals
+
+    def totals(
+        self, window: Window, opened: Sequence[Opened], parts: Iterable[tuple[int, bytes]]
+    ) -> Totals:
+        """Return the sums of vectors: one masked vector is in memory at a time."""
+        masks = _masks_of(window.task)
+        size, total = masks.masks.masked_bytes, masks.zeros()
+        seals = joint([_bytes(rest).reshape(-1, SEAL_BYTES) for _, rest in opened])
+
+        def shares() -> Iterator[tuple[int, bytes]]:
+            for place, part in parts:
+                masks.add_opened(total, _bytes(part[:size]), seals[place])
+                yield place, part[size:]
+
+        keys = super().totals(window, opened, shares())
+        return masks.unmask(total, keys, window.context)
+
+    def release_seconds(self, task: Task) -> float:
+        """Return what opening all envelopes and masked vectors takes."""
+        vectors = task.users * task.domain.dimension * COORDINATE_SECONDS
+        return super().release_seconds(task) + vectors
+
+
+def _masks(transport: Transport) -> Masks:
+    """Return a transport of masked vectors as such."""
+    return cast(Masks, transport)
+
+
+def _masks_of(task: Task) -> Masks:
+    return _masks(task.protocol.transport)
+
+
+def _bytes(data: bytes) -> NDArray[Any]:
+    return np.frombuffer(data, np.uint8)

@@ -1,0 +1,102 @@
+"""The interface of the noises of private sums: draws, distribution, and hiding of shares."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos.counts.hockey_stick import Divergences
+from ikos.counts.share_graph import ShareGraph
+from ikos.data.sensitivity import Shift
+from ikos.numeric import distributions
+from ikos.primitives.randomness import RandomSource
+
+
+class Noise(ABC):
+    """The noise of one coordinate of a sum, in steps of the encoding; all coordinates have equal.
+
+    A new one is a module of this package and an entry in `ikos.noise.choice.NOISES`.
+    """
+
+    kind: ClassVar[str]
+    """Its name in tasks."""
+
+    parameter: ClassVar[str]
+    """The kind of `value`: a ``rate`` or a ``variance``."""
+
+    theorem: ClassVar[str]
+    """The theorem by which it makes a sum private."""
+
+    hiding_theorem: ClassVar[str]
+    """The theorem by which shuffled shares of values hide it."""
+
+    delta: float
+    """The delta that it proves for the sum, rounded up; 0.0 for pure differential privacy."""
+
+    @property
+    @abstractmethod
+    def value(self) -> Fraction:
+        """The parameter that determines it."""
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation, in steps."""
+        return math.sqrt(self.distribution(Fraction(1)).variance)
+
+    @abstractmethod
+    def shares(
+        self, size: int, parties: int, rng: RandomSource
+    ) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Draw ``size`` independent shares, of which the sum of any ``parties`` is this noise.
+
+        Returns the places of those that are not 0, ascending, and the integers there.
+        """
+
+    @abstractmethod
+    def distribution(self, variables: Fraction) -> distributions.Distribution:
+        """Return the distribution of the sum of a number of variables, perhaps a fraction."""
+
+    @abstractmethod
+    def divergences(
+        self, q: int, graph: ShareGraph, users: int, length: int, sums: int
+    ) -> Divergences:
+        """Return bounds of the second moments of shuffled shares of values with this noise.
+
+        ``users`` add it together, to each of ``sums`` blocks of ``length`` coordinates.
+        """
+
+    @abstractmethod
+    def error_growth(self, ratio: Fraction) -> Fraction:
+        """Return about the growth of the relative error of hiding if epsilon grows by a ratio."""
+
+    @classmethod
+    @abstractmethod
+    def least(
+        cls, epsilon: Fraction, delta: Fraction, shift: Shift, parties: int | None
+    ) -> Self | None:
+        """Return the smallest that is (epsilon, delta)-private for a shift.
+
+        None if its shares could not be drawn by ``parties``, if they are given.
+        """
+
+
+@dataclass(frozen=True)
+class UsersNoise:
+    """Noise of which every user adds a share, those of ``parties`` users all of it."""
+
+    noise: Noise
+    parties: int
+
+    def entries(self, size: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Draw the shares of ``size`` entries, all independent, as `Noise.shares`."""
+        return self.noise.shares(size, self.parties, rng)
+
+    def distribution(self, users: int) -> distributions.Distribution:
+        """Return the distribution of the noise that a number of users add to one coordinate."""
+        return self.noise.distribution(Fraction(users, self.parties))

@@ -1,0 +1,37 @@
+"""The choice of a private sum's noise: the smallest one that keeps to its budget."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from ikos.data.sensitivity import Shift
+from ikos.noise.base import Noise
+from ikos.noise.laplace_noise import LaplaceNoise
+from ikos.noise.skellam_noise import SkellamNoise
+
+NOISES: tuple[type[Noise], ...] = (LaplaceNoise, SkellamNoise)
+"""All noises of private sums, of which the first is preferred."""
+
+HIDING_FRACTION = Fraction(1, 100)
+"""Fraction of delta spent on hiding noise that itself needs a delta."""
+
+WORTHWHILE_RATIO = 1.01
+"""Least ratio of standard deviations at which a noise is taken instead of one before it."""
+
+
+def best_noise(epsilon: Fraction, delta: Fraction, shift: Shift, parties: int | None) -> Noise:
+    """Return the smallest noise for a shift, the first unless another is smaller by a percent.
+
+    It can be drawn as shares of ``parties``, if they are given.
+    """
+    best, *others = (noise.least(epsilon, delta, shift, parties) for noise in NOISES)
+    assert best is not None  # noise with pure differential privacy can be drawn in any size
+    for other in others:
+        if other is not None and WORTHWHILE_RATIO * other.deviation < best.deviation:
+            best = other
+    return best
+
+
+def named(kind: str) -> type[Noise]:
+    """Return the noise of a kind."""
+    return next(noise for noise in NOISES if noise.kind == kind)

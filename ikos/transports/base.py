@@ -1,0 +1,263 @@
+"""The interface of transports, which turn integers of many users into their sum and nothing else.
+
+A transport holds parameters alone, the same at all parties. It knows no domain, no noise and no
+budget: a recipe (`Recipe`) chooses its numbers for what a sum needs.
+
+Each party's step is a method: a client makes a report, a part for each party (`report`); a party
+releases the result of its parts (`release`); and the analyzer adds up all releases (`totals`).
+Party 0 is the analyzer. `share`, `shuffle` and `run` play all users, and all parties.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos.counts import MessageCount, Remaining
+from ikos.data.encoding import Encoding
+from ikos.data.reading import Inputs, Participation, Reader, Ring
+from ikos.data.sensitivity import Shift
+from ikos.noise.base import Noise, UsersNoise
+from ikos.primitives.concurrency import Progress
+from ikos.primitives.modular import Zq
+from ikos.primitives.randomness import RandomSource
+from ikos.results.conditions import Condition
+
+Part = tuple[NDArray[Any], ...]
+"""The messages of some users to one party: arrays with a row for each user."""
+
+
+ID_BYTES = 16
+
+
+def drawn_ids(users: int, rng: RandomSource) -> tuple[bytes, ...]:
+    """Return random ids of reports, by which parties recognize those that are complete."""
+    octets = rng.bytes(users * ID_BYTES)
+    return tuple(octets[i : i + ID_BYTES] for i in range(0, len(octets), ID_BYTES))
+
+
+@dataclass(frozen=True, eq=False)
+class Reports:
+    """The messages of some users, with an id each: a part for each party, the analyzer's first.
+
+    To try again, send the same parts. A second report of the same value is a second user's.
+    """
+
+    ids: tuple[bytes, ...]
+    parts: tuple[Part, ...]
+
+    def of(self, user: int) -> Reports:
+        """Return the report of one of the users."""
+        parts = (tuple(rows[[user]] for rows in part) for part in self.parts)
+        return Reports((self.ids[user],), tuple(parts))
+
+    def __repr__(self) -> str:
+        return f"<Reports: {len(self.ids):,}, with parts for {len(self.parts)} parties>"
+
+
+def joined(parts: Sequence[Part]) -> Part:
+    """Return the parts of several users for one party as one part."""
+    return tuple(np.concatenate(rows) for rows in zip(*parts, strict=True))
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The sum of each coordinate modulo q, and the number of users in it."""
+
+    sums: list[int]
+    users: int
+
+
+class Transport(ABC):
+    """Parameters of one way to add up, with their guarantee."""
+
+    name: ClassVar[str]
+    """Its name as an argument."""
+
+    bound: ClassVar[bool] = False
+    """Whether messages depend on a context, which all parties of one sum know."""
+
+    failure: float = 0.0
+    """Probability with which totals are wrong, besides wrap-arounds modulo q."""
+
+    digits: int = 1
+    """Coordinates that are wrong if one of them wraps around."""
+
+    dimension: int
+
+    @property
+    @abstractmethod
+    def group(self) -> Zq:
+        """The group of each coordinate's sum."""
+
+    @property
+    @abstractmethod
+    def ring(self) -> Ring:
+        """The ring of the elements of a user's value."""
+
+    @property
+    @abstractmethod
+    def parties(self) -> int:
+        """Number of parties beside the analyzer."""
+
+    @property
+    @abstractmethod
+    def messages(self) -> MessageCount:
+        """The number of messages, and its proved guarantee."""
+
+    @property
+    @abstractmethod
+    def messages_per_user(self) -> int:
+        """Messages per user."""
+
+    @property
+    @abstractmethod
+    def bits_per_user(self) -> int:
+        """Bits per user, before any encryption."""
+
+    @property
+    @abstractmethod
+    def sigma(self) -> float:
+        """Security in bits: the parties' views of two inputs with equal sums are that close."""
+
+    @property
+    @abstractmethod
+    def theorem(self) -> str:
+        """The theorem by which the summands are hidden."""
+
+    @property
+    @abstractmethod
+    def conditions(self) -> tuple[Condition, ...]:
+        """The assumptions on the group, the users and the parties."""
+
+    @property
+    @abstractmethod
+    def parameters(self) -> dict[str, object]:
+        """The parameters that the parties must agree on."""
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """The parties, in words."""
+
+    @abstractmethod
+    def remaining(self, *, honest: int | None, corrupt_shufflers: int | None) -> MessageCount:
+        """Return the remaining guarantee if fewer users or shufflers are honest than planned."""
+
+    @abstractmethod
+    def report(
+        self, reader: Reader, values: NDArray[Any], rng: RandomSource, context: bytes = b""
+    ) -> Reports:
+        """Return the reports of a few clients, for their checked values, all drawn together."""
+
+    @abstractmethod
+    def share(self, inputs: Inputs, rng: RandomSource, context: bytes = b"") -> Any:
+        """Return all users' messages, in the form that `shuffle` takes."""
+
+    @abstractmethod
+    def shuffle(self, shares: Any, rng: RandomSource, order: str, users: Participation) -> Any:
+        """Return the releases of all parties for the messages of all users: the analyzer's view."""
+
+    @abstractmethod
+    def check(self, party: int, part: Part) -> None:
+        """Refuse a part of one report or of several that no client of this transport sends."""
+
+    @abstractmethod
+    def release(self, party: int, part: Part, rng: RandomSource, order: str = "sorted") -> Any:
+        """Return a party's release for the parts of a set of reports, once."""
+
+    @abstractmethod
+    def view(self, released: Sequence[Any]) -> Any:
+        """Return the analyzer's view, from each party's release, the analyzer's first."""
+
+    @abstractmethod
+    def totals(self, view: Any, context: bytes = b"") -> Totals:
+        """Return the sums in a view."""
+
+    @abstractmethod
+    def run(
+        self,
+        inputs: Inputs,
+        rng: RandomSource,
+        *,
+        threads: int | None,
+        progress: Progress | None,
+        context: bytes = b"",
+    ) -> Totals:
+        """Play all users and parties, in less memory and time than one after the other."""
+
+
+class NumberTransport(Transport):
+    """A transport that also adds up numbers."""
+
+    @abstractmethod
+    def remaining_privacy(
+        self,
+        noise: Noise,
+        precision: int,
+        epsilon: Fraction,
+        delta: float | Fraction,
+        *,
+        honest: int | None,
+        corrupt_shufflers: int | None,
+    ) -> Remaining:
+        """Return the privacy left of a sum with noise, of values in {0..precision}.
+
+        ``epsilon`` is the planned one, for the planned ``honest`` users and colluding shufflers.
+        """
+
+
+@dataclass(frozen=True)
+class Need:
+    """The requirements of a private sum: a budget for all ``releases`` about the same users.
+
+    ``shift`` bounds the shift of one sum by replacing one user. If users hold numbers, ``scalar``,
+    the noise always has pure differential privacy.
+    """
+
+    users: Participation
+    epsilon: Fraction
+    delta: Fraction
+    shift: Shift
+    releases: int
+    scalar: bool
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A transport and the noise of private sums over it, and the delta proved for both."""
+
+    transport: Transport
+    noise: UsersNoise
+    delta: float
+
+
+class Recipe(Protocol):
+    """The options of a transport, before its numbers are known."""
+
+    @classmethod
+    def of(cls, options: Any) -> Recipe:
+        """Return the recipe with the options of shares that users gave beside its name."""
+
+    def order(self, least: int) -> int:
+        """Return the smallest order of a group from ``least`` on that the transport takes."""
+
+    def secure(
+        self, users: Participation, dimension: int | None, q: int, upper: int | None, sigma: object
+    ) -> Transport:
+        """Return the transport of a secure sum, of numbers if there is no ``dimension``."""
+
+    def largest_noise(self, need: Need, *, drawn: bool = True) -> UsersNoise:
+        """Return the largest noise that the budget may need, whatever the order of the group.
+
+        Noise that can be ``drawn``, or any.
+        """
+
+    def size(self, need: Need, encoding: Encoding, q: int) -> Sized:
+        """Return the cheapest transport for a need, and the noise."""

@@ -1,0 +1,103 @@
+"""The parties of one sum in memory, whatever its transport: each keeps its parts of reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from ikos._validation import InvalidValue, integer
+from ikos.data.reading import Participation
+from ikos.primitives.randomness import RandomSource, secure
+from ikos.transports.base import Part, Totals, Transport, joined
+
+_T = TypeVar("_T")
+
+
+@dataclass(eq=False, repr=False)
+class Party:
+    """A party of one sum: number 0 is the analyzer's.
+
+    It releases one set of reports, and never another: the difference of two sets would reveal the
+    reports in one of them only.
+    """
+
+    transport: Transport
+    users: Participation
+    number: int
+    _parts: dict[bytes, Part] = field(default_factory=dict, init=False)
+    _released: tuple[list[bytes], Any] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        integer("number", self.number, low=0, high=self.transport.parties)
+
+    @property
+    def ids(self) -> frozenset[bytes]:
+        """The reports of which this party has its part."""
+        return frozenset(self._parts)
+
+    def receive(self, id: bytes, part: Part) -> None:
+        """Keep this party's part of a report; the same part again changes nothing."""
+        if self._released is not None:
+            raise InvalidValue("id", "must come before this party's only release")
+        self.transport.check(self.number, part)
+        if any(len(rows) != 1 for rows in part):
+            raise InvalidValue("part", "must hold the messages of one user")
+        if not all(map(np.array_equal, self._parts.setdefault(id, part), part)):
+            raise InvalidValue("id", "must not be reused for a different report")
+
+    def release(self, ids: Iterable[bytes], rng: RandomSource | None = None) -> Any:
+        """Return this party's release of a set of reports; the same set has the same answer."""
+        chosen = sorted(ids)
+        if self._released is None:
+            if len(set(chosen)) < len(chosen) or not self.ids.issuperset(chosen):
+                raise InvalidValue("ids", "must be those of different reports that this party has")
+            self.users.check("ids", len(chosen))
+            parts = joined([self._parts[id] for id in chosen])
+            self._released = chosen, self.transport.release(self.number, parts, secure(rng))
+            self._parts.clear()
+        if self._released[0] != chosen:
+            raise InvalidValue("ids", "must be the set that was already released")
+        return self._released[1]
+
+
+@dataclass(eq=False, repr=False)
+class Analyzer(Party, Generic[_T]):
+    """The analyzer of one sum, which chooses the set of reports and adds it up.
+
+    ``context`` is the name of the sum that all parties know, and ``decode`` makes the result of
+    totals.
+    """
+
+    context: bytes
+    decode: Callable[[Totals], _T]
+    _chosen: tuple[bytes, ...] | None = field(default=None, init=False)
+
+    def choose(self, *ids: frozenset[bytes]) -> tuple[bytes, ...]:
+        """Return the set, of the reports that all other parties have and the analyzer; once."""
+        if self._chosen is not None:
+            raise InvalidValue(
+                "ids", "must not be chosen twice: the sum's only set is already fixed"
+            )
+        if len(ids) != self.transport.parties:
+            raise InvalidValue("ids", f"must be those of {self.transport.parties} other parties")
+        chosen = sorted(self.ids.intersection(*ids))
+        self.users.check("ids", len(chosen))
+        self._chosen = tuple(chosen)
+        return self._chosen
+
+    def analyze(self, released: Sequence[Any]) -> _T:
+        """Return the result, from the other parties' releases of the set, in their order."""
+        if self._chosen is None:
+            raise InvalidValue("released", "must be of a set that was chosen")
+        if len(released) != self.transport.parties:
+            raise InvalidValue(
+                "released", f"must hold the releases of all {self.transport.parties} other parties"
+            )
+        first = self.release(self._chosen)
+        totals = self.transport.totals(self.transport.view([first, *released]), self.context)
+        if totals.users != len(self._chosen):
+            raise InvalidValue("released", "must be of the set that was chosen")
+        return self.decode(totals)

@@ -1,0 +1,230 @@
+"""Every transport with every domain of values: what `test_interface` runs the same tests on.
+
+A transport that is added is an entry of `WAYS`, and a domain one of `KINDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos import (
+    Ball,
+    Box,
+    Categories,
+    PrivateSum,
+    PrivateVectorSum,
+    SecureSum,
+    SecureVectorSum,
+    SparseTernary,
+)
+from ikos.testing import DeterministicRandom
+from ikos.transports import TRANSPORTS, Masked, Recipe, Reports, Shuffled
+
+N, LEAST = 5, 3
+"""Users of each sum, and how many must take part."""
+
+CONTEXT = b"one sum"
+
+
+@dataclass(frozen=True)
+class Way:
+    """A recipe, what its transport adds up (``numbers`` too, sums that ``wrap``), and if slowly."""
+
+    recipe: Recipe
+    numbers: bool = True
+    wrap: bool = True
+    slow: bool = False
+
+
+def _masked(**keys: Any) -> Way:
+    """Return masks whose keys are added up by few messages: their level is not what is tested."""
+    return Way(Masked(Shuffled(messages=4, **keys)), numbers=False, wrap=False, slow=True)
+
+
+WAYS: dict[str, Way] = {
+    "parallel": Way(Shuffled(messages=4)),
+    "unclear": Way(Shuffled(clear_share=False, messages=4, layout=2)),
+    "single": Way(Shuffled("single", messages=4, layout="group")),
+    "alone": Way(Shuffled("single", clear_share=False, messages=4, layout=2)),
+    "adaptive": Way(Shuffled(messages=4, layout=2, adaptive=True)),
+    "masks": _masked(layout="group"),
+    "mask": _masked(layout=1024, shuffler="single", clear_share=False),
+    "sealed": _masked(layout=1024, adaptive=True),
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A sum of some domain: how it is made, and values of all users with extreme ones."""
+
+    make: Callable[..., Any]
+    values: Any
+    arguments: dict[str, Any] = field(default_factory=dict)
+    modulo: int | None = None
+
+    @property
+    def numbers(self) -> bool:
+        return bool(np.ndim(self.values) == 1)
+
+    @property
+    def private(self) -> bool:
+        return self.make in (PrivateSum, PrivateVectorSum)
+
+
+def _secure(q: int, *values: Any) -> Kind:
+    x = np.array([*values, *[[q - 1] * 3] * 3]) if values else np.array([q - 1, 0, 1, q // 2, 7])
+    dimension = {"dimension": 3} if values else {}
+    make = SecureVectorSum if values else SecureSum
+    return Kind(make, x, {"q": q, **dimension}, q)
+
+
+def _private(make: Callable[..., Any], values: Any, **arguments: Any) -> Kind:
+    return Kind(make, np.array(values), {"epsilon": 3, "delta": 0.4, **arguments})
+
+
+KINDS: dict[str, Kind] = {
+    "residues": _secure(2**61 - 1),
+    "large": _secure(2**127 - 1),
+    "counts": Kind(SecureSum, np.array([9, 0, 1, 9, 3]), {"upper": 9}),
+    "columns": _secure(3 * 2**61, [0, 1, 2], [3, 2, 1]),
+    "vectors": Kind(
+        SecureVectorSum,
+        np.array([[9, 0, 1], [9, 9, 9], [0, 0, 0], [1, 2, 3], [9, 1, 0]]),
+        {"upper": 9, "dimension": 3},
+    ),
+    "reals": _private(PrivateSum, [-1, 2, 0.3, 1.7, -0.2], lower=-1, upper=2),
+    "integers": _private(PrivateSum, [-3, 4, 0, 1, -1], lower=-3, upper=4, integers=True),
+    "box": _private(
+        PrivateVectorSum,
+        [[0, 9, 5], [9, 9, 9], [0, 0, 0], [1, 2, 3], [8, 0, 7]],
+        domain=Box(3, 0, 9),
+        integers=True,
+    ),
+    "ball": _private(
+        PrivateVectorSum,
+        [[1, 0, 0], [0, -1, 0], [0.6, 0, 0.8], [0.1, 0.2, 0.3], [0, 0, 0]],
+        domain=Ball(3),
+    ),
+    "signs": _private(
+        PrivateVectorSum,
+        [[1, 0, -1], [0, 0, 0], [0, 1, 1], [-1, -1, 0], [0, 0, 1]],
+        domain=SparseTernary(3, 2),
+    ),
+    "answers": _private(
+        PrivateVectorSum,
+        [[1, 0, 1, 0, 0], [0, 1, 0, 0, 1], [0, 1, 0, 1, 0], [1, 0, 0, 1, 0], [1, 0, 1, 0, 0]],
+        domain=Categories([2, 3]),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A transport with a domain."""
+
+    way: str
+    kind: str
+
+    @property
+    def slow(self) -> bool:
+        """Whether the transport is slow."""
+        return WAYS[self.way].slow
+
+    @property
+    def quick(self) -> bool:
+        """Whether it is one of fewer pairs, in which each transport and each domain occurs."""
+        kinds = {"parallel": set(KINDS), "mask": {"vectors"}, "sealed": {"vectors"}}
+        return self.kind in kinds.get(self.way, {"residues", "reals", "vectors", "ball"})
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """All users' values; whoever changes them would change those of other tests."""
+        values: NDArray[Any] = KINDS[self.kind].values
+        values.setflags(write=False)
+        return values
+
+    def make(self, **changes: Any) -> Any:
+        """Return the sum, perhaps with other arguments."""
+        kind = KINDS[self.kind]
+        given = {"n": N, "min_honest": LEAST, "transport": WAYS[self.way].recipe}
+        return kind.make(**{**given, **kind.arguments, **changes})
+
+    @property
+    def protocol(self) -> Any:
+        """The sum, made once."""
+        return _made(self)
+
+    @property
+    def private(self) -> bool:
+        """Whether it adds noise."""
+        return KINDS[self.kind].private
+
+    def check(self, result: Any, users: int = N) -> None:
+        """Require the sum of the first users' values: exactly, or as far as noise may be."""
+        kind, x = KINDS[self.kind], self.values[:users]
+        if kind.private:
+            assert result.users == users
+            low, high = result.interval(1 - 1e-9, simultaneous=True)
+            assert np.all((low - 1e-9 <= x.sum(axis=0)) & (x.sum(axis=0) <= high + 1e-9))
+            return
+        totals = [sum(map(int, column)) for column in np.transpose(np.atleast_2d(x.T).T)]
+        expected = [total % kind.modulo if kind.modulo else total for total in totals]
+        assert np.ravel(result).tolist() == expected
+
+
+@cache
+def _made(case: Case) -> Any:
+    return case.make()
+
+
+def _possible(way: Way, kind: Kind) -> bool:
+    return (way.numbers or not kind.numbers) and (way.wrap or not kind.modulo)
+
+
+CASES = {
+    f"{way}-{kind}": Case(way, kind)
+    for way, kind in product(WAYS, KINDS)
+    if _possible(WAYS[way], KINDS[kind])
+}
+
+assert {type(way.recipe) for way in WAYS.values()} == set(TRANSPORTS.values())
+
+
+def same(one: Any, other: Any) -> bool:
+    """Return whether two results of one sum are equal."""
+    values = (getattr(result, "estimate", result) for result in (one, other))
+    return np.array_equal(*values)
+
+
+def reports_of(protocol: Any, x: Iterable[Any], context: bytes = CONTEXT) -> list[Reports]:
+    """Return a report of each value, from one reproducible source."""
+    rng = DeterministicRandom(11)
+    return [protocol.report(value, rng, context=context) for value in x]
+
+
+def sent(parties: Sequence[Any], reports: Iterable[Reports]) -> None:
+    """Give every party its parts."""
+    for report in reports:
+        for party in parties:
+            party.receive(report.ids[0], report.parts[party.number])
+
+
+def released(parties: Sequence[Any]) -> list[Any]:
+    """Let the analyzer choose the set, and all others release it."""
+    analyzer, *others = parties
+    chosen = analyzer.choose(*(party.ids for party in others))
+    return [party.release(chosen) for party in others]
+
+
+def by_parties(protocol: Any, reports: Iterable[Reports], context: bytes = CONTEXT) -> Any:
+    """Return the result of parties of whom none sees what another does."""
+    parties = protocol.parties(context)
+    sent(parties, reports)
+    return parties[0].analyze(released(parties))
