@@ -48,7 +48,7 @@ from ikos.testing import DeterministicRandom
 
 
 @dataclass(frozen=True)
-class Setting:
+class FigureSetting:
     """One experiment; the defaults are the paper's."""
 
     published: bool = True
@@ -82,7 +82,7 @@ class Setting:
 class Found:
     """What was measured: means over the runs, and their standard errors."""
 
-    setting: Setting
+    setting: FigureSetting
     gamma: float
     proved_delta: float
     own: float
@@ -145,7 +145,7 @@ def errors(
     return float(((debiased - truth) ** 2).sum()) * (d / n) ** 2, whole
 
 
-def measure(setting: Setting, runs: int, seed: int) -> Found:
+def measure(setting: FigureSetting, runs: int, seed: int) -> Found:
     """Return the errors of a setting over some runs."""
     protocol = setting.protocol()
     x = heartbeats(setting.n, setting.d, seed)
@@ -164,7 +164,7 @@ def measure(setting: Setting, runs: int, seed: int) -> Found:
     )
 
 
-def best_own(setting: Setting) -> float:
+def best_own(setting: FigureSetting) -> float:
     """Return the paper's error at the best precision with the exact accountant, worst case."""
     scale = setting.d**2 / setting.n
 
@@ -179,7 +179,7 @@ def best_own(setting: Setting) -> float:
     return here
 
 
-def bound(setting: Setting) -> float | None:
+def bound(setting: FigureSetting) -> float | None:
     """Return the paper's bound on its error at its own precision; None where gamma exceeds 1."""
     s = setting
     k = published_precision(s.epsilon, s.delta, s.n, s.d, s.t)
@@ -205,19 +205,19 @@ class Sweep:
     exact: tuple[float, ...]
     law: float | None = None
 
-    def settings(self, published: bool, quick: bool) -> list[Setting]:
+    def settings(self, published: bool, quick: bool) -> list[FigureSetting]:
         """Return the experiments of a panel."""
         values = self.published if published else self.exact
         if quick:
             values = (values[0], values[2])
-        base = replace(QUICK if quick else Setting(), published=published)
+        base = replace(QUICK if quick else FigureSetting(), published=published)
         changes: list[dict[str, Any]] = [
             {self.name: value if self.name == "epsilon" else int(value)} for value in values
         ]
         return [replace(base, **change) for change in changes]
 
 
-QUICK = Setting(n=10_000, d=10)
+QUICK = FigureSetting(n=10_000, d=10)
 
 LOW = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 HIGH = (1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0)
@@ -283,7 +283,7 @@ def panel(sweep: Sweep, found: Sequence[Found]) -> Panel:
     return Panel(how, tuple(lines), sweep.axis)
 
 
-def draw(number: int, panels: Sequence[Panel], runs: int, base: Setting) -> Figure:
+def draw(number: int, panels: Sequence[Panel], runs: int, base: FigureSetting) -> Figure:
     """Return a figure: the paper's parameters above, the exact ones below."""
     note = (
         f"Means of {runs} runs on n = {base.n:,} made heartbeats of d = {base.d} samples; "
@@ -379,7 +379,7 @@ def command(files: Files, seed: int, quick: bool) -> None:
     of_t = [one for _, sweep, one in results if sweep.name == "t"]
     files.text("scm22.md", exponents(laws) + "\n" + against_t(of_t))
     for number, pairs in shown.items():
-        drawn = draw(number, [p for _, p in pairs], runs, QUICK if quick else Setting())
+        drawn = draw(number, [p for _, p in pairs], runs, QUICK if quick else FigureSetting())
         files.figure(f"scm22-figure-{number}", drawn)
 
 

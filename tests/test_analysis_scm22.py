@@ -54,8 +54,8 @@ def test_both_errors_where_they_can_be_told(module):
 def test_measured_errors_are_below_the_bounds(module):
     """A seeded run: the means of 20 runs stay below 1.5 times what they can be."""
     for setting in (
-        module.Setting(True, d=10, n=5000),
-        module.Setting(False, d=10, n=5000, t=2),
+        module.FigureSetting(True, d=10, n=5000),
+        module.FigureSetting(False, d=10, n=5000, t=2),
     ):
         protocol = setting.protocol()
         found = module.measure(setting, 20, 1)
@@ -70,15 +70,15 @@ def test_measured_errors_are_below_the_bounds(module):
 def test_exponents_and_references(module):
     x = (1.0, 2.0, 5.0)
     assert module.exponent(x, [v**-1.5 for v in x]) == pytest.approx(-1.5)
-    base = module.Setting(False, n=20_000)
+    base = module.FigureSetting(False, n=20_000)
     by_n = [module.best_own(module.replace(base, n=n)) for n in (20_000, 500_000)]
     assert module.exponent([20_000, 500_000], by_n) == pytest.approx(-5 / 3, abs=0.1)
     by_d = [module.best_own(module.replace(base, d=d)) for d in (10, 1000)]
     assert module.exponent([10, 1000], by_d) == pytest.approx(2, abs=1e-6)  # not 8/3
-    published = module.Setting(True, n=10**7)
+    published = module.FigureSetting(True, n=10**7)
     bounds = [module.bound(module.replace(published, d=d)) for d in (10, 20)]
     assert module.exponent([10, 20], bounds) == pytest.approx(8 / 3, abs=0.05)
-    assert module.bound(module.Setting(True, n=300)) is None
+    assert module.bound(module.FigureSetting(True, n=300)) is None
 
 
 @pytest.mark.slow

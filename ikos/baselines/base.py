@@ -52,7 +52,7 @@ def budget(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
 
 
 @dataclass(frozen=True, repr=False)
-class Terms:
+class ProtocolTerms:
     """The parameters of every protocol, checked."""
 
     n: int
@@ -76,7 +76,7 @@ def checked(
     kinds: tuple[type[Domain], ...] = (),
     *,
     pure: bool = False,
-) -> Terms:
+) -> ProtocolTerms:
     """Return the terms of a protocol, checked; one that is purely private takes no ``delta``."""
     users = honest = integer("n", n, low=1, high=MAX_PROTOCOL_USERS)
     if min_honest is not None:
@@ -86,7 +86,7 @@ def checked(
         raise InvalidType("domain", f"must be a {names}, got {type(domain).__name__}")
     eps = checked_epsilon(epsilon)
     small = Fraction(0) if pure else budget(epsilon, delta)[1]
-    return Terms(users, domain, eps, small, honest)
+    return ProtocolTerms(users, domain, eps, small, honest)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Description:
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Baseline(Terms, ABC):
+class Baseline(ProtocolTerms, ABC):
     """A protocol for the sum of numbers or of vectors.
 
     A subclass's constructor checks its arguments, with ``checked`` first, computes its parameters,
@@ -128,7 +128,7 @@ class Baseline(Terms, ABC):
 
     _description: Description
 
-    def _init(self, terms: Terms, **parameters: object) -> None:
+    def _init(self, terms: ProtocolTerms, **parameters: object) -> None:
         """Set the fields, which do not change any more, and what follows from them."""
         vars(self).update(vars(terms) | parameters)
         vars(self)["_description"] = self._describe()

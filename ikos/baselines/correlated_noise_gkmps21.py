@@ -62,7 +62,7 @@ def noise_sums(
 
 
 @dataclass(frozen=True)
-class Kind:
+class MessageSets:
     """Sets of messages: ``parties`` users together send each Polya(variables, e^-rate) times."""
 
     sets: tuple[tuple[int, ...], ...]
@@ -99,13 +99,13 @@ class Kind:
         return polya_sums(shape, self.rate, len(self.sets), rng)
 
 
-def sent_together(noise: Flooding, honest: int) -> list[Kind]:
+def sent_together(noise: Flooding, honest: int) -> list[MessageSets]:
     """Return what ``honest`` users together must send: the central noise, then the floods."""
-    kinds = [Kind(((1,), (-1,)), 1, honest, noise.central)]
+    kinds = [MessageSets(((1,), (-1,)), 1, honest, noise.central)]
     for flood in noise.floods:
         variables = math.ceil(flood.shape)
         parties = math.floor(variables * honest / flood.shape)  # h users have at least the shape
-        kinds.append(Kind(tuple(map(atom, flood.atoms)), variables, parties, flood.rate))
+        kinds.append(MessageSets(tuple(map(atom, flood.atoms)), variables, parties, flood.rate))
     return kinds
 
 
@@ -163,7 +163,7 @@ class Flooded(Padded):
         return 1
 
     @cached_property
-    def _kinds(self) -> list[Kind]:
+    def _kinds(self) -> list[MessageSets]:
         """What is sent in addition to the values: the central noise and the floods."""
         return sent_together(self.noise, self.min_honest)
 

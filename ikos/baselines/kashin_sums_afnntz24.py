@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ikos._validation import InvalidValue, choice, integer, number, quote, round_down, round_up
 from ikos.accounting.composition import MAX_COPIES, MAX_LOCAL, optimal_delta, optimal_local_epsilon
 from ikos.accounting.flooding_gkmps21 import MAX_STEPS, rate_down
-from ikos.baselines.base import Baseline, Description, Terms, checked, read_only_view
+from ikos.baselines.base import Baseline, Description, ProtocolTerms, checked, read_only_view
 from ikos.baselines.correlated_noise_gkmps21 import FLOODINGS, Flooded, flooded, noise_sums
 from ikos.baselines.kashin import KASHIN, KashinFrame
 from ikos.counts.analyses import checked_scheme
@@ -200,7 +200,7 @@ class CoefficientSums(Baseline):
         """Return an estimate from the noisy sums of the encodings."""
 
 
-def _checked_releases(terms: Terms, frame: KashinFrame, releases: object) -> int:
+def _checked_releases(terms: ProtocolTerms, frame: KashinFrame, releases: object) -> int:
     """Return a number of releases that can be accounted for, together with the budget."""
     number("epsilon", terms.epsilon, high=MAX_LOCAL)
     most = MAX_COPIES // frame.rows

@@ -15,7 +15,14 @@ from ikos._validation import InvalidValue, flag, number
 from ikos.accounting.blanket import local_epsilon
 from ikos.accounting.shuffled_response import MAX_EPSILON, MIN_EPSILON
 from ikos.accounting.wlqdly21 import SupportVariances, set_response_theorem
-from ikos.baselines.base import Baseline, Description, Terms, are_below, checked, draw_subsets
+from ikos.baselines.base import (
+    Baseline,
+    Description,
+    ProtocolTerms,
+    are_below,
+    checked,
+    draw_subsets,
+)
 from ikos.data.domains import MAX_BOUND, Bounds, Box, SparseTernary
 from ikos.data.encoding import encode
 from ikos.primitives.modular import blocks
@@ -72,7 +79,7 @@ def key_value_terms(
     delta: object,
     local_epsilon: object,
     min_honest: object,
-) -> tuple[Terms, Fraction | None]:
+) -> tuple[ProtocolTerms, Fraction | None]:
     """Return the checked terms of a protocol, and the upper limit on its local epsilon."""
     shuffled = bool(number("delta", delta, low=0, below=1))
     if min_honest is None and not shuffled:

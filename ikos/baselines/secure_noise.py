@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import choice, flag, floating, quote, round_up
 from ikos.accounting.sparse_noise import divergence, least_chance, published_chance, silence
-from ikos.baselines.base import Description, NumberBaseline, Terms, checked
+from ikos.baselines.base import Description, NumberBaseline, ProtocolTerms, checked
 from ikos.counts import MessageCount
 from ikos.counts.types import Budget, lemma_5_2_delta, lemma_5_2_sigma
 from ikos.data.domains import Bounds
@@ -38,7 +38,7 @@ HIDING_SHARE = Fraction(1, 2)  # largest part of delta that messages are chosen 
 
 
 def hiding_shares(
-    terms: Terms, recipe: Shuffled, q: int, delta: Fraction
+    terms: ProtocolTerms, recipe: Shuffled, q: int, delta: Fraction
 ) -> tuple[Shares, MessageCount]:
     """Return shares that hide all but the sum, for delta, and their count, which proves one.
 

@@ -108,7 +108,7 @@ class MessagesRequest(DomainRequest):
 
 
 @dataclass(frozen=True)
-class Setting:
+class RowSetting:
     """An analysis, and who shuffles."""
 
     analysis: str
@@ -120,7 +120,7 @@ class Setting:
 class CountRow:
     """What an analysis proves in a setting; without ``counts`` nothing, for the ``reason``."""
 
-    setting: Setting
+    setting: RowSetting
     layout: str | None
     overhead: int | None
     counts: Layout | None = None
@@ -201,10 +201,10 @@ class Question(ABC):
         """Return the sum in a setting and a layout."""
 
     @abstractmethod
-    def _necessary(self, setting: Setting, length: int) -> int | None:
+    def _necessary(self, setting: RowSetting, length: int) -> int | None:
         """Return a lower bound on shuffled messages for blocks of a length, if one is known."""
 
-    def rows(self, setting: Setting) -> Iterator[CountRow]:
+    def rows(self, setting: RowSetting) -> Iterator[CountRow]:
         """Yield for each layout what an analysis proves, or why it covers nothing."""
         from ikos.counts.types import Uncovered
         from ikos.counts.vectors import LAYOUTS
@@ -271,7 +271,7 @@ class SecureQuestion(Question):
         users = self.request.users
         return SecureVectorSum(users, self.dimension, self.q, sigma=self.sigma, **options)
 
-    def _necessary(self, setting: Setting, length: int) -> int | None:
+    def _necessary(self, setting: RowSetting, length: int) -> int | None:
         from ikos.counts import necessary_messages
 
         request, q = self.request, self.q
@@ -345,7 +345,7 @@ class PrivateQuestion(Question):
     def _protocol(self, **options: Any) -> Any:
         return self._sum(precision=self.precision, modulus=self.q, **options)
 
-    def _necessary(self, setting: Setting, length: int) -> int | None:  # noqa: ARG002
+    def _necessary(self, setting: RowSetting, length: int) -> int | None:  # noqa: ARG002
         from ikos.counts import necessary_private_messages
 
         request = self.request  # known for scalars and parallel shufflers with a clear share

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from ikos.cli.errors import Command
-from ikos.cli.message_rows import CountRow, MessagesRequest, Question, Setting
+from ikos.cli.message_rows import CountRow, MessagesRequest, Question, RowSetting
 from ikos.cli.options import (
     CHOSEN,
     DOMAIN_KEYS,
@@ -171,7 +171,7 @@ def _rows(question: Question) -> list[CountRow]:
     rows: list[CountRow] = []
     with progress("counting messages") as shown:
         for done, analysis in enumerate(request.analyses(), 1):
-            settings = [Setting(analysis, *setting) for setting in request.settings()]
+            settings = [RowSetting(analysis, *setting) for setting in request.settings()]
             listed = [row for setting in settings for row in question.rows(setting)]
             rows += sorted(listed, key=attrgetter("messages"))
             if shown is not None:

@@ -62,7 +62,7 @@ Examples
 
 
 @dataclass(frozen=True)
-class SumRequest(release.SumRequest):
+class PrivateSumRequest(release.SumRequest):
     """Options of private sums and means."""
 
     integers: bool
@@ -93,7 +93,7 @@ class SumRequest(release.SumRequest):
 class PrivateOutcome(release.SumOutcome):
     """A private sum that was released; with ``truth`` only if that was requested."""
 
-    request: SumRequest
+    request: PrivateSumRequest
     result: SumResult
     ledger: Ledger | None
     truth: release.Truth | None
@@ -126,7 +126,7 @@ class PrivateOutcome(release.SumOutcome):
         }  # fmt: skip
 
 
-def _released(request: SumRequest) -> PrivateOutcome:
+def _released(request: PrivateSumRequest) -> PrivateOutcome:
     """Release the sum of a column."""
     rule = release.Rule.of(request, integers=request.integers)
     source, ledger = request.source(), release.opened(request.ledger)
@@ -198,8 +198,8 @@ def _command(name: str, quantities: str) -> click.Command:
     @options("--workers", "--scheduler", "--confidence")
     @option("--show-true", is_flag=True, help="Also print the true values, which are NOT private.")
     @release.nothing_released()
-    @takes(SumRequest)
-    def command(request: SumRequest) -> Report:
+    @takes(PrivateSumRequest)
+    def command(request: PrivateSumRequest) -> Report:
         outcome = _released(request)
         proved = "Private" if outcome.guarantee.proved else "NOT PRIVATE (no proof):"
         title = f"{proved} {quantities} of {outcome.source.which}"

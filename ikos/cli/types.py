@@ -218,7 +218,7 @@ def _of_line(text: str) -> list[str]:
     return labels
 
 
-class Coordinates(LabelList):
+class CoordinateList(LabelList):
     """How many coordinates vectors have, or their names, of which none is a number."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -263,7 +263,7 @@ class Named(click.Path):
 BINS = Numbers(Number("-1e100", "1e100"))
 BOUND = Number("-1e100", "1e100", kind=float)
 CONFIDENCE = Number(above=0, below=1, kind=float)
-COORDINATES = Coordinates()
+COORDINATES = CoordinateList()
 CORRUPT = Whole(high=10**6)
 DELTA = Number("1e-300", below=1)
 EPSILON = Number("1e-100", 10**6)

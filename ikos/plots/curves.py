@@ -23,9 +23,9 @@ from ikos.numeric.distributions import default_precision
 from ikos.primitives.concurrency import Progress
 from ikos.sums import PrivateSum
 
-Setting = tuple[str, bool]  # a shuffler, and whether there is a clear share
+Shuffling = tuple[str, bool]  # a shuffler, and whether there is a clear share
 
-BOTH_WAYS: tuple[Setting, ...] = (("parallel", True), ("single", False))
+BOTH_WAYS: tuple[Shuffling, ...] = (("parallel", True), ("single", False))
 """The settings of BBGN20 and of IKOS06; the others need the same number of messages, +-1."""
 
 _EVERYWHERE = "second_moment"
@@ -94,7 +94,7 @@ def secure_curves(
     sigma: float | Fraction,
     *,
     analyses: Sequence[str] = LEVELS,
-    settings: Sequence[Setting] = BOTH_WAYS,
+    settings: Sequence[Shuffling] = BOTH_WAYS,
     honest: Fraction = Fraction(1),
     corrupt: int = 0,
     progress: Progress | None = None,
@@ -133,7 +133,7 @@ def secure_curves(
     ishai2006 single 254
     """
 
-    def count(n: int, analysis: str, setting: Setting) -> MessageCount:
+    def count(n: int, analysis: str, setting: Shuffling) -> MessageCount:
         return message_count(
             n, q, sigma, analysis=analysis, shuffler=setting[0], clear_share=setting[1],
             min_honest=_part(n, honest), corrupt_shufflers=corrupt,
@@ -170,7 +170,7 @@ def private_curves(
     precision: int | None = None,
     modulus: int | None = None,
     analyses: Sequence[str] = ANALYSES,
-    settings: Sequence[Setting] = BOTH_WAYS,
+    settings: Sequence[Shuffling] = BOTH_WAYS,
     honest: Fraction = Fraction(1),
     corrupt: int = 0,
     reserve: float | Fraction = Fraction(1, 100),
@@ -196,7 +196,7 @@ def private_curves(
     ishai2006 single 64
     """
 
-    def protocol(n: int, analysis: str, setting: Setting) -> PrivateSum | None:
+    def protocol(n: int, analysis: str, setting: Shuffling) -> PrivateSum | None:
         at_least = _part(n, honest)
         if modulus is not None:
             steps = precision or default_precision(Fraction(epsilon), at_least)
@@ -208,7 +208,7 @@ def private_curves(
             corrupt_shufflers=corrupt, reserve=reserve,
         )  # fmt: skip
 
-    def count(n: int, analysis: str, setting: Setting) -> MessageCount | None:
+    def count(n: int, analysis: str, setting: Shuffling) -> MessageCount | None:
         protocol_at_n = protocol(n, analysis, setting)
         return None if protocol_at_n is None else protocol_at_n.messages
 
@@ -235,8 +235,8 @@ def _part(n: int, honest: Fraction) -> int:
 def _analysed(
     users: Sequence[int],
     analyses: Sequence[str],
-    settings: Sequence[Setting],
-    count: Callable[[int, str, Setting], MessageCount | None],
+    settings: Sequence[Shuffling],
+    count: Callable[[int, str, Shuffling], MessageCount | None],
     progress: Progress | None,
 ) -> list[Curve]:
     names = dict.fromkeys(map(checked_analysis, analyses))

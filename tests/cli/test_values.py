@@ -17,7 +17,7 @@ from ikos import Box, Categories
 from ikos.cli import types
 from ikos.cli.output import plain, power_text
 from ikos.cli.submit import client_value
-from ikos.cli.types import Coordinates, DateTime, Honest, LabelList, Number, Numbers
+from ikos.cli.types import CoordinateList, DateTime, Honest, LabelList, Number, Numbers
 from ikos.data.domains import Bounds
 
 NONSENSE = (
@@ -27,7 +27,7 @@ NONSENSE = (
 )  # fmt: skip
 """Texts that some reader of numbers takes for a number, or for a part of one."""
 
-NUMERIC = (Number, Numbers, Honest, types.BlockLength, DateTime, Coordinates)
+NUMERIC = (Number, Numbers, Honest, types.BlockLength, DateTime, CoordinateList)
 
 TEXTS = {
     "--column", "--delimiter", "--scheduler", "--other", "--key", "--note", "--protocol",
@@ -46,7 +46,7 @@ def test_every_option_is_known():
         for param in command.params:
             kind = type(param.type)
             assert kind in {
-                Number, types.Whole, Numbers, Honest, types.BlockLength, DateTime, Coordinates,
+                Number, types.Whole, Numbers, Honest, types.BlockLength, DateTime, CoordinateList,
                 LabelList, types.Named, click.Choice, type(click.BOOL), type(click.STRING),
             }, (name, param.opts)  # fmt: skip
             assert param.opts[0] != "--categories" or param.type is types.LABELS

@@ -61,7 +61,7 @@ WAYS: dict[str, Way] = {
 
 
 @dataclass(frozen=True)
-class Kind:
+class SumCase:
     """A sum of some domain: how it is made, and values of all users with extreme ones."""
 
     make: Callable[..., Any]
@@ -78,23 +78,23 @@ class Kind:
         return self.make in (PrivateSum, PrivateVectorSum)
 
 
-def _secure(q: int, *values: Any) -> Kind:
+def _secure(q: int, *values: Any) -> SumCase:
     x = np.array([*values, *[[q - 1] * 3] * 3]) if values else np.array([q - 1, 0, 1, q // 2, 7])
     dimension = {"dimension": 3} if values else {}
     make = SecureVectorSum if values else SecureSum
-    return Kind(make, x, {"q": q, **dimension}, q)
+    return SumCase(make, x, {"q": q, **dimension}, q)
 
 
-def _private(make: Callable[..., Any], values: Any, **arguments: Any) -> Kind:
-    return Kind(make, np.array(values), {"epsilon": 3, "delta": 0.4, **arguments})
+def _private(make: Callable[..., Any], values: Any, **arguments: Any) -> SumCase:
+    return SumCase(make, np.array(values), {"epsilon": 3, "delta": 0.4, **arguments})
 
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, SumCase] = {
     "residues": _secure(2**61 - 1),
     "large": _secure(2**127 - 1),
-    "counts": Kind(SecureSum, np.array([9, 0, 1, 9, 3]), {"upper": 9}),
+    "counts": SumCase(SecureSum, np.array([9, 0, 1, 9, 3]), {"upper": 9}),
     "columns": _secure(3 * 2**61, [0, 1, 2], [3, 2, 1]),
-    "vectors": Kind(
+    "vectors": SumCase(
         SecureVectorSum,
         np.array([[9, 0, 1], [9, 9, 9], [0, 0, 0], [1, 2, 3], [9, 1, 0]]),
         {"upper": 9, "dimension": 3},
@@ -184,7 +184,7 @@ def _made(case: Case) -> Any:
     return case.make()
 
 
-def _possible(way: Way, kind: Kind) -> bool:
+def _possible(way: Way, kind: SumCase) -> bool:
     return (way.numbers or not kind.numbers) and (way.wrap or not kind.modulo)
 
 
