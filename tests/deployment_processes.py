@@ -101,9 +101,9 @@ def die_where_told(orders: Path) -> None:
         (ledger.Ledger, ("enter_run",)),
         (ledger, ("_write",)),
         (party_files.KeyFile, ("erase",)),
-        (shuffler.Shuffler, ("ids", "agree", "batch", "forget")),
+        (shuffler.ShufflerEndpoint, ("ids", "agree", "batch", "forget")),
         (store.Store, ("shrink", "_write_tally", "_line")),
-        (analyzer.Analyzer, ("close_all", "_agree", "_open_batches", "_sum", "_conclude")),
+        (analyzer.AnalyzerEndpoint, ("close_all", "_agree", "_open_batches", "_sum", "_conclude")),
         (remote.RemoteShuffler, ("close", "ids", "agree", "batch", "forget")),
         (client, ("send_part",)),
     ):
@@ -111,14 +111,14 @@ def die_where_told(orders: Path) -> None:
             wrapped(owner, name)
 
     shares._ENVELOPES_PER_PIECE = 3
-    released = shuffler.Shuffler.released
+    released = shuffler.ShufflerEndpoint.released
 
     def pieces(self, parts):
         for piece in released(self, parts):
             yield piece
-            die("Shuffler.released:within")
+            die("ShufflerEndpoint.released:within")
 
-    shuffler.Shuffler.released = pieces
+    shuffler.ShufflerEndpoint.released = pieces
 
 
 def end_with(parent: int) -> None:

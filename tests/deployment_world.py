@@ -12,12 +12,12 @@ from pathlib import Path
 from deployment_tasks import KEYS
 
 from ikos.deployment import tokens
-from ikos.deployment.analyzer import Analyzer, AnalyzerParty
-from ikos.deployment.endpoint import Party
+from ikos.deployment.analyzer import AnalyzerEndpoint, AnalyzerEndpoints
+from ikos.deployment.endpoint import PartyEndpoints
 from ikos.deployment.party_files import PartyConfig, write_party_files
 from ikos.deployment.remote import RemoteError
 from ikos.deployment.reports import ClientReport
-from ikos.deployment.shuffler import Shuffler
+from ikos.deployment.shuffler import ShufflerEndpoint
 from ikos.deployment.wire import Problem
 
 
@@ -147,10 +147,10 @@ class World:
         """Start a party from its folder; where it runs already, as after a kill."""
         if number == 0:
             config = PartyConfig.read(self.folder / "analyzer")
-            self.parties[0] = AnalyzerParty(config, Analyzer, partial(Direct, self))
+            self.parties[0] = AnalyzerEndpoints(config, AnalyzerEndpoint, partial(Direct, self))
         else:
             config = PartyConfig.read(self.folder / f"shuffler-{number}")
-            self.parties[number] = Party(config, Shuffler, partial(Direct, self))
+            self.parties[number] = PartyEndpoints(config, ShufflerEndpoint, partial(Direct, self))
 
     def stop(self):
         """End all parties that were started."""

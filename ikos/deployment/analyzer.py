@@ -24,7 +24,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from ikos.deployment.endpoint import Endpoint, Party, now, split_ids
+from ikos.deployment.endpoint import Endpoint, PartyEndpoints, now, split_ids
 from ikos.deployment.limits import Addresses, Rate
 from ikos.deployment.party_files import PartyConfig, reason
 from ikos.deployment.remote import RemoteShuffler, in_parallel
@@ -59,10 +59,10 @@ class _Expired(OSError):  # noqa: N818
     """A shuffler deleted what was not released in time: trying again is of no use."""
 
 
-class Analyzer(Endpoint):
+class AnalyzerEndpoint(Endpoint):
     """The analyzer of one window."""
 
-    def __init__(self, party: Party[Any], window: Window) -> None:
+    def __init__(self, party: PartyEndpoints[Any], window: Window) -> None:
         super().__init__(party, window)
         assert self.config.keys is not None
         self._keys = self.config.keys
@@ -358,7 +358,7 @@ def _batch(column: RemoteShuffler, length: int) -> bytes:
     return data
 
 
-class AnalyzerParty(Party[Analyzer]):
+class AnalyzerEndpoints(PartyEndpoints[AnalyzerEndpoint]):
     """The analyzer of all windows of a task, which erases private keys that are not needed."""
 
     _stays: str | None = None  # why the last key could not be erased
@@ -389,7 +389,7 @@ class AnalyzerParty(Party[Analyzer]):
         return expired and not self.store.count(number, "report")
 
 
-def analyzer(config: PartyConfig, client: httpx.Client) -> AnalyzerParty:
+def analyzer(config: PartyConfig, client: httpx.Client) -> AnalyzerEndpoints:
     """Return an analyzer that asks the shufflers over a connection, and resumes its work."""
     if config.ledger is not None:
         Ledger(config.ledger)  # refused now, not at a release
@@ -397,11 +397,14 @@ def analyzer(config: PartyConfig, client: httpx.Client) -> AnalyzerParty:
     def peer(window: Window, party: int) -> RemoteShuffler:
         return RemoteShuffler(client, window, party, config.controls[party - 1])
 
-    return AnalyzerParty(config, Analyzer, peer)
+    return AnalyzerEndpoints(config, AnalyzerEndpoint, peer)
 
 
 def application(
-    analyzers: Mapping[str, Party[Analyzer]], *, rate: float, addresses: Addresses | None = None
+    analyzers: Mapping[str, PartyEndpoints[AnalyzerEndpoint]],
+    *,
+    rate: float,
+    addresses: Addresses | None = None,
 ) -> Starlette:
     """Return the ASGI application of the analyzer, for tasks by name."""
     service, asking = Service(analyzers, rate, addresses), Rate(_PAGE_RATE)
@@ -412,7 +415,7 @@ def application(
         rows = ((analyzer.window, analyzer.state, analyzer.reports()) for analyzer in open_now)
         return HTMLResponse(tasks_page(rows, moment))
 
-    async def page(analyzer: Analyzer, request: Request) -> Response:
+    async def page(analyzer: AnalyzerEndpoint, request: Request) -> Response:
         # strangers may open the pages of all windows, and each asks all shufflers
         allowed = asking.allows()
         states = await run_in_threadpool(analyzer.states) if allowed else analyzer.latest_states
@@ -422,6 +425,6 @@ def application(
     return service.application(
         service.route("GET", "/", tasks),
         service.window_route("GET", "/page", page),
-        service.command("POST", "/close", Analyzer.order_close),
-        service.command("POST", "/release", Analyzer.order_release),
+        service.command("POST", "/close", AnalyzerEndpoint.order_close),
+        service.command("POST", "/release", AnalyzerEndpoint.order_release),
     )

@@ -63,7 +63,7 @@ def split_ids(data: bytes) -> list[bytes]:
 class Endpoint(ABC):
     """A party at work on one window of a task; all of its windows share a store."""
 
-    def __init__(self, party: Party[Any], window: Window) -> None:
+    def __init__(self, party: PartyEndpoints[Any], window: Window) -> None:
         self.config, self.store, self.window = party.config, party.store, window
         self.peer, self.task = partial(party.peer, window), party.task
         self.others = party.others
@@ -223,7 +223,7 @@ class Endpoint(ABC):
         """Begin nothing more."""
 
 
-class Party(Generic[_E]):
+class PartyEndpoints(Generic[_E]):
     """A party of a task, with an endpoint for each window that is open or in its store.
 
     Those of other windows, for which anyone may ask, live while they answer.

@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from ikos.deployment.endpoint import EXPIRED, Endpoint, Party, split_ids
+from ikos.deployment.endpoint import EXPIRED, Endpoint, PartyEndpoints, split_ids
 from ikos.deployment.limits import Addresses
 from ikos.deployment.remote import in_parallel
 from ikos.deployment.service import BYTES, Service
@@ -168,7 +168,7 @@ def _check_kept(writing: Writing) -> None:
 
 
 def application(
-    parties: Mapping[str, Party[Any]], *, rate: float, addresses: Addresses | None = None
+    parties: Mapping[str, PartyEndpoints[Any]], *, rate: float, addresses: Addresses | None = None
 ) -> Starlette:
     """Return the ASGI application of intermediaries, by task name."""
     service = Service(parties, rate, addresses)

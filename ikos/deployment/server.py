@@ -29,7 +29,7 @@ from uvicorn.server import ServerState
 
 from ikos._validation import InvalidValue
 from ikos.deployment import analyzer, endpoint, intermediary, shuffler
-from ikos.deployment.endpoint import Party
+from ikos.deployment.endpoint import PartyEndpoints
 from ikos.deployment.http import CONNECTIONS, Acceptor, uvicorn_config
 from ikos.deployment.limits import Addresses
 from ikos.deployment.party_files import PartyConfig, locked, reason
@@ -129,7 +129,7 @@ def _serve(
     role: str,
     folders: Sequence[Path],
     listening: Listening,
-    start: Callable[..., Party[Any]],
+    start: Callable[..., PartyEndpoints[Any]],
     application: Callable[..., Starlette],
 ) -> None:
     """Bind the addresses, lock and check the folders, then listen, until SIGTERM or SIGINT."""
@@ -141,7 +141,7 @@ def _serve(
             with _free(host, port, setting):
                 listeners.append(opened.enter_context(_bound(host, port)))
         client = opened.enter_context(connect(listening.ca))
-        parties: dict[str, Party[Any]] = {}
+        parties: dict[str, PartyEndpoints[Any]] = {}
         for config in configs:
             opened.enter_context(locked(config.folder))
             parties[config.task.name] = party = start(config, client)
@@ -189,7 +189,9 @@ class SteadyClock:
 
 
 def _repeat(
-    work: Callable[[Party[Any]], object], parties: Mapping[str, Party[Any]], over: threading.Event
+    work: Callable[[PartyEndpoints[Any]], object],
+    parties: Mapping[str, PartyEndpoints[Any]],
+    over: threading.Event,
 ) -> None:
     """Let each party do some work from time to time, while the server runs."""
     logged = set[tuple[str, type]]()

@@ -27,7 +27,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ikos.deployment import tokens
-from ikos.deployment.endpoint import Endpoint, Party
+from ikos.deployment.endpoint import Endpoint, PartyEndpoints
 from ikos.deployment.limits import Addresses, Rate, Slots
 from ikos.deployment.store import StoreError
 from ikos.deployment.wire import (
@@ -84,7 +84,7 @@ class Service:
     """The routes of a server for some tasks, whose parties are given by name."""
 
     def __init__(
-        self, parties: Mapping[str, Party[Any]], rate: float, addresses: Addresses | None
+        self, parties: Mapping[str, PartyEndpoints[Any]], rate: float, addresses: Addresses | None
     ) -> None:
         self.parties, self._addresses = parties, addresses
         self._rate, self._client_rate = Rate(rate), Rate(CLIENT_RATE)
@@ -168,7 +168,7 @@ class Service:
 
         return self.route(method, _WINDOW + path, asked)
 
-    def party(self, request: Request) -> Party[Any]:
+    def party(self, request: Request) -> PartyEndpoints[Any]:
         """Return the party of a request's task."""
         try:
             return self.parties[request.path_params["task"]]

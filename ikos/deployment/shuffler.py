@@ -10,13 +10,13 @@ from functools import partial
 
 import httpx
 
-from ikos.deployment.endpoint import Party
+from ikos.deployment.endpoint import PartyEndpoints
 from ikos.deployment.intermediary import Intermediary
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import RemoteShuffler
 
 
-class Shuffler(Intermediary):
+class ShufflerEndpoint(Intermediary):
     """One shuffler of one window."""
 
     def check(self, part: bytes) -> None:
@@ -31,6 +31,6 @@ class Shuffler(Intermediary):
         return self.task.transport.released(self.task, parts)
 
 
-def shuffler(config: PartyConfig, client: httpx.Client) -> Party[Shuffler]:
+def shuffler(config: PartyConfig, client: httpx.Client) -> PartyEndpoints[ShufflerEndpoint]:
     """Return a shuffler that asks the others over a connection."""
-    return Party(config, Shuffler, partial(RemoteShuffler, client))
+    return PartyEndpoints(config, ShufflerEndpoint, partial(RemoteShuffler, client))

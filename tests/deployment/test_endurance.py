@@ -47,15 +47,17 @@ COMMON_POINTS = [
 ]  # fmt: skip
 SHUFFLER_POINTS = [
     *COMMON_POINTS,
-    "Shuffler.ids:after", "Shuffler.agree:before", "Shuffler.agree:after", "Shuffler.batch:after",
-    "Shuffler._envelopes:within", "Shuffler.forget:before", "Shuffler.forget:after",
+    "ShufflerEndpoint.ids:after", "ShufflerEndpoint.agree:before", "ShufflerEndpoint.agree:after",
+    "ShufflerEndpoint.batch:after", "ShufflerEndpoint._envelopes:within",
+    "ShufflerEndpoint.forget:before", "ShufflerEndpoint.forget:after",
 ]  # fmt: skip
 ANALYZER_POINTS = [
     *COMMON_POINTS,
-    "Endpoint.note:after", "Analyzer.close_all:after", "Analyzer._agree:after",
+    "Endpoint.note:after", "AnalyzerEndpoint.close_all:after", "AnalyzerEndpoint._agree:after",
     "Ledger.enter_run:before", "ledger._write:after", "Ledger.enter_run:after",
-    "RemoteShuffler.batch:after", "RemoteShuffler.forget:after", "Analyzer._open_batches:after",
-    "Analyzer._sum:after", "Analyzer._conclude:after", "KeyFile.erase:before",
+    "RemoteShuffler.batch:after", "RemoteShuffler.forget:after",
+    "AnalyzerEndpoint._open_batches:after",
+    "AnalyzerEndpoint._sum:after", "AnalyzerEndpoint._conclude:after", "KeyFile.erase:before",
     "KeyFile.erase:after",
 ]  # fmt: skip
 

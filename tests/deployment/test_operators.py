@@ -27,7 +27,7 @@ from deployment_tasks import KEY, small_task
 from ikos.deployment import endpoint, tokens
 from ikos.deployment.party_files import PartyConfig, read_secrets, write_party_files
 from ikos.deployment.reports import ClientReport
-from ikos.deployment.shuffler import Shuffler
+from ikos.deployment.shuffler import ShufflerEndpoint
 from ikos.deployment.wire import encoded
 
 pytestmark = pytest.mark.slow
@@ -210,7 +210,7 @@ def closed_with_reports(folder, monkeypatch):
         patch.setattr(endpoint, "now", lambda: task.opens + timedelta(minutes=1))
         for number, name in enumerate(("analyzer", "shuffler-1")):
             config = PartyConfig.read(folder / name)
-            one = endpoint.Party(config, Shuffler, lambda *_: None)
+            one = endpoint.PartyEndpoints(config, ShufflerEndpoint, lambda *_: None)
             reports = [ClientReport.make(task.at(0), 1) for _ in range(20)]
             parts = [os.urandom(config.part_bytes) for _ in reports]
             waiting = [

@@ -53,15 +53,16 @@ VALUES = [1, 1, 0] * 8
 # each state of a disk once: before a step it is that after the one before
 SHUFFLER_POINTS = [
     "Intake.accept:before 5", "Intake.accept:after 5", "Endpoint.close:after 1",
-    "Shuffler.ids:after 1", "Shuffler.agree:after 1", "Shuffler.batch:after 1",
-    "Shuffler.released:within 3", "Store.shrink:before 1", "Shuffler.forget:after 1",
+    "ShufflerEndpoint.ids:after 1", "ShufflerEndpoint.agree:after 1",
+    "ShufflerEndpoint.batch:after 1", "ShufflerEndpoint.released:within 3", "Store.shrink:before 1",
+    "ShufflerEndpoint.forget:after 1",
 ]  # fmt: skip
 ANALYZER_POINTS = [
-    "Intake.accept:after 5", "Analyzer.close_all:after 1", "RemoteShuffler.close:after 2",
-    "RemoteShuffler.ids:after 2", "Analyzer._agree:after 1", "RemoteShuffler.agree:after 2",
+    "Intake.accept:after 5", "AnalyzerEndpoint.close_all:after 1", "RemoteShuffler.close:after 2",
+    "RemoteShuffler.ids:after 2", "AnalyzerEndpoint._agree:after 1", "RemoteShuffler.agree:after 2",
     "RemoteShuffler.batch:after 2", "RemoteShuffler.forget:after 2",
-    "Analyzer._open_batches:after 1",
-    "Analyzer._sum:after 1", "Store.shrink:before 1",
+    "AnalyzerEndpoint._open_batches:after 1",
+    "AnalyzerEndpoint._sum:after 1", "Store.shrink:before 1",
 ]  # fmt: skip
 POINTS = [(1 + i % 3, point) for i, point in enumerate(SHUFFLER_POINTS)]
 POINTS += [(0, point) for point in ANALYZER_POINTS]
