@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -14,6 +15,15 @@ from ikos.primitives.randomness import RandomSource, secure
 from ikos.transports.base import Part, Totals, Transport, joined
 
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """What a party releases of a set of reports, by their ids in ascending order."""
+
+    number: int
+    ids: tuple[bytes, ...]
+    messages: Any = field(repr=False)
 
 
 @dataclass(eq=False, repr=False)
@@ -28,7 +38,7 @@ class Party:
     users: Participation
     number: int
     _parts: dict[bytes, Part] = field(default_factory=dict, init=False)
-    _released: tuple[list[bytes], Any] | None = field(default=None, init=False)
+    _released: Release | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         integer("number", self.number, low=0, high=self.transport.parties)
@@ -48,19 +58,20 @@ class Party:
         if not all(map(np.array_equal, self._parts.setdefault(id, part), part)):
             raise InvalidValue("id", "must not be reused for a different report")
 
-    def release(self, ids: Iterable[bytes], rng: RandomSource | None = None) -> Any:
+    def release(self, ids: Iterable[bytes], rng: RandomSource | None = None) -> Release:
         """Return this party's release of a set of reports; the same set has the same answer."""
-        chosen = sorted(ids)
+        chosen = tuple(sorted(ids))
         if self._released is None:
             if len(set(chosen)) < len(chosen) or not self.ids.issuperset(chosen):
                 raise InvalidValue("ids", "must be those of different reports that this party has")
             self.users.check("ids", len(chosen))
             parts = joined([self._parts[id] for id in chosen])
-            self._released = chosen, self.transport.release(self.number, parts, secure(rng))
+            messages = self.transport.release(self.number, parts, secure(rng))
+            self._released = Release(self.number, chosen, messages)
             self._parts.clear()
-        if self._released[0] != chosen:
+        if self._released.ids != chosen:
             raise InvalidValue("ids", "must be the set that was already released")
-        return self._released[1]
+        return self._released
 
 
 @dataclass(eq=False, repr=False)
@@ -88,16 +99,22 @@ class Analyzer(Party, Generic[_T]):
         self._chosen = tuple(chosen)
         return self._chosen
 
-    def analyze(self, released: Sequence[Any]) -> _T:
-        """Return the result, from the other parties' releases of the set, in their order."""
+    def analyze(self, released: Iterable[Release]) -> _T:
+        """Return the result, from the other parties' releases of the set, in any order.
+
+        Those of other sets are refused: their sum would be random, and nobody would notice.
+        """
         if self._chosen is None:
             raise InvalidValue("released", "must be of a set that was chosen")
-        if len(released) != self.transport.parties:
+        others = sorted(released, key=attrgetter("number"))
+        if [one.number for one in others] != list(range(1, self.transport.parties + 1)):
             raise InvalidValue(
-                "released", f"must hold the releases of all {self.transport.parties} other parties"
+                "released", f"must hold one release of each of {self.transport.parties} parties"
             )
-        first = self.release(self._chosen)
-        totals = self.transport.totals(self.transport.view([first, *released]), self.context)
-        if totals.users != len(self._chosen):
+        if any(one.ids != self._chosen for one in others):
             raise InvalidValue("released", "must be of the set that was chosen")
+        messages = [one.messages for one in (self.release(self._chosen), *others)]
+        totals = self.transport.totals(self.transport.view(messages), self.context)
+        if totals.users != len(self._chosen):
+            raise InvalidValue("released", "must hold the messages of the set that was chosen")
         return self.decode(totals)

@@ -10,7 +10,7 @@ import dataclasses
 import pickle
 import re
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -176,10 +176,11 @@ def test_a_party_releases_one_set_once(case: Case) -> None:
     result = analyzer.analyze(answers)
     case.check(result)
     assert same(analyzer.analyze(answers), result)
-    with pytest.raises(
-        ValueError, match=r"^released must hold the releases of all \d+ other parties"
-    ):
-        analyzer.analyze(answers[1:])
+    for wrong in (answers[1:], [answers[0], *answers], answers[:1] * len(answers)):
+        if [one.number for one in wrong] != [one.number for one in answers]:
+            with pytest.raises(ValueError, match=r"^released must hold one release of each of \d"):
+                analyzer.analyze(wrong)
+    assert same(analyzer.analyze(answers[::-1]), result)
 
 
 @each
@@ -188,11 +189,28 @@ def test_what_parties_released_of_another_set_is_refused(case: Case) -> None:
     sent(parties, reports_of(case.protocol, case.values))
     analyzer, *others = parties
     chosen = analyzer.choose(*(one.ids for one in others))
-    for fewer in range(1, len(others) + 1):
+    for other, wrong in product((chosen[1:], chosen[:-1]), range(1, len(others) + 1)):
         twins = [copy.deepcopy(one) for one in others]
-        answers = [one.release(chosen[1:] if i < fewer else chosen) for i, one in enumerate(twins)]
-        with pytest.raises(ValueError, match=r"^(view|released) must "):
+        answers = [one.release(other if i < wrong else chosen) for i, one in enumerate(twins)]
+        with pytest.raises(ValueError, match=r"^released must be of the set that was chosen"):
             analyzer.analyze(answers)
+        forged = [dataclasses.replace(one, ids=chosen) for one in answers]
+        with pytest.raises(ValueError, match=r"^(view|released) must hold "):
+            analyzer.analyze(forged)
+
+
+@each
+def test_what_parties_released_of_another_set_of_the_same_size_is_refused(case: Case) -> None:
+    """It would open to a random sum, or to that of other users."""
+    parties = case.protocol.parties(CONTEXT)
+    reports = reports_of(case.protocol, case.values)
+    sent(parties[:1], reports[:4])
+    sent(parties[1:], reports)
+    analyzer, *others = parties
+    analyzer.choose(*(one.ids for one in others))
+    answers = [one.release(report.ids[0] for report in reports[1:]) for one in others]
+    with pytest.raises(ValueError, match=r"^released must be of the set that was chosen"):
+        analyzer.analyze(answers)
 
 
 def elements(part: tuple[NDArray[Any], ...]) -> tuple[list[Any], list[Any]]:
@@ -330,7 +348,7 @@ def test_released_shares_do_not_tell_whose_they_are(case: Case) -> None:
     for some in (reports, renamed):
         parties = case.protocol.parties(CONTEXT)
         sent(parties, some)
-        answers.append([columns(answer) for answer in released(parties)])
+        answers.append([columns(answer.messages) for answer in released(parties)])
     assert answers[0] == answers[1]
 
 
