@@ -187,7 +187,7 @@ class Coordinates:
 
     ``exact`` means that all coordinates are integers between their ``bounds``. ``sensitivity``
     bounds the distance between two vectors of a user more tightly than the bounds do; it is
-    ``promised`` if it does not follow from the domain.
+    ``promised``, and checked, if it does not follow from the domain.
     """
 
     bounds: Bounds
@@ -262,8 +262,7 @@ class Box(Vectors):
 
     def coordinates(self, integers: bool, sensitivity: Sensitivity | None) -> Coordinates:
         """Return the bounds and the promised sensitivity."""
-        promised = sensitivity is not None and not sensitivity.proved
-        return Coordinates(self.bounds, integers, sensitivity, promised)
+        return Coordinates(self.bounds, integers, sensitivity, sensitivity is not None)
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         inside = (rows >= self.lower) & (rows <= self.upper)  # False for NaN
@@ -311,7 +310,7 @@ class Ball(Vectors):
         if integers:
             raise InvalidValue("integers", "must be False for a Ball; use a Box for integers")
         bounds = Bounds(-self.reach, self.reach)
-        return Coordinates(bounds, False, Sensitivity(l2=2 * self.reach))
+        return Coordinates(bounds, False, Sensitivity(l2=2 * self.reach, proved=True))
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         require(rows, np.isfinite(rows), first, "be finite")
@@ -340,7 +339,9 @@ class SparseTernary(Vectors):
         """Return the bounds, and twice as many changes as entries."""
         del integers
         _refuse_promise(sensitivity)
-        return Coordinates(Bounds(-1, 1), True, Sensitivity(l1=2 * self.sparsity, linf=2))
+        return Coordinates(
+            Bounds(-1, 1), True, Sensitivity(l1=2 * self.sparsity, linf=2, proved=True)
+        )
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         signs = (rows == 0) | (rows == 1) | (rows == -1)  # False for NaN
@@ -379,7 +380,9 @@ class Categories(Vectors):
         """Return the bounds, and two changes for each question."""
         del integers
         _refuse_promise(sensitivity)
-        return Coordinates(Bounds(0, 1), True, Sensitivity(l1=2 * len(self.sizes), linf=1))
+        return Coordinates(
+            Bounds(0, 1), True, Sensitivity(l1=2 * len(self.sizes), linf=1, proved=True)
+        )
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         require(rows, (rows == 0) | (rows == 1), first, "be 0 or 1")  # False for NaN

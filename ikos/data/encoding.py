@@ -106,7 +106,7 @@ class Encoding:
 
     ``exact`` says that all values are whole steps, so that none is rounded. ``promise`` bounds the
     distance between two vectors of a user, in the data's units, more tightly than the domain's
-    bounds. It is ``promised`` if it does not follow from the domain.
+    bounds. It is ``promised``, and checked, if it does not follow from the domain.
     """
 
     bounds: Bounds

@@ -31,8 +31,9 @@ class Sensitivity:
         Bounds on the sum of absolute values, the Euclidean norm, and the largest absolute value; at
         least one. Omitted and loose bounds follow from the others.
     proved : bool
-        Whether they are proved for all vectors that are passed; otherwise they are a promise, which
-        guarantees name among their conditions, and vectors that break it are refused.
+        Whether you have a proof of them for all vectors that you pass; otherwise guarantees name
+        them among their conditions. Vectors that visibly break them are refused in both cases, if
+        they come in one array or, between parties, in one client's values.
 
     Examples
     --------

@@ -117,7 +117,11 @@ class Sum(ABC, Generic[_T]):
         """Return the context of all messages: the parameters, and the name of a sum."""
         if not isinstance(name, bytes):
             raise InvalidType("context", f"must be bytes, got {quote(name)}")
-        return bytes.fromhex(self.parameter_hash) + name if self.transport.bound else b""
+        if not self.transport.bound:
+            return b""
+        if not name:
+            raise InvalidValue("context", "must be a name that no other sum of this transport has")
+        return bytes.fromhex(self.parameter_hash) + name
 
     # One party at a time
 

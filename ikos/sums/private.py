@@ -128,8 +128,9 @@ class _Private(Sum[SumResult]):
     def guarantee(self) -> Guarantee:
         """The guarantee per user, for one run or for all ``releases`` together."""
         transport, delta = self.transport, self.total_delta
+        promise = self.encoding.promise
         conditions = (
-            *([PROMISED] if self.encoding.promised else []),
+            *([] if promise is None or promise.proved else [PROMISED]),
             *transport.conditions,
             reports(self.releases),
             pseudorandom(),

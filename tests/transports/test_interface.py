@@ -10,6 +10,7 @@ import dataclasses
 import pickle
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -262,7 +263,7 @@ def test_too_few_and_too_many_users_are_refused(case: Case) -> None:
             ):
                 protocol.run(form)
         with pytest.raises(ValueError, match=r"^x must (have|hold) "):
-            protocol.analyze(protocol.shuffle(share(some)))
+            protocol.analyze(protocol.shuffle(share(some, context=CONTEXT)))
     case.check(protocol.run(x[:LEAST]), LEAST)
     if not case.private and not case.slow:  # shares and a view that only careless parties make
         few = case.make(min_honest=1).share(x[: LEAST - 1])
@@ -290,7 +291,7 @@ def test_a_bad_value_is_named_wherever_it_is(case: Case) -> None:
     exact = not case.private or protocol.encoding.exact
     for wrong in (-123_456_789, *[1.23] * exact):
         bad[3] = wrong
-        for call in (protocol.run, share):
+        for call in (protocol.run, partial(share, context=CONTEXT)):
             for form in (bad, bad.tolist(), iter([bad[:2], bad[2:].tolist()])):
                 with pytest.raises(
                     (TypeError, ValueError), match=r"^x\[(3|:, 0\]\[3|3, 0)\] must "
@@ -298,7 +299,7 @@ def test_a_bad_value_is_named_wherever_it_is(case: Case) -> None:
                     call(form)
                 assert "123" not in str(caught.value)
     with pytest.raises((TypeError, ValueError), match=r"^x\["):
-        protocol.report(bad[3])
+        protocol.report(bad[3], context=CONTEXT)
     for form in (x[..., np.newaxis], x.astype(str), np.ma.masked_array(x, True), None):
         with pytest.raises((TypeError, ValueError), match=r"^x(\[.*\])? must"):
             protocol.run(form)
@@ -360,7 +361,7 @@ def test_no_two_parts_have_draws_in_common(case: Case) -> None:
     q = order_of(protocol.transport)
     one, other = (protocol.report(x[0], context=CONTEXT) for _ in range(2))
     assert one.ids != other.ids
-    everybody = share(np.array([x[0]] * N))
+    everybody = share(np.array([x[0]] * N), context=CONTEXT)
     found: list[Any] = []
     for parts in (one.parts, other.parts, getattr(everybody, "parts", (everybody,))):
         for rows in (rows for part in parts for rows in part):
@@ -376,10 +377,11 @@ def test_no_two_parts_have_draws_in_common(case: Case) -> None:
 def test_randomness_is_secure_by_default(case: Case) -> None:
     protocol, x = case.protocol, case.values
     share = protocol.randomize if case.private else protocol.share
-    for call, given in ((protocol.run, x), (share, x), (protocol.report, x[0])):
+    sharing = (partial(share, x, context=CONTEXT), partial(protocol.report, x[0], context=CONTEXT))
+    for call in (partial(protocol.run, x), *sharing):
         for rng in (np.random.default_rng(0), 7, "seed"):
             with pytest.raises(TypeError, match=r"^rng must be None"):
-                call(given, rng)
+                call(rng)
 
 
 # Parameters
@@ -415,6 +417,9 @@ def test_what_is_sent_is_bound_to_a_context_or_says_that_it_is_not(case: Case) -
     for call in (protocol.parties, lambda c: protocol.report(x[0], context=c)):
         with pytest.raises(TypeError, match=r"^context must be bytes, got 'a name'"):
             call("a name")
+        if protocol.transport.bound:
+            with pytest.raises(ValueError, match=r"^context must be a name that no other sum"):
+                call(b"")
 
 
 @each

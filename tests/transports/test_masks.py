@@ -457,7 +457,7 @@ def test_too_many_masked_vectors_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
     protocol = secure_sum(2, 3000, 9)
     monkeypatch.setattr(module, "MAX_ENTRIES", 4095)
     with pytest.raises(ValueError, match="use run"):
-        protocol.share(vectors(2, 3000, 9))
+        protocol.share(vectors(2, 3000, 9), context=b"a sum")
 
 
 def test_parameters_of_another_sum_are_not_accepted() -> None:

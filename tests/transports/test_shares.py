@@ -392,8 +392,8 @@ def test_bad_parameters(change: dict[str, Any], error: type[Exception], message:
 @pytest.mark.parametrize(
     ("x", "error", "message"),
     [
-        ([[1, 2]], ValueError, "x must hold n = 2"),
-        ([[1, 2]] * 3, ValueError, "x must hold n = 2"),
+        ([[1, 2]], ValueError, "each of the n = 2 users"),
+        ([[1, 2]] * 3, ValueError, "each of the n = 2 users"),
         ([1, 2], ValueError, "shape"),
         ([[1, 2, 3]] * 2, ValueError, "shape"),
         ([[1, 100]] * 2, ValueError, "must be in"),

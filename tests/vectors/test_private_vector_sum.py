@@ -636,10 +636,13 @@ def test_a_promised_sensitivity_shrinks_the_noise() -> None:
     assert PROMISED not in loose.guarantee.conditions
 
 
-def test_promises_that_the_data_break_are_refused() -> None:
+@pytest.mark.parametrize("proved", [False, True])
+def test_promises_that_the_data_break_are_refused(proved: bool) -> None:
+    """Also if the caller says that they are proved: it is no condition then, but checked."""
     protocol = PrivateVectorSum(
-        3, Box(4), 1, 1e-3, integers=True, sensitivity=Sensitivity(l1=2, linf=1)
+        3, Box(4), 1, 1e-3, integers=True, sensitivity=Sensitivity(l1=2, linf=1, proved=proved)
     )
+    assert (PROMISED in protocol.guarantee.conditions) != proved
     kept = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
     protocol.run(kept)
     for use in (protocol.run, protocol.randomize):
