@@ -21,7 +21,7 @@ from ikos.data.domains import Domain
 from ikos.data.encoding import Encoding
 from ikos.primitives.concurrency import Interrupted, Scratch
 from ikos.primitives.mixing import MESSAGES_IN_MEMORY, Encoder
-from ikos.primitives.modular import blocks
+from ikos.primitives.modular import Integers, Zq, blocks
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.sharing import USERS_PER_SOURCE
 
@@ -41,6 +41,9 @@ Columns = tuple[
 """Memory for all users' elements of some coordinates, (c, users), the remaining tasks that write
 parts of them, and the coordinates that are then shared together, with their source."""
 
+Ring = Zq | Integers
+"""The ring of elements: residues modulo q, or plain integers."""
+
 NoiseShares = tuple[NDArray[np.int64], NDArray[Any]]
 """Places of entries that get noise, ascending, and the integers to be added."""
 
@@ -55,20 +58,6 @@ class Participation:
     def check(self, name: str, users: int, *, so_far: bool = False) -> None:
         """Refuse too few users, or too many; ``so_far``, only too many."""
         check_participation(name, users, self.least, self.n, so_far=so_far)
-
-
-class Ring(Protocol):
-    """The ring of elements: residues modulo q, or plain integers."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The numpy type of the elements."""
-
-    def add(self, a: NDArray[Any], places: NDArray[np.int64], amounts: NDArray[Any]) -> None:
-        """Add integers to the elements, (k,), in some places."""
-
-    def elements(self, x: ArrayLike) -> NDArray[Any]:
-        """Return integers as elements."""
 
 
 class AddedNoise(Protocol):

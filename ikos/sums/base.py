@@ -17,7 +17,7 @@ from ikos.primitives.randomness import RandomSource, secure
 from ikos.results.sums import Cost
 from ikos.sums.ledger import Ledger, enter_run
 from ikos.transports import TRANSPORTS, Masks, Recipe, Shuffled, Transport
-from ikos.transports.base import Reports, Totals
+from ikos.transports.base import Reports, Totals, Work
 from ikos.transports.roles import Analyzer, Party
 
 CONTEXT_BYTES = 32
@@ -110,7 +110,8 @@ class Sum(ABC, Generic[_T]):
 
     @cached_property
     def _cost(self) -> Cost:
-        messages, bits = self.transport.messages_per_user, self.transport.bits_per_user
+        layout = self.transport.layout
+        messages, bits = layout.messages_per_user, layout.bits_per_user
         return Cost(self.n, messages, bits / messages if bits % messages else bits // messages)
 
     def context(self, name: object) -> bytes:
@@ -236,8 +237,9 @@ class Sum(ABC, Generic[_T]):
             totals = cluster.add_up(self.reader, self.transport, x, source, progress)
             return self._decoded(totals, source)
         context = self.context(source.bytes(CONTEXT_BYTES) if self.transport.bound else b"")
-        options: dict[str, Any] = {"threads": threads, "progress": progress, "context": context}
-        return self._decoded(self.transport.run(self.reader.read(x), source, **options), source)
+        work: Work = {"threads": threads, "progress": progress}
+        totals = self.transport.run(self.reader.read(x), source, context, **work)
+        return self._decoded(totals, source)
 
     # Printed
 

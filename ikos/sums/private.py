@@ -32,8 +32,8 @@ from ikos.results.guarantees import Guarantee
 from ikos.results.sums import SumResult, footer
 from ikos.results.text import at_least
 from ikos.sums.base import Sum, chosen_recipe, participation
-from ikos.transports import Recipe, Shuffled
-from ikos.transports.base import Need, NumberTransport, Totals
+from ikos.transports import Recipe, Shares, Shuffled
+from ikos.transports.base import Need, Totals
 
 MAX_USERS, MAX_VECTORS = 1 << 53, 10**9
 """Largest numbers of users with scalars and with vectors."""
@@ -86,11 +86,10 @@ class _Private(Sum[SumResult]):
         """Set all fields: the transport and the noise that a recipe proves for an encoding."""
         noise = recipe.largest_noise(need).distribution(need.users.n)
         q = checked_modulus(modulus, need.users.n, encoding.precision, noise, recipe.order)
-        sized = recipe.size(need, encoding, q)
-        ring = sized.transport.ring
-        reader = Reader(need.users, domain, encoding, sized.noise, ring, need.scalar)
+        transport, added, proved = recipe.size(need, encoding, q)
+        reader = Reader(need.users, domain, encoding, added, transport.ring, need.scalar)
         budget = need.epsilon, need.delta, need.releases
-        _Private.__init__(self, reader, sized.transport, *budget, sized.delta)
+        _Private.__init__(self, reader, transport, *budget, proved)
 
     def __post_init__(self) -> None:
         _ = self.guarantee, self._cost  # computed once, not in each run
@@ -340,15 +339,9 @@ class PrivateSum(_Private):
             requested, or by "best". A delta with which none is proved is refused.
         """
         allowed = self.delta if delta is None else delta
-        transport = cast(NumberTransport, self.transport)  # others refuse numbers
-        return transport.remaining_privacy(
-            self.noise,
-            self.precision,
-            self.epsilon,
-            allowed,
-            honest=honest,
-            corrupt_shufflers=corrupt_shufflers,
-        )
+        shares = cast(Shares, self.transport)  # others refuse numbers
+        present = {"honest": honest, "corrupt_shufflers": corrupt_shufflers}
+        return shares.remaining_privacy(self.noise, self.precision, allowed, **present)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -451,7 +444,7 @@ class PrivateVectorSum(_Private):
     @property
     def layout(self) -> Layout:
         """Messages per user, and their proved guarantee."""
-        return cast(Layout, cast(Any, self.transport).layout)
+        return self.transport.layout
 
     @property
     def parameters(self) -> dict[str, object]:

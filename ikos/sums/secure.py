@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -282,7 +282,7 @@ class SecureVectorSum(_Secure[NDArray[Any]]):
     @property
     def layout(self) -> Layout:
         """The messages per user, and the level proved for the whole vector."""
-        return cast(Layout, cast(Any, self.transport).layout)
+        return self.transport.layout
 
     @property
     def _values(self) -> str:

@@ -14,16 +14,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol
+from functools import cached_property
+from typing import Any, ClassVar, Protocol, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos.counts import MessageCount, Remaining
+from ikos.counts import Layout, MessageCount
 from ikos.data.encoding import Encoding
 from ikos.data.reading import Inputs, Participation, Reader, Ring
 from ikos.data.sensitivity import Shift
-from ikos.noise.base import Noise, UsersNoise
+from ikos.noise.base import UsersNoise
 from ikos.primitives.concurrency import Progress
 from ikos.primitives.modular import Zq
 from ikos.primitives.randomness import RandomSource
@@ -74,6 +75,13 @@ class Totals:
     users: int
 
 
+class Work(TypedDict):
+    """How a run is spread over cores, and where it reports its progress."""
+
+    threads: int | None
+    progress: Progress | None
+
+
 class Transport(ABC):
     """Parameters of one way to add up, with their guarantee."""
 
@@ -89,17 +97,20 @@ class Transport(ABC):
     digits: int = 1
     """Coordinates that are wrong if one of them wraps around."""
 
-    dimension: int
+    layout: Layout
+    """The messages per user, and the level proved for whole vectors."""
 
-    @property
-    @abstractmethod
+    q: int
+
+    @cached_property
     def group(self) -> Zq:
-        """The group of each coordinate's sum."""
+        """The group Z_q of each coordinate's sum."""
+        return Zq(self.q)
 
     @property
-    @abstractmethod
     def ring(self) -> Ring:
         """The ring of the elements of a user's value."""
+        return self.group
 
     @property
     @abstractmethod
@@ -107,29 +118,27 @@ class Transport(ABC):
         """Number of parties beside the analyzer."""
 
     @property
-    @abstractmethod
+    def dimension(self) -> int:
+        """Coordinates."""
+        return self.layout.dimension
+
+    @property
     def messages(self) -> MessageCount:
-        """The number of messages, and its proved guarantee."""
+        """Messages per user for a block, and their proved guarantee."""
+        return self.layout.count
 
     @property
-    @abstractmethod
-    def messages_per_user(self) -> int:
-        """Messages per user."""
-
-    @property
-    @abstractmethod
-    def bits_per_user(self) -> int:
-        """Bits per user, before any encryption."""
-
-    @property
-    @abstractmethod
     def sigma(self) -> float:
-        """Security in bits: the parties' views of two inputs with equal sums are that close."""
+        """Proved security of whole vectors in bits, rounded down; 0.0 if nothing is proved.
+
+        The parties' views of two inputs with equal sums are that close.
+        """
+        return self.layout.sigma
 
     @property
-    @abstractmethod
     def theorem(self) -> str:
         """The theorem by which the summands are hidden."""
+        return self.layout.count.theorem
 
     @property
     @abstractmethod
@@ -182,35 +191,9 @@ class Transport(ABC):
 
     @abstractmethod
     def run(
-        self,
-        inputs: Inputs,
-        rng: RandomSource,
-        *,
-        threads: int | None,
-        progress: Progress | None,
-        context: bytes = b"",
+        self, inputs: Inputs, rng: RandomSource, context: bytes = b"", **work: Unpack[Work]
     ) -> Totals:
         """Play all users and parties, in less memory and time than one after the other."""
-
-
-class NumberTransport(Transport):
-    """A transport that also adds up numbers."""
-
-    @abstractmethod
-    def remaining_privacy(
-        self,
-        noise: Noise,
-        precision: int,
-        epsilon: Fraction,
-        delta: float | Fraction,
-        *,
-        honest: int | None,
-        corrupt_shufflers: int | None,
-    ) -> Remaining:
-        """Return the privacy left of a sum with noise, of values in {0..precision}.
-
-        ``epsilon`` is the planned one, for the planned ``honest`` users and colluding shufflers.
-        """
 
 
 @dataclass(frozen=True)
@@ -227,15 +210,6 @@ class Need:
     shift: Shift
     releases: int
     scalar: bool
-
-
-@dataclass(frozen=True)
-class Sized:
-    """A transport and the noise of private sums over it, and the delta proved for both."""
-
-    transport: Transport
-    noise: UsersNoise
-    delta: float
 
 
 class Recipe(Protocol):
@@ -259,5 +233,5 @@ class Recipe(Protocol):
         Noise that can be ``drawn``, or any.
         """
 
-    def size(self, need: Need, encoding: Encoding, q: int) -> Sized:
-        """Return the cheapest transport for a need, and the noise."""
+    def size(self, need: Need, encoding: Encoding, q: int) -> tuple[Transport, UsersNoise, float]:
+        """Return the cheapest transport for a need, the noise, and the delta proved for both."""

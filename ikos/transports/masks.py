@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import count
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import gmpy2
 import numpy as np
@@ -39,14 +39,14 @@ from ikos.noise.base import UsersNoise
 from ikos.noise.choice import HIDING_FRACTION, best_noise
 from ikos.numeric.rings import Negacyclic, Words, above, add, from_bytes, raised, scaled, to_bytes
 from ikos.numeric.rounding import DOWN, UP, exact, float_down, float_up, rounding
-from ikos.primitives.concurrency import Interrupted, Progress, cores, spread
-from ikos.primitives.modular import Integers, Zq, blocks
+from ikos.primitives.concurrency import Interrupted, cores, spread
+from ikos.primitives.modular import Integers, blocks
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.samplers import discrete_gaussian
 from ikos.primitives.shuffling import View
 from ikos.results.conditions import Condition, Kind
 from ikos.results.text import hundredths
-from ikos.transports.base import Need, Part, Reports, Sized, Totals, Transport, drawn_ids
+from ikos.transports.base import Need, Part, Reports, Totals, Transport, Work, drawn_ids
 from ikos.transports.shares import MAX_ENTRIES, Shares, Shuffled
 
 COEFFICIENTS_PER_PASS = 1 << 18
@@ -98,16 +98,6 @@ class Masks(Transport):
     bound: ClassVar[bool] = True
     ring: ClassVar[Integers] = Integers()
 
-    @property
-    def dimension(self) -> int:  # type: ignore[override]
-        """Coordinates."""
-        return self.masks.dimension
-
-    @cached_property
-    def group(self) -> Zq:
-        """The group in which sums are released."""
-        return Zq(self.q)
-
     @cached_property
     def polynomials(self) -> Negacyclic:
         """The polynomials of masked vectors."""
@@ -118,28 +108,13 @@ class Masks(Transport):
         """Shufflers for shares of keys: one for each row of all blocks, or a single one."""
         return self.keys.parties
 
-    @property
-    def messages(self) -> MessageCount:
-        """Messages per user for a block of the key, and their proved guarantee."""
-        return self.keys.messages
-
-    @property
-    def messages_per_user(self) -> int:
-        """The masked vector, and shares of the key."""
-        return self.layout.messages_per_user
-
-    @property
-    def bits_per_user(self) -> int:
-        """Bits that each user sends, before any encryption."""
-        return self.layout.bits_per_user
-
     @cached_property
-    def layout(self) -> MaskedLayout:
+    def layout(self) -> MaskedLayout:  # type: ignore[override]
         """The messages per user, with the level for the vector."""
         keys = self.keys.layout
-        size = self.dimension, keys.length, (self.q - 1).bit_length()
+        size = self.masks.dimension, keys.length, (self.q - 1).bit_length()
         more: dict[str, Any] = {"masks": self.masks, "keys": keys, "shufflers": self.parties}
-        return MaskedLayout(keys.count, *size, self.sigma, **more)
+        return MaskedLayout(keys.count, *size, self._level(keys.sigma), **more)
 
     def lost(self, keys: float) -> gmpy2.mpfr:
         """Return a bound on the advantage that no assumption covers: of shares, and of splitting.
@@ -153,11 +128,6 @@ class Masks(Transport):
         """Return the level for any two inputs with the same sum, in bits, rounded down."""
         with rounding(UP):
             return max(0.0, float_down(-gmpy2.log2(2 * self.lost(keys))))
-
-    @property
-    def sigma(self) -> float:
-        """Level for any two inputs with the same sum, in bits, rounded down."""
-        return self._level(self.keys.sigma)
 
     @property
     def failure(self) -> float:  # type: ignore[override]
@@ -423,13 +393,7 @@ class Masks(Transport):
     # All of them
 
     def run(
-        self,
-        inputs: Inputs,
-        rng: RandomSource,
-        *,
-        threads: int | None,
-        progress: Progress | None,
-        context: bytes = b"",
+        self, inputs: Inputs, rng: RandomSource, context: bytes = b"", **work: Unpack[Work]
     ) -> Totals:
         """Play all parties: some users' vectors are masked at a time and added up.
 
@@ -449,7 +413,8 @@ class Masks(Transport):
         total, keys, users = self.zeros(), [], 0
         participation = inputs.reader.users
         inputs.check_users()
-        threads = cores() if threads is None else threads
+        progress = work["progress"]
+        threads = cores() if work["threads"] is None else work["threads"]
         try:
             with nullcontext() if threads == 1 else ThreadPoolExecutor(threads) as executor:
                 tasks = zip(count(), inputs.blocks(self._users_at_once), strict=False)
@@ -515,7 +480,7 @@ class Masked:
         noise = best_noise(need.epsilon, noise_delta, shift, honest if drawn else None)
         return UsersNoise(noise, honest)
 
-    def size(self, need: Need, encoding: Encoding, q: int) -> Sized:
+    def size(self, need: Need, encoding: Encoding, q: int) -> tuple[Masks, UsersNoise, float]:
         """Return the masks that take the fewest bytes within the budget.
 
         Up to an advantage nu, each release reveals the noisy sum alone: for every test, P[M in E]
@@ -538,7 +503,7 @@ class Masked:
         with rounding(UP):
             hidden = need.releases * factor * masks.lost(masks.keys.sigma)
             delta = float_up(hidden + gmpy2.mpfr(noise.delta))
-        return Sized(masks, placed, delta)
+        return masks, placed, delta
 
     def _masks(
         self,

@@ -25,7 +25,7 @@ from fractions import Fraction
 from functools import cached_property, partial
 from itertools import chain, repeat
 from operator import call
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,18 +52,18 @@ from ikos.noise.laplace_noise import LaplaceNoise
 from ikos.numeric.rounding import UP, exact, float_up
 from ikos.primitives.concurrency import Interrupted, Progress, cores, spread
 from ikos.primitives.mixing import MESSAGES_FOR_ALL_CORES, Encoder, mixed_sum, mixed_sums
-from ikos.primitives.modular import Zq, blocks
+from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.sharing import USERS_PER_SOURCE, SharingScheme, split
 from ikos.primitives.shuffling import MESSAGE_ORDERS, View, shuffle
 from ikos.results.conditions import Condition, alone, collusion, present, unproved_group
 from ikos.transports.base import (
     Need,
-    NumberTransport,
     Part,
     Reports,
-    Sized,
     Totals,
+    Transport,
+    Work,
     drawn_ids,
 )
 from ikos.transports.packing import pack, unpack
@@ -77,7 +77,7 @@ MAX_ENTRIES = 1 << 28
 
 
 @dataclass(frozen=True)
-class Shares(NumberTransport):
+class Shares(Transport):
     """Shares modulo q of the values of ``n`` users, ``scalar`` if these are numbers.
 
     If the set of reports is chosen after the analyzer saw its own shares (``adaptive``), these hide
@@ -99,21 +99,6 @@ class Shares(NumberTransport):
         # colluding shufflers may cost too many messages
         integer("messages", self.layout.count.total, low=1, high=MAX_MESSAGES)
 
-    @property
-    def dimension(self) -> int:  # type: ignore[override]
-        """Coordinates."""
-        return self.layout.dimension
-
-    @cached_property
-    def group(self) -> Zq:
-        """The group Z_q of each coordinate."""
-        return Zq(self.q)
-
-    @property
-    def ring(self) -> Zq:
-        """The same."""
-        return self.group
-
     @cached_property
     def scheme(self) -> SharingScheme:
         """The messages and their recipients, per coordinate."""
@@ -134,31 +119,6 @@ class Shares(NumberTransport):
     def parties(self) -> int:
         """Shufflers per block: one for each shuffled message, or a single one."""
         return 1 if self.trust.single else self.shuffled
-
-    @property
-    def messages(self) -> MessageCount:
-        """Messages per user for a block, and their proved guarantee."""
-        return self.layout.count
-
-    @property
-    def messages_per_user(self) -> int:
-        """Messages per user, for all blocks together."""
-        return self.layout.messages_per_user
-
-    @property
-    def bits_per_user(self) -> int:
-        """Bits per user, before any encryption."""
-        return self.layout.bits_per_user
-
-    @property
-    def sigma(self) -> float:
-        """Proved security of whole vectors in bits, rounded down; 0.0 if nothing is proved."""
-        return self.layout.sigma
-
-    @property
-    def theorem(self) -> str:
-        """The theorem by which the summands are hidden."""
-        return self.layout.count.theorem
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -206,35 +166,34 @@ class Shares(NumberTransport):
 
     def remaining(self, *, honest: int | None, corrupt_shufflers: int | None) -> MessageCount:
         """Return the remaining guarantee of whole vectors if fewer are honest than planned."""
-        trust, count = self.trust, self.layout.count
-        rest = remaining_count(
-            self.n,
-            self.q**self.layout.length,
-            count.total,
-            honest=trust.min_honest if honest is None else honest,
-            corrupt_shufflers=(
-                trust.corrupt_shufflers if corrupt_shufflers is None else corrupt_shufflers
-            ),
-            analysis=count.analysis or "best",
-            **trust.graph,
-        )
+        count, present = self.layout.count, self._present(honest, corrupt_shufflers)
+        order, analysis = self.q**self.layout.length, count.analysis or "best"
+        rest = remaining_count(self.n, order, count.total, analysis=analysis, **present)
         level = level_of_sums(rest.sigma, self.layout.sums, analysis=rest.analysis)
         return replace(rest, sigma=level)
+
+    def _present(self, honest: int | None, corrupt_shufflers: int | None) -> dict[str, Any]:
+        """Return who is honest, as arguments of counts; as planned if it is None."""
+        trust = self.trust
+        corrupt = trust.corrupt_shufflers if corrupt_shufflers is None else corrupt_shufflers
+        least = trust.min_honest if honest is None else honest
+        return {"honest": least, "corrupt_shufflers": corrupt, **trust.graph}
 
     def remaining_privacy(
         self,
         noise: Noise,
         precision: int,
-        epsilon: Fraction,
         delta: float | Fraction,
         *,
         honest: int | None,
         corrupt_shufflers: int | None,
     ) -> Remaining:
-        """Return the remaining privacy, by the published analysis requested, or by "best"."""
+        """Return the remaining privacy of a sum of numbers in {0..precision} with noise.
+
+        By the published analysis requested, or by "best".
+        """
         trust, count = self.trust, self.layout.count
-        users = trust.min_honest if honest is None else honest
-        corrupt = trust.corrupt_shufflers if corrupt_shufflers is None else corrupt_shufflers
+        present = self._present(honest, corrupt_shufflers)
         remaining = private_remaining(
             self.n,
             self.q,
@@ -242,15 +201,15 @@ class Shares(NumberTransport):
             noise.value * precision,
             delta,
             precision,
-            honest=users,
             noise_users=trust.min_honest,
-            corrupt_shufflers=corrupt,
             analysis=same_family(count.analysis),
-            **trust.graph,
+            **present,
         )
         # the search may just miss the plan, where the plan itself holds
-        planned = users >= trust.min_honest and corrupt <= trust.corrupt_shufflers
-        whole = float_up(exact(epsilon, UP))
+        planned = present["honest"] >= trust.min_honest
+        planned &= present["corrupt_shufflers"] <= trust.corrupt_shufflers
+        assert self.layout.epsilon is not None
+        whole = float_up(exact(self.layout.epsilon, UP))
         if planned and remaining.epsilon > whole and count.delta and count.delta <= remaining.delta:
             return replace(remaining, epsilon=whole)
         return remaining
@@ -425,22 +384,16 @@ class Shares(NumberTransport):
     # All of them
 
     def run(
-        self,
-        inputs: Inputs,
-        rng: RandomSource,
-        *,
-        threads: int | None,
-        progress: Progress | None,
-        context: bytes = b"",
+        self, inputs: Inputs, rng: RandomSource, context: bytes = b"", **work: Unpack[Work]
     ) -> Totals:
         """Play all parties, message for message as `share`, `shuffle` and `totals` do."""
         if not self.scalar:
             vectors = inputs.vectors()
             parts = columns(inputs.reader, vectors, rng)
-            return Totals(self._vector_sums(len(vectors), parts, threads, progress), len(vectors))
+            return Totals(self._vector_sums(len(vectors), parts, **work), len(vectors))
         elements = inputs.numbers(rng)
         users = elements.users if isinstance(elements, Encoder) else elements.size
-        total = mixed_sum(elements, self.scheme, rng, threads=threads, progress=progress)
+        total = mixed_sum(elements, self.scheme, rng, **work)
         return Totals([total], users)
 
     def _vector_sums(
@@ -570,7 +523,7 @@ class Shuffled:
             noise = LaplaceNoise(need.epsilon * (1 - budget.reserve) / need.shift.l1)
         return UsersNoise(noise, need.users.least)
 
-    def size(self, need: Need, encoding: Encoding, q: int) -> Sized:
+    def size(self, need: Need, encoding: Encoding, q: int) -> tuple[Shares, UsersNoise, float]:
         """Return the fewest messages that prove the budget, or given ones, with the noise."""
         del encoding
         messages = self.messages
@@ -581,4 +534,4 @@ class Shuffled:
         assert layout.delta is not None
         more = self.adaptive, self.assumptions
         transport = Shares(need.users.n, q, layout, budget.trust, need.scalar, *more)
-        return Sized(transport, UsersNoise(noise, need.users.least), layout.delta)
+        return transport, UsersNoise(noise, need.users.least), layout.delta

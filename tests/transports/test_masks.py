@@ -327,7 +327,7 @@ def test_the_level_is_that_of_keys_and_splitting_together() -> None:
     said = "\n".join(map(str, guarantee.conditions))
     for name in ("Ring-LWE", "random oracle", "2^-81", "900 of 1,000", "no shuffler colludes"):
         assert name in said
-    assert protocol.cost().messages_per_user == masks.keys.messages_per_user + 1
+    assert protocol.cost().messages_per_user == masks.keys.layout.messages_per_user + 1
     assert protocol.remaining(honest=500).sigma < 80
 
 
