@@ -287,16 +287,6 @@ def validate_users(users: object, n: int) -> int:
     return n if users is None else integer("users", users, low=1, high=n)
 
 
-def check_participation(
-    name: str, users: int, min_honest: int, n: int, *, so_far: bool = False
-) -> None:
-    """Refuse a number of users below ``min_honest`` or above n; ``so_far``: there may be more."""
-    if not min_honest <= users <= n:
-        wanted = f"the n = {n}" if min_honest == n else f"min_honest = {min_honest} to n = {n}"
-        got = f"at least {users}" if so_far else users
-        raise InvalidValue(name, f"must hold one value for each of {wanted} users, got {got}")
-
-
 def floating(value: Fraction) -> float:
     """Return a rational of at least 0 as a float; infinite from 2^1000 on."""
     return float(value) if value < 1 << 1000 else math.inf

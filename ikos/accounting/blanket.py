@@ -21,25 +21,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
-import gmpy2
 import numpy as np
-from gmpy2 import mpfr
 
 from ikos._validation import InvalidValue, floating, integer, number
 from ikos.numeric.binomial import Floats, binomial_window, log_pmf, pmf_around, reach
-from ikos.numeric.rounding import DOWN, rational, rounding
+from ikos.numeric.rounding import exp_down
 from ikos.primitives.randomized_response import grid_up
 
 MAX_ANSWERS = 10**10  # most users of one randomized response
 SLACK = 1e-7  # relative enlargement of a divergence: more than the errors of the doubles
 LEAST_GAMMA = 2.0**-53  # given by the grid on which answers are drawn
 _FIRST_TAIL = 1e-22
-
-
-def exp_down(epsilon: Fraction) -> Fraction:
-    """Return a rational that is at most e^epsilon, to 256 bits."""
-    with rounding(DOWN):
-        return Fraction(*map(int, gmpy2.exp(mpfr(rational(epsilon))).as_integer_ratio()))
 
 
 def local_epsilon(k: int | Fraction, gamma: Fraction) -> float:

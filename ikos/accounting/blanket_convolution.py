@@ -35,7 +35,6 @@ from ikos._validation import (
     quote,
     round_down,
 )
-from ikos.accounting.blanket import exp_down
 from ikos.accounting.blanket_lattice import (
     MAX_POINTS,
     TAIL_LOG_MASS,
@@ -45,7 +44,7 @@ from ikos.accounting.blanket_lattice import (
     merge,
     tilt,
 )
-from ikos.numeric.rounding import rational
+from ikos.numeric.rounding import exp_down, rational
 from ikos.numeric.search import crossing, log_excess
 from ikos.numeric.underflow import may_underflow
 

@@ -66,7 +66,8 @@ class DigitParameters:
         return n * (1 / (4 * self.precision**2) + sum(variances))
 
 
-def _budget(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
+def checked_budget(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
+    """Check and return a budget with a positive delta."""
     eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
     return eps, number("delta", delta, low=MIN_DELTA, below=1)
 
@@ -103,7 +104,7 @@ def paper_digits(
     composition : {"basic", "advanced"}
         Theorem 4.2 or Corollary 4.1.
     """
-    eps, small = _budget(epsilon, delta)
+    eps, small = checked_budget(epsilon, delta)
     users = integer("n", n, low=3, high=MAX_PROTOCOL_USERS)
     radices = published_precisions(users, messages)
     choice("composition", composition, COMPOSITIONS[1:])
@@ -253,7 +254,7 @@ def optimized_digits(
     ((3, 5), True)
     """
     users = integer("n", n, low=1, high=MAX_PROTOCOL_USERS)
-    eps, small = _budget(epsilon, delta)
+    eps, small = checked_budget(epsilon, delta)
     m = integer("messages", messages, low=1, high=MAX_MESSAGES)
     choice("composition", composition, COMPOSITIONS)
     choice("accountant", accountant, ACCOUNTANTS)

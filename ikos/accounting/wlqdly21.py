@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 
 from ikos._validation import InvalidValue, integer, number, quote
 from ikos.accounting.amplification import amplified_local_epsilon
-from ikos.accounting.blanket import exp_down, local_gamma
+from ikos.accounting.blanket import local_gamma
 from ikos.accounting.shuffled_response import THEOREMS, response_accountant, response_gamma
+from ikos.numeric.rounding import exp_down
 from ikos.primitives.randomized_response import grid_up
 
 MAX_VALUES = 1 << 16  # most values of a hash function: the seed and the value share 64 bits

@@ -16,7 +16,6 @@ from ikos._validation import (
     MAX_PROTOCOL_USERS,
     InvalidType,
     InvalidValue,
-    check_participation,
     choice,
     integer,
     number,
@@ -24,9 +23,10 @@ from ikos._validation import (
     round_up,
     validate_users,
 )
-from ikos.accounting.digits_bbgn20 import MIN_DELTA
+from ikos.accounting.digits_bbgn20 import checked_budget
 from ikos.accounting.shuffled_response import MAX_EPSILON, MIN_EPSILON
 from ikos.data.domains import Bounds, Domain
+from ikos.data.reading import Participation
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.shuffling import MESSAGE_ORDERS, View, release, shuffle
@@ -39,16 +39,6 @@ from ikos.sums.ledger import Ledger, enter_run
 
 ENTRIES_PER_PASS = 1 << 21  # of the users' vectors
 MAX_ENTRIES = 1 << 28  # of an array of messages
-
-
-def checked_epsilon(epsilon: object) -> Fraction:
-    """Check and return the budget of a purely private protocol."""
-    return number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
-
-
-def budget(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
-    """Check and return a budget with a positive delta."""
-    return checked_epsilon(epsilon), number("delta", delta, low=MIN_DELTA, below=1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,6 +55,11 @@ class ProtocolTerms:
     def _budget(self) -> tuple[Fraction, Fraction, int]:
         """Epsilon, delta, and the number of honest users: what accountants take."""
         return self.epsilon, self.delta, self.min_honest
+
+    @property
+    def _participation(self) -> Participation:
+        """The users, and how many of them must take part."""
+        return Participation(self.n, self.min_honest)
 
 
 def checked(
@@ -84,9 +79,11 @@ def checked(
     if kinds and not isinstance(domain, kinds):
         names = " or a ".join(kind.__name__ for kind in kinds)
         raise InvalidType("domain", f"must be a {names}, got {type(domain).__name__}")
-    eps = checked_epsilon(epsilon)
-    small = Fraction(0) if pure else budget(epsilon, delta)[1]
-    return ProtocolTerms(users, domain, eps, small, honest)
+    if pure:
+        budget = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON), Fraction(0)
+    else:
+        budget = checked_budget(epsilon, delta)
+    return ProtocolTerms(users, domain, *budget, honest)
 
 
 @dataclass(frozen=True)
@@ -264,7 +261,7 @@ class Baseline(ProtocolTerms, ABC):
         if not isinstance(view, View):
             raise InvalidType("view", f"must be a View, got {type(view).__name__}")
         users = self._users_of(view)
-        check_participation("view", users, self.min_honest, self.n)
+        self._participation.check("view", users)
         return self._result(self._totals(view, users), users)
 
     def run(
@@ -306,7 +303,7 @@ class Baseline(ProtocolTerms, ABC):
     def _values(self, x: ArrayLike) -> NDArray[Any]:
         """Return all users' values, checked."""
         values = self.domain.values(x)
-        check_participation("x", values.shape[0], self.min_honest, self.n)
+        self._participation.check("x", values.shape[0])
         return self._accepted(values)
 
     def _check_messages(
@@ -327,7 +324,7 @@ class Baseline(ProtocolTerms, ABC):
                 "must be integers of shape (messages, users), got "
                 f"{messages.dtype} of shape {messages.shape}",
             )
-        check_participation("messages", messages.shape[1], self.min_honest, self.n)
+        self._participation.check("messages", messages.shape[1])
         if rows is not None and messages.shape[0] != rows:
             raise InvalidValue("messages", f"must be {rows} of each user, got {messages.shape[0]}")
         if most is not None and messages.size and not 0 <= messages.min() <= messages.max() <= most:

@@ -11,7 +11,7 @@ import gmpy2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import InvalidValue, check_participation, integer, real, round_up
+from ikos._validation import InvalidValue, integer, real, round_up
 from ikos.accounting.lwy22 import random_messages
 from ikos.baselines.base import ENTRIES_PER_PASS, Description, Padded, checked
 from ikos.data.domains import Categories, require
@@ -140,7 +140,7 @@ class FrequencyEstimation(Padded):
             labels = real("x", x)
             known = np.isin(labels, np.arange(self.dimension))
             require(labels, known, 0, f"be an integer from 0 to {self.dimension - 1}")
-            check_participation("x", labels.size, self.min_honest, self.n)
+            self._participation.check("x", labels.size)
             return labels
         return super()._values(x)
 

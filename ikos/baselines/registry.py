@@ -16,7 +16,7 @@ from ikos._validation import (
     integer,
     quote,
 )
-from ikos.baselines.base import budget
+from ikos.accounting.digits_bbgn20 import checked_budget
 from ikos.baselines.binary_response_csuzz19 import BinaryRandomizedResponse, UnaryEncoding
 from ikos.baselines.central_model import CentralDiscreteLaplace, CentralGaussian, CentralLaplace
 from ikos.baselines.collision_wlqdly21 import Collision
@@ -355,7 +355,7 @@ def comparison(
     local-laplace 1 20000
     """
     users = integer("n", n, low=1, high=MAX_PROTOCOL_USERS)
-    eps, small = budget(epsilon, delta)
+    eps, small = checked_budget(epsilon, delta)
     bounds = Bounds(lower, upper)
     domain = bounds if domain is None else domain
     if not isinstance(domain, Domain):

@@ -119,8 +119,7 @@ class NoiseOverSecureSum(NumberBaseline):
         self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
     ) -> View:
         """Pass shares through the shufflers, as `ikos.SecureSum.shuffle` does."""
-        users = Participation(self.n, self.min_honest)
-        return self.shares.shuffle(messages, secure(rng), order, users)
+        return self.shares.shuffle(messages, secure(rng), order, self._participation)
 
     def _users_of(self, view: View) -> int:
         return self.shares.totals(view).users

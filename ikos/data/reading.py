@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import InvalidType, InvalidValue, check_participation, refuse_missing
+from ikos._validation import InvalidType, InvalidValue, refuse_missing
 from ikos.data.domains import Domain
 from ikos.data.encoding import Encoding
 from ikos.primitives.concurrency import Interrupted, Scratch
@@ -57,7 +57,11 @@ class Participation:
 
     def check(self, name: str, users: int, *, so_far: bool = False) -> None:
         """Refuse too few users, or too many; ``so_far``, only too many."""
-        check_participation(name, users, self.least, self.n, so_far=so_far)
+        least, n = self.least, self.n
+        if not least <= users <= n:
+            wanted = f"the n = {n}" if least == n else f"min_honest = {least} to n = {n}"
+            got = f"at least {users}" if so_far else users
+            raise InvalidValue(name, f"must hold one value for each of {wanted} users, got {got}")
 
 
 class AddedNoise(Protocol):

@@ -14,7 +14,7 @@ from fractions import Fraction
 import gmpy2
 
 from ikos._validation import InvalidValue, number
-from ikos.numeric.rounding import UP, exact, rounding
+from ikos.numeric.rounding import UP, exact, fraction, rounding
 
 _ROOTS_UP = 1 + Fraction(1, 1 << 52)  # a double that stands for a root is nearer below it
 
@@ -70,7 +70,7 @@ class Sensitivity:
             whole.append(math.floor(Fraction(self.l1) * steps + d * error))
         if self.l2 is not None:
             with rounding(UP):
-                root = Fraction(*map(int, gmpy2.sqrt(gmpy2.mpfr(d)).as_integer_ratio()))
+                root = fraction(gmpy2.sqrt(gmpy2.mpfr(d)))
             l2 = Fraction(self.l2) * _ROOTS_UP * steps
             squares.append(math.floor((l2 + root * error) ** 2))
             expected = None if bias is None else l2 + root * off

@@ -11,7 +11,7 @@ from functools import lru_cache
 import gmpy2
 
 from ikos.numeric.gaussian import shift_by_one
-from ikos.numeric.rounding import DOWN, UP, rounding
+from ikos.numeric.rounding import DOWN, UP, fraction, rounding
 from ikos.numeric.search import short_up
 
 
@@ -25,4 +25,4 @@ def least_variance(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fract
         circle = 2 * gmpy2.const_pi() * shift_by_one(epsilon, delta, l2_squared) ** 2
     with rounding(UP):
         variance = 1 / circle
-    return short_up(Fraction(*map(int, variance.as_integer_ratio())))
+    return short_up(fraction(variance))

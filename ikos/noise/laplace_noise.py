@@ -20,7 +20,7 @@ from ikos.primitives.samplers import polya_shares
 
 @dataclass(frozen=True)
 class LaplaceNoise(Noise):
-    """Noise of probabilities proportional to exp(-rate |k|): (rate l1)-private.
+    """Noise of probabilities proportional to exp(-rate |k|) in k steps: (rate l1)-private.
 
     Its shares are differences of Polya variables (BBGN20, Section 5.2).
     """
@@ -31,11 +31,6 @@ class LaplaceNoise(Noise):
     theorem: ClassVar[str] = "discrete Laplace noise of l1 sensitivity"
     hiding_theorem: ClassVar[str] = hockey_stick.THEOREM
     delta: ClassVar[float] = 0.0  # type: ignore[misc]
-
-    @property
-    def value(self) -> Fraction:
-        """The rate, the inverse scale per step."""
-        return self.rate
 
     def shares(
         self, size: int, parties: int, rng: RandomSource

@@ -45,11 +45,6 @@ class SkellamNoise(Noise):
     )
     hiding_theorem: ClassVar[str] = skellam.THEOREM
 
-    @property
-    def value(self) -> Fraction:
-        """The variance."""
-        return self.variance
-
     def shares(
         self, size: int, parties: int, rng: RandomSource
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:

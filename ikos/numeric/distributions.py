@@ -284,26 +284,3 @@ def default_modulus(users: int, precision: int, distribution: Distribution) -> i
     while wraps(q):
         q *= 2
     return q
-
-
-def standard_error(
-    distribution: Distribution,
-    *,
-    users: int,
-    precision: int,
-    modulus: int | None,
-    rounded: bool = True,
-) -> float:
-    """Return a bound on the root mean squared error of a sum, in units of one user's range.
-
-    It covers noise, randomized rounding (at most 1/4 of a squared step per user) and wrap-around
-    unless ``modulus`` is None: an estimate that wrapped is off by at most q steps.
-    """
-    wrap = 0.0
-    if modulus is not None:
-        chance = distribution.log_tail_bound(Fraction(modulus - users * precision, 2))
-        exponent = 2 * math.log(modulus) + chance
-        wrap = math.exp(exponent) if exponent < 700 else math.inf
-    return (
-        1.0 / precision * math.sqrt(distribution.variance + (users / 4 if rounded else 0.0) + wrap)
-    )

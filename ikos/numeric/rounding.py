@@ -39,6 +39,17 @@ def exact(value: Fraction | int, direction: int) -> mpfr:
         return mpfr(rational(value))
 
 
+def exp_down(exponent: Fraction) -> Fraction:
+    """Return a rational that is at most e^exponent, to 256 bits."""
+    with rounding(DOWN):
+        return fraction(gmpy2.exp(mpfr(rational(exponent))))
+
+
+def fraction(value: mpfr) -> Fraction:
+    """Return the exact value of a finite number."""
+    return Fraction(*map(int, value.as_integer_ratio()))
+
+
 def log2(value: Fraction | int, direction: int) -> mpfr:
     """Return log2 of a positive rational: monotone, so that both roundings go the same way."""
     with rounding(direction):

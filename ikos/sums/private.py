@@ -434,7 +434,7 @@ class PrivateVectorSum(_Private):
             return Need(users, budget, allowed, encoding.shift(d), times, scalar=False)
 
         def signal(encoding: Encoding) -> float:
-            ideal = recipe.largest_noise(need(encoding), drawn=False)
+            ideal = recipe.largest_noise(replace(need(encoding), drawn=False))
             return encoding.precision / ideal.noise.deviation
 
         if not isinstance(chosen, Encoding):

@@ -201,7 +201,7 @@ class Need:
     """The requirements of a private sum: a budget for all ``releases`` about the same users.
 
     ``shift`` bounds the shift of one sum by replacing one user. If users hold numbers, ``scalar``,
-    the noise always has pure differential privacy.
+    the noise always has pure differential privacy. To find an encoding, it need not be ``drawn``.
     """
 
     users: Participation
@@ -210,6 +210,12 @@ class Need:
     shift: Shift
     releases: int
     scalar: bool
+    drawn: bool = True
+
+    @property
+    def parties(self) -> int | None:
+        """The users who must be able to draw the noise, if it is drawn."""
+        return self.users.least if self.drawn else None
 
 
 class Recipe(Protocol):
@@ -227,11 +233,8 @@ class Recipe(Protocol):
     ) -> Transport:
         """Return the transport of a secure sum, of numbers if there is no ``dimension``."""
 
-    def largest_noise(self, need: Need, *, drawn: bool = True) -> UsersNoise:
-        """Return the largest noise that the budget may need, whatever the order of the group.
-
-        Noise that can be ``drawn``, or any.
-        """
+    def largest_noise(self, need: Need) -> UsersNoise:
+        """Return the largest noise that the budget may need, whatever the order of the group."""
 
     def size(self, need: Need, encoding: Encoding, q: int) -> tuple[Transport, UsersNoise, float]:
         """Return the cheapest transport for a need, the noise, and the delta proved for both."""

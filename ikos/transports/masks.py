@@ -473,12 +473,12 @@ class Masked:
         largest = -(-users.n * upper // 2)
         return self._masks(users, dimension, q, upper, largest, allowed)
 
-    def largest_noise(self, need: Need, *, drawn: bool = True) -> UsersNoise:
+    def largest_noise(self, need: Need) -> UsersNoise:
         """Return the noise: nothing else costs epsilon."""
         noise_delta = need.delta * (1 - HIDING_FRACTION)
-        shift, honest = need.shift.repeated(need.releases), need.users.least
-        noise = best_noise(need.epsilon, noise_delta, shift, honest if drawn else None)
-        return UsersNoise(noise, honest)
+        shift = need.shift.repeated(need.releases)
+        noise = best_noise(need.epsilon, noise_delta, shift, need.parties)
+        return UsersNoise(noise, need.users.least)
 
     def size(self, need: Need, encoding: Encoding, q: int) -> tuple[Masks, UsersNoise, float]:
         """Return the masks that take the fewest bytes within the budget.

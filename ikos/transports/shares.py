@@ -502,7 +502,7 @@ class Shuffled:
         more = self.adaptive, self.assumptions
         return Shares(users.n, q, layout, scheme.trust, dimension is None, *more)
 
-    def _budget(self, need: Need, *, drawn: bool = True) -> SharesBudget:
+    def _budget(self, need: Need) -> SharesBudget:
         """Return the plan of the shares of a private sum."""
         d = need.shift.dimension
         return SharesBudget(
@@ -512,12 +512,11 @@ class Shuffled:
             reserve=number("reserve", self.reserve, low=0, high=0.5),
             length=1 if need.scalar else checked_layout(self.layout, d, self.messages),
             overhead=integer("overhead", self.overhead, low=0),
-            drawn=drawn,
         )
 
-    def largest_noise(self, need: Need, *, drawn: bool = True) -> UsersNoise:
+    def largest_noise(self, need: Need) -> UsersNoise:
         """Return the noise if hiding takes as much of epsilon as it may."""
-        budget = self._budget(need, drawn=drawn)
+        budget = self._budget(need)
         noise: Noise = budget.largest_noise
         if need.scalar:  # whatever the analysis spends on hiding
             noise = LaplaceNoise(need.epsilon * (1 - budget.reserve) / need.shift.l1)

@@ -15,23 +15,16 @@ import gmpy2
 
 from ikos.counts import Layout, hockey_stick
 from ikos.counts.analyses import TABLE, checked_scheme
-from ikos.counts.share_graph import ShareGraph, share_graphs
+from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MAX_MESSAGES, Budget, MessageCount, Scheme, Trust
 from ikos.counts.vectors import least_bytes, level_of_sums, sums_of
 from ikos.data.sensitivity import Shift
 from ikos.noise.base import Noise
 from ikos.noise.choice import HIDING_FRACTION, best_noise
 from ikos.noise.laplace_noise import LaplaceNoise
-from ikos.numeric.rounding import DOWN, UP, exact, float_down, float_up, rounding
+from ikos.numeric.rounding import DOWN, UP, exact, exp_down, float_down, float_up, rounding
 from ikos.numeric.search import smallest
 from ikos.transports.base import Need
-
-
-def _exp_down(exponent: Fraction) -> Fraction:
-    """Return e^exponent for an exponent of at most 0, rounded down."""
-    with rounding(DOWN):
-        above, below = gmpy2.exp(-exact(-exponent, UP)).as_integer_ratio()
-    return Fraction(int(above), int(below))
 
 
 @dataclass(frozen=True)
@@ -39,8 +32,7 @@ class SharesBudget:
     """A private sum over shares, without the number of messages and the group order.
 
     A vector is cut into blocks of ``length`` coordinates, or 0 for the fewest bytes. At most a
-    fraction ``reserve`` of epsilon is spent on hiding. The noise need not be ``drawn`` to find an
-    encoding.
+    fraction ``reserve`` of epsilon is spent on hiding.
     """
 
     need: Need
@@ -49,22 +41,16 @@ class SharesBudget:
     reserve: Fraction
     length: int
     overhead: int
-    drawn: bool = True
 
     @property
     def epsilon(self) -> Fraction:
         """That of all releases together."""
         return self.need.epsilon
 
-    @property
-    def releases(self) -> int:
-        """Number of releases about the same users."""
-        return self.need.releases
-
     @cached_property
     def total_shift(self) -> Shift:
         """The shift by replacing one user in all releases together."""
-        return self.need.shift.repeated(self.releases)
+        return self.need.shift.repeated(self.need.releases)
 
     @property
     def sums(self) -> int:
@@ -84,7 +70,7 @@ class SharesBudget:
     @property
     def _noise_delta(self) -> Fraction:
         """The delta for the noise, such that (1+c) times it and the rest are within delta."""
-        return self.need.delta * (1 - HIDING_FRACTION) * _exp_down(-self._spare / 2)
+        return self.need.delta * (1 - HIDING_FRACTION) * exp_down(-self._spare / 2)
 
     @property
     def _hiding_delta(self) -> Fraction:
@@ -93,8 +79,7 @@ class SharesBudget:
 
     def _best(self, level: Fraction) -> Noise:
         """Return the smallest noise of all releases together with this epsilon."""
-        parties = self.trust.min_honest if self.drawn else None
-        return best_noise(level, self._noise_delta, self.total_shift, parties)
+        return best_noise(level, self._noise_delta, self.total_shift, self.need.parties)
 
     def _noise(self, level: Fraction) -> Noise:
         """Return the noise of all releases together with this epsilon."""
@@ -128,7 +113,7 @@ class SharesBudget:
                 delta = proof(m)[0].delta
                 return delta is not None and delta <= self.need.delta
 
-            scheme, allowed = self._scheme(q), self._hiding_delta / self.releases
+            scheme, allowed = self._scheme(q), self._hiding_delta / self.need.releases
             scheme.refuse_uncovered()
             near = Budget(Fraction(0), allowed, Fraction(0), 1)
             m = smallest(enough, scheme.analysis.guess(scheme, near), most=MAX_MESSAGES)
@@ -145,7 +130,7 @@ class SharesBudget:
 
     def proved(self, q: int, m: int) -> tuple[Layout, Noise]:
         """Return the proved budget for m shuffled messages per block, and the noise for it."""
-        if self._has_theorem and not (self.pure and self.releases == 1):
+        if self._has_theorem and not (self.pure and self.need.releases == 1):
             count, noise = self._with_delta(q, m)
         else:
             count, noise = self._by_budget(q, m)
@@ -164,13 +149,13 @@ class SharesBudget:
         assert count.delta is not None
         noise = self._noise(Fraction(count.noise_epsilon))
         with rounding(UP):
-            total = float_up(self.releases * gmpy2.mpfr(count.delta) + gmpy2.mpfr(noise.delta))
+            total = float_up(self.need.releases * gmpy2.mpfr(count.delta) + gmpy2.mpfr(noise.delta))
         return replace(count, delta=min(1.0, total)), noise
 
     def _with_delta(self, q: int, m: int) -> tuple[MessageCount, Noise]:
         """Noise that needs a delta, or several releases, by the extended hockey-stick theorem."""
         count = self._scheme(q).proved(m)
-        graphs = share_graphs(m, **self.trust.graph)
+        graphs = self.trust.share_graphs(m)
         tried = [way for graph in graphs for way in self._ways(q, graph, self._hiding_delta)]
         if not tried:
             whole = float_down(exact(self.epsilon, DOWN))
@@ -201,7 +186,7 @@ class SharesBudget:
             # the epsilon that c leaves for the noise; a little less, since c changes with the noise
             more = first.noise.error_growth(self.epsilon / (self.epsilon - self._spare))
             with rounding(DOWN):
-                spent = 2 * self.releases * gmpy2.log1p(first.relative * exact(more, UP))
+                spent = 2 * self.need.releases * gmpy2.log1p(first.relative * exact(more, UP))
                 level = float_down(exact(self.epsilon, DOWN) - spent)
             if level > low:
                 ways.append(self._way(q, graph, level, allowed))
@@ -209,11 +194,11 @@ class SharesBudget:
 
     def _way(self, q: int, graph: ShareGraph, level: float, allowed: Fraction) -> _Way | None:
         """Return the proof for noise of this epsilon, or None if c costs too much of it."""
-        noise, times = self._noise(Fraction(level)), self.releases
+        noise, times = self._noise(Fraction(level)), self.need.releases
         honest = self.trust.min_honest
         moments = noise.divergences(q, graph, honest, self.length, self.sums)
         # (1+c)^(2T) is at most e to the allowed cost of c
-        each = allowed if times == 1 else allowed * _exp_down(-self._spare) / times
+        each = allowed if times == 1 else allowed * exp_down(-self._spare) / times
         relative, hidden = hockey_stick.least_relative(moments, level, each)
         with rounding(UP):
             spent = 2 * times * gmpy2.log1p(relative) + gmpy2.mpfr(level)

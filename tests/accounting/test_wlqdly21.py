@@ -19,7 +19,7 @@ from analysis.wlqdly21_published import (
     published_values,
 )
 from ikos.accounting import amplified_delta, response_delta, response_gamma
-from ikos.accounting.blanket import exp_down, local_epsilon
+from ikos.accounting.blanket import local_epsilon
 from ikos.accounting.wlqdly21 import (
     MAX_VALUES,
     collision_parameters,
@@ -27,6 +27,7 @@ from ikos.accounting.wlqdly21 import (
     raised,
     set_response_gamma,
 )
+from ikos.numeric.rounding import exp_down
 
 # Privacy
 
