@@ -18,10 +18,8 @@ from ikos.attacks.tuple_counting import (
     MAX_MODULUS,
     _counts_at,
     _drawn_views,
-    _Experiment,
     _inputs,
     _own_residues,
-    count_moments,
 )
 from ikos.primitives.modular import Zq
 from ikos.primitives.randomness import RandomSource, secure
@@ -63,14 +61,27 @@ def consistent_tuples(view: View, q: int, user: int, value: int) -> int:
     return int(_counts_at(columns[None], group.q, np.array([[(tried - clear) % group.q]]))[0, 0])
 
 
+def count_moments(n: int, q: int, m: int) -> tuple[Fraction, Fraction]:
+    """Return the exact mean and variance of a target's tuple count: of N(y_1), over the messages.
+
+    Without a clear share, also over uniform inputs. For other residues only the mean is 1 less.
+    """
+    others = n**m - 1
+    return 1 + Fraction(others, q), Fraction(others * (q - 1), q * q)
+
+
 @dataclass(frozen=True)
-class Fluctuation(_Experiment):
+class Fluctuation:
     """How much a tuple count N fluctuates, relative to n^m / q.
 
     ``estimate`` is the root of the mean square of ``(N - mean) / (n^m / q)``, for the exact mean,
     with a ``standard_error`` from the sample. Its limit is ``exact``.
     """
 
+    n: int
+    q: int
+    m: int
+    trials: int
     estimate: float
     standard_error: float
     exact: float

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from statistical import FALSE_ALARM, outcome_p_value, p_value_bound
 
 import ikos
-from analysis.tuple_fluctuation import consistent_tuples, fluctuation
+from analysis.tuple_fluctuation import consistent_tuples, count_moments, fluctuation
 from ikos import SecureSum, View
 from ikos.attacks import measure_advantage, tuple_counting, tuple_counts
-from ikos.attacks.tuple_counting import Advantage, _compared, _drawn_views, count_moments
+from ikos.attacks.tuple_counting import Advantage, _compared, _drawn_views
 from ikos.primitives.modular import Zq
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.sharing import split

@@ -143,16 +143,6 @@ def _compared(columns: _Words, residues: _Words, q: int, d: int) -> NDArray[Any]
     return np.asarray(counts[:, 0] + counts[:, 1] - counts[:, 2] - counts[:, 3])
 
 
-def count_moments(n: int, q: int, m: int) -> tuple[Fraction, Fraction]:
-    """Return the exact mean and variance of a target's tuple count: of N(y_1), over the messages.
-
-    Without a clear share, also over uniform inputs. For other residues only the mean is 1 less.
-    """
-    n, q, m = integer("n", n, low=1), integer("q", q, low=2), integer("m", m, low=1)
-    others = n**m - 1
-    return 1 + Fraction(others, q), Fraction(others * (q - 1), q * q)
-
-
 def _permuted(columns: _Words, q: int, rng: RandomSource) -> _Words:
     """Return each row in a uniformly random order: by random keys, drawn again if some are tied."""
     values = columns.reshape(-1, columns.shape[-1])
@@ -203,20 +193,7 @@ def _own_residues(x: _Words, clear: _Words | None, q: int) -> _Words:
 
 
 @dataclass(frozen=True)
-class _Experiment:
-    n: int
-    q: int
-    m: int
-    trials: int
-
-    @property
-    def scale(self) -> float:
-        """``sqrt(q / n^m)``, the leading order of the proved bound for two users, to compare."""
-        return math.sqrt(self.q / self.n**self.m)
-
-
-@dataclass(frozen=True)
-class Advantage(_Experiment):
+class Advantage:
     """The advantage Pr[guess x | x] - Pr[guess x | x'], at most the views' total variation.
 
     ``estimate`` is 2 correct / trials - 1, unbiased. ``lower`` and ``upper`` are an exact
@@ -224,11 +201,20 @@ class Advantage(_Experiment):
     each end fails with at most half of the rest, and ``lower`` can be negative.
     """
 
+    n: int
+    q: int
+    m: int
+    trials: int
     estimate: float
     lower: float
     upper: float
     confidence: float
     correct: int
+
+    @property
+    def scale(self) -> float:
+        """``sqrt(q / n^m)``, the leading order of the proved bound for two users, to compare."""
+        return math.sqrt(self.q / self.n**self.m)
 
 
 def measure_advantage(

@@ -183,16 +183,16 @@ def whole(values: NDArray[np.float64], first: int = 0) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Coordinates:
-    """The properties of a domain of vectors that an encoding uses.
+    """The properties of a domain that an encoding uses.
 
-    ``exact`` means that all coordinates are integers between their ``bounds``. ``sensitivity``
-    bounds the distance between two vectors of a user more tightly than the bounds do; it is
-    ``promised``, and checked, if it does not follow from the domain.
+    ``exact`` means that all coordinates are integers between their ``bounds``. ``promise`` bounds
+    the distance between two vectors of a user, in the data's units, more tightly than the bounds
+    do; it is ``promised``, and checked, if it does not follow from the domain.
     """
 
     bounds: Bounds
     exact: bool
-    sensitivity: Sensitivity | None
+    promise: Sensitivity | None
     promised: bool = False
 
 

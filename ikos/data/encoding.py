@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import InvalidType, InvalidValue, flag, integer
-from ikos.data.domains import TOLERANCE, Bounds, Domain, Vectors, whole
+from ikos.data.domains import TOLERANCE, Bounds, Coordinates, Domain, Vectors, whole
 from ikos.data.sensitivity import Sensitivity, Shift
 from ikos.primitives.concurrency import Scratch
 from ikos.primitives.modular import blocks
@@ -101,19 +101,10 @@ def decode(z: int, users: int, p: int, q: int) -> int:
 
 
 @dataclass(frozen=True)
-class Encoding:
-    """How numbers and vectors become integers in {0..precision}.
+class Encoding(Coordinates):
+    """How numbers and vectors become integers in {0..precision}, rounded unless they are exact."""
 
-    ``exact`` says that all values are whole steps, so that none is rounded. ``promise`` bounds the
-    distance between two vectors of a user, in the data's units, more tightly than the domain's
-    bounds. It is ``promised``, and checked, if it does not follow from the domain.
-    """
-
-    bounds: Bounds
-    precision: int
-    exact: bool
-    promise: Sensitivity | None
-    promised: bool = False
+    precision: int = field(kw_only=True)
 
     @property
     def step(self) -> float:
@@ -204,7 +195,7 @@ def encoding_of(
     known = domain.coordinates(whole, sensitivity)
 
     def encoding(precision: int) -> Encoding:
-        return Encoding(known.bounds, precision, known.exact, known.sensitivity, known.promised)
+        return Encoding(**vars(known), precision=precision)
 
     if known.exact:
         return encoding(known.bounds.whole_steps(precision))

@@ -146,8 +146,16 @@ class Sum(ABC, Generic[_T]):
 
     # All of them
 
-    def _share(self, x: Values, rng: RandomSource | None, context: bytes) -> Any:
-        """Return all users' messages, in the form that `shuffle` takes."""
+    def share(self, x: Values, rng: RandomSource | None = None, *, context: bytes = b"") -> Any:
+        """Return all users' shares of their values, ``x`` as for `run`.
+
+        Returns
+        -------
+        (total, k) or (total, k, dimension) ndarray, or Reports
+            Row j goes to shuffler j; the last row holds the clear shares, if any. uint32 or uint64
+            for q up to 2^64, beyond that an object array of Python integers. Vectors may have up to
+            2^28 shares. Other transports return reports, a part for each party.
+        """
         bound, source = self.context(context), secure(rng)
         return self.transport.share(self.reader.read(x), source, bound)
 

@@ -187,8 +187,8 @@ class _Private(Sum[SumResult]):
         }
 
     def randomize(self, x: Values, rng: RandomSource | None = None, *, context: bytes = b"") -> Any:
-        """Return all users' shares of encoded and noisy values, as `SecureSum.share` does."""
-        return self._share(x, rng, context)
+        """Return all users' shares of encoded and noisy values, as `share`."""
+        return self.share(x, rng, context=context)
 
     def _decoded(self, totals: Totals, rng: RandomSource | None = None) -> SumResult:
         p, users, bounds = self.precision, totals.users, self.encoding.bounds
@@ -307,7 +307,7 @@ class PrivateSum(_Private):
             precision = bounds.whole_steps(precision)
         if precision is None:
             precision = default_precision(budget, users.least)
-        encoding = Encoding(bounds, checked_precision(precision), whole, None)
+        encoding = Encoding(bounds, whole, None, precision=checked_precision(precision))
         need = Need(users, budget, allowed, encoding.shift(1), 1, scalar=True)
         self._size(recipe, need, bounds, encoding, modulus)
 

@@ -13,7 +13,7 @@ from ikos._validation import InvalidType, InvalidValue, integer, quote
 from ikos.counts import Layout, MessageCount
 from ikos.counts.vectors import ENVELOPE_BYTES
 from ikos.data.domains import MAX_DIMENSION, Residues, ResidueVectors
-from ikos.data.reading import Reader, Values
+from ikos.data.reading import Participation, Reader
 from ikos.primitives.modular import Zq
 from ikos.primitives.randomness import RandomSource
 from ikos.results.conditions import ONE_SUM, pseudorandom
@@ -28,6 +28,24 @@ _T = TypeVar("_T")
 @dataclass(frozen=True, repr=False)
 class _Secure(Sum[_T]):
     """The common part of secure sums of scalars and of vectors."""
+
+    def _size(
+        self,
+        users: Participation,
+        dimension: int | None,
+        q: int | None,
+        upper: int | None,
+        sigma: object,
+        recipe: Recipe,
+    ) -> None:
+        """Set all fields: the transport that a recipe proves, of numbers without a dimension."""
+        q, upper = _group_order(users.n, q, upper, recipe)
+        transport = recipe.secure(users, dimension, q, upper, sigma)
+        domain = Residues(Zq(q), upper)
+        if dimension is not None:
+            domain = ResidueVectors(Zq(q), upper, dimension)
+        reader = Reader(users, domain, None, None, transport.ring, dimension is None)
+        _Secure.__init__(self, reader, transport)
 
     @property
     def q(self) -> int:
@@ -63,18 +81,6 @@ class _Secure(Sum[_T]):
         vector, by the sum's own analysis, or by "best" if that one proves nothing.
         """
         return self.transport.remaining(honest=honest, corrupt_shufflers=corrupt_shufflers)
-
-    def share(self, x: Values, rng: RandomSource | None = None, *, context: bytes = b"") -> Any:
-        """Return all users' shares of their values, ``x`` as for `run`.
-
-        Returns
-        -------
-        (total, k) or (total, k, dimension) ndarray, or Reports
-            Row j goes to shuffler j; the last row holds the clear shares, if any. uint32 or uint64
-            for q up to 2^64, beyond that an object array of Python integers. Vectors may have up to
-            2^28 shares. Other transports return reports, a part for each party.
-        """
-        return self._share(x, rng, context)
 
     def __str__(self) -> str:
         guarantee = self.guarantee
@@ -184,15 +190,9 @@ class SecureSum(_Secure[int]):
         corrupt_shufflers: int = 0,
         transport: str | Recipe | None = None,
     ) -> None:
-        n = integer("n", n, low=1)
         options = Shuffled(shuffler, clear_share, corrupt_shufflers, messages, analysis)
-        recipe = chosen_recipe(transport, options)
-        q, upper = _group_order(n, q, upper, recipe)
-        users = participation(n, min_honest)
-        adding = recipe.secure(users, None, q, upper, sigma)
-        domain = Residues(Zq(q), upper)
-        reader = Reader(users, domain, None, None, adding.ring, scalar=True)
-        _Secure.__init__(self, reader, adding)
+        users = participation(integer("n", n, low=1), min_honest)
+        self._size(users, None, q, upper, sigma, chosen_recipe(transport, options))
 
     @property
     def _values(self) -> str:
@@ -263,21 +263,13 @@ class SecureVectorSum(_Secure[NDArray[Any]]):
         corrupt_shufflers: int = 0,
         transport: str | Recipe | None = None,
     ) -> None:
-        n = integer("n", n, low=1)
         options = Shuffled(
             shuffler, clear_share, corrupt_shufflers, messages, analysis,
             layout=layout, overhead=overhead,
         )  # fmt: skip
-        recipe = chosen_recipe(transport, options)
-        q, upper = _group_order(n, q, upper, recipe)
-        d, users = (
-            integer("dimension", dimension, low=1, high=MAX_DIMENSION),
-            participation(n, min_honest),
-        )
-        adding = recipe.secure(users, d, q, upper, sigma)
-        domain = ResidueVectors(Zq(q), upper, d)
-        reader = Reader(users, domain, None, None, adding.ring, scalar=False)
-        _Secure.__init__(self, reader, adding)
+        users = participation(integer("n", n, low=1), min_honest)
+        d = integer("dimension", dimension, low=1, high=MAX_DIMENSION)
+        self._size(users, d, q, upper, sigma, chosen_recipe(transport, options))
 
     @property
     def layout(self) -> Layout:
