@@ -16,12 +16,10 @@ from ikos.cli import release
 from ikos.cli.errors import Command, in_options, problem
 from ikos.cli.options import (
     DOMAIN_KEYS,
-    DOMAIN_OPTIONS,
     DomainRequest,
     check_plot,
     domain_values,
-    option,
-    options,
+    from_option,
     takes,
 )
 from ikos.cli.output import at_least, power_text, progress
@@ -180,25 +178,40 @@ class Row:
         return "; ".join(filter(None, parts))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CompareRequest(DomainRequest):
     """Options of the command; those of a table are None without ``--data``."""
 
-    users: int | None
+    users: int | None = from_option(type=Whole(1, 10**9), help="Number of users; or give --data.")
     min_honest: int | Fraction | None
-    epsilon: Fraction
-    delta: Fraction | None
-    protocols: tuple[str, ...]
+    epsilon: Fraction = from_option(required=True)
+    delta: Fraction | None = from_option(show_default="1/users^2")
+    lower: float | None = from_option(show_default="0 without --data")
+    upper: float | None = from_option(show_default="1 without --data")
+    protocols: tuple[str, ...] = from_option(
+        "--protocol", multiple=True, metavar="NAME", show_default="all", shell_complete=_complete,
+        help="Only this protocol, as named in the table; may be repeated.")  # fmt: skip
+    domain: str | None
+    dimension: int | None
+    radius: float | None
+    sparsity: int | None
+    sizes: tuple[int, ...] | None
     overhead: int | None
-    file: str | None
+    file: str | None = from_option(
+        "--data", type=TABLE, metavar="TABLE", help="Also run every protocol on a column of a "
+        "table with one row per user, and print the errors, which are NOT private.")  # fmt: skip
     column: str | None
     no_header: bool
     delimiter: str | None
     show_values: bool
     on_out_of_range: str | None
-    runs: int | None
+    runs: int | None = from_option(
+        type=Whole(1, 10**6), show_default=str(RUNS),
+        help="Number of runs of each protocol on the data.")  # fmt: skip
     seed: int | None
-    plot: Path | None
+    plot: Path | None = from_option(
+        help="Plot the errors against messages and bits to a .png, .svg or .pdf file."
+    )
 
     def check(self) -> None:
         """Refuse options that do not go together."""
@@ -252,8 +265,8 @@ def _column(request: CompareRequest) -> tuple[NDArray[Any], int]:
     import numpy as np
 
     table = release.TableRequest(
-        request.file or "", request.column or "", request.no_header, request.delimiter,
-        request.show_values,
+        file=request.file or "", column=request.column or "", no_header=request.no_header,
+        delimiter=request.delimiter, show_values=request.show_values,
     )  # fmt: skip
     clamp, truth = request.on_out_of_range == "clamp", release.Truth()
     rule = release.Rule(request.lower or 0.0, request.upper or 0.0, clamp)
@@ -264,24 +277,6 @@ def _column(request: CompareRequest) -> tuple[NDArray[Any], int]:
 @click.command(
     "compare", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=COLUMNS
 )
-@option("--users", type=Whole(1, 10**9), help="Number of users; or give --data.")
-@options("--min-honest", "--epsilon", required=("--epsilon",))
-@option("--delta", show_default="1/users^2")
-@option("--lower", show_default="0 without --data")
-@option("--upper", show_default="1 without --data")
-@option("--protocol", "protocols", multiple=True, metavar="NAME", show_default="all",
-        shell_complete=_complete,
-        help="Only this protocol, as named in the table; may be repeated.")  # fmt: skip
-@options(*DOMAIN_OPTIONS)
-@option("--overhead")
-@option("--data", "file", type=TABLE, metavar="TABLE",
-        help="Also run every protocol on a column of a table with one row per user, and print the "
-        "errors, which are NOT private.")  # fmt: skip
-@options("--column", "--no-header", "--delimiter", "--show-values", "--on-out-of-range")
-@option("--runs", type=Whole(1, 10**6), show_default=str(RUNS),
-        help="Number of runs of each protocol on the data.")  # fmt: skip
-@option("--seed")
-@option("--plot", help="Plot the errors against messages and bits to a .png, .svg or .pdf file.")
 @takes(CompareRequest)
 def command(request: CompareRequest) -> Report:
     """Compare private-sum protocols: cost, error, one user's influence.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ikos.cli.errors import Command
-from ikos.cli.options import check_plot, connected, option, options, takes
+from ikos.cli.options import CLEAR_SHARE, check_plot, connected, from_option, takes
 from ikos.cli.output import at_least, at_most, complain, power_text, print_report, progress
 from ikos.cli.types import Whole
 from ikos.results.report import Field, Report, digits
@@ -106,24 +106,37 @@ SECTIONS = {"users": "The graphs", "largest": "The check", "workers": "Where to 
 MOST = 1 << 50
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GraphsRequest:
     """Options of the command."""
 
-    users: int
-    messages: int
+    users: int = from_option(required=True, type=Whole(1))
+    messages: int = from_option(
+        required=True, type=Whole(1), show_default=None,
+        help="Number of shuffled messages per user.")  # fmt: skip
     shuffler: str
-    clear_share: bool
-    trials: int
+    clear_share: bool = from_option(CLEAR_SHARE)
+    trials: int = from_option(
+        required=True, type=Whole(1, MOST), help="Number of graphs to sample, e.g. 10^6."
+    )
     seed: int | None
-    backend: str
-    largest: int | None
-    planted: int | None
-    modulus: int | None
+    backend: str = from_option(
+        type=click.Choice(["scipy", "networkx"]), default="scipy",
+        help="Library that counts the components; networkx is the slow reference.")  # fmt: skip
+    largest: int | None = from_option(
+        type=Whole(1, 64), show_default="6", help="Largest number of components to compare."
+    )
+    planted: int | None = from_option(
+        type=Whole(high=MOST), show_default="2000; fewer for large graphs",
+        help="Number of importance samples, with planted components, for each number of "
+        "components from 2.")  # fmt: skip
+    modulus: int | None = from_option(
+        show_default=None, help="Order q of the group, to compare E[q^C] too."
+    )
     confidence: float
     workers: int | None
     scheduler: str | None
-    plot: Path | None
+    plot: Path | None = from_option(help="Plot the probabilities to a .png, .svg or .pdf file.")
 
     def check(self) -> ComponentCheck:
         """Check the bounds."""
@@ -179,25 +192,6 @@ def _data(request: GraphsRequest, check: ComponentCheck, interrupted: bool) -> d
 @click.command(
     "graphs", cls=Command, epilog=EXAMPLES, sections=SECTIONS, columns=COLUMNS, keys=KEYS
 )
-@option("--users", required=True, type=Whole(1))
-@option("--messages", required=True, type=Whole(1), show_default=None,
-        help="Number of shuffled messages per user.")  # fmt: skip
-@options("--shuffler", "--clear-share/--no-clear-share")
-@option("--trials", required=True, type=Whole(1, MOST),
-        help="Number of graphs to sample, e.g. 10^6.")  # fmt: skip
-@option("--seed")
-@option("--backend", type=click.Choice(["scipy", "networkx"]), default="scipy",
-        help="Library that counts the components; networkx is the slow reference.")  # fmt: skip
-@option("--largest", type=Whole(1, 64), show_default="6",
-        help="Largest number of components to compare.")  # fmt: skip
-@option("--planted", type=Whole(high=MOST), show_default="2000; fewer for large graphs",
-        help="Number of importance samples, with planted components, for each number of "
-        "components from 2.")  # fmt: skip
-@option("--modulus", show_default=None,
-        help="Order q of the group, to compare E[q^C] too.")  # fmt: skip
-@options("--confidence")
-@options("--workers", "--scheduler")
-@option("--plot", help="Plot the probabilities to a .png, .svg or .pdf file.")
 @takes(GraphsRequest)
 def command(request: GraphsRequest) -> None:
     """Check the random-graph bounds behind the proofs.

@@ -13,7 +13,7 @@ import click
 
 from ikos.cli import release
 from ikos.cli.errors import Command, clipped
-from ikos.cli.options import option, options, takes
+from ikos.cli.options import CLEAR_SHARE, from_option, takes
 from ikos.cli.output import at_least
 from ikos.cli.types import BINS, Honest, Number, check_labels
 from ikos.results.report import Field, Report, values
@@ -51,23 +51,31 @@ SECTIONS = {"column": "Values", "epsilon": "Privacy", "shuffler": "Protocol",
             "confidence": "Output"}  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HistogramRequest(release.TableRequest):
     """Options of histograms."""
 
     categories: list[str] | None
-    other: str | None
-    bins: tuple[Fraction, ...] | None
-    max_error: Fraction | None
-    max_bytes: Fraction | None
+    other: str | None = from_option(metavar="NAME", help="Count all other values under this name.")
+    bins: tuple[Fraction, ...] | None = from_option(
+        type=BINS, metavar="LIST", help="Edges of numeric bins, e.g. 0,18,65,120; a bin contains "
+        "its lower edge, and the last one both edges.")  # fmt: skip
+    max_error: Fraction | None = from_option(
+        type=Number(above=0),
+        help="Limit on the RMS error of each count; picks the protocol with the fewest bytes.",
+    )
+    max_bytes: Fraction | None = from_option(
+        type=Number(above=0),
+        help="Limit on the mean bytes per user; picks the protocol with the smallest error.",
+    )
     on_out_of_range: str | None
-    epsilon: Fraction
-    delta: Fraction
+    epsilon: Fraction = from_option(required=True)
+    delta: Fraction = from_option(required=True)
     ledger: Path | None
     min_honest: int | Fraction | None
     corrupt_shufflers: int
     shuffler: str
-    clear_share: bool
+    clear_share: bool = from_option(CLEAR_SHARE)
     confidence: float
 
     def check(self) -> None:
@@ -131,22 +139,6 @@ class HistogramOutcome:
     "histogram", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=release.COLUMNS
 )
 @release.of_table
-@option("--categories")
-@option("--other", metavar="NAME", help="Count all other values under this name.")
-@option("--bins", type=BINS, metavar="LIST",
-        help="Edges of numeric bins, e.g. 0,18,65,120; a bin contains its lower edge, and the "
-        "last one both edges.")  # fmt: skip
-@option("--max-error", type=Number(above=0),
-        help="Limit on the RMS error of each count; picks the protocol with the fewest "
-        "bytes.")  # fmt: skip
-@option("--max-bytes", type=Number(above=0),
-        help="Limit on the mean bytes per user; picks the protocol with the smallest "
-        "error.")  # fmt: skip
-@options(
-    "--on-out-of-range", "--epsilon", "--delta", "--ledger", "--min-honest", "--corrupt-shufflers",
-    "--shuffler", "--clear-share/--no-clear-share", "--confidence",
-    required=("--epsilon", "--delta"),
-)  # fmt: skip
 @release.nothing_released()
 @takes(HistogramRequest)
 def command(request: HistogramRequest) -> Report:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ikos.cli.errors import in_options
-from ikos.cli.options import DomainRequest
-from ikos.cli.types import Honest
+from ikos.cli.options import CHOSEN, CLEAR_SHARE, DomainRequest, from_option
+from ikos.cli.types import SIGMA, Honest, Whole
 from ikos.results.report import digits
 
 if TYPE_CHECKING:
@@ -26,26 +26,42 @@ if TYPE_CHECKING:
 DEFAULT_RESERVE = Fraction(1, 100)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MessagesRequest(DomainRequest):
     """Options of the command."""
 
-    users: int
+    users: int = from_option(required=True)
     min_honest: int | Fraction | None
     corrupt_shufflers: int
-    modulus: int | None
-    sigma: Fraction | None
+    modulus: int | None = from_option(show_default=f"{CHOSEN} for a private sum")
+    sigma: Fraction | None = from_option(type=SIGMA, help="Security level in bits, e.g. 80.")
     epsilon: Fraction | None
     delta: Fraction | None
+    lower: float | None = from_option(show_default="0")
+    upper: float | None = from_option(show_default="1")
     integers: bool
     precision: int | None
     reserve: Fraction | None
-    releases: int | None
-    overhead: int | None
-    analysis: str | None
-    shuffler: str | None
-    clear_share: bool | None
-    plot: Path | None
+    releases: int | None = from_option(
+        type=Whole(1, 10**6), show_default="1",
+        help="Vectors only: number of sums over the same users that share the budget.")  # fmt: skip
+    domain: str | None
+    dimension: int | None
+    radius: float | None
+    sparsity: int | None
+    sizes: tuple[int, ...] | None
+    overhead: int | None = from_option(
+        help="Transport overhead per message in bytes, e.g. 48 for an HPKE envelope; also lists "
+        "the blocks of coordinates that minimize the bytes."
+    )
+    analysis: str | None = from_option(
+        default=None, show_default="all", help="Analysis to list: best, higher_moments, "
+        "second_moment, balle2020, ghazi2020 or ishai2006.")  # fmt: skip
+    shuffler: str | None = from_option(default=None, show_default="both")
+    clear_share: bool | None = from_option(CLEAR_SHARE, default=None, show_default="both")
+    plot: Path | None = from_option(
+        help="Plot messages against users (scalar sums only) to a .png, .svg or .pdf file."
+    )
 
     @property
     def honest(self) -> int:

@@ -14,18 +14,8 @@ import click
 
 from ikos.cli.errors import Command
 from ikos.cli.message_rows import CountRow, MessagesRequest, Question, RowSetting
-from ikos.cli.options import (
-    CHOSEN,
-    DOMAIN_KEYS,
-    DOMAIN_OPTIONS,
-    check_plot,
-    domain_values,
-    option,
-    options,
-    takes,
-)
+from ikos.cli.options import DOMAIN_KEYS, check_plot, domain_values, takes
 from ikos.cli.output import at_least, at_most, power_text, progress
-from ikos.cli.types import SIGMA, Whole
 from ikos.results.report import Field, Report, values
 
 SUM_KEYS = [
@@ -111,25 +101,6 @@ PRIVATE_COLUMNS = (
 @click.command(
     "messages", cls=Command, epilog=EXAMPLES, sections=SECTIONS, columns=COLUMNS, keys=KEYS
 )
-@options("--users", "--min-honest", "--corrupt-shufflers", required=("--users",))
-@option("--modulus", show_default=f"{CHOSEN} for a private sum")
-@option("--sigma", type=SIGMA, help="Security level in bits, e.g. 80.")
-@options("--epsilon", "--delta")
-@option("--lower", show_default="0")
-@option("--upper", show_default="1")
-@options("--integers", "--precision", "--reserve")
-@option("--releases", type=Whole(1, 10**6), show_default="1",
-        help="Vectors only: number of sums over the same users that share the "
-        "budget.")  # fmt: skip
-@options(*DOMAIN_OPTIONS)
-@option("--overhead", help="Transport overhead per message in bytes, e.g. 48 for an HPKE envelope; "
-        "also lists the blocks of coordinates that minimize the bytes.")  # fmt: skip
-@option("--analysis", default=None, show_default="all", help="Analysis to list: best, "
-        "higher_moments, second_moment, balle2020, ghazi2020 or ishai2006.")  # fmt: skip
-@option("--shuffler", default=None, show_default="both")
-@option("--clear-share/--no-clear-share", default=None, show_default="both")
-@option("--plot", help="Plot messages against users (scalar sums only) to a .png, .svg or .pdf "
-        "file.")  # fmt: skip
 @takes(MessagesRequest)
 def command(request: MessagesRequest) -> Report:
     """Show how many messages each user must send.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import field, fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -51,6 +51,7 @@ def _tab(_ctx: click.Context, _param: click.Parameter, delimiter: str | None) ->
 
 
 CHOSEN = "chosen automatically"
+CLEAR_SHARE = "--clear-share/--no-clear-share"
 
 _SHARED: dict[str, dict[str, Any]] = {
     "--users": _known(types.WHOLE, "Number of users, e.g. 1000 or 10^6."),
@@ -113,7 +114,7 @@ _SHARED: dict[str, dict[str, Any]] = {
         types.NAME["shuffler"], "One shuffler per message, or a single one for all.",
         default="parallel",
     ),
-    "--clear-share/--no-clear-share": _known(
+    CLEAR_SHARE: _known(
         None, "Whether one message per user bypasses the shufflers.", default=True
     ),
     "--confidence": _known(types.CONFIDENCE, "Confidence level of each interval.", default=0.95),
@@ -163,25 +164,32 @@ def option(name: str, *names: str, **changes: Any) -> Callable[..., Any]:
     return click.option(name, *names, cls=Option, **{**_SHARED.get(name, {}), **changes})
 
 
-def options(*names: str, required: tuple[str, ...] = ()) -> Callable[[Any], Any]:
-    """Add several common options, some of them required."""
+def from_option(flags: str = "", **changes: Any) -> Any:
+    """Return a field of a request that an option sets, declared as by `option`.
 
-    def add(command: Any) -> Any:
-        for name in reversed(names):
-            command = option(name, **({"required": True} if name in required else {}))(command)
-        return command
-
-    return add
+    By default the option has the name of the field.
+    """
+    return field(metadata={"flags": flags, **changes})
 
 
-def takes(request: Callable[..., T]) -> Callable[[Callable[[T], R]], Callable[..., R]]:
-    """Let a command be a function of one request: a dataclass with a field for each option."""
+def takes(request: type[T]) -> Callable[[Callable[[T], R]], Callable[..., R]]:
+    """Let a command be a function of one request: a dataclass whose fields declare its options.
+
+    A field that has the name of a common option, or is from `from_option`, is an option; any other
+    is an argument of the command line.
+    """
+    declared: Any = request
 
     def typed(function: Callable[[T], R]) -> Callable[..., R]:
         @wraps(function)
         def command(**chosen: Any) -> R:
             return function(request(**chosen))
 
+        for one in reversed(fields(declared)):
+            changes = dict(one.metadata)
+            flags = changes.pop("flags", "") or f"--{one.name.replace('_', '-')}"
+            if one.metadata or flags in _SHARED:
+                option(flags, one.name, **changes)(command)
         return command
 
     return typed
@@ -243,9 +251,6 @@ DOMAINS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
 SCALARS = ("Bounds", (), ("lower", "upper"))
 """The same without ``--domain``."""
 
-DOMAIN_OPTIONS = ("--domain", "--dimension", "--radius", "--sparsity", "--sizes")
-"""Options for vectors alone."""
-
 DOMAIN_KEYS = [
     Field("domain", "domain of the vectors: box, ball, ternary or categories; null for scalars"),
     Field("dimension", "coordinates of a vector; 1 for scalars"),
@@ -257,9 +262,8 @@ DOMAIN_KEYS = [
 ]
 
 
-@dataclass(frozen=True)
 class DomainRequest:
-    """Options that choose a domain: of vectors by its name, of scalars without one."""
+    """A request with options of a domain: of vectors by its name, of scalars without one."""
 
     domain: str | None
     dimension: int | None

@@ -6,13 +6,12 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli.options import check_bounds, options
+from ikos.cli.options import check_bounds, from_option
 from ikos.cli.output import plain, power_text, progress
 from ikos.cli.types import TABLE
 from ikos.results.report import Field, digits
@@ -92,11 +91,8 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def of_table(command: Any) -> Any:
-    """Add the argument and the options of a `TableRequest`."""
-    names = ("--column", "--no-header", "--delimiter", "--show-values")
-    add = options(*names, required=("--column",))
-    return click.argument("file", type=TABLE, metavar="TABLE")(add(command))
+of_table = click.argument("file", type=TABLE, metavar="TABLE")
+"""Adds the argument of a `TableRequest`."""
 
 
 @dataclass(frozen=True)
@@ -113,12 +109,12 @@ class Source:
         return f"column {self.column}" if self.column.isdigit() else f"column {self.column!r}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableRequest:
     """Options that select the values of a column of a table."""
 
     file: str
-    column: str
+    column: str = from_option(required=True)
     no_header: bool
     delimiter: str | None
     show_values: bool
@@ -134,21 +130,13 @@ class TableRequest:
         return Source(self.file, self.column, column)
 
 
-@dataclass(frozen=True)
-class SumRequest(TableRequest):
-    """Options of sums, private or exact."""
+@dataclass(frozen=True, kw_only=True)
+class BoundedRequest(TableRequest):
+    """Options that select values between bounds."""
 
-    lower: float
-    upper: float
+    lower: float = from_option(required=True)
+    upper: float = from_option(required=True)
     on_out_of_range: str | None
-    min_honest: int | Fraction | None
-    corrupt_shufflers: int
-    modulus: int | None
-    unproved: bool
-    analysis: str
-    shuffler: str
-    clear_share: bool
-    threads: int | None
 
 
 @dataclass(frozen=True)
@@ -165,7 +153,7 @@ class Rule:
     exact: bool = False
 
     @classmethod
-    def of(cls, request: SumRequest, *, integers: bool = False, exact: bool = False) -> Rule:
+    def of(cls, request: BoundedRequest, *, integers: bool = False, exact: bool = False) -> Rule:
         """Return the rule of a sum, whose bounds are checked."""
         check_bounds(request.lower, request.upper)
         clamp = request.on_out_of_range == "clamp"

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from ikos.cli.errors import Command, Group
-from ikos.cli.options import option, takes
+from ikos.cli.options import from_option, takes
 from ikos.cli.types import FILE, FOLDER, POSITIVE, Whole
 
 SHUFFLERS = """\
@@ -34,19 +34,33 @@ def command() -> None:
     """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ServeRequest:
     """Folders of one party of several tasks, and its settings: None for those not given."""
 
     folders: tuple[Path, ...]
-    host: str | None
-    port: int | None
-    certificate: Path | None
-    private_key: Path | None
+    host: str | None = from_option(
+        metavar="HOST", show_default="the task's, if on this machine", help="Host name or address "
+        "to listen on; without a certificate, loopback only.")  # fmt: skip
+    port: int | None = from_option(
+        type=Whole(high=65535), show_default="the task's",
+        help="Port to listen on; 0 for any free port.")  # fmt: skip
+    certificate: Path | None = from_option(
+        type=FILE, help="PEM file with the certificate and its chain."
+    )
+    private_key: Path | None = from_option(
+        type=FILE, help="PEM file with the private key of the certificate."
+    )
     ca: Path | None
-    rate: float | None
-    group_access: bool | None
-    config: Path | None
+    rate: float | None = from_option(
+        type=POSITIVE, show_default="5000", help="Maximum number of reports per second."
+    )
+    group_access: bool | None = from_option(
+        is_flag=True, default=None, help="Accept keys and folders that their group may access, as "
+        "some orchestrators set them up; otherwise only their owner may.")  # fmt: skip
+    config: Path | None = from_option(
+        type=FILE, help="TOML file with these settings; the command line takes precedence."
+    )
 
     def run(self, serve: Callable[..., None]) -> None:
         """Serve the folders until a signal."""
@@ -65,21 +79,6 @@ def _party(role: str, examples: str, text: str) -> None:
 
     @command.command(role, cls=Command, epilog=EXAMPLES + examples, help=text)
     @click.argument("folders", nargs=-1, required=True, metavar="FOLDER...", type=FOLDER)
-    @option("--host", metavar="HOST", show_default="the task's, if on this machine",
-            help="Host name or address to listen on; without a certificate, loopback "
-            "only.")  # fmt: skip
-    @option("--port", type=Whole(high=65535), show_default="the task's",
-            help="Port to listen on; 0 for any free port.")  # fmt: skip
-    @option("--certificate", type=FILE, help="PEM file with the certificate and its chain.")
-    @option("--private-key", type=FILE, help="PEM file with the private key of the certificate.")
-    @option("--ca")
-    @option("--rate", type=POSITIVE, show_default="5000",
-            help="Maximum number of reports per second.")  # fmt: skip
-    @option("--group-access", is_flag=True, default=None,
-            help="Accept keys and folders that their group may access, as some orchestrators set "
-            "them up; otherwise only their owner may.")  # fmt: skip
-    @option("--config", type=FILE,
-            help="TOML file with these settings; the command line takes precedence.")  # fmt: skip
     @takes(ServeRequest)
     def run(request: ServeRequest) -> None:
         # Until the server takes it, Ctrl-C ends the program at once, like SIGTERM: nothing has

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ikos.cli.errors import Command
-from ikos.cli.options import option, options, takes
+from ikos.cli.options import from_option, takes
 from ikos.cli.output import on_terminal, progress, say
 from ikos.cli.task import TASK_COLUMNS, TASK_KEYS
 from ikos.cli.types import DELTA, EPSILON, FILE, FOLDER, SECONDS, TABLE, Whole, parsed
@@ -49,22 +49,44 @@ SECTIONS = {"value": "One client", "values": "Many clients", "window": "Sending"
             "format": "Output"}  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SubmitRequest:
     """Options of a client, or of many."""
 
     folder: Path
-    value: str | None
-    token: Path | None
-    values: str | None
-    column: tuple[str, ...]
+    value: str | None = from_option(
+        metavar="VALUE",
+        help="This client's value: a number, a category, or numbers separated by commas; or - to "
+        "read it from standard input, as other users of this machine can see command lines.",
+    )
+    token: Path | None = from_option(
+        type=FILE, metavar="FILE", show_default="'token', next to the task",
+        help="File with the client's secret, or - for standard input.")  # fmt: skip
+    values: str | None = from_option(
+        type=TABLE, metavar="TABLE", help="Table with one client's value per row, for trials; "
+        "FOLDER is then the folder of all clients.")  # fmt: skip
+    column: tuple[str, ...] = from_option(
+        multiple=True,
+        help="Column of the values; for vectors, repeat it for each coordinate, in their order "
+        "unless the columns are named like the coordinates.",
+    )
     delimiter: str | None
     show_values: bool
-    window: int | None
-    max_epsilon: Fraction | None
-    max_delta: Fraction | None
-    store: Path | None
-    wait: float
+    window: int | None = from_option(
+        type=Whole(), show_default="the one that is open",
+        help="Number of the window, from 0, if the task has several.")  # fmt: skip
+    max_epsilon: Fraction | None = from_option(
+        type=EPSILON, help="Refuse a task whose epsilon is larger than this."
+    )
+    max_delta: Fraction | None = from_option(
+        type=DELTA, help="Refuse a task whose delta is larger than this."
+    )
+    store: Path | None = from_option(
+        type=FOLDER, metavar="FOLDER", show_default="'reports', next to the task",
+        help="Folder that keeps reports before they are sent.")  # fmt: skip
+    wait: float = from_option(
+        type=SECONDS, default=60, metavar="SECONDS",
+        help="Seconds to retry parties that do not answer; each gets at least five.")  # fmt: skip
     ca: Path | None
 
     def check(self) -> None:
@@ -88,28 +110,6 @@ class SubmitRequest:
     "submit", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=TASK_COLUMNS
 )
 @click.argument("folder", type=FOLDER)
-@option("--value", metavar="VALUE",
-        help="This client's value: a number, a category, or numbers separated by commas; or - to "
-        "read it from standard input, as other users of this machine can see command "
-        "lines.")  # fmt: skip
-@option("--token", type=FILE, metavar="FILE", show_default="'token', next to the task",
-        help="File with the client's secret, or - for standard input.")  # fmt: skip
-@option("--values", type=TABLE, metavar="TABLE",
-        help="Table with one client's value per row, for trials; FOLDER is then the folder of all "
-        "clients.")  # fmt: skip
-@click.option("--column", multiple=True, metavar="NAME",
-        help="Column of the values; for vectors, repeat it for each coordinate, in their order "
-        "unless the columns are named like the coordinates.")  # fmt: skip
-@options("--delimiter", "--show-values")
-@option("--window", type=Whole(), show_default="the one that is open",
-        help="Number of the window, from 0, if the task has several.")  # fmt: skip
-@option("--max-epsilon", type=EPSILON, help="Refuse a task whose epsilon is larger than this.")
-@option("--max-delta", type=DELTA, help="Refuse a task whose delta is larger than this.")
-@option("--store", type=FOLDER, metavar="FOLDER", show_default="'reports', next to the task",
-        help="Folder that keeps reports before they are sent.")  # fmt: skip
-@option("--wait", type=SECONDS, default=60, metavar="SECONDS",
-        help="Seconds to retry parties that do not answer; each gets at least five.")  # fmt: skip
-@option("--ca")
 @takes(SubmitRequest)
 def command(request: SubmitRequest) -> Report:
     """Send a client's value to all parties of a task.

@@ -11,7 +11,7 @@ import click
 
 from ikos.cli import release
 from ikos.cli.errors import Command
-from ikos.cli.options import connected, option, options, takes
+from ikos.cli.options import CLEAR_SHARE, connected, from_option, takes
 from ikos.cli.output import plain, progress
 from ikos.cli.types import INTEGER, SIGMA, Honest
 from ikos.results.report import Field, Report, digits, values
@@ -61,20 +61,30 @@ Examples
 """
 
 
-@dataclass(frozen=True)
-class PrivateSumRequest(release.SumRequest):
+@dataclass(frozen=True, kw_only=True)
+class PrivateSumRequest(release.BoundedRequest):
     """Options of private sums and means."""
 
     integers: bool
-    epsilon: Fraction
-    delta: Fraction
+    epsilon: Fraction = from_option(required=True)
+    delta: Fraction = from_option(required=True)
     ledger: Path | None
+    min_honest: int | Fraction | None
+    corrupt_shufflers: int
     precision: int | None
+    modulus: int | None
     messages: int | None
+    unproved: bool
+    analysis: str
+    shuffler: str
+    clear_share: bool = from_option(CLEAR_SHARE)
+    threads: int | None
     workers: int | None
     scheduler: str | None
     confidence: float
-    show_true: bool
+    show_true: bool = from_option(
+        is_flag=True, help="Also print the true values, which are NOT private."
+    )
 
     def protocol(self, users: int) -> PrivateSum:
         """Return the protocol for a number of users."""
@@ -189,14 +199,6 @@ def _command(name: str, quantities: str) -> click.Command:
         rows. Every further release about the same users adds to their privacy loss.""",
     )  # fmt: skip
     @release.of_table
-    @options(
-        "--lower", "--upper", "--on-out-of-range", "--integers", "--epsilon", "--delta",
-        "--ledger", "--min-honest", "--corrupt-shufflers", "--precision", "--modulus", "--messages",
-        "--unproved", "--analysis", "--shuffler", "--clear-share/--no-clear-share", "--threads",
-        required=("--lower", "--upper", "--epsilon", "--delta"),
-    )  # fmt: skip
-    @options("--workers", "--scheduler", "--confidence")
-    @option("--show-true", is_flag=True, help="Also print the true values, which are NOT private.")
     @release.nothing_released()
     @takes(PrivateSumRequest)
     def command(request: PrivateSumRequest) -> Report:
@@ -276,13 +278,21 @@ EXPOSED = (
 )
 
 
-@dataclass(frozen=True)
-class ExactRequest(release.SumRequest):
+@dataclass(frozen=True, kw_only=True)
+class ExactRequest(release.BoundedRequest):
     """Options of exact sums, between integer bounds."""
 
-    lower: int
-    upper: int
-    sigma: Fraction
+    lower: int = from_option(type=INTEGER, default=0)
+    upper: int = from_option(type=INTEGER, required=True)
+    sigma: Fraction = from_option(type=SIGMA, default="80", help="Security level in bits, e.g. 80.")
+    min_honest: int | Fraction | None
+    corrupt_shufflers: int
+    modulus: int | None = from_option(show_default="large enough for every sum")
+    analysis: str
+    shuffler: str
+    clear_share: bool = from_option(CLEAR_SHARE)
+    unproved: bool
+    threads: int | None
 
     def order(self, users: int) -> int:
         """Return the order of a group in which the sum cannot wrap around."""
@@ -342,13 +352,6 @@ class ExactOutcome(release.SumOutcome):
     sections=SECTIONS | {"sigma": "Security", "modulus": "Protocol", "format": "Output"},
 )  # fmt: skip
 @release.of_table
-@option("--lower", type=INTEGER, default=0)
-@option("--upper", type=INTEGER, required=True)
-@option("--on-out-of-range")
-@option("--sigma", type=SIGMA, default="80", help="Security level in bits, e.g. 80.")
-@options("--min-honest", "--corrupt-shufflers")
-@option("--modulus", show_default="large enough for every sum")
-@options("--analysis", "--shuffler", "--clear-share/--no-clear-share", "--unproved", "--threads")
 @release.nothing_released()
 @takes(ExactRequest)
 def command_secure_sum(request: ExactRequest) -> Report:

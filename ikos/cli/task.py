@@ -12,23 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ikos.cli import types
 from ikos.cli.errors import Command, Group
-from ikos.cli.options import check_bounds, option, options, takes
+from ikos.cli.options import check_bounds, from_option, option, takes
 from ikos.cli.output import complain, print_report, say
 from ikos.cli.release import COLUMNS, Estimate, guarantee_notes
-from ikos.cli.types import (
-    COORDINATES,
-    CORRUPT,
-    FOLDER,
-    MOMENT,
-    NORM,
-    POSITIVE,
-    SECONDS,
-    BlockLength,
-    Honest,
-    Whole,
-    check_labels,
-)
+from ikos.cli.types import Honest, Whole, check_labels
 from ikos.results.report import Field, Report
 
 if TYPE_CHECKING:
@@ -133,37 +122,77 @@ def command() -> None:
     """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TaskRequest:
     """Options of a new task."""
 
-    users: int
+    users: int = from_option(
+        required=True, help="Number of clients that may take part, e.g. 1000 or 10^6."
+    )
     lower: float | None
     upper: float | None
     integers: bool
     categories: list[str] | None
-    coordinates: list[str] | int | None
-    norm: float | None
-    transport: str
-    layout: str | int | None
-    epsilon: Fraction
-    delta: Fraction
-    ledger: Path | None
-    min_honest: int | Fraction
-    corrupt_clients: int
+    coordinates: list[str] | int | None = from_option(
+        type=types.COORDINATES, metavar="NAMES", help="Sum vectors: the number of their "
+        "coordinates, or the names, listed like categories.")  # fmt: skip
+    norm: float | None = from_option(
+        type=types.NORM, help="Largest Euclidean norm of the vectors, instead of bounds."
+    )
+    transport: str = from_option(
+        type=click.Choice(["shares", "masks"]), default="shares",
+        help="Messages of clients: shares of their values; or masked vectors, with shares of the "
+        "masks' keys: the fewest bytes from thousands of coordinates on, under an assumption.",
+    )  # fmt: skip
+    layout: str | int | None = from_option(
+        type=types.BlockLength(["separate", "group", "blocks"]), metavar="LAYOUT",
+        show_default="separate", help="For shares, coordinates of a vector per envelope: one "
+        "(separate), all (group), a number, or blocks: the longest that the given shufflers "
+        "support or, without addresses, those that minimize the bytes.")  # fmt: skip
+    epsilon: Fraction = from_option(required=True)
+    delta: Fraction = from_option(required=True)
+    ledger: Path | None = from_option(
+        help="Ledger ('ikos budget new') where the analyzer records each release first; one over "
+        "budget is stopped."
+    )
+    min_honest: int | Fraction = from_option(
+        required=True, show_default=None, help="Minimum number of honest clients in a release: a "
+        "count, or a percentage such as 90%. With 100%, one missing report stops it.")  # fmt: skip
+    corrupt_clients: int = from_option(
+        type=types.CORRUPT, default=0, help="Dishonest clients tolerated in a release, which needs "
+        "--min-honest plus this many complete reports.")  # fmt: skip
     corrupt_shufflers: int
     precision: int | None
-    modulus: int | None
-    kem: str | None
-    shufflers: tuple[str, ...]
-    analyzer: str | None
-    opens: datetime | None
-    closes: datetime | None
-    hours: float | None
-    windows: int
-    keys: int | None
-    output: Path | None
-    dry_run: bool
+    modulus: int | None = from_option(type=Whole(2, 1 << 4096))
+    kem: str | None = from_option(
+        type=click.Choice(["mlkem768-x25519", "x25519"]),
+        show_default="mlkem768-x25519, if available here",
+        help="KEM of the envelopes. x25519 envelopes are 1,088 bytes shorter, but a quantum "
+        "computer could decrypt them.",
+    )
+    shufflers: tuple[str, ...] = from_option(
+        "--shuffler", type=str, default=None, multiple=True, metavar="URL", help="Address of a "
+        "shuffler (https, or http on this machine); repeat for each shuffler.")  # fmt: skip
+    analyzer: str | None = from_option(metavar="URL", help="Address of the analyzer.")
+    opens: datetime | None = from_option(
+        type=types.MOMENT, metavar="TIME", show_default="now",
+        help="When the first window opens, e.g. 2026-01-31T12:00:00Z.")  # fmt: skip
+    closes: datetime | None = from_option(
+        type=types.MOMENT, metavar="TIME", help="When the first window closes."
+    )
+    hours: float | None = from_option(
+        type=types.POSITIVE, show_default="24",
+        help="Hours that each window is open, instead of --closes.")  # fmt: skip
+    windows: int = from_option(
+        type=Whole(1), default=1,
+        help="Number of consecutive windows, each with its own reports and result.")  # fmt: skip
+    keys: int | None = from_option(
+        type=Whole(1), show_default="one per window", help="Number of the analyzer's key pairs, "
+        "each for consecutive windows; a private key is erased when they are over.")  # fmt: skip
+    output: Path | None = from_option(type=types.FOLDER, metavar="FOLDER", help="Folder to create.")
+    dry_run: bool = from_option(
+        is_flag=True, help="Show what is needed without writing anything; addresses are optional."
+    )
 
     def check(self) -> None:
         """Refuse options that do not go together."""
@@ -236,52 +265,6 @@ class TaskRequest:
 @command.command(
     "new", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=NEW_KEYS, columns=TASK_COLUMNS
 )
-@option("--users", required=True, help="Number of clients that may take part, e.g. 1000 or 10^6.")
-@options("--lower", "--upper", "--integers", "--categories")
-@option("--coordinates", type=COORDINATES, metavar="NAMES",
-        help="Sum vectors: the number of their coordinates, or the names, listed like "
-        "categories.")  # fmt: skip
-@option("--norm", type=NORM, help="Largest Euclidean norm of the vectors, instead of bounds.")
-@option("--transport", type=click.Choice(["shares", "masks"]), default="shares",
-        help="Messages of clients: shares of their values; or masked vectors, with shares of the "
-        "masks' keys: the fewest bytes from thousands of coordinates on, under an "
-        "assumption.")  # fmt: skip
-@option("--layout", type=BlockLength(["separate", "group", "blocks"]), default=None,
-        metavar="LAYOUT", show_default="separate", help="For shares, coordinates of a vector per "
-        "envelope: one (separate), all (group), a number, or blocks: the longest that the given "
-        "shufflers support or, without addresses, those that minimize the bytes.")  # fmt: skip
-@options("--epsilon", "--delta", required=("--epsilon", "--delta"))
-@option("--ledger", help="Ledger ('ikos budget new') where the analyzer records each release "
-        "first; one over budget is stopped.")  # fmt: skip
-@option("--min-honest", required=True, show_default=None,
-        help="Minimum number of honest clients in a release: a count, or a percentage such as 90%. "
-        "With 100%, one missing report stops it.")  # fmt: skip
-@option("--corrupt-clients", type=CORRUPT, default=0,
-        help="Dishonest clients tolerated in a release, which needs --min-honest plus this many "
-        "complete reports.")  # fmt: skip
-@options("--corrupt-shufflers", "--precision")
-@option("--modulus", type=Whole(2, 1 << 4096))
-@option("--kem", type=click.Choice(["mlkem768-x25519", "x25519"]),
-        show_default="mlkem768-x25519, if available here",
-        help="KEM of the envelopes. x25519 envelopes are 1,088 bytes shorter, but a quantum "
-        "computer could decrypt them.")  # fmt: skip
-@click.option("--shuffler", "shufflers", multiple=True, metavar="URL",
-        help="Address of a shuffler (https, or http on this machine); repeat for each "
-        "shuffler.")  # fmt: skip
-@option("--analyzer", metavar="URL", help="Address of the analyzer.")
-@option("--opens", type=MOMENT, metavar="TIME", show_default="now",
-        help="When the first window opens, e.g. 2026-01-31T12:00:00Z.")  # fmt: skip
-@option("--closes", type=MOMENT, metavar="TIME", help="When the first window closes.")
-@option("--hours", type=POSITIVE, show_default="24",
-        help="Hours that each window is open, instead of --closes.")  # fmt: skip
-@option("--windows", type=Whole(1), default=1,
-        help="Number of consecutive windows, each with its own reports and result.")  # fmt: skip
-@option("--keys", type=Whole(1), show_default="one per window",
-        help="Number of the analyzer's key pairs, each for consecutive windows; a private key is "
-        "erased when they are over.")  # fmt: skip
-@option("--output", type=FOLDER, metavar="FOLDER", help="Folder to create.")
-@option("--dry-run", is_flag=True,
-        help="Show what is needed without writing anything; addresses are optional.")  # fmt: skip
 @takes(TaskRequest)
 def new(request: TaskRequest) -> Report:
     """Create a task and a folder for each party.
@@ -321,7 +304,7 @@ def _query(name: str, epilog: str) -> Callable[[Any], Any]:
     def add(function: Any) -> Any:
         window = option("--window", type=Whole(), show_default="the current one",
                         help="Number of the window, from 0, if the task has several.")  # fmt: skip
-        arguments = click.argument("folder", type=FOLDER)(option("--ca")(window(function)))
+        arguments = click.argument("folder", type=types.FOLDER)(option("--ca")(window(function)))
         documented = {"keys": STATUS_KEYS, "columns": COLUMNS}
         return command.command(name, cls=Command, epilog=epilog, **documented)(arguments)
 
@@ -362,7 +345,7 @@ def close(folder: Path, ca: Path | None, window: int | None) -> Report:
 
 
 @_query("release", "\b\nExample\n  ikos task release visits/operator --wait 0 --json")
-@option("--wait", type=SECONDS, default=600, metavar="SECONDS",
+@option("--wait", type=types.SECONDS, default=600, metavar="SECONDS",
         help="Seconds to wait for the result; the release goes on at the analyzer.")  # fmt: skip
 def release(folder: Path, wait: float, ca: Path | None, window: int | None) -> Report:
     """Release the sum of the complete reports, once, and print it.
