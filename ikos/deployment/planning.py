@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 from functools import cache, partial
@@ -31,94 +31,73 @@ _PROMISED = ("min_honest", "corrupt_clients", "corrupt_shufflers")
 _GUARANTEED = ("epsilon", "delta", "theorem", "conditions")
 
 
-@dataclass(frozen=True)
-class TaskPlan:
-    """The numbers of a task: what its parties compute and prove, wherever they are."""
+def chosen_fields(
+    users: int,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    shufflers: int | None,
+    kem: str,
+    *,
+    domain: Domain | None = None,
+    lower: float = 0.0,
+    upper: float = 1.0,
+    labels: Sequence[str] = (),
+    transport: str = "shares",
+    layout: str | int | None = None,
+    corrupt_clients: int = 0,
+    **options: Any,
+) -> dict[str, Any]:
+    """Return the fields of a task that say what its parties compute and prove, wherever they are.
 
-    delta: Fraction
-    domain: Domain
-    labels: tuple[str, ...]
-    terms: EnvelopeTerms
-    corrupt_clients: int
-    kem: str
-    protocol: PrivateSum | PrivateVectorSum
-
-    @classmethod
-    def choose(
-        cls,
-        users: int,
-        epsilon: float | Fraction,
-        delta: float | Fraction,
-        shufflers: int | None,
-        kem: str,
-        *,
-        domain: Domain | None = None,
-        lower: float = 0.0,
-        upper: float = 1.0,
-        labels: Sequence[str] = (),
-        transport: str = "shares",
-        layout: str | int | None = None,
-        corrupt_clients: int = 0,
-        **options: Any,
-    ) -> TaskPlan:
-        """Return the plan for so many shufflers, by default as many as the guarantee needs.
-
-        The other parameters are those of `ikos.deployment.Task.new`.
-        """
-        if unknown := options.keys() - {*NUMBERS, "integers"}:
-            raise TypeError(f"{min(unknown)} is not an option of a task")
-        values = Bounds(lower, upper) if domain is None else domain
-        kind = TERMS[choice("transport", transport, TERMS)]
-        length = kind.checked_length(layout, values.dimension)
-        of_length: Callable[..., PrivateSum | PrivateVectorSum] = partial(
-            protocol_of, users, values, epsilon, delta, transport=transport, kem=kem
+    They are for so many shufflers, by default as many as the guarantee needs. The other parameters
+    are those of `ikos.deployment.Task.new`.
+    """
+    if unknown := options.keys() - {*NUMBERS, "integers"}:
+        raise TypeError(f"{min(unknown)} is not an option of a task")
+    values = Bounds(lower, upper) if domain is None else domain
+    kind = TERMS[choice("transport", transport, TERMS)]
+    length = kind.checked_length(layout, values.dimension)
+    of_length: Callable[..., PrivateSum | PrivateVectorSum] = partial(
+        protocol_of, users, values, epsilon, delta, transport=transport, kem=kem
+    )
+    if not length:
+        length = _best_length(kind, partial(of_length, **options), shufflers, kem)
+    needed = of_length(length, **options)
+    columns = needed.messages.total - 1
+    corrupt = options.get("corrupt_shufflers", 0)
+    if shufflers is None:
+        shufflers = columns
+    if shufflers < columns:
+        raise InvalidValue(
+            "shufflers",
+            f"must be at least {columns} addresses for epsilon = {quote(epsilon)}, "
+            f"delta = {quote(delta)}, {needed.min_honest:,} honest users and "
+            f"{corrupt} colluding shufflers, got {shufflers}",
         )
-        if not length:
-            length = _best_length(kind, partial(of_length, **options), shufflers, kem)
-        needed = of_length(length, **options)
-        columns = needed.messages.total - 1
-        corrupt = options.get("corrupt_shufflers", 0)
-        if shufflers is None:
-            shufflers = columns
-        if shufflers < columns:
-            raise InvalidValue(
-                "shufflers",
-                f"must be at least {columns} addresses for epsilon = {quote(epsilon)}, "
-                f"delta = {quote(delta)}, {needed.min_honest:,} honest users and "
-                f"{corrupt} colluding shufflers, got {shufflers}",
-            )
-        numbers = {name: getattr(needed, name) for name in ("precision", "modulus", "min_honest")}
-        numbers |= {"corrupt_shufflers": corrupt, "integers": needed.encoding.exact}
-        protocol = of_length(length, messages=shufflers + 1, **numbers)
-        terms = kind.of(protocol.transport)
-        return cls(Fraction(delta), values, tuple(labels), terms, corrupt_clients, kem, protocol)
+    numbers = {name: getattr(needed, name) for name in ("precision", "modulus", "min_honest")}
+    numbers |= {"corrupt_shufflers": corrupt, "integers": needed.encoding.exact}
+    protocol = of_length(length, messages=shufflers + 1, **numbers)
+    fixed = {"delta": Fraction(delta), "labels": tuple(labels), "corrupt_clients": corrupt_clients}
+    return fixed | fields_of(protocol, values, kind.of(protocol.transport)) | {"kem": kem}
 
-    @property
-    def columns(self) -> int:
-        """Number of shufflers."""
-        return self.terms.messages - 1
 
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The fields of a task that follow from it."""
-        protocol = self.protocol
-        return {
-            "users": protocol.n,
-            "epsilon": protocol.epsilon,
-            "delta": self.delta,
-            "domain": self.domain,
-            "integers": protocol.encoding.exact,
-            "labels": self.labels,
-            "corrupt_clients": self.corrupt_clients,
-            "transport": self.terms,
-            "noise": noise_of(protocol),
-            "kem": self.kem,
-            "parameters": protocol.parameter_hash,
-            "precision": protocol.precision,
-            "modulus": protocol.modulus,
-            "min_honest": protocol.min_honest,
-            "corrupt_shufflers": self.terms.shares(protocol.transport).trust.corrupt_shufflers - 1,
-        }
+def fields_of(
+    protocol: PrivateSum | PrivateVectorSum, domain: Domain, terms: EnvelopeTerms
+) -> dict[str, Any]:
+    """Return the fields of a task that follow from its protocol."""
+    return {
+        "users": protocol.n,
+        "epsilon": protocol.epsilon,
+        "domain": domain,
+        "integers": protocol.encoding.exact,
+        "transport": terms,
+        "noise": noise_of(protocol),
+        "parameters": protocol.parameter_hash,
+        "precision": protocol.precision,
+        "modulus": protocol.modulus,
+        "min_honest": protocol.min_honest,
+        "corrupt_shufflers": terms.shares(protocol.transport).trust.corrupt_shufflers - 1,
+    }
 
 
 def _best_length(

@@ -22,7 +22,7 @@ from ikos._validation import InvalidType, InvalidValue, integer, quote, text_of
 from ikos.data.domains import CategoryLabels
 from ikos.deployment.enveloped import AnyTerms, envelope_overhead, noise_of, protocol_of
 from ikos.deployment.opening import KEMS, best_kem
-from ikos.deployment.planning import NUMBERS, TaskPlan, report_of
+from ikos.deployment.planning import NUMBERS, chosen_fields, report_of
 from ikos.deployment.task_fields import (
     MAX_WINDOWS,
     MOMENT,
@@ -245,33 +245,17 @@ class Task:
         count = integer("keys", windows if keys is None else keys, low=1, high=MAX_WINDOWS)
         drafted = [number.to_bytes(KEMS[kem].public) for number in range(count)]
         columns = None if shufflers is None else len(shufflers)
-        plan = TaskPlan.choose(users, epsilon, delta, columns, kem, **values)
+        fields = chosen_fields(users, epsilon, delta, columns, kem, **values)
         if shufflers is None:
-            shufflers = [f"https://shuffler-{j}.invalid" for j in range(1, plan.columns + 1)]
-        analyzer = analyzer or "https://analyzer.invalid"
-        schedule = _schedule(opens, closes, windows)
-        return cls.of(plan, (analyzer, *shufflers), public_keys or drafted, schedule)
-
-    @classmethod
-    def of(
-        cls,
-        plan: TaskPlan,
-        addresses: Sequence[str],
-        public_keys: Sequence[bytes],
-        schedule: tuple[datetime, int, int],
-    ) -> Task:
-        """Return the task of a plan, at the addresses of the parties, the analyzer's first.
-
-        The schedule is when the first window opens, for how many seconds, and how many there are.
-        """
-        analyzer, *shufflers = addresses
-        opens, period, windows = schedule
+            needed = range(1, fields["transport"].messages)
+            shufflers = [f"https://shuffler-{j}.invalid" for j in needed]
+        opens, period = _schedule(opens, closes)
         try:
             task = cls(
-                **plan.fields,
-                analyzer=analyzer,
+                **fields,
+                analyzer=analyzer or "https://analyzer.invalid",
                 shufflers=tuple(shufflers),
-                public_keys=tuple(public_keys),
+                public_keys=tuple(public_keys or drafted),
                 opens=opens,
                 period=period,
                 windows=windows,
@@ -434,17 +418,15 @@ class Task:
         return str(self.summary())
 
 
-def _schedule(
-    opens: datetime | None, closes: datetime | timedelta, windows: int
-) -> tuple[datetime, int, int]:
-    """Return when the first window opens, its seconds, and the number of windows."""
+def _schedule(opens: datetime | None, closes: datetime | timedelta) -> tuple[datetime, int]:
+    """Return when the first window opens, and its seconds."""
     now = datetime.now(UTC)
     opens = opens or now
     period = closes if isinstance(closes, timedelta) else closes - opens
     if period <= timedelta():
         start, end = (moment.astimezone(UTC) for moment in (max(opens, now), opens + period))
         raise InvalidValue("closes", f"must be later than {start:{MOMENT}}, got {end:{MOMENT}}")
-    return opens, math.ceil(period.total_seconds()), windows
+    return opens, math.ceil(period.total_seconds())
 
 
 @plain_dataclass(frozen=True)

@@ -21,7 +21,7 @@ from ikos.deployment.analyzer import Stopped
 from ikos.deployment.enveloped import envelope_overhead, protocol_of
 from ikos.deployment.hpke import read_clear, unseal
 from ikos.deployment.masks import MasksTerms
-from ikos.deployment.planning import TaskPlan
+from ikos.deployment.planning import fields_of
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.wire import Problem
 from ikos.results.conditions import Kind
@@ -40,10 +40,13 @@ def few() -> Task:
     how = {"transport": "masks", "kem": KEYS[0].kem, "min_honest": 3, "integers": True}
     protocol = protocol_of(30, BOX, 1, 0.5, 1500, messages=3, **how)
     terms = MasksTerms.of(protocol.transport)
-    plan = TaskPlan(protocol.delta, BOX, (), terms, 0, how["kem"], protocol)
-    addresses = [f"http://127.0.0.1:{9000 + j}" for j in range(3)]
-    public = [key.public_bytes for key in KEYS[:2]]
-    return Task.of(plan, addresses, public, (now - timedelta(hours=1), 3600, 2))
+    analyzer, *shufflers = (f"http://127.0.0.1:{9000 + j}" for j in range(3))
+    return Task(
+        **fields_of(protocol, BOX, terms), delta=protocol.delta, labels=(), corrupt_clients=0,
+        kem=how["kem"], analyzer=analyzer, shufflers=tuple(shufflers), nonce=bytes(16),
+        public_keys=tuple(key.public_bytes for key in KEYS[:2]),
+        opens=now - timedelta(hours=1), period=3600, windows=2,
+    )  # fmt: skip
 
 
 @pytest.fixture
