@@ -210,7 +210,7 @@ def report_bytes(protocol: SecureVectorSum) -> int:
     """Return the bytes of what a client makes, each message of whole bytes in an envelope."""
     transport = protocol.transport
     x, rng = np.ones(protocol.dimension, dtype=np.int64), DeterministicRandom(0)
-    parts = protocol.report(x, rng).parts
+    parts = protocol.report(x, rng, context=b"a report").parts
     if isinstance(transport, Shares):
         return row_bytes(transport) * sum(map(len, parts))
     assert isinstance(transport, Masks)

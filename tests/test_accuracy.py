@@ -192,7 +192,7 @@ def test_reach_bounds_the_wrap_around_probability(law: PolyaDifference, top: int
         assert worst <= law.tail_bound((q - top) / 2) + 1e-12
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(1)
 @pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(7, 5), Fraction(5), Fraction(40)])
 @pytest.mark.parametrize("shape", [1, 2, 5])
 def test_reach_bounds_the_tail_at_every_distance(rate: Fraction, shape: int) -> None:

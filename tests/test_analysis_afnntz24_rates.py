@@ -17,6 +17,7 @@ def fixture_module():
     return importlib.import_module("analysis.afnntz24_rates")
 
 
+@pytest.mark.slow
 def test_constants_are_between_what_is_possible_and_the_default(module):
     found = module.kashin_constants(16, 10, 1)
     raw = found.pop("no search: coefficients of U x")

@@ -224,6 +224,7 @@ def test_attacks_reach_the_influence_and_no_more():
         assert [value + 1 for value in high] == list(protocol.digits.domains)
 
 
+@pytest.mark.slow
 def test_one_bit_decides_whether_the_count_is_suppressed():
     """Among the others one less than the threshold are counted, whatever the seed."""
     module = program("scalar_robustness")

@@ -108,6 +108,7 @@ def test_a_connection_costs_both_ends(measuring):
     assert 500 < made.down < 10_000  # with a certificate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make", [lambda n: PrivateSum(n, 1, 1e-6), lambda n: SecureSum(n, 2**64, messages=4)]
 )

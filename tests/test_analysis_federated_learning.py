@@ -75,6 +75,7 @@ def fixture_first() -> tuple[Task, np.ndarray]:
     return data, residuals(np.zeros((10, 200)), data)
 
 
+@pytest.mark.slow
 def test_rounding_is_unbiased(
     first: tuple[Task, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,7 @@ def test_toys_break_where_it_was_estimated() -> None:
         assert abs(broken - expected) < 2
 
 
+@pytest.mark.slow
 def test_whole_bytes_add_less_than_one_to_each_message() -> None:
     made = [(size, computed) for computed, size in module.sent(1000).values() if size]
     assert made

@@ -50,6 +50,7 @@ def test_ways_of_mixing_keep_the_messages(program: Callable[[str], ModuleType]) 
 # Large sums
 
 
+@pytest.mark.slow
 def test_the_protocols_are_what_the_table_says(program: Callable[[str], ModuleType]) -> None:
     module = program("large_sums")
     secure, private, colluding = (module.protocol(kind, 10**5) for kind in module.KINDS)

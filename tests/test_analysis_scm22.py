@@ -51,6 +51,7 @@ def test_both_errors_where_they_can_be_told(module):
         assert spread / 20 < whole < spread * 20
 
 
+@pytest.mark.slow
 def test_measured_errors_are_below_the_bounds(module):
     """A seeded run: the means of 20 runs stay below 1.5 times what they can be."""
     for setting in (

@@ -62,7 +62,7 @@ SMALL = {
 }
 
 
-@pytest.mark.points(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_simulated_counts_have_the_law_of_a_run(program, name):
     """Kolmogorov and Smirnov's test of two samples, with the exact law of its statistic."""

@@ -130,6 +130,7 @@ def forgotten(cluster):
 # The same as the plain sum
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(
     ("q", "shuffler", "clear"), [(2**64, "parallel", True), (2**127 - 1, "single", False)]
 )
@@ -172,6 +173,7 @@ def vectors_of(x):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", vectors_of(np.zeros((1, 3))))
 def test_sums_of_vectors(here, kind):
     """Each coordinate for itself, whatever is shuffled together."""
@@ -186,6 +188,7 @@ def test_sums_of_vectors(here, kind):
     assert told == [(i + 1, whole) for i in range(whole)]
 
 
+@pytest.mark.slow
 def test_private_sums_of_vectors(here):
     x = np.eye(4, dtype=int)[np.arange(N) % 4]
     protocol = PrivateVectorSum(N, Categories([4]), 1, 1e-6, shuffler="single")
@@ -510,6 +513,7 @@ def on_blocks(monkeypatch, protocol, x, rng):
     return [desk(part, number) for number, part in enumerate(parts)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("q", [3, 2**20, 2**127 - 1])
 @pytest.mark.parametrize(
     ("shuffler", "clear"), [("parallel", True), ("parallel", False), ("single", False)]
@@ -555,6 +559,7 @@ def test_no_two_messages_are_drawn_alike(monkeypatch, tmp_path):
     assert len(drawn()) == sources
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("threads", [1, 2, 50])
 def test_parts_of_a_table_are_read_together_with_the_same_noise(threads):
     parts = [Part([0.5] * rows, rows) for rows in (10, 1, 4, 5, 20, 3)]
@@ -963,6 +968,7 @@ def test_calls():
         assert isinstance(made[1].exception(), ZeroDivisionError)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_workers_that_start_and_end_for_ever_are_none():
     """As where Dask ends each as soon as it has started, because it has too little memory."""
@@ -984,6 +990,7 @@ def test_workers_that_start_and_end_for_ever_are_none():
     assert client.looks > 1
 
 
+@pytest.mark.slow
 def test_the_time_that_a_look_takes_is_no_time_without_looks(monkeypatch):
     """A step, and an answer that does not come, are longer than what makes it forget a look."""
     for name, seconds in {"LOOK": 0.1, "LIMIT": 0.05, "ANSWER": 0.1}.items():
@@ -1070,6 +1077,7 @@ def test_workers_without_ikos(cluster):
 # Ctrl-C, and a scheduler that is gone
 
 
+@pytest.mark.slow
 def test_interrupted_in_the_middle(here):
     def stop(done, wanted):
         if done == 2:

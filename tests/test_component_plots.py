@@ -71,6 +71,7 @@ def near(values):
     return pytest.approx(values, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_curves(drawn):
     check, figure = drawn
     axes = figure.axes[0]

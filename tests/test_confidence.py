@@ -237,7 +237,7 @@ def test_tail_bounds_fall_from_one() -> None:
 # Against ball arithmetic, where floating point is at its limits
 
 
-@pytest.mark.points(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("trials", [1, 10, 160_000_000, 2**50])
 @pytest.mark.parametrize("confidence", [0.5, 1 - 1e-9])
 def test_intervals_of_many_draws_are_right_and_tight(trials: int, confidence: float) -> None:

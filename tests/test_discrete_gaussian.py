@@ -32,7 +32,7 @@ def gaussian_law(variance: float) -> IntegerLaw:
     return IntegerLaw(-reach, pmf / pmf.sum())
 
 
-@pytest.mark.points(2)
+@pytest.mark.slow
 @each_variance
 def test_fits_its_law_and_not_a_variance_eight_per_cent_off(variance: Any) -> None:
     draws = discrete_gaussian(variance, 150_000, DeterministicRandom(1))

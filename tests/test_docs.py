@@ -70,7 +70,7 @@ SEARCHES = (
 """Pages of which single lines search for seconds."""
 
 
-@pytest.mark.points(8)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [
@@ -204,6 +204,7 @@ def test_console_blocks_name_commands_and_options_that_exist(page: Path) -> None
             assert {word for word in words[2:] if word.startswith("--")} <= known, line
 
 
+@pytest.mark.slow
 def test_the_error_that_the_readme_shows_is_the_one_of_its_protocol() -> None:
     """The rest of what it shows there is random."""
     protocol = ikos.PrivateSum(100_000, epsilon=1, delta=1e-10, lower=0, upper=100)

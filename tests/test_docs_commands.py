@@ -259,6 +259,7 @@ def tasks() -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", tasks())
 def test_tasks_can_be_made_as_shown(command: str, tmp_path: Path) -> None:
     words = shlex.split(command)[1:]

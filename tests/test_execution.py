@@ -161,6 +161,7 @@ def test_blocks_of_users_that_draw_the_same_are_caught() -> None:
         check_blocks_draw_apart(with_one_stream)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("honest", [32, 64, 150, 300])
 def test_noise_is_drawn_for_as_many_blocks_as_one_variable_serves(honest: int) -> None:
@@ -181,6 +182,7 @@ def test_noise_is_drawn_for_as_many_blocks_as_one_variable_serves(honest: int) -
 # Refusals
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("place", [0, 64, 999])
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ from golden_vectors import FOLDER, compute
 from hostile import hostile
 
 FILES = sorted(path.stem for path in FOLDER.iterdir())
-STEPS = {"secure-counts": 40, "private-counts": 41, "vector-counts": 6, "protocols": 8,
-         "parameter-hashes": 4, "accountants": 11, "private-sums": 2, "vector-sums": 2}  # fmt: skip
+STEPS = {"secure-counts": 80, "private-counts": 41, "vector-counts": 12, "protocols": 24,
+         "parameter-hashes": 8, "accountants": 22, "private-sums": 5, "vector-sums": 8,
+         "secure-sums": 5, "tasks": 4, "wire": 8}  # fmt: skip
 """Of the long files the quick tests take one line in this many; the slow ones take the others."""
 
 

@@ -63,6 +63,7 @@ def _rooms() -> nx.DiGraph:
     return nx.DiGraph((a, b) for a, b in edges if a != b and a != "ikos")
 
 
+@pytest.mark.slow
 def test_the_sources_are_read():
     assert _graph().has_edge("ikos.sums.secure", "ikos.counts")
     source = "import a.b\ndef f():\n    from c import d, e"

@@ -208,6 +208,7 @@ class TestDamage:
         with pytest.raises(ValueError, match="damaged: entry 2 is not what was written"):
             _ = ledger.entries
 
+    @pytest.mark.slow
     def test_of_any_byte_is_no_traceback_and_never_more_budget(
         self, path: Path, ledger: Ledger
     ) -> None:
@@ -351,6 +352,7 @@ BUDGET = {"epsilon": TENTH, "delta": 1e-9}
 
 
 class TestRuns:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "make",
         [

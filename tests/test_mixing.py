@@ -78,7 +78,7 @@ def written(elements: NDArray[Any]) -> Encoder:
     return Encoder(elements.size, write)
 
 
-@pytest.mark.points(2)
+@pytest.mark.slow
 @each_group
 @each_setting
 @pytest.mark.parametrize("cut", [1 << 18, pytest.param(7, marks=pytest.mark.slow)])
@@ -412,7 +412,7 @@ def test_threads_that_do_not_wait_for_each_other_are_caught(
         check_users_are_changed_by_one_thread_at_a_time(monkeypatch)
 
 
-@pytest.mark.points(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("shuffler", ["parallel", "single"])
 def test_ranges_leave_the_last_row_in_its_order(shuffler: str) -> None:
     """Several threads read it at once."""
@@ -476,7 +476,7 @@ def test_an_interruption_says_what_was_done_and_ends_the_threads(threads: int) -
     assert threading.active_count() == before
 
 
-@pytest.mark.points(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_threads_stop_at_the_next_block_of_users(
     monkeypatch: pytest.MonkeyPatch, threads: int

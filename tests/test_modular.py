@@ -172,6 +172,7 @@ def groups_with_elements(draw: st.DrawFn) -> tuple[int, list[int], list[int]]:
     return q, draw(lists), draw(lists)
 
 
+@pytest.mark.slow
 @given(groups_with_elements())
 def test_arithmetic_equals_python_integers_for_any_order(
     case: tuple[int, list[int], list[int]],

@@ -35,6 +35,7 @@ from ikos.testing import DeterministicRandom
 RATE = Fraction(1, 20)
 
 
+@pytest.mark.slow
 def test_users_noise_adds_up_to_discrete_laplace() -> None:
     """150 000 groups of four users, each group's sum against the discrete Laplace law."""
     noise = polya_population(600_000, RATE, parties=4, rng=DeterministicRandom(200))
@@ -78,6 +79,7 @@ class ShortKeys(DeterministicRandom):
         out &= out.dtype.type(3 << (8 * out.dtype.itemsize - 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [DeterministicRandom, ShortKeys])
 def test_permutations_are_uniform(source: type[DeterministicRandom]) -> None:
     rng = source(203)

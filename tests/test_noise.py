@@ -108,6 +108,7 @@ def test_polya_fits_its_law_and_not_half_the_shape(r: Rate, s: Rate) -> None:
         assert polya_law(float(r) / 2, float(s)).p_value(draws) < FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("r", "s"), [(Fraction(1, 3), 0.1), (Fraction(5, 2), Fraction(1, 7))])
 def test_polya_is_told_from_a_rate_five_per_cent_off(r: Rate, s: Rate) -> None:
     draws = polya(r, s, 300_000, DeterministicRandom(43))
@@ -125,7 +126,7 @@ def sum_of_users(
     return draws.reshape(rounds, users).sum(axis=1)
 
 
-@pytest.mark.points(2)
+@pytest.mark.slow
 @each_rate
 def test_noise_of_all_users_adds_up_to_discrete_laplace(s: Rate) -> None:
     total = sum_of_users(10, Fraction(1, 10), s, 30_000, DeterministicRandom(44))
@@ -139,7 +140,7 @@ def test_noise_of_half_of_the_users_has_half_the_shape(s: Rate) -> None:
     assert discrete_laplace_law(float(s)).p_value(total) < FALSE_ALARM
 
 
-@pytest.mark.points(1)
+@pytest.mark.slow
 @each_rate
 def test_sum_of_users_is_told_from_half_the_shape_and_from_a_wrong_rate(s: Rate) -> None:
     law = discrete_laplace_law(float(s))
@@ -167,7 +168,7 @@ def repeated(draw: Callable[[DeterministicRandom], Any], count: int, seed: int) 
     return np.array([draw(rng) for _ in range(count)])
 
 
-@pytest.mark.points(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 3, 1000])
 def test_population_of_n_adds_up_to_discrete_laplace(n: int) -> None:
     s = Fraction(1, 20)
@@ -175,7 +176,7 @@ def test_population_of_n_adds_up_to_discrete_laplace(n: int) -> None:
     assert discrete_laplace_law(float(s)).p_value(totals) > FALSE_ALARM
 
 
-@pytest.mark.points(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "parties"), [(1, 5), (3, 10), (7, 4), (5, 2)])
 def test_population_of_other_size_than_parties_has_shape_n_over_parties(
     n: int, parties: int
@@ -188,6 +189,7 @@ def test_population_of_other_size_than_parties_has_shape_n_over_parties(
         assert polya_difference(1 / parties, float(s)).p_value(noise[:, user]) > FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [95, 65], ids=["together", "one by one"])
 def test_users_of_an_incomplete_last_group_have_their_noise(n: int) -> None:
     """Ten groups are drawn together and seven one by one; of the last, five users are there."""
@@ -219,6 +221,7 @@ def test_two_users_noise_is_jointly_independent(
     assert p_value_bound(shared, np.outer(one, one).ravel()) < FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_two_users_of_a_single_group_are_independent() -> None:
     s = Fraction(1, 2)
     noise = repeated(lambda rng: polya_population(3, s, rng=rng)[[0, 2]], 3000, 52)
@@ -350,6 +353,7 @@ AT_ANY_SCALE: dict[str, Callable[[Fraction, DeterministicRandom], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.points(len(AT_ANY_SCALE))
 @pytest.mark.parametrize("sampler", AT_ANY_SCALE.values(), ids=AT_ANY_SCALE)
 def test_draws_in_machine_words_are_those_in_python_integers(
@@ -467,6 +471,7 @@ class IntegerSource(DeterministicRandom):
         return super().below(np.asarray(bounds)).view(IntegersOnly)
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("s", [0.1, Fraction(1, 10**30)], ids=str)
 def test_no_array_in_a_run_of_the_samplers_is_of_floats(s: Rate) -> None:
     rng = IntegerSource(62)
@@ -492,6 +497,7 @@ def test_counts_of_a_population_have_the_polya_law() -> None:
         assert polya_law(variables / parties / 1.2, s).p_value(counts) < FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_counts_of_all_parties_add_up_to_whole_variables() -> None:
     sums = [
         int(polya_counts(5, 0.3, variables=2, parties=5, rng=rng).sum())
@@ -501,6 +507,7 @@ def test_counts_of_all_parties_add_up_to_whole_variables() -> None:
     assert polya_law(2, 0.3).p_value(np.array(sums)) > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_counts_of_two_users_are_independent() -> None:
     rng = DeterministicRandom(72)
     law = polya_law(0.5, 0.7)

@@ -56,6 +56,7 @@ CHOOSING = {"sigma", "analysis", "overhead", "delta", "reserve"}
 """Arguments by which others are chosen: where all are given, nothing is left to agree on."""
 
 
+@pytest.mark.slow
 @pytest.mark.points(len(PROTOCOLS))
 @pytest.mark.parametrize(("make", "given", "changes"), PROTOCOLS)
 def test_every_argument_changes_the_hash(

@@ -96,6 +96,7 @@ def test_private_curves_are_what_the_private_sum_chooses():
             assert total == protocol.messages.total
 
 
+@pytest.mark.slow
 def test_private_curves_with_given_parameters():
     given = {"precision": 100, "reserve": Fraction(1, 5), "analyses": ["second_moment"]}
     users = (50, 200, 400)
@@ -127,6 +128,7 @@ def test_fewer_honest_users():
     assert curve.points == ((101, count.total),)
 
 
+@pytest.mark.slow
 def test_colluding_shufflers():
     """Each costs one message, of the lower bound too; a single one must not collude."""
     for curves in (
@@ -241,7 +243,7 @@ def test_a_figure_holds_its_curves(figures, q, users):
         assert set(mark.get_xdata()) == {users[1]}
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(1)
 @pytest.mark.parametrize(
     ("users", "q", "sigma"),
     [

@@ -103,6 +103,7 @@ def test_intervals_cover_as_often_as_they_say(min_honest: int) -> None:
     assert hits <= 1960  # and is not wasteful: 98 % at most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("min_honest", [None, 50])
 def test_integers_are_encoded_exactly(min_honest: int | None) -> None:
     x = np.arange(100) - 20
@@ -117,6 +118,7 @@ def test_integers_are_encoded_exactly(min_honest: int | None) -> None:
     assert silent.mse < 1e-9
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("min_honest", [None, 90])
 @pytest.mark.parametrize("confidence", [0.5, 1 - 1e-9])
 @pytest.mark.parametrize("epsilon", [0.1, 20])
@@ -198,12 +200,14 @@ def test_integer_bounds_are_checked(arguments: dict[str, Any], said: str) -> Non
         PrivateSum(100, 1, 1e-3, integers=True, **arguments)
 
 
+@pytest.mark.slow
 def test_non_integers_are_refused_where_integers_were_promised() -> None:
     protocol = PrivateSum(19, 1, 1e-2, lower=0, upper=10, integers=True)
     with pytest.raises(ValueError, match=r"x\[3\] must be an integer"):
         protocol.run([0, 1, 2, 0.5] * 4 + [1, 2, 3])
 
 
+@pytest.mark.slow
 def test_parameters_are_those_of_the_calculator() -> None:
     n = 10**4
     protocol = PrivateSum(n, 1, 1e-8)
@@ -224,6 +228,7 @@ def test_parameters_are_those_of_the_calculator() -> None:
     assert published.noise.rate == Fraction(1, published.precision)
 
 
+@pytest.mark.slow
 def test_given_messages_state_what_is_proved() -> None:
     chosen = PrivateSum(1000, 1, 1e-6)
     assert PrivateSum(1000, 1, 1e-6, messages=chosen.messages.total).messages == chosen.messages
@@ -238,6 +243,7 @@ def test_given_messages_state_what_is_proved() -> None:
         assert "no differential privacy is proved" in repr(nothing)
 
 
+@pytest.mark.slow
 def test_corrupt_shufflers_and_min_honest_enter_the_guarantee() -> None:
     plain = PrivateSum(1000, 1, 1e-6)
     careful = PrivateSum(1000, 1, 1e-6, corrupt_shufflers=2, min_honest=800)
@@ -253,6 +259,7 @@ def test_corrupt_shufflers_and_min_honest_enter_the_guarantee() -> None:
     )
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("clear_share", [True, False])
 @pytest.mark.parametrize("corrupt", [0, 2])
 def test_given_messages_prove_what_they_do_for_those_who_are_honest(
@@ -272,12 +279,14 @@ def test_given_messages_prove_what_they_do_for_those_who_are_honest(
     assert few.guarantee.delta == alone.guarantee.delta > 1e-6
 
 
+@pytest.mark.slow
 def test_messages_are_chosen_for_min_honest() -> None:
     protocol = PrivateSum(10**6, 1, 1e-12, min_honest=100)
     assert protocol.guarantee.delta <= 1e-12
     assert protocol.messages.total > PrivateSum(10**6, 1, 1e-12).messages.total + 5
 
 
+@pytest.mark.slow
 def test_reports_of_single_users_have_the_noise_together() -> None:
     """Of zeros nothing else is left: 1,000 times the reports of all two users."""
     protocol = PrivateSum(2, 1, 0.5, precision=4, messages=2)
@@ -290,6 +299,7 @@ def test_reports_of_single_users_have_the_noise_together() -> None:
     assert law.p_value(np.array(noise)) > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_what_is_printed_of_a_budget_holds() -> None:
     guarantee = PrivateSum(100, 1.0000004, 1e-4).guarantee
     assert "(1.00001, " in str(guarantee)
@@ -466,6 +476,7 @@ def test_what_remains_is_that_of_the_messages_and_the_noise() -> None:
         protocol.remaining(corrupt_shufflers=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [

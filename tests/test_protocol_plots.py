@@ -67,6 +67,7 @@ def test_every_protocol_is_named(n, delta):
         assert set(line.get_ydata()) == {best}
 
 
+@pytest.mark.slow
 def test_measured_errors_are_drawn_with_their_intervals():
     given = rows(100, 1e-4)
     values = np.linspace(0, 1, 100)
@@ -82,7 +83,7 @@ def test_measured_errors_are_drawn_with_their_intervals():
             assert bottom < low**2 < high**2 < top
 
 
-@pytest.mark.points(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["central-laplace", "local-laplace", "private-sum"])
 def test_one_protocol(key, tmp_path):
     given = rows(100, 1e-4, (key,))

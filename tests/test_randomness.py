@@ -387,6 +387,7 @@ KINDS = [(256, 1 << 16), (2, 1 << 16), (1, 2)]
 long that they are permuted one by one."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("short", "long"), KINDS)
 def test_rows_fit_the_uniform_law_on_all_orders(
     monkeypatch: pytest.MonkeyPatch, short: int, long: int
@@ -503,6 +504,7 @@ def test_fill_writes_every_byte_in_place_and_no_other(
     assert not frozen.any()
 
 
+@pytest.mark.points(1)
 def test_bytes_are_uniform(rng: RandomSource) -> None:
     for count in (1, 100, 5000):
         drawn = b"".join(rng.bytes(count) for _ in range(50_000 // count))
@@ -552,7 +554,7 @@ def test_keystream_is_aes_256_ctr_of_nist_sp_800_38a() -> None:
     )
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(1)
 @pytest.mark.parametrize("step", [1 << 20, 65_537, 3 * 2**20 + 5])
 def test_keystream_takes_a_new_key_every_2_to_the_20_bytes_whatever_the_requests(
     step: int,
@@ -575,6 +577,7 @@ def test_counter_wraps_around_like_the_block_cipher() -> None:
     assert bytes(out) == counter_mode(bytes(KEY_BYTES), b"\xff" * NONCE_BYTES, 100)
 
 
+@pytest.mark.slow
 def test_no_part_of_the_keystream_is_delivered_twice() -> None:
     used = iter(seeds(4))
     stream = Keystream(lambda: next(used))
@@ -870,6 +873,7 @@ def test_a_family_depends_on_what_was_drawn_before() -> None:
     assert fresh.streams()(0).bytes(16) != used.streams()(0).bytes(16)
 
 
+@pytest.mark.slow
 def test_sources_of_a_family_are_independent() -> None:
     """Pairs of elements from neighbouring sources, at the same place of each."""
     family = DeterministicRandom(43).streams()
@@ -916,6 +920,7 @@ class Known(SecureRandom):
         return bytes(range(count))
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("number", [0, 1, 2, 77, (3 << 64) + 5, 2**126 - 1])
 def test_secure_families_are_aes_256_twice_under_32_bytes_and_pinned(number: int) -> None:
     """Source k has the key at block 4k of its secret's keystream, and so on for its own seeds."""

@@ -36,6 +36,7 @@ REPORT = Report(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_is_printable() -> None:
     """All of Unicode: ordinary text of all scripts, and nothing that controls a terminal."""
     refused = {chr(i) for i in range(0x110000) if not is_printable(chr(i))}

@@ -51,6 +51,7 @@ def results():
     yield from comparison(100, 1, 1e-4, protocols=["privacy-blanket"])
 
 
+@pytest.mark.slow
 def test_notebooks_show_what_print_shows() -> None:
     pretty = pytest.importorskip("IPython.lib.pretty").pretty
     shown = list(results())
@@ -105,6 +106,7 @@ def test_budgets_that_protect_little_are_said_to(
     assert said is None or printed[1].strip().startswith(said)
 
 
+@pytest.mark.slow
 def test_every_kind_says_guarantee_conditions_and_cost() -> None:
     for result in results():
         if not hasattr(result, "guarantee") or "\n" not in str(result):
@@ -125,6 +127,7 @@ def test_what_is_printed_of_a_count_holds(sigma: float, delta: float) -> None:
     assert float(str(private).split("delta = ")[1].split(",")[0]) >= delta
 
 
+@pytest.mark.slow
 def test_one_honest_user_is_spoken_of_as_one() -> None:
     for protocol, options in ((PrivateVectorSum, {"domain": Ball(2)}), (CorrelatedNoise, {})):
         for least, said in ((1, "1 of 50 users is honest"), (40, "40 of 50 users are honest")):
@@ -208,6 +211,7 @@ def test_a_printed_estimate_lies_in_its_printed_interval(
         assert "." not in text
 
 
+@pytest.mark.slow
 def test_results_far_from_zero_are_printed_to_the_digits_of_their_intervals() -> None:
     budget: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "rng": DeterministicRandom(1)}
     low, high = 1_700_000_000, 1_700_086_400
@@ -228,6 +232,7 @@ def test_results_far_from_zero_are_printed_to_the_digits_of_their_intervals() ->
     assert abs(printed - vectors.estimate[0]) <= 0.5
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("precision", [10, 333, 4567])
 def test_the_error_of_a_sum_is_printed_rounded_up(precision: int) -> None:
     protocol = ikos.PrivateSum(100, epsilon=0.7, delta=1e-4, precision=precision)
@@ -266,6 +271,7 @@ def test_levels_to_two_decimals_are_rounded_down(value: float, cents: int) -> No
             assert shown <= Fraction(one) < shown + Fraction(1, 100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "title"),
     [

@@ -110,8 +110,8 @@ CASES: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.points(8)
 def test_results_are_those_of_a_clean_process(name: str) -> None:
     forget()
     clean = CASES[name]()
@@ -124,6 +124,7 @@ def test_results_are_those_of_a_clean_process(name: str) -> None:
     assert repr(found) == repr(clean)
 
 
+@pytest.mark.slow
 def test_what_is_computed_at_import_is_too() -> None:
     program = (
         "import sys; sys.path.insert(0, 'tests')\n"
@@ -150,6 +151,7 @@ SHARED = {
 """What is the process's or the thread's, and so the caller's."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["ikos", "analysis"])
 def test_no_module_asks_for_settings_that_are_shared(folder: str) -> None:
     shared = {f"{module}.{name}" for module, names in SHARED.items() for name in names}

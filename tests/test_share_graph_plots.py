@@ -99,6 +99,7 @@ def test_the_curves_are_the_moments_their_bounds_and_their_leading_terms():
     assert 0 < left[-1] < 1e-3
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("shuffler", ["parallel", "single"])
 @pytest.mark.parametrize("clear", [True, False])
 def test_the_leading_term_of_every_model(shuffler, clear):

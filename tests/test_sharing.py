@@ -129,6 +129,7 @@ def test_each_row_of_shares_fits_the_uniform_law(q: int) -> None:
         assert uniform_p_value([v % cells for v in values], cells) > FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("q", [3, 7])
 def test_pairs_of_rows_fit_the_uniform_law(q: int) -> None:
     group = Zq(q)
@@ -140,6 +141,7 @@ def test_pairs_of_rows_fit_the_uniform_law(q: int) -> None:
     assert uniform_p_value(everything, q**3) < FALSE_ALARM  # the three together are not
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("q", [3, 7])
 def test_shares_of_neighbouring_users_are_independent(q: int) -> None:
     group = Zq(q)

@@ -125,6 +125,7 @@ def test_view_and_protocol_print_sizes_and_no_message(shuffler: str, clear: bool
         assert max(len(run) for run in "".join(c if c.isdigit() else " " for c in text).split()) < 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shuffler", ["parallel", "single"])
 def test_permuted_columns_are_in_uniform_order(shuffler: str) -> None:
     """All 24 orders of four distinct messages; proved false-alarm rate 1e-9 each."""
@@ -143,6 +144,7 @@ def test_permuted_columns_are_in_uniform_order(shuffler: str) -> None:
         assert uniform_p_value(outcomes, 24) > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_permuted_columns_of_different_shufflers_are_independent() -> None:
     """All 36 pairs of orders of three messages, for each pair of three shufflers."""
     shares = np.arange(9, dtype=np.uint32).reshape(3, 3)

@@ -21,6 +21,7 @@ from ikos.testing import DeterministicRandom
 LARGE: dict[str, Any] = {"epsilon": 2, "delta": 1e-8}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "kind", "value"),
     [
@@ -85,6 +86,7 @@ def test_limits_that_are_refused(limits: Any, message: str) -> None:
         statistics.histogram_protocols(1000, 20, **LARGE, **limits)
 
 
+@pytest.mark.slow
 def test_mean_is_the_private_sums() -> None:
     x = np.linspace(20, 60, 500)
     result = statistics.mean(
@@ -102,6 +104,7 @@ def test_options_reach_the_protocol() -> None:
     assert "at least 50 of 100" in result.guarantee.conditions[0].text
 
 
+@pytest.mark.slow
 def test_count_is_an_integer_without_rounding_error() -> None:
     answers = np.arange(10_000) % 3 == 0
     result = statistics.count(answers, epsilon=1, delta=1e-8)
@@ -198,6 +201,7 @@ def test_tuples_are_categories() -> None:
         }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", [True, np.True_, 1], ids=repr)
 def test_integers_of_any_kind(one: Any) -> None:
     budget: dict[str, Any] = {"lower": 0, "upper": 2, "epsilon": 100, "delta": 1e-3}

@@ -294,6 +294,7 @@ class TestCsv:
         with pytest.raises(ValueError, match="row 2 has no value in column 'a'"):
             list(open_column(path, "a", texts=True).blocks())
 
+    @pytest.mark.slow
     def test_compressed_by_gzip(self, put):
         """Whatever its name, and with progress in bytes of the file; damaged, it is refused."""
         packed = gzip.compress(b"a\n" + b"".join(b"%d\n" % i for i in range(40_000)))
@@ -472,6 +473,7 @@ class TestParquet:
         with pytest.raises(ValueError, match="was changed"):
             list(column.blocks())
 
+    @pytest.mark.slow
     def test_memory_is_bounded(self, pa, store):
         """One row group of 8 MB, of which never more than a few blocks of 1 MB are in memory."""
         values = np.random.default_rng(1).random(10**6)
@@ -600,6 +602,7 @@ class TestFolders:
             size = sum(path.stat().st_size for path in pieces.iterdir())
             assert calls[-1] == (size, size)
 
+    @pytest.mark.slow
     def test_file_folder_and_split_folder_are_the_same(self, put, store, monkeypatch):
         values = np.random.default_rng(0).integers(0, 101, 5000).astype(float)
         monkeypatch.setattr(table_files, "ROWS_PER_PART", 700)
@@ -661,6 +664,7 @@ class TestParts:
         with pytest.raises(ValueError, match="is not a file"):
             open_column(tmp_path, "a")
 
+    @pytest.mark.slow
     @pytest.mark.skipif(not os.path.exists("/dev/stdin"), reason="there is no /dev/stdin here")
     @pytest.mark.parametrize("kind", ["pipe", "file"])
     def test_standard_input(self, put, kind):

@@ -113,7 +113,7 @@ def by_value(columns: Columns, q: int) -> Columns:
     return np.array([by_enumeration(view, q) for view in hidden])
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(1)
 @pytest.mark.parametrize("count", [tuple_counts, at_each_residue, plain])
 def test_counts_are_those_of_all_tuples(count: Callable[[Columns, int], Any]) -> None:
     check_counts_are_those_of_all_tuples(count)
@@ -173,6 +173,7 @@ def test_largest_modulus_does_not_wrap() -> None:
     assert consistent_tuples(view, q, 0, q - 4) >= 1
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("clear", [True, False])
 def test_true_inputs_are_consistent_with_views_of_the_library(clear: bool) -> None:
     n, q, m = 12, 101, 3
@@ -394,7 +395,7 @@ def test_views_follow_their_law() -> None:
     check_views_follow_their_law(sample_views)
 
 
-@pytest.mark.points(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", [unshuffled, in_order, small_shares, repeated])
 def test_views_of_another_law_are_caught(mutant: Sampler) -> None:
     with pytest.raises(AssertionError):
@@ -449,6 +450,7 @@ def check_advantage_is_the_exact_one(measure: Experiment) -> None:
             assert p_value_bound(right, [exact, 1 - exact]) > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_measured_advantage_is_the_exact_one() -> None:
     check_advantage_is_the_exact_one(measure_advantage)
 
@@ -504,6 +506,7 @@ def test_experiments_that_are_wrong_are_caught(mutant: Experiment) -> None:
         check_advantage_is_the_exact_one(mutant)
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("work", [1, 100, 10**7])
 def test_blocks_of_any_size_cover_the_trials(work: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuple_counting, "_ENTRIES_PER_BLOCK", work)

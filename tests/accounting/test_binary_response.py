@@ -83,7 +83,7 @@ def test_equal_others_are_not_always_the_worst() -> None:
     assert found
 
 
-@pytest.mark.points(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "bits"), [(120, 1), (30, 5)])
 @pytest.mark.parametrize("epsilon", [0.2, 1.0])
 def test_exact_at_middle_sizes(n: int, bits: int, epsilon: float) -> None:
@@ -109,6 +109,7 @@ def binomial(n: int, p: mpfr, last: int) -> list[mpfr]:
     return law
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(
     ("n", "t", "gamma", "epsilon"),
     [
@@ -192,6 +193,7 @@ def test_the_smallest_gamma_is_private_and_hardly_larger_than_needed(
         assert binary_response_delta(epsilon, n, smaller, bits=bits) > delta
 
 
+@pytest.mark.slow
 @given(st.integers(2, 2000), st.integers(2, 60), st.floats(0.05, 3))
 def test_more_users_more_noise_and_more_epsilon_make_less_delta(
     n: int, part: int, epsilon: float

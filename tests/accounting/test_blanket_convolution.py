@@ -147,6 +147,7 @@ def test_noise_is_bounded_in_every_view_of_its_cells(kind, scale, reach, n):
             assert max(hockey_stick(one, other, odds), hockey_stick(other, one, odds)) <= high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [2, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("reach", [math.inf, Fraction(7, 4), 6])
 def test_coarse_and_fine_cells_enclose_one_value(n, reach):
@@ -207,6 +208,7 @@ def test_it_agrees_with_randomized_response():
         assert high < 1.002 * exact
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "local", "delta", "epsilon"),
     [
@@ -253,12 +255,14 @@ def test_the_ends_are_the_worst_pair_under_laplace_noise():
             assert np.all(pair <= ends_of_all * (1 + 1e-5) + 1e-9)
 
 
+@pytest.mark.slow
 def test_gaussian_noise():
     low, high = report_delta(gaussian_report(1, 1.9e-8), 0.06018, 10**4)
     assert 0.95e-6 < low < high
     assert high == pytest.approx(1e-6, rel=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sigma", "n"),
     [*(pytest.param(*one, marks=pytest.mark.slow) for one in ((0.3, 100), (0.5, 100))), (0.4, 3)],

@@ -59,6 +59,7 @@ def test_they_are_those_of_divergences_one_by_one(n, k, gamma):
         assert lost < 1e-6 * p
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("k", [2, 5])
 def test_with_or_without_a_table_of_halves(k, monkeypatch):
     blanket, levels = ResponseBlanket(3000, k, Fraction(1, 9)), np.linspace(0, 0.8, 9)

@@ -171,7 +171,7 @@ def test_no_single_message_protocol_is_excluded():
 # One message
 
 
-@pytest.mark.points(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [100, 10**6])
 @pytest.mark.parametrize("d", [1, 3])
 def test_the_grid_is_above_the_floor(n, d):
@@ -182,6 +182,7 @@ def test_the_grid_is_above_the_floor(n, d):
         assert unit * single_message_floor(n, d, 2, 1e-10, shape=shape) <= floor
 
 
+@pytest.mark.slow
 def test_the_floor_by_brute_force():
     """A coarse search over radii and probabilities gives no more, and about as much."""
     n, d, epsilon, delta = 1000, 3, 0.5, 0.01

@@ -109,7 +109,7 @@ def certified(steps: int, epsilon: float, delta: float) -> Flooding:
     return certified_flooding(steps, central, epsilon, delta)
 
 
-@pytest.mark.points(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("steps", "epsilon", "delta"), SETTINGS)
 def test_exact_view_has_the_certified_delta(steps: int, epsilon: float, delta: float) -> None:
     """And a twentieth of the flooding is not private."""
@@ -176,7 +176,7 @@ def three_steps_delta(flooding: Flooding, epsilon: float, left: float) -> tuple[
     return worst - math.exp(epsilon) * cut, worst + cut
 
 
-@pytest.mark.points(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "delta"), [(10.0, 0.01), (6.0, 1e-3)])
 def test_exact_view_of_three_steps(epsilon: float, delta: float) -> None:
     flooding = certified(3, epsilon, delta)
@@ -195,7 +195,7 @@ def test_coordinates_of_three_steps_agree_with_all_of_the_view() -> None:
     assert three_steps_delta(flooding, 1.0, 1e-3) == pytest.approx(every, rel=1e-9)
 
 
-@pytest.mark.points(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dropped", [0, 1])
 def test_every_flood_is_needed(dropped: int) -> None:
     flooding = certified(2, 6.0, 1e-4)
@@ -206,6 +206,7 @@ def test_every_flood_is_needed(dropped: int) -> None:
     assert flooding_delta(replace(flooding, floods=kept), 6.0, 3e-5) == 1.0
 
 
+@pytest.mark.slow
 def test_certificate_sees_what_is_too_little() -> None:
     flooding = certified(10, 1.0, 1e-8)
     fewer = tuple(replace(f, rate=f.rate * 3) for f in flooding.floods)
@@ -263,7 +264,7 @@ def test_weights_by_a_natural_logarithm_do_not() -> None:
     assert weighted_size(steps, weights) > 1
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(1)
 @pytest.mark.parametrize(
     ("steps", "epsilon", "delta"),
     [
@@ -353,6 +354,7 @@ def true_divergence(r: int, rate: float, d: int, epsilon: float) -> Any:
         return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [1e-13, 1e-7, 0.1, 5.0])
 @pytest.mark.parametrize("shape", [1, 2, 16, pytest.param(120, marks=pytest.mark.slow)])
 def test_divergences_are_not_below_the_truth_however_small_the_rate(
@@ -442,7 +444,7 @@ def losses(
     return least, np.bincount(cells - least, weights=p[both])
 
 
-@pytest.mark.points(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [4, pytest.param(10, marks=pytest.mark.slow)])
 def test_certificate_covers_composed_losses(steps: int) -> None:
     flooding, width = certified(steps, 1.0, 1e-6), 2e-3
@@ -472,7 +474,7 @@ def test_certificate_covers_composed_losses(steps: int) -> None:
     assert 1e-12 < worst / 2 <= flooding.delta
 
 
-@pytest.mark.points(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", [1, pytest.param(8, marks=pytest.mark.slow)])
 def test_runs_of_values_only_add_to_delta(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
     flooding = certified(20, 1.0, 1e-6)

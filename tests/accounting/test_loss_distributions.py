@@ -93,7 +93,7 @@ def test_a_guarantee_gets_the_distribution_that_dp_accounting_gives_it() -> None
         )
 
 
-@pytest.mark.points(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("mu", [0.3, 1.0])
 def test_curves_are_covered_everywhere(mu: float) -> None:
     """On the grid exactly, between its points and beyond them from above."""
@@ -182,6 +182,7 @@ def test_unequal_guarantees_compose_exactly(total: float) -> None:
     assert delta_of(epsilon, exact) <= total < delta_of(epsilon * (1 - 1e-6), exact)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", [[(0.9, 0.5), (0.1, 0.5)], [(0.5, 0.9), (0.5, 0.1)]])
 @pytest.mark.parametrize("total", [0.01, 0.2, 0.5])
 def test_both_orders_of_an_asymmetric_pair_are_bounded(law: Pairs, total: float) -> None:
@@ -245,6 +246,7 @@ def test_masses_are_rounded_up_to_multiples(mass: float) -> None:
     assert 0 <= Fraction(_units(mass), 1 << _BITS) - Fraction(mass) < Fraction(1, 1 << _BITS)
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("copies", [1, 16, 100])
 @pytest.mark.parametrize("total", [1e-6, 1e-14])
 def test_curves_compose_to_at_least_the_true_one(copies: int, total: float) -> None:
@@ -282,6 +284,7 @@ def test_masses_are_multiplied_exactly_and_rounded_up(
         assert 0 <= beyond(cut, place) - beyond(exact, place) <= tail
 
 
+@pytest.mark.slow
 def test_a_composed_guarantee() -> None:
     computational = replace(PROVED, conditions=(replace(ASSUMED, computational=True),))
     loss = loss_of_guarantee(computational).compose(pld.from_gaussian_mechanism(10, sensitivity=2))

@@ -89,6 +89,7 @@ CHARGES = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(st.floats(0.1, 5), st.sampled_from([0, 1e-9, 1e-6]), st.lists(CHARGES, max_size=12))
 def test_what_is_left_fits_and_no_more(epsilon: float, delta: float, charges: list[Charge]) -> None:
     account = Account(PrivacyFilter.of(epsilon, delta))

@@ -122,6 +122,7 @@ def test_squaring_is_the_sum_of_so_many():
             assert rest == pytest.approx(one_by_one.divergence(epsilon), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_one_answer_is_the_exact_divergence_whatever_the_dimension():
     assert repeated_delta(1, 1000, 4, 0.25, 1) == response_delta(1, 1000, 4, 0.25)
     for d in (1, 10**5):
@@ -157,6 +158,7 @@ def too_many(*_arguments, **_options):
     raise TooManyTermsError("epsilon", "must be larger")
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("times", [4, 100, 1000])
 def test_what_is_proved_without_exact_losses_is_composed(monkeypatch, times):
     """By basic composition, or by advanced, of which half of delta is the slack."""
@@ -191,6 +193,7 @@ def test_answers_without_exact_losses_are_composed_within_delta(monkeypatch, mes
     assert advanced_composition(parts, delta / 2)[1] <= delta * (1 + 1e-4)
 
 
+@pytest.mark.slow
 def test_both_compositions_are_used(monkeypatch):
     monkeypatch.setattr(scm22, "numerical_delta", too_many)
     methods = {

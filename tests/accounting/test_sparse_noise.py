@@ -62,6 +62,7 @@ def test_published_chance_is_the_smallest_on_the_grid(users: int, delta: float) 
     assert (1 - chance + STEP) ** users > Fraction(delta)
 
 
+@pytest.mark.slow
 def test_a_chance_by_the_formula_in_floating_point_falls_short() -> None:
     """1 - delta^(1/h) in doubles: often too small, and delta is understated."""
     short = 0
@@ -156,6 +157,7 @@ def test_long_laws_and_large_epsilons_fall_back_on_silence() -> None:
         assert least_chance(100, 1e-3, rate, precision) <= published_chance(100, 1e-3)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(
     st.integers(1, 10**5),

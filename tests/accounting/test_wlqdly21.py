@@ -101,7 +101,7 @@ def test_the_papers_local_values_are_near_the_best(s, epsilon):
     assert errors[0] <= errors[1] <= errors[0] * (1 + 1 / 200)
 
 
-@pytest.mark.points(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "d", "s", "epsilon", "delta"),
     [(500, 32, 4, 1.0, 1e-4), (10**5, 1024, 32, 0.5, 1e-5)],

@@ -83,7 +83,7 @@ TINY: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.points(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TINY)
 def test_the_view_is_private_and_hardly_more_than_needed(name: str) -> None:
     protocol = TINY[name]()
@@ -93,6 +93,7 @@ def test_the_view_is_private_and_hardly_more_than_needed(name: str) -> None:
     assert worst_divergence(halved(TINY[name]()), (0.0, 1.0)) > 1.5 * protocol.delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", ["composition"])
 def test_composition_is_private_and_more_than_needed(accountant: str) -> None:
     protocol = UnaryEncoding(3, 1, 0.01, messages=2, accountant=accountant)

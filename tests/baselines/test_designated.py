@@ -29,6 +29,7 @@ def tiny(q: int, p: int, epsilon: Any, **options: Any) -> DesignatedNoise:
     )
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), 1, 2])
 @pytest.mark.parametrize(
     ("n", "q", "p", "m"), [(2, 3, 1, 14), (2, 4, 1, 12), (2, 5, 2, 9), (3, 4, 1, 8)]
@@ -84,6 +85,7 @@ def test_reports_carry_noise_for_the_designated_user_alone() -> None:
         protocol.report(1.0, designated=1)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_error_is_that_of_the_central_model() -> None:
     protocol = DesignatedNoise(10**4, 1, 1e-8)
     central = CentralDiscreteLaplace(10**4, 1)

@@ -135,6 +135,7 @@ def test_digits_are_those_of_the_encoded_value(messages):
         assert row.max() == k - 1
 
 
+@pytest.mark.slow
 def test_the_papers_layout_keeps_digits_in_their_domains():
     protocol = RecursiveSum(10**5, 1.0, 1e-10, messages=3, parameters="paper")
     digits = protocol.digits
@@ -152,7 +153,7 @@ def test_probabilities_are_those_that_were_accounted_for():
     assert all((gamma * GRID).denominator == 1 for gamma in protocol.digits.gammas)
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(1)
 @pytest.mark.parametrize(
     ("protocol", "options"),
     [
@@ -172,6 +173,7 @@ def test_answers_are_as_random_as_the_honest_users_need(protocol, options):
     assert max(trusting.digits.gammas) > max(many.digits.gammas)
 
 
+@pytest.mark.slow
 def test_so_they_are_where_exact_losses_would_take_too_long():
     with pytest.raises(TooManyTermsError):
         RecursiveSum(100, 0.01, 0.1, composition="numerical")

@@ -91,6 +91,7 @@ def test_one_users_report_is_the_users_column() -> None:
         assert p_value_bound([silent, runs - silent], [chance, 1 - chance]) > FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flooding", ["certified", "paper"])
 @pytest.mark.parametrize("honest", [1, 2, 3])
 def test_min_honest_users_make_all_of_the_noise(flooding: str, honest: int) -> None:

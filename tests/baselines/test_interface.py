@@ -66,6 +66,7 @@ def test_every_protocol_is_registered() -> None:
     assert {type(case.small()) for case in CASES.values()} == concrete
 
 
+@pytest.mark.slow
 @of_each
 def test_has_the_members_of_the_interface(case: Case) -> None:
     protocol, n = case.small(), case.few
@@ -93,6 +94,7 @@ def test_has_the_members_of_the_interface(case: Case) -> None:
     assert any("every further release" in condition.text for condition in guarantee.conditions)
 
 
+@pytest.mark.slow
 @of_each
 def test_objects_are_values_and_travel(case: Case) -> None:
     protocol, same = case.small(), case.make(case.few)
@@ -142,6 +144,7 @@ def test_result_says_what_was_run(case: Case) -> None:
     assert np.allclose(result.mean_interval(0.9).low, low / case.few)
 
 
+@pytest.mark.points(1)
 @of_each
 def test_randomness_is_secure_by_default_and_seeds_decide_all(case: Case) -> None:
     protocol = case.small()
@@ -157,6 +160,7 @@ def test_randomness_is_secure_by_default_and_seeds_decide_all(case: Case) -> Non
             call(given, np.random.default_rng(0))
 
 
+@pytest.mark.points(1)
 @of_each
 def test_parts_make_the_result_of_run(case: Case) -> None:
     """Same seed, same estimate, unless fewer passes take another order of draws."""
@@ -254,6 +258,7 @@ def test_too_few_and_too_many_users_are_refused(case: Case) -> None:
                 ask(wrong)
 
 
+@pytest.mark.points(1)
 @of_each
 def test_min_honest_is_how_few_are_taken(case: Case) -> None:
     """By shufflers and analyzer each: one that would refuse the view has seen it by then."""

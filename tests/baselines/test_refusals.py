@@ -246,6 +246,7 @@ def test_messages_of_another_protocol_are_refused(name: str) -> None:
             protocol.shuffle(change(good))
 
 
+@pytest.mark.slow
 def test_too_many_messages_for_memory_are_refused() -> None:
     for protocol in (
         KashinCorrelatedNoise(10**5, Ball(64), 1, 1e-6),

@@ -85,6 +85,7 @@ def test_every_protocol_of_the_package_is_compared() -> None:
     assert made | {SampledCoordinates} == concrete | {PrivateSum, ikos.PrivateVectorSum}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "domain", [pytest.param(one, marks=[pytest.mark.slow] * (one is not UNIT)) for one in DOMAINS]
 )
@@ -159,6 +160,7 @@ def test_rows_are_the_protocols_own_answers() -> None:
         assert (row.mse, row.rmse) == (protocol.mse, math.sqrt(protocol.mse))
 
 
+@pytest.mark.slow
 def test_fewer_honest_users() -> None:
     rows = by_key(comparison(200, 1, DELTA, min_honest=100, protocols=QUICK))
     assert rows["private-sum"].mse == PrivateSum(200, 1, DELTA, min_honest=100).mse
@@ -319,6 +321,7 @@ def test_interval_is_chi_square_with_two_fifths_of_a_degree_for_each_run() -> No
     assert tuple(Measurement((0.0, 0.0), 0.1).interval()) == (0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", ["laplace", "normal"])
 @pytest.mark.parametrize("runs", [2, 5, 20, 100])
 def test_interval_covers(law: str, runs: int) -> None:
@@ -333,6 +336,7 @@ def test_interval_covers(law: str, runs: int) -> None:
     assert inside / 2000 > 0.925
 
 
+@pytest.mark.slow
 def test_runs_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     row = row_of("private-sum", 10**8)
     with pytest.raises(ValueError, match="a run has"):

@@ -56,6 +56,7 @@ def definition(epsilon: float, n: int, p: Fraction, tau: int) -> mpfr:
     return worst
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 24),
     st.integers(1, 63),
@@ -81,6 +82,7 @@ def test_delta_where_nearly_everybody_is_counted(epsilon: float, p: float, tau: 
     assert truth <= found <= float(truth) * (1 + 1e-5) + 1e-100
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(("p", "tau"), [(0.5, 10), (0.75, 25), (0.96875, 40)])
 def test_delta_at_a_middle_size(p: float, tau: int) -> None:
     truth = definition(1.0, 140, Fraction(p), tau)
@@ -133,6 +135,7 @@ def test_reals_within_the_error_bound() -> None:
         assert law[:tau].sum() <= suppression(np.array([x.sum()]), n, p, tau)[0] * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_parameters_are_private_and_better_than_others() -> None:
     best = best_sample_threshold(1, 1e-8, 10**4)
     assert delta_of(1, 10**4, best.sampling, best.threshold) <= 1e-8
@@ -151,6 +154,7 @@ def released(protocol: SampleAndThreshold, t: int, runs: int) -> np.ndarray[Any,
     return np.array([protocol._view(x, rng).columns[0][1] for _ in range(runs)], dtype=np.int64)
 
 
+@pytest.mark.slow
 def test_what_is_published_has_the_law_of_the_accountant() -> None:
     protocol = SampleAndThreshold(300, 1, 1e-3)
     p, tau = float(protocol.sampling), protocol.threshold
@@ -191,6 +195,7 @@ def test_biased_below_the_threshold_and_covered_all_the_same() -> None:
     assert np.mean(errors) < -protocol.threshold  # half of these are suppressed
 
 
+@pytest.mark.slow
 def test_unbiased_well_above_the_threshold() -> None:
     protocol = SampleAndThreshold(2000, 1, 1e-5)
     x, rng = np.linspace(0, 1, 2000), DeterministicRandom(3)

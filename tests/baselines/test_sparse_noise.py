@@ -31,6 +31,7 @@ def sparse_modulo(protocol: SparseNoise) -> np.ndarray[Any, np.dtype[np.float64]
     return np.asarray((1 - beta) * no_noise(q) + beta * noise)
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("accountant", ["exact", "published"])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), 1])
 @pytest.mark.parametrize(("n", "q", "p"), [(2, 3, 1), (2, 4, 1), (2, 5, 2), (3, 4, 1)])
@@ -114,6 +115,7 @@ def test_delta_is_that_of_noise_and_of_hiding() -> None:
                 assert protocol.noise_delta + hidden > 0.999 * delta  # nothing is left over
 
 
+@pytest.mark.slow
 def test_the_exact_accountant_takes_about_a_third_of_the_noise() -> None:
     exact, published = (
         SparseNoise(10**4, 1, 1e-8, accountant=accountant) for accountant in ("exact", "published")

@@ -43,6 +43,7 @@ def test_without_slack_all_of_delta_is_for_the_releases(run, tmp_path):
     assert run("budget", "new", path, *total, "--json").json["left"] == [1.0, 1e-6]
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("command", ["sum", "mean", "histogram"])
 def test_releases_are_entered(run, people, ledger, command):
     given = COUNTS if command == "histogram" else VALUES

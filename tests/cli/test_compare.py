@@ -37,6 +37,7 @@ def check(rows, expected, users):
         assert row["guarantee"]["conditions"] == list(map(str, found.guarantee.conditions))
 
 
+@pytest.mark.slow
 def test_numbers_are_the_librarys(run):
     result = run(*LINE, "--lower", "-1", "--upper", "3", "--json").json
     rows = comparison(1000, 1, Fraction("1e-8"), lower=-1, upper=3, protocols=KEYS)
@@ -69,6 +70,7 @@ def test_an_overhead_is_counted_and_laid_out_for(run):
     assert rows[48]["messages_per_user"] < rows[0]["messages_per_user"]
 
 
+@pytest.mark.slow
 def test_the_table_holds_the_numbers_rounded_up(run):
     rows = {row["key"]: row for row in run(*LINE, "--json").json["rows"]}
     lines = [line.split() for line in run(*LINE).out.splitlines()]

@@ -86,6 +86,7 @@ class TestWords:
                 assert item.help.isascii()
 
 
+@pytest.mark.slow
 def test_nothing_slow_is_imported():
     lines = [
         "ikos ", "ikos --", "ikos su", "ikos sum t.csv --delimiter ; --sh",
@@ -128,7 +129,7 @@ class TestShells:
         assert done.stderr == ""
         return done.stdout
 
-    @pytest.mark.points(2)
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("words", "expected"),
         [(["su"], "sum submit"), (["sum", "--on-out-of-range", ""], "reject clamp")],
@@ -162,6 +163,7 @@ class TestShells:
         printed = self.in_shell("zsh", script, "-f")
         assert printed.splitlines() == ["_ikos_completion ikos", "_ikos_completion: function"]
 
+    @pytest.mark.points(1)
     @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
     def test_scripts_are_for_the_program(self, shell):
         assert get_completion_class(shell) is not None

@@ -222,6 +222,7 @@ class TestTerminal:
         monkeypatch.delenv("NO_COLOR", raising=False)
         assert style in on_terminal(*words, status=status)
 
+    @pytest.mark.slow
     def test_styles_are_for_terminals_that_have_them(self, on_terminal, monkeypatch):
         monkeypatch.delenv("NO_COLOR", raising=False)
         assert "\x1b" in on_terminal("bogus", status=2, NO_COLOR="")

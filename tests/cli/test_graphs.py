@@ -103,6 +103,7 @@ def test_the_table_is_rounded_outwards(run):
             assert float(rare[1]) >= row["importance_high"]
 
 
+@pytest.mark.slow
 def test_numbers_below_the_smallest_float(run):
     given = ("--users", "200", "--messages", "60", "--trials", "1", "--planted", "0", "--json")
     row = run("graphs", *given).json["rows"][-1]
@@ -148,6 +149,7 @@ def test_a_failed_check_is_an_exit_status(fails, monkeypatch, wrong, said):
 # Interruption
 
 
+@pytest.mark.slow
 def test_interrupted_while_sampling(fails, monkeypatch, tmp_path):
     """What was found until then is printed, and nothing plotted."""
     pytest.importorskip("matplotlib")

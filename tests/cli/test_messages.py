@@ -69,7 +69,7 @@ class TestNumbers:
             row["best"] == (row["proved"] and row["total"] == fewest) for row in covered(result)
         )
 
-    @pytest.mark.points(1)
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("extra", "given"),
         [
@@ -147,6 +147,7 @@ class TestNumbers:
 
 
 class TestVectors:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("extra", "trust"),
         [((), {}), (("--min-honest", "50%"), {"min_honest": 5000}),
@@ -169,6 +170,7 @@ class TestVectors:
             least_cost = min(row[cost] for row in proved)
             assert all(row[mark] == (row[cost] == least_cost) for row in proved)
 
+    @pytest.mark.slow
     def test_blocks_take_the_fewest_bytes(self, run):
         given = ("--users", "500", "--modulus", "2^23", "--sigma", "80", "--dimension", "100")
         line = ("messages", *given, "--analysis", "best", "--shuffler", "parallel",
@@ -191,6 +193,7 @@ class TestVectors:
             )
             assert row["smallest"] == row["layout"].startswith("blocks")
 
+    @pytest.mark.slow
     def test_private_blocks_are_the_librarys(self, run):
         line = ("--domain", "ball", "--dimension", "30", "--overhead", "48",
                 "--shuffler", "parallel", "--clear-share")  # fmt: skip
@@ -213,7 +216,7 @@ class TestVectors:
     def test_an_overhead_is_for_vectors(self, refused):
         assert "--overhead needs --dimension" in refused(*SECURE, "--overhead", "48")
 
-    @pytest.mark.points(2)
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("options", "domain", "given"),
         [

@@ -20,6 +20,7 @@ AGES = 20 + np.arange(1000) % 50
 
 
 class TestSum:
+    @pytest.mark.slow
     @pytest.mark.usefixtures("seeded")
     @pytest.mark.parametrize("command", ["sum", "mean"])
     def test_numbers_are_the_librarys(self, run, people, command):
@@ -40,6 +41,7 @@ class TestSum:
             ["sum", "mean"] if command == "sum" else ["mean"]
         )
 
+    @pytest.mark.slow
     def test_every_option_reaches_the_library(self, run, people, monkeypatch):
         seen = {}
         real = PrivateSum.__init__
@@ -62,6 +64,7 @@ class TestSum:
             "corrupt_shufflers": 2, "integers": False,
         }  # fmt: skip
 
+    @pytest.mark.slow
     def test_text(self, run, people):
         text = " ".join(run("sum", people, *AGE).out.split())
         assert text.startswith("Private sum and mean of column 'age' estimate at least at most sum")
@@ -124,6 +127,7 @@ class TestSum:
         people.write_text(people.read_text().replace(",25,", ",990,"))
         assert run("sum", people, *AGE, *clamp).out == first
 
+    @pytest.mark.slow
     def test_what_proves_nothing_needs_its_flag(self, run, refused, people):
         two = (*AGE, "--messages", "2")
         assert "--messages 2 proves nothing; --unproved" in refused("sum", people, *two)
@@ -149,6 +153,7 @@ class TestSum:
         result = run("sum", people, *given, warning="ghazi2020 is not proved").json
         assert (result["proved"], result["delta"]) == (False, 1)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("options", "warning"),
         [(("--delta", "0.001"), "delta = 0.001 is not below 1/users"),
@@ -177,6 +182,7 @@ class TestSum:
         monkeypatch.setattr(PrivateSum, "run", short)
         assert refused("sum", people, *AGE) == "not enough memory for this"
 
+    @pytest.mark.slow
     def test_columns_by_number_and_other_delimiters(self, run, tmp_path):
         path = tmp_path / "t.txt"
         path.write_text("1\t2\n" * 30)
@@ -331,6 +337,7 @@ class TestHistogram:
         pd.DataFrame({"vote": pd.array([1, None], kind)}).to_parquet(path)
         assert "row 2 has no value in column 'vote'" in refused(*given)
 
+    @pytest.mark.slow
     def test_limits(self, run, refused, tmp_path):
         path = tmp_path / "codes.csv"
         path.write_text("code\n" + "\n".join(str(i % 30) for i in range(1000)) + "\n")

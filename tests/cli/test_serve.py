@@ -194,6 +194,7 @@ class TestPlace:
         said = refused("shuffler", small / "shuffler-1", *files[:2])
         assert said == "--certificate and --private-key must be given together"
 
+    @pytest.mark.slow
     @POSIX
     def test_secrets_that_others_may_use(self, refused, small, pair, tmp_path):
         """Of each file, but for the public task, and of the folder; or those of its group."""

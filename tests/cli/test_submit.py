@@ -49,6 +49,7 @@ def typed(monkeypatch):
 
 
 class TestOne:
+    @pytest.mark.slow
     def test_a_report_is_made_once(self, run, small, client, wired):
         parties = wired(small)
         found = run("submit", client, "--value", "2", "--json").json
@@ -77,6 +78,7 @@ class TestOne:
         assert "messages must be enough for delta = " in said
         assert sorted(path.name for path in client.iterdir()) == ["task.json", "token"]
 
+    @pytest.mark.slow
     def test_no_secret_is_printed_or_in_a_name(self, run, small, client, wired):
         wired(small)
         secret = (client / "token").read_text().strip()
@@ -87,6 +89,7 @@ class TestOne:
         key = tokens.from_text(secret)
         assert not any(key.hex()[:8] in name or secret[:6] in name for name in names)
 
+    @pytest.mark.slow
     def test_from_standard_input(self, run, small, client, wired, typed):
         parties = wired(small)
         secrets = (small / "clients" / "tokens.txt").read_text().split()
@@ -105,6 +108,7 @@ class TestOne:
         assert parties.wires.requests == []
         assert sorted(path.name for path in client.iterdir()) == ["task.json", "token"]
 
+    @pytest.mark.slow
     def test_a_value_that_is_not_allowed_is_refused_after_a_report_too(
         self, run, refused, small, client, wired
     ):
@@ -116,6 +120,7 @@ class TestOne:
         assert len(parties.wires.requests) == sent
         assert "its value stands" in " ".join(run("submit", client, "--value", "2").out.split())
 
+    @pytest.mark.slow
     def test_a_closed_task(self, run, refused, small, client, wired):
         wired(small)
         run("task", "close", small / "operator")
@@ -125,6 +130,7 @@ class TestOne:
             said,
         )
 
+    @pytest.mark.slow
     def test_a_secret_of_nobody(self, refused, small, client, wired):
         wired(small)
         (client / "token").write_text("A" * 43 + "\n")
@@ -148,6 +154,7 @@ class TestOne:
         assert said.startswith("--token must be a file with the client's secret, not the secret it")
         assert secret not in said
 
+    @pytest.mark.slow
     def test_a_party_that_is_silent(self, run, refused, small, client, wired):
         parties = wired(small)
         parties.wires.cut.add(parties.task.address(3))
@@ -190,6 +197,7 @@ def interrupted(*_):
 
 
 class TestPromise:
+    @pytest.mark.points(1)
     @pytest.mark.parametrize("many", [False, True])
     def test_a_task_that_promises_too_little(self, refused, small, client, wired, tmp_path, many):
         """Problem before anything is sent or kept."""
@@ -207,6 +215,7 @@ class TestPromise:
         assert parties.wires.requests == []
         assert sorted(path.name for path in client.iterdir()) == ["task.json", "token"]
 
+    @pytest.mark.slow
     def test_it_is_shown_before_anything_is_sent(self, run, small, client, wired, monkeypatch):
         parties = wired(small)
         asked = []
@@ -259,6 +268,7 @@ class TestMany:
         path.write_text("visits\n" + "3\n" * 25)
         return path
 
+    @pytest.mark.slow
     def test_words(self, run, small, wired, table):
         parties = wired(small)
         text = run("submit", small / "clients", "--values", table, "--column", "visits").out
@@ -285,6 +295,7 @@ class TestMany:
         assert "must be the clients' secrets, one in each line: look at line 1" in said
         assert "hidden" not in said
 
+    @pytest.mark.slow
     def test_labels(self, run, refused, votes, wired, table):
         """Those that are numbers are found as numbers; what is refused has a row."""
         parties = wired(votes)
@@ -297,6 +308,7 @@ class TestMany:
         table.write_text("visits\n0.0\n1.0\n01\n")
         assert run(*many, "--json").json["clients"] == parties.analyzer.reports() == 3
 
+    @pytest.mark.slow
     def test_columns_are_as_many_as_the_task_has(self, run, refused, votes, small, wired, table):
         """Also of vectors, whose columns are found by the names of the coordinates."""
         table.write_text("b;a\n1;0.5\n0;0.25\n")
@@ -318,6 +330,7 @@ class TestMany:
             run("submit", pair / "clients", *many, "b")
         assert (sent, parties.wires.requests) == ([[[1, 0.5], [0, 0.25]]], [])
 
+    @pytest.mark.slow
     def test_it_goes_on(self, run, refused, small, wired, table):
         """With the same shares, so that a party that was away makes no secret useless."""
         parties = wired(small)
@@ -345,6 +358,7 @@ class TestMany:
         assert found["store"] == str(reports)
         assert len(parties.wires.requests) == before + 6
 
+    @pytest.mark.slow
     def test_one_that_was_tried_alone(self, run, refused, small, wired, table):
         """It has no second report, whose parts might reach whom the first did not reach."""
         parties = wired(small)

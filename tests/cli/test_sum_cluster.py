@@ -54,6 +54,7 @@ def folder(tmp_path):
     return table(tmp_path / "people" / "b.parquet", ages[500:]).parent
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("read", ["by workers", "here"])
 def test_a_scheduler_gives_what_this_process_gives(run, address, folder, people, read):
@@ -84,6 +85,7 @@ def test_a_bad_value_on_a_worker(refused, address, folder):
     )
 
 
+@pytest.mark.slow
 def test_an_address_where_nobody_is(refused, folder, monkeypatch):
     monkeypatch.setattr(connection, "ANSWER_SECONDS", 0.5)
     said = refused("sum", folder, *AGE, "--scheduler", NO_PORT)

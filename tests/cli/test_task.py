@@ -152,6 +152,7 @@ class TestNew:
         assert found["bytes_per_client"] == found["shuffled"] * each + domain.dimension * width
         assert found["release_seconds"] > 0
 
+    @pytest.mark.slow
     def test_masked_vectors(self, run, refused):
         few = ("--users", "500", "--min-honest", "90%", "--epsilon", "1", "--delta", "1e-6")
         new = ("task", "new", "--dry-run", *few, "--transport", "masks", "--kem", "x25519")
@@ -254,6 +255,7 @@ class TestNew:
 
 
 class TestAsked:
+    @pytest.mark.slow
     def test_from_collecting_to_released(self, run, release, sent, small):
         text = run("task", "status", small / "task.json").out
         assert text.startswith("Collecting: 45 reports\n")
@@ -311,6 +313,7 @@ class TestAsked:
         assert open_.analyzer.state == "collecting"
         assert ("POST", open_.task.analyzer) not in open_.wires.requests
 
+    @pytest.mark.slow
     def test_too_few(self, run, release, small, open_):
         run("task", "close", small / "operator")
         for _ in range(2):  # for good
@@ -350,6 +353,7 @@ class TestAsked:
         sent.analyzer.release()
         assert run("task", "release", small / "operator", "--json").json["state"] == "released"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("at", "words"),
         [
@@ -369,6 +373,7 @@ class TestAsked:
             f"ikos task release: interrupted; {words}",
         ]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("wait", "seconds"), [("0", 5.0), ("30", 30.0), ("600", 120.0)])
     def test_asking_all_parties_ends_with_the_wait(self, release, sent, monkeypatch, wait, seconds):
         def silent(_, given):
@@ -395,13 +400,14 @@ class TestAsked:
             r"ikos task release: shuffler 3 does not answer: .*; tries again in \d+ s", steps[-1]
         )
 
+    @pytest.mark.points(1)
     @pytest.mark.parametrize("action", ["status", "close", "release"])
     def test_an_analyzer_that_is_silent(self, refused, open_, small, action):
         open_.wires.cut.add(open_.task.analyzer)
         said = refused("task", action, small / "operator")
         assert said == "the analyzer at http://127.0.0.1:9000 does not answer: connection refused"
 
-    @pytest.mark.points(1)
+    @pytest.mark.slow
     def test_somebody_else_may_not(self, refused, release, sent, small):
         control = small / "operator" / "control"
         control.write_text((small / "clients" / "tokens.txt").read_text().split()[0] + "\n")
@@ -429,6 +435,7 @@ class TestAsked:
         (tmp_path / "task.json").write_text("{}")
         assert "is no task: a task must be" in refused("task", "status", tmp_path)
 
+    @pytest.mark.slow
     def test_words_of_others_command_no_terminal(self, run, open_, small, monkeypatch):
         real = type(open_.analyzer).status
         forged = {"release": ReleaseState(message="\x1b[2J and \x9b31m")}

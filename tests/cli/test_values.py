@@ -80,6 +80,7 @@ def test_grouped_digits_are_of_whole_numbers_and_points_of_others():
                     assert ("." if param.type.kind is int else ",") not in text
 
 
+@pytest.mark.slow
 @given(st.text(st.sampled_from("0123456789.,eE+-^*_ \u0663xn"), max_size=8))
 def test_what_is_read_is_what_is_written(text):
     """By Python's own grammar of exact numbers, where both have it."""

@@ -63,6 +63,7 @@ def truth(name: str, n: int, q: int, m: int, shuffler: str, clear: bool) -> Any:
     return bits(recursion(n, q, m, shuffler, clear).divergence[n])
 
 
+@pytest.mark.points(2)
 @pytest.mark.points(len(LEVELS))
 @every_level
 @given(st.data())
@@ -112,6 +113,7 @@ def test_counts_are_minimal_and_move_the_right_way(
     assert message_count(n, q, Fraction(sigma), **how) == count
 
 
+@pytest.mark.points(1)
 @pytest.mark.points(len(LEVELS))
 @every_level
 @given(low=st.integers(19, 60), more=st.integers(0, 3000), bits=st.integers(1, 80))
@@ -161,6 +163,7 @@ def test_numpy_integers_are_integers(name: str, shuffler: str, clear: bool) -> N
     assert (type(count.shuffled), type(count.sigma)) == (int, float)
 
 
+@pytest.mark.slow
 @given(n=st.integers(19, 200), q=ORDERS, sigma=SIGMAS)
 @settings(max_examples=10)
 def test_the_default_is_the_best_of_all_that_cover_a_setting(n: int, q: int, sigma: float) -> None:

@@ -101,6 +101,7 @@ def test_counts_are_upper_bounds_to_the_last_digit() -> None:
     check_counts_are_upper_bounds(_consistent)
 
 
+@pytest.mark.slow
 def test_exact_ties_are_not_excluded() -> None:
     check_ties(counting_floor)
 
@@ -134,6 +135,7 @@ def check_floor_is_below_what_is_reached(floor: Callable[..., int]) -> None:
             assert floor(n, q, sigma, shuffler=shuffler, clear_share=clear) <= m
 
 
+@pytest.mark.slow
 def test_no_protocol_is_below_the_floor() -> None:
     check_floor_is_below_what_is_reached(counting_floor)
 
@@ -242,7 +244,7 @@ def test_floors_are_below_published_counts(n: int, q: int, sigma: int) -> None:
     assert counting_floor(n, q, sigma, **single) <= proved
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(1)
 @pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
 @given(n=st.integers(1, 60), q=st.integers(2, 2**70), sigma=st.integers(1, 200))
 def test_floors_are_below_exact_counts(

@@ -270,6 +270,7 @@ def test_the_decomposition_of_five_users(
     assert found == pytest.approx([float(Fraction(value)) for value in stated], rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "m", "odd", "k"), [(9, 2, 1, 1), (13, 3, 2, 1), (21, 3, 0, 3)])
 def test_moments_of_degree_two(n: int, m: int, odd: int, k: int) -> None:
     truth = Truth.of(n, m, odd, k, 2)

@@ -74,7 +74,7 @@ def test_the_fewest_bytes_are_those_of_the_table(row: str) -> None:
         assert found.security >= 82
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(1)
 @pytest.mark.parametrize(("n", "degree"), KEYS)
 def test_keys_take_the_blocks_of_the_table_or_better_ones(n: int, degree: int) -> None:
     bits, length, messages, kilobytes = KEYS[n, degree]
@@ -169,6 +169,7 @@ def test_a_key_given_the_sum_of_two_is_split_as_closely_as_claimed(t: int) -> No
     assert bits == pytest.approx(-126.4, abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("users", "dimension"), [(2, 5000), (1000, 10**5)])
 def test_every_sample_of_a_key_is_split(users: int, dimension: int) -> None:
     """Of all users but one: the key's N coefficients, and those of the errors of L polynomials."""
@@ -226,6 +227,7 @@ def parameters() -> Any:
     return mask_parameters(100, 5000, 1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -262,6 +264,7 @@ def test_sums_that_do_not_fit_are_refused(largest: int, degree: int | None, mess
         mask_parameters(100, 1000, largest, degree=degree)
 
 
+@pytest.mark.slow
 def test_digits_hold_every_sum_up_to_the_largest() -> None:
     assert mask_parameters(100, 10, 2**15 - 1).digit_bits == 16
     assert mask_parameters(100, 10, 2**15).digit_bits == 17

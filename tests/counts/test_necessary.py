@@ -216,6 +216,7 @@ def test_a_single_shuffler_without_a_clear_share(
     assert necessary_messages(n, 2**log_q, sigma, **how) == expected  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @given(
     n=st.one_of(st.integers(1, 60), st.integers(100, 10**7)),
     q=st.one_of(st.integers(2, 2**40), st.integers(1, 150).map(lambda b: 2**b)),

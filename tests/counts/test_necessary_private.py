@@ -49,6 +49,7 @@ def test_values_of_another_implementation(
     assert found() == normal
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(("n", "precision", "bits"), [(100, 10, 11), (1000, 32, 16), (30, 6, 9)])
 @pytest.mark.parametrize("reserve", [Fraction(1, 100), Fraction(1, 10)])
 def test_below_what_is_proved_to_be_enough(
@@ -66,6 +67,7 @@ def test_nothing_is_claimed_outside_of_the_theorem() -> None:
     assert delta(1000, 2**16, 3, 32, one, Fraction(11, 10)) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "precision", "bits", "least", "counts"),
     [

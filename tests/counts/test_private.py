@@ -148,7 +148,7 @@ def check_delta(
         assert found <= true * ball("1.01")
 
 
-@pytest.mark.points(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("shuffler", ["parallel", "single"])
 @pytest.mark.parametrize("n", [2, 3, 7, 19, 60])
 def test_delta_is_the_theorem_rounded_up(n: int, shuffler: str) -> None:
@@ -160,6 +160,7 @@ def test_delta_is_the_theorem_rounded_up(n: int, shuffler: str) -> None:
                 )
 
 
+@pytest.mark.slow
 @given(
     n=st.integers(2, 60),
     q=st.one_of(st.integers(2, 2**40), st.integers(1, 200).map(lambda b: 2**b)),
@@ -219,7 +220,7 @@ def test_the_average_over_the_noise_is_the_one_over_fixed_sets(shuffler: str) ->
             assert one.rad() < 1e-100
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(1)
 @pytest.mark.parametrize("shuffler", ["parallel", "single"])
 @pytest.mark.parametrize("n", [2, 4, 7])
 def test_without_a_clear_share_delta_is_sound(n: int, shuffler: str) -> None:
@@ -247,6 +248,7 @@ def test_without_a_clear_share_delta_is_sound(n: int, shuffler: str) -> None:
             assert found <= Fraction(delta)
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("shuffler", ["parallel", "single"])
 def test_the_divergences_are_upper_bounds_and_near(shuffler: str) -> None:
     """Both second moments by themselves, in both settings, wherever a theorem is chosen."""

@@ -13,6 +13,7 @@ from ikos.counts import cheapest, security_level, vector_layouts
 from ikos.counts.planning import SETTINGS
 
 
+@pytest.mark.slow
 @given(
     n=st.one_of(st.integers(1, 60), st.integers(1025, 10**9)),
     q=st.integers(2, 2**70),

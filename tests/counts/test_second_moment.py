@@ -79,6 +79,7 @@ def test_excess_at_the_check_values(
 # Soundness and tightness
 
 
+@pytest.mark.points(1)
 @EVERY_SETTING
 @pytest.mark.parametrize("n", [2, 3, 5, 8, 19, 50])
 def test_levels_are_below_the_truth_and_next_to_it(n: int, shuffler: str, clear: bool) -> None:
@@ -93,7 +94,7 @@ def test_levels_are_below_the_truth_and_next_to_it(n: int, shuffler: str, clear:
     assert sum(level > 10 for level in seen) >= 2 * len(MODULI)
 
 
-@pytest.mark.points(2)
+@pytest.mark.slow
 @EVERY_SETTING
 def test_levels_of_two_hundred_users(shuffler: str, clear: bool) -> None:
     for q in (2, 2**16 + 1, 2**512):
@@ -268,6 +269,7 @@ def test_the_largest_component_bounds_every_larger_number_of_users(
             check_largest_component(40, q, graph(hiding, shuffler, clear))
 
 
+@pytest.mark.slow
 @given(
     q=st.integers(2, 2**60),
     hiding=st.integers(2, 9),
@@ -304,6 +306,7 @@ def test_chances_of_one_component_are_bounded(shuffler: str, clear: bool) -> Non
                 assert mpq(upper) >= true[n - j]
 
 
+@pytest.mark.points(1)
 @EVERY_SETTING
 def test_cutoffs_keep_to_the_theorems_condition(shuffler: str, clear: bool) -> None:
     """n >= (J + 2)^2 / 4: below it nothing is proved, whatever the numbers look like."""
@@ -314,6 +317,7 @@ def test_cutoffs_keep_to_the_theorems_condition(shuffler: str, clear: bool) -> N
                 assert 4 * n >= (found.cutoff + 2) ** 2
 
 
+@pytest.mark.points(1)
 @EVERY_SETTING
 def test_the_tail_bounds_its_series(shuffler: str, clear: bool) -> None:
     check_tail(largest_component._tail, shuffler, clear)
@@ -353,7 +357,7 @@ def check_tail(tail: Callable[..., mpfr], shuffler: str, clear: bool) -> None:
 # Ranges of users
 
 
-@pytest.mark.points(1)
+@pytest.mark.slow
 @EVERY_SETTING
 @pytest.mark.parametrize("hiding", [1, 2, 5])
 def test_a_range_is_as_weak_as_its_weakest(hiding: int, shuffler: str, clear: bool) -> None:

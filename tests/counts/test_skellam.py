@@ -110,6 +110,7 @@ def second_moments(q: int, m: int, variance: float) -> tuple[float, float]:
     return apart, excess - 1
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(
     ("q", "variance"), [(2, 3), (3, 3), pytest.param(4, 12, marks=pytest.mark.slow)]
 )
@@ -136,6 +137,7 @@ def noise_of_two(variance: float, q: int) -> list[tuple[int, float, Any, Any]]:
     return found
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(("q", "m", "variance"), [(2, 2, 1), (2, 3, 0.1)])
 def test_second_moments_of_views_of_a_block_are_at_most_the_bounds(
     q: int, m: int, variance: float
@@ -170,6 +172,7 @@ def test_second_moments_of_views_of_a_block_are_at_most_the_bounds(
     assert 0 < excess - weight <= float(bound.excess)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("q", "variance"), [(2, 3), (3, 5)])
 def test_fixed_inputs_without_a_clear_share_are_within_the_bound(q: int, variance: int) -> None:
     laws, uniform = views(q, 3)

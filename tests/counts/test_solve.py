@@ -81,6 +81,7 @@ def test_more_reserve_buys_a_smaller_delta() -> None:
     assert deltas[0] > 10 * deltas[2]
 
 
+@pytest.mark.slow
 def test_deltas_of_published_analyses_and_of_nothing() -> None:
     found = private_delta(1000, 2**16, 12, 1, 32, analysis="balle2020")
     sigma = security_level(1000, 2**16, 12, analysis="balle2020")
@@ -117,6 +118,7 @@ def test_epsilon_is_certified_and_near_the_smallest(
     assert private_message_count(n, 2**bits, epsilon, delta, p, **how).shuffled <= m
 
 
+@pytest.mark.slow
 def test_noise_of_every_size_may_be_hidden() -> None:
     assert private_epsilon(50, 2**12, 30, 1e-6, 8) == 1e-100
     found = private_proved(50, 2**12, 30, 1e-100, 1e-6, 8).delta
@@ -234,7 +236,7 @@ def test_bad_arguments_of_remaining(arguments: dict[str, Any], said: str) -> Non
 # The noise of too few users
 
 
-@pytest.mark.points(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("p", "epsilon", "part"),
     [
@@ -274,6 +276,7 @@ def test_whole_noise_is_discrete_laplace() -> None:
     assert short_noise_epsilon(Fraction(1, 40), Fraction(1), 20) == 0.5
 
 
+@pytest.mark.slow
 def test_the_steps_of_a_staircase_are_left_to_the_exact_noise() -> None:
     """Continuous in the part of the users who add noise."""
     nearly = short_noise_epsilon(Fraction(1, 100), Fraction(10**6 - 1, 10**6), 100)
@@ -359,6 +362,7 @@ def test_everybody_honest_is_what_was_promised() -> None:
         assert left.count.total == count.total
 
 
+@pytest.mark.slow
 def test_what_remains_is_enough_for_who_is_counted() -> None:
     """As many honest as make noise: the theorem for that many, whoever else there is."""
     count = private_message_count(2000, 2**20, 1, 1e-9, 100, min_honest=1000)
@@ -474,6 +478,7 @@ def check_what_remains(left_of: Callable[..., Remaining]) -> None:
     assert spends == set(product((20, 19, 15, 6), (False, True)))
 
 
+@pytest.mark.slow
 def test_what_remains_is_the_theorem_for_the_noise_that_is_left() -> None:
     check_what_remains(private_remaining)
 

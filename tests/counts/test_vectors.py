@@ -234,6 +234,7 @@ def test_the_least_overheads_take_the_ends() -> None:
     assert blocks.bytes_per_user(48) < min(one.bytes_per_user(48) for one in (group, separate))
 
 
+@pytest.mark.slow
 @each_setting
 def test_private_blocks_are_proved_as_a_whole(shuffler: str, clear: bool) -> None:
     given = 2000, 2**14, 1, 1e-7, 1, 30
@@ -281,6 +282,7 @@ def test_honest_users_and_shufflers() -> None:
 # Privacy
 
 
+@pytest.mark.slow
 @each_setting
 @pytest.mark.parametrize("sensitivity", [None, 2])
 def test_private_layouts_are_minimal(shuffler: str, clear: bool, sensitivity: int | None) -> None:
@@ -328,6 +330,7 @@ def test_published_analyses_pay_by_their_level(analysis: str) -> None:
         assert layout.count.analysis == analysis
 
 
+@pytest.mark.slow
 def test_keywords_of_private_proved_leave_other_calls_as_they_were() -> None:
     same = private_proved(1000, 2**48, 8, 1, 1e-9, 32, dimension=3)
     assert private_proved(1000, 2**48, 8, 1, 1e-9, 32, dimension=3, sensitivity=96) == same

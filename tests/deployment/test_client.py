@@ -508,6 +508,7 @@ def test_a_certificate_that_is_not_trusted_is_not_asked_again(tmp_path, parties)
     assert parties.asked.count(2) == 1
 
 
+@pytest.mark.slow
 def test_parties_are_asked_in_a_random_order(parties):
     """Each of 120 orders comes in 5,000 but with a probability of 120 * (119/120)^5000 < 1e-15."""
     report = ClientReport.make(FIRST, 1)

@@ -122,6 +122,7 @@ def hurried(monkeypatch):
 BODY_TO_COME = b"PUT /body HTTP/1.1\r\nHost: party\r\nContent-Length: 2\r\n\r\nx"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [b"", b"G", REQUEST[:-2], REQUEST + b"GET / HT", BODY_TO_COME])
 def test_a_head_or_body_that_does_not_come(hurried, sent):
     assert answer_to(sent).count(b"200 OK") == sent.count(REQUEST)
@@ -143,6 +144,7 @@ def test_whole_requests_take_their_time(hurried):
     assert all(answer.startswith(b"HTTP/1.1 200") for answer in asyncio.run(check()))
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(
     ("path", "times"),
     [(b"/endless", 1), (b"/long", 100), (b"/long", 4)],
@@ -369,6 +371,7 @@ def test_who_waits_makes_room_where_descriptors_are_short(monkeypatch):
     assert failed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spare", "said"), [(1, b"HTTP/1.1 503"), (0, b"")])
 def test_all_places_are_at_work(monkeypatch, spare, said):
     """A few more are told so, and no more than a few are kept."""
@@ -406,6 +409,7 @@ async def asked(connection, context, end=b"ok"):
     return answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [b"", b"\x16", b"\x16\x03\x01\x02\x00"])
 def test_a_handshake_that_does_not_come(monkeypatch, contexts, sent):
     monkeypatch.setattr(http, "HANDSHAKE_SECONDS", 0.3)
@@ -440,6 +444,7 @@ def test_who_is_silent_takes_no_memory(contexts):
     assert most < 300 * 2**14  # of both ends
 
 
+@pytest.mark.slow
 def test_a_head_that_drips(hurried):
     async def check():
         async with opened() as connection:

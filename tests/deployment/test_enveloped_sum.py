@@ -46,6 +46,7 @@ def chosen(reports: int, n: int, q: int, m: int) -> Fraction:
     return found / q**reports
 
 
+@pytest.mark.slow
 def test_a_choice_breaks_what_is_proved_for_users_fixed_beforehand():
     """Three of seven reports: more is seen than a clear share and a fixed batch allow."""
     n = q = 3
@@ -54,7 +55,7 @@ def test_a_choice_breaks_what_is_proved_for_users_fixed_beforehand():
     assert chosen(7, n, q, 2) == Fraction(7, 9) > proved
 
 
-@pytest.mark.points(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "q", "m"), [(3, 3, 3), (2, 2, 4), (2, 2, 6)])
 def test_no_choice_breaks_what_is_proved_without_a_clear_share(n, q, m):
     """The bound is for any fixed differences, so it is for those that a choice leaves."""

@@ -257,6 +257,7 @@ def test_a_report_adds_up_to_its_value(quiet):
     assert all(len(report.parts) == TASK.parties for report in reports)
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(
     ("layout", "blocks"),
     [("separate", (1,) * 5), ("group", (5,)), ("blocks", (5,)), (2, (2, 2, 1))],

@@ -224,6 +224,7 @@ def test_whatever_is_refused_has_a_status():
 # Reports
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("party", [0, 1, COLUMNS])
 def test_a_report_is_accepted_once_and_acknowledged_again(net, party):
     report = net.report()
@@ -258,6 +259,7 @@ def wrong_reports(net, report, party):
     yield "invalidMessage", {"number": encoded(report.id) + "A"}
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("party", [0, 1, COLUMNS])
 def test_of_a_report_in_which_one_thing_is_wrong_nothing_is_kept_or_spent(net, party):
     report = net.report()
@@ -277,6 +279,7 @@ def test_a_clear_share_that_is_none_is_refused_at_once(net):
     assert "element of the group" in refused(net.put(0, 0, part=wrong), "invalidMessage")
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("party", [0, COLUMNS])
 def test_conflicts_and_replays(net, party):
     report = other = net.report()
@@ -324,6 +327,7 @@ def lines(caplog, words):
     return [r.getMessage() for r in caplog.records if words in r.getMessage()]
 
 
+@pytest.mark.slow
 def test_a_full_disk(net, caplog):
     """Of SQLite's own, which has no more pages."""
     order(net, 1, "PRAGMA max_page_count=14")
@@ -342,6 +346,7 @@ def test_a_full_disk(net, caplog):
     assert net.put(1, statuses.index(507)).status_code == 201
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("party", [0, 1])
 def test_a_corrupt_store(net, caplog, party):
     """It is not called a full disk, and the server's health is not good."""
@@ -358,6 +363,7 @@ def test_a_corrupt_store(net, caplog, party):
     assert len(lines(caplog, "the store cannot be written")) == 1
 
 
+@pytest.mark.slow
 def test_a_damaged_row_is_named_by_its_place(net, monkeypatch, caplog):
     """At a shuffler: the analyzer says which, and goes on when it is mended."""
     monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
@@ -398,6 +404,7 @@ def test_a_store_that_cannot_be_written_is_said_once_and_again_when_it_can(net, 
     assert "over" in lines(caplog, "the store")[1]
 
 
+@pytest.mark.slow
 def test_the_public_is_answered_without_the_disk(net, monkeypatch):
     """What strangers ask for costs no query: not after a restart, and not after a release."""
 
@@ -597,6 +604,7 @@ def commands(party):
     return [*always, *(shufflers if party else [("POST", "/release")])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("party", [0, 1])
 def test_who_may_command(net, party):
     net.fill()
@@ -612,6 +620,7 @@ def test_who_may_command(net, party):
         assert net.ask(party, method, path, control=mine).status_code != 401
 
 
+@pytest.mark.slow
 def test_the_order_of_commands(net):
     net.fill()
 
@@ -664,6 +673,7 @@ def test_the_order_of_commands(net):
 # The analyzer
 
 
+@pytest.mark.slow
 def test_a_release(net):
     total = net.fill()
     net.send(27, net.report(), parties=range(COLUMNS))  # not complete
@@ -681,6 +691,7 @@ def test_a_release(net):
     refused(net.put(0, 29), "taskClosed")
 
 
+@pytest.mark.slow
 def test_a_release_goes_on_by_itself(net, monkeypatch):
     """Asked for once, with a shuffler that comes up later."""
     monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
@@ -699,6 +710,7 @@ def test_a_release_goes_on_by_itself(net, monkeypatch):
     assert net.when(lambda status: status["result"])["result"]["estimate"] == total
 
 
+@pytest.mark.slow
 def test_an_order_outlives_the_analyzer(net, monkeypatch):
     """It was told to release, nobody answered it, and it was started again."""
     monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
@@ -743,6 +755,7 @@ def through(net, monkeypatch):
     return through
 
 
+@pytest.mark.slow
 def test_what_stops_is_deleted_where_a_shuffler_was_silent(net, through):
     """It is told to delete when it is there again, by itself or by the next order."""
     net.fill((1, 1, 1))
@@ -774,6 +787,7 @@ def test_what_stops_is_deleted_where_a_shuffler_was_silent(net, through):
     assert len(net.wires.requests) == requests  # nobody is told once more
 
 
+@pytest.mark.slow
 def test_a_slow_shuffler_holds_up_no_other(net, through):
     """All are asked before any has answered: by the analyzer, and by each shuffler."""
     net.fill()
@@ -804,6 +818,7 @@ def test_closing_goes_on_by_itself(net, monkeypatch):
     assert net.status()["state"] == "closed"  # and nothing is released
 
 
+@pytest.mark.slow
 def test_the_log_names_the_task_and_says_once_that_it_was_closed(net, caplog):
     caplog.set_level(logging.INFO)
     net.fill()
@@ -943,6 +958,7 @@ def test_who_cannot_be_reached_is_told_to_who_may_release(net, altered):
     assert net.command(0, "GET", "/peers").json() == {"unreachable": [wrong]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lying", [False, True])
 def test_many_who_cannot_be_reached_are_a_few_and_a_count(net, altered, monkeypatch, lying):
     """What shufflers say together stays a short answer, whatever one of them says."""
@@ -1036,6 +1052,7 @@ def forms(secret: bytes) -> list[bytes]:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_no_answer_and_no_line_of_the_log_tells_a_secret(net, caplog):
     caplog.set_level(logging.DEBUG)
     reports = [net.report() for _ in range(MIN_HONEST)]
@@ -1076,6 +1093,7 @@ def late(net, date):
     return net.task.closes + timedelta(days=30)
 
 
+@pytest.mark.slow
 def test_what_is_never_released_is_deleted(net, date, late, caplog):
     """At each party by its own clock, for good; the analyzer tells the others as well."""
     net.fill()
@@ -1113,6 +1131,7 @@ def test_a_clock_that_was_ahead_for_a_while_stops_no_deletion(net, date, late):
     assert net.endpoints[1].expire(late)
 
 
+@pytest.mark.slow
 def test_a_shuffler_that_agreed_sends_nothing_that_has_expired(net, date, late):
     net.fill()
     net.everybody("POST", "/close")
@@ -1127,6 +1146,7 @@ def test_a_shuffler_that_agreed_sends_nothing_that_has_expired(net, date, late):
     assert "shuffler 1 refuses: " in status["release"]["message"]
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("party", [0, 1])
 def test_deleting_while_somebody_reads_the_store(net, date, late, monkeypatch, party):
     """What was deleted is in the store's log then; the analyzer tells the shufflers all the same.
@@ -1157,6 +1177,7 @@ def test_deleting_while_somebody_reads_the_store(net, date, late, monkeypatch, p
     assert not there()
 
 
+@pytest.mark.slow
 def test_what_was_released_does_not_expire(net, date, late):
     net.fill()
     status = net.release()

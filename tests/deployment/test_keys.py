@@ -93,6 +93,7 @@ def found_in(folder, key):
     return {path.name for path in files if any(one in path.read_bytes() for one in wanted)}
 
 
+@pytest.mark.slow
 def test_nothing_opens_a_recorded_envelope_after_its_window_is_over(world, clock):
     recorded = []
     for window in range(2):
@@ -130,6 +131,7 @@ def test_an_envelope_of_a_window_does_not_open_with_the_key_of_another(world):
             unseal(report.parts[1], KEYS[key], world.task.at(window), 1, 0)
 
 
+@pytest.mark.slow
 def test_a_key_of_two_windows_is_erased_when_both_are_over(world_of):
     world = world_of(rotating(3, 2))  # the first key is for two of them
     filled(world, 1)
@@ -155,6 +157,7 @@ def test_windows_that_were_never_released_lose_their_keys_when_they_expire(world
     assert not any(found_in(world.folder, key) for key in KEYS)
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_ahead_for_a_while_deletes_nothing(world, monkeypatch):
     """Neither reports nor keys; once it has run evenly for an hour, what expired is deleted."""
     keep = (world.task.closes + world.parties[0].config.keep - world.task.opens).total_seconds()

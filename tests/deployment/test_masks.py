@@ -85,6 +85,7 @@ def refused(name, work, *arguments):
     assert caught.value.name == name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("windows", [(1,), pytest.param((0, 1), marks=pytest.mark.slow)])
 def test_the_sum_is_that_of_complete_reports_in_each_window(world, date, windows):
     """A masked vector without its key is left out, and so is a key without its masked vector."""
@@ -102,6 +103,7 @@ def test_the_sum_is_that_of_complete_reports_in_each_window(world, date, windows
     assert not any(world.party(0, 1).count(table) for table in ("report", "opened"))
 
 
+@pytest.mark.slow
 def test_an_analyzer_that_ends_after_the_shufflers_forgot_has_the_seals(world, monkeypatch):
     filled(world)
 
@@ -116,6 +118,7 @@ def test_an_analyzer_that_ends_after_the_shufflers_forgot_has_the_seals(world, m
     assert world.analyzer.release().estimate == EXACT
 
 
+@pytest.mark.slow
 def test_seals_are_released_in_the_order_of_ids_and_only_of_the_set(world):
     reports = sorted(filled(world), key=lambda report: report.id)
     other = world.report([0] * 5)
@@ -137,6 +140,7 @@ def test_seals_are_released_in_the_order_of_ids_and_only_of_the_set(world):
     assert sent == sorted(report.parts[1][:first] for report in reports)
 
 
+@pytest.mark.slow
 def test_another_set_is_never_released(world):
     filled(world)
     ids = agreed(world)
@@ -148,6 +152,7 @@ def test_another_set_is_never_released(world):
         refused("batchRejected", shuffler.agree, ids[16:])
 
 
+@pytest.mark.slow
 def test_a_batch_without_seals_is_asked_for_again(world):
     filled(world)
     shuffler, usual = world.shufflers[2], world.shufflers[2].released
@@ -158,6 +163,7 @@ def test_a_batch_without_seals_is_asked_for_again(world):
     assert world.analyzer.release().estimate == EXACT
 
 
+@pytest.mark.slow
 def test_a_seal_of_another_report_makes_noise_of_the_sum(world):
     """As an envelope does that somebody replaced: documentation, Security of a deployment."""
     reports = [world.report(vector) for vector in VECTORS]
@@ -172,6 +178,7 @@ def test_a_seal_of_another_report_makes_noise_of_the_sum(world):
     assert world.analyzer.release().estimate != EXACT
 
 
+@pytest.mark.slow
 def test_a_duplicate_of_a_key_stops_the_release(world):
     """Its masked vector would count twice."""
     reports = [world.report(vector) for vector in VECTORS]
@@ -182,6 +189,7 @@ def test_a_duplicate_of_a_key_stops_the_release(world):
         world.analyzer.release()
 
 
+@pytest.mark.slow
 def test_parts_of_other_lengths_are_no_report(world):
     report, window = world.report(VECTORS[0]), world.task.at(0)
     lengths = [world.task.part_bytes(party) for party in range(3)]
@@ -201,6 +209,7 @@ def test_a_share_of_a_key_that_is_none_is_refused_by_the_analyzer(world):
         world.analyzer.check(part[:-2] + b"\xff\xff")
 
 
+@pytest.mark.slow
 def test_what_is_sent_is_what_the_page_says(world):
     """Opened and unmasked without the library's own way: documentation, The wire format."""
     window, report = world.task.at(0), world.report(VECTORS[1])
@@ -262,6 +271,7 @@ def text_of(task, **changed):
     return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
 
+@pytest.mark.slow
 def test_the_analyzers_share_of_a_key_counts_as_one_of_a_colluding_shuffler():
     """The level is that without a clear share: its theorem holds for a set that is chosen."""
     task = proved()
@@ -287,6 +297,7 @@ def test_the_analyzers_share_of_a_key_counts_as_one_of_a_colluding_shuffler():
     assert texts[Kind.CRYPTOGRAPHY].startswith("the encryption of the envelopes holds")
 
 
+@pytest.mark.slow
 def test_it_is_read_as_it_was_written_and_shows_its_transport():
     task = proved()
     assert Task.from_json(task.to_json()) == task
@@ -300,6 +311,7 @@ def test_it_is_read_as_it_was_written_and_shows_its_transport():
     assert shown["bytes_per_client"] == task.part_bytes(0) + task.columns * task.part_bytes(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changed",
     [
@@ -314,6 +326,7 @@ def test_masks_that_are_not_those_computed_are_refused(changed):
         Task.from_json(text_of(proved(), **changed))
 
 
+@pytest.mark.slow
 def test_a_description_that_proves_less_than_it_says_is_refused():
     task = proved()
     assert Task.from_json(made_of(task)[0]).parameters == task.parameters

@@ -59,6 +59,7 @@ def chunks(task, damaged=()):
         yield number, b"".join(sealed), info(task.at(0), 1, 0).hex(), len(sealed[0]), dimension
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(("task", "key"), [(TASK, KEY), (SHORT, CURVE)], ids=["hybrid", "x25519"])
 def test_processes_find_what_one_does(two, started, task, key):
     made = list(chunks(task, {3, 7}))
@@ -144,6 +145,7 @@ def test_they_end_if_the_program_is_killed():
     assert not pids
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("remembered")
 @pytest.mark.parametrize("damage", [0, 1, 2], ids=["none", "an envelope", "and a double one"])
 def test_a_release_with_processes_is_that_without(world_of, two, started, damage):

@@ -63,6 +63,7 @@ def on_disk(world, parties="*"):
     return data
 
 
+@pytest.mark.slow
 def test_it_is_released_once(world):
     filled(world)
     first = world.analyzer.release()
@@ -73,6 +74,7 @@ def test_it_is_released_once(world):
     assert world.analyzer.release() == first
 
 
+@pytest.mark.slow
 def test_every_shuffler_is_asked_at_every_step(world, monkeypatch):
     """The last one too, by the analyzer and by each other shuffler."""
     asked = defaultdict(set)
@@ -96,6 +98,7 @@ def test_every_shuffler_is_asked_at_every_step(world, monkeypatch):
     assert asked == calls | {party: everybody - {party} for party in everybody}
 
 
+@pytest.mark.slow
 def test_no_share_is_left_at_the_analyzer_after_a_release(world):
     """Its key opens them: neither a clear share's row nor a stored batch stays."""
     reports = [world.report(value) for value in (1, 0, 1, 1)]
@@ -109,6 +112,7 @@ def test_no_share_is_left_at_the_analyzer_after_a_release(world):
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] == 0
 
 
+@pytest.mark.slow
 def test_one_release_at_a_time(world, monkeypatch):
     total, analyzer = filled(world), world.analyzer
     real, under_way, clashes, results = analyzer._release, [], [], []
@@ -134,6 +138,7 @@ def test_one_release_at_a_time(world, monkeypatch):
     assert [result.estimate for result in results] == [total] * 3
 
 
+@pytest.mark.slow
 def test_too_few_complete_reports(world):
     filled(world, (1, 1))
     world.send(2, world.report(1), parties=range(COLUMNS))
@@ -147,6 +152,7 @@ def test_too_few_complete_reports(world):
     assert world.analyzer.state == "stopped"
 
 
+@pytest.mark.slow
 def test_dishonest_clients_need_more_reports(world_of):
     """Six users, three of them honest and two perhaps not: five reports, at every party."""
     world = world_of(small_task(corrupt_clients=2))
@@ -269,6 +275,7 @@ def test_a_batch_that_is_being_sent_is_sent_whole(world):
     assert answer.headers["content-length"] == str(len(data))
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("batch", [True, False])
 def test_what_was_sent_is_known_after_it_expired(world, batch):
     """And a batch that was agreed, and never asked for, was not sent."""
@@ -296,6 +303,7 @@ def test_why_another_shuffler_was_not_asked_is_told(world, monkeypatch):
 # What stops a release for good
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("step", ["ids", "agree", "batch"])
 def test_a_release_stops_where_a_shuffler_deleted_what_was_not_released(world, step):
     """It would be of no use to ask again: its clock was ahead, or this release is late."""
@@ -321,6 +329,7 @@ def test_a_shuffler_that_names_too_few_is_named(world):
         world.analyzer.release()
 
 
+@pytest.mark.slow
 def test_whose_batch_is_waited_for_is_told(world):
     """It takes hours where a shuffler sends a large batch slowly; the others go on meanwhile."""
     total, steps, come = filled(world), [], threading.Event()
@@ -345,6 +354,7 @@ def test_envelopes_that_do_not_open(world):
     assert world.analyzer.result() is None
 
 
+@pytest.mark.slow
 def test_an_envelope_twice(world):
     """A client that copies another's envelope, or a shuffler that sends one for another."""
     first, second = world.report(1), world.report(1)
@@ -356,6 +366,7 @@ def test_an_envelope_twice(world):
         world.analyzer.release()
 
 
+@pytest.mark.slow
 def test_a_batch_of_another_length(world, monkeypatch):
     """It may have been cut on the way: it is asked for again."""
     total = filled(world)
@@ -398,6 +409,7 @@ def test_traces_that_a_reader_holds_are_told(world, monkeypatch):
     assert not any(part in on_disk(world, "shuffler-1") for part in sealed)
 
 
+@pytest.mark.slow
 def test_a_release_is_over_when_nothing_is_left_on_the_disk(world, monkeypatch):
     """Somebody reads the analyzer's store while the sum is noted; the same order ends the rest."""
     monkeypatch.setattr(store, "SHRINK_SECONDS", 0)
@@ -416,6 +428,7 @@ def test_a_release_is_over_when_nothing_is_left_on_the_disk(world, monkeypatch):
     assert not any(number in on_disk(world, "analyzer") for number in ids)
 
 
+@pytest.mark.slow
 def test_a_store_that_cannot_be_read_for_now_is_tried_again(world, monkeypatch):
     """Descriptors are short for a moment: an OSError, as for a shuffler that does not answer."""
     total, connect = filled(world), store.sqlite3.connect
@@ -629,6 +642,7 @@ def test_what_shufflers_compare_names_the_task_and_the_window():
     assert agreed_digest(task.at(8), ids) != agreed_digest(task.at(7), ids)
 
 
+@pytest.mark.slow
 def test_a_store_that_is_there_is_opened_without_writing(world, monkeypatch):
     """So that a result can be read where the disk is full."""
     total, path = filled(world), world.analyzer.store.path

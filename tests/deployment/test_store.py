@@ -62,7 +62,7 @@ def row_of(world, party, report, client):
     return path, path.read_bytes().index(report.id + token(world, client, party))
 
 
-@pytest.mark.points(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [0, 16, 48, 49], ids=["id", "token", "share", "digest"])
 def test_a_damaged_clear_share_stops_the_release(world, place):
     """Every column of it; and nothing is deleted, so that a disk can be mended."""
@@ -78,7 +78,7 @@ def test_a_damaged_clear_share_stops_the_release(world, place):
     assert world.analyzer.release().estimate == sum(VALUES)
 
 
-@pytest.mark.points(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["report", "complete", "opened"])
 def test_a_row_is_checked_whenever_it_is_read(world, monkeypatch, table):
     """After the sets were compared, too; the row that is damaged is named."""
@@ -152,7 +152,7 @@ def test_what_is_known_of_reports_is_what_is_on_disk(world, monkeypatch):
     assert intake.ids() == sorted(number for number, *_ in reports)
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(1)
 @pytest.mark.parametrize("party", [0, 2])
 @pytest.mark.parametrize("harm", ["damaged", "lost"])
 def test_a_log_that_ends_early_is_found(world, tmp_path, party, harm):
@@ -170,6 +170,7 @@ def test_a_log_that_ends_early_is_found(world, tmp_path, party, harm):
         World(world.task, tmp_path / "again", SimpleNamespace(folder=copied))
 
 
+@pytest.mark.slow
 def test_a_result_that_was_damaged_is_not_told(world):
     filled(world)
     world.analyzer.release()
@@ -386,6 +387,7 @@ def test_any_byte_anywhere_is_found_or_does_no_harm(tmp_path, quiet):
     assert found[False] > 5  # of about 28; fewer have a chance of 1e-9
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("table", ["report", "complete"])
 def test_a_damaged_row_is_found_before_anything_is_sent(world, table):
     shuffler = agreed(world)

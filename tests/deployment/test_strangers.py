@@ -89,6 +89,7 @@ async def a_round(parties, first):
     return seen
 
 
+@pytest.mark.slow
 def test_what_strangers_ask_for_is_not_kept(parties):
     """A second round of other windows, addresses, ids and tokens leaves no more objects."""
     counts = []
@@ -107,6 +108,7 @@ def test_what_strangers_ask_for_is_not_kept(parties):
         assert not (isinstance(one, limits.Slots) and one._taken)
 
 
+@pytest.mark.slow
 def test_windows_are_kept_while_something_is_known_of_them(parties, monkeypatch):
     """One that is asked for meanwhile is the same for all, as two would not know of each other."""
     task, (one, _) = parties.task, parties.found[1]

@@ -36,6 +36,7 @@ def new(**changed):
     return Task.new(1000, 1, 1e-3, **{**options, **changed})
 
 
+@pytest.mark.slow
 def test_the_numbers_are_those_of_the_private_sum():
     task = new()
     needed = protocol_of(1000, Bounds(0, 1), 1, 1e-3)
@@ -47,6 +48,7 @@ def test_the_numbers_are_those_of_the_private_sum():
     assert 2 ** (8 * task.width) >= task.modulus
 
 
+@pytest.mark.slow
 def test_a_draft_says_how_many_shufflers_are_needed():
     """It has no key, so that nothing can be sent to it; a task with a key has all addresses."""
     draft = Task.new(1000, 1, 1e-3)
@@ -65,6 +67,7 @@ def test_a_draft_says_how_many_shufflers_are_needed():
 BLOCKS = {"domain": Categories([12]), "min_honest": 9000, "opens": NOW}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [6, 7, 10, 30])
 def test_blocks_are_the_fewest_that_the_shufflers_prove(count):
     shufflers = [f"https://s{j}.example" for j in range(count)]
@@ -77,6 +80,7 @@ def test_blocks_are_the_fewest_that_the_shufflers_prove(count):
             Task.new(10**4, 1, 1e-9, layout=-(-12 // (number - 1)), shufflers=shufflers, **BLOCKS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kem", KEMS)
 def test_a_draft_has_the_blocks_of_the_fewest_bytes(kem):
     def sent(layout):
@@ -94,6 +98,7 @@ def test_numbers_are_blocks_of_one():
             new(layout=layout)
 
 
+@pytest.mark.slow
 def test_the_summary_is_what_the_task_says():
     task = new(min_honest=900, corrupt_clients=50)
     data = task.summary().as_dict()
@@ -110,6 +115,7 @@ def test_too_few_shufflers_are_refused_with_the_number_that_is_needed():
         new(shufflers=["https://s.example"])
 
 
+@pytest.mark.slow
 def test_a_task_is_read_as_it_was_written():
     task = new(lower=-0.1, upper=math.pi, min_honest=900, corrupt_shufflers=1)
     again = Task.from_json(task.to_json() + "\n")
@@ -196,6 +202,7 @@ OTHERS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["numbers", "collusion"])
 def test_what_is_read_proves_what_it_says(name):
     """By the counts' own proof, without the clear share and with the analyzer among the corrupt."""

@@ -65,7 +65,7 @@ DRIPS = {
 }
 
 
-@pytest.mark.points(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DRIPS)
 def test_an_answer_that_drips_is_given_up(kind):
     with party(DRIPS[kind], 0.05) as address, connect() as client:

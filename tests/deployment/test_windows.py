@@ -49,6 +49,7 @@ def filled(world, window, ones):
     world.send_all([world.report(int(i < ones), window) for i in range(14)], window)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("domain", "layout", "vectors"),
     [
@@ -73,6 +74,7 @@ def test_vectors_add_up(world_of, domain, layout, vectors):
     assert [len(found.sum_low), len(found.sum_high), len(found.mean)] == [domain.dimension] * 3
 
 
+@pytest.mark.slow
 def test_each_block_is_ordered_by_itself(world_of):
     """No place in a batch belongs to a client: each block's envelopes are in order of bytes."""
     world = world_of(small_task(20, 12, 9, HISTOGRAM))
@@ -103,6 +105,7 @@ def test_an_envelope_in_the_place_of_another_block_stops_the_release(world_of):
         world.analyzer.release()
 
 
+@pytest.mark.slow
 def test_each_window_has_its_own_intake_release_and_deletion(world, clock):
     for window, ones in ((0, 9), (1, 4)):
         clock(window)
@@ -123,6 +126,7 @@ def test_each_window_has_its_own_intake_release_and_deletion(world, clock):
     assert late.id not in left
 
 
+@pytest.mark.slow
 def test_a_token_is_spent_once_in_each_window(world, clock):
     first = world.report(1)
     assert set(world.send(0, first).values()) == {True}
@@ -133,6 +137,7 @@ def test_a_token_is_spent_once_in_each_window(world, clock):
     assert set(other.values()) == {"reportRejected"}
 
 
+@pytest.mark.slow
 def test_a_report_of_another_window_does_not_count_there(world, clock):
     """A shuffler, or whoever has its envelopes, cannot use them twice: they do not open."""
     old = [world.report(1, 0) for _ in range(14)]
@@ -142,6 +147,7 @@ def test_a_report_of_another_window_does_not_count_there(world, clock):
         world.party(0, 1).release()
 
 
+@pytest.mark.slow
 def test_the_release_that_the_ledger_refuses_is_stopped_and_deleted(world, clock, tmp_path):
     for window in range(3):
         clock(window)
@@ -160,6 +166,7 @@ def test_the_release_that_the_ledger_refuses_is_stopped_and_deleted(world, clock
     assert keys == [world.task.at(window).path for window in range(2)]
 
 
+@pytest.mark.slow
 def test_what_was_begun_is_paid_once_and_before_a_batch_is_asked_for(world, tmp_path):
     """Connections break at some calls, and the analyzer is started again after each."""
     filled(world, 0, 9)
@@ -177,6 +184,7 @@ def test_what_was_begun_is_paid_once_and_before_a_batch_is_asked_for(world, tmp_
     assert len(ledger.entries) == 1
 
 
+@pytest.mark.slow
 def test_a_ledger_that_cannot_be_used_is_waited_for(world, tmp_path, caplog):
     filled(world, 0, 9)
     (tmp_path / "ledger").rename(tmp_path / "away")
@@ -212,6 +220,7 @@ def test_a_task_until_the_last_day_of_all_expires(world_of):
         assert party.at(0).status().expires.startswith("9999-12-31T23:59:59")
 
 
+@pytest.mark.slow
 def test_each_window_expires_by_itself(world, clock, date):
     """Thirty days after it closed; a later one of the same store is kept."""
     for window in (0, 2):

@@ -140,6 +140,7 @@ def of_two_copies(n: int, m: int, shuffler: str, group: Group, d: Sequence[int])
     return 2 * sizes_law(n, m, shuffler, False).unbalanced(group, d)
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("mutant", [one_power_less, every_split, of_two_copies])
 def test_wrong_identities_are_caught(mutant: Collisions) -> None:
     with pytest.raises(AssertionError):

@@ -157,6 +157,7 @@ def test_three_users_are_as_private_as_stated() -> None:
     assert single_view_delta(3, noise, 4, 2, 1, 1.0) > 0.001
 
 
+@pytest.mark.slow
 def test_users_with_a_finer_encoding_are_as_private_as_stated() -> None:
     """p = 2: the noise is of rate epsilon / 2, the sensitivity 2."""
     protocol = private_sum(2, 1, 5, 2, delta=0.5, analysis="ishai2006")
@@ -224,6 +225,7 @@ def brute_force_delta(n: int, epsilon: float, q: int, m: int, shuffler: str, cle
     return worst
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
 @pytest.mark.parametrize(("n", "q", "m"), [(2, 3, 2), (2, 3, 3), (3, 4, 2)])
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
@@ -272,6 +274,7 @@ def test_library_views_of_private_sums_fit_the_computed_law(
     assert outcome_p_value(sample, halved) < FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draws", [1500, pytest.param(5000, marks=pytest.mark.slow)])
 def test_library_views_with_min_honest_carry_the_larger_noise(draws: int) -> None:
     """Two users, either of whom must be covered alone: Polya(1) noise each, not Polya(1/2)."""

@@ -284,7 +284,7 @@ class FewBits(Ideal):
         out[:] = [self.choose(1 << bits) for _ in range(out.size)]
 
 
-@pytest.mark.points(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", MEANS[:3], ids=str)
 def test_poisson_draws_have_their_law(mean: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every sequence of a prefix, a word and further words, until a draw is decided."""
@@ -302,6 +302,7 @@ def test_poisson_draws_have_their_law(mean: Fraction, monkeypatch: pytest.Monkey
         assert law.get(k, 0) >= true[k + 1] - true[k] - slack - unfinished
 
 
+@pytest.mark.slow
 def test_skellam_draws_are_differences_of_independent_poisson_draws(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -58,7 +58,7 @@ def test_sizes_and_names_are_what_all_permutations_give(
             assert Fraction(weighed, total) == law.split(3, k)
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(1)
 @each_setting
 @pytest.mark.parametrize("m", [1, 2, 5])
 def test_the_exponential_formula_counts_what_the_enumeration_counts(
@@ -125,6 +125,7 @@ def check_moments_are_the_enumerated(moments: Moments) -> None:
                     assert excess[n] == law.excess(q)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moments", [by_the_library, as_written])
 def test_the_recursion_gives_the_enumerated_moments(moments: Moments) -> None:
     check_moments_are_the_enumerated(moments)
@@ -264,6 +265,7 @@ def check_compositions_are_bounded(
                 assert rows[c][n] <= constant * f[n - c + 1]
 
 
+@pytest.mark.slow
 def test_compositions_are_bounded_by_their_extreme_one() -> None:
     check_compositions_are_bounded(kappa, hiding)
 
@@ -322,6 +324,7 @@ def test_a_single_shuffler_is_bounded_by_parallel_ones() -> None:
             assert rising == sorted(rising)
 
 
+@pytest.mark.slow
 def test_numbers_of_components_are_bounded_by_compositions() -> None:
     """P[C = c] <= Q_c(n) / c!: every block a component, rather than connected."""
     top = 24
@@ -426,6 +429,7 @@ def check_many_components_are_unlikely(
                 assert chance[n][c] <= tail(n, c, hiding(m, clear))
 
 
+@pytest.mark.slow
 def test_lemma_c5_holds_from_two_users_on() -> None:
     check_many_components_are_unlikely(lemma_c5, hiding)
 

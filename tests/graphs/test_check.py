@@ -75,6 +75,7 @@ def test_rows_hold_the_law_the_bounds_and_the_samples(shuffler: str, clear: bool
     assert found.agrees
 
 
+@pytest.mark.slow
 def test_samples_are_those_of_the_sampler() -> None:
     """The same seed gives the tally that the sampler gives, on any executor."""
     found = check()
@@ -116,6 +117,7 @@ def test_a_bound_below_the_law_is_a_violation(monkeypatch: pytest.MonkeyPatch) -
     assert found.verdict[0] == "VIOLATED: the exact distribution is above a bound, at c = 2."
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("n", [20, 3000])
 @pytest.mark.parametrize("m", [3, 450])
 def test_a_moment_next_to_its_bound(monkeypatch: pytest.MonkeyPatch, n: int, m: int) -> None:
@@ -282,6 +284,7 @@ def test_few_samples_of_a_rare_event_do_not_contradict() -> None:
         assert found.agrees
 
 
+@pytest.mark.slow
 def test_interruption_checks_what_was_done() -> None:
     def stop(done: int, trials: int) -> None:
         if done > trials // 2:
@@ -457,6 +460,7 @@ def test_a_group_that_is_too_large_to_compute_with() -> None:
     assert found.holds
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(("m", "clear"), [(1, True), (2, False), (1, False)])
 def test_many_users_of_whom_few_hide(m: int, clear: bool) -> None:
     found = check(n=3000, m=m, trials=200, clear_share=clear)

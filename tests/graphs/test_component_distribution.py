@@ -198,6 +198,7 @@ def no_edges(n: int, m: int, shuffler: str, clear: bool) -> mpq:
     return mpq(names * math.factorial(m) ** n, math.factorial(m * n))
 
 
+@pytest.mark.points(1)
 @models
 @pytest.mark.parametrize(("n", "m"), [(1, 4), (5, 3), (130, 3)])
 def test_the_graph_without_edges_has_its_closed_form(
@@ -265,6 +266,7 @@ def test_the_largest_component_and_the_others_make_the_law(
         assert mpq(found.low) <= true[n][c] - rests[c]
 
 
+@pytest.mark.points(1)
 @models
 @pytest.mark.parametrize(
     ("n", "hiding", "most"),
@@ -387,7 +389,7 @@ def rounded_cycle_law(n: int, step: int) -> list[mpfr]:
     return row[1:]
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(1)
 @pytest.mark.parametrize(("shuffler", "clear", "m"), CYCLES)
 @pytest.mark.parametrize("n", [400, pytest.param(1000, marks=pytest.mark.slow)])
 def test_cycles_are_computed_without_loss(shuffler: str, clear: bool, m: int, n: int) -> None:

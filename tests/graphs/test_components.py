@@ -72,6 +72,7 @@ def test_backends_and_brute_force_agree_on_every_graph(
     check_graph_by_graph(targets, clear)
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
 @pytest.mark.parametrize("m", [1, 2])
 def test_backends_and_brute_force_agree_where_components_are_many(

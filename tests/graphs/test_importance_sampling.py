@@ -117,7 +117,7 @@ def test_many_users_are_what_tables_of_all_give(
     assert found.expected.high - found.expected.low <= low * mpfr(2) ** -200
 
 
-@pytest.mark.points(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
 def test_sizes_of_many_users_follow_their_law(
     monkeypatch: pytest.MonkeyPatch, shuffler: str, clear: bool
@@ -147,7 +147,7 @@ def test_estimator_is_unbiased_by_the_identity(n: int, graph: ShareGraph, parts:
     assert found.low <= mpq(total) <= found.high
 
 
-@pytest.mark.points(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "graph", "parts"), CASES)
 def test_sizes_follow_their_law(n: int, graph: ShareGraph, parts: int) -> None:
     """As sets: two parts are drawn smaller one first."""

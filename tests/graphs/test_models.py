@@ -70,6 +70,7 @@ def test_graphs_fit_the_law_of_all_permutations(
     check_targets_are_uniform(sample_targets, shuffler, n, m, source())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shuffler", ["parallel", "single"])
 def test_graphs_of_one_call_are_independent(shuffler: str) -> None:
     """Pairs of neighbours, and the first and the last of three."""

@@ -63,7 +63,7 @@ def test_sampled_counts_fit_the_exact_law(n: int, m: int, shuffler: str, clear: 
     check_counts_fit_the_law(component_counts, n, m, shuffler, clear)
 
 
-@pytest.mark.points(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("shuffler", "clear"), MODELS)
 @pytest.mark.parametrize(("n", "m"), [(3, 2), (6, 2)])
 def test_counts_of_the_reference_fit_the_exact_law(
@@ -73,6 +73,7 @@ def test_counts_of_the_reference_fit_the_exact_law(
     check_counts_fit_the_law(reference, n, m, shuffler, clear, trials=3000)
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(("shuffler", "clear"), MODELS)
 def test_counts_of_secure_randomness_and_of_many_batches_fit_the_exact_law(
     monkeypatch: pytest.MonkeyPatch, shuffler: str, clear: bool
@@ -410,7 +411,7 @@ def test_one_source_gives_other_graphs_at_each_call() -> None:
         assert len(drawn) == 3  # two agree with probability below 1e-20
 
 
-@pytest.mark.points(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("workers", "most"), [(1, 4), (3, 12), (None, 256)])
 def test_only_so_many_batches_are_under_way(
     monkeypatch: pytest.MonkeyPatch, workers: int | None, most: int

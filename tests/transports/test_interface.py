@@ -50,7 +50,7 @@ each = pytest.mark.parametrize(
         for name, case in CASES.items()
     ],
 )
-pytestmark = pytest.mark.points(8)
+pytestmark = pytest.mark.points(4)
 
 
 @pytest.fixture
@@ -401,6 +401,7 @@ def test_sums_are_values_and_travel(case: Case) -> None:
     case.check(by_parties(pickle.loads(pickle.dumps(protocol)), reports))
 
 
+@pytest.mark.slow
 def test_no_two_sums_have_the_same_parameters() -> None:
     hashes = {name: case.protocol.parameter_hash for name, case in CASES.items() if case.quick}
     for (one, first), (other, second) in combinations(hashes.items(), 2):

@@ -77,7 +77,7 @@ def fixed_errors(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
 # Exact sums
 
 
-@pytest.mark.points(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("users", "dimension", "upper"),
     [(2, 1, 1), (3, 2048, 2**20), (4, 5000, 2**16), (2, 40_000, 10), (2, 5000, 2**58)],
@@ -89,6 +89,7 @@ def test_sums_are_exact(users: int, dimension: int, upper: int) -> None:
     np.testing.assert_array_equal(protocol.run(x), x.sum(axis=0))
 
 
+@pytest.mark.slow
 def test_both_degrees_and_words_are_used() -> None:
     used = {
         (found.degree, found.modulus_bits > 64, found.digits > 1)
@@ -98,6 +99,7 @@ def test_both_degrees_and_words_are_used() -> None:
     assert {(2048, False, True), (4096, True, False)} <= used
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("degree", [2048, 4096])
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_the_largest_errors_are_rounded_off_and_one_more_is_not(
@@ -151,6 +153,7 @@ def test_two_bits_less_of_room_give_wrong_sums_as_often_as_predicted() -> None:
     assert less.masks.failure > 1 > 2**-40 > right.masks.failure
 
 
+@pytest.mark.slow
 def test_sums_that_leave_the_window_spoil_the_next_digit_by_one() -> None:
     masks = masks_of(2, 3 * 2048, 100)
     found = masks.masks
@@ -166,6 +169,7 @@ def test_sums_that_leave_the_window_spoil_the_next_digit_by_one() -> None:
 # What the analyzer sees
 
 
+@pytest.mark.slow
 def test_keys_and_errors_are_discrete_gaussian_of_deviation_six() -> None:
     draws = masks_of(2, 4000, 10).gaussians(100, DeterministicRandom(3)).reshape(-1)
     assert gaussian_law(36.0).p_value(draws) > FALSE_ALARM
@@ -173,6 +177,7 @@ def test_keys_and_errors_are_discrete_gaussian_of_deviation_six() -> None:
         assert gaussian_law(wrong).p_value(draws) < FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_every_user_has_a_key_and_errors_of_its_own() -> None:
     """What adds up to a key is small, and no other user's; nor are errors under the same key."""
     protocol = secure_sum(4, 2500, 9)
@@ -239,6 +244,7 @@ def test_the_sum_modulo_t_is_all_that_is_left_besides_the_errors() -> None:
     assert deviations(_above_the_errors) < 6.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [16, 40])
 def test_with_the_same_randomness_equal_sums_modulo_t_give_the_same_view(bits: int) -> None:
     """All of the sum of what is sent is the same, dropped bits included."""
@@ -260,6 +266,7 @@ def test_with_the_same_randomness_equal_sums_modulo_t_give_the_same_view(bits: i
     np.testing.assert_array_equal(*sums)
 
 
+@pytest.mark.slow
 def test_keys_of_two_sets_open_the_vector_of_the_user_between() -> None:
     """Why there is one release: a second one, with one user less, gives that user's key."""
     masks = masks_of(4, 5000, 1000)
@@ -280,6 +287,7 @@ def test_keys_of_two_sets_open_the_vector_of_the_user_between() -> None:
 # The parties
 
 
+@pytest.mark.slow
 def test_a_masked_vector_is_sealed_until_every_party_released() -> None:
     """Without any one of the seals, or under another one, what opens is another vector."""
     protocol = secure_sum(2, 3000, 9)
@@ -302,6 +310,7 @@ def test_a_masked_vector_is_sealed_until_every_party_released() -> None:
     assert (zeros.parts[0][0] != sealed).any()
 
 
+@pytest.mark.slow
 def test_public_polynomials_depend_on_the_context_and_all_parameters() -> None:
     one, other = secure_sum(2, 3000, 9), secure_sum(2, 3000, 10)
     seeds = {
@@ -315,6 +324,7 @@ def test_public_polynomials_depend_on_the_context_and_all_parameters() -> None:
 # The guarantee
 
 
+@pytest.mark.slow
 def test_the_level_is_that_of_keys_and_splitting_together() -> None:
     protocol = SecureVectorSum(1000, 10**5, upper=1047, layout="masked", min_honest=900)
     masks = protocol.transport
@@ -365,6 +375,7 @@ def test_noise_and_rounding_are_in_the_integers_that_are_masked() -> None:
     assert abs((off**2).mean() / (noise + rounding) - 1) < 8 * math.sqrt(2 / 3000)
 
 
+@pytest.mark.slow
 def test_the_error_counts_failures_and_wraps_of_other_digits() -> None:
     protocol = PrivateVectorSum(300, Box(5000), 1, 1e-6, layout="masked")
     found = protocol.transport.masks
@@ -399,6 +410,7 @@ def test_integers_without_noise_come_out_as_they_are(monkeypatch: pytest.MonkeyP
     assert by_parties(protocol, reports_of(protocol, x)).estimate.tolist() == x.sum(axis=0).tolist()
 
 
+@pytest.mark.slow
 def test_vectors_are_read_one_after_the_other() -> None:
     dimension, alive = 300_000, [0, 0]
     protocol = secure_sum(6, dimension, 1)
@@ -453,6 +465,7 @@ def test_the_group_is_a_power_of_two() -> None:
         PrivateVectorSum(10, Box(3), 1, 1e-6, layout="masked", modulus=10**6 + 3)
 
 
+@pytest.mark.slow
 def test_too_many_masked_vectors_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     protocol = secure_sum(2, 3000, 9)
     monkeypatch.setattr(module, "MAX_ENTRIES", 4095)
@@ -460,6 +473,7 @@ def test_too_many_masked_vectors_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
         protocol.share(vectors(2, 3000, 9), context=b"a sum")
 
 
+@pytest.mark.slow
 def test_parameters_of_another_sum_are_not_accepted() -> None:
     found = mask_parameters(10, 5000, 1000)
     assert isinstance(found, MaskParameters)

@@ -75,6 +75,7 @@ def test_the_noise_is_discrete_gaussian() -> None:
     assert gaussian_law(1.3 * float(protocol.variance)).p_value(noise) < FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_the_private_sum_without_a_curator_is_as_good() -> None:
     """Both have the exact delta of Gaussian noise, up to a few steps' variance."""
     for domain in (Box(256), Ball(256)):
@@ -83,6 +84,7 @@ def test_the_private_sum_without_a_curator_is_as_good() -> None:
         assert 0.99 < math.sqrt(private.mse / central.mse) < 1.01
 
 
+@pytest.mark.slow
 def test_many_users_are_added_up_in_blocks() -> None:
     users, d = 70_000, 40
     protocol = CentralGaussian(users, Box(d, 0, 9), 100, 1e-3, integers=True)

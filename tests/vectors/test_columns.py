@@ -215,6 +215,7 @@ def test_squares_are_free(a: float, b: float) -> None:
     assert linf <= 2
 
 
+@pytest.mark.slow
 def test_a_larger_weight_of_squares_would_not_be_free() -> None:
     """The mutant with w = 1.7; and the bound in l1 norm is reached."""
     a = np.linspace(-1, 1, 2001)
@@ -254,6 +255,7 @@ def test_variances_of_extremes_are_exact_without_noise() -> None:
     assert result.estimate == pytest.approx([25, 0], abs=0.05)
 
 
+@pytest.mark.slow
 def test_variances_take_hardly_more_noise_than_means(table: NDArray[np.float64]) -> None:
     """In many columns, where l2 decides: one budget for both costs next to nothing."""
     wide = np.tile(table[:, :1], 100)
@@ -263,6 +265,7 @@ def test_variances_take_hardly_more_noise_than_means(table: NDArray[np.float64])
     assert 0.99 < ratio < 1.25  # by l2 in place of optimal composition, for the most part
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("apart", [2, 4, 6, 1 << 20])
 def test_bounds_that_are_few_roundings_apart(apart: int) -> None:
     """Their middle may not be a double: nothing is lost by that."""

@@ -127,6 +127,7 @@ def test_numbers_outside_are_not_called_missing() -> None:
             domain.values([[3.0]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trapped", [False, True])
 def test_labels_that_are_numbers_are_compared_exactly(trapped: bool) -> None:
     """All pairs of short numerals, whatever decimal's context is."""

@@ -120,6 +120,7 @@ SINGLE = [
 ]
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(("n", "d", "extra", "chance"), SINGLE)
 def test_divergence_of_views_by_enumeration(n: int, d: int, extra: int, chance: Fraction) -> None:
     """With one category in a message the bound is the divergence, whatever the others hold."""
@@ -240,6 +241,7 @@ def test_error_is_exact(d: int, size: int) -> None:
         assert error.mean_square == pytest.approx(float(users * sum(squares[0])))
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("size", [1, 40])
 def test_intervals_of_many_categories(size: int) -> None:
     n, d = 30_000, 100_000

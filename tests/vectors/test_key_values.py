@@ -90,6 +90,7 @@ def test_frequencies_can_be_projected(protocol):
 # Subsets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "s"), [(9, 2), (12, 3), (4, 2), (3, 3), (5, 1)])
 def test_subsets_are_uniform_and_in_a_random_order(d, s):
     found = draw_subsets(20_000, d, s, DeterministicRandom(5))
@@ -151,6 +152,7 @@ def test_the_error_of_ternary_vectors_is_exact(zeros):
     assert ternarizer.mean_square(np.tile(x, (5, 1))) == pytest.approx(5 * square)
 
 
+@pytest.mark.slow
 def test_gradients_go_through_a_protocol():
     rng = np.random.default_rng(0)
     gradients = np.clip(rng.normal(0.2, 0.3, (4000, 5)), -1, 1)

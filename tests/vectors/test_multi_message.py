@@ -213,6 +213,7 @@ def test_simulated_sums_are_unbiased_and_as_far_off_as_predicted(
     assert high >= 0.85
 
 
+@pytest.mark.slow
 def test_the_variance_of_the_worst_vectors_is_reached() -> None:
     """A value that is sampled with probability g: by enumeration of what is sent."""
     for p in (1, 2, 5):
@@ -302,6 +303,7 @@ def of_no_values(protocol: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return protocol
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("present", [10, 20])
 def test_the_noise_of_secure_sums_is_that_of_the_honest(
     present: int, monkeypatch: pytest.MonkeyPatch
@@ -375,6 +377,7 @@ def test_every_flood_is_that_of_the_honest(monkeypatch: pytest.MonkeyPatch) -> N
     assert fewer.p_value(seen) < FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_number_of_messages_is_the_cost() -> None:
     protocol = KashinCorrelatedNoise(
         2000, Ball(4), 2, 1e-3, precision=1, sampling=Fraction(1, 2), min_honest=1500
@@ -485,6 +488,7 @@ def seen_encodings(protocol: Any, monkeypatch: pytest.MonkeyPatch) -> list[NDArr
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [KashinCorrelatedNoise, KashinPrivateSum])
 def test_vectors_without_even_coefficients_are_protected_as_well(
     make: Any, monkeypatch: pytest.MonkeyPatch
@@ -523,6 +527,7 @@ def test_what_is_cut_off_is_close() -> None:
     assert np.linalg.norm(sent - x[0]) < 0.2
 
 
+@pytest.mark.slow
 def test_warnings_number_users_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "ENTRIES_PER_PASS", 2 * 64)
     for make in (KashinCorrelatedNoise, KashinPrivateSum):

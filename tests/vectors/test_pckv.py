@@ -124,6 +124,7 @@ def unpacked(message, events):
     return tuple(np.unpackbits(packed, count=events).tolist())
 
 
+@pytest.mark.slow
 def test_bits_follow_the_law():
     for x, s in (((1, -1), 2), ((0, -1), 2), ((0, 0), 1)):
         protocol = PCKVUE(20_000, SparseTernary(2, s), epsilon=1)
@@ -146,6 +147,7 @@ def test_users_of_all_blocks_keep_their_own_bits(monkeypatch):
     assert protocol.analyze(View((), messages)).counts[:, 0].sum() == pytest.approx(2 * own.sum())
 
 
+@pytest.mark.slow
 def test_variances_of_bits_are_exact():
     for d, s in ((1, 1), (2, 2), (3, 2)):
         protocol = PCKVUE(5, SparseTernary(d, s), epsilon=1.5)
@@ -176,6 +178,7 @@ def test_a_view_keeps_each_users_bits_together(d):
 # Both
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize(("kind", "name"), [(PCKVGRR, "gamma"), (PCKVUE, "q")])
 def test_dishonest_users_do_not_hide_anybody(kind, name):
     domain, budget = SparseTernary(8, 2), {"epsilon": 0.5, "delta": 1e-6}

@@ -156,7 +156,7 @@ TINY: list[Any] = [
 ]
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(1)
 @pytest.mark.parametrize("setting", TINY, ids=str)
 @pytest.mark.parametrize(
     ("epsilon", "delta", "method"),
@@ -204,6 +204,7 @@ def block_law(protocol: PrivateVectorSum, rows: Any) -> NDArray[Any]:
     return law
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("messages", "epsilon", "delta", "method"),
     [
@@ -263,7 +264,7 @@ def test_too_few_messages_are_seen_through() -> None:
 # Budgets
 
 
-@pytest.mark.points(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("analysis", ["second_moment", "balle2020"])
 @pytest.mark.parametrize("domain", [Box(64), Ball(64), Categories([40])], ids=str)
@@ -295,12 +296,14 @@ def test_pure_noise_has_the_messages_of_the_layouts() -> None:
     assert group.layout == private_vector_layouts(10_000, 2**15, 1, 1e-8, 1, 100, sensitivity=2)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 def test_groups_beyond_what_a_double_holds_are_searched_for() -> None:
     protocol = PrivateVectorSum(500, Categories([100]), 1, 1e-8, layout="group")
     assert protocol.guarantee.delta <= 1e-8
 
 
+@pytest.mark.slow
 def test_one_coordinate_is_the_scalar_private_sum() -> None:
     scalar = PrivateSum(100, 1, 1e-8, precision=128)
     vector = PrivateVectorSum(100, Box(1), 1, 1e-8, precision=128)
@@ -544,6 +547,7 @@ def test_a_wrapped_sum_is_within_the_window() -> None:
     assert PrivateVectorSum(10, Box(2), 1, 1e-3, integers=True).error(10).wrap_probability <= 2**-39
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.999])
 def test_intervals_of_integers_end_at_integers(confidence: float) -> None:
     """As those of numbers do; of real numbers they do not."""
@@ -582,6 +586,7 @@ def test_no_integer_within_reach_is_left_out() -> None:
         assert tail[0] <= miss < tail[1]
 
 
+@pytest.mark.slow
 def test_rounding_adds_little() -> None:
     for domain in (Box(300), Ball(300)):
         protocol = PrivateVectorSum(10**4, domain, 1, 1e-8)
@@ -691,11 +696,14 @@ def test_two_roundings_of_close_vectors_are_two_steps_apart() -> None:
 
 def test_the_shift_counts_with_the_rounding_of_doubles() -> None:
     """Scaling at 2^45 steps is off by a part of 2^-50 of them: below a step, but not nothing."""
-    encoding = Encoding(Bounds(0, 1), 1 << 45, False, Sensitivity(l1=Fraction(1, 2)), True)
+    encoding = Encoding(
+        Bounds(0, 1), False, Sensitivity(l1=Fraction(1, 2)), True, precision=1 << 45
+    )
     shift = encoding.shift(1000)
     assert shift.l1 == (1 << 44) + 1000 * 2 + math.floor(1000 * Fraction(1, 1 << 5))
 
 
+@pytest.mark.slow
 def test_vectors_of_a_ball_are_no_further_apart_than_the_noise_counts_with() -> None:
     """Those that are taken for rounding are in it: two opposite ones are 2 + 2e-9 apart."""
     domain = Ball(1, 3.0)

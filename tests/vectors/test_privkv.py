@@ -41,6 +41,7 @@ def test_shuffled_messages_are_private_whatever_the_dimension(d, n, gamma):
         assert views.divergence(epsilon, known) <= response_delta(epsilon, n, 3, gamma) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_answers_follow_the_law():
     protocol = PrivKV(30_000, SparseTernary(3, 2), epsilon=1)
     for x in ((0, 0, 0), (1, 0, -1), (0, -1, 0)):

@@ -114,6 +114,7 @@ def test_what_is_seen_is_as_private_as_it_says(d, n, t, k, sampling, epsilon, de
     assert worst(d, n, t, k, gamma / 4, sampling, epsilon, grid) > Fraction(delta)
 
 
+@pytest.mark.slow
 def test_the_dimension_does_not_enter():
     """One message: whatever d is, the view is bounded by the scalar divergence of all n users."""
     n, k, epsilon, gamma = 3, 1, 0.5, Fraction(1, 2)
@@ -130,6 +131,7 @@ def test_the_dimension_does_not_enter():
     assert response_gamma(epsilon, 0.1, n, 2) < response_gamma(epsilon, 0.1, n, 3)
 
 
+@pytest.mark.slow
 def test_mutant_two_coordinates_in_one_message_are_not_private():
     """Linked pairs break the very guarantee that separate messages have (see the errata)."""
     d, n, t, k, epsilon, delta = 3, 3, 3, 1, 1.0, 0.1
@@ -232,6 +234,7 @@ def test_uniform_draws_are_uniform_sets(d, t):
             assert outcome_p_value(inside[j].tolist(), law) > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_draws_of_runs_are_uniform_and_independent():
     protocol = made(7, 3, 1, "stratified")
     drawn = protocol._drawn(20_000, DeterministicRandom(4))

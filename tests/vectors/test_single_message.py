@@ -139,6 +139,7 @@ def test_unbiased_and_the_exact_error_by_enumeration(levels):
     assert law.largest * (1 - 1e-9) <= most <= law.largest
 
 
+@pytest.mark.slow
 @given(st.integers(1, 30), st.floats(1e-6, 0.999))
 @settings(max_examples=200, deadline=None)
 def test_the_worst_variance_is_reached_and_not_exceeded(levels, gamma):
@@ -157,6 +158,7 @@ def test_the_worst_variance_is_reached_and_not_exceeded(levels, gamma):
         assert _worst_total(r, g, d, ball=True) <= _worst_total(r, g, d, ball=False) * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_the_bound_for_a_ball_holds_for_its_vectors():
     protocol = SingleMessageGrid(3000, Ball(3, 2.0), 1, 1e-6)
     draw = np.random.default_rng(1)
@@ -202,6 +204,7 @@ def test_the_probability_counts_every_point():
     assert protocol.gamma > response_gamma(1, 1e-8, 10**4, 2**3)  # what r^d would ask for
 
 
+@pytest.mark.slow
 def test_the_largest_dimension_is_named():
     with pytest.raises(ValueError, match=r"at most (\d+) coordinates") as caught:
         SingleMessageGrid(10**5, Box(1024), 1, 1e-10)
@@ -221,6 +224,7 @@ def test_fewer_honest_users_need_more_noise():
     assert fewer.gamma == response_gamma(1, 1e-8, 5000, 9)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_users_take_seconds():
     protocol = SingleMessageGrid(10**5, Ball(8), 1, 1e-10)
     x = np.zeros((10**5, 8))

@@ -106,6 +106,7 @@ def test_random_rotations_are_uniform(d):
     assert np.allclose(np.linalg.norm(turned.apply(x), axis=1), np.linalg.norm(x, axis=1))
 
 
+@pytest.mark.slow
 def test_random_signed_permutations_are_uniform():
     rng = DeterministicRandom(9)
     seen = []
