@@ -118,11 +118,16 @@ def test_every_part_of_a_domain_changes_the_hash() -> None:
     ("inner", "domain"), [(PrivateSum, {}), (PrivateVectorSum, {"domain": Box(4)})]
 )
 def test_sums_between_parties_are_others(inner: Callable[..., Any], domain: dict[str, Any]) -> None:
-    """They count on no clear share, and on one more colluding shuffler: the analyzer."""
+    """They count on no clear share, and on one more colluding shuffler: the analyzer.
+
+    Sums with those options that are not between parties have other parameters.
+    """
     given = {**BUDGET, **domain, "messages": 9}
     between = {"domain": Bounds(0, 1), **given}
     found = protocol_of(between.pop("n"), **between, corrupt_shufflers=1).parameter_hash
-    how = {"clear_share": False, "corrupt_shufflers": 2}
-    assert found == inner(**given, **how).parameter_hash
-    for less in ({**how, "clear_share": True}, {**how, "corrupt_shufflers": 1}):
-        assert found != inner(**given, **less).parameter_hash
+    how = Shuffled(corrupt_shufflers=1, messages=9, adaptive=True)
+    del given["messages"]
+    assert found == inner(**given, transport=how).parameter_hash
+    as_counted = replace(how, clear_share=False, corrupt_shufflers=2, adaptive=False)
+    for other in (as_counted, replace(how, corrupt_shufflers=0)):
+        assert found != inner(**given, transport=other).parameter_hash

@@ -130,7 +130,7 @@ def checked_layout(layout: object, dimension: int, messages: object) -> int:
     """Check a layout and return the length of blocks, 0 if that is to be chosen."""
     if not isinstance(layout, str):
         return integer("layout", layout, low=1, high=dimension)
-    lengths = {"separate": 1, "group": dimension, "blocks": 0, MASKED: 0}
+    lengths = dict(zip(LAYOUTS, (1, dimension, 0), strict=True))
     if not lengths[choice("layout", layout, lengths)] and messages is not None:
         raise InvalidValue("layout", f"must be an integer if messages is given, got {layout!r}")
     return lengths[layout]

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from ikos._validation import InvalidType, InvalidValue, choice, integer, quote, validate_users
 from ikos.counts import MessageCount
+from ikos.counts.vectors import MASKED
 from ikos.data.reading import Participation, Reader, Values
 from ikos.primitives.concurrency import Progress
 from ikos.primitives.randomness import RandomSource, secure
@@ -35,7 +36,7 @@ def participation(n: int, min_honest: object) -> Participation:
 def chosen_recipe(transport: str | Recipe | None, options: Shuffled) -> Recipe:
     """Return the recipe of a transport: named, with ``options`` of the shares in it, or given."""
     if transport is None:
-        transport = Masks.name if options.layout == "masked" else "shares"
+        transport = Masks.name if options.layout == MASKED else "shares"
     if isinstance(transport, str):
         return TRANSPORTS[choice("transport", transport, TRANSPORTS)].of(options)
     if not hasattr(transport, "size"):

@@ -443,7 +443,7 @@ class PrivateVectorSum(_Private):
 
     @property
     def layout(self) -> Layout:
-        """Messages per user, and their proved guarantee."""
+        """Messages per user; `guarantee` states what is proved of them."""
         return self.transport.layout
 
     @property

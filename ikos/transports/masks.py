@@ -32,6 +32,7 @@ from ikos._validation import InvalidType, InvalidValue, integer, number, quote
 from ikos.counts import MessageCount
 from ikos.counts.masks import SEAL_BYTES, MaskedLayout, MaskParameters, mask_parameters
 from ikos.counts.types import MAX_SIGMA, Trust
+from ikos.counts.vectors import MASKED
 from ikos.data.domains import ResidueVectors
 from ikos.data.encoding import Encoding
 from ikos.data.reading import Inputs, Participation, Reader
@@ -451,7 +452,7 @@ class Masked:
             raise InvalidValue(
                 "messages", f"must be None with masked vectors, got {options.messages!r}"
             )
-        if options.layout not in ("separate", "blocks", "masked"):
+        if options.layout not in ("separate", "blocks", MASKED):
             raise InvalidValue(
                 "layout", f"must not be given with masked vectors, got {quote(options.layout)}"
             )
@@ -502,7 +503,7 @@ class Masked:
         masks = self._masks(need.users, d, *size, allowed, noise.deviation)
         with rounding(UP):
             hidden = need.releases * factor * masks.lost(masks.keys.sigma)
-            delta = float_up(hidden + gmpy2.mpfr(noise.delta))
+            delta = min(1.0, float_up(hidden + gmpy2.mpfr(noise.delta)))
         return masks, placed, delta
 
     def _masks(

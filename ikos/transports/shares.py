@@ -44,7 +44,14 @@ from ikos.counts import remaining as remaining_count
 from ikos.counts.analyses import checked_analysis, checked_scheme, same_family
 from ikos.counts.published import covered, unproved
 from ikos.counts.types import MAX_MESSAGES, Trust
-from ikos.counts.vectors import ENVELOPE_BYTES, checked_layout, level_of_sums, secure_layout
+from ikos.counts.vectors import (
+    ENVELOPE_BYTES,
+    LAYOUTS,
+    MASKED,
+    checked_layout,
+    level_of_sums,
+    secure_layout,
+)
 from ikos.data.encoding import Encoding
 from ikos.data.reading import Columns, Inputs, Participation, Reader, columns
 from ikos.noise.base import Noise, UsersNoise
@@ -151,6 +158,7 @@ class Shares(Transport):
             "min_honest": self.trust.min_honest,
             "corrupt_shufflers": self.trust.corrupt_shufflers,
             **vector,
+            **({"adaptive": True} if self.adaptive else {}),
         }
 
     @property
@@ -160,8 +168,8 @@ class Shares(Transport):
         words = trust.shuffler
         if trust.min_honest < self.n:
             words += f", min_honest={trust.min_honest}"
-        if trust.corrupt_shufflers:
-            words += f", corrupt_shufflers={trust.corrupt_shufflers}"
+        if corrupt := trust.corrupt_shufflers - self.adaptive:
+            words += f", corrupt_shufflers={corrupt}"
         return words
 
     def remaining(self, *, honest: int | None, corrupt_shufflers: int | None) -> MessageCount:
@@ -175,7 +183,9 @@ class Shares(Transport):
     def _present(self, honest: int | None, corrupt_shufflers: int | None) -> dict[str, Any]:
         """Return who is honest, as arguments of counts; as planned if it is None."""
         trust = self.trust
-        corrupt = trust.corrupt_shufflers if corrupt_shufflers is None else corrupt_shufflers
+        corrupt = trust.corrupt_shufflers
+        if corrupt_shufflers is not None:  # whoever chooses the set is one more
+            corrupt = integer("corrupt_shufflers", corrupt_shufflers, low=0) + self.adaptive
         least = trust.min_honest if honest is None else honest
         return {"honest": least, "corrupt_shufflers": corrupt, **trust.graph}
 
@@ -470,6 +480,10 @@ class Shuffled:
     overhead: int = ENVELOPE_BYTES
     adaptive: bool = False
     assumptions: tuple[Condition, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.layout, str):
+            choice("layout", self.layout, (*LAYOUTS, MASKED))
 
     @classmethod
     def of(cls, options: Shuffled) -> Shuffled:
