@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import cache
 
-from ikos.deployment.enveloped import noise_of, protocol_of
 from ikos.deployment.hpke import PrivateKey
 from ikos.deployment.task import Task
 from ikos.results.guarantees import Guarantee
@@ -53,8 +52,8 @@ def made_of(task: Task, **changed: object) -> tuple[str, Guarantee]:
         "users", "domain", "epsilon", "delta", "min_honest", "corrupt_shufflers", "precision",
         "modulus", "integers", "kem",
     )  # fmt: skip
-    protocol = protocol_of(
-        **{name: parts[name] for name in names}, transport=task.transport.kind,
+    protocol = task.transport.private_sum(
+        **{name: parts[name] for name in names},
         block_length=task.transport.block_length, messages=messages,
     )  # fmt: skip
     values = json.loads(task.to_json()) | {
@@ -65,6 +64,5 @@ def made_of(task: Task, **changed: object) -> tuple[str, Guarantee]:
     values["transport"] = asdict(task.transport.of(protocol.transport))
     values["shufflers"] = [f"https://s{j}.example" for j in range(messages - 1)]
     values["parameters"] = protocol.parameter_hash
-    kind, number = noise_of(protocol)
-    values["noise"] = [kind, str(number)]
+    values["noise"] = [protocol.noise.kind, str(protocol.noise.value)]
     return json.dumps(values, sort_keys=True, separators=(",", ":")), protocol.guarantee

@@ -263,6 +263,7 @@ WIRE: dict[str, dict[str, Any]] = {
     "questions": {"domain": ikos.Categories([2, 3])},
     "hybrid": {"domain": ikos.Categories([2]), "kem": "mlkem768-x25519"},
     "masks": {"domain": ikos.Box(3000), "transport": "masks"},
+    "frequencies": {"domain": ikos.Categories([50]), "transport": "frequencies", "set_size": 3},
 }
 
 
@@ -313,6 +314,10 @@ def _wire_steps(name: str, value: Any) -> list[str]:
     return [str(t) for t in exact]
 
 
+def _wire_categories(name: str, message: int) -> list[int]:
+    return [int(k) for k in np.flatnonzero(_wire(name).protocol.counts(np.array([message])))]
+
+
 class _Kept(RandomSource):
     """A reproducible source that keeps what it gave."""
 
@@ -345,7 +350,9 @@ def _wire_report(name: str, window: int) -> dict[str, Any]:
     keys, infos, parts = [], [], [hpke.clear_part(shares[-1].tolist(), task)]
     for column in range(1, task.parties):
         own, part = [rng.bytes(32) for _ in task.blocks], b""
-        for block, (raw, some) in enumerate(zip(own, task.shares.blocks, strict=True)):
+        for block, (raw, some) in enumerate(
+            zip(own, task.transport.shares_of(task).blocks, strict=True)
+        ):
             infos.append(hpke.info(where, column, block))
             pair = pyhpke.KEMKeyPair(
                 suite.kem.deserialize_private_key(raw),
@@ -432,6 +439,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "task": _task,
     "wire task": _wire_task,
     "wire steps": _wire_steps,
+    "wire categories": _wire_categories,
     "wire noise": _wire_noise,
     "wire report": _wire_report,
     "wire opened": _wire_opened,
@@ -614,7 +622,9 @@ def _wires() -> Entries:
             yield "wire steps", {"name": name, "value": value}
     for rate, n in ((Fraction(1, 1000), 3), (Fraction(10**30 + 1, 3 * 10**31), 2), (3, 1)):
         yield "wire noise", {"rate": rate, "n": n}
-    for name in list(WIRE)[:-2]:
+    for message in (1, 60, 1 + 53 * 51, 53 * 52):
+        yield "wire categories", {"name": "frequencies", "message": message}
+    for name in list(WIRE)[:-3]:
         yield "wire report", {"name": name, "window": _wire(name).windows - 1}
     window = _wire("hybrid").at(0)  # ML-KEM draws its own randomness: each envelope is a new one
     for place in ({"shuffler": 1, "block": 0}, {"shuffler": 3, "block": 1}):

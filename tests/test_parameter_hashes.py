@@ -21,7 +21,7 @@ from ikos import (
     SparseTernary,
 )
 from ikos.data.domains import Bounds, Domain
-from ikos.deployment.enveloped import protocol_of
+from ikos.deployment.shares import SharesTerms
 from ikos.transports import Masked, Shuffled
 
 TRUST: dict[str, Any] = {
@@ -124,7 +124,7 @@ def test_sums_between_parties_are_others(inner: Callable[..., Any], domain: dict
     """
     given = {**BUDGET, **domain, "messages": 9}
     between = {"domain": Bounds(0, 1), **given}
-    found = protocol_of(between.pop("n"), **between, corrupt_shufflers=1).parameter_hash
+    found = SharesTerms.private_sum(between.pop("n"), **between, corrupt_shufflers=1).parameter_hash
     how = Shuffled(corrupt_shufflers=1, messages=9, adaptive=True)
     del given["messages"]
     assert found == inner(**given, transport=how).parameter_hash

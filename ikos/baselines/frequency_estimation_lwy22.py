@@ -18,9 +18,10 @@ from ikos.data.domains import Categories, require
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.shuffling import View
-from ikos.results.conditions import alone
+from ikos.results.conditions import Condition, alone
 from ikos.results.error import Bounded, SumError
 from ikos.results.sums import SumResult
+from ikos.sums.protocol import digest
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -41,6 +42,8 @@ class FrequencyEstimation(Padded):
     set_size : int, optional
         Categories in each message, from 1 to half of all. With None about q ln(n) / n, which is
         LWY22's choice for large domains.
+    assumptions : tuple of Condition
+        Further conditions of the guarantee, such as the encryption of messages in transit.
 
     Attributes
     ----------
@@ -75,6 +78,7 @@ class FrequencyEstimation(Padded):
     modulus: int
     extra: int
     chance: Fraction
+    assumptions: tuple[Condition, ...]
 
     def __init__(
         self,
@@ -85,6 +89,7 @@ class FrequencyEstimation(Padded):
         *,
         set_size: int | None = 1,
         min_honest: int | None = None,
+        assumptions: tuple[Condition, ...] = (),
     ) -> None:
         integer("n", n, low=2)
         terms = checked(n, domain, epsilon, delta, min_honest, (Categories,))
@@ -98,7 +103,8 @@ class FrequencyEstimation(Padded):
         c = integer("set_size", set_size, low=1, high=max(1, d // 2))
         q = d if c == 1 else int(gmpy2.next_prime(d - 1))
         extra, chance = random_messages(*terms._budget, Fraction(c, q))
-        self._init(terms, set_size=c, modulus=q, extra=extra, chance=chance)
+        more = {"chance": chance, "assumptions": assumptions}
+        self._init(terms, set_size=c, modulus=q, extra=extra, **more)
 
     def _describe(self) -> Description:
         c, mean = self.set_size, float(self.extra * self.chance)
@@ -110,14 +116,35 @@ class FrequencyEstimation(Padded):
             f"LWY22, binomial counts of random messages; {proof}",
             self._answering,
             alone(),
+            *self.assumptions,
             # the sum of u sets, less its mean, against another one of u' <= extra + 1
             influence=float((self.extra + 1) / self._gain) * math.sqrt(2 * c) * (1 + 1e-12),
-            sent=(1 + mean, (self._universe - 1).bit_length()),
+            sent=(1 + mean, (self.universe - 1).bit_length()),
             random="random messages",
         )
 
     @property
-    def _universe(self) -> int:
+    def parameters(self) -> dict[str, object]:
+        """The parameters that the parties must agree on."""
+        return {
+            "protocol": "ikos-frequency-estimation-1",
+            "n": self.n,
+            "min_honest": self.min_honest,
+            "categories": self.dimension,
+            "epsilon": str(self.epsilon),
+            "set_size": self.set_size,
+            "modulus": self.modulus,
+            "extra": self.extra,
+            "chance": str(self.chance),
+        }
+
+    @property
+    def parameter_hash(self) -> str:
+        """SHA-256 of the parameters, equal for two parties that agree on all of them."""
+        return digest(self.parameters)
+
+    @property
+    def universe(self) -> int:
         """Number of different messages."""
         return self.modulus if self.set_size == 1 else self.modulus * (self.modulus - 1)
 
@@ -147,6 +174,10 @@ class FrequencyEstimation(Padded):
     def _accepted(self, values: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(values.argmax(axis=1))
 
+    def padded(self, vectors: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
+        """Return the messages of a few users with checked vectors, (k, extra + 1); 0 for none."""
+        return self._messages(self._accepted(vectors), rng).T
+
     def _messages(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
         """Return messages, one column per user; 0 is no message."""
         users, q, c = values.size, self.modulus, self.set_size
@@ -156,13 +187,13 @@ class FrequencyEstimation(Padded):
             step = rng.uniform(q - 1, users).astype(np.int64)
             start -= (step + 1) * rng.uniform(c, users).astype(np.int64)
         result[0] = 1 + start % q + q * step
-        random = 1 + rng.uniform(self._universe, self.extra * users).astype(np.int64)
+        random = 1 + rng.uniform(self.universe, self.extra * users).astype(np.int64)
         random *= rng.bernoullis(self.chance, random.size)
         result[1:] = random.reshape(self.extra, users)
         return result
 
     def _check_messages(self, messages: NDArray[Any], order: str, **_: Any) -> None:
-        super()._check_messages(messages, order, most=self._universe)
+        super()._check_messages(messages, order, most=self.universe)
         if messages.shape[0] > self.extra + 1:
             raise InvalidValue(
                 "messages",
@@ -170,7 +201,7 @@ class FrequencyEstimation(Padded):
             )
 
     def _users_of(self, view: View) -> int:
-        column, users = self._counted(view, "messages", self._universe)
+        column, users = self._counted(view, "messages", self.universe)
         if not users <= column.size <= users * (self.extra + 1):
             raise InvalidValue("view", f"must hold 1 to {self.extra + 1} messages of each user")
         return users
@@ -181,15 +212,20 @@ class FrequencyEstimation(Padded):
         for part in blocks(users, max(1, ENTRIES_PER_PASS // (self.extra + 1))):
             messages = self._messages(values[part], rng)
             messages = messages[messages != 0]
-            counts += self._counts(messages)
+            counts += self.counts(messages)
             sent += messages.size
         return self._result(self._estimate(counts, sent, users), users)
 
     def _totals(self, view: View, users: int) -> NDArray[np.float64]:
         column = view.columns[0]
-        return self._estimate(self._counts(column), column.size, users)
+        return self._estimate(self.counts(column), column.size, users)
 
-    def _counts(self, messages: NDArray[Any]) -> NDArray[np.int64]:
+    def counted(self, counts: NDArray[np.int64], sent: int, users: int) -> SumResult:
+        """Return the result for the `counts` of ``sent`` messages of enough users."""
+        self._participation.check("counts", users)
+        return self._result(self._estimate(counts, sent, users), users)
+
+    def counts(self, messages: NDArray[Any]) -> NDArray[np.int64]:
         """Return how many messages name each category."""
         q = self.modulus
         step, value = np.divmod(messages - 1, q)

@@ -196,12 +196,12 @@ def _window(task: Task, request: SubmitRequest) -> int:
 
 def client_value(task: Task, text: str) -> str | float | list[float]:
     """Return a client's value: a label, a number, or a list of numbers; errors do not quote it."""
-    from ikos.data.domains import Categories
+    from ikos.data.domains import Bounds, Categories
 
     text = text.strip()
     if task.labels and isinstance(task.domain, Categories):
         return text
-    scalar = task.protocol.reader.scalar
+    scalar = isinstance(task.domain, Bounds)
     numbers: list[float] = []
     with suppress(OverflowError, TypeError):  # too large, or not a number
         exact: list[Any] = [parsed(word) for word in re.split(", *", text)]
@@ -234,12 +234,12 @@ def _columns(task: Task, request: SubmitRequest) -> NDArray[Any]:
     """Read the values of many clients."""
     import numpy as np
 
-    from ikos.data.domains import Categories
+    from ikos.data.domains import Bounds, Categories
     from ikos.data.reading import located
     from ikos.data.tables import open_column
 
     texts = isinstance(task.domain, Categories) and bool(task.labels)
-    single = texts or task.protocol.reader.scalar
+    single = texts or isinstance(task.domain, Bounds)
     needed, columns = 1 if single else task.domain.dimension, request.column
     if not len(columns) == len(set(columns)) == needed:
         kind = "categories" if texts else "numbers" if single else f"vectors of {needed:,}"

@@ -43,7 +43,9 @@ TASK_KEYS = [
     Field("precision", "steps of the encoding between the bounds"),
     Field("modulus", "order of the group of the shares, a string of digits"),
     Field("shuffled", "number of shufflers"),
-    Field("transport", "what clients send: shares, or masks, with shares of their keys"),
+    Field(
+        "transport", "what clients send: shares; masks, with shares of their keys; or frequencies"
+    ),
     Field("block_length", "coordinates per envelope; the last one may have fewer"),
     Field("blocks", "envelopes per client and shuffler"),
     Field("kem", "KEM of the envelopes: mlkem768-x25519 or x25519"),
@@ -140,9 +142,15 @@ class TaskRequest:
         type=types.NORM, help="Largest Euclidean norm of the vectors, instead of bounds."
     )
     transport: str = from_option(
-        type=click.Choice(["shares", "masks"]), default="shares",
-        help="Messages of clients: shares of their values; or masked vectors, with shares of the "
-        "masks' keys: the fewest bytes from thousands of coordinates on, under an assumption.",
+        type=click.Choice(["shares", "masks", "frequencies"]), default="shares",
+        help="Messages of clients: shares of their values; masked vectors, with shares of the "
+        "masks' keys: the fewest bytes from thousands of coordinates on, under an assumption; or, "
+        "for --categories, their category among random ones: the fewest bytes, with one shuffler "
+        "that must be trusted.",
+    )  # fmt: skip
+    set_size: int | None = from_option(
+        type=Whole(1), show_default="1", help="For frequencies, categories per message: larger "
+        "sets take fewer random messages for large numbers of categories, and add error.",
     )  # fmt: skip
     layout: str | int | None = from_option(
         type=types.BlockLength(["separate", "group", "blocks"]), metavar="LAYOUT",
@@ -252,7 +260,7 @@ class TaskRequest:
         hours = timedelta(hours=24 if self.hours is None else self.hours)
         return Task.new(
             self.users, self.epsilon, self.delta, **self.domain, integers=self.integers,
-            transport=self.transport, layout=self.layout,
+            transport=self.transport, layout=self.layout, set_size=self.set_size,
             min_honest=Honest.of(self.min_honest, self.users),
             corrupt_clients=self.corrupt_clients, corrupt_shufflers=self.corrupt_shufflers,
             precision=self.precision, modulus=self.modulus, kem=self.kem,

@@ -317,10 +317,11 @@ class AnalyzerEndpoint(Endpoint):
         opened = [(json.loads(sums), rest) for _, sums, rest in self.rows("opened")]
         if len(opened) != self.task.columns:
             raise damaged("sums of batches are gone")
-        totals = self.task.transport.totals(self.window, opened, parts)
+        terms = self.task.transport
+        totals = terms.totals(self.window, opened, parts)
         if totals.users != len(ids):
             raise damaged(f"of {len(ids)} complete reports it has {totals.users}")
-        return self.task.protocol.result(totals)
+        return terms.result(self.task, totals)
 
     def _conclude(self, result: SumResult) -> None:
         """Record the result and delete all shares, in one transaction."""

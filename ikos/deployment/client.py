@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos._validation import InvalidType, InvalidValue, number, quote
+from ikos.data.domains import Bounds
 from ikos.deployment import tokens
 from ikos.deployment.remote import (
     ANSWER_SECONDS,
@@ -249,7 +250,7 @@ def _check_secret(name: str, secret: object) -> None:
 def check_value(task: Task, value: ArrayLike) -> Any:
     """Return a value that the task allows, as the protocol reads it."""
     values: Any = [value]
-    if task.protocol.reader.scalar:
+    if isinstance(task.domain, Bounds):
         values = np.empty(1, dtype=object)
         values[0] = value
     try:

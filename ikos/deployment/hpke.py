@@ -30,13 +30,13 @@ def info(window: Window, column: int, block: int) -> bytes:
 
 def clear_part(shares: Iterable[int], task: Task) -> bytes:
     """Return shares as big-endian bytes of constant length, one after the other."""
-    checked = (integer("share", share, low=0, high=task.shares.q - 1) for share in shares)
+    checked = (integer("share", share, low=0, high=task.order - 1) for share in shares)
     return b"".join(share.to_bytes(task.width, "big") for share in checked)
 
 
 def read_clear(part: bytes, task: Task) -> list[int]:
     """Return the shares encoded by bytes; ValueError if one is no element of the group."""
-    return read_shares(part, task.width, task.shares.q)
+    return read_shares(part, task.width, task.order)
 
 
 def seal(shares: Iterable[int], window: Window, column: int, block: int) -> bytes:

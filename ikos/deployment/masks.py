@@ -19,7 +19,7 @@ from pydantic.dataclasses import dataclass
 from ikos._validation import InvalidValue, quote
 from ikos.counts.masks import SEAL_BYTES
 from ikos.deployment.opening import PrivateKey
-from ikos.deployment.shares import EnvelopeTerms, Integer
+from ikos.deployment.shares import Integer, ShareTerms
 from ikos.deployment.terms import Opened
 from ikos.transports.base import Recipe, Reports, Totals, Transport
 from ikos.transports.masks import Masked, Masks, joint
@@ -38,7 +38,7 @@ _NUMBERS = (
 
 
 @dataclass(frozen=True)
-class MasksTerms(EnvelopeTerms):
+class MasksTerms(ShareTerms):
     """Terms of masked vectors: of the shares of keys, and `ikos.counts.masks.MaskParameters`."""
 
     degree: Integer
@@ -129,7 +129,7 @@ class MasksTerms(EnvelopeTerms):
                 yield place, part[size:]
 
         keys = super().totals(window, opened, shares())
-        return masks.unmask(total, keys, window.context)
+        return masks.unmask(total, keys, self.context(window))
 
     def release_seconds(self, task: Task) -> float:
         """Return what opening all envelopes and masked vectors takes."""

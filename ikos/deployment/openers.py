@@ -23,10 +23,10 @@ ENOUGH = 2000
 """Envelopes for which a process, which takes 0.1 s to start, is worth it."""
 
 Chunk = tuple[int, bytes, str, int, int]
-"""The number of a block, some of its envelopes, and the rest that `opening.add_up` takes."""
+"""The number of a block, some of its envelopes, and the rest that `opening.WORK` takes."""
 
-Sums = tuple[int, int, list[int]]
-"""The number of a block, how many of its envelopes opened, and the sums of their shares."""
+Answer = tuple[int, int, list[int]]
+"""The number of a block, how many of its envelopes opened, and what became of their contents."""
 
 
 class _Process:
@@ -35,7 +35,7 @@ class _Process:
     It ends with the pipe, and so with this program, even if this is killed.
     """
 
-    def __init__(self, key: PrivateKey, task: Task) -> None:
+    def __init__(self, key: PrivateKey, task: Task, work: str) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-P", opening.__file__],
             stdin=subprocess.PIPE,
@@ -44,10 +44,10 @@ class _Process:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             process_group=0,  # Ctrl-C in a terminal is for this program alone
         )
-        self._head = [key.raw.hex(), key.kem, task.width, task.shares.q]
+        self._head = [key.raw.hex(), key.kem, task.width, task.order, work]
 
     def ask(self, data: bytes, *rest: Any) -> tuple[int, list[int]]:
-        """Return what `opening.add_up` does; OSError if the process has ended."""
+        """Return what the work makes of a chunk; OSError if the process has ended."""
         source, target = self._process.stdout, self._process.stdin
         assert source is not None
         assert target is not None
@@ -57,10 +57,10 @@ class _Process:
             self._head = []
             target.write(data)
             target.flush()
-            opened, totals = json.loads(source.readline())
+            opened, values = json.loads(source.readline())
         except (OSError, ValueError):
             raise OSError("a process that opens envelopes has ended") from None
-        return opened, totals
+        return opened, values
 
     def end(self) -> None:
         self._process.kill()
@@ -70,18 +70,19 @@ class _Process:
 
 @contextmanager
 def openers(
-    key: PrivateKey, task: Task, envelopes: int
-) -> Iterator[Callable[[Iterable[Chunk]], Iterator[Sums]]]:
+    key: PrivateKey, task: Task, envelopes: int, work: str = "add up"
+) -> Iterator[Callable[[Iterable[Chunk]], Iterator[Answer]]]:
     """Yield a function that opens chunks of envelopes: on all cores, if so many are worth it.
 
-    At most four chunks for each process are read ahead. OSError if a process ends by itself.
+    ``work`` is one of `opening.WORK`. At most four chunks for each process are read ahead. OSError
+    if a process ends by itself.
     """
     executor: ThreadPoolExecutor | None = None
     free: SimpleQueue[_Process] = SimpleQueue()
 
-    def work(block: int, *chunk: Any) -> Sums:
+    def answer(block: int, *chunk: Any) -> Answer:
         if executor is None:
-            return block, *opening.add_up(key, task.width, task.shares.q, *chunk)
+            return block, *opening.WORK[work](key, task.width, task.order, *chunk)
         process = free.get()
         try:
             return block, *process.ask(*chunk)
@@ -91,8 +92,8 @@ def openers(
     with ExitStack() as ending:
         if (count := min(cores(), envelopes // ENOUGH)) > 1:
             for _ in range(count):
-                process = _Process(key, task)
+                process = _Process(key, task, work)
                 ending.callback(process.end)
                 free.put(process)
             executor = ending.enter_context(ThreadPoolExecutor(count))
-        yield lambda chunks: spread(work, chunks, executor)
+        yield lambda chunks: spread(answer, chunks, executor)

@@ -9,7 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache, lru_cache
+from itertools import chain
 from operator import add
 from typing import BinaryIO, Final, NamedTuple
 
@@ -128,37 +131,55 @@ def unsealed(envelope: bytes, key: PrivateKey, info: bytes) -> bytes:
         raise ValueError("an envelope does not open") from None
 
 
-def add_up(
-    key: PrivateKey, width: int, modulus: int, data: bytes, info: str, size: int, coordinates: int
-) -> tuple[int, list[int]]:
-    """Return how many envelopes open to elements of the group, and the sums of their shares.
+def _opened(
+    key: PrivateKey, width: int, modulus: int, data: bytes, info: str, size: int
+) -> Iterator[list[int]]:
+    """Yield the elements in each envelope that opens to elements of the group.
 
     ``data`` has envelopes of this size, one after the other; ``info``, in hex, is their context.
     """
-    opened, totals, bound = 0, [0] * coordinates, bytes.fromhex(info)
+    bound = bytes.fromhex(info)
     for start in range(0, len(data), size):
-        try:
-            shares = read_shares(unsealed(data[start : start + size], key, bound), width, modulus)
-        except ValueError:
-            continue
+        with suppress(ValueError):
+            yield read_shares(unsealed(data[start : start + size], key, bound), width, modulus)
+
+
+def add_up(
+    key: PrivateKey, width: int, modulus: int, data: bytes, info: str, size: int, coordinates: int
+) -> tuple[int, list[int]]:
+    """Return how many envelopes open to elements of the group, and the sums of their shares."""
+    opened, totals = 0, [0] * coordinates
+    for shares in _opened(key, width, modulus, data, info, size):
         totals = list(map(add, totals, shares))
         opened += 1
     return opened, totals
 
 
-def main(source: BinaryIO, target: BinaryIO) -> None:
-    """Add up until the source ends, as it does when the program that writes to it does.
+def collect(
+    key: PrivateKey, width: int, modulus: int, data: bytes, info: str, size: int, _: int
+) -> tuple[int, list[int]]:
+    """Return how many envelopes open to elements of the group, and all of these."""
+    elements = list(_opened(key, width, modulus, data, info, size))
+    return len(elements), list(chain.from_iterable(elements))
 
-    A line of JSON comes first, with the key and the group, and one before each chunk of envelopes;
-    each answer is a line.
+
+WORK = {"add up": add_up, "collect": collect}
+"""What can be done with the contents of envelopes."""
+
+
+def main(source: BinaryIO, target: BinaryIO) -> None:
+    """Open envelopes until the source ends, as it does when the program that writes to it does.
+
+    A line of JSON comes first, with the key, the group and the work, and one before each chunk of
+    envelopes; each answer is a line.
     """
-    raw, kem, width, modulus = json.loads(source.readline())
+    raw, kem, width, modulus, work = json.loads(source.readline())
     key = PrivateKey(bytes.fromhex(raw), kem)
     while line := source.readline():
         length, info, size, coordinates = json.loads(line)
         data = source.read(length)
-        sums = add_up(key, width, modulus, data, info, size, coordinates)
-        target.write(json.dumps(sums).encode() + b"\n")
+        answer = WORK[work](key, width, modulus, data, info, size, coordinates)
+        target.write(json.dumps(answer).encode() + b"\n")
         target.flush()
 
 

@@ -54,10 +54,9 @@ class ClientReport:
     def make_many(cls, window: Window, values: ArrayLike) -> Iterator[ClientReport]:
         """Yield what `make` returns for each value; many are drawn together, for speed."""
         task, rng = window.task, secure(None)
-        protocol, checked = task.protocol, task.values(values)
+        checked = task.values(values)
         for some in blocks(len(checked), max(1, ENTRIES_PER_PASS // task.domain.dimension)):
-            given = protocol.reader, checked[some], rng, window.context
-            reports = protocol.transport.report(*given)
+            reports = task.transport.reports(window, checked[some], rng)
             for user in range(len(reports.ids)):
                 yield cls.of(window, reports.of(user))
 

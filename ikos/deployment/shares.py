@@ -1,28 +1,34 @@
 """Tasks whose clients send shares of their values, and what any shares in envelopes need.
 
 A client sends a share in the clear to the analyzer, and to each shuffler an envelope for each block
-of coordinates. A shuffler releases the envelopes of each block in the order of their bytes, which
-does not depend on who sent them or when.
+of coordinates.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import KW_ONLY
-from itertools import islice
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, replace
+from fractions import Fraction
+from functools import cache, partial
 from operator import add
-from typing import TYPE_CHECKING, Annotated, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Strict
 from pydantic.dataclasses import dataclass
 
-from ikos.counts.vectors import checked_layout
-from ikos.deployment.hpke import clear_part, info, read_clear, seal
-from ikos.deployment.openers import Chunk, openers
-from ikos.deployment.opening import HYBRID, X25519, PrivateKey
-from ikos.deployment.terms import Opened, Terms
+from ikos._validation import InvalidValue, quote
+from ikos.counts.vectors import Layout, checked_layout, least_bytes, sums_of
+from ikos.data.domains import Bounds, Domain
+from ikos.deployment.envelopes import EnvelopeTerms, encrypted, envelope_overhead
+from ikos.deployment.hpke import clear_part, read_clear
+from ikos.deployment.opening import X25519
+from ikos.deployment.terms import Opened
+from ikos.primitives.randomness import RandomSource
+from ikos.results.sums import SumResult
+from ikos.sums.private import PrivateSum, PrivateVectorSum
 from ikos.transports.base import Recipe, Reports, Totals, Transport
 from ikos.transports.shares import Shares, Shuffled
 
@@ -30,18 +36,15 @@ if TYPE_CHECKING:
     from ikos.deployment.task import Task, Window
 
 Integer = Annotated[int, Strict()]
+AnySum = PrivateSum | PrivateVectorSum
 
-ENVELOPE_SECONDS, COORDINATE_SECONDS = {X25519: 65e-6, HYBRID: 100e-6}, 0.5e-6
-"""Time of a release on one core, measured (docs/scale.md, "Between programs: load"): to fetch, open
-and add up an envelope, and for each coordinate in it."""
-
-_ENVELOPES_PER_PIECE = 512
-_CHUNK_ENVELOPES, _CHUNK_BYTES = 256, 1 << 20  # most that a process opens together
+NUMBERS = ("precision", "modulus", "min_honest", "corrupt_shufflers", "integers")
+"""Parameters of a private sum that are chosen where a task does not give them."""
 
 
 @dataclass(frozen=True)
-class EnvelopeTerms(Terms):
-    """Terms of shares in envelopes, of whatever is shared.
+class ShareTerms(EnvelopeTerms):
+    """Terms of private sums whose clients send shares in envelopes, of whatever is shared.
 
     Each block of ``block_length`` coordinates has so many ``messages``, the analyzer's own among
     them.
@@ -50,93 +53,239 @@ class EnvelopeTerms(Terms):
     messages: Integer
     block_length: Integer
 
+    work: ClassVar[str] = "add up"
+    copies: ClassVar[int] = 1
+
+    @property
+    def columns(self) -> int:
+        """Number of shufflers: one for each shuffled message."""
+        return self.messages - 1
+
+    # How a task is made
+
+    @classmethod
+    @abstractmethod
+    def checked_length(cls, layout: object, dimension: int) -> int:
+        """Check a layout and return the length of its blocks, 0 if that is to be chosen."""
+
+    @classmethod
+    @abstractmethod
+    def recipe(cls, shuffled: Shuffled) -> Recipe:
+        """Return the recipe of the transport, with what is shared in envelopes."""
+
+    @classmethod
+    @abstractmethod
+    def of(cls, transport: Transport) -> Self:
+        """Return the terms of a transport that this recipe made."""
+
     @staticmethod
     @abstractmethod
     def shares(transport: Transport) -> Shares:
         """Return the shares of a transport that are in envelopes."""
 
+    @classmethod
+    def private_sum(
+        cls,
+        users: int,
+        domain: Domain,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        block_length: str | int = 1,
+        *,
+        kem: str = X25519,
+        corrupt_shufflers: int = 0,
+        messages: int | None = None,
+        **options: Any,
+    ) -> AnySum:
+        """Return the private sum of values of a domain, between parties.
+
+        The analyzer may choose among the reports after seeing its own shares. So these hide
+        nothing: the analyzer counts as one more colluding shuffler, beyond ``corrupt_shufflers``.
+        docs/message-counts.md ("A batch of the analyzer's choice") and, for masked vectors,
+        docs/masked-vectors.md prove that this suffices, as the honest shufflers release nothing
+        before all of them agree to one choice (`ikos.deployment.intermediary`).
+        """
+        shuffled = Shuffled(
+            corrupt_shufflers=corrupt_shufflers,
+            messages=messages,
+            layout=block_length,
+            overhead=envelope_overhead(kem),
+            adaptive=True,
+            assumptions=(encrypted(kem),),
+        )
+        options["transport"] = cls.recipe(shuffled)
+        if isinstance(domain, Bounds):
+            options |= {"lower": domain.lower, "upper": domain.upper}
+            return PrivateSum(users, epsilon, delta, **options)
+        return PrivateVectorSum(users, domain, epsilon, delta, **options)
+
+    @classmethod
+    def chosen(
+        cls,
+        users: int,
+        domain: Domain,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        shufflers: int | None,
+        kem: str,
+        *,
+        layout: str | int | None = None,
+        set_size: int | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Return the fields of a task that follow from a guarantee."""
+        if set_size is not None:
+            raise InvalidValue(
+                "set_size", f"must be given with frequencies alone, got {quote(set_size)}"
+            )
+        length = cls.checked_length(layout, domain.dimension)
+        of_length: Callable[..., AnySum] = partial(
+            cls.private_sum, users, domain, epsilon, delta, kem=kem
+        )
+        if not length:
+            length = cls._best_length(partial(of_length, **options), shufflers, kem)
+        needed = of_length(length, **options)
+        columns = needed.messages.total - 1
+        corrupt = options.get("corrupt_shufflers", 0)
+        if shufflers is None:
+            shufflers = columns
+        if shufflers < columns:
+            raise InvalidValue(
+                "shufflers",
+                f"must be at least {columns} addresses for epsilon = {quote(epsilon)}, "
+                f"delta = {quote(delta)}, {needed.min_honest:,} honest users and "
+                f"{corrupt} colluding shufflers, got {shufflers}",
+            )
+        numbers = {name: getattr(needed, name) for name in ("precision", "modulus", "min_honest")}
+        numbers |= {"corrupt_shufflers": corrupt, "integers": needed.encoding.exact}
+        return cls.fields_of(of_length(length, messages=shufflers + 1, **numbers), domain)
+
+    @classmethod
+    def _best_length(
+        cls, of_length: Callable[[int], AnySum], shufflers: int | None, kem: str
+    ) -> int:
+        """Return the length of the fewest blocks for so many shufflers, or of the fewest bytes."""
+        of_length = cache(of_length)
+        dimension = cls.shares(of_length(1).transport).dimension
+
+        def shortest(length: int) -> int:
+            """Return that of as many blocks: longer ones take as many bytes, and prove less."""
+            return -(-dimension // sums_of(dimension, length))
+
+        if shufflers is not None:
+            lengths = sorted(set(map(shortest, range(1, dimension + 1))))
+            total = shufflers + 1
+            fitting = bisect_right(lengths, total, key=lambda b: of_length(b).messages.total)
+            return lengths[max(0, fitting - 1)]
+
+        def sealed(length: int) -> Layout:
+            """Return what goes to shufflers, in whole bytes; the rest is the same for all."""
+            layout = cls.shares(of_length(shortest(length)).transport).layout
+            count = replace(layout.count, shuffled=layout.count.shuffled - 1)
+            return replace(layout, length=length, bits=-(-layout.bits // 8) * 8, count=count)
+
+        return shortest(least_bytes(sealed, dimension, envelope_overhead(kem)).length)
+
+    @classmethod
+    def fields_of(cls, protocol: AnySum, domain: Domain) -> dict[str, Any]:
+        """Return the fields of a task that follow from its protocol."""
+        return {
+            "users": protocol.n,
+            "epsilon": protocol.epsilon,
+            "domain": domain,
+            "integers": protocol.encoding.exact,
+            "transport": cls.of(protocol.transport),
+            "noise": (protocol.noise.kind, protocol.noise.value),
+            "parameters": protocol.parameter_hash,
+            "precision": protocol.precision,
+            "modulus": protocol.modulus,
+            "min_honest": protocol.min_honest,
+            "corrupt_shufflers": cls.shares(protocol.transport).trust.corrupt_shufflers - 1,
+        }
+
+    def protocol(self, task: Task) -> AnySum:
+        """Return the private sum that clients and analyzer run."""
+        numbers = {name: getattr(task, name) for name in (*NUMBERS, "kem")}
+        budget = task.epsilon, task.delta, self.block_length
+        return self.private_sum(task.users, task.domain, *budget, messages=self.messages, **numbers)
+
+    # What is sent
+
+    def shares_of(self, task: Task) -> Shares:
+        """Return what clients share in envelopes."""
+        return self.shares(task.protocol.transport)
+
+    def order(self, task: Task) -> int:
+        """Return the order of the group of shares."""
+        return self.shares_of(task).q
+
+    def blocks(self, task: Task) -> tuple[int, ...]:
+        """Return the coordinates of each block."""
+        return tuple(part.stop - part.start for part in self.shares_of(task).blocks)
+
     def part_bytes(self, task: Task, party: int) -> int:
         """Return the bytes of the envelopes for a shuffler, or of the analyzer's share."""
-        return task.envelope_bytes if party else task.width * task.shares.dimension
+        return super().part_bytes(task, party) if party else task.width * sum(task.blocks)
+
+    # The clients
+
+    def context(self, window: Window) -> bytes:
+        """Return what reports bind to a window, where the transport binds them."""
+        return cast(AnySum, window.task.protocol).context(window.bound)
+
+    def checked(self, task: Task, x: ArrayLike, first: int) -> NDArray[Any]:
+        """Return clients' values, checked."""
+        return cast(AnySum, task.protocol).reader.checked(x, first)
+
+    def reports(self, window: Window, values: NDArray[Any], rng: RandomSource) -> Reports:
+        """Return a few clients' reports of checked values."""
+        protocol: AnySum = window.task.protocol
+        return protocol.transport.report(protocol.reader, values, rng, self.context(window))
 
     def parts(self, window: Window, report: Reports) -> tuple[bytes, ...]:
         """Return the analyzer's share, and each shuffler's envelopes."""
         (*_, own), *others = report.parts
-        blocks = list(enumerate(window.task.shares.blocks))
         envelopes = (
-            b"".join(seal(row[0, part].tolist(), window, column, block) for block, part in blocks)
+            self.envelopes(window, column, row.tolist())
             for column, (row, *_) in enumerate(others, 1)
         )
         return (clear_part(own[0].tolist(), window.task), *envelopes)
 
-    def released(self, task: Task, parts: Sequence[bytes]) -> Iterator[bytes]:
-        """Yield the envelopes of each block in byte order."""
-        first = 0
-        for size in map(task.block_bytes, range(len(task.blocks))):
-            envelopes = sorted(part[first : first + size] for part in parts)
-            for start in range(0, len(envelopes), _ENVELOPES_PER_PIECE):
-                yield b"".join(envelopes[start : start + _ENVELOPES_PER_PIECE])
-            first += size
+    # The analyzer
 
     def check(self, task: Task, part: bytes) -> None:
         """Raise ValueError for a share that is none: later it would stop the release."""
         read_clear(part, task)
 
-    @contextmanager
-    def opener(
-        self, window: Window, key: PrivateKey, batches: int, reports: int
-    ) -> Iterator[Callable[[int, bytes], Opened]]:
-        """Open envelopes on all cores, and add up the shares in each batch."""
-        task = window.task
-        with openers(key, task, batches * reports * len(task.blocks)) as add_up:
+    def none_opened(self, task: Task) -> list[int]:
+        """Return the sums of no shares."""
+        return [0] * sum(task.blocks)
 
-            def open_batch(party: int, data: bytes) -> Opened:
-                totals, unopened = [0] * task.shares.dimension, reports * len(task.blocks)
-                for block, opened, sums in add_up(_chunks(window, party, data, reports)):
-                    part = task.shares.blocks[block]
-                    totals[part] = map(add, totals[part], sums)
-                    unopened -= opened
-                if unopened:
-                    raise ValueError(
-                        f"{unopened:,} envelopes of shuffler {party} do not open or are duplicates"
-                    )
-                return totals, b""
-
-            yield open_batch
+    def add(self, task: Task, kept: list[int], block: int, values: Sequence[int]) -> None:
+        """Add the sums of some shares of a block."""
+        part = self.shares_of(task).blocks[block]
+        kept[part] = map(add, kept[part], values)
 
     def totals(
         self, window: Window, opened: Sequence[Opened], parts: Iterable[tuple[int, bytes]]
     ) -> Totals:
         """Return the sums of all shares."""
         task, users = window.task, 0
-        totals = [0] * task.shares.dimension
+        totals = self.none_opened(task)
         for sums, _ in opened:
             totals = list(map(add, totals, sums))
         for _, part in parts:  # each was checked when it came
             totals = list(map(add, totals, read_clear(part, task)))
             users += 1
-        return Totals([total % task.shares.q for total in totals], users)
+        return Totals([total % task.order for total in totals], users)
 
-    def release_seconds(self, task: Task) -> float:
-        """Return what opening all envelopes takes."""
-        seconds = len(task.blocks) * ENVELOPE_SECONDS[task.kem]
-        return task.users * task.columns * (seconds + task.shares.dimension * COORDINATE_SECONDS)
-
-
-def _chunks(window: Window, party: int, data: bytes, reports: int) -> Iterator[Chunk]:
-    """Yield the envelopes of a batch, those that are there twice once."""
-    first = 0
-    for block, coordinates in enumerate(window.task.blocks):
-        size, bound = window.task.block_bytes(block), info(window, party, block).hex()
-        ends = range(first, first := first + reports * size, size)
-        sealed = iter({data[start : start + size] for start in ends})
-        most = max(1, min(_CHUNK_ENVELOPES, _CHUNK_BYTES // size))
-        while chunk := b"".join(islice(sealed, most)):
-            yield block, chunk, bound, size, coordinates
+    def result(self, task: Task, totals: Totals) -> SumResult:
+        """Return the private sum."""
+        return cast(AnySum, task.protocol).result(totals)
 
 
 @dataclass(frozen=True)
-class SharesTerms(EnvelopeTerms):
+class SharesTerms(ShareTerms):
     """Terms of shares of values."""
 
     _: KW_ONLY

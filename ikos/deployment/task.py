@@ -20,9 +20,10 @@ from pydantic.dataclasses import dataclass
 
 from ikos._validation import InvalidType, InvalidValue, integer, quote, text_of
 from ikos.data.domains import CategoryLabels
-from ikos.deployment.enveloped import AnyTerms, envelope_overhead, noise_of, protocol_of
+from ikos.deployment.enveloped import AnyTerms
+from ikos.deployment.envelopes import envelope_overhead
 from ikos.deployment.opening import KEMS, best_kem
-from ikos.deployment.planning import NUMBERS, chosen_fields, report_of
+from ikos.deployment.planning import chosen_fields, report_of
 from ikos.deployment.task_fields import (
     MAX_WINDOWS,
     MOMENT,
@@ -46,8 +47,6 @@ from ikos.deployment.task_fields import (
 from ikos.deployment.wire import encoded, refusal
 from ikos.results.report import Report
 from ikos.results.sums import at_least
-from ikos.sums.private import PrivateSum, PrivateVectorSum
-from ikos.transports.shares import Shares
 
 VERSION: Final = "ikos-parties-3"
 EARLIER = ("ikos-parties-1", "ikos-parties-2")
@@ -81,13 +80,14 @@ class Task:
         Number of shufflers that may collude with the analyzer.
     precision, modulus : int
         As in `ikos.PrivateSum` and `ikos.PrivateVectorSum`.
-    transport : SharesTerms or MasksTerms
+    transport : SharesTerms, MasksTerms or FrequenciesTerms
         Whether clients send shares of their vectors, or masked vectors and shares of keys: the
         ``messages`` of each block, of which one goes to the analyzer itself in the clear; its
         ``block_length``, the coordinates in one envelope, where the last block may be shorter; and
-        how vectors are masked, which follows from the other numbers, as ``noise``.
+        how vectors are masked, which follows from the other numbers, as ``noise``. Or their
+        category, among ``extra`` random messages.
     shufflers, analyzer : tuple of str, str
-        Their addresses, a shuffler per shuffled message.
+        Their addresses, a shuffler per shuffled message; of frequencies one for all.
     kem, public_keys : str, tuple of bytes
         How envelopes are encrypted, ``"mlkem768-x25519"`` or ``"x25519"``; the analyzer's keys, of
         which it erases the private ones as windows are over. Key k of K is that of the windows w,
@@ -97,7 +97,8 @@ class Task:
         many there are, one after the other. Each has its own reports and its own result.
     noise : (str, Fraction)
         That of a coordinate of a sum over ``min_honest`` clients: ("laplace", rate) or ("skellam",
-        variance). It follows from the other numbers, for clients that cannot compute it.
+        variance); of frequencies ("binomial", the probability of each random message). It follows
+        from the other numbers, for clients that cannot compute it.
     nonce, parameters : bytes, str
         Random bytes; the protocol's ``parameter_hash``, which every party computes again.
     """
@@ -157,22 +158,18 @@ class Task:
         if len(self.shufflers) != self.columns:
             raise InvalidValue(
                 "shufflers",
-                f"must be {self.columns} addresses, one for each shuffled message, "
-                f"got {len(self.shufflers)}",
+                f"must be {self.columns} addresses, one for each shuffler that the numbers are "
+                f"for, got {len(self.shufflers)}",
             )
         protocol, guarantee = self.protocol, self.protocol.guarantee
         if not guarantee.proved or guarantee.delta > self.delta:
             raise InvalidValue(
-                "messages",
-                f"must be enough for delta = {quote(self.delta)}, got "
-                f"{self.transport.messages}: they prove {at_least(guarantee.delta, 6)}",
+                "delta",
+                f"must be at least the {at_least(guarantee.delta, 6)} that the other numbers of "
+                f"the task prove, got {quote(self.delta)}",
             )
-        computed = (
-            protocol.parameter_hash,
-            noise_of(protocol),
-            self.transport.of(protocol.transport),
-        )
-        if computed != (self.parameters, self.noise, self.transport):
+        computed = self.transport.fields_of(protocol, self.domain)
+        if any(getattr(self, name) != value for name, value in computed.items()):
             raise ValueError(
                 "transport, parameters and noise of the task are not those that this version of "
                 "ikos computes from its numbers: all parties need the same version"
@@ -216,13 +213,18 @@ class Task:
             Of vectors. By default, values are numbers between ``lower`` and ``upper``, 0 and 1.
         labels, corrupt_clients
             As for a task.
-        transport : {"shares", "masks"}
-            Whether clients send shares of their vectors, or masked vectors, for thousands of
-            coordinates or more (documentation, Masked vectors).
+        transport : {"shares", "masks", "frequencies"}
+            Whether clients send shares of their vectors; or masked vectors, for thousands of
+            coordinates or more (documentation, Masked vectors); or, for one question, their
+            category among random ones, to one shuffler that must be trusted to pass all on
+            (documentation, Counts of many categories).
         layout : {"separate", "group", "blocks"} or int
             Of shares, coordinates in an envelope: 1, the default, all, the best number, or a given
             one. "blocks" are as few as the ``shufflers`` prove; without these, those that take the
             fewest bytes. Keys of masks are always in such blocks.
+        set_size
+            For frequencies, the categories in each message, as in
+            `ikos.baselines.FrequencyEstimation`; 1 by default.
         integers, min_honest, corrupt_shufflers, precision, modulus
             As in `ikos.PrivateSum`.
 
@@ -247,7 +249,7 @@ class Task:
         columns = None if shufflers is None else len(shufflers)
         fields = chosen_fields(users, epsilon, delta, columns, kem, **values)
         if shufflers is None:
-            needed = range(1, fields["transport"].messages)
+            needed = range(1, fields["transport"].columns + 1)
             shufflers = [f"https://shuffler-{j}.invalid" for j in needed]
         opens, period = _schedule(opens, closes)
         try:
@@ -267,19 +269,10 @@ class Task:
             raise InvalidValue("closes", f"must be in the future, got {task.closes:{MOMENT}}")
         return task
 
-    @property
-    def shares(self) -> Shares:
-        """What clients share in envelopes: their values, or the keys of masks."""
-        return self.transport.shares(self.protocol.transport)
-
     @cached_property
-    def protocol(self) -> PrivateSum | PrivateVectorSum:
-        """The protocol that clients and analyzer run, with its guarantee."""
-        options = {name: getattr(self, name) for name in (*NUMBERS, "integers", "kem")}
-        budget = (self.epsilon, self.delta)
-        terms = self.transport
-        options |= {"messages": terms.messages, "transport": terms.kind}
-        return protocol_of(self.users, self.domain, *budget, terms.block_length, **options)
+    def protocol(self) -> Any:
+        """The protocol that clients and analyzer run, with its guarantee: a `SumProtocol`."""
+        return self.transport.protocol(self)
 
     @property
     def closes(self) -> datetime:
@@ -307,8 +300,8 @@ class Task:
 
     @property
     def columns(self) -> int:
-        """Number of shufflers, and of each client's shuffled messages."""
-        return self.transport.messages - 1
+        """Number of shufflers."""
+        return self.transport.columns
 
     @property
     def parties(self) -> int:
@@ -316,14 +309,19 @@ class Task:
         return self.columns + 1
 
     @cached_property
+    def order(self) -> int:
+        """Number of elements: a coordinate of an envelope is one of them."""
+        return self.transport.order(self)
+
+    @cached_property
     def width(self) -> int:
-        """Bytes of one coordinate of a share."""
-        return (self.shares.group.bits + 7) // 8
+        """Bytes of one coordinate of an envelope."""
+        return ((self.order - 1).bit_length() + 7) // 8
 
     @cached_property
     def blocks(self) -> tuple[int, ...]:
-        """The coordinates of each block, whose shares are in one envelope; 1 for numbers."""
-        return tuple(part.stop - part.start for part in self.shares.blocks)
+        """The coordinates of each block, which are in one envelope; 1 for numbers."""
+        return self.transport.blocks(self)
 
     def block_bytes(self, block: int) -> int:
         """Return the bytes of each envelope of a block."""
@@ -332,7 +330,7 @@ class Task:
     @cached_property
     def envelope_bytes(self) -> int:
         """Bytes of a client's envelopes for one shuffler."""
-        return sum(map(self.block_bytes, range(len(self.blocks))))
+        return self.transport.copies * sum(map(self.block_bytes, range(len(self.blocks))))
 
     def part_bytes(self, party: int) -> int:
         """Return the bytes that a client sends to a party."""
@@ -350,7 +348,7 @@ class Task:
         """
         array = x if isinstance(x, np.ndarray) else np.asarray(x, dtype=object)
         if self._category_labels is None or array.ndim != 1:
-            return self.protocol.reader.checked(x, first)
+            return self.transport.checked(self, x, first)
         places = self._category_labels.places(list(map(text_of, array)))
         if (wrong := places < 0).any():
             row = int(np.argmax(wrong))
@@ -362,7 +360,7 @@ class Task:
             )
         rows = np.zeros((array.size, len(self.labels)), np.uint8)
         rows[np.arange(array.size), places] = 1
-        return self.protocol.reader.checked(rows, first)
+        return self.transport.checked(self, rows, first)
 
     def address(self, party: int) -> str:
         """Return the address of a party: 0 for the analyzer, j for shuffler j, from 1 on."""
@@ -460,11 +458,6 @@ class Window:
     def bound(self) -> bytes:
         """What binds to it: the hash of the task, and its number."""
         return self.task.id + self.number.to_bytes(4, "big")
-
-    @property
-    def context(self) -> bytes:
-        """What reports bind to it, where the transport binds them."""
-        return self.task.protocol.context(self.bound)
 
     @property
     def path(self) -> str:

@@ -124,7 +124,7 @@ Moment = Annotated[
 ]
 # JSON's numbers are doubles in many languages
 Modulus = Annotated[int, Strict(), _text(int), PlainSerializer(str)]
-Noise = tuple[Literal["laplace", "skellam"], Ratio]
+Noise = tuple[Literal["laplace", "skellam", "binomial"], Ratio]
 Bytes = Annotated[
     bytes, Strict(), _text(lambda text: decoded(text, len(text) * 3 // 4)), PlainSerializer(encoded)
 ]

@@ -1,50 +1,105 @@
-"""What a task says of its transport, and what its parties do by it: a class for each transport."""
+"""What a task says of its protocol, and what its parties do by it: a class for each kind."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Self
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
+from numpy.typing import ArrayLike, NDArray
+
+from ikos.data.domains import Domain
 from ikos.deployment.opening import PrivateKey
-from ikos.transports.base import Recipe, Reports, Totals, Transport
-from ikos.transports.shares import Shuffled
+from ikos.primitives.randomness import RandomSource
+from ikos.results.sums import SumResult
+from ikos.transports.base import Reports, Totals
 
 if TYPE_CHECKING:
     from ikos.deployment.task import Task, Window
 
 Opened = tuple[list[int], bytes]
-"""What the analyzer keeps of a party's batch: sums, and bytes that it needs later."""
+"""What the analyzer keeps of a party's batch: sums or counts, and bytes that it needs later."""
 
 
 class Terms(ABC):
-    """The numbers of a transport that every party needs, also one that cannot compute them."""
+    """The numbers of a protocol that every party needs, also one that cannot compute them."""
 
     kind: str
 
-    @classmethod
-    @abstractmethod
-    def checked_length(cls, layout: object, dimension: int) -> int:
-        """Check a layout and return the length of its blocks, 0 if that is to be chosen."""
+    # How a task is made
 
     @classmethod
     @abstractmethod
-    def recipe(cls, shuffled: Shuffled) -> Recipe:
-        """Return the recipe of the transport, with what is shared in envelopes."""
+    def chosen(
+        cls,
+        users: int,
+        domain: Domain,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        shufflers: int | None,
+        kem: str,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Return the fields of a task that follow from a guarantee.
+
+        They are for so many shufflers, by default as many as the guarantee needs. The options are
+        those of `ikos.deployment.Task.new`, of which this refuses what it does not take.
+        """
+
+    @abstractmethod
+    def protocol(self, task: Task) -> Any:
+        """Return the protocol that clients and analyzer run."""
 
     @classmethod
     @abstractmethod
-    def of(cls, transport: Transport) -> Self:
-        """Return the terms of a transport that this recipe made."""
+    def fields_of(cls, protocol: Any, domain: Domain) -> dict[str, Any]:
+        """Return the fields of a task that follow from its protocol, these terms among them."""
+
+    # What is sent
+
+    @property
+    @abstractmethod
+    def columns(self) -> int:
+        """Number of shufflers."""
+
+    @property
+    @abstractmethod
+    def copies(self) -> int:
+        """Envelopes that a client sends each shuffler for each block."""
+
+    @abstractmethod
+    def order(self, task: Task) -> int:
+        """Return the number of elements, of which an envelope has one for each coordinate."""
+
+    @abstractmethod
+    def blocks(self, task: Task) -> tuple[int, ...]:
+        """Return the coordinates of each block."""
 
     @abstractmethod
     def part_bytes(self, task: Task, party: int) -> int:
         """Return the bytes that a client sends to a party."""
 
     @abstractmethod
+    def release_seconds(self, task: Task) -> float:
+        """Return what one core takes to release a window with all clients' reports, about."""
+
+    # The clients
+
+    @abstractmethod
+    def checked(self, task: Task, x: ArrayLike, first: int) -> NDArray[Any]:
+        """Return clients' values, checked; the first is client number ``first``'s."""
+
+    @abstractmethod
+    def reports(self, window: Window, values: NDArray[Any], rng: RandomSource) -> Reports:
+        """Return a few clients' reports of checked values."""
+
+    @abstractmethod
     def parts(self, window: Window, report: Reports) -> tuple[bytes, ...]:
         """Return what one client sends, the analyzer's part first."""
+
+    # The shufflers
 
     @abstractmethod
     def released(self, task: Task, parts: Sequence[bytes]) -> Iterator[bytes]:
@@ -52,6 +107,8 @@ class Terms(ABC):
 
         It is as long as the parts together.
         """
+
+    # The analyzer
 
     @abstractmethod
     def check(self, task: Task, part: bytes) -> None:
@@ -70,11 +127,11 @@ class Terms(ABC):
     def totals(
         self, window: Window, opened: Sequence[Opened], parts: Iterable[tuple[int, bytes]]
     ) -> Totals:
-        """Return the sums, from all batches and the analyzer's parts, which are read once.
+        """Return the totals, from all batches and the analyzer's parts, which are read once.
 
         Each part comes with its report's place in the order of ids.
         """
 
     @abstractmethod
-    def release_seconds(self, task: Task) -> float:
-        """Return what one core takes to release a window with all clients' reports, about."""
+    def result(self, task: Task, totals: Totals) -> SumResult:
+        """Return the result for the totals of enough reports."""

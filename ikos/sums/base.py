@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +15,7 @@ from ikos.primitives.concurrency import Progress
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.results.sums import Cost
 from ikos.sums.ledger import Ledger, enter_run
+from ikos.sums.protocol import digest
 from ikos.transports import TRANSPORTS, Masks, Recipe, Shuffled, Transport
 from ikos.transports.base import Reports, Totals, Work
 from ikos.transports.roles import Analyzer, Party
@@ -93,8 +92,7 @@ class Sum(ABC, Generic[_T]):
     @cached_property
     def parameter_hash(self) -> str:
         """SHA-256 of the parameters, equal for two parties that agree on all of them."""
-        canonical = json.dumps(self.parameters, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(canonical.encode()).hexdigest()
+        return digest(self.parameters)
 
     @abstractmethod
     def _decoded(self, totals: Totals, rng: RandomSource | None = None) -> _T:

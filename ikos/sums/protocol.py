@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +16,12 @@ from ikos.results.sums import Cost, SumResult
 from ikos.sums.ledger import Ledger
 
 __all__ = ["SumProtocol"]
+
+
+def digest(parameters: dict[str, object]) -> str:
+    """Return SHA-256 of what parties must agree on, in hexadecimal digits."""
+    canonical = json.dumps(parameters, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 @runtime_checkable

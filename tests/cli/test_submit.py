@@ -75,7 +75,7 @@ class TestOne:
         task = Task.new(2000, 1, 1e-8, min_honest=1900)
         (client / "task.json").write_text(made_of(task, messages=task.columns)[0])
         said = refused("submit", client, "--value", "1")
-        assert "messages must be enough for delta = " in said
+        assert "delta must be at least the " in said
         assert sorted(path.name for path in client.iterdir()) == ["task.json", "token"]
 
     @pytest.mark.slow

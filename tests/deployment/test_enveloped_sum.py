@@ -12,7 +12,7 @@ import pytest
 from ikos import PrivateSum, security_level
 from ikos.counts import private_proved
 from ikos.data.domains import Bounds
-from ikos.deployment.enveloped import protocol_of
+from ikos.deployment.shares import SharesTerms
 
 
 @cache
@@ -72,7 +72,9 @@ def test_no_choice_breaks_what_is_proved_without_a_clear_share(n, q, m):
 
 @pytest.mark.parametrize("corrupt", [0, 2])
 def test_the_analyzers_own_shares_are_not_counted_on(corrupt):
-    made = protocol_of(1000, Bounds(0, 7), 1, 1e-6, min_honest=900, corrupt_shufflers=corrupt)
+    made = SharesTerms.private_sum(
+        1000, Bounds(0, 7), 1, 1e-6, min_honest=900, corrupt_shufflers=corrupt
+    )
     assert not made.transport.trust.clear_share
     hiding = made.messages.total - 1 - corrupt
     how = {"delta": 1e-6, "precision": made.precision, "clear_share": False}
@@ -85,19 +87,21 @@ def test_the_analyzers_own_shares_are_not_counted_on(corrupt):
 @pytest.mark.parametrize("wrong", [-1, 0.5, "1", None, True])
 def test_corrupt_shufflers_are_refused_as_they_are_given(wrong):
     with pytest.raises((TypeError, ValueError), match=r"^corrupt_shufflers must ") as caught:
-        protocol_of(1000, Bounds(0, 1), 1, 1e-6, corrupt_shufflers=wrong)
+        SharesTerms.private_sum(1000, Bounds(0, 1), 1, 1e-6, corrupt_shufflers=wrong)
     assert repr(wrong) in str(caught.value)
 
 
 def test_who_is_missing_may_depend_on_shares_here_alone():
     numbers = {"epsilon": 1, "delta": 1e-6, "min_honest": 900}
     words = "while at least 900 of 1,000 users are honest and present"
-    assert protocol_of(1000, Bounds(0, 1), **numbers).guarantee.conditions[0].text == words
+    assert (
+        SharesTerms.private_sum(1000, Bounds(0, 1), **numbers).guarantee.conditions[0].text == words
+    )
     fixed = PrivateSum(1000, **numbers).guarantee.conditions[0].text
     assert fixed == f"{words}, and which users drop out is independent of their shares and noise"
 
 
 def test_nothing_is_said_of_too_few_messages():
-    found = protocol_of(1000, Bounds(0, 1), 1, 1e-6, messages=1).guarantee
+    found = SharesTerms.private_sum(1000, Bounds(0, 1), 1, 1e-6, messages=1).guarantee
     assert not found.proved
     assert found.conditions == ()

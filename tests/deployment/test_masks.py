@@ -18,10 +18,9 @@ from deployment_tasks import KEYS, made_of
 from ikos import Box, PrivateVectorSum
 from ikos.deployment import Task
 from ikos.deployment.analyzer import Stopped
-from ikos.deployment.enveloped import envelope_overhead, protocol_of
+from ikos.deployment.envelopes import envelope_overhead
 from ikos.deployment.hpke import read_clear, unseal
 from ikos.deployment.masks import MasksTerms
-from ikos.deployment.planning import fields_of
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.wire import Problem
 from ikos.results.conditions import Kind
@@ -37,12 +36,11 @@ EXACT = np.sum(VECTORS, axis=0).tolist()
 def few() -> Task:
     """Return a task of two windows and two shufflers, of whom nothing is proved."""
     now = datetime.now(UTC).replace(microsecond=0)
-    how = {"transport": "masks", "kem": KEYS[0].kem, "min_honest": 3, "integers": True}
-    protocol = protocol_of(30, BOX, 1, 0.5, 1500, messages=3, **how)
-    terms = MasksTerms.of(protocol.transport)
+    how = {"kem": KEYS[0].kem, "min_honest": 3, "integers": True}
+    protocol = MasksTerms.private_sum(30, BOX, 1, 0.5, 1500, messages=3, **how)
     analyzer, *shufflers = (f"http://127.0.0.1:{9000 + j}" for j in range(3))
     return Task(
-        **fields_of(protocol, BOX, terms), delta=protocol.delta, labels=(), corrupt_clients=0,
+        **MasksTerms.fields_of(protocol, BOX), delta=protocol.delta, labels=(), corrupt_clients=0,
         kem=how["kem"], analyzer=analyzer, shufflers=tuple(shufflers), nonce=bytes(16),
         public_keys=tuple(key.public_bytes for key in KEYS[:2]),
         opens=now - timedelta(hours=1), period=3600, windows=2,
@@ -248,7 +246,7 @@ def test_what_is_sent_is_what_the_page_says(world):
 
 
 def test_reports_are_bound_to_the_window_and_all_parameters(world):
-    contexts = [world.task.at(number).context for number in (0, 1)]
+    contexts = [world.task.transport.context(world.task.at(number)) for number in (0, 1)]
     digest = bytes.fromhex(world.task.parameters)
     assert contexts == [digest + world.task.at(number).bound for number in (0, 1)]
     first = world.report(VECTORS[0]), world.report(VECTORS[0])
@@ -331,7 +329,7 @@ def test_a_description_that_proves_less_than_it_says_is_refused():
     task = proved()
     assert Task.from_json(made_of(task)[0]).parameters == task.parameters
     for weaker in ({"messages": task.columns}, {"corrupt_shufflers": 2}):
-        with pytest.raises(ValueError, match="messages must be enough for delta"):
+        with pytest.raises(ValueError, match=r"delta must be at least the .* prove"):
             Task.from_json(made_of(task, **weaker)[0])
 
 

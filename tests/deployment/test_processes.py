@@ -438,7 +438,7 @@ def test_no_party_holds_a_value_an_encoded_one_or_a_share(tmp_path):
         for client, own in enumerate(shares):
             assert sum(own) % task.modulus == int(elements[client])  # with its noise
             rows = np.array(own, dtype=group.dtype)[:, None, None]
-            made = task.shares.reports(rows, (os.urandom(16),))
+            made = task.transport.shares_of(task).reports(rows, (os.urandom(16),))
             running.put(client, ClientReport.of(task.at(0), made))
         some = slice(2)  # of them are enough to be looked for
         columns = list(zip(*shares[some], strict=True))

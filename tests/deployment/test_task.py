@@ -17,8 +17,8 @@ from ikos import Ball, Categories, PrivateSum
 from ikos.counts import private_proved
 from ikos.data.domains import Bounds
 from ikos.deployment import Task
-from ikos.deployment.enveloped import protocol_of
 from ikos.deployment.opening import KEMS
+from ikos.deployment.shares import SharesTerms
 from ikos.deployment.wire import Result, decoded, encoded
 from ikos.results.conditions import Kind
 
@@ -39,7 +39,7 @@ def new(**changed):
 @pytest.mark.slow
 def test_the_numbers_are_those_of_the_private_sum():
     task = new()
-    needed = protocol_of(1000, Bounds(0, 1), 1, 1e-3)
+    needed = SharesTerms.private_sum(1000, Bounds(0, 1), 1, 1e-3)
     assert (task.precision, task.modulus) == (needed.precision, needed.modulus)
     assert task.columns == 6 >= needed.messages.total - 1
     assert task.protocol.guarantee.delta <= 1e-3
@@ -52,7 +52,7 @@ def test_the_numbers_are_those_of_the_private_sum():
 def test_a_draft_says_how_many_shufflers_are_needed():
     """It has no key, so that nothing can be sent to it; a task with a key has all addresses."""
     draft = Task.new(1000, 1, 1e-3)
-    assert draft.columns == protocol_of(1000, Bounds(0, 1), 1, 1e-3).messages.total - 1
+    assert draft.columns == SharesTerms.private_sum(1000, Bounds(0, 1), 1, 1e-3).messages.total - 1
     assert draft.public_keys == (bytes(1216),)
     assert len(Task.new(1000, 1, 1e-3, windows=5, kem="x25519").public_keys) == 5
     assert draft.closes - draft.opens == timedelta(days=1)
@@ -110,7 +110,7 @@ def test_the_summary_is_what_the_task_says():
 
 
 def test_too_few_shufflers_are_refused_with_the_number_that_is_needed():
-    needed = protocol_of(1000, Bounds(0, 1), 1, 1e-3).messages.total - 1
+    needed = SharesTerms.private_sum(1000, Bounds(0, 1), 1, 1e-3).messages.total - 1
     with pytest.raises(ValueError, match=f"at least {needed} addresses .* got 1$"):
         new(shufflers=["https://s.example"])
 
@@ -190,7 +190,7 @@ def test_a_description_that_proves_less_than_it_says_is_refused(task, weaker):
     assert Task.from_json(made_of(task)[0]).parameters == task.parameters
     text, guarantee = made_of(task, **weaker(task))
     assert not guarantee.proved or guarantee.delta > Fraction(json.loads(text)["delta"])
-    with pytest.raises(ValueError, match="messages must be enough for delta"):
+    with pytest.raises(ValueError, match=r"delta must be at least the .* prove"):
         Task.from_json(text)
 
 
@@ -216,7 +216,7 @@ def test_what_is_read_proves_what_it_says(name):
         proved = private_proved(*order, **parts, clear_share=False)
         assert proved.delta == guarantee.delta
         if proved.delta > parts["delta"]:
-            with pytest.raises(ValueError, match="messages must be enough for delta"):
+            with pytest.raises(ValueError, match=r"delta must be at least the .* prove"):
                 Task.from_json(text)
             continue
         read += 1

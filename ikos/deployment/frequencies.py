@@ -1,0 +1,192 @@
+"""Tasks whose clients send their category among random ones, to be counted (LWY22).
+
+There is one shuffler. A client sends it envelopes of one message each: its own category, random
+ones, and as many that hold no message as make their number the same for all. To the analyzer it
+sends its report's id alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic.dataclasses import dataclass
+
+from ikos._validation import InvalidType, InvalidValue, number, quote, round_down
+from ikos.baselines.frequency_estimation_lwy22 import FrequencyEstimation
+from ikos.data.domains import Categories, Domain
+from ikos.deployment.envelopes import EnvelopeTerms, encrypted
+from ikos.deployment.shares import Integer
+from ikos.deployment.terms import Opened
+from ikos.primitives.randomness import RandomSource
+from ikos.results.conditions import Condition, Kind
+from ikos.results.sums import SumResult
+from ikos.transports.base import Reports, Totals, drawn_ids
+
+if TYPE_CHECKING:
+    from ikos.deployment.task import Task, Window
+
+_PASSED_ON = Condition(
+    Kind.PARTIES, "while the shuffler passes on the envelopes of all reports of the set, unchanged"
+)
+
+
+@dataclass(frozen=True)
+class FrequenciesTerms(EnvelopeTerms):
+    """Terms of counts of categories.
+
+    Messages name ``set_size`` categories, by arithmetic modulo ``prime`` (which for one category
+    need not be prime). A client sends up to ``extra`` random ones.
+    """
+
+    set_size: Integer
+    prime: Integer
+    extra: Integer
+    _: KW_ONLY
+    kind: Literal["frequencies"] = "frequencies"
+
+    work: ClassVar[str] = "collect"
+    columns: ClassVar[int] = 1
+
+    # How a task is made
+
+    @classmethod
+    def chosen(
+        cls,
+        users: int,
+        domain: Domain,
+        epsilon: float | Fraction,
+        delta: float | Fraction,
+        shufflers: int | None,
+        kem: str,
+        *,
+        min_honest: int | None = None,
+        set_size: int | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Return the fields of a task that follow from a guarantee."""
+        for name, value in options.items():
+            if value:
+                raise InvalidValue(name, f"must not be given with frequencies, got {quote(value)}")
+        if shufflers not in (None, 1):
+            raise InvalidValue("shufflers", f"must be 1 address for frequencies, got {shufflers}")
+        if not isinstance(domain, Categories):
+            raise InvalidType("domain", f"must be Categories for frequencies, got {domain}")
+        size = 1 if set_size is None else set_size
+        protocol = _protocol(users, domain, epsilon, delta, size, min_honest, kem)
+        return cls.fields_of(protocol, domain)
+
+    @classmethod
+    def fields_of(cls, protocol: FrequencyEstimation, domain: Domain) -> dict[str, Any]:
+        """Return the fields of a task that follow from its protocol."""
+        return {
+            "users": protocol.n,
+            "epsilon": protocol.epsilon,
+            "domain": domain,
+            "integers": True,
+            "transport": cls(protocol.set_size, protocol.modulus, protocol.extra),
+            "noise": ("binomial", protocol.chance),
+            "parameters": protocol.parameter_hash,
+            "precision": 1,
+            "modulus": protocol.universe + 1,
+            "min_honest": protocol.min_honest,
+            "corrupt_shufflers": 0,
+        }
+
+    def protocol(self, task: Task) -> FrequencyEstimation:
+        """Return the protocol that clients and analyzer run."""
+        domain = cast(Categories, task.domain)
+        budget = task.epsilon, task.delta, self.set_size, task.min_honest
+        return _protocol(task.users, domain, *budget, task.kem)
+
+    # What is sent
+
+    @property
+    def copies(self) -> int:
+        """Envelopes of a client: one for its category, and one for each random message."""
+        return self.extra + 1
+
+    def order(self, task: Task) -> int:
+        """Return the number of messages, and one more for none."""
+        return task.modulus
+
+    def blocks(self, task: Task) -> tuple[int, ...]:
+        """Return that an envelope holds one message."""
+        del task
+        return (1,)
+
+    # The clients
+
+    def checked(self, task: Task, x: ArrayLike, first: int) -> NDArray[Any]:
+        """Return clients' values, checked."""
+        return task.domain.values(x, first)
+
+    def reports(self, window: Window, values: NDArray[Any], rng: RandomSource) -> Reports:
+        """Return a few clients' messages, which all go to the shuffler."""
+        messages = _of(window.task).padded(values, rng)
+        return Reports(drawn_ids(len(values), rng), ((), (messages[..., np.newaxis],)))
+
+    def parts(self, window: Window, report: Reports) -> tuple[bytes, ...]:
+        """Return nothing for the analyzer, and the envelopes for the shuffler."""
+        _, (messages,) = report.parts
+        return b"", self.envelopes(window, 1, messages[0].tolist())
+
+    # The analyzer
+
+    def check(self, task: Task, part: bytes) -> None:
+        """Accept the empty part, the only one of its length."""
+
+    def none_opened(self, task: Task) -> list[int]:
+        """Return how often each category is named, and how many messages there are: never."""
+        return [0] * (task.domain.dimension + 1)
+
+    def add(self, task: Task, kept: list[int], block: int, values: Sequence[int]) -> None:
+        """Count some messages."""
+        del block
+        messages = np.array([value for value in values if value], dtype=np.int64)
+        for place, count in enumerate(_of(task).counts(messages).tolist()):
+            kept[place] += count
+        kept[-1] += messages.size
+
+    def totals(
+        self, window: Window, opened: Sequence[Opened], parts: Iterable[tuple[int, bytes]]
+    ) -> Totals:
+        """Return how often each category is named, and the number of messages."""
+        del window
+        ((counts, _),) = opened
+        return Totals(counts, sum(1 for _ in parts))
+
+    def result(self, task: Task, totals: Totals) -> SumResult:
+        """Return the estimated counts."""
+        *counts, sent = totals.sums
+        return _of(task).counted(np.array(counts), sent, totals.users)
+
+
+def _protocol(
+    users: int,
+    domain: Categories,
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    set_size: int,
+    min_honest: int | None,
+    kem: str,
+) -> FrequencyEstimation:
+    """Return the protocol between parties.
+
+    The analyzer sees nothing but ids before it chooses a set, and random messages do not depend on
+    these: the guarantee holds for every set with enough honest clients.
+    """
+    # a float, as that of the guarantee, and not above the one of the task
+    allowed = round_down(number("delta", delta, above=0, below=1))
+    return FrequencyEstimation(
+        users, domain, epsilon, allowed, set_size=set_size, min_honest=min_honest,
+        assumptions=(_PASSED_ON, encrypted(kem)),
+    )  # fmt: skip
+
+
+def _of(task: Task) -> FrequencyEstimation:
+    return cast(FrequencyEstimation, task.protocol)
