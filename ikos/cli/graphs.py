@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ikos.cli import types
 from ikos.cli.errors import Command
 from ikos.cli.options import CLEAR_SHARE, check_plot, connected, from_option, takes
 from ikos.cli.output import at_least, at_most, complain, power_text, print_report, progress
@@ -17,6 +18,7 @@ from ikos.results.report import Field, Report, digits
 
 if TYPE_CHECKING:
     from gmpy2 import mpfr
+    from matplotlib.figure import Figure
 
     from ikos.graphs import ComponentCheck
     from ikos.graphs.check import ComponentRow
@@ -53,7 +55,8 @@ KEYS = [
     Field("seed", "null for secure randomness"),
     Field("trials", "number of graphs requested"),
     Field("interrupted", "whether Ctrl-C ended it: the results cover the graphs drawn so far"),
-    Field("plot", "the file that was written, or null"),
+    Field("plot", "the file that was plotted, or null"),
+    Field("draw", "the file that a graph was drawn to, or null"),
     Field("users", "number of users"),
     Field("messages", "shuffled messages per user"),
     Field("shuffler", "parallel or single"),
@@ -99,6 +102,7 @@ Examples
   ikos graphs --users 100 --messages 3 --trials 100000
   ikos graphs --users 100 --messages 4 --trials 10^5 \\
       --modulus 2^8 --workers 2 --plot components.png
+  ikos graphs --users 12 --messages 2 --trials 1000 --draw graph.png
 """
 
 SECTIONS = {"users": "The graphs", "largest": "The check", "workers": "Where to run",
@@ -137,6 +141,24 @@ class GraphsRequest:
     workers: int | None
     scheduler: str | None
     plot: Path | None = from_option(help="Plot the probabilities to a .png, .svg or .pdf file.")
+    draw: Path | None = from_option(
+        type=types.FILE, help="Draw one random graph of up to 100 users and 1,000 edges to a .png, "
+        ".svg or .pdf file, a colour for each component.")  # fmt: skip
+
+    def picture(self) -> Figure:
+        """Return a drawing of one graph."""
+        from ikos import graphs
+        from ikos.plots.share_graph import MAX_DRAWN_EDGES, MAX_DRAWN_USERS, graph_figure
+        from ikos.testing import DeterministicRandom
+
+        if self.users > MAX_DRAWN_USERS or self.users * self.messages > MAX_DRAWN_EDGES:
+            raise click.UsageError(
+                f"--draw takes at most {MAX_DRAWN_USERS} users and {MAX_DRAWN_EDGES:,} edges, got "
+                f"{self.users:,} and {self.users * self.messages:,}"
+            )
+        rng = None if self.seed is None else DeterministicRandom(self.seed)
+        targets = graphs.sample_targets(self.users, self.messages, shuffler=self.shuffler, rng=rng)
+        return graph_figure(targets[0], clear_share=self.clear_share)
 
     def check(self) -> ComponentCheck:
         """Check the bounds."""
@@ -178,6 +200,7 @@ def _data(request: GraphsRequest, check: ComponentCheck, interrupted: bool) -> d
     return {
         "backend": request.backend, "seed": request.seed, "trials": request.trials,
         "interrupted": interrupted, "plot": None if interrupted else request.plot,
+        "draw": None if interrupted else request.draw,
         "users": check.n, "messages": graph.m, "shuffler": graph.shuffler,
         "clear_share": graph.clear_share, "modulus": check.q and digits(check.q),
         "confidence": check.confidence, "sampled": check.tally.trials, "holds": check.holds,
@@ -203,6 +226,8 @@ def command(request: GraphsRequest) -> None:
     Ctrl-C prints the results so far, once the exact distribution is known.
     """
     check_plot(request.plot)
+    check_plot(request.draw, "--draw")
+    figures = [] if request.draw is None else [(request.picture(), request.draw)]
     context, stopped = click.get_current_context(), None
     try:
         check = request.check()
@@ -212,11 +237,14 @@ def command(request: GraphsRequest) -> None:
         check, stopped = stop.partial, str(stop)  # type: ignore[attr-defined]
     except CancelledError:
         raise click.UsageError("the connection to the scheduler was lost") from None
-    if request.plot is not None and stopped is None:
-        from ikos.plots import save
+    if stopped is None and request.plot is not None:
         from ikos.plots.components import components_figure
 
-        save(components_figure(check), request.plot)
+        figures.append((components_figure(check), request.plot))
+    for figure, path in figures if stopped is None else ():
+        from ikos.plots import save
+
+        save(figure, path)
     print_report(_report(check, _data(request, check, stopped is not None)))
     if stopped is not None:
         complain(context.command_path, "error", stopped)

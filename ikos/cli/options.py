@@ -202,7 +202,7 @@ def check_bounds(lower: float, upper: float) -> None:
         raise click.UsageError(f"--upper must be greater than --lower, got {ends}")
 
 
-def check_plot(path: Path | None) -> None:
+def check_plot(path: Path | None, option: str = "--plot") -> None:
     """Refuse a figure that cannot be drawn or named so, before anything is computed for it."""
     if path is None:
         return
@@ -210,9 +210,9 @@ def check_plot(path: Path | None) -> None:
     from ikos.plots import SUFFIXES
 
     if path.suffix.lower() not in SUFFIXES:
-        raise click.UsageError(f"--plot must end in {', '.join(SUFFIXES)}, got {path.name!r}")
+        raise click.UsageError(f"{option} must end in {', '.join(SUFFIXES)}, got {path.name!r}")
     if not path.resolve().parent.is_dir():
-        raise click.UsageError(f"--plot must be in a folder that exists, got {str(path)!r}")
+        raise click.UsageError(f"{option} must be in a folder that exists, got {str(path)!r}")
 
 
 @contextmanager

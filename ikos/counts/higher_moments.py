@@ -26,7 +26,7 @@ from ikos.counts.recursion import enclosed
 from ikos.counts.second_moment import SecondMoment
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.tuple_moments import HIGHEST, tuple_moments, without_singletons
-from ikos.counts.types import Analysis, Budget, GivenNoise, LeftPrivacy, PrivacyProof, Scheme
+from ikos.counts.types import Analysis, Budget, FixedNoise, PrivacyProof, RemainingPrivacy, Scheme
 from ikos.numeric.rounding import DOWN, NEAREST, UP, exact, float_up, nearest, rational, rounding
 
 THEOREM = "higher moments of the message tuples, docs/higher-moments.md"
@@ -534,17 +534,19 @@ class HigherMoments(SecondMoment):
         return proof
 
     def remaining_privacy(
-        self, scheme: Scheme, m: int, noise: GivenNoise, delta: Fraction
-    ) -> LeftPrivacy:
+        self, scheme: Scheme, m: int, noise: FixedNoise, delta: Fraction
+    ) -> RemainingPrivacy:
         if noise.users < MIN_USERS:
             return SecondMoment().remaining_privacy(scheme, m, noise, delta)
-        nothing = LeftPrivacy(exact(Fraction(noise.epsilon), UP), _ONE, HigherMoments.name, THEOREM)
+        nothing = RemainingPrivacy(
+            exact(Fraction(noise.epsilon), UP), _ONE, HigherMoments.name, THEOREM
+        )
         sizes = noise.users, scheme.q, hiding(scheme, m)
         if setting(*sizes) is None:
             return nothing
         jumps = Jumps.discrete_laplace(scheme.q, noise.rate, noise.part)
 
-        def at(c: mpfr) -> LeftPrivacy:
+        def at(c: mpfr) -> RemainingPrivacy:
             with rounding(UP):
                 epsilon = noise.epsilon + 2 * gmpy2.log1p(c)
             bound = best(*sizes, jumps, c)
@@ -587,8 +589,8 @@ class Best(HigherMoments):
         return min((found for found in proofs if found is not None), key=preference, default=None)
 
     def remaining_privacy(
-        self, scheme: Scheme, m: int, noise: GivenNoise, delta: Fraction
-    ) -> LeftPrivacy:
+        self, scheme: Scheme, m: int, noise: FixedNoise, delta: Fraction
+    ) -> RemainingPrivacy:
         second = SecondMoment().remaining_privacy(scheme, m, noise, delta)
         higher = super().remaining_privacy(scheme, m, noise, delta)
         return min(second, higher, key=lambda way: way.preference(delta))

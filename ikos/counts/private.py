@@ -16,7 +16,7 @@ from ikos.counts.types import (
     MAX_MESSAGES,
     Budget,
     Choices,
-    GivenNoise,
+    FixedNoise,
     MessageCount,
 )
 from ikos.numeric.rounding import UP, exact, float_up, rational
@@ -381,7 +381,7 @@ def private_remaining(
     users = min(scheme.trust.min_honest, makers)
     shape, rate = Fraction(users, makers), noise_level / p
     level = short_noise_epsilon(rate, shape, p)
-    noise = GivenNoise(users, level, rate, shape)
+    noise = FixedNoise(users, level, rate, shape)
     proof = scheme.analysis.remaining_privacy(scheme, m, noise, allowed)
     if proof.delta > rational(allowed):
         name, least, limit = "total", "larger", ""

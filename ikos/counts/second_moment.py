@@ -30,9 +30,9 @@ from ikos.counts.types import (
     MAX_MESSAGES,
     Analysis,
     Budget,
-    GivenNoise,
-    LeftPrivacy,
+    FixedNoise,
     PrivacyProof,
+    RemainingPrivacy,
     Scheme,
     Users,
 )
@@ -221,12 +221,12 @@ class SecondMoment(Analysis):
         return proof if proof is not None and proof.delta < 1 else None
 
     def remaining_privacy(
-        self, scheme: Scheme, m: int, noise: GivenNoise, delta: Fraction
-    ) -> LeftPrivacy:
+        self, scheme: Scheme, m: int, noise: FixedNoise, delta: Fraction
+    ) -> RemainingPrivacy:
         mean = hockey_stick.NoiseJumps.discrete_laplace(noise.users, noise.rate).mean
         with rounding(UP):
             jumps = hockey_stick.NoiseJumps(noise.users, mean * rational(noise.part))
-        nothing = LeftPrivacy(
+        nothing = RemainingPrivacy(
             exact(Fraction(noise.epsilon), UP), mpfr(1), self.name, hockey_stick.THEOREM
         )
         proofs = [nothing]

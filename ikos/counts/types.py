@@ -182,7 +182,7 @@ class PrivacyProof:
 
 
 @dataclass(frozen=True)
-class LeftPrivacy:
+class RemainingPrivacy:
     """The epsilon and delta that are proved for given noise, rounded up."""
 
     epsilon: mpfr
@@ -197,7 +197,7 @@ class LeftPrivacy:
 
 
 @dataclass(frozen=True)
-class GivenNoise:
+class FixedNoise:
     """Fixed noise: ``epsilon``-private, a fraction ``part`` of a variable exp(-rate |k|)."""
 
     users: int
@@ -294,8 +294,8 @@ class Analysis(ABC):
         return f"BBGN20, Lemma 5.2, with {self.theorem}"
 
     def remaining_privacy(
-        self, scheme: Scheme, m: int, noise: GivenNoise, delta: Fraction
-    ) -> LeftPrivacy:
+        self, scheme: Scheme, m: int, noise: FixedNoise, delta: Fraction
+    ) -> RemainingPrivacy:
         """Return the proved privacy for given noise.
 
         ``delta`` is the target: where there is a choice, epsilon is the least that reaches it.
@@ -305,7 +305,7 @@ class Analysis(ABC):
         sigma = replace(scheme, n=noise.users, trust=users).level(m)
         reached = lemma_5_2_delta(sigma, Fraction(noise.epsilon)) if sigma else 1.0
         epsilon, delta = (exact(Fraction(value), UP) for value in (noise.epsilon, reached))
-        return LeftPrivacy(epsilon, delta, self.name, self._by_lemma)
+        return RemainingPrivacy(epsilon, delta, self.name, self._by_lemma)
 
 
 @dataclass(frozen=True)

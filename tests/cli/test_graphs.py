@@ -215,5 +215,18 @@ def test_a_scheduler_gives_what_this_process_gives(run):
 def test_plot(run, tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "x.svg"
-    run(*SMALL, "--plot", path)
-    assert path.read_text().startswith("<?xml")
+    graph = tmp_path / "graph.svg"
+    run(*SMALL, "--plot", path, "--draw", graph)
+    assert path.read_text() != graph.read_text()
+    for drawn in (path, graph):
+        assert drawn.read_text().startswith("<?xml")
+
+
+def test_what_is_too_large_to_draw_is_refused_before_it_is_checked(refused, tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "x.svg"
+    for users, messages in ((101, 1), (100, 11)):
+        given = ("--users", users, "--messages", messages, "--trials", 10**9, "--draw", path)
+        said = refused("graphs", *map(str, given))
+        assert "--draw takes at most 100 users and 1,000 edges" in said
+        assert not path.exists()
