@@ -30,8 +30,3 @@ def best_noise(epsilon: Fraction, delta: Fraction, shift: Shift, parties: int | 
         if other is not None and WORTHWHILE_RATIO * other.deviation < best.deviation:
             best = other
     return best
-
-
-def named(kind: str) -> type[Noise]:
-    """Return the noise of a kind."""
-    return next(noise for noise in NOISES if noise.kind == kind)

@@ -32,7 +32,7 @@ from ikos.results.guarantees import Guarantee
 from ikos.results.sums import SumResult, footer
 from ikos.results.text import at_least
 from ikos.sums.base import Sum, chosen_recipe, participation
-from ikos.transports import Recipe, Shares, Shuffled
+from ikos.transports import Recipe, Shuffled
 from ikos.transports.base import Need, Totals
 
 MAX_USERS, MAX_VECTORS = 1 << 53, 10**9
@@ -339,9 +339,8 @@ class PrivateSum(_Private):
             requested, or by "best". A delta with which none is proved is refused.
         """
         allowed = self.delta if delta is None else delta
-        shares = cast(Shares, self.transport)  # others refuse numbers
         present = {"honest": honest, "corrupt_shufflers": corrupt_shufflers}
-        return shares.remaining_privacy(self.noise, self.precision, allowed, **present)
+        return self.transport.remaining_privacy(self.noise, self.precision, allowed, **present)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -435,7 +434,8 @@ class PrivateVectorSum(_Private):
 
         def signal(encoding: Encoding) -> float:
             ideal = recipe.largest_noise(replace(need(encoding), drawn=False))
-            return encoding.precision / ideal.noise.deviation
+            deviation = ideal.noise.deviation  # 0.0 of so little noise on a coarse grid
+            return encoding.precision / deviation if deviation else math.inf
 
         if not isinstance(chosen, Encoding):
             chosen = converge(chosen, signal, math.sqrt(users.least) / 2)

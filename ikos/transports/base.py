@@ -20,11 +20,12 @@ from typing import Any, ClassVar, Protocol, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos.counts import Layout, MessageCount
+from ikos._validation import InvalidType, InvalidValue
+from ikos.counts import Layout, MessageCount, Remaining
 from ikos.data.encoding import Encoding
 from ikos.data.reading import Inputs, Participation, Reader, Ring
 from ikos.data.sensitivity import Shift
-from ikos.noise.base import UsersNoise
+from ikos.noise.base import Noise, UsersNoise
 from ikos.primitives.concurrency import Progress
 from ikos.primitives.modular import Zq
 from ikos.primitives.randomness import RandomSource
@@ -83,7 +84,12 @@ class Work(TypedDict):
 
 
 class Transport(ABC):
-    """Parameters of one way to add up, with their guarantee."""
+    """Parameters of one way to add up, with their guarantee.
+
+    `share`, `shuffle` and `totals` together make the same draws as `run`, whose progress ends at
+    its total, and which raises `Interrupted` for Ctrl-C. What a party releases are arrays, or
+    tuples of them.
+    """
 
     name: ClassVar[str]
     """Its name as an argument."""
@@ -159,6 +165,13 @@ class Transport(ABC):
     def remaining(self, *, honest: int | None, corrupt_shufflers: int | None) -> MessageCount:
         """Return the remaining guarantee if fewer users or shufflers are honest than planned."""
 
+    def remaining_privacy(
+        self, noise: Noise, precision: int, delta: float | Fraction, **present: int | None
+    ) -> Remaining:
+        """Return the remaining privacy of a sum of numbers with noise, or refuse to."""
+        del noise, precision, delta, present
+        raise InvalidValue("transport", f"must be 'shares' to compute it, got {self.name!r}")
+
     @abstractmethod
     def report(
         self, reader: Reader, values: NDArray[Any], rng: RandomSource, context: bytes = b""
@@ -169,9 +182,14 @@ class Transport(ABC):
     def share(self, inputs: Inputs, rng: RandomSource, context: bytes = b"") -> Any:
         """Return all users' messages, in the form that `shuffle` takes."""
 
-    @abstractmethod
     def shuffle(self, shares: Any, rng: RandomSource, order: str, users: Participation) -> Any:
         """Return the releases of all parties for the messages of all users: the analyzer's view."""
+        if not isinstance(shares, Reports):
+            raise InvalidType("shares", f"must be Reports, got {type(shares).__name__}")
+        for party, part in enumerate(shares.parts):
+            self.check(party, part)
+        users.check("shares", len(shares.ids))
+        return self.view([self.release(j, p, rng, order) for j, p in enumerate(shares.parts)])
 
     @abstractmethod
     def check(self, party: int, part: Part) -> None:

@@ -329,17 +329,6 @@ class Masks(Transport):
 
     # The shufflers
 
-    def shuffle(
-        self, shares: Any, rng: RandomSource, order: str, users: Participation
-    ) -> MaskedView:
-        """Return the releases of all parties for the messages of all users."""
-        if not isinstance(shares, Reports):
-            raise InvalidType("shares", f"must be Reports, got {type(shares).__name__}")
-        for party, part in enumerate(shares.parts):
-            self.check(party, part)
-        users.check("shares", len(shares.ids))
-        return self.view([self.release(j, p, rng, order) for j, p in enumerate(shares.parts)])
-
     def check(self, party: int, part: Part) -> None:
         """Refuse anything but a masked vector, or a seal, with shares of a key."""
         shares, octets = (part[:-1], part[-1:]) if party else (part[1:], part[:1])

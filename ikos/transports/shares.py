@@ -194,16 +194,14 @@ class Shares(Transport):
         noise: Noise,
         precision: int,
         delta: float | Fraction,
-        *,
-        honest: int | None,
-        corrupt_shufflers: int | None,
+        **present: int | None,
     ) -> Remaining:
         """Return the remaining privacy of a sum of numbers in {0..precision} with noise.
 
         By the published analysis requested, or by "best".
         """
         trust, count = self.trust, self.layout.count
-        present = self._present(honest, corrupt_shufflers)
+        counted = self._present(**present)
         remaining = private_remaining(
             self.n,
             self.q,
@@ -213,11 +211,11 @@ class Shares(Transport):
             precision,
             noise_users=trust.min_honest,
             analysis=same_family(count.analysis),
-            **present,
+            **counted,
         )
         # the search may just miss the plan, where the plan itself holds
-        planned = present["honest"] >= trust.min_honest
-        planned &= present["corrupt_shufflers"] <= trust.corrupt_shufflers
+        planned = counted["honest"] >= trust.min_honest
+        planned &= counted["corrupt_shufflers"] <= trust.corrupt_shufflers
         assert self.layout.epsilon is not None
         whole = float_up(exact(self.layout.epsilon, UP))
         if planned and remaining.epsilon > whole and count.delta and count.delta <= remaining.delta:

@@ -89,8 +89,8 @@ class SharesBudget:
 
     @cached_property
     def pure(self) -> bool:
-        """Whether the noise has pure differential privacy."""
-        return self.need.scalar or not self._best(self.epsilon - self._spare).delta
+        """Whether the noise is discrete Laplace, which analyses have their own theorems to hide."""
+        return self.need.scalar or isinstance(self._best(self.epsilon - self._spare), LaplaceNoise)
 
     @property
     def largest_noise(self) -> Noise:
