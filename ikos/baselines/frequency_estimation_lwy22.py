@@ -175,8 +175,12 @@ class FrequencyEstimation(Padded):
         return np.asarray(values.argmax(axis=1))
 
     def padded(self, vectors: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
-        """Return the messages of a few users with checked vectors, (k, extra + 1); 0 for none."""
-        return self._messages(self._accepted(vectors), rng).T
+        """Return the messages of a few users with checked vectors, (k, extra + 1); 0 for none.
+
+        Each user's are in a uniformly random order, which does not tell which one is its own.
+        """
+        messages = self._messages(self._accepted(vectors), rng).T
+        return np.take_along_axis(messages, rng.permutations(*messages.shape), axis=1)
 
     def _messages(self, values: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
         """Return messages, one column per user; 0 is no message."""

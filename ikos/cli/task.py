@@ -40,8 +40,12 @@ TASK_KEYS = [
     Field("theorem", "theorem of the guarantee"),
     Field("conditions", "conditions of the guarantee"),
     Field("corrupt_shufflers", "shufflers that may collude with the analyzer"),
-    Field("precision", "steps of the encoding between the bounds"),
-    Field("modulus", "order of the group of the shares, a string of digits"),
+    Field("precision", "steps of the encoding between the bounds; 1 for categories"),
+    Field(
+        "modulus",
+        "order of the group of the shares, or one more than there are messages of "
+        "frequencies; a string of digits",
+    ),
     Field("shuffled", "number of shufflers"),
     Field(
         "transport", "what clients send: shares; masks, with shares of their keys; or frequencies"
@@ -50,7 +54,7 @@ TASK_KEYS = [
     Field("blocks", "envelopes per client and shuffler"),
     Field("kem", "KEM of the envelopes: mlkem768-x25519 or x25519"),
     Field("keys", "number of the analyzer's key pairs, each for consecutive windows"),
-    Field("messages", "messages per client: all envelopes, and the analyzer's part"),
+    Field("messages", "messages per client: all envelopes, and the analyzer's part, if any"),
     Field("bytes_per_client", "bytes that a client sends to all parties"),
     Field("bytes_per_shuffler", "bytes that a shuffler receives, and later sends, if all report"),
     Field("release_seconds", "approximate time on one core to release a result if all report"),
@@ -145,8 +149,8 @@ class TaskRequest:
         type=click.Choice(["shares", "masks", "frequencies"]), default="shares",
         help="Messages of clients: shares of their values; masked vectors, with shares of the "
         "masks' keys: the fewest bytes from thousands of coordinates on, under an assumption; or, "
-        "for --categories, their category among random ones: the fewest bytes, with one shuffler "
-        "that must be trusted.",
+        "for --categories, their category among random ones: the fewest bytes, with more error and "
+        "one shuffler that must be trusted.",
     )  # fmt: skip
     set_size: int | None = from_option(
         type=Whole(1), show_default="1", help="For frequencies, categories per message: larger "

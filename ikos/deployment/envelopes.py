@@ -71,12 +71,8 @@ class EnvelopeTerms(Terms):
                 yield b"".join(envelopes[start : start + _ENVELOPES_PER_PIECE])
 
     @abstractmethod
-    def none_opened(self, task: Task) -> list[int]:
-        """Return what is kept of no envelopes."""
-
-    @abstractmethod
-    def add(self, task: Task, kept: list[int], block: int, values: Sequence[int]) -> None:
-        """Add what became of some envelopes of a block to what is kept."""
+    def gathered(self, task: Task, contents: Iterable[tuple[int, list[int]]]) -> list[int]:
+        """Return what is kept of a batch: blocks, and what became of some envelopes of each."""
 
     @contextmanager
     def opener(
@@ -88,11 +84,16 @@ class EnvelopeTerms(Terms):
         with openers(key, task, batches * envelopes, self.work) as answers:
 
             def open_batch(party: int, data: bytes) -> Opened:
-                kept, unopened = self.none_opened(task), envelopes
+                unopened = envelopes
+
+                def contents() -> Iterator[tuple[int, list[int]]]:
+                    nonlocal unopened
+                    for block, opened, values in answers(chunks):
+                        unopened -= opened
+                        yield block, values
+
                 chunks = _chunks(window, party, data, reports * self.copies)
-                for block, opened, values in answers(chunks):
-                    self.add(task, kept, block, values)
-                    unopened -= opened
+                kept = self.gathered(task, contents())
                 if unopened:
                     raise ValueError(
                         f"{unopened:,} envelopes of shuffler {party} do not open or are duplicates"

@@ -1,14 +1,14 @@
 """Tasks whose clients send their category among random ones, to be counted (LWY22).
 
-There is one shuffler. A client sends it envelopes of one message each: its own category, random
-ones, and as many that hold no message as make their number the same for all. To the analyzer it
-sends its report's id alone.
+There is one shuffler. A client sends it envelopes of one message each, in a random order: its own
+category, random ones, and as many that hold no message as make their number the same for all. To
+the analyzer it sends its report's id alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
@@ -20,31 +20,35 @@ from ikos._validation import InvalidType, InvalidValue, number, quote, round_dow
 from ikos.baselines.frequency_estimation_lwy22 import FrequencyEstimation
 from ikos.data.domains import Categories, Domain
 from ikos.deployment.envelopes import EnvelopeTerms, encrypted
-from ikos.deployment.shares import Integer
+from ikos.deployment.task_fields import Integer
 from ikos.deployment.terms import Opened
 from ikos.primitives.randomness import RandomSource
 from ikos.results.conditions import Condition, Kind
-from ikos.results.sums import SumResult
+from ikos.results.sums import Cost, SumResult
 from ikos.transports.base import Reports, Totals, drawn_ids
 
 if TYPE_CHECKING:
     from ikos.deployment.task import Task, Window
 
 _PASSED_ON = Condition(
-    Kind.PARTIES, "while the shuffler passes on the envelopes of all reports of the set, unchanged"
+    Kind.PARTIES,
+    "while the shuffler passes on the envelopes of one set of reports, once, all and unchanged",
 )
+
+_COUNT_SECONDS = 5e-9
+"""What one core takes in a release to count a category of a message, and a category at all."""
 
 
 @dataclass(frozen=True)
 class FrequenciesTerms(EnvelopeTerms):
     """Terms of counts of categories.
 
-    Messages name ``set_size`` categories, by arithmetic modulo ``prime`` (which for one category
-    need not be prime). A client sends up to ``extra`` random ones.
+    Messages name ``set_size`` categories, by arithmetic modulo ``progression_modulus``. A client
+    sends up to ``extra`` random ones.
     """
 
     set_size: Integer
-    prime: Integer
+    progression_modulus: Integer
     extra: Integer
     _: KW_ONLY
     kind: Literal["frequencies"] = "frequencies"
@@ -69,8 +73,9 @@ class FrequenciesTerms(EnvelopeTerms):
         **options: Any,
     ) -> dict[str, Any]:
         """Return the fields of a task that follow from a guarantee."""
+        options = {"corrupt_shufflers": None, **options, "integers": None}  # these always are
         for name, value in options.items():
-            if value:
+            if value is not None and (name, value) != ("corrupt_shufflers", 0):
                 raise InvalidValue(name, f"must not be given with frequencies, got {quote(value)}")
         if shufflers not in (None, 1):
             raise InvalidValue("shufflers", f"must be 1 address for frequencies, got {shufflers}")
@@ -140,17 +145,12 @@ class FrequenciesTerms(EnvelopeTerms):
     def check(self, task: Task, part: bytes) -> None:
         """Accept the empty part, the only one of its length."""
 
-    def none_opened(self, task: Task) -> list[int]:
-        """Return how often each category is named, and how many messages there are: never."""
-        return [0] * (task.domain.dimension + 1)
-
-    def add(self, task: Task, kept: list[int], block: int, values: Sequence[int]) -> None:
-        """Count some messages."""
-        del block
-        messages = np.array([value for value in values if value], dtype=np.int64)
-        for place, count in enumerate(_of(task).counts(messages).tolist()):
-            kept[place] += count
-        kept[-1] += messages.size
+    def gathered(self, task: Task, contents: Iterable[tuple[int, list[int]]]) -> list[int]:
+        """Return how often each category is named, and the number of messages."""
+        values = [np.array(some, dtype=np.int64) for _, some in contents]
+        messages = np.concatenate([np.empty(0, dtype=np.int64), *values])
+        messages = messages[messages != 0]
+        return [*_of(task).counts(messages).tolist(), messages.size]
 
     def totals(
         self, window: Window, opened: Sequence[Opened], parts: Iterable[tuple[int, bytes]]
@@ -163,7 +163,13 @@ class FrequenciesTerms(EnvelopeTerms):
     def result(self, task: Task, totals: Totals) -> SumResult:
         """Return the estimated counts."""
         *counts, sent = totals.sums
-        return _of(task).counted(np.array(counts), sent, totals.users)
+        result = _of(task).counted(np.array(counts), sent, totals.users)
+        return replace(result, cost=Cost(totals.users, self.copies, (task.order - 1).bit_length()))
+
+    def release_seconds(self, task: Task) -> float:
+        """Return what opening all envelopes and counting takes."""
+        entries = self.set_size * (self.progression_modulus + task.users * self.copies)
+        return super().release_seconds(task) + entries * _COUNT_SECONDS
 
 
 def _protocol(

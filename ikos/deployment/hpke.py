@@ -1,7 +1,7 @@
-"""Envelopes: shares that clients encrypt to the analyzer, and shufflers pass on unread.
+"""Envelopes: what clients encrypt to the analyzer, and shufflers pass on unread.
 
 HPKE in base mode (RFC 9180) with the KEM of the task, HKDF-SHA256 and AES-128-GCM. An envelope
-holds a share of each coordinate of one block. Its key is bound to the task, window, column and
+holds an element for each coordinate of one block. Its key is bound to the task, window, column and
 block: it opens for no other. All envelopes of a block have one size.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ikos._validation import integer
-from ikos.deployment.opening import PrivateKey, public_key, read_shares, suite, unsealed
+from ikos.deployment.opening import PrivateKey, public_key, read_elements, suite, unsealed
 
 if TYPE_CHECKING:
     from ikos.deployment.task import Task, Window
@@ -36,7 +36,7 @@ def clear_part(shares: Iterable[int], task: Task) -> bytes:
 
 def read_clear(part: bytes, task: Task) -> list[int]:
     """Return the shares encoded by bytes; ValueError if one is no element of the group."""
-    return read_shares(part, task.width, task.order)
+    return read_elements(part, task.width, task.order)
 
 
 def seal(shares: Iterable[int], window: Window, column: int, block: int) -> bytes:

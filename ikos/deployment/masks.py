@@ -19,7 +19,8 @@ from pydantic.dataclasses import dataclass
 from ikos._validation import InvalidValue, quote
 from ikos.counts.masks import SEAL_BYTES
 from ikos.deployment.opening import PrivateKey
-from ikos.deployment.shares import Integer, ShareTerms
+from ikos.deployment.shares import ShareTerms
+from ikos.deployment.task_fields import Integer
 from ikos.deployment.terms import Opened
 from ikos.transports.base import Recipe, Reports, Totals, Transport
 from ikos.transports.masks import Masked, Masks, joint

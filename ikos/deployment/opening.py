@@ -115,8 +115,8 @@ def public_key(data: bytes, kem: str) -> X25519PublicKey | MLKEM768X25519PublicK
     return MLKEM768X25519PublicKey(lattice, X25519PublicKey.from_public_bytes(data[_EXPANDED:]))
 
 
-def read_shares(part: bytes, width: int, modulus: int) -> list[int]:
-    """Return the shares encoded by bytes; ValueError if one is no element of the group."""
+def read_elements(part: bytes, width: int, modulus: int) -> list[int]:
+    """Return the elements encoded by bytes; ValueError if one is no element of the group."""
     shares = [int.from_bytes(part[at : at + width], "big") for at in range(0, len(part), width)]
     if len(part) % width or not shares or max(shares) >= modulus:
         raise ValueError("a share must be an element of the group")
@@ -141,7 +141,7 @@ def _opened(
     bound = bytes.fromhex(info)
     for start in range(0, len(data), size):
         with suppress(ValueError):
-            yield read_shares(unsealed(data[start : start + size], key, bound), width, modulus)
+            yield read_elements(unsealed(data[start : start + size], key, bound), width, modulus)
 
 
 def add_up(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ikos._validation import choice
 from ikos.data.domains import Bounds, Domain
-from ikos.deployment.enveloped import TERMS
+from ikos.deployment.protocols import TERMS
 from ikos.deployment.shares import NUMBERS
 from ikos.deployment.task_fields import words_of
 from ikos.results.report import Field, Report
@@ -67,7 +67,7 @@ def report_of(task: Task) -> Report:
         "blocks": envelopes,
         "kem": task.kem,
         "keys": len(task.public_keys),
-        "messages": task.columns * envelopes + 1,
+        "messages": task.columns * envelopes + bool(task.part_bytes(0)),
         "bytes_per_client": sum(map(task.part_bytes, range(task.parties))),
         "bytes_per_shuffler": task.users * task.part_bytes(1),
         "release_seconds": float(f"{task.transport.release_seconds(task):.2g}"),

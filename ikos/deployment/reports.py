@@ -55,7 +55,8 @@ class ClientReport:
         """Yield what `make` returns for each value; many are drawn together, for speed."""
         task, rng = window.task, secure(None)
         checked = task.values(values)
-        for some in blocks(len(checked), max(1, ENTRIES_PER_PASS // task.domain.dimension)):
+        entries = max(task.domain.dimension, task.transport.copies)
+        for some in blocks(len(checked), max(1, ENTRIES_PER_PASS // entries)):
             reports = task.transport.reports(window, checked[some], rng)
             for user in range(len(reports.ids)):
                 yield cls.of(window, reports.of(user))

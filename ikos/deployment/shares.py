@@ -13,10 +13,9 @@ from dataclasses import KW_ONLY, replace
 from fractions import Fraction
 from functools import cache, partial
 from operator import add
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 from numpy.typing import ArrayLike, NDArray
-from pydantic import Strict
 from pydantic.dataclasses import dataclass
 
 from ikos._validation import InvalidValue, quote
@@ -25,6 +24,7 @@ from ikos.data.domains import Bounds, Domain
 from ikos.deployment.envelopes import EnvelopeTerms, encrypted, envelope_overhead
 from ikos.deployment.hpke import clear_part, read_clear
 from ikos.deployment.opening import X25519
+from ikos.deployment.task_fields import Integer
 from ikos.deployment.terms import Opened
 from ikos.primitives.randomness import RandomSource
 from ikos.results.sums import SumResult
@@ -35,7 +35,6 @@ from ikos.transports.shares import Shares, Shuffled
 if TYPE_CHECKING:
     from ikos.deployment.task import Task, Window
 
-Integer = Annotated[int, Strict()]
 AnySum = PrivateSum | PrivateVectorSum
 
 NUMBERS = ("precision", "modulus", "min_honest", "corrupt_shufflers", "integers")
@@ -257,21 +256,19 @@ class ShareTerms(EnvelopeTerms):
         """Raise ValueError for a share that is none: later it would stop the release."""
         read_clear(part, task)
 
-    def none_opened(self, task: Task) -> list[int]:
-        """Return the sums of no shares."""
-        return [0] * sum(task.blocks)
-
-    def add(self, task: Task, kept: list[int], block: int, values: Sequence[int]) -> None:
-        """Add the sums of some shares of a block."""
-        part = self.shares_of(task).blocks[block]
-        kept[part] = map(add, kept[part], values)
+    def gathered(self, task: Task, contents: Iterable[tuple[int, list[int]]]) -> list[int]:
+        """Return the sums of all shares of a batch."""
+        totals, blocks = [0] * sum(task.blocks), self.shares_of(task).blocks
+        for block, sums in contents:
+            totals[blocks[block]] = map(add, totals[blocks[block]], sums)
+        return totals
 
     def totals(
         self, window: Window, opened: Sequence[Opened], parts: Iterable[tuple[int, bytes]]
     ) -> Totals:
         """Return the sums of all shares."""
         task, users = window.task, 0
-        totals = self.none_opened(task)
+        totals = [0] * sum(task.blocks)
         for sums, _ in opened:
             totals = list(map(add, totals, sums))
         for _, part in parts:  # each was checked when it came

@@ -20,10 +20,10 @@ from pydantic.dataclasses import dataclass
 
 from ikos._validation import InvalidType, InvalidValue, integer, quote, text_of
 from ikos.data.domains import CategoryLabels
-from ikos.deployment.enveloped import AnyTerms
 from ikos.deployment.envelopes import envelope_overhead
 from ikos.deployment.opening import KEMS, best_kem
 from ikos.deployment.planning import chosen_fields, report_of
+from ikos.deployment.protocols import AnyTerms
 from ikos.deployment.task_fields import (
     MAX_WINDOWS,
     MOMENT,
@@ -59,7 +59,7 @@ MAX_BATCH = 10**9
 
 @dataclass(frozen=True)
 class Task:
-    """What the parties of a private sum agree on: of numbers, or of vectors.
+    """What the parties of a private sum agree on: of numbers, of vectors, or of categories.
 
     Everything in it is public. Its hash is bound into every envelope, token and request, so that
     parties with different descriptions cannot communicate. `Task.new` chooses the numbers.
@@ -158,8 +158,8 @@ class Task:
         if len(self.shufflers) != self.columns:
             raise InvalidValue(
                 "shufflers",
-                f"must be {self.columns} addresses, one for each shuffler that the numbers are "
-                f"for, got {len(self.shufflers)}",
+                f"must be one address for each of {self.columns} that the numbers are for, got "
+                f"{len(self.shufflers)}",
             )
         protocol, guarantee = self.protocol, self.protocol.guarantee
         if not guarantee.proved or guarantee.delta > self.delta:
@@ -399,7 +399,7 @@ class Task:
             task = cls(**values)
         except ValidationError as error:
             raise ValueError(f"a task is refused: {refusal(error)}") from None
-        except InvalidValue as error:
+        except (InvalidType, InvalidValue) as error:
             raise ValueError(f"a task is refused: {error}") from None
         except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
             raise ValueError(f"a task must be a JSON object of version {VERSION!r}") from None

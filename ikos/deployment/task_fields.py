@@ -85,6 +85,13 @@ def _ratio(text: str) -> Fraction:
     return Fraction(text)
 
 
+def _digits(text: str) -> int:
+    """Return the integer in a text of decimal digits."""
+    if not re.fullmatch(r"[0-9]{1,4000}", text):
+        raise ValueError("must be at most 4,000 decimal digits")
+    return int(text)
+
+
 def _text(read: Callable[[str], Any]) -> BeforeValidator:
     """Let a field also be given as in JSON, as a text."""
     return BeforeValidator(lambda value: read(value) if isinstance(value, str) else value)
@@ -123,7 +130,7 @@ Moment = Annotated[
     PlainSerializer(lambda moment: f"{moment:{MOMENT}}"),
 ]
 # JSON's numbers are doubles in many languages
-Modulus = Annotated[int, Strict(), _text(int), PlainSerializer(str)]
+Modulus = Annotated[int, Strict(), _text(_digits), PlainSerializer(str)]
 Noise = tuple[Literal["laplace", "skellam", "binomial"], Ratio]
 Bytes = Annotated[
     bytes, Strict(), _text(lambda text: decoded(text, len(text) * 3 // 4)), PlainSerializer(encoded)

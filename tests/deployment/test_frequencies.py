@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
@@ -14,14 +15,20 @@ import pytest
 pytest.importorskip("starlette")
 
 from deployment_tasks import KEYS
+from scipy.stats import binomtest
+from statistical import FALSE_ALARM, uniform_p_value
 
 from ikos import Box, Categories
+from ikos.accounting.lwy22 import random_messages_delta
 from ikos.baselines import FrequencyEstimation
 from ikos.deployment import Task
 from ikos.deployment.analyzer import Stopped
-from ikos.deployment.hpke import unseal
+from ikos.deployment.hpke import info, unseal
+from ikos.deployment.opening import public_key, suite
 from ikos.deployment.reports import ClientReport
 from ikos.primitives.randomness import secure
+from ikos.results.sums import Cost
+from ikos.transports.base import Totals
 
 LABELS = ("red", "green", "blue", "none")
 CHOSEN = ["red"] * 150 + ["green"] * 100 + ["blue"] * 50
@@ -48,24 +55,39 @@ def messages_of(task: Task, part: bytes) -> list[int]:
     return [unseal(one, KEYS[0], task.at(0), 1, 0)[0] for one in envelopes]
 
 
-@pytest.mark.parametrize("options", [{}, {"categories": 5000, "set_size": 30}], ids=["one", "sets"])
-def test_a_client_sends_one_part_of_constant_length_with_its_category(options) -> None:
-    """Its own message comes first, and each random one is there with the probability of the task:
-    not as often with 1e-9."""
+SETS = {"categories": 5000, "set_size": 30}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, SETS], ids=["one", "sets"])
+def test_a_client_sends_its_category_among_random_ones(options) -> None:
+    """Uniform ones, each there with the probability of the task, its own at a uniform place: 1e-9
+    each."""
     task = task_of(**options)
-    protocol = task.protocol
+    protocol, clients = task.protocol, 250
     value = "blue" if not options else np.eye(1, 5000, 2, dtype=int)[0]
-    random = 0
-    for report in ClientReport.make_many(task.at(0), [value] * 40):
-        assert list(map(len, report.parts)) == [0, task.part_bytes(1)]
-        own, *others = messages_of(task, report.parts[1])
-        assert len(others) == protocol.extra
-        assert protocol.counts(np.array([own]))[2] == 1
-        assert protocol.counts(np.array([own])).sum() <= protocol.set_size
-        random += sum(map(bool, others))
-    draws = 40 * protocol.extra
-    mean, deviation = draws * protocol.chance, float(draws * protocol.chance) ** 0.5
-    assert abs(random - mean) <= 7 * deviation + 20
+    places, others, present = [], [], 0
+    for report in ClientReport.make_many(task.at(0), [value] * clients):
+        assert [len(part) for part in report.parts] == [task.part_bytes(0), task.part_bytes(1)]
+        messages = messages_of(task, report.parts[1])
+        named = [i for i, one in enumerate(messages) if one and names(protocol, one, 2)]
+        assert len(messages) == protocol.extra + 1
+        assert named
+        places += named[:1] if len(named) == 1 else []
+        others += [one for one in messages if one and not names(protocol, one, 2)]
+        present += sum(map(bool, messages)) - 1
+    draws = clients * protocol.extra
+    assert binomtest(present, draws, float(protocol.chance)).pvalue > FALSE_ALARM
+    assert uniform_p_value(places, protocol.extra + 1) > FALSE_ALARM
+    if not options:  # all but the client's own category
+        assert uniform_p_value([one - 1 - (one > 3) for one in others], 3) > FALSE_ALARM
+    else:
+        assert uniform_p_value([16 * one // task.order for one in others], 16) > FALSE_ALARM
+
+
+def names(protocol: FrequencyEstimation, message: int, category: int) -> bool:
+    """Whether a message names a category."""
+    return bool(protocol.counts(np.array([message]))[category])
 
 
 def test_what_the_shuffler_releases_does_not_depend_on_the_order_of_clients() -> None:
@@ -116,15 +138,57 @@ def test_counts_are_those_of_complete_reports(world, monkeypatch) -> None:
     assert not any(world.party(0, 0).count(table) for table in ("report", "opened"))
 
 
-@pytest.mark.slow
-def test_envelopes_that_do_not_open_stop_the_release(world) -> None:
-    made = sent(world, CHOSEN[:259])
-    part = bytearray(made[0].parts[1])
+def damaged(task: Task, report: ClientReport) -> bytes:
+    """Change a bit of the last envelope."""
+    part = bytearray(report.parts[1])
     part[-1] ^= 1
-    other = ClientReport(bytes(16), (b"", bytes(part)))
-    world.send(300, other)
+    return bytes(part)
+
+
+def doubled(task: Task, report: ClientReport) -> bytes:
+    """Send one envelope twice."""
+    size = task.block_bytes(0)
+    return report.parts[1][:-size] + report.parts[1][:size]
+
+
+def too_large(task: Task, report: ClientReport) -> bytes:
+    """Send a message that there is not."""
+    size = task.block_bytes(0)
+    plain = task.modulus.to_bytes(task.width, "big")
+    bound = info(task.at(0), 1, 0)
+    sealed = suite(task.kem).encrypt(plain, public_key(task.at(0).public_key, task.kem), bound)
+    return report.parts[1][:-size] + bytes(sealed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrong", [damaged, doubled, too_large])
+def test_envelopes_without_a_message_of_the_task_stop_the_release(world, wrong) -> None:
+    made = sent(world, CHOSEN[:259])
+    part = wrong(world.task, made[0])
+    world.send(300, ClientReport(bytes(16), (b"", part)))
     with pytest.raises(Stopped, match=r"^\d+ envelopes of shuffler 1 do not open or are dup"):
         world.analyzer.release()
+
+
+@pytest.mark.slow
+def test_an_envelope_opens_in_its_window_alone(world, date) -> None:
+    date.now = world.task.at(1).opens
+    for client, report in enumerate(ClientReport.make_many(world.task.at(0), CHOSEN[:260])):
+        world.send(client, report, window=1)
+    with pytest.raises(Stopped, match="do not open"):
+        world.party(0, 1).release()
+
+
+def test_a_result_is_of_enough_reports_and_says_what_was_sent() -> None:
+    task = task_of()
+    terms, copies = task.transport, task.transport.copies
+    totals = Totals([150, 90, 60, 20, 320], 300)
+    assert terms.result(task, totals).cost == Cost(300, copies, 3)
+    with pytest.raises(ValueError, match="min_honest = 250"):
+        terms.result(task, replace(totals, users=249))
+    assert task.summary().data["blocks"] == copies
+    assert task.summary().data["messages"] == copies
+    assert task.transport.release_seconds(task) > 320 * copies * 60e-6
 
 
 def test_the_guarantee_names_the_shuffler_and_the_encryption() -> None:
@@ -136,9 +200,16 @@ def test_the_guarantee_names_the_shuffler_and_the_encryption() -> None:
         sum(text in one for one in words)
         for text in ("at least 250 of 320", "not collude", "unchanged", "HPKE with ")
     ] == [1] * 4
-    plain = FrequencyEstimation(320, Categories([4]), 6, 1e-6, min_honest=250)
-    assert plain.extra == task.protocol.extra
-    assert plain.chance == task.protocol.chance == task.noise[1]
+    sent, chance = task.transport.extra, task.noise[1]
+    by_honest = [random_messages_delta(6, n * sent, 2 * chance / 4) for n in (250, 240)]
+    assert by_honest[0] <= 1e-6 < by_honest[1]
+    between = Fraction(1e-6) * Fraction(2**53 + 1, 2**53)  # two doubles
+    assert (
+        Task.new(
+            320, 6, between, domain=Categories([4]), transport="frequencies", min_honest=250
+        ).protocol.guarantee.delta
+        == 1e-6
+    )
 
 
 def test_a_description_is_read_as_it_was_written_and_no_number_can_be_changed() -> None:
@@ -148,18 +219,29 @@ def test_a_description_is_read_as_it_was_written_and_no_number_can_be_changed() 
     assert values["transport"] == {
         "kind": "frequencies",
         "set_size": 1,
-        "prime": 4,
+        "progression_modulus": 4,
         "extra": task.transport.extra,
     }
-    changes = {"modulus": "6", "precision": 2, "integers": False, "corrupt_shufflers": 1,
-               "noise": ["binomial", "1/1000"], "epsilon": "2", "users": 321, "min_honest": 249,
-               "delta": "1/10000000", "parameters": "0" * 64}  # fmt: skip
+    box = {"kind": "box", "dimension": 4, "lower": "0x0.0p+0", "upper": "0x1.0p+0"}
+    changes = {
+        "modulus": "6",
+        "domain": box,
+        "precision": 2,
+        "integers": False,
+        "corrupt_shufflers": 1,
+        "noise": ["binomial", "1/1000"],
+        "epsilon": "2",
+        "users": 321,
+        "min_honest": 249,
+        "delta": "1/10000000",
+        "parameters": "0" * 64,
+    }
     for name, value in changes.items():
         with pytest.raises(ValueError, match=r"^a task "):
             Task.from_json(
                 json.dumps(values | {name: value}, sort_keys=True, separators=(",", ":"))
             )
-    for name in ("set_size", "prime", "extra"):
+    for name in ("set_size", "progression_modulus", "extra"):
         terms = replace(task.transport, **{name: getattr(task.transport, name) + 1})
         with pytest.raises(ValueError, match="not those that this version"):
             Task(
@@ -173,9 +255,8 @@ def test_a_description_is_read_as_it_was_written_and_no_number_can_be_changed() 
         ({"domain": Box(4)}, "domain"),
         ({"domain": Categories([2, 3])}, "domain"),
         ({"layout": "blocks"}, "layout"),
-        ({"precision": 3}, "precision"),
+        ({"precision": 0}, "precision"),
         ({"modulus": 64}, "modulus"),
-        ({"integers": True}, "integers"),
         ({"corrupt_shufflers": 1}, "corrupt_shufflers"),
         ({"shufflers": ["https://a.example", "https://b.example"]}, "shufflers"),
         ({"set_size": 3}, "set_size"),

@@ -1,4 +1,4 @@
-"""The protocols of tasks."""
+"""The protocols that tasks can have."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from ikos.deployment.shares import SharesTerms
 from ikos.deployment.terms import Terms
 
 AnyTerms = SharesTerms | MasksTerms | FrequenciesTerms
-"""The terms of every protocol that tasks can have."""
+"""The terms of each."""
 
 TERMS: dict[str, type[Terms]] = {terms.kind: terms for terms in get_args(AnyTerms)}
