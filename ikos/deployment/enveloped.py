@@ -40,12 +40,11 @@ def protocol_of(
 ) -> PrivateSum | PrivateVectorSum:
     """Return the private sum of values of a domain, between parties.
 
-    The analyzer may choose among the reports after seeing its own shares. So these hide nothing:
-    the analyzer counts as one more colluding shuffler, beyond ``corrupt_shufflers``.
+    The analyzer may choose among the reports after seeing its own shares. So these shares hide
+    nothing: the analyzer counts as one more colluding shuffler, beyond ``corrupt_shufflers``.
     docs/message-counts.md ("A batch of the analyzer's choice") and, for masked vectors,
     docs/masked-vectors.md prove that this suffices, as the honest shufflers release nothing before
-    all of them agree to one choice
-    (`ikos.deployment.intermediary`).
+    all of them agree to one choice (`ikos.deployment.intermediary`).
     """
     shuffled = Shuffled(
         corrupt_shufflers=corrupt_shufflers,
@@ -63,7 +62,7 @@ def protocol_of(
 
 
 def envelope_overhead(kem: str) -> int:
-    """Return the bytes that an envelope has beside its shares."""
+    """Return the overhead of an envelope in bytes."""
     return KEMS[kem].sealed + TAG_BYTES
 
 

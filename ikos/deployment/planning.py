@@ -1,4 +1,4 @@
-"""How a task is chosen: blocks, precision, group and messages for a guarantee; and its report."""
+"""The choice of a task's blocks, precision, group and messages for a guarantee; and its report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ikos.deployment.task import Task
 
 NUMBERS = ("precision", "modulus", "min_honest", "corrupt_shufflers")
-"""Parameters of a protocol that are chosen where a task does not give them."""
+"""Parameters of a protocol that are chosen where a task leaves them open."""
 
 COLUMNS = [Field("name", "one of the keys", ""), Field("value", "that of the key", "value")]
 _PROMISED = ("min_honest", "corrupt_clients", "corrupt_shufflers")
@@ -47,10 +47,10 @@ def chosen_fields(
     corrupt_clients: int = 0,
     **options: Any,
 ) -> dict[str, Any]:
-    """Return the fields of a task that say what its parties compute and prove, wherever they are.
+    """Return the fields of a task that determine what its parties compute and prove.
 
-    They are for so many shufflers, by default as many as the guarantee needs. The other parameters
-    are those of `ikos.deployment.Task.new`.
+    They are for a number of ``shufflers``, by default the number that the guarantee needs. The
+    other parameters are those of `ikos.deployment.Task.new`.
     """
     if unknown := options.keys() - {*NUMBERS, "integers"}:
         raise TypeError(f"{min(unknown)} is not an option of a task")
@@ -106,12 +106,12 @@ def _best_length(
     shufflers: int | None,
     kem: str,
 ) -> int:
-    """Return the length of the fewest blocks for so many shufflers, or of the fewest bytes."""
+    """Return the longest block length for these shufflers, or the one with the fewest bytes."""
     of_length = cache(of_length)
     dimension = kind.shares(of_length(1).transport).dimension
 
     def shortest(length: int) -> int:
-        """Return that of as many blocks: longer ones take as many bytes, and prove less."""
+        """Return the shortest length with as few blocks: longer ones cost no less, prove less."""
         return -(-dimension // sums_of(dimension, length))
 
     if shufflers is not None:
@@ -120,7 +120,7 @@ def _best_length(
         return lengths[max(0, fitting - 1)]
 
     def sealed(length: int) -> Layout:
-        """Return what goes to shufflers, in whole bytes; the rest is the same for all lengths."""
+        """Return the bytes sent to shufflers; the rest is the same for all lengths."""
         layout = kind.shares(of_length(shortest(length)).transport).layout
         count = replace(layout.count, shuffled=layout.count.shuffled - 1)
         return replace(layout, length=length, bits=-(-layout.bits // 8) * 8, count=count)

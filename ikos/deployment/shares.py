@@ -1,4 +1,4 @@
-"""Tasks whose clients send shares of their values, and what any shares in envelopes need.
+"""Tasks whose clients send shares of their values; the common part of all shares in envelopes.
 
 A client sends a share in the clear to the analyzer, and to each shuffler an envelope for each block
 of coordinates. A shuffler releases the envelopes of each block in the order of their bytes, which
@@ -36,15 +36,14 @@ ENVELOPE_SECONDS, COORDINATE_SECONDS = {X25519: 65e-6, HYBRID: 100e-6}, 0.5e-6
 and add up an envelope, and for each coordinate in it."""
 
 _ENVELOPES_PER_PIECE = 512
-_CHUNK_ENVELOPES, _CHUNK_BYTES = 256, 1 << 20  # most that a process opens together
+_CHUNK_ENVELOPES, _CHUNK_BYTES = 256, 1 << 20  # most that a process decrypts together
 
 
 @dataclass(frozen=True)
 class EnvelopeTerms(Terms):
     """Terms of shares in envelopes, of whatever is shared.
 
-    Each block of ``block_length`` coordinates has so many ``messages``, the analyzer's own among
-    them.
+    Each block of ``block_length`` coordinates has ``messages`` messages, the analyzer's included.
     """
 
     messages: Integer
@@ -56,7 +55,7 @@ class EnvelopeTerms(Terms):
         """Return the shares of a transport that are in envelopes."""
 
     def part_bytes(self, task: Task, party: int) -> int:
-        """Return the bytes of the envelopes for a shuffler, or of the analyzer's share."""
+        """Return the bytes of a shuffler's envelopes, or of the analyzer's share."""
         return task.envelope_bytes if party else task.width * task.shares.dimension
 
     def parts(self, window: Window, report: Reports) -> tuple[bytes, ...]:
@@ -79,14 +78,14 @@ class EnvelopeTerms(Terms):
             first += size
 
     def check(self, task: Task, part: bytes) -> None:
-        """Raise ValueError for a share that is none: later it would stop the release."""
+        """Raise ValueError for an invalid share: later it would stop the release."""
         read_clear(part, task)
 
     @contextmanager
     def opener(
         self, window: Window, key: PrivateKey, batches: int, reports: int
     ) -> Iterator[Callable[[int, bytes], Opened]]:
-        """Open envelopes on all cores, and add up the shares in each batch."""
+        """Decrypt envelopes on all cores, and add up the shares in each batch."""
         task = window.task
         with openers(key, task, batches * reports * len(task.blocks)) as add_up:
 
@@ -98,7 +97,8 @@ class EnvelopeTerms(Terms):
                     unopened -= opened
                 if unopened:
                     raise ValueError(
-                        f"{unopened:,} envelopes of shuffler {party} do not open or are duplicates"
+                        f"{unopened:,} envelopes of shuffler {party} could not be decrypted or are "
+                        "duplicates"
                     )
                 return totals, b""
 
@@ -118,13 +118,13 @@ class EnvelopeTerms(Terms):
         return Totals([total % task.shares.q for total in totals], users)
 
     def release_seconds(self, task: Task) -> float:
-        """Return what opening all envelopes takes."""
+        """Return the seconds of one core to decrypt all envelopes."""
         seconds = len(task.blocks) * ENVELOPE_SECONDS[task.kem]
         return task.users * task.columns * (seconds + task.shares.dimension * COORDINATE_SECONDS)
 
 
 def _chunks(window: Window, party: int, data: bytes, reports: int) -> Iterator[Chunk]:
-    """Yield the envelopes of a batch, those that are there twice once."""
+    """Yield the envelopes of a batch, without duplicates."""
     first = 0
     for block, coordinates in enumerate(window.task.blocks):
         size, bound = window.task.block_bytes(block), info(window, party, block).hex()
