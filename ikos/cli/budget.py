@@ -76,7 +76,7 @@ def _report(ledger: Ledger, entries: tuple[Any, ...]) -> Report:
 @option("--epsilon", required=True, help="Total epsilon of all releases.")
 @option("--delta", type=Number(0, below=1), required=True, help="Total delta of all releases.")
 @option("--slack", type=Number(0, below=1), show_default="half of --delta",
-        help="Part of --delta reserved for composition. With 0, only basic composition is "
+        help="Fraction of --delta reserved for composition. With 0, only basic composition is "
         "used.")  # fmt: skip
 @option("--adjacency", type=click.Choice(["replace-one", "add-or-remove-one"]),
         default="replace-one", help="Neighbouring relation of all guarantees.")  # fmt: skip
@@ -96,7 +96,7 @@ def new(
 @command.command("show", epilog=f"{EXAMPLE}show a.ledger", **DOCUMENTED)
 @click.argument("file", type=FILE)
 def show(file: Path) -> Report:
-    """Show a ledger's total budget, what is left, and all releases."""
+    """Show a ledger's total budget, its remaining budget, and all releases."""
     from ikos.sums.ledger import Ledger
 
     ledger = Ledger(file)
