@@ -22,7 +22,7 @@ KEYS = [
     Field("file", "the ledger", value="path"),
     Field("epsilon", "total epsilon of all releases", value="total.epsilon"),
     Field("delta", "total delta of all releases", value="total.delta"),
-    Field("slack", "the fraction of delta reserved for composition", value="total.slack"),
+    Field("slack", "the part of delta reserved for composition", value="total.slack"),
     Field("adjacency", "neighbouring relation of all guarantees"),
     Field("spent", "the fraction of the budget that is spent, 0 to 1"),
     Field("left", "the largest epsilon of the next release, and the largest delta at that epsilon"),
@@ -76,7 +76,7 @@ def _report(ledger: Ledger, entries: tuple[Any, ...]) -> Report:
 @option("--epsilon", required=True, help="Total epsilon of all releases.")
 @option("--delta", type=Number(0, below=1), required=True, help="Total delta of all releases.")
 @option("--slack", type=Number(0, below=1), show_default="half of --delta",
-        help="Fraction of --delta reserved for composition. With 0, only basic composition is "
+        help="Part of --delta reserved for composition. With 0, only basic composition is "
         "used.")  # fmt: skip
 @option("--adjacency", type=click.Choice(["replace-one", "add-or-remove-one"]),
         default="replace-one", help="Neighbouring relation of all guarantees.")  # fmt: skip

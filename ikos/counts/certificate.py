@@ -129,10 +129,10 @@ class MomentCertificate(_Certified):
 class NecessaryCertificate(_Certified):
     """Why the security level of m shuffled messages is at most ``sigma``.
 
-    ``difference`` has the entries of y that are not 0, each with the number of its users: two
-    inputs that differ by y. ``second`` and ``mean`` are lower bounds on E D_1^2 and E |D_1|,
-    found by ``method``, "hoelder" or "normal limit"; ``fourth`` and ``rest`` upper bounds of
-    E D_1^4 and R; ``total_variation`` is at most ``(mean - sqrt(2 rest)) / 2``.
+    Two inputs differ by y; ``difference`` has its nonzero entries, each with the number of its
+    users. ``second`` and ``mean`` are lower bounds on E D_1^2 and E |D_1|, found by ``method``,
+    "hoelder" or "normal limit"; ``fourth`` and ``rest`` upper bounds of E D_1^4 and R;
+    ``total_variation`` is at most ``(mean - sqrt(2 rest)) / 2``.
     """
 
     difference: tuple[tuple[int, int], ...]
@@ -146,7 +146,7 @@ class NecessaryCertificate(_Certified):
 
 
 def _numbers(bound: Any, *lower: str) -> dict[str, Any]:
-    """Return the floating-point fields of a bound; those that are named are lower bounds."""
+    """Return the floating-point fields of a bound; the named ones are lower bounds."""
     values = ((field.name, getattr(bound, field.name)) for field in fields(bound))
     return {name: Dyadic.of(x, name in lower) for name, x in values if isinstance(x, mpfr)}
 
