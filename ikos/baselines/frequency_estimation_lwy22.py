@@ -39,7 +39,7 @@ class FrequencyEstimation(Padded):
     domain : Categories
         One question with at least two categories.
     set_size : int, optional
-        Categories in each message, from 1 to half of all. By default about q ln(n) / n, which is
+        Categories in each message, from 1 to half of all. None stands for about q ln(n) / n,
         LWY22's choice for large domains.
 
     Attributes

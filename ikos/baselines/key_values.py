@@ -54,7 +54,7 @@ class KeyValueResult(SumResult):
     count_error: float = field(repr=False)
 
     def frequencies(self) -> NDArray[np.float64]:
-        """Return the estimated fractions of users with 1, and with -1, at each coordinate, (d, 2)."""
+        """Return the estimated fractions of users with 1, and -1, at each coordinate, (d, 2)."""
         return self.counts / self.users
 
     def conditional_mean(self) -> NDArray[np.float64]:
