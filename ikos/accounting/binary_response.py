@@ -179,9 +179,9 @@ def binary_response_delta(
 ) -> float:
     """Return the delta of shuffled binary randomized response, rounded up.
 
-    For both orders of any two values of a user. Too large by less than 3 % (measured) if the noise
-    has a standard deviation below 300, by less than a half below 10^4, and by a factor of 2 or 3
-    beyond.
+    The bound holds for both orders of any two values of a user. It is too large by less than 3 %
+    (measured) if the noise has a standard deviation below 300, by less than a half below 10^4, and
+    by a factor of 2 or 3 beyond.
 
     Parameters
     ----------

@@ -126,7 +126,7 @@ class Baseline(ProtocolTerms, ABC):
     _description: Description
 
     def _init(self, terms: ProtocolTerms, **parameters: object) -> None:
-        """Set the fields, which do not change any more, and what follows from them."""
+        """Set the fields, which are final, and the description that follows from them."""
         vars(self).update(vars(terms) | parameters)
         vars(self)["_description"] = self._describe()
 

@@ -294,9 +294,10 @@ class Remaining:
     Attributes
     ----------
     epsilon : float
-        Rounded up.
+        The whole epsilon, rounded up.
     noise_epsilon : float
-        Epsilon of the noise alone, rounded up: larger than planned if some users do not add theirs.
+        Epsilon of the noise alone, rounded up: larger than planned if some users do not add their
+        noise.
     users : int
         Honest users, with their noise, for whom the proof holds.
     count : MessageCount

@@ -64,7 +64,7 @@ _STATUS = {name: status for status, names in _NAMES.items() for name in names}
 _AGAIN = {"Retry-After": "1"}
 _HEADERS = {
     401: {"WWW-Authenticate": "Bearer"},
-    429: {**_AGAIN, "Connection": "close"},  # new connections have a limit of their own
+    429: {**_AGAIN, "Connection": "close"},  # new connections have a separate limit
     507: _AGAIN,
 }
 

@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C in the middle of a computation, with the results that were complete.
+    """Ctrl-C during a computation, with the results that were complete.
 
     ``partial`` is the result for the first ``done`` parts, or None; ``trials`` is the number of
     parts requested, 0 if unknown; ``what`` names the parts, or states when it happened.

@@ -205,7 +205,7 @@ class SecureSum(_Secure[int]):
 
 @dataclass(frozen=True, init=False, repr=False)
 class SecureVectorSum(_Secure[NDArray[Any]]):
-    """Secure summation of vectors: the analyzer learns the sum modulo q and, almost, nothing else.
+    """Secure summation of vectors: the analyzer learns the sum and, up to 2^-sigma, nothing else.
 
     Like `ikos.SecureSum`, for vectors of ``dimension`` elements of Z_q.
 
