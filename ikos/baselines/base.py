@@ -88,7 +88,7 @@ def checked(
 
 @dataclass(frozen=True)
 class Description:
-    """What follows from a protocol's parameters; ``settings`` are these in the printed form.
+    """The properties that follow from a protocol's parameters; ``settings`` is their printed form.
 
     ``sent`` are messages per user and bits per message: integers if they are the same for all,
     otherwise means. ``local``: each message is private by itself, and the analyzer knows its user.

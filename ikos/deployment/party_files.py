@@ -211,7 +211,7 @@ class _ConfigFile(BaseModel):
 
 @dataclass(frozen=True, repr=False)
 class PartyConfig:
-    """What a party knows: shuffler j, or as 0 the analyzer, which alone has keys and controls.
+    """A party's configuration: shuffler j, or as 0 the analyzer, which alone has keys and controls.
 
     ``control`` is the digest of the secret that may command it; the shufflers' are ``controls``. In
     ``ledger`` the analyzer records each release; ``keep`` is the retention period of unreleased
