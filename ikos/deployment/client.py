@@ -109,7 +109,7 @@ def _send(
         if waiting and (seconds <= 0 or given_up.is_set()):
             raise Unsent(
                 f"{parties - len(waiting)} of {parties} parties have the report; submit again "
-                f"to go on with it: {why}"
+                f"to resume: {why}"
             )
         if waiting:  # many clients waiting for one party do not return at once
             given_up.wait(min(seconds, pause * (0.5 + draw.random())))
