@@ -2,7 +2,7 @@
 
 Each check returns the value in the type that the caller computes with, or raises an `InvalidType`
 (wrong kind) or `InvalidValue` (out of range) that names the parameter and quotes the value. For
-people's data, messages give a value's position and never the value: errors end up in logs.
+users' data, messages give a value's position and never the value: errors end up in logs.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ MAX_COUNTED_USERS = 10**100  # largest n for which messages are counted
 MAX_MASKED_USERS = 1 << 40
 MAX_PROTOCOL_USERS = 10**9  # largest n of other accountants
 MAX_SIMULATED_USERS = 1 << 18  # largest n of attacks: the counts of tuples are exact
-"""Most users: more are taken for a mistake."""
+"""Most users; a larger number is taken for a mistake."""
 
 NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 """A decimal number. float() accepts more: nan, inf, 1_000, and the digits of every script."""
 
 NO_VALUE = {"", "nan", "na", "n/a", "null", "none"}
-"""Strings, in lower case, that programs write into a column of numbers for a missing one."""
+"""Strings, in lower case, that programs write for missing numbers."""
 
 
 class Invalid(Exception):  # noqa: N818
@@ -67,7 +67,7 @@ class InvalidValue(Invalid, ValueError):  # noqa: N818
     what : str
         The rest of the message.
     row : int or None
-        For people's values: the user whose value is invalid, counted from the first of the call.
+        For users' values: the index of the user whose value is invalid, in the values of the call.
     advice : sequence of (str, object, str)
         Arguments that would help: parameter, value, and its effect.
 
@@ -222,7 +222,7 @@ def real(name: str, x: object, first: int = 0) -> NDArray[Any]:
     converted = np.empty(entries.shape, dtype=object)
     for index, value in np.ndenumerate(entries):
         exact = value
-        if not isinstance(value, float | np.floating):  # what is missing, domains refuse as NaN
+        if not isinstance(value, float | np.floating):  # missing ones: NaN, which domains refuse
             exact = math.nan if index and missing(value) else whole_number(value)
         converted[index] = exact
         if exact is None or (isinstance(exact, int) and not -(1 << 63) <= exact < 1 << 64):
@@ -245,7 +245,7 @@ def missing(value: Any) -> bool:
 
 
 def reject_missing(name: str, values: Iterable[Any], wanted: str, first: int = 0) -> None:
-    """Refuse entries that are missing where ``wanted`` ones must be; they count from ``first``."""
+    """Refuse missing entries, with positions from ``first``; ``wanted`` describes valid ones."""
     for place, value in enumerate(values, first):
         if missing(value):
             raise InvalidValue(f"{name}[{place}]", f"must be {wanted}, not missing", row=place)
@@ -262,7 +262,7 @@ def text_of(value: Any) -> str:
 
 def whole_number(value: Any) -> int | None:
     """Return the integer equal to an entry of an object array, or None."""
-    with suppress(TypeError, ValueError, OverflowError):  # no number, or not finite
+    with suppress(TypeError, ValueError, OverflowError):  # not a number, or not finite
         if isinstance(value, np.bool_ | Fraction | Decimal):
             return int(value) if value == int(value) else None
         return operator.index(value)

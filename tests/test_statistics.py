@@ -185,9 +185,9 @@ def test_values_of_a_list_are_taken_as_they_are() -> None:
     budget: dict[str, Any] = {"epsilon": 100, "delta": 1e-3}
     result = statistics.histogram([1, "a"] * 50, [1, "a", "1"], **budget)
     assert [round(value) for value in result.estimates().values()] == [50, 50, 0]
-    with pytest.raises(ValueError, match=r"x\[0\] must be one of .*, got another int$"):
+    with pytest.raises(ValueError, match=r"x\[0\] must be one of .*, got a different int"):
         statistics.histogram([1, "1"] * 50, ["1", "a"], **budget)
-    with pytest.raises(ValueError, match=r"x\[1\] must be one of .*, got another list$"):
+    with pytest.raises(ValueError, match=r"x\[1\] must be one of .*, got a different list"):
         statistics.histogram(["a", ["a"]] * 50, ["a"], **budget)
 
 

@@ -1,4 +1,4 @@
-"""Amplification by shuffling for any local randomizer, from how many messages have which label.
+"""Amplification by shuffling for any local randomizer, from counts of labels of messages.
 
 n users send one eps0-private message each. Whatever the randomizer, the view is a function of
 labels: each other message has one with probability 2/(e^eps0 + 1), by a fair coin, and the user's
@@ -33,12 +33,12 @@ _MARGIN = Fraction(1, 1 << 48)  # relative, of a slope: more than the roundings 
 _STEP = 2e-4  # a block of numbers of labels enlarges delta by at most about this fraction,
 _BLOCKS = 10**4  # unless there were more blocks than this
 _PART = 1 << 20  # probabilities at a time
-_TINY = 1e-290  # exceeds anything that underflows
+_TINY = 1e-290  # larger than any quantity that underflows
 
 
 @dataclass(frozen=True)
 class Labels:
-    """The divergence that labels give.
+    """The divergence of the labels' counts.
 
     It is scale E[(slope S - lean G - rest (n - S) - B)_+ / S], B ~ Bin(S, 1/2). Each of the n - 1
     other messages is one of the S - 1 with the first two labels with probability ``share``, or one
@@ -146,9 +146,9 @@ def amplified_delta(
 ) -> float:
     """Return a delta for which n shuffled messages are together (epsilon, delta)-private.
 
-    For both orders of any two values; rounded up. The messages may come from any randomizers, as
-    long as the probabilities of every output, for all users and values, are within a factor
-    e^local_epsilon of each other.
+    For both orders of any two values; rounded up. Users may have different randomizers, as long as
+    the probabilities of every output, for all users and values, are within a factor e^local_epsilon
+    of each other.
 
     Parameters
     ----------
@@ -158,11 +158,11 @@ def amplified_delta(
         Number of users, each of whom sends one message, up to 10^9; 10^6 if ``total_variation``
         matters.
     local_epsilon : float
-        Of one message by itself, from 1e-100 to 60.
+        Local epsilon of one message by itself, from 1e-100 to 60.
     total_variation : float
-        At least the total variation distance between the messages of one user for any two values.
+        Upper bound on the total variation distance between one user's messages for any two values.
         It matters below tanh(local_epsilon / 2), which no distance exceeds. A call then takes up to
-        seconds.
+        a few seconds.
 
     Examples
     --------

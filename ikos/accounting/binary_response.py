@@ -8,7 +8,7 @@ Proofs, including the rounding: :ref:`proof-binary-response`.
 
 For comparison: the published analysis of A. Cheu, A. Smith, J. Ullman, D. Zeber, M. Zhilyaev,
 *Distributed differential privacy via shuffling*, EUROCRYPT 2019 (CSUZZ19), quoted from memory and
-consistent (:ref:`proof-csuzz19`). It asks for 4 to 25 times as many random answers.
+consistent (:ref:`proof-csuzz19`). It needs 4 to 25 times as many random answers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MAX_EPSILON = 100.0
 _UNIT = 2.0**-53
 _MASS = 36.0  # windows leave out at most e^-36 of their mass
 _DIRECT = 1 << 21  # products up to which a convolution is summed directly
-_TINY = 1e-290  # exceeds anything that underflows
+_TINY = 1e-290  # larger than any quantity that underflows
 _CLOSE = 1e-4  # refinement ends here, as a fraction of delta
 _PRECISION = 256
 
@@ -179,9 +179,9 @@ def binary_response_delta(
 ) -> float:
     """Return the delta of shuffled binary randomized response, rounded up.
 
-    For both orders of any two values of a user. Too large by less than 3 % (measured) if the noise
-    has a standard deviation below 300, by less than a half below 10^4, and by a factor of 2 or 3
-    beyond.
+    The bound holds for both orders of any two values of a user. It is too large by less than 3 %
+    (measured) if the noise has a standard deviation below 300, by less than a half below 10^4, and
+    by a factor of 2 or 3 beyond.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def binary_response_delta(
     eps = number("epsilon", epsilon, low=0, high=MAX_EPSILON)
     each = integer("bits", bits, low=1)
     users = integer("n", n, low=1, high=MAX_BITS // each)
-    # on the grid, as answers are drawn; otherwise rounded down to it, which is less noise
+    # on the grid, as answers are drawn; others are rounded down to it, which is less noise
     chance = grid_down(number("gamma", gamma, low=2.0**-53, high=1))
     return _largest(_ResponseDivergences(eps, each, chance), (users - 1) * each)
 
@@ -268,7 +268,7 @@ def binary_response_gamma(
 def _least(
     holds: Callable[[Fraction], bool], low: Fraction, high: Fraction, close: float
 ) -> Fraction:
-    """Return a grid point at which it is true, ``close`` to one at which it is not."""
+    """Return a grid point at which a condition holds, ``close`` to one at which it does not."""
 
     def middle(high: Fraction, low: Fraction) -> Fraction | None:
         if high <= low * Fraction(1 + close) or (high - low) * GRID <= 1:

@@ -30,14 +30,14 @@ from ikos.primitives.randomized_response import grid_up
 
 MAX_ANSWERS = 10**10  # most users of one randomized response
 SLACK = 1e-7  # relative enlargement of a divergence: more than the errors of the doubles
-LEAST_GAMMA = 2.0**-53  # given by the grid on which answers are drawn
+LEAST_GAMMA = 2.0**-53  # of the grid on which answers are drawn
 _FIRST_TAIL = 1e-22
 
 
 def local_epsilon(k: int | Fraction, gamma: Fraction) -> float:
     """Return the guarantee of one answer by itself, ln(1 + k (1 - gamma) / gamma), rounded up.
 
-    ``k`` is the inverse of the fraction of all possible answers that are a user's own. Infinite if
+    ``k`` is the inverse of the fraction of all possible answers in one user's set. Infinite if
     the likelihood ratio is above 2^1000.
     """
     chance = number("gamma", gamma, above=0, high=1)
@@ -62,8 +62,8 @@ class ResponseBlanket:
     n : int
         Number of users whose answers hide each other, from 1 to 10^10.
     k : int or Fraction
-        Number of values in the domain, at least 2; on {0..p} it is p + 1. If a user has several
-        messages, the inverse of the fraction they are of all possible messages.
+        Number of values in the domain, at least 2; on {0..p} it is p + 1. If each user has a set of
+        messages, the inverse of its fraction of all possible messages.
     gamma : Fraction
         Probability of a uniform answer, in (0, 1].
     """

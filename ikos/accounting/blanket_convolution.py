@@ -182,7 +182,7 @@ Real = Callable[[mpfr], mpfr]
 def noise_report(
     below: Real, ratio: Real, edges: ArrayLike, *, reach: float | Fraction = math.inf
 ) -> ReportLaw:
-    """Return the report of a value in [0, 1] with symmetric noise of a log-concave density f.
+    """Return the report of a value in [0, 1] with symmetric noise of log-concave density f.
 
     For the values 0 and 1, which are not proved to be the worst. Reports that only one of them can
     send count as revealed.

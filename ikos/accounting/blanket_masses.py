@@ -1,4 +1,4 @@
-"""How likely the privacy loss of a blanket exceeds each of many levels, all at once.
+"""The probabilities that a blanket's privacy loss exceeds each of many levels, all at once.
 
 The blanket's own ``divergence`` is for one epsilon. A discretized loss has hundreds of levels,
 which share two tables: of S = A + B and M, and of B given S. Proof: :ref:`proof-masses`.
@@ -22,7 +22,7 @@ MAX_TERMS = 1 << 27  # most entries of all tables: a second or two
 _DROPPED_FRACTION = 2e-5  # fraction of the messages by which their number is rounded down
 _DIRECT = 200  # more values of B than this for each level are not tabulated
 _ENTRIES_PER_BLOCK = 1 << 18  # entries of the tables of a block of rows
-_LOWERED = 1e-13  # part by which e^level is lowered: more than the rounding of an edge
+_LOWERED = 1e-13  # fraction by which e^level is lowered: more than the rounding of an edge
 
 
 @may_underflow()

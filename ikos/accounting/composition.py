@@ -123,7 +123,7 @@ def blanket_losses(
 ) -> LossLattice:
     """Return the privacy loss of shuffled randomized response, discretized with a given step.
 
-    Losses that at most the ``negligible`` mass exceeds count as infinite.
+    Losses exceeded with at most ``negligible`` probability count as infinite.
     """
     negligible = max(negligible, _LEAST)
     deviation = math.sqrt(2 * blanket.k * (1 - blanket.gamma) ** 2 / (blanket.gamma * blanket.n))
@@ -183,7 +183,7 @@ def composed_divergence(
 # Many copies of one mechanism
 
 MAX_COPIES = 1 << 22
-MAX_LOCAL = 60.0  # largest epsilon of a copy, and of the whole when a copy's is searched for
+MAX_LOCAL = 60.0  # largest epsilon of a copy, and of the composition in a search for a copy's
 _COPIES_SLACK = 1e-9  # relative error of a sum of binomial probabilities, generously
 _LEAST = 1e-290  # exceeds what is lost if probabilities fall below the range of doubles
 
@@ -194,7 +194,7 @@ def optimal_delta(
     local_epsilon: float | Fraction,
     local_delta: float | Fraction = 0,
 ) -> float:
-    """Return the smallest delta that holds for the composition of any equal private mechanisms.
+    """Return the smallest delta for the composition of any equal private mechanisms.
 
     Parameters
     ----------

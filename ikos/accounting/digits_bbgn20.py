@@ -43,7 +43,7 @@ _CELLS = 120  # steps of the lattice up to epsilon
 
 @dataclass(frozen=True)
 class DigitParameters:
-    """The digits of a value, and how each is answered.
+    """The digits of a value, and the randomized response of each.
 
     Values are integers in {0..precision}. Digit j has ``domains[j]`` values, counts ``places[j]``
     steps (the last counts 1), and is replaced by a uniform one with probability ``gammas[j]``;
@@ -188,7 +188,7 @@ def _neighbours(domains: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
         for other in {k - 1, k + 1, max(2, k * 4 // 5), k + k // 4, k + k // 2}:
             if other >= 2:
                 yield (*domains[:j], other, *domains[j + 1 :])
-    for j in range(len(domains) - 1):  # the next digit may use the budget that one digit leaves
+    for j in range(len(domains) - 1):  # the next digit may use the budget left by one digit
         a, b = domains[j], domains[j + 1]
         for pair in ((a + 1, max(2, b - 1)), (max(2, a - 1), b + 1), (b, a)):
             yield (*domains[:j], *pair, *domains[j + 2 :])
@@ -241,11 +241,9 @@ def optimized_digits(
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
         For each digit, under "advanced" and "basic"; "numerical" is exact.
 
-    Notes
-    -----
-    ValueError also if there are too few users. The guarantee and the error are proved, optimality
-    is not: the search assumes Gaussian losses. Above an epsilon of about 8 they are far from
-    Gaussian, and more messages may be worse than fewer.
+    Notes ----- ValueError also if there are too few users. The guarantee and the error are proved,
+    but not optimality: the search assumes Gaussian losses. Above an epsilon of about 8 they are far
+    from Gaussian, and more messages may be worse than fewer.
 
     Examples
     --------
@@ -321,7 +319,7 @@ def _single(n: int, eps: Fraction, small: Fraction, k: int, accountant: str) -> 
         return made(values).mse(n) if made(values).gammas[0] < 1 else math.inf
 
     def ruled_out(values: int) -> bool:
-        """Whether no gamma that makes less error than k values is private, from the largest."""
+        """Whether no gamma with a smaller error than k values is private, from the largest."""
 
         def less(gamma: float) -> bool:
             return _laid_out((values,), (Fraction(gamma),)).mse(n) < error(k)

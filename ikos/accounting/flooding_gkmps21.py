@@ -372,8 +372,8 @@ def _table(flood: Flood, largest: int, orders: NDArray[np.float64], lost: float)
 def flooding_delta(flooding: Flooding, epsilon: float, lost: float) -> float:
     """Return a proved delta of a flooding at an epsilon, central noise included; 1 for none.
 
-    Shapes must be integers. ``lost`` is about the fraction of delta for outcomes where floods are
-    too small; any positive value is sound.
+    Shapes must be integers. ``lost`` is about the fraction of delta for outcomes with too small
+    floods; any positive value is sound.
     """
     p, s = flooding.steps, float(flooding.central) * (1 + 1e-12)
     if epsilon <= s * p or lost >= 1:

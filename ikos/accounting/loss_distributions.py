@@ -91,7 +91,7 @@ class _Masses(NamedTuple):
 class _ProvedLoss(PrivacyLossDistribution):  # type: ignore[misc]
     """Masses of losses that are nowhere below the exact ones, also when composed.
 
-    Masses of other distributions are taken as they are. The parameters are dp-accounting's.
+    Masses of other distributions are not checked. The parameters are dp-accounting's.
     """
 
     computational = False
@@ -270,12 +270,12 @@ def composed(
     Parameters
     ----------
     loss
-        Made here, or one made here composed with others: ``here.compose(elsewhere)``. The others
-        are taken as they are, and must be replace-one.
+        From a function of this module, or such a one composed with others:
+        ``here.compose(elsewhere)``. The others are not checked, and must be replace-one.
     delta : float
         At least the mass of infinite losses, which has up to 1e-30 from each composition.
     conditions : tuple of ikos.results.conditions.Condition, optional
-        Conditions of the releases made here, ``result.guarantee.conditions``, and of others.
+        Conditions of this library's releases, ``result.guarantee.conditions``, and of others.
 
     Returns
     -------

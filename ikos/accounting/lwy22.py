@@ -1,4 +1,4 @@
-"""One message about the true value among messages that name random values: how many hide it.
+"""One message about the true value, hidden by messages that name random values.
 
 LWY22 is Luo, Wang, Yi, *Frequency Estimation in the Shuffle Model with Almost a Single Message*,
 CCS 2022. A message names a set of values. A user sends one whose set contains the true value, and
@@ -30,7 +30,7 @@ MAX_MESSAGES = 1 << 20
 """Most random messages of one user."""
 
 _CELLS = 1 << 13  # largest number of values of M that are tried
-_TINY = 1e-290  # exceeds anything that underflows
+_TINY = 1e-290  # larger than any quantity that underflows
 _MOST_MEAN = 1e11  # up to which the error of a window's probabilities is within `SLACK`
 _MAX_DEPTH = 1024
 
@@ -71,7 +71,8 @@ def random_messages_delta(
     messages : int
         Largest number of random messages of all honest users, h t.
     chance : float or Fraction
-        Probability that one is sent and names one of two given values, 2 p rho, in (0, 1].
+        Probability that a random message is sent and names one of two fixed values, 2 p rho, in (0,
+        1].
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A privacy filter: whether one more release is within a total budget, whatever was seen before.
+"""A privacy filter: whether one more release is within a total budget, for any earlier results.
 
 Every release, its budget included, may be adaptively chosen, after the results of those before it.
 A theorem on a fixed list of budgets does not cover that; a filter does (Rogers, Roth, Ullman,
@@ -137,7 +137,7 @@ class Account:
 
     @cached_property
     def left(self) -> EpsilonDelta:
-        """The largest epsilon, and with it the largest delta, of one more release.
+        """The largest epsilon of one more release, and the largest delta at that epsilon.
 
         The epsilon is too small by at most a relative 1e-9, and 0 if it is below 2e-6 of the total.
         """

@@ -171,7 +171,7 @@ def _least_users(n: int, d: int, t: int, tail: float) -> int:
 
 @dataclass(frozen=True)
 class SampledAnswers:
-    """How a user's coordinates are drawn and answered.
+    """The draw and the randomized response of a user's coordinates.
 
     Each user reports ``messages`` coordinates, drawn by ``sampling``, in values of {0..precision}
     that are replaced by a uniform one with probability ``gamma``, a multiple of 2^-53. The
@@ -280,7 +280,7 @@ def sampled_delta(
     # t P[N + 1 < m] plus what is proved among m users, for the best m of a few
     best: _Delta = (1.0, "basic", "exact")
     tail = delta / 20
-    for _ in range(4):  # a smaller required number of users is likelier to be reached
+    for _ in range(4):  # a smaller required number of users is more likely to be reached
         m = _least_users(n, d, t, tail)
         hidden, method, accountant = _proved_repeated(eps, m, k, gamma, t, delta)
         here = min(1.0, (_missing(m, n, d, t) + hidden) * (1 + 1e-12))

@@ -137,8 +137,7 @@ def response_delta(
         Number of users who follow the protocol, up to 10^10.
     k : int or Fraction
         Number of values in the domain, at least 2; on {0..p} it is p + 1. A Fraction is the inverse
-        of the fraction of all possible messages that are a user's own: see
-        `ikos.accounting.blanket`.
+        of the fraction of all possible messages in one user's set: see `ikos.accounting.blanket`.
     gamma : float or Fraction
         Probability with which a user sends a uniform value instead of the true value.
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
@@ -164,7 +163,7 @@ def response_accountant(
     *,
     accountant: str = "exact",
 ) -> str:
-    """Return which of ``ACCOUNTANTS`` proves `response_delta` for the same arguments.
+    """Return the one of ``ACCOUNTANTS`` that proves `response_delta` for the same arguments.
 
     It is the one requested, except "bennett" instead of a negligible "exact".
 
@@ -220,8 +219,8 @@ def response_gamma(
 ) -> Fraction:
     """Return a probability of uniform answers that makes the shuffled answers private.
 
-    A multiple of 2^-53, within a millionth of the smallest one found; 1 means that every answer has
-    to be random.
+    A multiple of 2^-53, within a millionth of the smallest one found; 1 means that every answer
+    must be random.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
-"""Probability with which each user must add noise if few users add all of it.
+"""The probability with which each user must add noise if few users add all of it.
 
 SCRCS11 is Shi, Chan, Rieffel, Chow, Song, *Privacy-preserving aggregation of time-series data*,
 NDSS 2011. Each of h honest users adds, with probability beta and independently of its value, a
 whole discrete Laplace variable of rate epsilon / p; the sum of their values is in {0..h p} and a
-user can move it by up to p. SCRCS11 use (epsilon, (1 - beta)^h); the divergence itself, M(0) -
+user can move it by up to p. SCRCS11 uses (epsilon, (1 - beta)^h); the divergence itself, M(0) -
 e^epsilon M(p) for the mixture M of the noise, is far smaller (:ref:`proof-sparse-noise`).
 """
 

@@ -51,7 +51,7 @@ def set_response_gamma(
 
     If delta is 0, for the guarantee of each message by itself; otherwise for that of n shuffled
     ones, and ``most_local`` then also caps the local epsilon of each message. ``k`` is the inverse
-    of the fraction of all possible messages that are a user's own: at least 1, or 2 if delta is
+    of the fraction of all possible messages in one user's set: at least 1, or 2 if delta is
     positive.
     """
     alone = local_gamma(epsilon, number("k", k, low=1))
@@ -72,7 +72,7 @@ def set_response_theorem(
 def raised(
     epsilon: Fraction, delta: Fraction, n: int, *, most_local: Fraction | None = None
 ) -> Fraction:
-    """Return the probability with which unary encoding raises a bit that is not set.
+    """Return the probability with which unary encoding sets a bit of another event.
 
     1/(e^eps0 + 1), rounded up to a multiple of 2^-53, for a message that is eps0-private by itself.
     With a positive delta eps0 is the largest for which `ikos.accounting.amplification` proves the

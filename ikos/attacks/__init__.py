@@ -2,7 +2,7 @@
 
 An attack uses only the analyzer's view. Its advantage, measured on simulated views with a
 confidence interval, bounds from below the quantity that the theorems bound from above; together
-they show how much of a bound is slack. Nothing in this library that protects data uses attacks.
+they show how loose a bound can be at most. Nothing in this library that protects data uses attacks.
 """
 
 from ikos.attacks.tuple_counting import (

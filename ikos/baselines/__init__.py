@@ -1,7 +1,7 @@
 """Published protocols for sums, behind the interface of `ikos.PrivateSum`.
 
-For each, `SumProtocol` states the guarantee and its theorem, what is sent, how large the error can
-be and what one dishonest user can do; and each can be run.
+Each is a `SumProtocol`: it states its guarantee and theorem, its messages, bounds on its error, and
+the influence of one dishonest user; and it can be run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The common part of published protocols: parameters, what follows from them, runs and views."""
+"""The common part of published protocols: parameters and what follows from them, runs, views."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ProtocolTerms:
 
     @property
     def _budget(self) -> tuple[Fraction, Fraction, int]:
-        """Epsilon, delta, and the number of honest users: what accountants take."""
+        """Epsilon, delta, and the number of honest users, as accountants take them."""
         return self.epsilon, self.delta, self.min_honest
 
     @property
@@ -72,7 +72,7 @@ def checked(
     *,
     pure: bool = False,
 ) -> ProtocolTerms:
-    """Return the terms of a protocol, checked; one that is purely private takes no ``delta``."""
+    """Return the terms of a protocol, checked; a protocol with pure DP takes no ``delta``."""
     users = honest = integer("n", n, low=1, high=MAX_PROTOCOL_USERS)
     if min_honest is not None:
         honest = integer("min_honest", min_honest, low=1, high=users)
@@ -88,7 +88,7 @@ def checked(
 
 @dataclass(frozen=True)
 class Description:
-    """What follows from a protocol's parameters; ``settings`` are these in the printed form.
+    """The properties that follow from a protocol's parameters; ``settings`` is their printed form.
 
     ``sent`` are messages per user and bits per message: integers if they are the same for all,
     otherwise means. ``local``: each message is private by itself, and the analyzer knows its user.
@@ -116,17 +116,17 @@ class Baseline(ProtocolTerms, ABC):
         The set of the users' vectors. Protocols for numbers instead take their public bounds
         ``lower`` and ``upper``, by default 0 and 1.
     epsilon, delta : float
-        The guarantee, under replacement of one user's value. Purely private protocols have no
-        ``delta``.
+        The guarantee, under replacement of one user's value. Protocols with pure differential
+        privacy take no ``delta``.
     min_honest : int, optional
-        How many users must be honest and present, ``n`` by default: the guarantee counts on the
-        random answers or the noise of this many, and fewer reports are refused.
+        Minimum number of users who are honest and do not drop out, ``n`` by default: the guarantee
+        counts on their random answers or noise, and fewer reports are refused.
     """
 
     _description: Description
 
     def _init(self, terms: ProtocolTerms, **parameters: object) -> None:
-        """Set the fields, which do not change any more, and what follows from them."""
+        """Set the fields, which are final, and the description that follows from them."""
         vars(self).update(vars(terms) | parameters)
         vars(self)["_description"] = self._describe()
 
@@ -187,7 +187,8 @@ class Baseline(ProtocolTerms, ABC):
     ) -> Description:
         """Return a description with the guarantee of a theorem.
 
-        ``delta`` is the proved one, if not the one asked for; ``random`` is what is pseudorandom.
+        ``delta`` is the proved one, if not the requested one; ``random`` names what is
+        pseudorandom.
         """
         proved = round_up(self.delta) if delta is None else delta
         all_conditions = (*conditions, reports, pseudorandom(random))
@@ -247,7 +248,7 @@ class Baseline(ProtocolTerms, ABC):
     def shuffle(
         self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
     ) -> View:
-        """Return a column for each shuffler; in the local model, who sent what."""
+        """Return a column for each shuffler; in the local model, messages in the users' order."""
         self._check_messages(messages, order, rows=int(self._description.sent[0]))
         if not self._description.local:
             source = secure(rng)
@@ -270,7 +271,7 @@ class Baseline(ProtocolTerms, ABC):
         """Run the protocol on all users' values, in this process, some users at a time.
 
         Values outside the domain, NaN included, are refused, not clipped. With a ``ledger``, the
-        run is entered before anything is drawn, and refused if it would overspend.
+        run is recorded before anything is drawn, and refused if it would exceed the budget.
         """
         source, values = secure(rng), self._values(x)
         enter_run(ledger, self)
@@ -370,7 +371,7 @@ class NumberBaseline(Baseline):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Padded(Baseline):
-    """A protocol whose users send different numbers of messages; 0 stands for none."""
+    """A protocol whose users send different numbers of messages; a message 0 stands for none."""
 
     def report(self, x: Any, rng: RandomSource | None = None) -> NDArray[Any]:
         """Return one user's messages; possibly none."""

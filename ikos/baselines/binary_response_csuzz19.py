@@ -1,4 +1,4 @@
-"""Shuffled randomized response on bits: one of each user, or many in unary encoding.
+"""Shuffled randomized response on bits: one per user, or many in unary encoding.
 
 A. Cheu, A. Smith, J. Ullman, D. Zeber, M. Zhilyaev, *Distributed differential privacy via
 shuffling*, EUROCRYPT 2019 (CSUZZ19).
@@ -79,7 +79,7 @@ class BitProtocol(NumberBaseline):
         return SumError.number(Bounded(width**2 * users * each, width * (1 - g) / step))
 
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        """Return the bits, (r, k) of uint8: r bytes per user, all held at once."""
+        """Return the bits, (r, k) of uint8: r bytes per user, all in memory at once."""
         ones = encode(self.domain.unit(values), self.messages, rng)
         result = np.empty((self.messages, ones.size), dtype=np.uint8)
         for bit, row in enumerate(result):
@@ -106,7 +106,7 @@ class ShuffledBits(BitProtocol):
 
 
 def _informative(gamma: Fraction, honest: int) -> Fraction:
-    """Return a probability of random answers, or refuse that all are."""
+    """Return a probability of random answers; refuse that all are random."""
     if gamma == 1:
         raise InvalidValue(
             "epsilon", f"is too small for {honest} users: every answer would be random"

@@ -65,7 +65,7 @@ class Curator(Baseline):
     ) -> View:
         """Return what the curator publishes: the number of users and the noisy sums.
 
-        Messages that are no encodings are refused, as noise is calibrated for sums of encodings.
+        Messages that are not valid encodings are refused, as noise is calibrated for encodings.
         """
         if not isinstance(messages, np.ndarray):
             raise InvalidType("messages", f"must be a numpy array, got {type(messages).__name__}")
@@ -255,7 +255,7 @@ class CentralGaussian(Curator):
                 lambda encoding: encoding.precision / math.sqrt(variance(encoding)),
                 math.sqrt(terms.n) / 2,
             )
-            encoding = encoding(coarse.precision << 8)  # a curator's bits cost nothing
+            encoding = encoding(coarse.precision << 8)  # bits sent to a curator cost nothing
         self._init(terms, encoding=encoding, variance=variance(encoding), releases=times)
 
     def _describe(self) -> Description:

@@ -41,7 +41,7 @@ def hash_values(seeds: ArrayLike, events: ArrayLike, t: int) -> NDArray[np.int64
     -----
     AES-128 with the public key ``ikos.collision.1`` is applied to the block of two little-endian
     64-bit words ``seed, event // 2``. The upper 48 bits u of the half ``event % 2`` become floor(u
-    t / 2^48): as good as independent and uniform, up to a part of t 2^-48. Estimates are unbiased
+    t / 2^48): as good as independent and uniform, up to a relative t 2^-48. Estimates are unbiased
     to the same extent. Privacy does not rest on this.
 
     Examples
@@ -114,7 +114,7 @@ def respond_in_sets(
     gamma: Fraction,
     rng: RandomSource,
 ) -> NDArray[np.int64]:
-    """Return one value of {0..t-1} for each user, more likely from the user's own set.
+    """Return one value in {0..t-1} for each user, more likely one of the user's set.
 
     With probability gamma a uniform value; otherwise a uniform element of a set of exactly ``size``
     values: the distinct values given, completed by a uniformly random choice of others.
@@ -143,8 +143,8 @@ class Collision(SetResponse):
     """The Collision mechanism of WLQDLY21: one hashed event per user, or a random value.
 
     A user draws a hash function from the 2d events "coordinate j is +1" and "is -1" to t values,
-    and sends its seed with one value: that of one of its own events, or with some probability
-    another one. For each event, the analyzer counts the messages whose value it hashes to.
+    and sends its seed with one value: that of one of its events, or with some probability another
+    one. For each event, the analyzer counts the messages whose value it hashes to.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ from ikos.results.error import NoisySum, SumError
 
 FLOODINGS = ("certified", "paper")
 
-MAX_LISTED = 2 * 10**7  # largest expected number of messages of which each is made
+MAX_LISTED = 2 * 10**7  # largest expected number of messages that are created one by one
 _DRAWS_PER_PASS = 1 << 20
 
 
@@ -129,7 +129,7 @@ class Flooded(Padded):
 
     @property
     def _proof(self) -> str:
-        """How the delta of the floods is known."""
+        """The proof of the delta of the floods."""
         return "numerical certificate" if self.flooding == "certified" else "checked numerically"
 
     def _floods_described(
@@ -164,7 +164,7 @@ class Flooded(Padded):
 
     @cached_property
     def _kinds(self) -> list[MessageSets]:
-        """What is sent in addition to the values: the central noise and the floods."""
+        """The messages besides the values: the central noise and the floods."""
         return sent_together(self.noise, self.min_honest)
 
     @abstractmethod
@@ -193,7 +193,7 @@ class Flooded(Padded):
         return sender[order], labels[order]
 
     def _too_many(self, users: int) -> bool:
-        """Whether this many users are expected to send more messages than are listed."""
+        """Whether this many users are expected to send more messages than can be listed."""
         return users * self.cost().messages_per_user > MAX_LISTED
 
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
@@ -241,14 +241,14 @@ class CorrelatedNoise(Flooded):
         Steps of the encoding, at most 2^16. By default the smallest at which rounding adds at most
         a quarter to the variance of the noise; the number of messages grows a little faster.
     flooding : {"certified", "paper"}
-        How many cancelling messages are sent: a small number that is certified numerically, or the
-        paper's, often a hundred times as many, whose proof is checked numerically.
+        Number of cancelling messages: a small one that is certified numerically, or the paper's,
+        often a hundred times as large, whose proof is checked numerically.
     integers : bool
         Promise that the values are integers, and refuse other values. The bounds must be integers
         and the precision is ``upper - lower``: nothing is rounded.
     central_share : float
-        The part of epsilon for the noise that remains in the estimate, in (0, 1). The rest is for
-        the cancelling messages, whose number grows inversely with it.
+        The fraction of epsilon for the noise that remains in the estimate, in (0, 1). The rest is
+        for the cancelling messages, whose number is inversely proportional to it.
 
     Attributes
     ----------

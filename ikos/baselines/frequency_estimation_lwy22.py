@@ -1,4 +1,4 @@
-"""Histograms over many categories in few messages, some of them random (LWY22)."""
+"""Histograms over many categories from few messages, some of them random (LWY22)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ikos.sums.protocol import digest
 
 @dataclass(frozen=True, init=False, repr=False)
 class FrequencyEstimation(Padded):
-    """Each user sends its category, and some random ones that hide it; they are counted.
+    """Each user sends its category, and some random ones that hide it; the analyzer counts them.
 
     A message names a set of ``set_size`` categories: one, or for larger domains an arithmetic
     progression modulo a prime q. A user sends a random message whose set contains its category, and
@@ -40,7 +40,7 @@ class FrequencyEstimation(Padded):
     domain : Categories
         One question with at least two categories.
     set_size : int, optional
-        Categories in each message, from 1 to half of all. With None about q ln(n) / n, which is
+        Categories in each message, from 1 to half of all. None stands for about q ln(n) / n,
         LWY22's choice for large domains.
     assumptions : tuple of Condition
         Further conditions of the guarantee, such as the encryption of messages in transit.
@@ -150,7 +150,7 @@ class FrequencyEstimation(Padded):
 
     @property
     def _gain(self) -> Fraction:
-        """Return 1 less the chance that a user's set contains a given other category."""
+        """Return 1 less the probability that a user's set contains a fixed other category."""
         return 1 - Fraction(self.set_size - 1, self.modulus - 1)
 
     def _error(self, users: int) -> SumError:
@@ -244,8 +244,8 @@ class FrequencyEstimation(Padded):
     def _estimate(self, counts: NDArray[np.int64], sent: int, users: int) -> NDArray[np.float64]:
         """Return the unbiased counts of users, each correctly rounded.
 
-        Of ``sent`` messages all but one of each user are random, and name a given category with
-        probability c / q.
+        All but one of each user's messages are random, and name a fixed category with probability c
+        / q.
         """
         random = (sent - users) * Fraction(self.set_size, self.modulus)
         centre = random + users * (1 - self._gain)

@@ -26,7 +26,7 @@ from ikos.primitives.randomness import Expanded
 KASHIN = 2.5  # default value of K
 _FACTOR = 6  # Hadamard matrices of 2^6 rows are applied directly; larger ones are products of these
 _BLOCK = 1 << 18  # coefficients processed at a time: 2 MiB, which fit in a core's cache
-_INNER = 0.97  # the box used for truncation, as a part of the box that is wanted
+_INNER = 0.97  # the box used for truncation, as a fraction of the required box
 _STEPS = 300  # most truncations
 
 
@@ -80,8 +80,8 @@ class KashinFrame:
     seed : int
         Public, not chosen for the data: selects the columns of the Hadamard matrix and their signs.
     bound : float
-        K: coefficients are at most K / sqrt(D) times the norm. A smaller K is met for fewer
-        vectors, and takes longer; the error of a private sum is proportional to its square.
+        K: coefficients are at most K / sqrt(D) times the norm. A smaller K holds for fewer vectors,
+        and takes longer; the mean squared error of a private sum is proportional to its square.
 
     Examples
     --------

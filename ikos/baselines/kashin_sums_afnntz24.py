@@ -43,7 +43,7 @@ from ikos.sums.private import MAX_RELEASES
 
 ROUNDING_SHARE = 0.25  # what rounding may add to the variance of the noise, by default
 
-SECRECY_SHARE = Fraction(1, 100)  # the part of delta for what shares of secure sums reveal
+SECRECY_SHARE = Fraction(1, 100)  # the fraction of delta for what shares of secure sums reveal
 
 MAX_MADE = 2 * 10**6  # expected messages in all, above which a run simulates sums
 _GRID = 1 << 20  # probabilities of reporting a coefficient are multiples of 1 / 2^20
@@ -235,10 +235,11 @@ class Reported(NamedTuple):
 
 @dataclass(frozen=True)
 class SamplingPlan:
-    """How coefficients, ``copies`` over all releases, share a budget if they are sampled.
+    """The split of a budget among sampled coefficients, ``copies`` of them over all releases.
 
-    ``central_share`` is the part of a coefficient's epsilon for the noise that remains; ``steps``
-    is its precision, or 0 for the default. The variances that are compared are approximate.
+    ``central_share`` is the fraction of a coefficient's epsilon for the noise that remains;
+    ``steps`` is its precision, or 0 for the default. The variances that are compared are
+    approximate.
     """
 
     users: int
@@ -249,7 +250,7 @@ class SamplingPlan:
     steps: int
 
     def reported(self, g: Fraction) -> Reported:
-        """Return what a coefficient gets that is reported with probability g."""
+        """Return the budget of a coefficient that is reported with probability g."""
         eps, delta, chance = self.epsilon, self.delta, float(g)
         each = round_down(min(delta / 2, delta / (2 * self.copies * g)))
         together = optimal_local_epsilon(
@@ -267,7 +268,7 @@ class SamplingPlan:
         return Reported(local, each, p, variance)
 
     def smallest_sampling(self) -> Fraction:
-        """Return the smallest g whose variance is at most twice that of 1."""
+        """Return the smallest g whose variance is at most twice that of g = 1."""
         most = 2 * self.reported(Fraction(1)).variance
 
         def enough(steps: int) -> bool:
@@ -286,7 +287,7 @@ class SamplingPlan:
 
 
 def _enough(proved: float, allowed: Fraction, delta: object) -> float:
-    """Return a proved delta, or refuse one above what was asked for."""
+    """Return a proved delta, or refuse one above the requested delta."""
     if proved > allowed:
         raise InvalidValue("delta", f"must be larger: {proved!r} is proved, got {delta!r}")
     return proved

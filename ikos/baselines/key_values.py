@@ -1,4 +1,4 @@
-"""Key-value data (WLQDLY21): vectors of -1, 0 and 1, where 0 stands for a key that is not there."""
+"""Key-value data (WLQDLY21): vectors of -1, 0 and 1, where 0 stands for an absent key."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class KeyValueResult(SumResult):
     count_error: float = field(repr=False)
 
     def frequencies(self) -> NDArray[np.float64]:
-        """Return the estimated share of users who have 1, and -1, at each coordinate, (d, 2)."""
+        """Return the estimated fractions of users with 1, and -1, at each coordinate, (d, 2)."""
         return self.counts / self.users
 
     def conditional_mean(self) -> NDArray[np.float64]:
@@ -108,7 +108,8 @@ class KeyValueBaseline(Baseline):
     local_epsilon : float, optional
         Upper limit on the epsilon of each message by itself, on top of the shuffled guarantee.
     min_honest : int, optional
-        How many users answer at random as asked; by default ``n``, or 1 if delta is 0.
+        Minimum number of users who answer at random as prescribed; by default ``n``, or 1 if delta
+        is 0.
     """
 
     domain: SparseTernary
@@ -143,7 +144,7 @@ class KeyValueBaseline(Baseline):
 
     @abstractmethod
     def _valid(self, column: NDArray[Any]) -> bool:
-        """Whether all messages belong to this protocol."""
+        """Whether all messages are valid in this protocol."""
 
     _exactly: ClassVar[bool] = False
     """Whether vectors must have as many entries as the sparsity."""
@@ -209,10 +210,10 @@ class KeyValueBaseline(Baseline):
 
 @dataclass(frozen=True, init=False, repr=False)
 class SetResponse(KeyValueBaseline):
-    """A message that is one of a set's answers, or with probability ``gamma`` any answer.
+    """A message that is an answer from the user's set, or with probability ``gamma`` any answer.
 
     It consists of a seed of some bits, if there is one, and an integer below ``_alphabet``, the
-    number of answers. ``_answers`` is the inverse of the share of a user's own among all of them.
+    number of answers. ``_answers`` is the inverse of the fraction of them in one user's set.
     """
 
     gamma: Fraction
@@ -221,7 +222,7 @@ class SetResponse(KeyValueBaseline):
 
     @property
     def _accounted(self) -> Fraction:
-        """What the accountant of shuffled messages counts as ``_answers``."""
+        """The value of ``_answers`` for the accountant of shuffled messages."""
         return self._answers
 
     @property

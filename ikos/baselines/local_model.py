@@ -28,7 +28,7 @@ class LocalRandomizedResponse(BitProtocol):
     """Local randomized response (Warner 1965): each user sends one bit, and trusts no one.
 
     A value is rounded at random to 0 or 1, and the bit is flipped with probability 1/(e^eps + 1).
-    The analyzer knows who sent what.
+    The analyzer knows the sender of each message.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class LocalLaplace(NumberBaseline):
 
     @property
     def _rate(self) -> Fraction:
-        """At most epsilon / FINE, lower by a part of at most 2^-25; its terms fit machine words."""
+        """Epsilon / FINE, lower by a relative 2^-25 at most; its terms fit machine words."""
         return Fraction(1, math.ceil(FINE / self.epsilon))
 
     def _error(self, users: int) -> SumError:

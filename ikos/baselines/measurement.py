@@ -1,4 +1,4 @@
-"""Errors of runs on data whose sum is known, to compare with those that protocols state."""
+"""Errors of runs on data whose sum is known, to compare with the stated bounds."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def measure(
     ----------
     row : ComparisonRow or SumProtocol
         A row of a comparison that has a protocol, or any protocol, including your own. One run may
-        make 10^8 messages.
+        send 10^8 messages.
     values : (n,) or (n, d) array_like of float
         All users' values, in the protocol's domain.
     runs : int

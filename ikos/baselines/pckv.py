@@ -1,4 +1,4 @@
-"""PCKV as in WLQDLY21, Section 4: one of a user's own keys, as one of 2d categories."""
+"""PCKV as in WLQDLY21, Section 4: one of a user's keys, as one of 2d categories."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BITS_PER_PASS = 1 << 23
 def _one_event(
     rows: NDArray[np.float64], sparsity: int, rng: RandomSource
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the users who draw one of their own events, and these events.
+    """Return the users who draw one of their events, and these events.
 
     Each user draws a number below the sparsity, and the event with that number; a user with fewer
     events may draw none.
@@ -46,13 +46,13 @@ def _one_event(
 
 
 def _answers_counted(domain: SparseTernary, sampling: str) -> Fraction:
-    """Return the inverse of the share of a user's own answers; of one of them if published."""
+    """Return the inverse of the fraction of answers in a user's set; of one answer if published."""
     return Fraction(2 * domain.dimension, 1 if sampling == "published" else domain.sparsity)
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class PCKVGRR(SetResponse):
-    """PCKV with randomized response: one of the user's own signed keys, or any of the 2d.
+    """PCKV with randomized response: one of the user's signed keys, or any of the 2d.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class PCKVGRR(SetResponse):
 
 @dataclass(frozen=True, init=False, repr=False)
 class PCKVUE(KeyValueBaseline):
-    """PCKV with optimized unary encoding: one of the user's own signed keys as one of 2d bits.
+    """PCKV with optimized unary encoding: one of the user's signed keys as one of 2d bits.
 
     The bit of the drawn event is sent as 1 with probability 1/2, every other bit with a smaller
     probability q. A user with fewer than ``sparsity`` events may draw none.

@@ -54,7 +54,7 @@ class DigitProtocol(NumberBaseline):
 
     @abstractmethod
     def _theorem(self) -> str:
-        """Return what the guarantee rests on."""
+        """Return the theorems behind the guarantee."""
 
     def _describe(self) -> Description:
         domains = self.digits.domains
@@ -128,7 +128,7 @@ class DigitProtocol(NumberBaseline):
             for label, k in zip(self._labels, domains, strict=True)
         ]
         if len({answer.size for answer in answers}) > 1:
-            raise InvalidValue("view", "must hold equally many messages for each digit")
+            raise InvalidValue("view", "must hold the same number of messages for each digit")
         return answers
 
     def _users_of(self, view: View) -> int:
@@ -228,8 +228,8 @@ class RecursiveSum(DigitProtocol):
         with probabilities that count every value of the domains (docs/errata.md).
     composition : {"numerical", "advanced", "basic"}, optional
         How the messages' guarantees are composed. By default "numerical", but "basic" for the
-        paper's parameters, which allow no other but "advanced", and where exact losses would take
-        too long. The attribute says which.
+        paper's parameters (which allow only "advanced" instead) and where exact losses would take
+        too long. The attribute states the choice.
     shuffler : {"parallel", "single"}
         One shuffler per digit, or one for all of them, with labels (Section 2.4).
 

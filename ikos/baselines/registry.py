@@ -45,26 +45,26 @@ MODELS = ("central", "shuffle", "local")  # whom users trust: a curator, shuffle
 
 @dataclass(frozen=True)
 class ProtocolSpec:
-    """An entry of the registry: how to make a protocol for given users.
+    """An entry of the registry: a protocol's class, names and domains.
 
     Attributes
     ----------
     key, name, source : str
-        Its name in programs, which does not change; its name for people; its paper.
+        Its permanent name in programs; its name for people; its paper.
     model : {"central", "shuffle", "local"}
-        Whom its users trust.
+        The parties whom users trust.
     made_by, options : callable, mapping
         The protocol's class, and further arguments.
     domains : tuple of type
         The domains that it supports; `ikos.data.domains.Bounds` for numbers.
     note : str or None
-        A special trust assumption, or how it treats a domain that it is not made for.
+        A special trust assumption, or how it treats a domain that it was not designed for.
     pure : bool
         Whether its delta is 0, so that it takes no ``delta``.
     honest : {"counted", "all", "any"}
         Whether it takes ``min_honest``, needs all users, or protects each without the others.
     counted : bool
-        Whether a run draws how often each message is sent, not each message.
+        Whether a run draws the number of copies of each message, not each message.
     """
 
     key: str
@@ -89,10 +89,10 @@ class ProtocolSpec:
         min_honest: int | None = None,
         overhead: int | None = None,
     ) -> SumProtocol:
-        """Return the protocol, vectors in blocks with an overhead; ValueError if there is none."""
+        """Return the protocol, for vectors with an overhead in blocks; ValueError if impossible."""
         if not isinstance(domain, self.domains):
             names = " or ".join(kind.__name__ for kind in self.domains)
-            # no InvalidType: a row says so, as for any other that is impossible
+            # not InvalidType: a row gives the reason, as for any other impossible protocol
             raise InvalidValue("domain", f"must be a {names}, got {type(domain).__name__}")
         options = dict(self.options)
         if overhead is not None and self.made_by is PrivateVectorSum:
@@ -110,16 +110,16 @@ class ProtocolSpec:
 
 @dataclass(frozen=True)
 class ComparisonRow(Printed):
-    """A protocol for given users, domain and guarantee, or why it cannot be made.
+    """A protocol for some users, domain and guarantee, or why it is impossible.
 
     Attributes
     ----------
     spec : ProtocolSpec
         Its entry in the registry.
     protocol : SumProtocol or None
-        The protocol, made for these users.
+        The protocol for these users.
     refusal : ValueError or None
-        Why it cannot be made; its message is the ``reason``.
+        Why it is impossible; its message is the ``reason``.
     """
 
     spec: ProtocolSpec
@@ -128,7 +128,7 @@ class ComparisonRow(Printed):
 
     @property
     def reason(self) -> str | None:
-        """Why it cannot be made, in words."""
+        """Why it is impossible, in words."""
         return None if self.refusal is None else str(self.refusal)
 
     def __str__(self) -> str:
@@ -155,7 +155,7 @@ class ComparisonRow(Printed):
 
     @property
     def bits(self) -> int | float | None:
-        """Bits of each user."""
+        """Bits per user."""
         return None if self._cost is None else self._cost.bits_per_user
 
     @property
@@ -322,27 +322,27 @@ def comparison(
     protocols: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> tuple[ComparisonRow, ...]:
-    """Make every protocol for a domain, with the same users and the same guarantee.
+    """Return every protocol for a domain, with the same users and the same guarantee.
 
     Parameters
     ----------
     n, epsilon, delta, lower, upper, min_honest
-        As for `Baseline`. Purely private protocols have a delta of 0.
+        As for `Baseline`. Protocols with pure differential privacy have a delta of 0.
     domain : Domain, optional
         The set of the users' vectors, instead of bounds on numbers.
     overhead : int, optional
-        Bytes by which each message grows on its way: `PrivateVectorSum` then takes the blocks of
+        Transport overhead per message in bytes: `PrivateVectorSum` then takes the blocks of
         coordinates that need the fewest bytes.
     protocols : sequence of str, optional
-        Keys of the protocols to make; by default all ``PROTOCOLS`` for the domain.
+        Keys of the protocols; by default all ``PROTOCOLS`` for the domain.
     progress : callable, optional
-        Called with the number of protocols made and their total number: some take seconds.
+        Called with the number of protocols done and their total number: some take seconds.
 
     Returns
     -------
     tuple of ComparisonRow
         The central model first, then the shuffle model, then the local one; within each, ordered by
-        the bound on the mean squared error, and last those that cannot be made.
+        the bound on the mean squared error, with impossible ones last.
 
     Examples
     --------

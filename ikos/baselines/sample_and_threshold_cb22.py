@@ -139,7 +139,7 @@ class SampleAndThreshold(NumberBaseline):
     def shuffle(
         self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"
     ) -> View:
-        """Return what the shuffler passes on: the number of users, and the count or 0."""
+        """Return the shuffler's output: the number of users, and the count or 0."""
         del rng
         self._check_messages(messages, order, rows=1, most=1)
         count = int(messages.sum(dtype=np.int64))

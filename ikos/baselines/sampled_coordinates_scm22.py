@@ -1,4 +1,4 @@
-"""A few randomly drawn coordinates of each user, by randomized response (SCM22)."""
+"""A few randomly drawn coordinates per user, by randomized response (SCM22)."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class SampledCoordinates(Baseline):
         one shuffler; it takes far more random answers. They agree for one message.
     parameters : {"exact", "published"}
         "published" takes the paper's probability of a random answer, and its k if ``precision`` is
-        None. The guarantee is then what is proved here, not what the paper states.
+        None. The guarantee is then the one proved here, not the paper's.
     centre : float, optional
-        A public guess in place of values that are not reported, by default the middle of the
-        bounds; the paper's is ``domain.lower``. The estimate is unbiased for any centre.
+        A public guess that replaces unreported values, by default the middle of the bounds; the
+        paper's is ``domain.lower``. The estimate is unbiased for any centre.
 
     Attributes
     ----------
@@ -151,7 +151,7 @@ class SampledCoordinates(Baseline):
         t = self.messages
         proof = [f"{THEOREMS[self.answers.accountant]} on {self.precision + 1} values"]
         if self.answers.sampling == "uniform" and 1 < t < self.dimension:
-            # the guarantee allows the adversary to know who drew what
+            # the guarantee holds even if the adversary knows which coordinates each user drew
             proof.append("among those who drew the same coordinates, binomial tail included")
         elif t < self.dimension:
             proof.append(scm22.COMPOSITIONS["single"])

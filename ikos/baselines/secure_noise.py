@@ -33,8 +33,8 @@ from ikos.results.text import at_least
 from ikos.sums.private import checked_modulus, checked_precision
 from ikos.transports import Shares, Shuffled
 
-ACCOUNTANTS = ("exact", "published")  # the sum's divergence, or the chance that no one adds noise
-HIDING_SHARE = Fraction(1, 2)  # largest part of delta that messages are chosen to spend
+ACCOUNTANTS = ("exact", "published")  # the divergence, or P[no one adds noise]
+HIDING_SHARE = Fraction(1, 2)  # largest fraction of delta that messages are chosen to spend
 
 
 def hiding_shares(
@@ -44,8 +44,8 @@ def hiding_shares(
 
     By BBGN20, Lemma 5.2: if the sum of min_honest users is (epsilon, d)-private and their views of
     equal sums are within total variation 2^-sigma, then the view is (epsilon, d + (1 + e^epsilon)
-    2^-sigma)-private. What further honest users send is attributed to the adversary. A number of
-    messages that is asked for may prove nothing: a delta of 1.0.
+    2^-sigma)-private. Messages of further honest users are attributed to the adversary. A requested
+    number of messages may prove nothing: a delta of 1.0.
     """
     budget = Budget(terms.epsilon, delta, Fraction(0), 1)
     honest = Participation(terms.min_honest, terms.min_honest)
@@ -91,7 +91,7 @@ class NoiseOverSecureSum(NumberBaseline):
 
     @abstractmethod
     def _noise(self, users: int, rng: RandomSource) -> NoiseShares:
-        """Return which of this many users add noise, and what they add."""
+        """Return the users, of this many, who add noise, and their noise."""
 
     @abstractmethod
     def _law(self, users: int) -> Distribution:
@@ -140,7 +140,7 @@ class DesignatedNoise(NoiseOverSecureSum):
     """One designated user adds all of the noise; all users' values are summed securely.
 
     The error is that of the central model. The price is trust in one user: **if the designated user
-    is dishonest, absent, or tells the analyzer its noise, no one is protected.** Nor is anyone
+    is dishonest, absent, or reveals its noise to the analyzer, no one is protected.** Nor is anyone
     protected from the designated user, who can subtract its noise from the result.
     `ikos.PrivateSum` has the same error without this trust.
 
@@ -247,8 +247,8 @@ class SparseNoise(NoiseOverSecureSum):
     Parameters
     ----------
     n, epsilon, delta, min_honest, lower, upper
-        As for `Baseline`. delta pays for both the chance of too little noise and imperfect hiding:
-        messages are chosen to spend at most half of it, and noise gets all that they leave.
+        As for `Baseline`. delta pays for both the probability of too little noise and imperfect
+        hiding: messages are chosen to spend at most half of it, and the rest is for the noise.
     precision, modulus, messages, shuffler, clear_share
         As for `DesignatedNoise`; by default the number of messages proves its part of delta.
     accountant : {"exact", "published"}
@@ -260,7 +260,7 @@ class SparseNoise(NoiseOverSecureSum):
     chance : Fraction
         Probability with which a user adds noise, a multiple of 2^-53.
     noise_delta : float
-        The noise's part of delta, rounded up; 0.0 if the noisy sum is purely private.
+        The noise's part of delta, rounded up; 0.0 if the noisy sum has pure differential privacy.
 
     Examples
     --------

@@ -28,7 +28,7 @@ MAX_GRID_DIMENSION = 40  # with two levels of each coordinate there are then 2^4
 
 
 def _worst_variance(levels: int, gamma: float) -> float:
-    """Return the largest variance of a coordinate's debiased answer, in parts of the width.
+    """Return the largest variance of a coordinate's debiased answer, in units of squared width.
 
     m = i + f steps up, 0 <= f <= 1, it is ((1-g) f (1-f) + g r (r+2) / 12 + g (1-g) (m - r/2)^2) /
     (1-g)^2: concave in f, and largest in the last cell, at f = (1 + g (r-2)) / (2 (1-g)) or 1.
@@ -41,7 +41,7 @@ def _worst_variance(levels: int, gamma: float) -> float:
 
 
 def _worst_total(levels: int, gamma: float, d: int, *, ball: bool) -> float:
-    """Return a bound on the variance of all of a user's coordinates, in parts of the width.
+    """Return a bound on the variance of all of a user's coordinates, in units of squared width.
 
     In a ball the squares of (m - r/2) over all coordinates add up to (r/2)^2, not to d times that.
     """
@@ -55,9 +55,9 @@ def _worst_total(levels: int, gamma: float, d: int, *, ball: bool) -> float:
 
 @dataclass(frozen=True)
 class Grids:
-    """Grids for one message of each user: the search for the number of steps of a coordinate.
+    """Grids for one message per user: the search for the number of steps of a coordinate.
 
-    Errors are mean squared ones of the sum, in parts of the squared width.
+    Errors are mean squared errors of the sum, in units of squared width.
     """
 
     users: int
@@ -100,7 +100,7 @@ class Grids:
             f"{float(self.delta):.3g}"
         )
         if not most:
-            return InvalidValue("n", f"must be larger: with {terms} one message tells nothing")
+            return InvalidValue("n", f"must be larger: with {terms} one message reveals nothing")
         return InvalidValue(
             "domain",
             f"must have at most {most} coordinates for {terms}, got {self.dimension}: a "
@@ -132,7 +132,8 @@ class SingleMessageGrid(Baseline):
     domain : Box or Ball
         The set of the vectors, of at most 40 coordinates. A ball is put into the smallest box.
     levels : int, optional
-        Steps r of each coordinate; by default those of the smallest error that a search finds.
+        Steps r of each coordinate; by default the number with the smallest error that a search
+        finds.
 
     Attributes
     ----------

@@ -22,7 +22,7 @@ KEYS = [
     Field("file", "the ledger", value="path"),
     Field("epsilon", "total epsilon of all releases", value="total.epsilon"),
     Field("delta", "total delta of all releases", value="total.delta"),
-    Field("slack", "the fraction of delta reserved for composition", value="total.slack"),
+    Field("slack", "the part of delta reserved for composition", value="total.slack"),
     Field("adjacency", "neighbouring relation of all guarantees"),
     Field("spent", "the fraction of the budget that is spent, 0 to 1"),
     Field("left", "the largest epsilon of the next release, and the largest delta at that epsilon"),
@@ -96,7 +96,7 @@ def new(
 @command.command("show", epilog=f"{EXAMPLE}show a.ledger", **DOCUMENTED)
 @click.argument("file", type=FILE)
 def show(file: Path) -> Report:
-    """Show a ledger's total budget, what is left, and all releases."""
+    """Show a ledger's total budget, its remaining budget, and all releases."""
     from ikos.sums.ledger import Ledger
 
     ledger = Ledger(file)

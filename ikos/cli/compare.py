@@ -232,7 +232,7 @@ class CompareRequest(DomainRequest):
 
 @dataclass(frozen=True)
 class Compared:
-    """What all protocols are compared for, and the values of a table, if they run on one."""
+    """The common parameters of all protocols, and the values of a table, if they run on one."""
 
     users: int
     min_honest: int
@@ -244,7 +244,7 @@ class Compared:
 
     @classmethod
     def of(cls, request: CompareRequest) -> Compared:
-        """Return what is asked for, with a table's number of users and the default delta."""
+        """Return the parameters, with a table's number of users and the default delta."""
         space, users, values, clamped = request.space, request.users or 0, None, 0
         if request.file is not None:
             values, clamped = _column(request)
@@ -261,7 +261,7 @@ class Compared:
 
 
 def _column(request: CompareRequest) -> tuple[NDArray[Any], int]:
-    """Return the values of the table, and how many were moved to the bounds."""
+    """Return the values of the table, and the number of those moved to the bounds."""
     import numpy as np
 
     table = release.TableRequest(
@@ -281,8 +281,8 @@ def _column(request: CompareRequest) -> tuple[NDArray[Any], int]:
 def command(request: CompareRequest) -> Report:
     """Compare private-sum protocols: cost, error, one user's influence.
 
-    For a number of users and the same guarantee for all protocols: what each user sends, how far
-    off the sum can be, and how much one dishonest user can change it. With --domain the sums are of
+    Shows what each user sends, how large the error can be, and how much one dishonest user can
+    change the sum, for the same users and the same guarantee. With --domain the sums are of
     vectors. With --data every protocol also runs on a column of values, and measured errors are
     shown next to the bounds.
     """

@@ -1,6 +1,6 @@
 """``python -m ikos.cli.demo_deployment``: a private sum between programs on this machine, at once.
 
-It runs commands of `ikos` as different people would on their own machines, and prints each.
+It prints and runs commands of `ikos`, as different people would on their own machines.
 """
 
 from __future__ import annotations
@@ -63,20 +63,20 @@ def _words(*words: object) -> list[str]:
 
 
 def _run(*words: object) -> None:
-    """Run a command; if it fails, which it explains itself, so does this one."""
+    """Run a command; if it fails, so does this one, without a further message."""
     if status := subprocess.run(_words(*words), check=False).returncode:
         raise click.exceptions.Exit(status)
 
 
 def _free_ports() -> list[int]:
-    """Return a port for each party, on which no program listens for now."""
+    """Return a free port for each party."""
     with ExitStack() as open_ports:
         servers = (socket.create_server(("127.0.0.1", 0)) for _ in range(SHUFFLERS + 1))
         return [open_ports.enter_context(server).getsockname()[1] for server in servers]
 
 
 def _leave_interrupts() -> None:
-    """Ignore Ctrl-C from now on: at the end it would leave things behind."""
+    """Ignore Ctrl-C from now on: at the end it would leave processes and files behind."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -26,7 +26,7 @@ KEYS = {
 """Common keys of the JSON objects of commands."""
 
 MISTAKES = (ValueError, TypeError, ArithmeticError, MemoryError, ImportError, OSError)
-"""What the library raises for arguments and data; anything else is a bug and is not caught."""
+"""The library's exceptions for arguments and data; anything else is a bug and is not caught."""
 
 PARAMETERS = {
     "n": "users", "m": "messages", "q": "modulus", "timeout": "wait", "header": "no_header",
@@ -35,7 +35,7 @@ PARAMETERS = {
 
 
 class _Mistakes(click.Command):
-    """What commands and groups have in common: usage errors, and whole summaries."""
+    """The common part of commands and groups: usage errors, and whole summaries."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse arguments, and refuse an option given twice: neither value is dropped silently."""
@@ -43,7 +43,7 @@ class _Mistakes(click.Command):
         try:
             rest = super().parse_args(ctx, args)
         except click.UsageError as error:
-            error.ctx = error.ctx or ctx  # the parser does not state whose mistake it is
+            error.ctx = error.ctx or ctx  # the parser does not name the command
             raise
         if not ctx.resilient_parsing:
             parameters = self.make_parser(ctx).parse_args(words)[2]
@@ -54,7 +54,7 @@ class _Mistakes(click.Command):
         return rest
 
     def get_short_help_str(self, limit: int = 45) -> str:  # noqa: ARG002
-        """Return what the command does, unabridged."""
+        """Return the summary of the command, unabridged."""
         return super().get_short_help_str(1000)
 
 
@@ -154,10 +154,10 @@ def problem(error: BaseException) -> str:
     """Return the message of a library exception, in the words of the command line."""
     if isinstance(error, MemoryError):
         return "not enough memory for this"
-    if isinstance(error, ModuleNotFoundError) and error.name:  # the other extras say it themselves
+    if isinstance(error, ModuleNotFoundError) and error.name:  # others have messages
         return "this needs the extra 'deployment': pip install 'ikos[deployment]'"
     if isinstance(error, OSError) and error.strerror:
-        # not what failed, which an error does not say: reading, writing, or finding it
+        # an error does not tell which operation failed: reading, writing, or finding the file
         names = [clipped(str(name), 300) for name in (error.filename, error.filename2) if name]
         return ": ".join([" and ".join(names)] * bool(names) + [error.strerror.lower()])
     if isinstance(error, OverflowError):
@@ -166,9 +166,9 @@ def problem(error: BaseException) -> str:
 
 
 def in_options(error: BaseException) -> str:
-    """Return the message of an exception, with options in the place of the library's parameters.
+    """Return the message of an exception, with options instead of the library's parameters.
 
-    Of parameters of which the command has no option, or not of all, the message stays as it is.
+    The message is unchanged if the command lacks an option for one of its parameters.
     """
     from ikos._validation import InvalidType, InvalidValue
 
@@ -185,7 +185,7 @@ def in_options(error: BaseException) -> str:
 
 
 def _option(parameter: str) -> str | None:
-    """Return the option of the command under way for a parameter, or a place in it."""
+    """Return the running command's option for a parameter, or for a place in it."""
     context = click.get_current_context(silent=True)
     name = PARAMETERS.get(parameter, parameter).partition("[")[0]
     params = context.command.params if context else ()
@@ -194,7 +194,7 @@ def _option(parameter: str) -> str | None:
 
 
 def _in_shell(value: object) -> str:
-    """Return a value as one types it."""
+    """Return a value as typed in a shell."""
     text = str(value)
     return shlex.quote(text) if text.isprintable() else f"${text!r}"
 

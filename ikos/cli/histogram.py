@@ -98,7 +98,7 @@ class HistogramRequest(release.TableRequest):
         }  # fmt: skip
 
     def trust(self, users: int) -> SumOptions:
-        """Return who is trusted."""
+        """Return the options about trusted parties."""
         return {
             "min_honest": Honest.of(self.min_honest, users),
             "corrupt_shufflers": self.corrupt_shufflers, "shuffler": self.shuffler,
@@ -126,7 +126,7 @@ class HistogramOutcome:
 
     @property
     def cost(self) -> Cost:
-        """What was sent."""
+        """The messages and bits that were sent."""
         return self.result.cost
 
     @property
@@ -204,7 +204,7 @@ def _notes(outcome: HistogramOutcome) -> list[str]:
 
 
 def _cells(request: HistogramRequest, source: release.Source) -> tuple[list[str], NDArray[Any]]:
-    """Return the categories or bins, and each user's."""
+    """Return the categories or bins, and each user's category or bin."""
     if request.categories is not None:
         return _labelled(source, request.categories, request.other)
     return _binned(source, request.bins or (), request.on_out_of_range == "clamp")
@@ -254,7 +254,7 @@ def _labelled(
             raise InvalidRow(int(np.argmax(missing)))
         others = places == CategoryLabels.OTHER
         if other is None and others.any():
-            reason = "which is not one of the --categories; --other would count it"
+            reason = "which is not one of the --categories; use --other NAME to count such values"
             raise InvalidRow(int(np.argmax(others)), reason)
         fits |= not others.all()
         return names[places]  # others are the last: OTHER is -1

@@ -1,4 +1,4 @@
-"""What ``ikos messages`` counts: a request, and what each analysis proves for it."""
+"""The counts of ``ikos messages``: a request, and each analysis's proof for it."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class MessagesRequest(DomainRequest):
             raise click.UsageError("--plot is for scalar sums, without --domain and --dimension")
 
     def question(self) -> Question:
-        """Return what is asked, with the numbers that a sum chooses."""
+        """Return the question: a sum, with the numbers that it chooses."""
         if self.epsilon is not None and self.delta is not None:
             return PrivateQuestion.of(self, (self.epsilon, self.delta))
         if self.sigma is not None and self.modulus is not None:
@@ -125,7 +125,7 @@ class MessagesRequest(DomainRequest):
 
 @dataclass(frozen=True)
 class RowSetting:
-    """An analysis, and who shuffles."""
+    """An analysis, and the shufflers."""
 
     analysis: str
     shuffler: str
@@ -134,7 +134,7 @@ class RowSetting:
 
 @dataclass(frozen=True)
 class CountRow:
-    """What an analysis proves in a setting; without ``counts`` nothing, for the ``reason``."""
+    """The result of an analysis in a setting: ``counts``, or the ``reason`` why there are none."""
 
     setting: RowSetting
     layout: str | None
@@ -148,7 +148,7 @@ class CountRow:
 
     @property
     def proved(self) -> bool:
-        """Whether it is more than a comparison."""
+        """Whether it is proved, and not for comparison only."""
         return self.counts is not None and self.reason is None
 
     @property
@@ -158,7 +158,7 @@ class CountRow:
 
     @property
     def unlimited(self) -> bool | None:
-        """Whether a secure sum has nothing to hide."""
+        """Whether a secure sum has nothing to hide, as with a single user."""
         return None if self.sigma is None else math.isinf(self.sigma)
 
     @property
@@ -206,7 +206,7 @@ class Question(ABC):
     @property
     @abstractmethod
     def title(self) -> str:
-        """What is counted."""
+        """The kind of sum, in words."""
 
     @abstractmethod
     def curves(self, users: Sequence[int], **shared: Any) -> list[Curve]:
@@ -221,7 +221,7 @@ class Question(ABC):
         """Return a lower bound on shuffled messages for blocks of a length, if one is known."""
 
     def rows(self, setting: RowSetting) -> Iterator[CountRow]:
-        """Yield for each layout what an analysis proves, or why it covers nothing."""
+        """Yield a row for each layout: the proved counts, or why nothing is covered."""
         from ikos.counts.types import Uncovered
         from ikos.counts.vectors import LAYOUTS
 
@@ -242,7 +242,7 @@ class Question(ABC):
                 yield row
 
     def _counted(self, row: CountRow, layout: str) -> CountRow:
-        """Return a row with what is proved, and what is necessary."""
+        """Return a row with the proved counts and the lower bound."""
         from ikos.counts.published import unproved
 
         request, setting = self.request, row.setting
@@ -272,7 +272,7 @@ class SecureQuestion(Question):
 
     @property
     def title(self) -> str:
-        """What is counted."""
+        """The kind of sum, in words."""
         return f"secure sum with {float(self.sigma):g} bits of security"
 
     def curves(self, users: Sequence[int], **shared: Any) -> list[Curve]:
@@ -292,7 +292,7 @@ class SecureQuestion(Question):
 
         request, q = self.request, self.q
         covered = 8 % q and (setting.clear_share or q % 4 != 2)
-        if request.users == 1 or not (length == 1 or covered):  # the theorem is not for all vectors
+        if request.users == 1 or not (length == 1 or covered):  # outside the theorem
             return None
         return max(
             necessary_messages(
@@ -305,7 +305,7 @@ class SecureQuestion(Question):
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateQuestion(Question):
-    """A private sum; what it chooses does not depend on the number of messages."""
+    """A private sum; its choices do not depend on the number of messages."""
 
     space: Domain | Bounds
     budget: tuple[Fraction, Fraction]
@@ -330,7 +330,7 @@ class PrivateQuestion(Question):
 
     @property
     def title(self) -> str:
-        """What is counted."""
+        """The kind of sum, in words."""
         epsilon, delta = map(float, self.budget)
         shared = f", one of {self.releases:,} that share this budget" * (self.releases > 1)
         return f"({epsilon:g}, {delta:g})-private sum{shared}"

@@ -93,8 +93,8 @@ SECTIONS = {"users": "Users", "modulus": "A secure sum", "epsilon": "A private s
             "plot": "Output"}  # fmt: skip
 
 PRIVATE_COLUMNS = (
-    "delta: what is proved. noise eps: the epsilon left for the noise, after the fraction spent on "
-    "imperfect hiding. error: bound on the RMSE of the sum."
+    "delta: proved upper bound. noise eps: the epsilon left for the noise, after the fraction "
+    "spent on imperfect hiding. error: bound on the RMSE of the sum."
 )
 
 
@@ -137,7 +137,7 @@ def command(request: MessagesRequest) -> Report:
 
 
 def _rows(question: Question) -> list[CountRow]:
-    """Return what every analysis proves in every setting, with the cheapest rows marked."""
+    """Return the result of every analysis in every setting, with the cheapest rows marked."""
     request = question.request
     rows: list[CountRow] = []
     with progress("counting messages") as shown:
@@ -167,7 +167,7 @@ def _reasons(rows: Sequence[CountRow]) -> list[str]:
 
 
 def _notes(question: Question, rows: Sequence[CountRow]) -> list[str]:
-    """Return theorems, explanations of columns and marks, and what is not covered."""
+    """Return theorems, explanations of columns and marks, and reasons where nothing is covered."""
     notes = [f"{row.setting.analysis}: {row.counts.count.theorem}" for row in rows if row.counts]
     notes += [PRIVATE_COLUMNS] * (question.request.sigma is None)
     if any(row.necessary for row in rows):

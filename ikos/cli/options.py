@@ -1,4 +1,4 @@
-"""Options that several commands take: type, default and help of each, and what they choose."""
+"""Options that several commands take: their types, defaults and help, and how they are read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Option(click.Option):
 
 
 def _known(kind: Any, text: str, shown: str | None = None, **more: Any) -> dict[str, Any]:
-    """Return what is the same for an option wherever it is taken."""
+    """Return the settings of an option that are common to all commands."""
     return {"type": kind, "help": text, "show_default": shown, **more}
 
 
@@ -46,7 +46,7 @@ def _flag(text: str) -> dict[str, Any]:
 
 
 def _tab(_ctx: click.Context, _param: click.Parameter, delimiter: str | None) -> str | None:
-    r"""Return a tab for what shells write as \t."""
+    r"""Return a tab for the two characters \t."""
     return "\t" if delimiter == r"\t" else delimiter
 
 
@@ -160,7 +160,7 @@ _SHARED: dict[str, dict[str, Any]] = {
 
 
 def option(name: str, *names: str, **changes: Any) -> Callable[..., Any]:
-    """Add an option as `click.option` does; for common options, most is known."""
+    """Add an option as `click.option` does; common options need only their changes."""
     return click.option(name, *names, cls=Option, **{**_SHARED.get(name, {}), **changes})
 
 
@@ -175,8 +175,8 @@ def from_option(flags: str = "", **changes: Any) -> Any:
 def takes(request: type[T]) -> Callable[[Callable[[T], R]], Callable[..., R]]:
     """Let a command be a function of one request: a dataclass whose fields declare its options.
 
-    A field that has the name of a common option, or is from `from_option`, is an option; any other
-    is an argument of the command line.
+    A field with the name of a common option, or from `from_option`, is an option; any other is an
+    argument of the command line.
     """
     declared: Any = request
 
@@ -203,7 +203,7 @@ def check_bounds(lower: float, upper: float) -> None:
 
 
 def check_plot(path: Path | None, option: str = "--plot") -> None:
-    """Refuse a figure that cannot be drawn or named so, before anything is computed for it."""
+    """Refuse a figure that cannot be drawn or stored, before anything is computed for it."""
     if path is None:
         return
     import ikos.plots.figures  # noqa: F401  (needs matplotlib)
@@ -219,9 +219,7 @@ def check_plot(path: Path | None, option: str = "--plot") -> None:
 def connected(workers: int | None, scheduler: str | None) -> Iterator[Cluster | None]:
     """Yield a cluster of processes started here, or of a scheduler's address, or None."""
     if workers is not None and scheduler is not None:
-        raise click.UsageError(
-            "--workers starts processes here, without --scheduler: give one of them"
-        )
+        raise click.UsageError("--workers and --scheduler cannot be combined")
     if workers is None and scheduler is None:
         yield None
         return
@@ -249,7 +247,7 @@ DOMAINS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
 """For each domain its class, the options that it needs, and those that it also takes."""
 
 SCALARS = ("Bounds", (), ("lower", "upper"))
-"""The same without ``--domain``."""
+"""The same for scalars, without ``--domain``."""
 
 DOMAIN_KEYS = [
     Field("domain", "domain of the vectors: box, ball, ternary or categories; null for scalars"),
@@ -263,7 +261,7 @@ DOMAIN_KEYS = [
 
 
 class DomainRequest:
-    """A request with options of a domain: of vectors by its name, of scalars without one."""
+    """A request with the options of a domain, which has a name if it is one of vectors."""
 
     domain: str | None
     dimension: int | None

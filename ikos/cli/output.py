@@ -1,4 +1,4 @@
-"""What the commands print: the result in one write at the end; warnings and progress before it."""
+"""Output of the commands: the result in one write at the end; warnings and progress before it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def print_report(report: Report) -> None:
 
 
 def _printable(report: Report) -> Report:
-    """Return a report no cell of which, nor title or note, controls a terminal or ends a line."""
+    """Return a report whose cells, title and notes do not control a terminal or end a line."""
 
     def safe(column: Field) -> Field:
         def value(row: Any) -> Any:
@@ -143,7 +143,7 @@ def plain(value: float) -> str:
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Yield a callback for the amounts done and in all, shown on a terminal's standard error."""
+    """Yield a callback for the amounts done and in all, which shows them on a terminal."""
     if not on_terminal(sys.stderr) or os.environ.get("TERM") == "dumb":
         yield None
         return

@@ -1,4 +1,4 @@
-"""What commands that release results from a table share: requests, reading and notes."""
+"""The common part of commands that release results from a table: requests, reading and notes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SUM_KEYS = [
     Field("corrupt_shufflers", "number of shufflers that may collude with the analyzer",
           value="transport.trust.corrupt_shufflers"),
 ]  # fmt: skip
-"""Those of sums."""
+"""The keys of releases of sums."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class Rule:
 
     @property
     def out_of_range(self) -> str:
-        """What becomes of values outside the bounds."""
+        """Whether values outside the bounds are clamped or rejected."""
         return "clamp" if self.clamp else "reject"
 
     def __call__(self, values: NDArray[Any], _before: int) -> NDArray[Any]:
@@ -195,7 +195,7 @@ class Truth:
     before_clamping: float = 0.0
 
     def seen(self, column: Column, rule: Rule) -> Column:
-        """Return a column as the rule gives it, adding up its true values as it is read."""
+        """Return a column checked by the rule, adding up its true values as it is read."""
 
         def look(values: NDArray[Any], before: int) -> NDArray[Any]:
             inside = rule(values, before)
@@ -208,7 +208,7 @@ class Truth:
 
 
 def read(column: Column, rule: Rule, truth: Truth | None = None) -> tuple[int, Any]:
-    """Return the number of users and their values, unread if their number is known already."""
+    """Return the number of users and their values, which stay unread if the number is known."""
     checked = column.seen(rule) if truth is None else truth.seen(column, rule)
     if column.rows is not None and truth is None:
         return column.rows, checked
@@ -237,7 +237,7 @@ def _why_unproved(protocol: PrivateSum | SecureSum) -> str:
 
 
 def ledger_notes(ledger: Ledger | None) -> list[str]:
-    """Return what is left in a ledger."""
+    """Return a line on the remaining budget of a ledger."""
     if ledger is None:
         return []
     return [f"Recorded in {ledger.path}, which has {ledger.left} left."]
@@ -273,7 +273,7 @@ class SumOutcome:
 
     @property
     def transport(self) -> Transport:
-        """What added up the shares."""
+        """The transport that added up the shares."""
         return self.protocol.transport
 
     @property
@@ -283,7 +283,7 @@ class SumOutcome:
 
 
 def warnings_of(protocol: PrivateSum | SecureSum, corrupt_shufflers: int) -> list[str]:
-    """Return warnings on the guarantee and on who is trusted."""
+    """Return warnings on the guarantee and on the trusted parties."""
     from ikos.results.sums import trust_warnings
 
     warnings = trust_warnings(corrupt_shufflers, protocol.messages.shuffled)
@@ -304,7 +304,7 @@ def _shown(bound: float) -> str:
 
 
 def notes_of(outcome: SumOutcome) -> list[str]:
-    """Return the guarantee and its conditions, what is public, and what was sent."""
+    """Return the guarantee and its conditions, the public numbers, and the cost."""
     rule = outcome.rule
     notes = guarantee_notes(outcome.guarantee)
     notes.append(

@@ -56,8 +56,8 @@ class ServeRequest:
         type=POSITIVE, show_default="5000", help="Maximum number of reports per second."
     )
     group_access: bool | None = from_option(
-        is_flag=True, default=None, help="Accept keys and folders that their group may access, as "
-        "some orchestrators set them up; otherwise only their owner may.")  # fmt: skip
+        is_flag=True, default=None, help="Accept secrets and folders that are accessible "
+        "to their group, as some orchestrators create them, not only to their owner.")  # fmt: skip
     config: Path | None = from_option(
         type=FILE, help="TOML file with these settings; the command line takes precedence."
     )

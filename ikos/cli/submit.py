@@ -118,8 +118,8 @@ def command(request: SubmitRequest) -> Report:
     is shown on a terminal before anything is sent; with --max-epsilon and --max-delta, a task that
     guarantees less is refused.
 
-    The report is made once and kept: later calls send the same one, whatever value they are given,
-    so that no call can make it reveal more. A report counts only once every party has received it.
+    The report is created once and stored: later calls send the same one, whatever their value, so
+    that they reveal nothing more. A report counts only once every party has received it.
 
     With --values one program sees the values of all clients: that is for demonstrations and tests
     only. Repeat the command to resend the reports that some parties lack.
@@ -160,7 +160,7 @@ def _place(home: Path, task: Task) -> Path:
 
 
 def _one(task: Task, request: SubmitRequest, text: str, store: Path) -> bool:
-    """Send one client's report; return whether it was made before."""
+    """Send one client's report; return whether an earlier call made it."""
     from ikos.deployment.client import Client, Unsent, check_value
 
     secret = _secret(request.home, request.token)

@@ -164,8 +164,8 @@ class TaskRequest:
     epsilon: Fraction = from_option(required=True)
     delta: Fraction = from_option(required=True)
     ledger: Path | None = from_option(
-        help="Ledger ('ikos budget new') where the analyzer records each release first; one over "
-        "budget is stopped."
+        help="Ledger ('ikos budget new') in which the analyzer records each release first; it "
+        "stops a release that would exceed the budget."
     )
     min_honest: int | Fraction = from_option(
         required=True, show_default=None, help="Minimum number of honest clients in a release: a "
@@ -207,7 +207,7 @@ class TaskRequest:
     )
 
     def check(self) -> None:
-        """Refuse options that do not go together."""
+        """Refuse contradictory options."""
         if self.closes is not None and self.hours is not None:
             raise click.UsageError("give either --closes or --hours")
         if self.dry_run and self.output is not None:

@@ -84,7 +84,7 @@ class Number(click.ParamType):  # type: ignore[type-arg]  # not subscriptable in
 
 
 def parsed(text: str) -> Fraction | None:
-    """Return the number that a text stands for, or None; OverflowError if it is out of range."""
+    """Return the number in a text, None if it is not one; OverflowError if it is out of range."""
     from ikos._validation import NUMBER  # imports numpy, which completion does not wait for
 
     if NUMBER.fullmatch(text):
@@ -110,7 +110,7 @@ class Whole(Number):
 
 
 class Honest(click.ParamType):  # type: ignore[type-arg]
-    """How many users are honest: a whole number, or a fraction of all users as 80% or 0.8."""
+    """Number of honest users: a whole number, or a fraction of all users such as 80% or 0.8."""
 
     name = "integer|percent"
 
@@ -135,7 +135,7 @@ class Honest(click.ParamType):  # type: ignore[type-arg]
 
 
 class BlockLength(click.Choice):  # type: ignore[type-arg]
-    """How many coordinates are shuffled together: a whole number, or the name of a layout."""
+    """Number of coordinates that are shuffled together, or the name of a layout."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number or the name."""
@@ -219,7 +219,7 @@ def _of_line(text: str) -> list[str]:
 
 
 class CoordinateList(LabelList):
-    """How many coordinates vectors have, or their names, of which none is a number."""
+    """The number of coordinates of vectors, or their names, none of which is a number."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number or the names."""

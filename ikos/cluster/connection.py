@@ -30,7 +30,7 @@ from ikos.transports.shares import Shares
 
 MAX_WORKERS = 1024
 
-START_SECONDS = 120  # for a local worker to start, at first or instead of a lost one
+START_SECONDS = 120  # for a local worker to start, at first or to replace a lost one
 WORKER_SECONDS = 15  # for a running scheduler to have a worker
 CLOSING_SECONDS = 30  # for all local workers to end before they are killed
 
@@ -120,13 +120,13 @@ class Cluster:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Keep Ctrl-C, which a terminal sends to all processes, from those that start meanwhile."""
+    """Shield processes that start meanwhile from Ctrl-C, which a terminal sends to all."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
     from multiprocessing import resource_tracker
 
-    # it unblocks all signals when it starts, with the first process
+    # the resource tracker unblocks all signals when it starts, with the first process
     resource_tracker.ensure_running()
     held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -144,7 +144,7 @@ def _local(opened: ExitStack, workers: int) -> Any:
         """A cluster that does not fail if a worker is reported as lost twice."""
 
         def _update_worker_status(self, op: str, msg: Any) -> None:
-            with suppress(KeyError):  # it would keep it from closing
+            with suppress(KeyError):  # an error would prevent it from closing
                 super()._update_worker_status(op, msg)
 
     settings = {
@@ -165,7 +165,7 @@ def _local(opened: ExitStack, workers: int) -> Any:
                 silence_logs=logging.CRITICAL,  # a lost worker is replaced
                 death_timeout=START_SECONDS,
             )
-    except Exception as error:  # of any kind; what has started in part is ended
+    except Exception as error:  # of any kind; workers that have started are ended
         late = time.monotonic() > begun + START_SECONDS
         reason = f"they have not started within {START_SECONDS} s" if late else _first_line(error)
         raise ClusterError(

@@ -2,7 +2,7 @@
 
 Tasks play the clients of a block of users, the envelopes to a shuffler, and the shuffler with its
 part of the analyzer. An envelope holds keys that determine the shuffler's messages, so that these
-are drawn where they are shuffled and do not travel. The driver starts the tasks, and restarts the
+are drawn where they are shuffled, and are not sent. The driver starts the tasks, and restarts the
 shuffling until all shufflers have messages of the same sharings.
 """
 
@@ -42,7 +42,7 @@ from ikos.transports.base import Totals
 MESSAGES_PER_TASK = 1 << 27
 """Approximate limit on the messages of a shuffler's task: 1 GiB of uint64."""
 
-MAX_ATTEMPTS = 8  # at the shuffling
+MAX_ATTEMPTS = 8  # attempts at the shuffling
 BLOCKS_PER_TASK = 4  # at most: messages to workers are below 10 MB
 PIECES_PER_THREAD = 4  # pieces of shufflers' output under way for each thread
 ROWS_PER_TASK = 1 << 22  # of a table, at least, if there are enough for all workers
@@ -62,7 +62,7 @@ Key = Callable[[int], RandomSource]
 class Refusal:
     """An error that clients raised.
 
-    It is a result, not an exception, which Dask would log with its arguments.
+    It is a result, not an exception: Dask would log an exception with its arguments.
     """
 
     error: Exception
@@ -89,7 +89,7 @@ def digest(sharings: Iterable[tuple[int, bytes]]) -> bytes:
 
 @dataclass(frozen=True, repr=False)
 class Checked:
-    """Checked values on their way to a worker; their printed form shows none."""
+    """Checked values that are sent to a worker; their printed form shows none."""
 
     blocks: Sequence[NDArray[Any]]
 
@@ -103,7 +103,7 @@ class Stored:
 
 @dataclass(frozen=True, repr=False)
 class Sealed:
-    """Something that belongs to one sharing of a block's values.
+    """A part of one sharing of a block's values.
 
     The nonce identifies the sharing: it comes from the operating system, even with a seeded source
     of randomness, so that no two runs have the same.
@@ -243,7 +243,7 @@ def described(block: Block | Refusal) -> Seen | Refusal:
 def posted(block: Block | Refusal, coordinate: int, piece: Partition, q: int) -> Envelope | Refusal:
     """Return a block's envelope for a piece of a shuffler's output.
 
-    There may be none even if there was a block: values can be bad when they are read again.
+    There may be none even if there was a block: values can be invalid when they are read again.
     """
     if isinstance(block, Refusal):
         return block
@@ -381,7 +381,7 @@ def pieces(
     over = len(columns) % threads
     output = []
     for number, (coordinate, (shuffler, first)) in enumerate(columns):
-        # short ones are not worth it
+        # short ranges are not worth it
         least = (
             min(threads // over, -(-size // USERS_PER_SOURCE))
             if number >= len(columns) - over
@@ -399,7 +399,7 @@ class _Reshared(Exception):  # noqa: N818
 
 
 class _Sum:
-    """One sum on a cluster, with the tasks that it holds there."""
+    """One sum on a cluster, with its tasks there."""
 
     def __init__(
         self, client: Any, reader: Reader, scheme: SharingScheme, progress: Progress | None
@@ -519,7 +519,7 @@ def add_up(
     """Run a secure summation on a cluster: return each coordinate's sum and the number of users.
 
     The progress counts the finished pieces of the shufflers' output; it restarts with the
-    shuffling. However the sum ends, nothing of it stays on the cluster.
+    shuffling. However the sum ends, no task of it stays on the cluster.
     """
     with client.as_current(), connection():
         check_versions(client)

@@ -1,4 +1,4 @@
-"""Requests to a cluster, and waiting for it as long as it takes, unless no worker is left."""
+"""Requests to a cluster, and waiting for it as long as it has workers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 
 class ClusterError(RuntimeError):
-    """A cluster that cannot be reached, or did not finish the work; nothing was released."""
+    """The cluster cannot be reached, or did not finish the work; nothing was released."""
 
 
 @contextmanager
@@ -93,7 +93,7 @@ def threads(client: Any) -> int:
 
 
 class Watch:
-    """Watches a cluster, and gives it up if no worker is seen to run twice for `LIMIT_SECONDS`.
+    """Watches a cluster, and gives up if no worker is seen running twice for `LIMIT_SECONDS`.
 
     One look is not enough: if memory is short, workers start and are killed again and again.
     """
@@ -104,7 +104,7 @@ class Watch:
         self._running: set[str] | None = None
 
     async def look(self) -> None:
-        """Look, unless that was done just now; raise a `ClusterError` if nothing is left."""
+        """Look at the cluster, unless just done; raise `ClusterError` if no workers are left."""
         now = time.monotonic()
         if self._running is not None and now < self._looked + LOOK_SECONDS:
             return

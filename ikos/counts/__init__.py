@@ -1,8 +1,8 @@
-"""How many messages are enough, and the guarantee of a given number of messages.
+"""How many messages are enough, and the guarantee for a number of messages.
 
 ``secure`` counts for a level of statistical security, ``private`` for differential privacy,
 ``vectors`` for sums of vectors and ``masks`` for long ones; ``planning`` chooses the cheapest
-setting. ``analyses`` is the table of the upper bounds that a count can rest on: ``published``
+setting. ``analyses`` is the table of the analyses from which counts follow: ``published``
 formulas, and the ``second_moment`` of the share graph (``share_graph``, ``recursion``,
 ``largest_component``), from which ``hockey_stick`` proves privacy, and ``higher_moments`` of
 message tuples (``tuple_moments``). ``necessary``, ``necessary_private`` and ``floor`` have the

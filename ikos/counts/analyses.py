@@ -1,4 +1,4 @@
-"""The analyses that a count can rest on: one object and one entry in the table for each."""
+"""The analyses from which counts follow: one object and one entry in the table for each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ikos.counts.second_moment import SecondMoment
 from ikos.counts.types import MAX_BITS, Analysis, Scheme, Trust
 
 BEST = Best.name
-"""The default analysis, which takes the best of all bounds that are proved here."""
+"""The default analysis, which takes the best of this library's bounds."""
 
 TABLE: dict[str, Analysis] = {
     analysis.name: analysis
@@ -34,7 +34,7 @@ def checked_analysis(analysis: object) -> str:
 
 
 def same_family(name: str | None) -> str:
-    """Return "best" for an analysis of this library or none, and a published one itself."""
+    """Return a published analysis unchanged, and "best" for None or one of this library."""
     return BEST if name is None or TABLE[name].private else name
 
 

@@ -64,11 +64,11 @@ class _Certified:
 
 @dataclass(frozen=True)
 class Certificate(_Certified):
-    """Why ``security_level(n, q, m, ...)`` is what it is.
+    """The proof of ``security_level(n, q, m, ...)``.
 
     ``divergence`` is an upper bound on E[q^(C-1); C >= 2], C the components of the share graph,
-    found by ``method``; it proves ``sigma``. It is infinite where it is not known to be below 2,
-    and nothing is claimed.
+    found by ``method``; it proves ``sigma``. It is infinite, and nothing is claimed, unless it is
+    known to be below 2.
     """
 
     sigma: float
@@ -78,7 +78,7 @@ class Certificate(_Certified):
 
 @dataclass(frozen=True)
 class PrivateCertificate(_Certified):
-    """Why ``private_proved(n, q, m, epsilon, delta, precision, ...)`` is what it is.
+    """The proof of ``private_proved(n, q, m, epsilon, delta, precision, ...)``.
 
     ``m`` and ``clear_share`` are those of the bound used: with all messages shuffled it may be the
     one for m - 1 shuffled messages and a clear share. The noise has rate ``noise_epsilon /
@@ -97,7 +97,7 @@ class PrivateCertificate(_Certified):
 
 @dataclass(frozen=True)
 class MomentCertificate(_Certified):
-    """Why ``private_proved(...)`` is what it is, where higher moments prove it.
+    """The proof of ``private_proved(...)`` by higher moments.
 
     Other fields are as in `PrivateCertificate`; ``blurred`` is k, and ``parameters`` are the
     theorem's. ``main`` is a lower bound on g_0; upper bounds are ``difference`` of |R|^2, averaged
@@ -127,12 +127,12 @@ class MomentCertificate(_Certified):
 
 @dataclass(frozen=True)
 class NecessaryCertificate(_Certified):
-    """Why the security level of m shuffled messages is at most ``sigma``.
+    """The proof that the security level of m shuffled messages is at most ``sigma``.
 
-    ``difference`` has the entries of y that are not 0, each with the number of its users: two
-    inputs that differ by y. ``second`` and ``mean`` are lower bounds on E D_1^2 and E |D_1|,
-    found by ``method``, "hoelder" or "normal limit"; ``fourth`` and ``rest`` upper bounds of
-    E D_1^4 and R; ``total_variation`` is at most ``(mean - sqrt(2 rest)) / 2``.
+    Two inputs differ by y; ``difference`` has its nonzero entries, each with the number of its
+    users. ``second`` and ``mean`` are lower bounds on E D_1^2 and E |D_1|, found by ``method``,
+    "hoelder" or "normal limit"; ``fourth`` and ``rest`` upper bounds of E D_1^4 and R;
+    ``total_variation`` is at most ``(mean - sqrt(2 rest)) / 2``.
     """
 
     difference: tuple[tuple[int, int], ...]
@@ -146,7 +146,7 @@ class NecessaryCertificate(_Certified):
 
 
 def _numbers(bound: Any, *lower: str) -> dict[str, Any]:
-    """Return the floating-point fields of a bound; those that are named are lower bounds."""
+    """Return the floating-point fields of a bound; the named ones are lower bounds."""
     values = ((field.name, getattr(bound, field.name)) for field in fields(bound))
     return {name: Dyadic.of(x, name in lower) for name, x in values if isinstance(x, mpfr)}
 

@@ -1,4 +1,4 @@
-"""Lower bounds: how many messages are too few, whatever the proof.
+"""Lower bounds: how many messages are too few for any proof.
 
 The proof is in docs/message-counts.md, "What is left to gain".
 """
@@ -57,8 +57,7 @@ def counting_floor(
 ) -> int:
     """Return the number of shuffled messages below which sigma bits of security are impossible.
 
-    More may be needed: it shows how much any better proof could still save. Where rounding leaves a
-    doubt, the smaller count is returned.
+    More may be needed: the bound shows how much a better proof could save at most. Rounded down.
 
     Parameters
     ----------
@@ -85,5 +84,5 @@ def counting_floor(
             missing = needed - _consistent(n, m, shuffler)
             if missing <= 0:
                 return m
-            # m is excluded, and so are the next ones, which add too little
+            # m is excluded, and so are the next counts, which add too little
             m += max(1, int(gmpy2.ceil(missing / growth)))

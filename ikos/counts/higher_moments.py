@@ -102,7 +102,7 @@ class Jumps:
 
 @dataclass(frozen=True)
 class TupleSetting:
-    """What depends on n users, a group of order q and m shufflers only; all of it rounded up.
+    """The quantities that depend on the users, the group and the shufflers only, rounded up.
 
     ``weights`` has W_s for degrees s below ``cutoff``, and ``rest`` bounds the sum of the others.
     By degree j, ``generic`` and ``special`` are the two parts of Lemma 3, and ``loss`` is t_j^-2m.
@@ -121,7 +121,7 @@ class TupleSetting:
     def remainders(self, jumps: Jumps, k: int, d: int, least: int = 2) -> tuple[mpfr, mpfr]:
         """Return upper bounds on |R|^2, averaged over the jumps, and on |r|^2.
 
-        ``least`` is the least degree that counts among the terms without user i.
+        ``least`` is the least degree of the terms without user i.
         """
         n, m, q, weights = self.n, self.m, self.q, self.weights
         blurred = mpq(k * n, n - 1)
@@ -163,7 +163,7 @@ class TupleSetting:
 
 @lru_cache(maxsize=256)
 def setting(n: int, q: int, m: int) -> TupleSetting | None:
-    """Return what does not depend on the noise, or None where the theorem proves nothing."""
+    """Return the quantities independent of the noise, or None where the theorem proves nothing."""
     if n < MIN_USERS or m < 2:
         return None
     cutoff = next(j for j in range(_LARGEST_CUTOFF, 2, -2) if (j + 2) ** 2 <= 4 * n)
@@ -242,7 +242,7 @@ def _logs(values: dict[int, mpfr]) -> Logs:
 
 
 def _least(logs: Logs, step: Array, low: int) -> tuple[Array, NDArray[np.int64]]:
-    """Return the least of exp(logs[K] + K step) over K >= low, and where it is."""
+    """Return the least exp(logs[K] + K step) over K >= low, and its K."""
     lines = [line for line in logs.items() if line[0] >= low]
     hull, starts = [max(lines)], []  # the lowest lines, from step = -inf on
     while rest := [line for line in lines if line[0] < hull[-1][0]]:
@@ -280,7 +280,7 @@ class _Search:
 
     @np.errstate(over="ignore", under="ignore")  # infinite: nothing is proved
     def best(self, d: int, *grid: Array) -> tuple[float, Point]:
-        """Return the least eta of a grid, and where it is."""
+        """Return the least eta of a grid, and its parameters."""
         n, c = self.setting.n, self.c
         h1, ratio, part, (share, pairs) = grid
         x = np.minimum(ratio * h1, 0.95)  # sqrt(h_2)
@@ -322,9 +322,9 @@ class _Search:
 def search(
     setting: TupleSetting, jumps: Jumps, k: int, c: float, near: Point | None = None
 ) -> Point | None:
-    """Return about the best parameters, in floating point, or None if there are none.
+    """Return nearly the best parameters, in floating point, or None if there are none.
 
-    With ``near``, parameters that were best for a similar c, only those close to it are tried.
+    With ``near``, the best parameters for a similar c, only those close to it are tried.
     """
     at = _Search(setting, jumps, k, c)
     if at.totals[2] > 0:  # p_1 is as large as 1, and nothing is proved
@@ -384,7 +384,7 @@ class MomentBound:
     eta: mpfr
 
     def delta(self, noise_epsilon: float) -> mpfr:
-        """Return the delta that is proved for noise that is noise_epsilon-DP, at most 1."""
+        """Return the delta proved for noise_epsilon-DP noise, at most 1."""
         with rounding(UP):
             return min(_ONE, self.eta * (1 + (1 + self.relative) * gmpy2.exp(mpfr(noise_epsilon))))
 
@@ -452,7 +452,7 @@ def _tail_constant(K: int) -> mpq:
 def best(
     n: int, q: int, m: int, jumps: Jumps, c: mpfr, near: Point | None = None
 ) -> MomentBound | None:
-    """Return the theorem at about the best parameters, or None where it proves nothing."""
+    """Return the theorem at nearly the best parameters, or None where it proves nothing."""
     tuples = setting(n, q, m)
     if tuples is None or not c > 0:
         return None
@@ -491,7 +491,7 @@ class HigherMoments(SecondMoment):
         return super().guess(scheme, goal)
 
     def privacy(self, scheme: Scheme, m: int, budget: Budget) -> PrivacyProof | None:
-        """Return the proof with about the least c that reaches delta, or the best, if any."""
+        """Return the proof with nearly the least c that reaches delta, or the best one, if any."""
         if not _applies(scheme, budget):
             return super().privacy(scheme, m, budget)
         sizes, epsilon = (scheme.trust.min_honest, scheme.q, hiding(scheme, m)), budget.epsilon

@@ -168,7 +168,7 @@ class Privacy(PrivacyProof):
 
 @lru_cache(maxsize=1 << 12)
 def privacy(n: int, q: int, graph: ShareGraph, budget: Budget) -> Privacy:
-    """Return the proof for n users, with about the least c that reaches delta, or the best."""
+    """Return the proof for n users, with nearly the least c that reaches delta, or the best c."""
     epsilon, reserve = budget.epsilon, budget.reserve
 
     def at(noise_epsilon: float, relative: mpfr | None = None) -> Privacy:
@@ -211,7 +211,7 @@ def privacy(n: int, q: int, graph: ShareGraph, budget: Budget) -> Privacy:
         best = min(best, tried, key=lambda p: p.delta)
     if best.delta > allowed:
         return min(best, untouched, key=lambda p: p.delta)
-    # Twice: the moments of what was found are those of more noise, and hold for less.
+    # Twice: the moments are those of more noise, and hold for less.
     for _ in range(2):
         high = best.relative
         with rounding(UP):

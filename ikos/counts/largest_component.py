@@ -95,7 +95,7 @@ class LargestComponent:
 
 @lru_cache(maxsize=1 << 12)
 def largest_component(n: int, q: int, graph: ShareGraph) -> LargestComponent:
-    """Return the theorem's parts at the first cutoff with a negligible remainder, or the best.
+    """Return the theorem's parts at the first cutoff with a negligible remainder, or at the best.
 
     The remainder is infinite where the theorem's series are not seen to converge.
     """

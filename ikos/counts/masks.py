@@ -75,7 +75,7 @@ def _tail(variance: Fraction, coefficients: int, bound: int) -> mpfr:
 
 
 def least_shift(users: int, dropped_bits: int, coefficients: int) -> int:
-    """Return the least g for which errors and dropped bits stay below 2^(g-1)."""
+    """Return the least g such that errors and dropped bits stay below 2^(g-1)."""
     variance = users * (DEVIATION**2 + _dropped_variance(dropped_bits))
     return _bits(variance, coefficients, (1 << dropped_bits) + 2)
 
@@ -94,7 +94,7 @@ class MaskParameters(Printed):
     users, dimension : int
         Largest number of clients, and coordinates of each vector.
     min_honest : int
-        Least number of honest clients, 2 or more.
+        Minimum number of honest clients, 2 or more.
     degree : int
         N, a power of two: coefficients of a polynomial, and of a key.
     modulus_bits : int
@@ -175,7 +175,7 @@ class MaskParameters(Printed):
     def failure(self) -> float:
         """Upper bound on the probability that the sum of honest clients is wrong, rounded up.
 
-        If bits are dropped, the advantage that Ring-LWE leaves comes on top.
+        If bits are dropped, add the advantage that the Ring-LWE assumption leaves.
         """
         variance = Fraction(self.users * DEVIATION**2)
         keys = _tail(variance, self.degree, self.key_modulus // 2)

@@ -289,7 +289,7 @@ def necessary_messages(
     """Return a proved lower bound on the number of shuffled messages for sigma bits of security.
 
     With fewer, some inputs with the same sum have views whose total variation is above
-    ``2**-sigma``, whatever the proof.
+    ``2**-sigma``.
 
     Parameters
     ----------
@@ -302,10 +302,8 @@ def necessary_messages(
     int
         At least 1, and at most ``message_count(...).shuffled``; rounded down.
 
-    Notes
-    -----
-    Proved by moments of tuple counts (docs/necessary-messages.md) or by counting inputs, whichever
-    proves more.
+    Notes ----- Proved by moments of tuple counts (docs/necessary-messages.md) or by counting
+    inputs, whichever gives the larger bound.
 
     Examples
     --------
@@ -317,13 +315,13 @@ def necessary_messages(
     )
     wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
     users, corrupt = scheme.trust.min_honest, scheme.trust.corrupt_shufflers
-    clear = scheme.trust.clear_share or corrupt > 0  # messages in clear are worth one clear share
+    clear = scheme.trust.clear_share or corrupt > 0  # any clear messages are like one
 
     def possible(m: int) -> bool:
         return not level(users, q, share_graph(m, shuffler, clear)) < wanted
 
     low = counting_floor(users, q, wanted, shuffler=shuffler)
-    if shuffler == "single" and not clear:  # more messages might hide less, for all that is known
+    if shuffler == "single" and not clear:  # more messages are not known to hide at least as much
         return next((m for m in range(low, low + _SCANNED) if possible(m)), low + _SCANNED)
     high, step = scheme.least(wanted).shuffled, 1
     while high > low and possible(max(low, high - step)):
@@ -351,7 +349,7 @@ def security_interval(
 
     Notes
     -----
-    Where the theorem does not cover m, a bound for more messages is used, if these hide no less.
+    Where the theorem does not cover m, a bound for more messages is used, if they hide no less.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The privacy of noise that fewer users add than it was meant for.
+"""The privacy of noise that fewer users add than planned.
 
 The proposition and its proof are in docs/message-counts.md, "When users are missing". Both of its
 probabilities are (1 - alpha)^(2r) times a series of f(a) = c_a c_(a+j) e^(-2sa - sj), j = 0 or p.
@@ -18,7 +18,7 @@ from ikos._validation import InvalidValue, integer, number, quote
 from ikos.numeric.rounding import DOWN, PRECISION, UP, exact, float_up, rational, rounding
 
 MIN_RATE = 1e-40
-"""The series takes a time in proportion to the logarithm of 1 / rate."""
+"""The time for the series is proportional to the logarithm of 1 / rate."""
 
 
 def short_noise_epsilon(rate: Fraction, shape: Fraction, sensitivity: int) -> float:
@@ -31,7 +31,7 @@ def short_noise_epsilon(rate: Fraction, shape: Fraction, sensitivity: int) -> fl
     rate : Fraction
         s: all users together add noise of probabilities proportional to ``exp(-s abs(k))``.
     shape : Fraction
-        The fraction of them who did, in (0, 1].
+        The fraction of users who add theirs, in (0, 1].
     sensitivity : int
         Bound on the shift of the sum by replacing one user, p.
     """
@@ -55,7 +55,7 @@ _FINE = 32
 def _series(rate: Fraction, shape: Fraction, shift: int, direction: int) -> mpfr:
     """Return the sum of c_a c_(a + shift) exp(-2 rate a), rounded in a direction."""
     up, scale = direction == UP, max(1, int(1 / rate))
-    end = max(_FINE, 12 * scale)  # what is left is below e^-24 or so of the first term
+    end = max(_FINE, 12 * scale)  # the rest is below about e^-24 of the first term
     terms, a = [], 0
     while a < end:
         w = max(1, min(a, scale) // _FINE)

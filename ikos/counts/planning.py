@@ -1,8 +1,8 @@
 """The cheapest shufflers, clear share and layout of a sum.
 
-Settings that cost the same are taken in the order of ``SETTINGS``: first the one whose proof
-assumes least. The output of a single shuffler can be computed from that of parallel ones; and a
-count with a clear share also holds if that share is shuffled.
+Settings of the same cost are ordered as in ``SETTINGS``: first the one whose proof assumes least.
+The output of a single shuffler can be computed from that of parallel ones; and a count with a clear
+share also holds if that share is shuffled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MINIMIZE = ("messages", "bits")
 
 @dataclass(frozen=True)
 class Setting:
-    """How to run a sum at the least cost; ``layout`` has the messages and the guarantee."""
+    """A setting of a sum with the least cost; ``layout`` has the messages and the guarantee."""
 
     shuffler: str
     clear_share: bool

@@ -1,4 +1,4 @@
-"""How many messages are enough for the private sum, and what a given number proves."""
+"""How many messages are enough for the private sum, and the guarantee for a number of messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ikos.results.sums import at_least
 MAX_PRECISION = 1 << 100
 MIN_EPSILON, MIN_DELTA = math.nextafter(1e-100, 0), math.nextafter(1e-300, 0)
 MAX_EPSILON = 1e6
-"""Limits of budgets: others are taken for mistakes, and overflow doubles."""
+"""Limits of budgets: others are taken for mistakes, or overflow doubles."""
 
 SMALLEST = Fraction(1, 1 << 5000)
 """A delta so small that the smallest possible one is returned."""
@@ -78,7 +78,7 @@ def private_message_count(
         As in `message_count`; the guarantee counts the noise of ``min_honest`` users.
     reserve : float
         Largest fraction of epsilon, up to 1/2, that may be spent on imperfect hiding instead of
-        noise. No more is spent than the count needs; the published analyses spend none.
+        noise. The count spends only what it needs; the published analyses spend none.
 
     Returns
     -------
@@ -126,8 +126,8 @@ def private_proved(
     m : int
         Shuffled messages per user, at least 0.
     delta : float
-        The target: "second_moment" spends no more of epsilon on hiding than it takes to reach it.
-        Where it is not reached, delta is the smallest that ``reserve`` allows.
+        The target: "second_moment" spends only as much of epsilon on hiding as it takes to reach
+        it. Where it is not reached, delta is the smallest that ``reserve`` allows.
     dimension : int
         Coordinates of a vector that is shared as one element of a group of order q, each encoded in
         {0..precision} and noisy at rate noise_epsilon / sensitivity.
@@ -265,7 +265,7 @@ def private_epsilon(
 
 
 def _some_epsilon(reached: Callable[[float], float], delta: Fraction) -> float:
-    """Return an epsilon at which delta is reached: near the smallest delta if not at a guess.
+    """Return an epsilon at which delta is reached: a guess, or one near the smallest delta.
 
     As epsilon grows delta first falls, with less noise to hide, and then rises with e^epsilon.
     """
@@ -294,12 +294,12 @@ class Remaining:
     Attributes
     ----------
     epsilon : float
-        Rounded up.
+        The whole epsilon, rounded up.
     noise_epsilon : float
-        The part that is due to the noise, rounded up: larger than planned where users who should
-        add noise do not.
+        Epsilon of the noise alone, rounded up: larger than planned if some users do not add their
+        noise.
     users : int
-        Honest users that the proof counts, with their noise.
+        Honest users, with their noise, for whom the proof holds.
     count : MessageCount
         Messages, with the delta that is proved.
     """
@@ -329,7 +329,7 @@ def private_remaining(
     corrupt_shufflers: int = 0,
     **choices: Unpack[Choices],
 ) -> Remaining:
-    """Return the remaining privacy of a private sum when users or shufflers turn out dishonest.
+    """Return the remaining privacy of a private sum if users or shufflers turn out dishonest.
 
     Parameters
     ----------
@@ -356,11 +356,9 @@ def private_remaining(
     ValueError
         If no epsilon is proved; the message names the delta that could be reached.
 
-    Notes
-    -----
-    With ``noise_users`` honest users or more, the theorem is applied to exactly ``noise_users``.
-    With fewer, the noise is short of discrete Laplace, but still private, with a larger epsilon
-    (`short_noise_epsilon`); hiding is counted for the honest users alone.
+    Notes ----- With ``noise_users`` honest users or more, the theorem is applied to exactly
+    ``noise_users``. With fewer, the noise is less than discrete Laplace, but still private, with a
+    larger epsilon (`short_noise_epsilon`); hiding is counted for the honest users alone.
 
     Examples
     --------

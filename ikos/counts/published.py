@@ -8,7 +8,7 @@ from ikos.counts.types import Analysis, Scheme
 from ikos.numeric.rounding import DOWN, UP, exact, float_down, log2, log2_e, rounding
 
 MAX_TESTED_BITS = 1 << 13
-"""Largest size of a modulus that is tested for being prime: a longer one takes many seconds."""
+"""Largest size of a modulus that is tested for primality: a longer one takes many seconds."""
 
 
 class Balle2020(Analysis):
@@ -90,7 +90,7 @@ class Ishai2006(_SingleShuffler):
     least_users, condition, least_messages = 2, "n >= 2", 1
 
     def level(self, scheme: Scheme, m: int) -> float:
-        steps = scheme.n - 1  # the proof takes one for every further user
+        steps = scheme.n - 1  # the proof takes one step for every further user
         with rounding(UP):
             digits = gmpy2.log2(gmpy2.const_pi() * (exact(2 * m + 1, UP) / 2)) / 4
             spent = log2(steps, UP) + digits
@@ -105,7 +105,7 @@ def covered(analysis: str, least: int) -> int:
 
 
 def unproved(analysis: str | None, q: int, dimension: int = 1) -> str | None:
-    """Return why nothing is proved by an analysis for the group Z_q^dimension, or None."""
+    """Return why an analysis proves nothing for the group Z_q^dimension, or None."""
     if analysis != "ghazi2020":
         return None
     if dimension > 1:

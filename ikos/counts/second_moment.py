@@ -8,8 +8,8 @@ and C the components of the share graph (`ikos.counts.share_graph`): by the coll
 Cauchy-Schwarz. So sigma = (1 - log2 Delta) / 2, a bound: Cauchy-Schwarz loses. The proofs are in
 docs/message-counts.md.
 
-Delta is bounded in two ways: by a recursion in O(n^2) steps up to 1024 users, and where two or more
-messages hide by a theorem for any n, which is faster; the better bound counts.
+Delta is bounded in two ways: by a recursion in O(n^2) steps up to 1024 users, and, where two or
+more messages hide, by a theorem for any n, which is faster; the better bound is used.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NEGLIGIBLE = 2.0**-40
 
 @dataclass(frozen=True)
 class DivergenceBound:
-    """An upper bound on Delta, infinite where it is at least 2, and how it was found."""
+    """An upper bound on Delta, infinite where it is at least 2, and its method."""
 
     upper: mpfr
     method: str
@@ -98,7 +98,7 @@ def _by_largest(
 
 
 def _recursion_up_to(low: int, high: int, q: int, graph: ShareGraph) -> tuple[int, DivergenceBound]:
-    """Return where a recursion that begins at low may end, and a bound for what lies beyond."""
+    """Return where a recursion that begins at low may end, and a bound beyond that."""
     for n in (*(2**k for k in range(2, 11)), LONGEST_RECURSION + 1):
         if low < n <= high and applies(n, graph):
             part = largest_component(n, q, graph)
@@ -201,10 +201,10 @@ class SecondMoment(Analysis):
             return max(union, mpfr(sigma) - lost)
 
     def best(self, scheme: Scheme, m: int, budget: Budget) -> hockey_stick.Privacy | None:
-        """Return the best proof of privacy for m shuffled messages, if there is any message.
+        """Return the best proof of privacy for m shuffled messages; None without messages.
 
-        That is the one with the most left for the noise among those that reach delta, and where
-        none does, the one with the smallest delta.
+        That is, among those that reach delta, the one that leaves the most for the noise; if none
+        does, the one with the smallest delta.
         """
         allowed = exact(budget.delta, DOWN)
 

@@ -1,4 +1,4 @@
-"""How many messages are enough for the secure sum, and what a given number proves.
+"""How many messages are enough for the secure sum, and the guarantee for a number of messages.
 
 All analyses bound the worst-case statistical security of IKOS summation: the total variation
 between the analyzer's views of any two inputs with the same sum. Levels are rounded down and counts
@@ -46,7 +46,8 @@ def security_level(
     m : int
         Shuffled messages per user; a clear share is not counted.
     analysis : {"best", "second_moment", "balle2020", "ghazi2020", "ishai2006"}
-        Which bound; "best" is the tightest, today "second_moment", which covers every setting.
+        Bound on the security level; "best" is the tightest, currently "second_moment", which covers
+        every setting.
     shuffler : {"parallel", "single"}
         m independent shufflers, or one for all messages.
     clear_share : bool
@@ -98,7 +99,7 @@ def message_count(
     n, q, analysis, shuffler, clear_share
         As in `security_level`.
     min_honest : int, optional
-        Least number of users who are honest and did not drop out, by default all. The level holds
+        Minimum number of users who are honest and do not drop out, by default all. The level holds
         for every number of honest users from this to ``n``.
     corrupt_shufflers : int
         How many of the parallel shufflers may collude with the analyzer. A message is added for
@@ -137,7 +138,7 @@ def remaining(
     corrupt_shufflers: int = 0,
     **choices: Unpack[Choices],
 ) -> MessageCount:
-    """Return the remaining security of a secure sum when users or shufflers turn out dishonest.
+    """Return the remaining security of a secure sum if users or shufflers turn out dishonest.
 
     Parameters
     ----------
@@ -168,7 +169,7 @@ def remaining(
 def left_over(
     n: object, q: object, total: object, honest: object, corrupt_shufflers: int, choices: Choices
 ) -> tuple[Scheme, int]:
-    """Check and return the scheme of honest users, and how many of their messages hide."""
+    """Check and return the scheme of honest users, and the number of their messages that hide."""
     scheme = checked_scheme(n, q, None, corrupt_shufflers, **choices)
     if honest is not None:
         scheme = scheme.with_honest(integer("honest", honest, low=1, high=scheme.n))
@@ -194,8 +195,8 @@ def smallest_users(q: int, sigma: float | Fraction, m: int, **choices: Unpack[Ch
     Raises
     ------
     ValueError
-        If there is none: one message that hides does not hide better among more users, and what
-        "ishai2006" proves falls with n.
+        If there is none: one message that hides does not hide better among more users, and the
+        level that "ishai2006" proves falls with n.
 
     Examples
     --------

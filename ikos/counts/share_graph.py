@@ -41,7 +41,7 @@ class ShareGraph:
 
     @property
     def hiding(self) -> int:
-        """How many messages hide, m; without a clear share m - 1, as one takes its place."""
+        """Number of messages that hide, m; without a clear share m - 1, as one takes its place."""
         return self.m if self.clear_share else self.m - 1
 
     @property
@@ -110,7 +110,7 @@ class ShareGraph:
 
 
 share_graph = lru_cache(maxsize=1 << 10)(ShareGraph)
-"""Each graph is checked once, though a search asks for it often."""
+"""Each graph is checked once, although searches use it often."""
 
 
 def share_graphs(m: int, shuffler: str, clear_share: bool) -> list[ShareGraph]:

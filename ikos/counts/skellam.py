@@ -1,4 +1,4 @@
-"""How well shuffled messages hide who added which part of Skellam noise.
+"""How well shuffled messages hide which user added which part of Skellam noise.
 
 The theorems and the proofs are in docs/skellam.md, "Hiding".
 """

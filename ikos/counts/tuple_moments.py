@@ -1,4 +1,4 @@
-"""Moments of message tuples: how far the views' counts of tuples are from their mean.
+"""Moments of message tuples: the distance of the views' counts of tuples from their mean.
 
 In the terms of docs/higher-moments.md, "Moments", which has the proof, E eps_b^K <= A_K, E p_1^K <=
 M_K and E p_2^l <= V_l, for even K and all l. All terms are positive, so that rounding up is all

@@ -1,4 +1,4 @@
-"""A count, the parties that it trusts, its goal, and the interface of an analysis."""
+"""A count, the trusted parties, the goal, and the interface of an analysis."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Users = tuple[int, int]
 """The fewest and the most honest users for whom a level must hold."""
 
 MAX_MESSAGES = 10**8
-"""More messages or shufflers are taken for a mistake: no level within the limits asks for them."""
+"""Larger numbers of messages or shufflers are taken for mistakes: no level needs them."""
 
 MAX_SIGMA = 10**6
 MAX_BITS = 10**7
-"""Largest levels, and orders of groups in bits: more is taken for a mistake."""
+"""Largest levels, and orders of groups in bits; larger ones are taken for mistakes."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Trust:
         return share_graphs(m, self.shuffler, self.clear_share)
 
     def hiding(self, total: int) -> int:
-        """Return how many of a user's messages go through honest shufflers."""
+        """Return the number of a user's messages that go through honest shufflers."""
         return max(0, total - int(self.clear_share) - self.corrupt_shufflers)
 
 
@@ -151,7 +151,7 @@ class MessageCount(Printed):
 
 @dataclass(frozen=True)
 class Budget:
-    """The target privacy of a noisy sum, and its sensitivity to one user.
+    """The privacy target of a noisy sum, and its sensitivity to one user.
 
     At most a fraction ``reserve`` of epsilon is spent on hiding instead of noise. Replacing one
     user moves the sum by ``sensitivity``, in l1 norm over all coordinates; the noise in each has
@@ -183,7 +183,7 @@ class PrivacyProof:
 
 @dataclass(frozen=True)
 class RemainingPrivacy:
-    """The epsilon and delta that are proved for given noise, rounded up."""
+    """The epsilon and delta proved for given noise, rounded up."""
 
     epsilon: mpfr
     delta: mpfr
@@ -249,7 +249,7 @@ class Analysis(ABC):
     min_sigma: ClassVar[int] = 0
     """The formula holds for levels from here on."""
     private: ClassVar[bool] = False
-    """Whether it has its own theorem on privacy."""
+    """Whether the analysis has its own theorem on privacy."""
 
     @abstractmethod
     def refusal(self, scheme: Scheme, m: int | None = None) -> str | None:
@@ -277,7 +277,7 @@ class Analysis(ABC):
         return max(0.0, float_down(self.level_of_sums(sigma, sums)))
 
     def privacy(self, scheme: Scheme, m: int, budget: Budget) -> PrivacyProof | None:
-        """Return the privacy that the fewest users' messages and noise prove, if any."""
+        """Return the privacy proved for the messages and noise of the fewest users, if any."""
         sigma = replace(scheme, n=scheme.trust.min_honest).level(m, budget.sums)
         if not sigma:
             return None

@@ -2,8 +2,8 @@
 
 A vector of d coordinates is cut into k = ceil(d/b) blocks of b; the last one may be shorter. A
 block is one element of a group of order q^b, with its own shares, clear share, shufflers and
-permutations. There is no other mechanism: blocks of one coordinate are called separate sums, and a
-single block of all coordinates one group.
+permutations. Blocks of one coordinate are called separate sums, and a single block of all
+coordinates one group.
 
 The proofs depend on b and k alone: a shorter last block is counted as a full one, of which it is a
 part. Longer blocks take more messages each and fewer in all. The proofs are in
@@ -39,7 +39,7 @@ LAYOUTS = {"separate": SEPARATE, "group": ONE_GROUP, "blocks": "blocks"}
 """The argument for each layout in blocks, and its name."""
 
 MASKED = "masked"
-"""The argument for masked vectors, of which only keys are summed in blocks."""
+"""The argument for masked vectors, whose keys alone are summed in blocks."""
 
 ENVELOPE_BYTES = 48
 """Overhead per message of an HPKE envelope: a public key of 32 bytes, and a tag of 16."""
@@ -47,7 +47,7 @@ ENVELOPE_BYTES = 48
 
 @dataclass(frozen=True)
 class Layout:
-    """A way to share a vector, its cost per user, and its guarantee for the whole vector.
+    """A layout of a vector's shares, its cost per user, and its guarantee for the whole vector.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ def checked_layout(layout: object, dimension: int, messages: object) -> int:
 
 
 def least_bytes(layout_of: Callable[[int], Layout], dimension: int, overhead: int) -> Layout:
-    """Return the layout that takes the fewest bytes, if no longer block takes fewer messages.
+    """Return the layout with the fewest bytes, if no longer block takes fewer messages.
 
     ``made`` returns the layout for a length. Then no blocks up to the length b of ``high`` cost
     less than the messages of ``low``, each with the bytes of those of ``high``.
@@ -246,7 +246,7 @@ def secure_layout(
 def _side_by_side(
     layout_of: Callable[[int], Layout], dimension: int, overhead: int | None
 ) -> tuple[Layout, ...]:
-    """Return one group, separate sums and the blocks of the fewest bytes, each of them once."""
+    """Return one group, separate sums and the blocks with the fewest bytes, each layout once."""
     layouts = [layout_of(dimension), layout_of(1)]
     if overhead is not None:
         layouts.append(least_bytes(layout_of, dimension, integer("overhead", overhead, low=0)))
@@ -262,7 +262,7 @@ def vector_layouts(
     overhead: int | None = None,
     **choices: Unpack[TrustChoices],
 ) -> tuple[Layout, ...]:
-    """Return the ways to sum vectors with sigma bits of security, side by side.
+    """Return the layouts for sums of vectors with sigma bits of security, to compare them.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ def vector_layouts(
     -------
     tuple of Layout
         "one group" and "separate sums", each with the fewest messages that prove sigma, and with
-        an ``overhead`` the blocks that take the fewest bytes. Equal layouts are listed once.
+        an ``overhead`` the blocks with the fewest bytes. Equal layouts are listed once.
 
     Examples
     --------
@@ -309,7 +309,7 @@ def private_vector_layouts(
     overhead: int | None = None,
     **choices: Unpack[TrustChoices],
 ) -> tuple[Layout, ...]:
-    """Return the ways to sum vectors with (epsilon, delta)-differential privacy, side by side.
+    """Return the layouts for (epsilon, delta)-private sums of vectors, to compare them.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Users' values: their domains, how they become integers, and tables that hold them."""
+"""Users' values: their domains, their encoding as integers, and tables that contain them."""

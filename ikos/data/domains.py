@@ -201,7 +201,7 @@ class Vectors(Domain):
 
     @abstractmethod
     def coordinates(self, integers: bool, sensitivity: Sensitivity | None) -> Coordinates:
-        """Return bounds of each coordinate and a sensitivity, for users' promises."""
+        """Return the bounds of each coordinate and the sensitivity, given a promised one."""
 
     @abstractmethod
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
@@ -417,7 +417,7 @@ class Residues(Domain):
 
 @dataclass(frozen=True)
 class ResidueVectors(Residues):
-    """The same for vectors of ``dimension`` of them."""
+    """Vectors of ``dimension`` integers, as `Residues`."""
 
     dimension: int  # type: ignore[misc]
 
@@ -439,7 +439,7 @@ class ResidueVectors(Residues):
 
 
 class CategoryLabels:
-    """Distinct strings that name categories, and the places of other strings among them.
+    """Distinct strings that name categories, and the positions of other strings among them.
 
     Two decimal numbers are the same if they are equal, exactly: 1.0 and 01 are 1. Other strings are
     the same if their characters are, accents composed (NFC).
@@ -466,6 +466,6 @@ class CategoryLabels:
         return self.MISSING if lost and place == self.OTHER else place
 
     def places(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Return the place of each string, or `OTHER`, or `MISSING` for one that means no value."""
+        """Return the position of each string, `OTHER`, or `MISSING` for one that means no value."""
         places = {text: self._place(text) for text in set(texts)}
         return np.fromiter(map(places.__getitem__, texts), np.int64, len(texts))

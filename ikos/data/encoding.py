@@ -24,7 +24,7 @@ from ikos.primitives.randomness import RandomSource
 
 MAX_PRECISION = 1 << 52
 _ROUNDING_BITS = 53  # random bits that decide a rounding, in total
-_FIRST_BITS = 16  # those drawn at first: they decide all but one value in 2^16
+_FIRST_BITS = 16  # random bits drawn at first: they decide all but one value in 2^16
 _NARROW_BITS = 18  # bits of a precision up to which int32 has room for 13 random bits next to it
 
 _VALUES_PER_CALL = 1 << 18  # values: threads lose time at each call of numpy
@@ -102,7 +102,7 @@ def decode(z: int, users: int, p: int, q: int) -> int:
 
 @dataclass(frozen=True)
 class Encoding(Coordinates):
-    """How numbers and vectors become integers in {0..precision}, rounded unless they are exact."""
+    """The encoding of numbers and vectors in {0..precision}, rounded unless they are exact."""
 
     precision: int = field(kw_only=True)
 
@@ -169,7 +169,7 @@ class Encoding(Coordinates):
             self._kept("linf", high[j] - low[j], least, most)
 
     def _kept(self, norm: str, apart: float, user: int, other: int) -> None:
-        """Refuse the vectors of two users that are further apart than promised."""
+        """Refuse vectors of two users that are further apart than promised."""
         bound = getattr(self.promise, norm)
         # computed norms are within this relative distance of the true ones
         if bound is not None and apart > float(bound) * (1 + 4 * TOLERANCE):

@@ -1,7 +1,7 @@
 """Users' values, checked, as elements of a ring with noise, in the order that a transport takes.
 
-Values come in parts: of users, of vectors with some of their coordinates. Each part draws its
-rounding and noise from its own source; so do bunches of coordinates their shares. The draws for a
+Values come in parts: of some users, or of some coordinates of their vectors. Each part draws its
+rounding and noise from its own source, and each group of coordinates its shares. The draws for a
 value depend on its place, and not on threads or on the lengths of the parts.
 """
 
@@ -26,7 +26,7 @@ from ikos.primitives.randomness import RandomSource
 from ikos.primitives.sharing import USERS_PER_SOURCE
 
 ENTRIES_PER_SOURCE = 1 << 20  # of vectors, whose rounding and noise come from one source
-COLUMNS_PER_PASS = 32  # taken out of all users' vectors at a time, in whole lines of cache,
+COLUMNS_PER_PASS = 32  # coordinates copied from all users' vectors at a time, in whole cache lines,
 ENTRIES_PER_PASS = 1 << 22  # or at most about this number of entries
 ENTRIES_PER_BUNCH = 1 << 17  # of whole coordinates that are shared together, in cache
 
@@ -56,7 +56,7 @@ class Participation:
     least: int
 
     def check(self, name: str, users: int, *, so_far: bool = False) -> None:
-        """Refuse too few users, or too many; ``so_far``, only too many."""
+        """Refuse too few users or too many; with ``so_far``, only too many."""
         least, n = self.least, self.n
         if not least <= users <= n:
             wanted = f"the n = {n}" if least == n else f"min_honest = {least} to n = {n}"
@@ -77,7 +77,7 @@ class AddedNoise(Protocol):
 
 @dataclass(frozen=True)
 class Reader:
-    """How a value becomes an element: a domain checks it, an encoding rounds it, noise is added.
+    """Reads values as elements: a domain checks them, an encoding rounds them, noise is added.
 
     Without an ``encoding``, values are elements already. It can be pickled.
     """
@@ -138,7 +138,7 @@ class Reader:
         return elements
 
     def read(self, x: Values) -> Inputs:
-        """Return all users' values, which are still to be checked unless they are a list."""
+        """Return all users' values, unchecked unless they are a list."""
         return Inputs(self, self._iterator_or_array(x))
 
     def _iterator_or_array(self, x: Any) -> NDArray[Any] | Iterator[ArrayLike]:
@@ -176,7 +176,7 @@ class Inputs:
         for some in x:
             values = reader.checked(some.copy() if isinstance(some, np.ndarray) else some, first)
             first += values.shape[0]
-            if first > reader.users.n:  # before more of them are read, possibly without end
+            if first > reader.users.n:  # before more are read: an iterator may be endless
                 reader.users.check("x", first, so_far=True)
             # copied by both: an iterator may write its next block to the same memory
             while values.shape[0] >= lacking:
@@ -189,7 +189,7 @@ class Inputs:
             yield np.concatenate(kept)
 
     def check_users(self) -> None:
-        """Refuse too few users or too many, unless they are still to be counted."""
+        """Refuse too few users or too many, unless they are not counted yet."""
         if not isinstance(self.values, Iterator):
             self.reader.users.check("x", self.values.shape[0])
 
@@ -218,7 +218,7 @@ class Inputs:
     def vectors(self) -> NDArray[Any]:
         """Return all users' vectors, checked; an iterator is read whole."""
         if isinstance(self.values, Iterator):
-            # checked again: a promise about all vectors, once all are there
+            # checked again: a promise about all vectors, now that all are read
             vectors = self.reader.checked(_joined(self.blocks()))
         else:
             vectors = self.values
@@ -266,7 +266,7 @@ def columns(reader: Reader, vectors: NDArray[Any], rng: RandomSource) -> Iterato
 class BlockEncoder:
     """Encodes users' checked values in blocks, of `USERS_PER_SOURCE` numbers or of vectors.
 
-    Noise of numbers is drawn for as many blocks at once as one variable serves. All noise shares
+    Noise of numbers is drawn for all blocks that share one variable at once. All noise shares
     are independent: two threads or processes may draw the same blocks' and use those of one each.
     """
 

@@ -33,7 +33,7 @@ class Sensitivity:
     proved : bool
         Whether you have a proof of them for all vectors that you pass; otherwise guarantees name
         them among their conditions. Vectors that visibly break them are refused in both cases, if
-        they come in one array or, between parties, in one client's values.
+        they are in one array or, between parties, in one client's values.
 
     Examples
     --------

@@ -50,7 +50,7 @@ It returns a block of the same size, or raises `InvalidRow`."""
 
 
 class InvalidRow(ValueError):  # noqa: N818
-    """Raised by a ``Look``: the ``row`` of a number in its block and, unless it is missing, why."""
+    """Raised by a ``Look``: the refused ``row`` of its block and, unless it has no value, why."""
 
     def __init__(self, row: int, why: str | None = None) -> None:
         super().__init__(row, why)
@@ -84,7 +84,7 @@ class Part:
 
     @property
     def rows(self) -> int | None:
-        """Number of rows; None for CSV, which does not have it."""
+        """Number of rows; None for CSV, which does not state it."""
         return self.weight if FORMATS[self.kind].described else None
 
     def blocks(self) -> Iterator[NDArray[Any]]:
@@ -136,7 +136,7 @@ def readable(where: str) -> Iterator[None]:
     try:
         yield
     except (OSError, zlib.error, EOFError) as error:  # the last two of damaged compressed files
-        # only what the system says: the text of other errors may quote the file's content
+        # only the system's description: the text of other errors may quote the file's content
         reason = getattr(error, "strerror", None) or "damaged or incomplete gzip data"
         raise ValueError(f"cannot read {where}: {reason.lower()}") from None
     except UnicodeDecodeError:
@@ -152,7 +152,7 @@ def _position(part: Part, names: Sequence[str], advice: Advice = ()) -> int:
     if places:
         raise ValueError(f"{part.where} has {len(places)} columns named {quote(name)}")
     listed = _columns(len(names))
-    if part.show_values or FORMATS[part.kind].described:  # these names are never a data row
+    if part.show_values or FORMATS[part.kind].described:  # never a data row
         listed += f": {', '.join(map(quote, names[:20]))}"
     else:
         advice = [("show_values", True, "lists them"), *advice]
@@ -278,7 +278,7 @@ def _csv_numbers(
 
 
 def _converter(part: Part) -> tuple[Callable[[Sequence[str]], NDArray[Any] | None], str]:
-    """Return what converts cells, all or none of them, and the name of a valid cell."""
+    """Return a function that converts cells, all or none, and the description of a valid cell."""
     if part.texts:
         return _strings, "a string"
     if part.integers:
@@ -441,7 +441,7 @@ def _parquet_integers(part: Part, cells: Sequence[Any], row: int) -> NDArray[Any
 
 @dataclass(frozen=True)
 class Format:
-    """How files of one kind are recognized, split and read.
+    """A file format: how its files are recognized, split and read.
 
     ``split`` checks that a file has the column, and yields its parts. ``read`` yields the numbers
     of a part in blocks of at most `ROWS_PER_BLOCK`, each with the amount of ``weight`` read so far,
@@ -457,6 +457,6 @@ class Format:
 
 FORMATS = {
     "parquet": Format((".parquet", ".pq"), b"PAR1", True, _parquet_parts, _parquet_blocks),
-    "csv": Format((), b"", False, _csv_parts, _csv_blocks),  # whatever no other format claims
+    "csv": Format((), b"", False, _csv_parts, _csv_blocks),  # all other files
 }
 """All file formats."""

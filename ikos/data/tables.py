@@ -21,7 +21,7 @@ from ikos.primitives.concurrency import Progress
 __all__ = ["Column", "InvalidRow", "Look", "Part", "open_column", "read_column"]
 
 _VERSIONED = {"_delta_log": "Delta Lake", ".hoodie": "Hudi", "metadata/*.metadata.json": "Iceberg"}
-"""Contents of the folders of formats that keep deleted rows."""
+"""Names in the folders of formats that keep deleted rows."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Column:
 
     @property
     def rows(self) -> int | None:
-        """Number of rows; None if a file is CSV, which does not have it."""
+        """Number of rows; None if a file is CSV, which does not state it."""
         known = [part.rows for part in self.parts if part.rows is not None]
         return sum(known) if len(known) == len(self.parts) else None
 
@@ -92,7 +92,7 @@ def open_column(
         read cells as strings, without surrounding blanks, in an object array.
     show_values : bool
         Let messages quote refused values and the names in the first line of CSV files, which may be
-        a data row. By default they give a value's position, never the value.
+        a data row. By default they state a value's position, never the value.
 
     Raises
     ------

@@ -52,11 +52,11 @@ _T = TypeVar("_T")
 
 
 class Stopped(Exception):  # noqa: N818
-    """Nothing of this task will ever be released, and why; all its shares are deleted."""
+    """Nothing in this window will ever be released, and why; all its shares are deleted."""
 
 
 class _Expired(OSError):  # noqa: N818
-    """A shuffler deleted what was not released in time: trying again is of no use."""
+    """A shuffler deleted its reports as they were not released in time: retrying is useless."""
 
 
 class AnalyzerEndpoint(Endpoint):
@@ -120,14 +120,14 @@ class AnalyzerEndpoint(Endpoint):
         return self.latest_states
 
     def unreachable(self) -> list[str]:
-        """Return why shufflers cannot be asked, by this party or else by each other."""
+        """Return why this party, or a shuffler, cannot reach a shuffler."""
         answers = sorted(in_parallel(lambda j: self.peer(j).unreachable(), self.others))
         errors = [str(answer) for _, answer in answers if isinstance(answer, OSError)]
         lists = ((j, words) for j, words in answers if isinstance(words, list) and words)
         return errors or [f"shuffler {j} says: {'; '.join(words)}" for j, words in lists]
 
     def resume(self) -> None:
-        """Resume what was ordered before the process ended."""
+        """Resume a release or closing that was requested before the process ended."""
         if not self.over and (self.fact(_ORDERED) is not None or self.closed_by_order):
             self._work.begin()
 
@@ -151,7 +151,7 @@ class AnalyzerEndpoint(Endpoint):
         return deleted
 
     def order_close(self) -> AnalyzerStatus:
-        """Close the task at all parties; return any that do not answer, to be told later."""
+        """Close the task at all parties; return those that do not answer, to be notified later."""
         missing = None
         try:
             self.close_all()
@@ -170,7 +170,7 @@ class AnalyzerEndpoint(Endpoint):
         return JSONResponse(self.status().model_dump(), 202)
 
     def _go_on(self, step: Callable[[str], None]) -> None:
-        """Do what was ordered, or what is left of it."""
+        """Close and release as requested, from the step where an earlier attempt stopped."""
         if self.over:
             return
         if self.fact(_ORDERED) is None:
@@ -200,7 +200,7 @@ class AnalyzerEndpoint(Endpoint):
             raise _Expired(words) if expired else OSError(words)
 
     def close_all(self) -> None:
-        """Close the task here and at all shufflers; OSError if one was not told: call again."""
+        """Close the task here and at all shufflers; OSError if one did not answer: call again."""
         self.close()
         list(self._ask(lambda column: column.close(), self.others))
 
@@ -266,7 +266,7 @@ class AnalyzerEndpoint(Endpoint):
         return ids
 
     def _enter(self) -> None:
-        """Enter the release in the ledger, once; Stopped if the budget does not allow it."""
+        """Record the release in the ledger, once; Stopped if it would exceed the budget."""
         if self.config.ledger is None:
             return
         key = self.window.path
@@ -274,12 +274,12 @@ class AnalyzerEndpoint(Endpoint):
             Ledger(self.config.ledger).enter_run(self.task.protocol, key=key, note=key)
         except BudgetExceeded as error:
             raise self._stop(f"the ledger refuses this release: {error}") from None
-        except (OSError, ValueError) as error:  # to be repaired, and tried again
+        except (OSError, ValueError) as error:  # for an operator to repair
             self.log(f"ledger: {error}", logging.WARNING)
             raise OSError("the ledger cannot be used; the analyzer's log says why") from None
 
     def _open_batches(self, ids: list[bytes], progress: Callable[[str], None]) -> None:
-        """Open the batches of all shufflers, store their sums, and let them delete theirs."""
+        """Decrypt the batches of all shufflers, store the sums, and let shufflers delete theirs."""
         opened = {party for party, *_ in self.rows("opened")}
         missing = [party for party in self.others if party not in opened]
         if missing:
@@ -316,11 +316,11 @@ class AnalyzerEndpoint(Endpoint):
         parts = ((places[number], part) for number, _, part in kept if number in places)
         opened = [(json.loads(sums), rest) for _, sums, rest in self.rows("opened")]
         if len(opened) != self.task.columns:
-            raise damaged("sums of batches are gone")
+            raise damaged("sums of batches are missing")
         terms = self.task.transport
         totals = terms.totals(self.window, opened, parts)
         if totals.users != len(ids):
-            raise damaged(f"of {len(ids)} complete reports it has {totals.users}")
+            raise damaged(f"only {totals.users} of {len(ids)} complete reports are stored")
         return terms.result(self.task, totals)
 
     def _conclude(self, result: SumResult) -> None:
@@ -347,7 +347,7 @@ class AnalyzerEndpoint(Endpoint):
 
 
 def _receiving(parties: Sequence[int]) -> str:
-    """Return the step of waiting for batches, with those from whom."""
+    """Return the step of waiting for the batches of some shufflers."""
     return f"receiving batches of shufflers {', '.join(map(str, parties))}"
 
 
@@ -365,7 +365,7 @@ class AnalyzerEndpoints(PartyEndpoints[AnalyzerEndpoint]):
     _stays: str | None = None  # why the last key could not be erased
 
     def expire(self, moment: datetime) -> None:
-        """Delete what was not released in time, and keys of windows of which nothing is left."""
+        """Delete reports not released in time, and keys of windows without any data."""
         super().expire(moment)
         assert self.config.keys is not None
         for number in sorted(self.config.keys.remaining):
@@ -383,7 +383,7 @@ class AnalyzerEndpoints(PartyEndpoints[AnalyzerEndpoint]):
                     self._stays = why
 
     def _is_gone(self, number: int, moment: datetime) -> bool:
-        """Whether nothing will be opened of a window: it is over, or expired without reports."""
+        """Whether a window needs its key no longer: it is over, or expired without reports."""
         if self.store.fact(number, _OVER) is not None:
             return True
         expired = moment >= self.config.expires(self.task.at(number))

@@ -55,7 +55,7 @@ _AGAIN = {408, 429, 500, 502, 503, 504, 507}
 
 
 class Rejected(ValueError):  # noqa: N818
-    """``party`` refuses the report for good; ``row`` is its secret's index in `submit_many`."""
+    """``party`` refuses the report permanently; ``row`` is its secret's index in `submit_many`."""
 
     row: int | None = None
 
@@ -75,7 +75,7 @@ class Unsent(OSError):  # noqa: N818
 class Receipt:
     """All parties have the report of a window.
 
-    ``again``: an earlier call made it, this value was not used.
+    ``again``: an earlier call made the report, and this call's value was not used.
     """
 
     parties: int
@@ -110,7 +110,7 @@ def _send(
         if waiting and (seconds <= 0 or given_up.is_set()):
             raise Unsent(
                 f"{parties - len(waiting)} of {parties} parties have the report; submit again "
-                f"to go on with it: {why}"
+                f"to resume: {why}"
             )
         if waiting:  # many clients waiting for one party do not return at once
             given_up.wait(min(seconds, pause * (0.5 + draw.random())))
@@ -126,19 +126,19 @@ class Client:
     secret : bytes
         This client's 32 bytes.
     store : Path, optional
-        A folder for reports, also of other clients and tasks: the report is on disk before any of
-        it is sent, and a program that was interrupted sends the same one when restarted. Without
-        it, only the object remembers: never make a second one for the same client.
+        A folder for reports, possibly shared by several clients and tasks. The report is on disk
+        before any of it is sent, and a restarted program sends the same one. Without a store, only
+        this object remembers the report: never create a second `Client` for the same client.
     ca : Path, optional
-        Authorities to trust in the parties' certificates, instead of the system's.
+        PEM file of the certificate authorities (CAs) to trust, instead of the system's.
     max_epsilon, max_delta : float, optional
-        The least privacy to accept. The author of a task chooses its guarantee: a program that
-        takes tasks from others must set what it agrees to.
+        Largest epsilon and delta to accept. The task author chooses the guarantee: a program that
+        takes tasks from others must limit it.
 
     Raises
     ------
     ValueError
-        If the task promises less privacy.
+        If the task's epsilon or delta is larger than accepted.
 
     Examples
     --------
@@ -183,18 +183,18 @@ class Client:
         value : float, (d,) array_like or str
             In the task's domain, or one of its labels. Not used if a report was made before.
         window : int, optional
-            By default the one that is open, which the analyzer is asked if the task has several. No
-            party accepts reports for another.
+            By default the open one; if the task has several, the analyzer is asked which it is. No
+            party accepts reports for any other.
         timeout : float
             Seconds to keep trying while parties do not answer; each gets at least five.
 
         Raises
         ------
         TypeError, ValueError
-            If the task does not allow the value; nothing was sent.
+            If the value is outside the task's domain; nothing was sent.
         Rejected, Unsent
-            If a party refuses the report: it never counts, unless it was complete before and is
-            released; if one did not answer in time.
+            `Rejected` if a party refuses the report, which then never counts unless it was complete
+            before; `Unsent` if a party did not answer in time.
         """
         seconds = number("timeout", timeout, low=0, high=1e6)
         with closing(connect(self._ca)) as http:
@@ -230,7 +230,7 @@ class Client:
 
 
 def _window(task: Task, number: int | None, http: httpx.Client) -> Window:
-    """Return a window of a task: the one given, or the one that is open."""
+    """Return the requested window of a task, by default the open one."""
     if number is None and task.windows > 1:
         try:
             return open_window(http, task)
@@ -240,7 +240,7 @@ def _window(task: Task, number: int | None, http: httpx.Client) -> Window:
 
 
 def _check_secret(name: str, secret: object) -> None:
-    """Refuse a secret of the wrong kind, without quoting any of it."""
+    """Refuse anything but a client's secret, without quoting it."""
     if not isinstance(secret, bytes):
         raise InvalidType(name, f"must be bytes, got {type(secret).__name__}")
     if len(secret) != tokens.SECRET_BYTES:
@@ -269,7 +269,7 @@ def _check_promise(
         if most is not None and number(f"max_{name}", most, low=0) < promised[name]:
             raise InvalidValue(
                 f"max_{name}",
-                f"must be at least the {name} that the task promises, "
+                f"must be at least the {name} that the task guarantees, "
                 f"{at_least(promised[name], 6)}, got {quote(most)}",
             )
 
@@ -300,7 +300,7 @@ def send_part(
         seconds=seconds,
     )
     if response.status_code in (200, 201):
-        if response.content:  # a page from a proxy: nothing was kept
+        if response.content:  # a page from a proxy: the party kept nothing
             raise RemoteError(f"{who} sent an unexpected answer")
         return
     name, detail = problem_of(response)
@@ -330,8 +330,8 @@ def submit_many(
     Parameters
     ----------
     task, store, ca, timeout, max_epsilon, max_delta
-        As for `Client`. With a store, repeating the call resumes it: it sends reports that were
-        begun, unchanged, and nothing that all parties have.
+        As for `Client`. With a store, repeating the call resumes it: reports that some parties lack
+        are sent unchanged.
     secrets : sequence of bytes
         One per value, all different.
     values : (k,) or (k, d) array_like
@@ -339,14 +339,14 @@ def submit_many(
     window : int, optional
         As for `Client.submit`.
     connections : int
-        How many clients send at once.
+        Number of clients that send at once.
     progress : callable, optional
-        Called with the number of clients done, earlier calls included, and their total number.
+        Called with the number of clients done, in earlier calls too, and the total.
 
     Raises
     ------
     TypeError, ValueError, Rejected, Unsent
-        As for `Client.submit`, for the first client affected, whose ``row`` the last two have.
+        As for `Client.submit`, for the first client affected; the last two have its ``row``.
     """
     _check_promise(task, max_epsilon, max_delta)
     checked = task.values(values)
@@ -360,7 +360,7 @@ def submit_many(
 
 
 def _check_secrets(secrets: Sequence[bytes], count: int) -> None:
-    """Refuse secrets that are not one for each of so many values, or not different."""
+    """Refuse secrets that are not different, or not one for each of the values."""
     if len(secrets) != count:
         raise InvalidValue("secrets", f"must be one for each of {count}, got {len(secrets)}")
     for row, secret in enumerate(secrets):
@@ -416,7 +416,7 @@ class _Batch:
             raise
 
     def send_all(self, connections: int, progress: Progress | None) -> None:
-        """Send what is not sent yet, so many clients' reports at once."""
+        """Send the unsent reports, of a number of clients at once."""
         total = len(self._secrets)
         before = total - len(self._rows)
         with ThreadPoolExecutor(connections) as executor:
@@ -427,7 +427,7 @@ class _Batch:
                         next(sent)
                     if progress is not None and done:
                         progress(done, total)
-            except BaseException:  # also at an interruption: the others are not waited for
+            except BaseException:  # also at an interruption: without waiting for the others
                 self._given_up.set()
                 executor.shutdown(wait=False, cancel_futures=True)
                 raise

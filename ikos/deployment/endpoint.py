@@ -1,6 +1,6 @@
-"""One party at work on the windows of a task: its intake, its facts, its peers, its clock.
+"""A party's work on the windows of a task: its intake, its facts, its peers, its clock.
 
-What shufflers and the analyzer have in common, without the network that reaches them.
+The common part of shufflers and the analyzer, without the network.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from ikos.deployment.wire import ID_BYTES, Message, Problem, Schedule, ShufflerS
 _CLOSED = "closed"
 EXPIRED = "expired"
 LATEST_WINDOWS = 48  # in the chart, and in metrics
-CLOCK_SECONDS = 10.0  # by which clocks may differ: an answer takes some of them
-START_SECONDS = 60.0  # in which a shuffler that does not answer may be starting
+CLOCK_SECONDS = 10.0  # allowed difference of clocks, network delay included
+START_SECONDS = 60.0  # during which a shuffler that does not answer may be starting
 
 _T = TypeVar("_T")
 _E = TypeVar("_E", bound="Endpoint")
 Peer = Callable[[Window, int], RemoteShuffler]
-"""Makes what asks a shuffler about a window."""
+"""Returns a connection to a shuffler, for one window."""
 
 
 def now() -> datetime:
@@ -73,11 +73,11 @@ class Endpoint(ABC):
 
     @property
     def state(self) -> str:
-        """How far it is."""
+        """State of the window."""
         return "closed" if self.closed else "collecting"
 
     def reports(self) -> int:
-        """Return how many reports were accepted, also after they were deleted."""
+        """Return how many reports were accepted, those since deleted included."""
         return int(self.fact(REPORTS) or self.count("report"))
 
     @abstractmethod
@@ -133,12 +133,12 @@ class Endpoint(ABC):
 
     @property
     def closed(self) -> bool:
-        """Whether no more reports are accepted: by order, which is final, or by the clock."""
+        """Whether it was closed by command, which is final, or is by the clock."""
         return self.closed_by_order or now() >= self.window.closes
 
     @property
     def closed_by_order(self) -> bool:
-        """Whether it was ordered to close, whatever the clock says."""
+        """Whether it was closed by command, whatever the time."""
         return self.fact(_CLOSED) is not None
 
     def close(self) -> None:
@@ -146,16 +146,16 @@ class Endpoint(ABC):
         first = not self.closed_by_order
         self.note(_CLOSED, now().isoformat(timespec="seconds")).result()
         if first:
-            self.log("closed by order")
+            self.log("closed by command")
 
     @property
     def lasting(self) -> bool:
-        """Whether it is kept in memory: it is open, or the store knows of it."""
+        """Whether it stays in memory: it is open, or the store has data of it."""
         is_open = self.window.opens <= now() < self.window.closes
         return is_open or self.closed_by_order or any(map(self.count, TABLES))
 
     def look(self, party: int, seconds: float = STATUS_SECONDS) -> tuple[ShufflerStatus, str]:
-        """Return the status of a shuffler, and in what its clock or version differs from here."""
+        """Return a shuffler's status, and how its clock or version differs from this party's."""
         status, words = self.peer(party).status(seconds), []
         ahead = status.time - now().timestamp()
         if status.version != __version__:
@@ -165,22 +165,22 @@ class Endpoint(ABC):
         return status, "; ".join(words)
 
     def unreachable(self) -> list[str]:
-        """Return why other shufflers cannot be asked, of each that cannot."""
+        """Return, for each other shuffler that cannot be reached, why."""
         answers = in_parallel(lambda j: self.look(j, PEER_SECONDS), self.others)
         return [str(answer) for _, answer in sorted(answers) if isinstance(answer, OSError)]
 
     @property
     def expires(self) -> datetime:
-        """When what was not released is deleted."""
+        """When unreleased reports are deleted."""
         return self.config.expires(self.window)
 
     @property
     def expired(self) -> bool:
-        """Whether something was deleted that was not released."""
+        """Whether unreleased reports were deleted."""
         return self.fact(EXPIRED) is not None
 
     def expire(self, moment: datetime) -> bool:
-        """Delete, for good, what was not released in time; return whether something was.
+        """Delete reports not released in time; return whether there were any.
 
         StoreError if this must be called again; it may be called at any time.
         """
@@ -190,7 +190,7 @@ class Endpoint(ABC):
             return False  # and not settled: the clock may be set back, and reports come
         deleted = self.write(self._expire).result()
         if deleted:
-            self.log("not released in time: all that was left is deleted", logging.WARNING)
+            self.log("not released in time: all remaining data are deleted", logging.WARNING)
         if self.expired:  # also if that failed before
             self.store.shrink()
         self._settled = True
@@ -206,7 +206,7 @@ class Endpoint(ABC):
         return True
 
     def _refusal(self, writing: Writing) -> Problem | None:
-        """Return why no new report is accepted, if none is."""
+        """Return why no new report is accepted, or None."""
         # checked in the order of writes: nothing is accepted after `close` returned
         if self.closed or writing.fact(_CLOSED):
             return Problem("taskClosed", "the window is closed")
@@ -216,17 +216,17 @@ class Endpoint(ABC):
 
     @abstractmethod
     def resume(self) -> None:
-        """Resume what was ordered before the process ended."""
+        """Resume work that was requested before the process ended."""
 
     @abstractmethod
     def end(self) -> None:
-        """Begin nothing more."""
+        """Start no more work."""
 
 
 class PartyEndpoints(Generic[_E]):
     """A party of a task, with an endpoint for each window that is open or in its store.
 
-    Those of other windows, for which anyone may ask, live while they answer.
+    Endpoints of other windows, which anyone may request, live while they answer.
     """
 
     def __init__(self, config: PartyConfig, kind: type[_E], peer: Peer) -> None:
@@ -235,7 +235,7 @@ class PartyEndpoints(Generic[_E]):
         self._kind, self._making = kind, threading.Lock()
         self._endpoints: WeakValueDictionary[int, _E] = WeakValueDictionary()  # one for each window
         self._lasting = dict[int, _E]()
-        # shufflers that have not been well, with the kinds of trouble that were logged
+        # shufflers with trouble, and the kinds of it that were logged
         self._unmet = {j: set[type]() for j in self.others}
         self._started = time.monotonic()
         for number in self.store.windows:
@@ -251,7 +251,7 @@ class PartyEndpoints(Generic[_E]):
             return endpoint
 
     def meet(self) -> None:
-        """Ask the shufflers that have not been well so far; log each kind of trouble once."""
+        """Ask the shufflers that had trouble so far; log each kind of trouble once."""
         endpoint = self.at(self.task.current(now()).number)
         for party, answer in in_parallel(endpoint.look, list(self._unmet)):
             logged = self._unmet[party]  # by kind: a shuffler may change its words every time
@@ -274,7 +274,7 @@ class PartyEndpoints(Generic[_E]):
         return [self.at(number) for number in range(max(0, last + 1 - LATEST_WINDOWS), last + 1)]
 
     def expire(self, moment: datetime) -> None:
-        """Delete what was not released in time, where that is possible now."""
+        """Delete reports not released in time, where that is possible now."""
         for number, endpoint in list(self._lasting.items()):
             with suppress(OSError):  # the store has logged it; this is called again
                 endpoint.expire(moment)

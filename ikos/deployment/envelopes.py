@@ -26,11 +26,11 @@ ENVELOPE_SECONDS, COORDINATE_SECONDS = {X25519: 65e-6, HYBRID: 100e-6}, 0.5e-6
 and add up an envelope, and for each coordinate in it."""
 
 _ENVELOPES_PER_PIECE = 512
-_CHUNK_ENVELOPES, _CHUNK_BYTES = 256, 1 << 20  # most that a process opens together
+_CHUNK_ENVELOPES, _CHUNK_BYTES = 256, 1 << 20  # most that a process decrypts together
 
 
 def envelope_overhead(kem: str) -> int:
-    """Return the bytes that an envelope has beside its elements."""
+    """Return the overhead of an envelope in bytes."""
     return KEMS[kem].sealed + TAG_BYTES
 
 
@@ -78,7 +78,7 @@ class EnvelopeTerms(Terms):
     def opener(
         self, window: Window, key: PrivateKey, batches: int, reports: int
     ) -> Iterator[Callable[[int, bytes], Opened]]:
-        """Open envelopes on all cores."""
+        """Decrypt envelopes on all cores."""
         task = window.task
         envelopes = reports * len(task.blocks) * self.copies
         with openers(key, task, batches * envelopes, self.work) as answers:
@@ -96,21 +96,22 @@ class EnvelopeTerms(Terms):
                 kept = self.gathered(task, contents())
                 if unopened:
                     raise ValueError(
-                        f"{unopened:,} envelopes of shuffler {party} do not open or are duplicates"
+                        f"{unopened:,} envelopes of shuffler {party} could not be decrypted or are "
+                        "duplicates"
                     )
                 return kept, b""
 
             yield open_batch
 
     def release_seconds(self, task: Task) -> float:
-        """Return what opening all envelopes takes."""
+        """Return the seconds of one core to decrypt all envelopes."""
         seconds = len(task.blocks) * ENVELOPE_SECONDS[task.kem]
         seconds += sum(task.blocks) * COORDINATE_SECONDS
         return task.users * self.columns * self.copies * seconds
 
 
 def _chunks(window: Window, party: int, data: bytes, envelopes: int) -> Iterator[Chunk]:
-    """Yield so many envelopes of each block of a batch, those that are there twice once."""
+    """Yield this many envelopes of each block of a batch, without duplicates."""
     first = 0
     for block, coordinates in enumerate(window.task.blocks):
         size, bound = window.task.block_bytes(block), info(window, party, block).hex()

@@ -2,7 +2,7 @@
 
 HPKE in base mode (RFC 9180) with the KEM of the task, HKDF-SHA256 and AES-128-GCM. An envelope
 holds an element for each coordinate of one block. Its key is bound to the task, window, column and
-block: it opens for no other. All envelopes of a block have one size.
+block: elsewhere it cannot be decrypted. All envelopes of a block have one size.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LABEL = b"ikos-parties 3 envelope"
 
 
 def info(window: Window, column: int, block: int) -> bytes:
-    """Return what an envelope's key is bound to."""
+    """Return the context to which an envelope's key is bound."""
     integer("column", column, low=1, high=window.task.columns)
     integer("block", block, low=0, high=len(window.task.blocks) - 1)
     return LABEL + window.bound + column.to_bytes(4, "big") + block.to_bytes(4, "big")
@@ -35,7 +35,7 @@ def clear_part(shares: Iterable[int], task: Task) -> bytes:
 
 
 def read_clear(part: bytes, task: Task) -> list[int]:
-    """Return the shares encoded by bytes; ValueError if one is no element of the group."""
+    """Return the shares encoded by bytes; ValueError if one is not an element of the group."""
     return read_elements(part, task.width, task.order)
 
 
@@ -49,7 +49,7 @@ def seal(shares: Iterable[int], window: Window, column: int, block: int) -> byte
 def unseal(envelope: bytes, key: PrivateKey, window: Window, column: int, block: int) -> list[int]:
     """Return the shares in an envelope.
 
-    A ValueError says that it cannot be opened or holds no elements of the group, and quotes
-    nothing. An envelope of another length than the block's holds another number of them.
+    ValueError, which quotes nothing, if the envelope cannot be decrypted or holds anything but
+    elements of the group. Their number follows from the envelope's length.
     """
     return read_clear(unsealed(envelope, key, info(window, column, block)), window.task)

@@ -1,6 +1,6 @@
-"""HTTP as a server of strangers can afford it: bounded heads, bodies, connections and waits.
+"""HTTP for a server that strangers can reach: bounded heads, bodies, connections and waits.
 
-uvicorn and asyncio wait without end, and accept without a limit.
+uvicorn and asyncio wait forever, and accept without a limit.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ HEADER_BYTES, HEADER_LINES = 1 << 14, 64  # of a request's head at most
 UNREAD_BYTES = 1 << 16  # of answers that wait to be read, before more of one is made
 SPARE_CONNECTIONS = 100  # beyond the limit, that are answered 503; more are closed at once
 _ACCEPTS_PER_TURN = 32
-_HEAD_END = re.compile(rb"\r\n\r\n|\r(?:\n\r?)?\Z")  # or what has come of it
+_HEAD_END = re.compile(rb"\r\n\r\n|\r(?:\n\r?)?\Z")  # or the part that has come
 _ABSOLUTE = re.compile(rb"(?i:https?)://[^/?#]+(.*)")  # a target (RFC 9112, 3.2.2)
 
 Waiting = dict[object, tuple[float, Callable[[], object]]]
-"""What waits for its other end, with how long it may and how to end it; the first began first."""
+"""Waiting connections, the first one first, each with its time limit and a way to end it."""
 
 
 def uvicorn_config(application: Starlette) -> uvicorn.Config:
-    """Return how uvicorn runs an application."""
+    """Return uvicorn's configuration for an application."""
     return uvicorn.Config(
         application,
         http=TimedProtocol,
@@ -108,7 +108,7 @@ def _then_wait(name: str) -> Any:
 class TimedProtocol(H11Protocol):
     """A connection in ``waiting`` while it waits; uvicorn would wait forever.
 
-    What it waits for is a head or a reader, or else a body.
+    It waits for a head or a reader, or else for a body.
     """
 
     def __init__(self, waiting: Waiting, slot: contextlib.ExitStack, *arguments: Any) -> None:
@@ -143,7 +143,7 @@ class TimedProtocol(H11Protocol):
     resume_writing = _then_wait("resume_writing")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
+        """Stop waiting."""
         self._waiting.pop(self, None)
         self._slot.close()
         super().connection_lost(exc)
@@ -164,7 +164,7 @@ class TimedProtocol(H11Protocol):
                 self._waiting[self] = until, self._wire.abort
 
     def _unread(self) -> int:
-        """Return how many bytes of answers are not read."""
+        """Return the number of unread bytes of answers."""
         unread = self._wire.get_write_buffer_size()
         if self._wire is not self.transport and not self.transport.is_closing():
             unread += self.transport.get_write_buffer_size()
@@ -208,7 +208,7 @@ class Acceptor:
         self._sweep()
 
     def close(self) -> None:
-        """Accept no more; end soon what uvicorn closes and a client leaves half open."""
+        """Accept no more; soon end what uvicorn closes and a client leaves half open."""
         self._loop.remove_reader(self._listener)
         for waiting in self._waiting:
             if isinstance(waiting, TimedProtocol):
@@ -222,7 +222,7 @@ class Acceptor:
         self._sweeping.cancel()
 
     def _sweep(self) -> None:
-        """End what has waited too long, now and from time to time."""
+        """End connections that have waited too long, now and from time to time."""
         self._sweeping = self._loop.call_later(SWEEP_SECONDS, self._sweep)
         now = self._loop.time()
         for end in [end for until, end in self._waiting.values() if until <= now]:
@@ -280,7 +280,7 @@ class Acceptor:
         protocol: Callable[[], TimedProtocol],
         slot: contextlib.ExitStack,
     ) -> None:
-        """Make a connection of a socket, or close it; a silent one takes no memory."""
+        """Turn a socket into a connection, or close it; a silent one takes no memory."""
         seconds, forever = None, None
         with contextlib.suppress(OSError), contextlib.ExitStack() as failing:  # of time and TLS too
             failing.callback(slot.close)

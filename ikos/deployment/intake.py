@@ -1,7 +1,7 @@
 """The intake of a window: clients' parts, each kept once, and on disk before it is acknowledged.
 
 A row of the store has all parts of one write, so that each costs little more than its bytes. Which
-ids and tokens were used is known in memory.
+ids and tokens were used is kept in memory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class _Known:
         if number in self.ids or token in self.tokens:
             if self.tokens.get(token) == digest:
                 return False
-            return Problem("reportRejected", "this report or token was used for something else")
+            words = "this report id or token was already used with different content"
+            return Problem("reportRejected", words)
         if refusal is not None:
             return refusal
         self.ids.add(number)
@@ -49,7 +50,7 @@ class _Known:
         return True
 
     def drop(self, reports: Sequence[Report]) -> None:
-        """Remove reports that were not kept."""
+        """Forget reports that could not be stored."""
         for number, token, _ in reports:
             self.ids.discard(number)
             self.tokens.pop(token, None)
@@ -58,7 +59,8 @@ class _Known:
 class Intake:
     """The reports of a window, of parts of this size.
 
-    ``refusal`` returns why a new report is refused, if it is. It is asked in the store's thread.
+    ``refusal``, which is called in the store's thread, returns why a new report is refused, or
+    None.
     """
 
     def __init__(
@@ -76,10 +78,10 @@ class Intake:
         self._keeping: asyncio.Task[list[bool | Problem]]  # of those pending, if there are any
 
     async def receive(self, number: bytes, token: bytes, part: bytes) -> bool:
-        """Keep a client's id, digest of its token, and part; return whether they are new.
+        """Store a client's id, the digest of its token, and its part; return whether they are new.
 
         Reports that come within a few milliseconds share a write. One whose client leaves
-        meanwhile is kept, as its other parts may be. A `Problem` if it is not accepted.
+        meanwhile is stored, as its other parts may be. Raises `Problem` if the report is refused.
         """
         if not self._pending:
             self._keeping = asyncio.create_task(self._keep())
@@ -97,11 +99,11 @@ class Intake:
         return await asyncio.wrap_future(self.accept(pending))
 
     def accept(self, reports: Sequence[Report]) -> Future[list[bool | Problem]]:
-        """Keep parts of clients, each once; the result, when they are on disk, is which are new.
+        """Store clients' parts, each once; the result, when they are on disk, tells which are new.
 
-        A part is not new if it came before with the same id and token, even if the window is
-        closed by now. Anything else under that id or token is refused. After a StoreError nothing
-        of them is kept.
+        A part is not new if it came before with the same id and token, even if the window is closed
+        by now. Different content under that id or token is refused. After a StoreError none of them
+        is stored.
         """
 
         def work(writing: Writing) -> list[bool | Problem]:
@@ -119,7 +121,7 @@ class Intake:
         return self._store.write(self._window, work)
 
     def known(self, writing: Writing) -> _Known:
-        """Return what is known of the reports; call this in the store's thread."""
+        """Return the ids and tokens of the reports; call this in the store's thread."""
         if writing.deleted:
             return _Known()
         if self._known is None:
@@ -136,7 +138,7 @@ class Intake:
         return self._known
 
     def clear(self, writing: Writing) -> None:
-        """Delete the window's rows and what is known of them; call this in the store's thread."""
+        """Delete the window's rows, on disk and in memory; call this in the store's thread."""
         writing.undo.append(partial(setattr, self, "_known", self._known))
         writing.clear()
         self._known = None

@@ -1,6 +1,6 @@
-"""What a party between clients and the analyzer does, whatever it makes of the parts that it has.
+"""A party between clients and the analyzer, whatever it releases of clients' parts.
 
-In each window it releases once, and of one set of reports, and only after all other intermediaries
+In each window it releases one set of reports, once, and only after all other intermediaries
 of the task have confirmed that they agreed to the same set: from different sets an analyzer could
 learn more than one sum.
 """
@@ -40,14 +40,14 @@ class Intermediary(Endpoint):
 
     @abstractmethod
     def released_bytes(self, reports: int) -> int:
-        """Return the length of what is released of so many reports."""
+        """Return the length of the release of this many reports."""
 
     @abstractmethod
     def released(self, parts: Sequence[bytes]) -> Iterator[bytes]:
-        """Yield, in pieces, what the analyzer gets of the complete reports' parts, in id order."""
+        """Yield the release in pieces, given the complete reports' parts in id order."""
 
     def resume(self) -> None:
-        """Go on with a deletion that was interrupted, if there is room."""
+        """Resume a deletion that was interrupted, if there is room on the disk."""
         if self.deleted:
             with suppress(OSError):
                 self.store.shrink()
@@ -69,7 +69,7 @@ class Intermediary(Endpoint):
         return ShufflerStatus(**self._public())
 
     def ids(self) -> bytes:
-        """Return the ids of all reports, in byte order; a `Problem` while the task is open."""
+        """Return the ids of all reports, in byte order; raises `Problem` while the task is open."""
         self._close_for_good()
         ids = b"".join(self.intake.ids())
         self.write(_check_kept).result()
@@ -102,17 +102,17 @@ class Intermediary(Endpoint):
         return digest
 
     def _ask(self, other: int) -> str | None:
-        """Return the digest that another intermediary agreed to, if any."""
+        """Return the digest of the batch to which another intermediary agreed, if any."""
         return self.peer(other).agreement()
 
     def agreement(self) -> str | None:
-        """Return the digest that was agreed, if any."""
+        """Return the digest of the agreed batch, if any."""
         return self.fact(_AGREED)
 
     def batch(self) -> Iterator[bytes]:
-        """Return, in pieces, what is released of the complete reports.
+        """Return the release of the complete reports, in pieces.
 
-        A `Problem` unless all others agreed to the same batch, and after it was deleted.
+        Raises `Problem` unless all others agreed to the same batch, and after its deletion.
         """
         self.write(_check_kept).result()
         mine = self.agreement()
@@ -138,10 +138,10 @@ class Intermediary(Endpoint):
         return self.released([parts[number] for number in sorted(parts)])
 
     def forget(self) -> None:
-        """Delete all parts, ids and digests of tokens, for good.
+        """Delete all parts, ids and digests of tokens.
 
-        The analyzer has added up the batch, or will never ask for one. A `Problem` while the task
-        is open. StoreError while a reader holds the store: traces stay on disk until this is
+        The analyzer has added up the batch, or will never ask for one. Raises `Problem` while the
+        task is open. StoreError while a reader holds the store: traces stay on disk until this is
         repeated.
         """
         self._close_for_good()
@@ -150,7 +150,7 @@ class Intermediary(Endpoint):
         self.log("batch deleted")
 
     def end(self) -> None:
-        """End: nothing is under way."""
+        """End; no work is in progress."""
 
     def _close_for_good(self) -> None:
         """Refuse if the task is open; if the clock closed it, make that final."""
@@ -160,11 +160,11 @@ class Intermediary(Endpoint):
 
 
 def _check_kept(writing: Writing) -> None:
-    """Refuse if all was deleted; if not, in the order of writes, what was read before is whole."""
+    """Refuse if the reports were deleted; if not, those read before are complete."""
     if writing.deleted:
         if writing.fact(EXPIRED) is not None:
-            raise Problem("batchExpired", "what was not released in time was deleted")
-        raise Problem("batchGone", "the batch was deleted by order")
+            raise Problem("batchExpired", "reports that were not released in time were deleted")
+        raise Problem("batchGone", "the batch was deleted by command")
 
 
 def application(

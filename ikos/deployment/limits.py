@@ -1,6 +1,6 @@
-"""How often, and how many at a time, a client or an address may ask.
+"""How often a client or an address may send requests, and how many at a time.
 
-All of it is in memory, until the next request after a second or two.
+All counters are in memory; they expire within a second or two.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _SLACK = 1e-6  # seconds, for rounding
 class Rate:
     """At most ``rate`` a second for each key, and as many at once; at least one.
 
-    Of each key it keeps when as many are allowed at once again; soon after that it forgets the key.
+    For each key it stores when the full number is allowed at once again; soon after, it forgets the
+    key.
     """
 
     def __init__(self, rate: float) -> None:
@@ -77,7 +78,7 @@ class Addresses:
         self._arrivals = Rate(rate)  # a handshake of TLS costs more than a request
 
     def connecting(self, host: str) -> Hashable:
-        """Return the key of who connects, or None for who is not limited: the proxy is not."""
+        """Return the key of a connecting address, or None if it has no limit, as the proxy."""
         return None if self._is_proxy(host) else _key(host)
 
     def admits(self, key: Hashable) -> bool:
@@ -112,7 +113,7 @@ def _key(host: str) -> Hashable:
     """Return what counts as one address; None for this machine."""
     address = _address(host)
     if address is None:
-        return host or None  # of what is no address, which the proxy gave, the text counts
+        return host or None  # for anything but an address, from the proxy, the text itself counts
     if address.is_loopback:
         return None
     return int(address) >> 64 if isinstance(address, IPv6Address) else address

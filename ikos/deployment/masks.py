@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ikos.deployment.task import Task, Window
 
 COORDINATE_SECONDS = 20e-9
-"""What one core takes in a release, measured: to open, unpack and add up a coordinate."""
+"""Seconds of one core per coordinate of a release, measured: to decrypt, unpack and add it up."""
 
 _NUMBERS = (
     "degree", "modulus_bits", "plaintext_bits", "dropped_bits", "digit_bits", "digits",
@@ -66,7 +66,7 @@ class MasksTerms(ShareTerms):
 
     @classmethod
     def recipe(cls, shuffled: Shuffled) -> Recipe:
-        """Return the recipe of masked vectors whose keys are shared in this way."""
+        """Return the recipe of masked vectors with these options for the shares of keys."""
         return Masked(shuffled)
 
     @classmethod
@@ -81,7 +81,7 @@ class MasksTerms(ShareTerms):
         return _masks(transport).keys
 
     def part_bytes(self, task: Task, party: int) -> int:
-        """Return the bytes of what is sent of the key, and of a seal or the masked vector."""
+        """Return the bytes of the key's envelopes or share, and of the seal or masked vector."""
         more = SEAL_BYTES if party else _masks_of(task).masks.masked_bytes
         return super().part_bytes(task, party) + more
 
@@ -100,14 +100,14 @@ class MasksTerms(ShareTerms):
         yield b"".join(part[-SEAL_BYTES:] for part in parts)
 
     def check(self, task: Task, part: bytes) -> None:
-        """Raise ValueError for a share that is none; any bytes are a masked vector."""
+        """Raise ValueError for an invalid share; any bytes are a masked vector."""
         super().check(task, part[_masks_of(task).masks.masked_bytes :])
 
     @contextmanager
     def opener(
         self, window: Window, key: PrivateKey, batches: int, reports: int
     ) -> Iterator[Callable[[int, bytes], Opened]]:
-        """Open envelopes of keys, and keep the seals."""
+        """Decrypt the envelopes of keys, and keep the seals."""
         with super().opener(window, key, batches, reports) as open_batch:
 
             def open_batch_with_seals(party: int, data: bytes) -> Opened:
@@ -133,13 +133,13 @@ class MasksTerms(ShareTerms):
         return masks.unmask(total, keys, self.context(window))
 
     def release_seconds(self, task: Task) -> float:
-        """Return what opening all envelopes and masked vectors takes."""
+        """Return the seconds of one core to decrypt all envelopes and masked vectors."""
         vectors = task.users * task.domain.dimension * COORDINATE_SECONDS
         return super().release_seconds(task) + vectors
 
 
 def _masks(transport: Transport) -> Masks:
-    """Return a transport of masked vectors as such."""
+    """Return a transport as one of masked vectors, which it must be."""
     return cast(Masks, transport)
 
 

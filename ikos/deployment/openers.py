@@ -1,4 +1,4 @@
-"""Processes that open envelopes, one on each core."""
+"""Processes that decrypt envelopes, one per core."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from ikos.deployment.task import Task
 
 ENOUGH = 2000
-"""Envelopes for which a process, which takes 0.1 s to start, is worth it."""
+"""Least number of envelopes per process, which takes 0.1 s to start."""
 
 Chunk = tuple[int, bytes, str, int, int]
 """The number of a block, some of its envelopes, and the rest that `opening.WORK` takes."""
 
 Answer = tuple[int, int, list[int]]
-"""The number of a block, how many of its envelopes opened, and what became of their contents."""
+"""The number of a block, how many of its envelopes were decrypted, and the result of the work."""
 
 
 class _Process:
-    """Opens envelopes with a key, which goes through a pipe: no other program can read it there.
+    """Decrypts envelopes with a key, which goes through a pipe: no other program can read it there.
 
     It ends with the pipe, and so with this program, even if this is killed.
     """
@@ -47,7 +47,7 @@ class _Process:
         self._head = [key.raw.hex(), key.kem, task.width, task.order, work]
 
     def ask(self, data: bytes, *rest: Any) -> tuple[int, list[int]]:
-        """Return what the work makes of a chunk; OSError if the process has ended."""
+        """Return the result of the work for a chunk; OSError if the process has ended."""
         source, target = self._process.stdout, self._process.stdin
         assert source is not None
         assert target is not None
@@ -72,9 +72,9 @@ class _Process:
 def openers(
     key: PrivateKey, task: Task, envelopes: int, work: str = "add up"
 ) -> Iterator[Callable[[Iterable[Chunk]], Iterator[Answer]]]:
-    """Yield a function that opens chunks of envelopes: on all cores, if so many are worth it.
+    """Yield a function that decrypts chunks of envelopes, on all cores if there are enough.
 
-    ``work`` is one of `opening.WORK`. At most four chunks for each process are read ahead. OSError
+    ``work`` is one of `opening.WORK`. At most four chunks per process are read ahead. OSError
     if a process ends by itself.
     """
     executor: ThreadPoolExecutor | None = None

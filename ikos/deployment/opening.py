@@ -1,4 +1,4 @@
-"""Private keys, and the opening of envelopes; as a program, on a core of its own.
+"""Private keys, and the decryption of envelopes; as a program, on a separate core.
 
 `ikos.deployment.openers` runs this file by itself: it imports nothing of ikos, so that a process is
 ready in a moment.
@@ -38,7 +38,7 @@ _EXPANDED = 1184  # and of a public key
 class Kem(NamedTuple):
     """A key encapsulation mechanism: its name for people, and lengths in bytes.
 
-    ``public`` is that of a public key, and ``sealed`` that of what an envelope has of it.
+    ``public`` is that of a public key, and ``sealed`` that of the encapsulated key in an envelope.
     """
 
     words: str
@@ -63,7 +63,7 @@ def best_kem() -> str:
 
 @cache
 def suite(kem: str) -> Suite:
-    """Return the suite of HPKE with a KEM; ValueError if it is not to be had."""
+    """Return the suite of HPKE with a KEM; ValueError if it is unavailable."""
     if kem == X25519:
         return Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
     try:
@@ -79,7 +79,7 @@ def suite(kem: str) -> Suite:
 class PrivateKey:
     """The analyzer's key of some windows: ``raw`` has 32 bytes, for every KEM.
 
-    Both keys of the hybrid are made of them as draft-irtf-cfrg-concrete-hybrid-kems says.
+    Both keys of the hybrid are derived from them as in draft-irtf-cfrg-concrete-hybrid-kems.
     """
 
     def __init__(self, raw: bytes, kem: str | None = None) -> None:
@@ -116,7 +116,7 @@ def public_key(data: bytes, kem: str) -> X25519PublicKey | MLKEM768X25519PublicK
 
 
 def read_elements(part: bytes, width: int, modulus: int) -> list[int]:
-    """Return the elements encoded by bytes; ValueError if one is no element of the group."""
+    """Return the elements encoded by bytes; ValueError if one is not an element of the group."""
     shares = [int.from_bytes(part[at : at + width], "big") for at in range(0, len(part), width)]
     if len(part) % width or not shares or max(shares) >= modulus:
         raise ValueError("a share must be an element of the group")
@@ -124,17 +124,17 @@ def read_elements(part: bytes, width: int, modulus: int) -> list[int]:
 
 
 def unsealed(envelope: bytes, key: PrivateKey, info: bytes) -> bytes:
-    """Return what an envelope holds; ValueError, which quotes nothing, if it does not open."""
+    """Return an envelope's content; ValueError, which quotes nothing, if it cannot be decrypted."""
     try:
         return bytes(suite(key.kem).decrypt(envelope, key.opener, info))
     except (InvalidTag, ValueError):
-        raise ValueError("an envelope does not open") from None
+        raise ValueError("an envelope could not be decrypted") from None
 
 
 def _opened(
     key: PrivateKey, width: int, modulus: int, data: bytes, info: str, size: int
 ) -> Iterator[list[int]]:
-    """Yield the elements in each envelope that opens to elements of the group.
+    """Yield the elements in each envelope that contains elements of the group.
 
     ``data`` has envelopes of this size, one after the other; ``info``, in hex, is their context.
     """
@@ -147,7 +147,7 @@ def _opened(
 def add_up(
     key: PrivateKey, width: int, modulus: int, data: bytes, info: str, size: int, coordinates: int
 ) -> tuple[int, list[int]]:
-    """Return how many envelopes open to elements of the group, and the sums of their shares."""
+    """Return how many envelopes contain elements of the group, and the sums of their shares."""
     opened, totals = 0, [0] * coordinates
     for shares in _opened(key, width, modulus, data, info, size):
         totals = list(map(add, totals, shares))
@@ -158,13 +158,13 @@ def add_up(
 def collect(
     key: PrivateKey, width: int, modulus: int, data: bytes, info: str, size: int, _: int
 ) -> tuple[int, list[int]]:
-    """Return how many envelopes open to elements of the group, and all of these."""
+    """Return how many envelopes contain elements of the group, and all of these."""
     elements = list(_opened(key, width, modulus, data, info, size))
     return len(elements), list(chain.from_iterable(elements))
 
 
 WORK = {"add up": add_up, "collect": collect}
-"""What can be done with the contents of envelopes."""
+"""What can be done with the contents of envelopes, by name."""
 
 
 def main(source: BinaryIO, target: BinaryIO) -> None:

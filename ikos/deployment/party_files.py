@@ -1,6 +1,6 @@
 """A party's folder: the task, and this party's secrets, readable by their owner alone.
 
-docs/deployment.md says what each folder has. ``seat.json`` says which party it is, with the digest
+docs/deployment.md describes each folder. ``seat.json`` states which party it is, with the digest
 of the secret that may command it; ``tokens`` has digests, ``tokens.txt`` the clients' secrets.
 """
 
@@ -43,7 +43,7 @@ _ERASED = 43 * "."  # as long as a key
 def write_new(path: Path, data: bytes, *, public: bool = False) -> None:
     """Write a new file, on disk on return, readable by its owner alone unless public.
 
-    An error leaves none, or a whole one, which another program may have read.
+    An error leaves no file, or a whole one, which another program may have read.
     """
     mode, rest = 0o644 if public else 0o600, memoryview(data)
     number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -62,8 +62,8 @@ def write_new(path: Path, data: bytes, *, public: bool = False) -> None:
 def owner_alone(path: Path, *, group: bool = False) -> None:
     """Raise ValueError for a file of secrets that other users may use, or a folder they may change.
 
-    With ``group``, those of its group may. Files of systemd's LoadCredential are for this service
-    alone, whatever their mode says.
+    With ``group``, users of its group may. Files of systemd's LoadCredential are for this service
+    alone, whatever their mode.
     """
     try:
         mode, place = path.stat().st_mode, path.resolve(strict=True)
@@ -82,7 +82,7 @@ def owner_alone(path: Path, *, group: bool = False) -> None:
 
 
 def reason(error: OSError, otherwise: str = "an error") -> str:
-    """Return the system's words for an error, to follow a colon."""
+    """Return the system's description of an error, to follow a colon."""
     return (error.strerror or otherwise).lower()
 
 
@@ -96,13 +96,13 @@ def _read(path: Path, what: str, most: int | None = LONGEST + 1) -> str:
 
 
 def read_task(folder: Path) -> Task:
-    """Return the task of a folder, or of a file; ValueError if it holds none of this version."""
+    """Return the task in a folder or file; ValueError if there is no valid task of this version."""
     path = folder / TASK if folder.is_dir() else folder
     text = _read(path, "a task")
     try:
         return Task.from_json(text)
     except ValueError as error:
-        raise ValueError(f"{str(path)!r} is no task: {error}") from None
+        raise ValueError(f"{str(path)!r} is not a valid task: {error}") from None
 
 
 def _secrets(path: Path, what: str, most: int | None = LONGEST) -> list[bytes]:
@@ -176,7 +176,7 @@ class KeyFile:
             raise OSError(f"there is no private key in line {number + 1}") from None
 
     def erase(self, number: int) -> None:
-        """Overwrite a key where it is on the disk; OSError if that fails."""
+        """Overwrite a key on the disk; OSError if that fails."""
         length = len(_ERASED) + 1
         with self._path.open("r+b", buffering=0) as file:
             if os.fstat(file.fileno()).st_size != length * len(self._task.public_keys):
@@ -201,7 +201,7 @@ def _analyzer_secrets(folder: Path, task: Task) -> tuple[KeyFile, tuple[bytes, .
 
 
 class _ConfigFile(BaseModel):
-    """What ``seat.json`` holds."""
+    """Content of ``seat.json``."""
 
     task: str
     party: int = Field(strict=True, ge=0)
@@ -211,11 +211,11 @@ class _ConfigFile(BaseModel):
 
 @dataclass(frozen=True, repr=False)
 class PartyConfig:
-    """What a party knows: shuffler j, or as 0 the analyzer, which alone has keys and controls.
+    """A party's configuration: shuffler j, or as 0 the analyzer, which alone has keys and controls.
 
-    ``control`` is the digest of the secret that may command it; the shufflers' are ``controls``.
-    In ``ledger`` the analyzer enters each release; ``keep`` is how long after a window closes it
-    keeps what is not released.
+    ``control`` is the digest of the secret that may command it; the shufflers' are ``controls``. In
+    ``ledger`` the analyzer records each release; ``keep`` is the retention period of unreleased
+    reports, from the closing of a window.
     """
 
     folder: Path
@@ -230,7 +230,7 @@ class PartyConfig:
 
     @classmethod
     def read(cls, folder: Path, *, group: bool = False) -> PartyConfig:
-        """Return the configuration in a folder; ValueError if it is not a party's, or not its own.
+        """Return the configuration in a folder; ValueError if it is not a valid party's folder.
 
         With ``group``, users of the group of the folder and its files may use them.
         """
@@ -256,11 +256,11 @@ class PartyConfig:
 
     @property
     def part_bytes(self) -> int:
-        """Number of bytes that each client sends to this party."""
+        """Bytes that each client sends to this party."""
         return self.task.part_bytes(self.party)
 
     def expires(self, window: Window) -> datetime:
-        """Return when what was not released of a window is deleted: in the year 9999 at most."""
+        """Return when unreleased reports of a window are deleted, before the year 10000."""
         return window.closes + min(self.keep, datetime.max.replace(tzinfo=UTC) - window.closes)
 
     def commanded_by(self, secret: bytes) -> bool:

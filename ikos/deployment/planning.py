@@ -1,4 +1,4 @@
-"""How a task is chosen: blocks, precision, group and messages for a guarantee; and its report."""
+"""The choice of a task's blocks, precision, group and messages for a guarantee; and its report."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def chosen_fields(
     corrupt_clients: int = 0,
     **options: Any,
 ) -> dict[str, Any]:
-    """Return the fields of a task that say what its parties compute and prove, wherever they are.
+    """Return the fields of a task that determine what its parties compute and prove.
 
-    They are for so many shufflers, by default as many as the guarantee needs. The other parameters
-    are those of `ikos.deployment.Task.new`.
+    They are for a number of ``shufflers``, by default the number that the guarantee needs. The
+    other parameters are those of `ikos.deployment.Task.new`.
     """
     if unknown := options.keys() - {*NUMBERS, "layout", "set_size"}:
         raise TypeError(f"{min(unknown)} is not an option of a task")

@@ -42,7 +42,7 @@ __all__ = ["RemoteAnalyzer", "RemoteError", "Untrusted", "connect"]
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 60.0
 CLOSE_SECONDS = 120.0  # the analyzer asks all shufflers before it answers
-PEER_SECONDS = 20.0  # less than the analyzer waits for a shuffler that waits for a peer
+PEER_SECONDS = 20.0  # less than the analyzer's limit for a shuffler that waits for a peer
 STATUS_SECONDS = 2.0  # for a shuffler, for the page
 _ANSWER = 1 << 16  # most bytes of an answer that is neither a batch nor a list of ids
 
@@ -57,7 +57,7 @@ _limit = threading.local()
 
 
 class RemoteError(OSError):
-    """A party that does not answer as it should, or refuses for now: by the problem's ``name``."""
+    """A party that answers unexpectedly, or refuses for now; ``name`` is the problem's."""
 
     def __init__(self, words: str, name: str = "") -> None:
         super().__init__(words)
@@ -69,7 +69,7 @@ class Untrusted(RemoteError):  # noqa: N818
 
 
 class Unanswered(RemoteError):  # noqa: N818
-    """A party that gives no answer at all: it may be starting."""
+    """A party that does not answer at all: it may be starting."""
 
 
 # The timeouts of httpx are for one read each: a party that sends a byte now and then, even within
@@ -181,7 +181,7 @@ def exchange(
     headers: dict[str, str] | None = None,
     seconds: float = ANSWER_SECONDS,
 ) -> httpx.Response:
-    """Return a whole answer; RemoteError if it is longer than its limit, or takes too long."""
+    """Return a whole answer; RemoteError if it is too long or takes too long."""
     timeout = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
     beyond = max(0, limit - _ANSWER) + len(content or b"")
     try:
@@ -225,7 +225,7 @@ def _failure(who: str, error: httpx.HTTPError) -> RemoteError:
 
 
 def problem_of(response: httpx.Response) -> tuple[str, str]:
-    """Return the problem's name and words in a party's answer; both may be made up."""
+    """Return the name and description of the problem in a party's answer; trust neither."""
     try:
         problem = ProblemDetails.model_validate_json(response.content)
     except ValidationError:
@@ -264,7 +264,7 @@ def open_window(client: httpx.Client, task: Task) -> Window:
 
 
 class _RemoteParty:
-    """A party at work on a window, at the other end of a connection."""
+    """A party's work on a window, over a connection."""
 
     def __init__(
         self, client: httpx.Client, window: Window, party: int, control: bytes | None = None
@@ -280,7 +280,7 @@ class _RemoteParty:
     def _ask(
         self, method: str, path: str = "", *, absent: bool = False, **options: Any
     ) -> httpx.Response:
-        """Return the answer to a command; ``absent`` allows 404."""
+        """Return the answer to a command; with ``absent``, 404 is allowed."""
         response = exchange(
             self._client, method, self._place + path, self._who, headers=self._headers, **options
         )
@@ -290,7 +290,7 @@ class _RemoteParty:
         return response
 
     def _status(self, kind: type[_S], method: str = "GET", path: str = "", **options: Any) -> _S:
-        """Return the status that a party answers, if it belongs to it and is plausible."""
+        """Return a party's status, if it is from that party and plausible."""
         status = _read(kind, self._ask(method, path, **options), self._who)
         place = (self._task.name, self._window.number, self.party)
         belongs = (status.task, status.window, status.party) == place
@@ -299,20 +299,20 @@ class _RemoteParty:
         return status
 
     def unreachable(self, seconds: float = ANSWER_SECONDS) -> list[str]:
-        """Return why it cannot ask shufflers, of each that it cannot."""
+        """Return, for each shuffler that it cannot reach, why."""
         peers = _read(Peers, self._ask("GET", "/peers", seconds=seconds), self._who)
         return list(map(printable, first_few(peers.unreachable)))
 
 
 class RemoteShuffler(_RemoteParty):
-    """One shuffler of a window, for the analyzer, which has its control, and for its peers."""
+    """A shuffler of a window, for its peers and for the analyzer, which has its control secret."""
 
     def status(self, seconds: float = STATUS_SECONDS) -> ShufflerStatus:
         """Return the shuffler's public status, if it answers at once."""
         return self._status(ShufflerStatus, seconds=seconds)
 
     def agreement(self) -> str | None:
-        """Return the digest of the batch that it agreed to, if any."""
+        """Return the digest of the batch to which it agreed, if any."""
         response = self._ask("GET", "/agreement", seconds=PEER_SECONDS, absent=True)
         return _read(Agreement, response, self._who).digest if response.is_success else None
 
@@ -325,7 +325,7 @@ class RemoteShuffler(_RemoteParty):
         return self._bytes("/reports", ID_BYTES * self._task.users)
 
     def agree(self, ids: bytes) -> None:
-        """Tell it which reports are complete."""
+        """Send it the ids of the complete reports."""
         self._ask("PUT", "/batch", content=ids)
 
     def batch(self, limit: int) -> bytes:
@@ -333,7 +333,7 @@ class RemoteShuffler(_RemoteParty):
         return self._bytes("/batch", limit)
 
     def forget(self) -> None:
-        """Tell it that the batch is not needed any more."""
+        """Tell it that the batch is no longer needed."""
         self._ask("DELETE", "/batch")
 
     def _bytes(self, path: str, limit: int) -> bytes:
@@ -345,33 +345,33 @@ class RemoteShuffler(_RemoteParty):
 
 
 class RemoteAnalyzer(_RemoteParty):
-    """The analyzer of a window, over a connection from `connect`; the status needs no control."""
+    """The analyzer of a window, over a connection from `connect`; the status needs no secret."""
 
     def __init__(self, client: httpx.Client, window: Window, control: bytes | None = None) -> None:
         super().__init__(client, window, 0, control)
-        self.ordered = False  # whether `finish` got as far as to order the release
+        self.ordered = False  # whether `finish` requested the release
 
     def status(self) -> AnalyzerStatus:
         """Return the analyzer's public status."""
         return self._status(AnalyzerStatus)
 
     def close(self) -> AnalyzerStatus:
-        """Close the window; the status lists in ``missing`` the shufflers that do not know."""
+        """Close the window; ``missing`` of the status lists the shufflers not notified yet."""
         return self._status(AnalyzerStatus, "POST", "/close", seconds=CLOSE_SECONDS)
 
     def release(self) -> AnalyzerStatus:
-        """Order the release of the result; the status tells its progress."""
+        """Request the release of the result; the status shows its progress."""
         return self._status(AnalyzerStatus, "POST", "/release")
 
     def finish(
         self, seconds: float = 600.0, say: Callable[[str], None] = lambda _: None
     ) -> AnalyzerStatus:
-        """Order the release, and follow it until it is ``released``, or ``stopped`` for good.
+        """Request the release, and follow it until it is ``released``, or ``stopped`` permanently.
 
-        ``say`` is called with each step and obstacle, in words for people. RemoteError if the
-        analyzer does not answer, refuses, or is not done in time, when it continues by itself; or
-        if a window is still collecting, which goes on, and has too few reports, with which it would
-        be stopped for good, or if a party cannot reach a shuffler.
+        ``say`` is called with a line for each step and obstacle. RemoteError if the analyzer does
+        not answer or refuses; if it is not done in time, when it continues by itself; or, before
+        anything is closed, if an open window has too few reports, with which the release would be
+        stopped permanently, or a party cannot reach a shuffler.
         """
         status, until = self.status(), time.monotonic() + seconds
         if status.state == "collecting":
@@ -384,7 +384,7 @@ class RemoteAnalyzer(_RemoteParty):
             words = printable(progress.message or progress.step or "beginning")
             hindered = hindered if progress.running else words
             if not progress.running and progress.again is None:
-                raise RemoteError(f"the analyzer gave up: {words}; release again to go on")
+                raise RemoteError(f"the analyzer gave up: {words}; release again to resume")
             if words not in shown:  # a new attempt repeats steps
                 say(printable(progress.words or words))
                 shown.add(words)
@@ -402,15 +402,15 @@ class RemoteAnalyzer(_RemoteParty):
     def _check_ready(
         self, status: AnalyzerStatus, until: float, say: Callable[[str], None]
     ) -> None:
-        """Refuse to end a collection of too few reports, or whose parties do not reach others."""
+        """Refuse to end a collection with too few reports, or with unreachable parties."""
         least = self._task.min_reports
         if status.reports < least:  # at most as many can be complete
             now = datetime.now(UTC).replace(microsecond=0)
             rest = max(timedelta(), self._window.closes - now)
             raise RemoteError(
                 f"the window is still collecting, and has {status.reports:,} of the "
-                f"{least:,} reports that a release needs: released now it would stop "
-                f"for good. It closes in {rest}; to end it nevertheless, close it first"
+                f"{least:,} reports that a release needs: a release now would be aborted "
+                f"permanently. It closes in {rest}; to end it anyway, close it first"
             )
         say("asking all parties whether they can reach each other")
         seconds = min(CLOSE_SECONDS, max(CONNECT_SECONDS, until - time.monotonic()))

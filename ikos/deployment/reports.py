@@ -1,4 +1,4 @@
-"""A client's report: a part ready for each party; made once, and kept before it is sent."""
+"""A client's report, a part for each party: created once, and stored before it is sent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ikos.transports.base import Reports
 __all__ = ["ClientReport"]
 
 ENTRIES_PER_PASS = 1 << 16
-"""Coordinates of clients' values that are drawn together."""
+"""Number of coordinates of clients' values that are drawn together."""
 
 _LABEL = b"ikos-parties 3 kept"
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS}
@@ -37,7 +37,7 @@ _NO_LINKS = {*_NO_SYNC, errno.EPERM, errno.EACCES, errno.EOPNOTSUPP}
 
 @dataclass(frozen=True, repr=False)
 class ClientReport:
-    """What one client sends: a part for each party, the analyzer's first.
+    """One client's report: a part for each party, the analyzer's first.
 
     The id is random, and the same at all parties, to find the complete reports.
     """
@@ -47,12 +47,12 @@ class ClientReport:
 
     @classmethod
     def make(cls, window: Window, value: ArrayLike) -> ClientReport:
-        """Return a report of a value that the task allows."""
+        """Return a report of a valid value."""
         return next(cls.make_many(window, [value]))  # type: ignore[arg-type]
 
     @classmethod
     def make_many(cls, window: Window, values: ArrayLike) -> Iterator[ClientReport]:
-        """Yield what `make` returns for each value; many are drawn together, for speed."""
+        """Yield a report for each value, as `make`; many are drawn together, for speed."""
         task, rng = window.task, secure(None)
         checked = task.values(values)
         entries = max(task.domain.dimension, task.transport.copies)
@@ -63,7 +63,7 @@ class ClientReport:
 
     @classmethod
     def of(cls, window: Window, report: Reports) -> ClientReport:
-        """Return what one client's report is on its way."""
+        """Return the parts of one client's report as they are sent."""
         (number,) = report.ids
         return cls(number, window.task.transport.parts(window, report))
 
@@ -80,7 +80,7 @@ class ClientReport:
 
     @classmethod
     def from_json(cls, text: str, window: Window) -> ClientReport:
-        """Return the report in a text; ValueError, which quotes none of it, if there is none."""
+        """Return the report in a text; ValueError, which quotes none of it, if it is not one."""
         lengths = map(window.task.part_bytes, range(window.task.parties))
         try:
             values = json.loads(text)
@@ -90,7 +90,7 @@ class ClientReport:
             if (values["window"], values["digest"]) != (window.path, report._digest):
                 raise ValueError
         except (ValueError, TypeError, KeyError, RecursionError):
-            raise InvalidValue("what", "is kept for this task is no report of it") from None
+            raise ValueError("the stored file is not a valid report for this task") from None
         return report
 
 
@@ -128,7 +128,7 @@ class ReportStore:
             return self._place(secret, "sent").exists()
 
     def mark_sent(self, secret: bytes) -> None:
-        """Remember that all parties have a client's report."""
+        """Record that all parties have a client's report."""
         with self._refused():
             _write(self._place(secret, "sent"), "")
 
@@ -141,7 +141,7 @@ class ReportStore:
             except FileNotFoundError:
                 if self.is_sent(secret):
                     raise InvalidValue(
-                        "store", f"must keep what was sent, and {str(place)!r} is gone"
+                        "store", f"must keep sent reports, but {str(place)!r} was deleted"
                     ) from None
                 return None
             self._sync()  # the program that kept it may have ended before it was on disk
@@ -163,11 +163,12 @@ class ReportStore:
                 return report
         earlier = self.of(secret)
         if earlier is None:  # a dangling link, or deleted: a new report would be a second one
-            raise InvalidValue("store", f"must have files that stay, got {str(place)!r}")
+            missing = f"{str(place)!r} was deleted or is a broken link"
+            raise InvalidValue("store", f"must keep its files, but {missing}")
         return earlier
 
     def _sync(self) -> None:
-        """Put the names on disk: of the files, and of the folder."""
+        """Sync the names of the files, and of the folder, to disk."""
         _sync(self._path)
         _sync(self._path.parent)
 
@@ -206,7 +207,7 @@ def _write(path: Path, text: str) -> bool:
 
 
 def _sync(folder: Path) -> None:
-    """Put the names in a folder on disk, if the system can."""
+    """Sync the names in a folder to disk, if the system can."""
     try:
         number = os.open(folder, os.O_RDONLY)
     except PermissionError:  # folders cannot be opened on Windows

@@ -1,4 +1,4 @@
-"""Work that goes on by itself until it is done, with growing pauses after errors."""
+"""Work that is retried by itself until it is done, with growing pauses after errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST_PAUSE = 60.0
 
 
 class RetryLoop:
-    """Does some work in a thread, again after an OSError; ``work`` tells its steps."""
+    """Does some work in a thread, again after an OSError; ``work`` yields its steps."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class RetryLoop:
         return state.model_copy(update={"again": again})
 
     def begin(self) -> None:
-        """Begin, or retry at once; work under way is repeated after it."""
+        """Begin, or retry at once; work in progress is repeated when it ends."""
         with self._changed:
             self._wanted = True
             if self._thread.ident is None:
@@ -51,7 +51,7 @@ class RetryLoop:
                 self._step(None)
 
     def end(self) -> None:
-        """Start no more attempts; work under way is not waited for."""
+        """Start no more attempts, without waiting for work in progress."""
         with self._changed:
             self._ended = True
             self._changed.notify()

@@ -1,4 +1,4 @@
-"""The life of a server: it binds, locks and checks, listens until it is told to stop, and ends."""
+"""The life of a server: it binds, locks and checks, listens until it is stopped, and ends."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def _place(host: str, port: int) -> str:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound as by `socket.create_server`, and does not listen yet."""
+    """Return a socket, bound as by `socket.create_server`, that does not listen yet."""
     with contextlib.ExitStack() as failing:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = failing.enter_context(socket.socket(family))
-        if os.name == "posix":  # elsewhere it would share a port that another listens at
+        if os.name == "posix":  # elsewhere it would share a port with another listener
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             both = host == "::" and socket.has_dualstack_ipv6()
@@ -71,12 +71,12 @@ def _bound(host: str, port: int) -> socket.socket:
 
 @contextlib.contextmanager
 def _free(host: str, port: int, names: str) -> Iterator[None]:
-    """Raise ValueError for an OSError: the place is in use, or of another machine."""
+    """Raise ValueError for an OSError: the address is in use, or another machine's."""
     try:
         yield
     except OSError as error:
         raise InvalidValue(
-            names, f"must be free to listen at, got {_place(host, port)}: {reason(error)}"
+            names, f"must be free on this machine, got {_place(host, port)}: {reason(error)}"
         ) from None
 
 
@@ -101,7 +101,7 @@ def log_lines() -> None:
 
 
 def serve_shuffler(folders: Sequence[Path], listening: Listening) -> None:
-    """Run a shuffler for the tasks of some folders, which differ, until it is told to stop."""
+    """Run a shuffler for the tasks of some folders, all different, until it is stopped."""
     _serve("a shuffler's", folders, listening, shuffler.shuffler, intermediary.application)
 
 
@@ -111,7 +111,7 @@ def serve_analyzer(folders: Sequence[Path], listening: Listening) -> None:
 
 
 def _configs(role: str, folders: Sequence[Path], listening: Listening) -> list[PartyConfig]:
-    """Return what is in the folders of a role: of different tasks, and at least one."""
+    """Return the configurations in the folders of a role: at least one, of different tasks."""
     keep = timedelta(days=listening.keep_days)
     group = listening.group_access
     configs = [replace(PartyConfig.read(folder, group=group), keep=keep) for folder in folders]
@@ -146,7 +146,7 @@ def _serve(
             opened.enter_context(locked(config.folder))
             parties[config.task.name] = party = start(config, client)
             opened.callback(party.end)
-        for place, listener in zip(places, listeners, strict=True):  # from here on somebody answers
+        for place, listener in zip(places, listeners, strict=True):  # from here on, requests wait
             with _free(*place):
                 listener.listen(_BACKLOG)
         log_lines()
@@ -155,7 +155,7 @@ def _serve(
         opened.callback(over.set)
         clock = SteadyClock()
         for work in (lambda party: party.expire(clock.now()), methodcaller("meet")):
-            # daemons, which are not waited for: both can be left at any point and repeated
+            # daemons: both can be interrupted at any point and repeated
             threading.Thread(target=_repeat, args=(work, parties, over), daemon=True).start()
         addresses = Addresses(
             listening.address_rate, listening.address_connections, listening.proxy
@@ -169,9 +169,9 @@ def _serve(
 
 
 class SteadyClock:
-    """The time, but the first of all times until the clock has run evenly for an hour.
+    """The time, or the earliest possible one until the clock has run evenly for an hour.
 
-    So no clock that is far ahead for a while, as one can be before it is set by others, deletes.
+    So a clock that is far ahead for a while, as before it is synchronized, deletes nothing.
     """
 
     def __init__(self) -> None:
@@ -193,7 +193,7 @@ def _repeat(
     parties: Mapping[str, PartyEndpoints[Any]],
     over: threading.Event,
 ) -> None:
-    """Let each party do some work from time to time, while the server runs."""
+    """Let each party do its regular work while the server runs."""
     logged = set[tuple[str, type]]()
     while True:
         for name, party in parties.items():
@@ -241,7 +241,7 @@ class _Server(uvicorn.Server):
             log.info("listening on %s://%s%s", scheme, place, words)
 
     def _reload(self) -> None:
-        """Reload the certificate; a wrong one changes nothing."""
+        """Reload the certificate; an invalid one changes nothing."""
         try:
             self._acceptor.tls = self._listening.tls()
         except ValueError as error:
@@ -270,5 +270,5 @@ class _Server(uvicorn.Server):
 
 
 def leave_no_dump() -> None:
-    """Keep crashes from dumping this process's memory, which has keys and shares, to disk."""
+    """Prevent crashes from dumping this process's memory, with keys and shares, to disk."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

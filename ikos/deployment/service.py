@@ -64,7 +64,7 @@ _STATUS = {name: status for status, names in _NAMES.items() for name in names}
 _AGAIN = {"Retry-After": "1"}
 _HEADERS = {
     401: {"WWW-Authenticate": "Bearer"},
-    429: {**_AGAIN, "Connection": "close"},  # new connections have a limit of their own
+    429: {**_AGAIN, "Connection": "close"},  # new connections have a separate limit
     507: _AGAIN,
 }
 
@@ -105,7 +105,7 @@ class Service:
             party.store.timed = partial(_timed, work, name)
 
     def application(self, *routes: Route) -> Starlette:
-        """Return the ASGI application of some routes, and of those that both servers have."""
+        """Return the ASGI application of some routes, and of those common to all servers."""
         application = Starlette(
             routes=[
                 self.window_route("PUT", "/reports/{report}", self._report),  # most requests
@@ -154,12 +154,12 @@ class Service:
         return self.route(method, _WINDOW + path, asked)
 
     def command(self, method: str, path: str, handler: Callable[..., Any]) -> Route:
-        """Return the route of a command that needs the control, run in a thread; a PUT has ids."""
+        """Return the route of a command with the control secret, run in a thread; a PUT has ids."""
 
         async def asked(request: Request) -> Response:
             endpoint = self._endpoint(request)
             if not endpoint.config.commanded_by(_bearer(request)):
-                raise Problem("unauthorized", "this needs the task's control")
+                raise Problem("unauthorized", "this request needs the task's control secret")
             content = []
             if method == "PUT":
                 content = [await _body(request, ID_BYTES * endpoint.task.users, exactly=False)]
@@ -187,7 +187,7 @@ class Service:
         return _response(self.party(request).schedule())
 
     async def _live(self, _: Request) -> Response:
-        """Whether this process can go on; if not, it must be started again."""
+        """Whether this process can go on; if not, it must be restarted."""
         alive = all(party.store.alive for party in self.parties.values())
         return PlainTextResponse(
             "ok\n" if alive else "a store's writer ended\n", 200 if alive else 503
@@ -222,7 +222,7 @@ class Service:
         token = tokens.digest(_bearer(request))
         if token not in endpoint.config.tokens:
             raise Problem("unauthorized", "this token is not one of the task's")
-        # only clients use up limits, and one client does not use up those of all
+        # only clients use up limits, and no client uses up those of others
         self._check("client", self._client_slots.free(token) and self._client_rate.allows(token))
         self._check("server", self._rate.allows())
         self._client_slots.take(token)
@@ -246,7 +246,7 @@ class Service:
 
 
 def _timed(seconds: Histogram, task: str, work: str, took: float) -> None:
-    """Observe what some work took, without the numbers of shufflers in its name."""
+    """Record the duration of some work, without the numbers of shufflers in its name."""
     seconds.labels(task, work.rstrip("0123456789, ")).observe(took)
 
 
@@ -293,7 +293,7 @@ def _length(request: Request) -> int:
 
 
 async def _body(request: Request, size: int, *, exactly: bool = True) -> bytes:
-    """Return a request's body of exactly, or at most, this many bytes; of others none is read."""
+    """Return a request's body of exactly, or at most, a number of bytes; others are not read."""
     length = _length(request)
     if length > size or (exactly and length < size):
         at_most = "" if exactly else "at most "

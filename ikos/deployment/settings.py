@@ -30,8 +30,9 @@ class Listening:
     Port 0 is any free one. ``ca`` holds authorities to trust instead of the system's; ``rate``
     limits reports per second, ``address_rate`` and ``address_connections`` what comes from one
     address (`ikos.deployment.limits.Addresses`, also for ``proxy``). With ``metrics_port``, metrics
-    are there instead, in plain HTTP. ``keep_days`` after closing, what was not released is deleted.
-    With ``group_access``, the group of a file of secrets, or of a party's folder, may use it too.
+    are served there instead, in plain HTTP. ``keep_days`` after closing, unreleased reports are
+    deleted. With ``group_access``, the group of a file of secrets, or of a party's folder, may use
+    it too.
     """
 
     host: Annotated[str | None, Field(min_length=1)] = None
@@ -77,7 +78,7 @@ class Listening:
             return None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
-            # a server that starts by itself cannot ask for a password
+            # a server that is started automatically cannot ask for a password
             context.load_cert_chain(self.certificate, self.private_key, password=lambda: b"")
         except OSError as error:  # ssl.SSLError is one
             why = "they are not" if isinstance(error, ssl.SSLError) else reason(error)
@@ -91,7 +92,7 @@ class Listening:
         return context
 
     def of(self, configs: Sequence[PartyConfig]) -> Listening:
-        """Return where to listen for some parties, by default at their address in the tasks."""
+        """Return where to listen for some parties, by default on their address in the tasks."""
         if self.host is not None and self.port is not None:
             return self
         address, *others = sorted({config.task.address(config.party) for config in configs})

@@ -1,4 +1,4 @@
-"""Tasks whose clients send shares of their values, and what any shares in envelopes need.
+"""Tasks whose clients send shares of their values; the common part of all shares in envelopes.
 
 A client sends a share in the clear to the analyzer, and to each shuffler an envelope for each block
 of coordinates.
@@ -45,8 +45,7 @@ NUMBERS = ("precision", "modulus", "min_honest", "corrupt_shufflers", "integers"
 class ShareTerms(EnvelopeTerms):
     """Terms of private sums whose clients send shares in envelopes, of whatever is shared.
 
-    Each block of ``block_length`` coordinates has so many ``messages``, the analyzer's own among
-    them.
+    Each block of ``block_length`` coordinates has ``messages`` messages, the analyzer's included.
     """
 
     messages: Integer
@@ -98,7 +97,7 @@ class ShareTerms(EnvelopeTerms):
     ) -> AnySum:
         """Return the private sum of values of a domain, between parties.
 
-        The analyzer may choose among the reports after seeing its own shares. So these hide
+        The analyzer may choose among the reports after seeing its own shares. So these shares hide
         nothing: the analyzer counts as one more colluding shuffler, beyond ``corrupt_shufflers``.
         docs/message-counts.md ("A batch of the analyzer's choice") and, for masked vectors,
         docs/masked-vectors.md prove that this suffices, as the honest shufflers release nothing
@@ -223,7 +222,7 @@ class ShareTerms(EnvelopeTerms):
         return tuple(part.stop - part.start for part in self.shares_of(task).blocks)
 
     def part_bytes(self, task: Task, party: int) -> int:
-        """Return the bytes of the envelopes for a shuffler, or of the analyzer's share."""
+        """Return the bytes of a shuffler's envelopes, or of the analyzer's share."""
         return super().part_bytes(task, party) if party else task.width * sum(task.blocks)
 
     # The clients
@@ -253,7 +252,7 @@ class ShareTerms(EnvelopeTerms):
     # The analyzer
 
     def check(self, task: Task, part: bytes) -> None:
-        """Raise ValueError for a share that is none: later it would stop the release."""
+        """Raise ValueError for an invalid share: later it would stop the release."""
         read_clear(part, task)
 
     def gathered(self, task: Task, contents: Iterable[tuple[int, list[int]]]) -> list[int]:

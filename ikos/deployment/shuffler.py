@@ -1,6 +1,6 @@
 """A shuffler: collects the envelopes of one column, and releases those of complete reports once.
 
-It cannot open an envelope. What it releases, and in which order, is the transport's.
+It cannot decrypt envelopes. The transport determines what it releases, and in which order.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ class ShufflerEndpoint(Intermediary):
     """One shuffler of one window."""
 
     def check(self, part: bytes) -> None:
-        """Accept any envelopes of the right length: it cannot open them."""
+        """Accept any envelopes of the right length: it cannot decrypt them."""
 
     def released_bytes(self, reports: int) -> int:
-        """Return the length of so many reports' parts."""
+        """Return the length of the parts of this many reports."""
         return reports * self.config.part_bytes
 
     def released(self, parts: Sequence[bytes]) -> Iterator[bytes]:
-        """Yield the envelopes, and what else the transport has."""
+        """Yield the envelopes, and whatever else the transport releases."""
         return self.task.transport.released(self.task, parts)
 
 

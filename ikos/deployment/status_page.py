@@ -2,7 +2,7 @@
 
 A page loads nothing, and its policy forbids loading. A shuffler may answer anything: the page shows
 only a possible count, the name of a state (`ikos.deployment.remote.RemoteShuffler.status`), and in
-the same row, as text, in what it differs or why it refuses.
+the same row, as text, how its clock or version differs, or why it refuses.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WORDS = {
     "collecting": "collecting reports",
     "closed": "closed: no more reports are accepted, and nothing is released yet",
     "agreed": "releasing: the complete reports are known",
-    "stopped": "stopped for good: nothing will ever be released",
+    "stopped": "aborted permanently: nothing will ever be released",
 }
 _SHUFFLER = {
     "agreed": "batch agreed",
@@ -147,7 +147,7 @@ def _result(window: Window, result: Result) -> str:
     """Return a table of the coordinates of a result, of the first thousand if there are more."""
     rows = [(*row, *ends) for *row, ends in result.rows(window.task.labels)]
     heads = _columns("Coordinate", "Sum", "From", "To")
-    notes = ["Each interval holds the true value with 95% confidence."]
+    notes = ["Each interval contains the true value with 95% confidence."]
     if len(rows) > _ROWS:
         notes.append(f"These are the first {_ROWS:,} of {len(rows):,} coordinates.")
     return Report("Result", heads, rows[:_ROWS], notes)._repr_html_()
@@ -187,10 +187,10 @@ def _notes(window: Window, status: AnalyzerStatus, state: str, now: datetime) ->
     elif release.message is not None:
         yield f"{'Why' if state == 'stopped' else 'Waiting'}: {release.message}."
     if release.again is not None:
-        yield f"It is tried again in {release.again} s."
+        yield f"The analyzer retries in {release.again} s."
     if state not in _ENDED:
         expires = datetime.fromisoformat(status.expires)
-        yield f"What is not released by {_time(expires)} is deleted."
+        yield f"Anything not released by {_time(expires)} will be deleted."
     known = "How many are complete is known when a release begins."
     if status.complete is not None:
         known = f"{status.complete:,} reports are complete."
@@ -200,5 +200,5 @@ def _notes(window: Window, status: AnalyzerStatus, state: str, now: datetime) ->
     )
     addresses = (task.analyzer, *task.shufflers)
     if any(on_loopback(urlsplit(address).hostname or "") for address in addresses):
-        yield "Some addresses are on one machine alone: its operator sees it all."
+        yield "Some addresses are on a single machine: its operator sees everything."
     yield f"As of {_time(now)}."

@@ -29,7 +29,7 @@ from ikos.deployment.party_files import PartyConfig, write_new
 
 LAYOUT = 6
 TOGETHER = 512  # writes in one transaction at most: all are answered after its commit
-REPORTS = "reports"  # the fact that notes how many there were, when they are deleted
+REPORTS = "reports"  # the fact that records how many there were, when they are deleted
 SPARE_BYTES = 1 << 20  # on a disk that is not full; its log may have room for small writes
 SHRINK_SECONDS = 5  # to wait for readers
 FRESH_SECONDS = 1.0  # for which a check answers all requests
@@ -78,7 +78,7 @@ log = logging.getLogger("ikos.deployment")
 
 
 class StoreError(OSError):
-    """What a store cannot do for now. Nothing was written; earlier writes are kept."""
+    """The store cannot be used for now. Nothing was written; earlier writes are kept."""
 
     def __init__(self, name: str, words: str) -> None:
         super().__init__(words)
@@ -91,7 +91,7 @@ def damaged(words: str) -> StoreError:
 
 
 def _added(total: int, digest: bytes) -> int:
-    """Return the sum of digests with one more."""
+    """Return the sum of digests after adding one."""
     return (total + int.from_bytes(digest, "big")) % (1 << 256)
 
 
@@ -108,7 +108,7 @@ def _named(what: str, error: sqlite3.Error | StoreError) -> StoreError:
 
 @dataclass
 class _Contents:
-    """What a store holds: its number of changes, the tally of each window's tables, and facts."""
+    """Content of a store: its number of changes, the tally of each window's tables, and facts."""
 
     changes: int
     tallies: dict[str, tuple[int, int]]
@@ -121,7 +121,7 @@ class _Contents:
 class Writing(_Contents):
     """Work on a window in one transaction: queries by ``connection``, rows by its methods.
 
-    What it adds to ``undo`` is called if the work is not kept.
+    The functions that it adds to ``undo`` are called if the work is not kept.
     """
 
     def __init__(
@@ -154,11 +154,11 @@ class Writing(_Contents):
         return self.tally(self.window, table)[0]
 
     def fact(self, name: str) -> str | None:
-        """Return the value noted under a name."""
+        """Return the value recorded under a name."""
         return self.facts.get(f"{self.window} {name}")
 
     def note(self, name: str, value: str) -> str:
-        """Note a fact permanently; return the first value noted."""
+        """Record a fact permanently; return the first value recorded."""
         if (first := self.fact(name)) is not None:
             return first
         full_name = f"{self.window} {name}"
@@ -185,7 +185,7 @@ class Writing(_Contents):
 
 
 def _undo(undo: list[Callable[[], object]], kept: int = 0) -> None:
-    """Undo, the last first, what was added after the first ``kept``."""
+    """Undo all but the first ``kept`` changes, the last one first."""
     while len(undo) > kept:
         undo.pop()()
 
@@ -223,7 +223,7 @@ class Store:
         self._thread.start()
 
     def _opened(self, connection: sqlite3.Connection, counter: Path) -> _Contents:
-        """Return what the store holds, without its facts; create it if it is new."""
+        """Return the store's content, without its facts; create it if it is new."""
         layout = connection.execute("PRAGMA user_version").fetchone()[0]
         if layout not in (0, LAYOUT):
             raise ValueError(f"{str(self.path)!r} was written by another version of ikos")
@@ -238,7 +238,7 @@ class Store:
         counted = int(known)  # never more than are on disk
         if layout == 0:  # otherwise nothing is written: a store on a full disk can be read
             if counted:
-                raise damaged(f"of {counted} changes it has none")
+                raise damaged(f"none of {counted} recorded changes is present")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.executescript(SCHEMA)
             self._write_tally(connection, _Contents(0, {}, {}))
@@ -258,18 +258,18 @@ class Store:
 
     @property
     def windows(self) -> list[int]:
-        """The windows of which anything is known, in order."""
+        """The windows with any data, in order."""
         known = [name.partition(" ")[0] for name in self._contents.facts]
         rows = [name.partition(" ")[2] for name in self._contents.tallies if name != "fact 0"]
         return sorted({*map(int, known), *map(int, rows)})
 
     @property
     def alive(self) -> bool:
-        """Whether its writer is at work; otherwise writes wait forever."""
+        """Whether its writer runs; otherwise writes wait forever."""
         return self._thread.is_alive()
 
     def fact(self, window: int, name: str) -> str | None:
-        """Return a fact noted of a window; known, as counts are, without reading the disk."""
+        """Return a recorded fact of a window; like counts, from memory."""
         return self._contents.facts.get(f"{window} {name}")
 
     def count(self, window: int, table: str) -> int:
@@ -299,11 +299,11 @@ class Store:
             raise damaged("the tally of its rows is not what was written")
         changes, tallies = json.loads(row[1])
         if changes < least:
-            raise damaged(f"of {least} changes it has {changes}")
+            raise damaged(f"only {changes} of at least {least} recorded changes are present")
         return _Contents(changes, {table: (n, total) for table, (n, total) in tallies.items()}, {})
 
     def _line(self, changes: int) -> bytes:
-        """Return a count of changes as written next to the database, of constant length."""
+        """Return a count of changes in constant length, as written next to the database."""
         text = f"{changes:020d}"
         return f"{text} {self.digest('count', (text,)).hex()}\n".encode()
 
@@ -328,7 +328,7 @@ class Store:
                 raise damaged(f"the rows of table {table!r} are not those that were written")
 
     def check(self) -> StoreError | None:
-        """Write and read a little; return any failure, now or of earlier work."""
+        """Write and read a little; return any failure, of this or of earlier work."""
         if self._checking.acquire(blocking=False):  # one check for all requests
             try:
                 if time.monotonic() - self._checked >= FRESH_SECONDS:
@@ -373,7 +373,7 @@ class Store:
         self._note(reading, None)
 
     def write(self, window: int, work: Callable[[Writing], _T]) -> Future[_T]:
-        """Give the writer some work on a window; the future has the result when it is on disk.
+        """Queue some work on a window; the future has the result when it is on disk.
 
         An exception of ``work`` undoes only its own changes. A failure of SQLite is a `StoreError`;
         a closed store is an OSError.
@@ -426,7 +426,7 @@ class Store:
         waiting: list[tuple[_Write, int, Future[Any]]],
         undo: list[Callable[[], object]],
     ) -> list[Callable[[], None]]:
-        """Do writes in one transaction; return how each is answered, now that it is on disk."""
+        """Do writes in one transaction; return the answer to each, now that it is on disk."""
         answers: list[Callable[[], None]] = []
         contents: _Contents = self._contents
         connection.execute("BEGIN IMMEDIATE")
@@ -462,7 +462,7 @@ class Store:
         return answers
 
     def shrink(self) -> None:
-        """Leave nothing deleted in the file or its log; StoreError if a reader holds it there."""
+        """Erase deleted data from the file and its log; StoreError if a reader holds them there."""
         self.write(0, lambda _: None).result()
         with self.read() as connection:
             connection.execute(f"PRAGMA busy_timeout={1000 * SHRINK_SECONDS}")

@@ -59,7 +59,7 @@ MAX_BATCH = 10**9
 
 @dataclass(frozen=True)
 class Task:
-    """What the parties of a private sum agree on: of numbers, of vectors, or of categories.
+    """The agreed parameters of all parties of a private sum, of numbers, vectors or categories.
 
     Everything in it is public. Its hash is bound into every envelope, token and request, so that
     parties with different descriptions cannot communicate. `Task.new` chooses the numbers.
@@ -68,7 +68,7 @@ class Task:
     ----------
     users, min_honest, corrupt_clients : int
         Clients that may take part; honest ones that the guarantee needs in a release; dishonest
-        ones that it allows besides: nothing is released for fewer reports than both together.
+        ones that it tolerates. Nothing is released for fewer reports than the sum of the last two.
     epsilon, delta : Fraction
         The guarantee of each client, under replacement of its value.
     domain, integers : Domain, bool
@@ -93,8 +93,8 @@ class Task:
         which it erases the private ones as windows are over. Key k of K is that of the windows w,
         of W, with floor(w K / W) = k.
     opens, period, windows : datetime, int, int
-        When the first window opens, in UTC to the second; the seconds for which each is open; how
-        many there are, one after the other. Each has its own reports and its own result.
+        When the first window opens, in UTC to the second; the seconds for which each is open; the
+        number of consecutive windows. Each has its own reports and result.
     noise : (str, Fraction)
         That of a coordinate of a sum over ``min_honest`` clients: ("laplace", rate) or ("skellam",
         variance); of frequencies ("binomial", the probability of each random message). It follows
@@ -154,7 +154,7 @@ class Task:
             )
 
     def _check_proof(self) -> None:
-        """Refuse messages that do not prove delta, and another version's parameters."""
+        """Refuse messages that do not prove delta, and parameters of another version."""
         if len(self.shufflers) != self.columns:
             raise InvalidValue(
                 "shufflers",
@@ -199,18 +199,20 @@ class Task:
         users, epsilon, delta, windows
             As for a task.
         shufflers, analyzer, public_keys
-            More shufflers than the guarantee needs are all used. Without keys the task is a draft,
-            which needs no addresses and cannot run: it gives the number of shufflers needed,
-            ``columns``, and what they prove.
+            If there are more shufflers than the guarantee needs, all are used. Without keys the
+            task is a draft, which needs no addresses and cannot run: it has the number of shufflers
+            needed, ``columns``, and the guarantee.
         kem
-            That of the keys. By default the hybrid of ML-KEM-768 and X25519, if this machine's
+            KEM of the keys. By default the hybrid of ML-KEM-768 and X25519, if this machine's
             ``cryptography`` has it (from version 48 on); otherwise X25519.
         keys
             Number of keys of a draft, by default one for each window.
         opens, closes : datetime, datetime or timedelta
-            When the first window opens, now by default; when it closes, or how long each is open.
+            When the first window opens, now by default; when it closes, or for how long each is
+            open.
         domain : Domain, optional
-            Of vectors. By default, values are numbers between ``lower`` and ``upper``, 0 and 1.
+            Domain of vectors. By default, values are numbers between ``lower`` and ``upper``, by
+            default 0 and 1.
         labels, corrupt_clients
             As for a task.
         transport : {"shares", "masks", "frequencies"}
@@ -280,16 +282,16 @@ class Task:
         return self.opens + self.windows * timedelta(seconds=self.period)
 
     def at(self, number: int) -> Window:
-        """Return a window, from 0 on."""
+        """Return a window by its number, from 0."""
         return Window(self, integer("window", number, low=0, high=self.windows - 1))
 
     def current(self, now: datetime) -> Window:
-        """Return the window that is open; before all of them the first, after them the last."""
+        """Return the open window; before the first one opens the first, after all the last."""
         passed = (now - self.opens) // timedelta(seconds=self.period)
         return self.at(min(max(0, passed), self.windows - 1))
 
     def windows_of(self, key: int) -> range:
-        """Return the windows of a key, one after the other."""
+        """Return the windows of a key, which are consecutive."""
         keys, windows = len(self.public_keys), self.windows
         return range(-(-key * windows // keys), -(-(key + 1) * windows // keys))
 
@@ -342,9 +344,9 @@ class Task:
         return category_labels(self.domain, self.labels)
 
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
-        """Return some clients' values as the protocol takes them; labels become vectors.
+        """Return some clients' values in the form that the protocol takes; labels become vectors.
 
-        TypeError or ValueError for one that the task does not allow, by its place from ``first``.
+        TypeError or ValueError for an invalid one, by its position counted from ``first``.
         """
         array = x if isinstance(x, np.ndarray) else np.asarray(x, dtype=object)
         if self._category_labels is None or array.ndim != 1:
@@ -374,7 +376,7 @@ class Task:
 
     @property
     def name(self) -> str:
-        """The hash as in addresses, 43 characters."""
+        """The hash in 43 characters, as in addresses."""
         return encoded(self.id)
 
     def to_json(self) -> str:
@@ -384,7 +386,7 @@ class Task:
 
     @classmethod
     def from_json(cls, text: str) -> Task:
-        """Return the task of a description; ValueError if it is not what `to_json` returns."""
+        """Return the task of a description; ValueError unless it is exactly that of `to_json`."""
         if len(text) > LONGEST:
             raise ValueError(f"a task must be at most {LONGEST} characters, got {len(text)}")
         try:
@@ -404,7 +406,9 @@ class Task:
         except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
             raise ValueError(f"a task must be a JSON object of version {VERSION!r}") from None
         if task.to_json() != text.strip():
-            raise ValueError("a task must be written as it was made, got another form of it")
+            raise ValueError(
+                "a task must be byte for byte as it was created, got a different serialization"
+            )
         return task
 
     def summary(self) -> Report:
@@ -436,32 +440,32 @@ class Window:
 
     @property
     def opens(self) -> datetime:
-        """From when on reports are accepted."""
+        """When it begins to accept reports."""
         return self.task.opens + self.number * timedelta(seconds=self.task.period)
 
     @property
     def closes(self) -> datetime:
-        """From when on they are not."""
+        """When it stops accepting reports."""
         return self.opens + timedelta(seconds=self.task.period)
 
     @property
     def key(self) -> int:
-        """The number of its key, which some windows share."""
+        """The number of its key, which consecutive windows may share."""
         return self.number * len(self.task.public_keys) // self.task.windows
 
     @property
     def public_key(self) -> bytes:
-        """The key to which its envelopes are sealed."""
+        """The key to which its envelopes are encrypted."""
         return self.task.public_keys[self.key]
 
     @property
     def bound(self) -> bytes:
-        """What binds to it: the hash of the task, and its number."""
+        """The context that is bound into its envelopes: the task's hash, and its number."""
         return self.task.id + self.number.to_bytes(4, "big")
 
     @property
     def path(self) -> str:
-        """Its place at each party."""
+        """Its path at each party."""
         return f"/tasks/{self.task.name}/windows/{self.number}"
 
 

@@ -1,4 +1,4 @@
-"""The fields of a task, as they are written, and what each of them must be."""
+"""The fields of a task: how each is written, and which values are valid."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _digits(text: str) -> int:
 
 
 def _text(read: Callable[[str], Any]) -> BeforeValidator:
-    """Let a field also be given as in JSON, as a text."""
+    """Let a field also be a string, as in JSON."""
     return BeforeValidator(lambda value: read(value) if isinstance(value, str) else value)
 
 
@@ -145,7 +145,7 @@ def words_of(domain: Domain) -> str:
 
 
 def check_addresses(analyzer: str, shufflers: Sequence[str]) -> None:
-    """Refuse parties at one place: they would be one party."""
+    """Refuse parties with the same address: they would be one party."""
     seen: dict[tuple[str, int], str] = {}
     for number, address in enumerate((analyzer, *shufflers)):
         name = f"shufflers[{number - 1}]" if number else "analyzer"
@@ -159,7 +159,7 @@ def check_addresses(analyzer: str, shufflers: Sequence[str]) -> None:
 
 
 def check_schedule(opens: datetime, period: int, windows: int) -> None:
-    """Refuse windows that are none, too many, or end after the last year."""
+    """Refuse fewer windows than one, too many, or an end after the last year."""
     integer("windows", windows, low=1, high=MAX_WINDOWS)
     integer("period", period, low=1)
     try:
@@ -188,7 +188,7 @@ def check_labels(labels: tuple[str, ...], dimension: int) -> None:
 
 
 def category_labels(domain: Domain, labels: tuple[str, ...]) -> CategoryLabels | None:
-    """Return what finds categories by their labels; ValueError for labels of the same number."""
+    """Return an index of categories by label; ValueError for labels that are equal as numbers."""
     if isinstance(domain, Categories) and labels:
         return CategoryLabels("labels", labels)
     return None

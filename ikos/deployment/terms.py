@@ -1,4 +1,4 @@
-"""What a task says of its protocol, and what its parties do by it: a class for each kind."""
+"""A task's description of its protocol, and what its parties do: a class for each kind."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from ikos.deployment.task import Task, Window
 
 Opened = tuple[list[int], bytes]
-"""What the analyzer keeps of a party's batch: sums or counts, and bytes that it needs later."""
+"""The analyzer's record of a party's batch: sums or counts, and bytes that it needs later."""
 
 
 class Terms(ABC):
-    """The numbers of a protocol that every party needs, also one that cannot compute them."""
+    """The numbers of a protocol that all parties need, even those that cannot compute them."""
 
     kind: str
 
@@ -83,7 +83,7 @@ class Terms(ABC):
 
     @abstractmethod
     def release_seconds(self, task: Task) -> float:
-        """Return what one core takes to release a window with all clients' reports, about."""
+        """Return about the seconds of one core to release a window with all clients' reports."""
 
     # The clients
 
@@ -97,13 +97,13 @@ class Terms(ABC):
 
     @abstractmethod
     def parts(self, window: Window, report: Reports) -> tuple[bytes, ...]:
-        """Return what one client sends, the analyzer's part first."""
+        """Return one client's messages, the analyzer's part first."""
 
     # The shufflers
 
     @abstractmethod
     def released(self, task: Task, parts: Sequence[bytes]) -> Iterator[bytes]:
-        """Yield, in pieces, what a party releases of its parts of a set, in the order of ids.
+        """Yield, in pieces, a party's release for its parts of a set, in the order of ids.
 
         It is as long as the parts together.
         """
@@ -118,9 +118,9 @@ class Terms(ABC):
     def opener(
         self, window: Window, key: PrivateKey, batches: int, reports: int
     ) -> AbstractContextManager[Callable[[int, bytes], Opened]]:
-        """Open so many batches of a set of reports, by the number of the party that released each.
+        """Decrypt batches of a set of reports, by the number of the party that released each.
 
-        The function raises ValueError, in words that name the party, if a batch cannot be opened.
+        Raises ValueError, whose message names the party, if a batch cannot be decrypted.
         """
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """Who may report: each client has a secret, and from it a token per party, used once per window.
 
 A party knows only the digests of its own tokens, and a token for one party is useless at another:
-no party can report, or use a token, in a client's place.
+no party can report, or use a token, on a client's behalf.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def for_party(secret: bytes, task: Task, party: int) -> bytes:
 
 
 def digest(token: bytes) -> bytes:
-    """Return what a party keeps of a token."""
+    """Return the digest of a token, which is all that a party keeps."""
     return hashlib.sha256(token).digest()
 
 

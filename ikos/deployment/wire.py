@@ -1,4 +1,4 @@
-"""What parties send each other besides shares: pydantic models, and bytes as text."""
+"""Messages between parties, besides shares: pydantic models, and bytes as text."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ikos._validation import InvalidValue, quote
 from ikos.results.sums import Interval, SumResult
 
 ID_BYTES = 16
-"""Of a report's id."""
+"""Bytes of a report's id."""
 
 SLOWEST = 1 << 14
 """Bytes per second of a long content, which may take a proportional time."""
 
-_FEW, _LONG = 4, 500  # sentences of parties that are shown, and characters of each
+_FEW, _LONG = 4, 500  # most sentences of other parties that are shown, and characters of each
 
 Numbers = float | list[float]
 
@@ -38,7 +38,7 @@ def encoded(data: bytes) -> str:
 
 
 def decoded(text: object, length: int, name: str = "") -> bytes:
-    """Return this many bytes from base64url, in the only text that encodes them.
+    """Return bytes of this length from their only base64url encoding.
 
     A ValueError does not quote the text: it may be a secret.
     """
@@ -53,7 +53,7 @@ def decoded(text: object, length: int, name: str = "") -> bytes:
 
 
 def refusal(error: ValidationError) -> InvalidValue:
-    """Return pydantic's first error: the field, what it must be, what it is."""
+    """Return pydantic's first error: the field, the requirement, and the value."""
     first = error.errors(include_url=False)[0]
     name = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"])[1:]
     if first["type"] == "missing":
@@ -68,7 +68,7 @@ def refusal(error: ValidationError) -> InvalidValue:
 
 
 def first_few(sentences: list[str]) -> list[str]:
-    """Return sentences of parties, each cut where it is long; of many the first, and a count."""
+    """Return other parties' sentences, long ones cut, and after the first few only their number."""
     shown = sentences
     if len(sentences) > _FEW:  # then the result is as long as those that stay as they are
         shown = [*sentences[: _FEW - 1], f"and {len(sentences) - _FEW + 1:,} more"]
@@ -76,7 +76,7 @@ def first_few(sentences: list[str]) -> list[str]:
 
 
 class Problem(Exception):  # noqa: N818
-    """Why a request is refused: the problem's name, and words that reveal nothing private."""
+    """Why a request is refused: the problem's name, and a text that reveals nothing private."""
 
     def __init__(self, name: str, words: str) -> None:
         super().__init__(words)
@@ -97,13 +97,13 @@ class ProblemDetails(Message):
 
 
 class Agreement(Message):
-    """The digest of the batch that a shuffler agreed to."""
+    """The digest of the batch to which a shuffler agreed."""
 
     digest: str
 
 
 class Schedule(Message):
-    """A party's answer on a task: which of its ``windows`` is open, if any."""
+    """A party's answer about a task: which of its ``windows`` is open, if any."""
 
     task: str
     party: int = 0
@@ -112,7 +112,7 @@ class Schedule(Message):
 
 
 class Status(Message):
-    """A party's public status of a window; what is not released is deleted when it ``expires``.
+    """A party's public status of a window; unreleased reports are deleted when it ``expires``.
 
     ``time`` is its clock, in seconds since 1970, and ``version`` its ikos.
     """
@@ -129,7 +129,7 @@ class Status(Message):
 
 
 class Peers(Message):
-    """Why a party cannot ask shufflers: of many, the first and a count."""
+    """Why a party cannot reach shufflers: the first few reasons, and the number of others."""
 
     unreachable: list[str]
 
@@ -150,15 +150,15 @@ class ReleaseState(Message):
 
     @property
     def words(self) -> str:
-        """What hinders it, or what it does, in words for people."""
-        again = "" if self.again is None else f"; tries again in {self.again} s"
+        """Its current step, or what hinders it, as text."""
+        again = "" if self.again is None else f"; retries in {self.again} s"
         return (self.message or self.step or "") + again
 
 
 class Result(Message):
     """A result as published, with its 95 % interval and guarantee; ``text`` is for people.
 
-    Of vectors, lists with a number for each coordinate, each with an interval of its own.
+    For vectors, lists with a number for each coordinate, each with its own interval.
     """
 
     estimate: Numbers
@@ -192,7 +192,7 @@ class Result(Message):
         )
 
     def rows(self, labels: Sequence[str]) -> Iterator[tuple[str, float, Interval]]:
-        """Yield each coordinate's label or number, with its sum and interval; '' of a number."""
+        """Yield each coordinate's label or number ('' for a scalar), with its sum and interval."""
         numbers = (self.estimate, self.sum_low, self.sum_high)
         sums, low, high = (column if isinstance(column, list) else [column] for column in numbers)
         many = isinstance(self.estimate, list)
@@ -203,8 +203,8 @@ class Result(Message):
 class AnalyzerStatus(Status):
     """The analyzer's public status of a window.
 
-    ``reports`` counts clear shares, ``complete`` complete reports, once it is known. After an order
-    to close, ``missing`` names the shufflers that do not know it yet.
+    ``reports`` counts clear shares, ``complete`` complete reports, once their number is known.
+    After a command to close, ``missing`` names the shufflers not notified yet.
     """
 
     state: Literal["collecting", "closed", "agreed", "stopped", "released"]

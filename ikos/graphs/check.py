@@ -1,4 +1,4 @@
-"""The bounds on P[C = c] next to the exact distribution and to samples, with a verdict."""
+"""The bounds on P[C = c] compared with the exact distribution and samples, with a verdict."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ikos.results.sums import Interval, at_least, at_most
 from ikos.results.text import percent
 
 FALSE_ALARM = 1e-9
-"""Samples contradict the exact distribution if chance takes them this far from it this rarely."""
+"""A deviation contradicts the exact distribution if its p-value is at most this."""
 
 _ROWS, MAX_ROWS = 6, 64
 _PLANTED, _SLOTS_PLANTED = 2000, 20_000_000  # of each number of components, and of all
@@ -140,7 +140,7 @@ class ComponentCheck:
 
     @property
     def verdict(self) -> tuple[str, ...]:
-        """The verdict in sentences: what is proved, seen, and impossible to see."""
+        """The verdict in sentences: what is proved, what was sampled, and what is too rare."""
         return tuple(_verdict(self))
 
 
@@ -177,8 +177,8 @@ def check_components(
     confidence : float
         Confidence level of each interval.
     progress : callable, optional
-        Called with the work done and in all. At Ctrl-C, the `Interrupted` that is raised holds the
-        check of the graphs, perhaps none, sampled by then.
+        Called with the work done and in all. Ctrl-C raises `Interrupted`, which holds the check of
+        the graphs sampled by then, perhaps none.
 
     Examples
     --------
@@ -247,7 +247,7 @@ class CheckPlan:
         trials = integer("trials", trials, low=1, high=MAX_TRIALS)
         order = None if q is None else integer("q", q, low=2)
         confidence = float(number("confidence", level, above=0, below=1))
-        clopper_pearson(0, 1, confidence)  # refuses what is too near to 1
+        clopper_pearson(0, 1, confidence)  # refuses a confidence too near to 1
         rows = min(model.n, _ROWS) if largest is None else largest
         rows = integer("largest", rows, low=1, high=min(model.n, MAX_ROWS))
         if model.graph.hiding < 2:  # many components are common
@@ -354,7 +354,7 @@ def _moments(
     return None if excess is None else Enclosure(least, excess), bound
 
 
-# Do the samples fit?
+# The fit of the samples
 
 
 def _p_value(seen: Sequence[int], chances: Sequence[mpfr], trials: int) -> float:

@@ -187,10 +187,10 @@ class Slack:
 class Sweep:
     """The results of a sweep.
 
-    It ``compared`` this many triples (n, m, c): all n and m in the ranges, and c from 1 to n.
-    ``unproved`` lists at most a hundred triples for which the bound is not proved: it is violated,
-    or agrees with P[C = c] to 256 binary digits. ``smallest`` has the smallest factor over n and c
-    >= 2, for each m. (At c = 1 both sides are nearly 1.)
+    ``compared`` is the number of triples (n, m, c) compared: all n and m in the ranges, and c from
+    1 to n. ``unproved`` lists at most a hundred triples for which the bound is not proved: it is
+    violated, or agrees with P[C = c] to 256 binary digits. ``smallest`` has the smallest factor
+    over n and c >= 2, for each m. (At c = 1 both sides are nearly 1.)
     """
 
     bound: str

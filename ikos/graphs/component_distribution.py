@@ -7,8 +7,8 @@ s - 1 others (`ikos.counts.recursion`),
 
 where all terms are positive. It is computed in rationals, for comparison with enumerations; with
 directed rounding, for proofs; and in floating point, for all c at once. With many users, one
-component has nearly all of them or none has: directed rounding then needs the others' users only,
-if two messages hide. If fewer hide, components are cycles, closed one user after the other. Proofs:
+component has nearly all of them: directed rounding then needs only the users outside of it, if two
+messages hide. If fewer hide, components are cycles, closed one user after the other. Proofs:
 docs/random-graphs.md, "Many users".
 """
 
@@ -48,7 +48,7 @@ MAX_RATIONAL_USERS = 128
 MAX_LAW_MESSAGES = 10_000
 """Largest m for it: all its numbers are within the exponents of MPFR, which end at 2^30."""
 
-_ANY_ORDER = 2  # of the group: only the distribution of C is used
+_ANY_ORDER = 2  # order of the group: only the distribution of C is used
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def weights(graph: ShareGraph, first: int, last: int, direction: int) -> list[mp
 
 
 def cutoff(n: int, graph: ShareGraph, parts: int) -> int | None:
-    """Return a J from c to n/5 for which `overlooked` is negligible, for c >= 2; None if none is.
+    """Return a J from c to n/5 for which `overlooked` is negligible, for c >= 2; else None.
 
     That is, if at least two messages hide, at most 2^-256 of f_(n-c+1) / (f_n (c-1)!), which is the
     expected number of divisions into c - 1 users alone and a part of all others.
@@ -217,7 +217,7 @@ def _by_largest(n: int, graph: ShareGraph, most: int, cut: int) -> Iterator[Encl
     small_down, small_up = (weights(graph, 0, cut, way) for way in (DOWN, UP))
     first, last = n - 3 * cut, 3 * cut
     down, up = (weights(graph, first, n, way) for way in (DOWN, UP))
-    # times P[C = 1], of which nothing is known at first
+    # times P[C = 1], on which there is no bound at first
     connected_down, connected_up = [mpfr(0)] * len(down), up.copy()
     for t in range(cut, last + 1):
         with rounding(UP):

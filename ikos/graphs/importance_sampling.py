@@ -58,7 +58,7 @@ MAX_PARTS = 64  # most parts planted
 
 @dataclass(frozen=True)
 class PlantedTally:
-    """Graphs drawn with c ``parts`` planted: of ``trials``, how many had each number of components.
+    """Graphs with c ``parts`` planted: the number of ``trials`` with each number of components.
 
     ``expected`` encloses Q_c / c!, the expected number of divisions of a graph's users into c
     unions of components: an upper bound on P[C >= c].
@@ -156,7 +156,7 @@ def _sums(model: Model, parts: int, direction: int) -> list[mpfr]:
 
 
 class _SamplePlan:
-    """The expected number of divisions, and how sizes of parts are drawn, from tables (`_sums`).
+    """The expected number of divisions, and the distribution of sizes of parts, from `_sums`.
 
     With many users (`cutoff`) the largest part is drawn first: tables of the users left for the
     others are enough. One of two parts is the largest in any case.
@@ -271,8 +271,8 @@ def rare_components(
     -------
     PlantedTally
         ``.estimate`` and ``.interval()`` for P[C >= c]; ``.probability(k)`` for P[C = k]. Unbiased
-        except for the rounding of the distribution of the sizes to 2^-64. On Ctrl-C an
-        `Interrupted` is raised that holds the tally of the graphs drawn so far.
+        except for the rounding of the distribution of the sizes to 2^-64. Ctrl-C raises
+        `Interrupted`, which holds the tally of the graphs drawn so far.
 
     Examples
     --------

@@ -28,7 +28,7 @@ from ikos.results.confidence import clopper_pearson
 from ikos.results.sums import Interval
 
 MAX_TRIALS = 1 << 50  # most graphs in one call of `tally_components`
-MAX_COUNTS = 1 << 30  # and of `component_counts`, which returns a number for each
+MAX_COUNTS = 1 << 30  # most graphs of `component_counts`, which returns a number for each
 
 _SLOTS_IN_BATCH = 1 << 20
 
@@ -37,7 +37,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Tally:
-    """How many of ``trials`` graphs had each number of components: ``counts``, ascending.
+    """The number of ``trials`` graphs with each number of components: ``counts``, ascending.
 
     ``alone`` counts the graphs in which some user was a separate component. Without trials, as
     after an early Ctrl-C, every interval is [0, 1].
@@ -93,7 +93,7 @@ def run_batches(
 ) -> _T:
     """Draw batches, add them to ``start``, and return ``finish`` of the sum and of its trials.
 
-    At Ctrl-C the `Interrupted` that is raised holds the same for the batches done.
+    Ctrl-C raises `Interrupted`, which holds the same for the batches done.
     """
     size = max(1, _SLOTS_IN_BATCH // model.slots)
     batches = ((k, min(size, trials - k * size)) for k in range(-(-trials // size)))
@@ -168,10 +168,10 @@ def component_counts(
     rng : RandomSource, optional
         Secure randomness by default.
     executor : concurrent.futures.Executor, optional
-        Where to draw: a process pool, Dask's or MPI's. Results do not depend on it.
+        Executor of the draws: a process pool, Dask's or MPI's. Results do not depend on it.
     progress : callable, optional
-        Called with the numbers of graphs done and in all. At Ctrl-C, the `Interrupted` that is
-        raised holds the result for the graphs done.
+        Called with the numbers of graphs done and in all. Ctrl-C raises `Interrupted`, which holds
+        the result for the graphs done.
 
     Examples
     --------

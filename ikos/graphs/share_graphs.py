@@ -89,7 +89,7 @@ def sample_targets(
 
 
 def checked_targets(targets: ArrayLike) -> Targets:
-    """Return graphs as a (trials, n, m) array; refuse those that no permutation gives."""
+    """Return graphs as a (trials, n, m) array; refuse those that are not permutations."""
     array = np.asarray(targets)
     if array.dtype.kind not in "iu":
         raise InvalidType("targets", f"must hold integers, got an array of {array.dtype}")

@@ -19,7 +19,7 @@ from ikos.primitives.randomness import RandomSource
 
 
 class Noise(ABC):
-    """The noise of one coordinate of a sum, in steps of the encoding; all coordinates have equal.
+    """The noise of one coordinate of a sum, in steps of the encoding; the same for all coordinates.
 
     A new one is a module of this package and an entry in `ikos.noise.choice.NOISES`.
     """
@@ -54,7 +54,7 @@ class Noise(ABC):
     def shares(
         self, size: int, parties: int, rng: RandomSource
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Draw ``size`` independent shares, of which the sum of any ``parties`` is this noise.
+        """Draw ``size`` independent shares; the sum of any ``parties`` of them is this noise.
 
         Returns the places of those that are not 0, ascending, and the integers there.
         """
@@ -74,14 +74,14 @@ class Noise(ABC):
 
     @abstractmethod
     def error_growth(self, ratio: Fraction) -> Fraction:
-        """Return about the growth of the relative error of hiding if epsilon grows by a ratio."""
+        """Return about the growth of hiding's relative error if epsilon grows by a ratio."""
 
     @classmethod
     @abstractmethod
     def least(
         cls, epsilon: Fraction, delta: Fraction, shift: Shift, parties: int | None
     ) -> Self | None:
-        """Return the smallest that is (epsilon, delta)-private for a shift.
+        """Return the smallest noise that is (epsilon, delta)-private for a shift.
 
         None if its shares could not be drawn by ``parties``, if they are given.
         """
@@ -89,7 +89,7 @@ class Noise(ABC):
 
 @dataclass(frozen=True)
 class UsersNoise:
-    """Noise of which every user adds a share, those of ``parties`` users all of it."""
+    """Noise of which every user adds a share; those of ``parties`` users add up to all of it."""
 
     noise: Noise
     parties: int

@@ -1,4 +1,4 @@
-"""The choice of a private sum's noise: the smallest one that keeps to its budget."""
+"""The choice of a private sum's noise: the smallest one within its budget."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ikos.noise.laplace_noise import LaplaceNoise
 from ikos.noise.skellam_noise import SkellamNoise
 
 NOISES: tuple[type[Noise], ...] = (LaplaceNoise, SkellamNoise)
-"""All noises of private sums, of which the first is preferred."""
+"""All noises of private sums; the first is preferred."""
 
 HIDING_FRACTION = Fraction(1, 100)
 """Fraction of delta spent on hiding noise that itself needs a delta."""
 
 WORTHWHILE_RATIO = 1.01
-"""Least ratio of standard deviations at which a noise is taken instead of one before it."""
+"""Least ratio of standard deviations at which a noise is preferred to an earlier one."""
 
 
 def best_noise(epsilon: Fraction, delta: Fraction, shift: Shift, parties: int | None) -> Noise:
-    """Return the smallest noise for a shift, the first unless another is smaller by a percent.
+    """Return the smallest noise for a shift: the first unless another is smaller by a percent.
 
     It can be drawn as shares of ``parties``, if they are given.
     """

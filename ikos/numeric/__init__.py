@@ -1,1 +1,1 @@
-"""Numbers that know nothing of sums: directed rounding, searches, tails, distributions, rings."""
+"""Numerical tools, independent of sums: directed rounding, searches, distributions, rings."""

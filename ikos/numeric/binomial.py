@@ -84,7 +84,7 @@ def pmf_around(n: Floats, p: float, odds: float, down: int, up: int) -> Floats:
 
 @dataclass(frozen=True)
 class BinomialMasses:
-    """The probabilities of ``first``, ``first`` + 1, ... that matter, normalized."""
+    """The relevant probabilities, of ``first``, ``first`` + 1, ..., normalized."""
 
     first: int
     pmf: Floats
@@ -96,7 +96,7 @@ class BinomialMasses:
 
 
 def binomial_range(n: int, p: float, mass: float) -> tuple[int, int]:
-    """Return the least and largest number of a range that Bin(n, p) leaves with at most e^-mass."""
+    """Return the ends of a range outside of which Bin(n, p) is with at most e^-mass."""
     beyond = reach(n * p * (1 - p), mass + 1)
     return max(0, math.floor(n * p - beyond) - 1), min(n, math.ceil(n * p + beyond) + 1)
 

@@ -1,6 +1,6 @@
 """The error of a private sum: the distribution of its noise, tails, intervals.
 
-All quantities are in units of the encoding, where a user's value is an integer in {0..p}, and
+All quantities are in units of the encoding, where a user's value is an integer in {0..p}. They
 concern accuracy alone; privacy never rests on them. Tail bounds are upper bounds.
 """
 
@@ -27,7 +27,7 @@ WRAP_TARGET = 2.0**-40
 _GRID = 1 << 14
 _TRUSTED = 1e-9
 _LARGEST_QUANTILE = 1e15  # above it, nothing is computed in doubles
-_FAR = 1 << 1000  # a distance that doubles hold and that stands for any larger one
+_FAR = 1 << 1000  # a distance within doubles that stands for any larger one
 
 
 def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> float:
@@ -36,7 +36,7 @@ def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> 
     ``log_mgf`` bounds ln E exp(h error) and ln E exp(-h error), for 0 < h < ``largest``. Every h
     gives a bound on t; the smallest is found on a grid and refined.
     """
-    from scipy import optimize  # the import takes a second, which a release need not spend
+    from scipy import optimize  # slow to import: a second, which a release need not spend
 
     wanted = math.log(2 / miss)
 
@@ -62,7 +62,7 @@ def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> 
 
 
 class Distribution(ABC):
-    """The symmetric distribution of a sum's noise, as far as accuracy depends on it."""
+    """The symmetric distribution of a sum's noise, as needed for its accuracy."""
 
     rate: Fraction  # theta of `log_mgf` is below it
 
@@ -259,8 +259,8 @@ class SkellamDistribution(Distribution):
 def default_precision(epsilon: Fraction, parties: int) -> int:
     """Return the smallest precision at which rounding adds little to the noise.
 
-    Rounding n users adds a variance of at most n/4 in encoding units, and the noise adds
-    1 / (cosh s - 1) for every ``parties`` users, with s = epsilon / p. The smallest p at which
+    Rounding the values of n users adds a variance of at most n/4 in encoding units, and the noise
+    adds 1 / (cosh s - 1) for every ``parties`` users, with s = epsilon / p. The smallest p at which
     rounding adds at most 1 % of the noise is epsilon / arccosh(1 + 0.04 / parties).
     """
     # arccosh(1 + x) as 2 arcsinh(sqrt(x / 2)), which loses no digits at small x

@@ -1,14 +1,13 @@
-"""Gaussian differential privacy: revealing no more than N(mu, 1) against N(0, 1).
+"""Gaussian differential privacy: as hard to distinguish as N(mu, 1) and N(0, 1), or harder.
 
 That is, for every epsilon, with the normal distribution function Phi,
 
     delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
 
 Noise N(0, s^2) on a vector has mu = (l2 sensitivity) / s, and the formula is exact: BW18, Balle,
-Wang, "Improving the Gaussian Mechanism for Differential Privacy", ICML 2018, Theorem 8. Mechanisms
-of mu_1, mu_2, ... have together sqrt(mu_1^2 + mu_2^2 + ...), even if each is chosen after the
-results of those before it: DRS22, Dong, Roth, Su, "Gaussian Differential Privacy", 2022, Corollary
-3.3.
+Wang, "Improving the Gaussian Mechanism for Differential Privacy", ICML 2018, Theorem 8. The
+composition of mechanisms with mu_1, mu_2, ... has mu = sqrt(mu_1^2 + mu_2^2 + ...), even if they
+are adaptively chosen: DRS22, Dong, Roth, Su, "Gaussian Differential Privacy", 2022, Corollary 3.3.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Real = float | Fraction
 def gaussian_delta(epsilon: Real, mu: Real) -> float:
     """Return the delta of mu-Gaussian privacy, rounded up, by less than 1e-70 before the last bit.
 
-    The same in both orders.
+    The delta is the same in both orders.
 
     Parameters
     ----------
@@ -107,9 +106,9 @@ def gaussian_gamma(k: int, noise: float, n: int) -> float:
 
 
 def shift_by_one(epsilon: Fraction, delta: Fraction, l2_squared: int) -> mpfr:
-    """Return a total variation that a shift by 1 may have, so that one of norm l2 is private.
+    """Return a total variation of a shift by 1 that suffices for the privacy of shifts of norm l2.
 
-    It is that of N(mu / l2, 1) and N(0, 1), with the largest mu: erf(mu / (sqrt(8) l2)).
+    It is that of N(mu / l2, 1) and N(0, 1), with the largest private mu: erf(mu / (sqrt(8) l2)).
     """
     mu = Fraction(gaussian_mu(epsilon, delta))
     with rounding(DOWN):

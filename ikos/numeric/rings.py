@@ -145,12 +145,12 @@ def _nearest(values: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _fields(bits: int, words: int) -> list[int]:
-    """Return how many bits of each word are packed."""
+    """Return the number of packed bits of each word."""
     return [min(_WORD, bits - _WORD * word) for word in range(words) if bits > _WORD * word]
 
 
 def to_bytes(coefficients: Words, bits: int) -> bytes:
-    """Return the low bits of coefficients, each of a polynomial's after those of the one before.
+    """Return the low bits of coefficients, one polynomial after the other.
 
     Coefficient j N/64 + i has bits j b to (j + 1) b - 1 of lane i, b of 64 N/64; word k of all
     lanes comes before word k + 1. Of two words, all the low ones come first.

@@ -1,4 +1,4 @@
-"""Real arithmetic rounded in a stated direction, for numbers that must be proved bounds."""
+"""Real arithmetic rounded in a chosen direction, for numbers that must be proved bounds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rounding(direction: int, precision: int = PRECISION) -> gmpy2.context:
 def rational(value: Fraction | int) -> mpq:
     """Return a rational as gmpy2's.
 
-    Give gmpy2 no Fraction: in its properties, which are Python code, a KeyboardInterrupt would
+    Never pass gmpy2 a Fraction: in its properties, which are Python code, a KeyboardInterrupt would
     become a SystemError.
     """
     return mpq(value.numerator, value.denominator)

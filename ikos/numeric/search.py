@@ -22,9 +22,9 @@ def halve(
     *,
     steps: int = 100_000,
 ) -> T:
-    """Return a point where ``holds`` is true, from halving the way from there to one where not.
+    """Return a point where ``holds`` is true, by bisection towards a point where it is false.
 
-    Ends where ``middle`` finds that the two are close, and returns None, or after some steps.
+    Ends when ``middle`` returns None, as the two are close, or after some steps.
     """
     for _ in range(steps):
         if (point := middle(good, bad)) is None:
@@ -43,7 +43,7 @@ def log_excess(delta: float, target: float) -> float:
 
 
 def first(enough: Callable[[int], bool], low: int, high: int) -> int:
-    """Return the first place above ``low`` that is enough, given that ``high`` is."""
+    """Return the first number above ``low`` that is enough, given that ``high`` is."""
     return halve(enough, high, low, lambda a, b: (a + b) // 2 if a - b > 1 else None)
 
 
@@ -76,7 +76,7 @@ def bisect(
     close: float = 1e-6,
     geometric: bool = False,
 ) -> float:
-    """Return a point where ``holds`` is true, relatively close to one where it is not."""
+    """Return a point where ``holds`` is true, relatively close to one where it is false."""
 
     def middle(good: float, bad: float) -> float | None:
         if not abs(good - bad) > close * min(good, bad):
@@ -89,7 +89,7 @@ def bisect(
 def bisect_integers(
     holds: Callable[[int], bool], good: int, bad: int, *, close: float = 0.0
 ) -> int:
-    """Return an integer where ``holds`` is true, next or relatively close to one where not."""
+    """Return an integer where ``holds`` is true, next to or relatively close to one where not."""
 
     def middle(good: int, bad: int) -> int | None:
         return (good + bad) // 2 if abs(good - bad) > max(1, close * good) else None
@@ -130,7 +130,7 @@ def least_value(enough: Callable[[Fraction], bool], guess: Fraction) -> Fraction
 def crossing(excess: Callable[[float], float], bad: float, good: float) -> float:
     """Return a point where ``excess`` is at most 0, within a millionth of one where it is not.
 
-    By chords, aimed a little to the side of the root whose end is farther away (Illinois).
+    By chords, aimed slightly to the side of the root where the end is farther away (Illinois).
     """
     above, below = excess(bad), min(excess(good), -1e-300)
     side = 1.0

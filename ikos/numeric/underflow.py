@@ -1,4 +1,4 @@
-"""Doubles that may underflow, whatever the caller has numpy and scipy do about it."""
+"""Doubles that may underflow, whatever the caller's settings of numpy and scipy."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _SPECIAL: dict[str, Any] = {"all": "ignore", "memory": "raise"}
 
 @contextmanager
 def may_underflow() -> Iterator[None]:
-    """Let doubles underflow, in numpy and in scipy's functions; otherwise numpy warns.
+    """Let doubles underflow in numpy and in scipy's functions, without warnings or errors.
 
-    These are the settings of a process that has changed none.
+    These are the default settings of a process.
     """
     with np.errstate(all="warn", under="ignore"), special.errstate(**_SPECIAL):
         yield

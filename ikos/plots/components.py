@@ -32,7 +32,7 @@ _STYLES: dict[str, dict[str, Any]] = {
     "planted": {"color": PURPLE, "marker": "D", "markersize": 8.5, "linestyle": "none"} | _HOLLOW,
 }
 _ARROW = [(-0.5, 0), (0.5, 0), (0, 0), (0, -2), (-0.4, -1.4), (0, -2), (0.4, -1.4), (0, -2), (0, 0)]
-"""From a bar at an upper limit downwards."""
+"""A marker: a bar at an upper limit, and an arrow from it downwards."""
 
 
 class _Sampled(NamedTuple):

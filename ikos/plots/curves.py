@@ -34,7 +34,7 @@ _EVERYWHERE = "second_moment"
 
 @dataclass(frozen=True)
 class Curve:
-    """How many messages one analysis needs in one setting, as a function of the users.
+    """The number of messages that one analysis needs in one setting, as a function of the users.
 
     ``name`` is an analysis, or "necessary" (a proved lower bound), "floor" (the counting lower
     bound) or "attack" (an estimate). ``points`` has users, ascending, and messages per user, a
@@ -111,8 +111,8 @@ def secure_curves(
         "second_moment" gives a curve in each setting, the others in the first that they cover (they
         need the same total in all of them).
     settings : sequence of (str, bool)
-        Shuffler and clear share. The attack is on parallel shufflers, and an estimate; it is left
-        out but for users for whom the lower bound is no better than counting.
+        Shuffler and clear share. The attack, an estimate, is on parallel shufflers; it is shown
+        only where the lower bound is no better than the counting bound.
     honest : Fraction
         Least fraction of the users that is honest, rounded up.
     corrupt : int
@@ -180,8 +180,8 @@ def private_curves(
 
     The lower bound is for parallel shufflers with a clear share.
 
-    The arguments are those of `secure_curves` and of `PrivateSum`. There is no point if a given
-    modulus is too small for the users.
+    The arguments are those of `secure_curves` and of `PrivateSum`. There is no point where the
+    modulus, if set, is too small for the users.
 
     Examples
     --------
@@ -228,7 +228,7 @@ def private_curves(
 
 
 def _part(n: int, honest: Fraction) -> int:
-    """Return the least number of honest users among n."""
+    """Return the minimum number of honest users among n."""
     return max(1, math.ceil(n * honest))
 
 

@@ -1,1 +1,1 @@
-"""The operations of all parties: draw randomness, compute modulo q, share, mix and shuffle."""
+"""Operations common to all parties: randomness, arithmetic modulo q, sharing, mixing, shuffling."""

@@ -20,16 +20,16 @@ __all__ = ["Interrupted"]
 Progress = Callable[[int, int], None]
 """Called with the amounts done and in all, as work goes on."""
 
-_WORKERS = 64  # assumed of an executor that does not reveal its number of workers, such as Dask's
+_WORKERS = 64  # assumed for an executor that does not reveal its number of workers, such as Dask's
 
 _T = TypeVar("_T")
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C in the middle of a computation, with the results that were complete.
+    """Ctrl-C during a computation, with the results that were complete.
 
-    ``partial`` is the result for its first ``done`` parts, or None, of the ``trials`` requested, 0
-    if not known yet; ``what`` names the parts, or says when it happened.
+    ``partial`` is the result for the first ``done`` parts, or None; ``trials`` is the number of
+    parts requested, 0 if unknown; ``what`` names the parts, or states when it happened.
     """
 
     def __init__(self, partial: Any, done: int, trials: int, what: str) -> None:
@@ -46,13 +46,13 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Scratch(threading.local):
-    """Memory of each thread for arrays that it needs again and again.
+    """Memory of each thread for arrays that it reuses.
 
-    Fresh memory would take longer than to write it, and threads would wait for each other.
+    Allocating memory takes longer than writing it, and makes threads wait for each other.
     """
 
     def __call__(self, name: str, size: int, dtype: Any) -> NDArray[Any]:
-        """Return an array of any content, the same memory for the same name."""
+        """Return an uninitialized array, in the same memory for the same name."""
         held: NDArray[Any] | None = self.__dict__.get(name)
         if held is None or held.size < size or held.dtype != dtype:
             held = self.__dict__[name] = np.empty(size, dtype=dtype)

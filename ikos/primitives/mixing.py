@@ -3,8 +3,8 @@
 Each shuffler releases all of its messages, sorted. `mixed_sum` makes the release in pieces, adds up
 each and forgets it. All threads work on one column of messages at a time: each draws some users'
 shares, subtracts them from their last shares, and puts them into ranges of values; then each thread
-sorts a range and adds it up. Where there is no room for all ranges at once, the column is drawn
-again for the next ones.
+sorts a range and adds it up. If memory cannot hold all ranges at once, the column is drawn again
+for the next ones.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Encoder:
 
 @dataclass(frozen=True)
 class Plan:
-    """The pieces of a sum: groups of ranges, of one column each, that are held at once.
+    """The pieces of a sum: groups of ranges of one column that are in memory at once.
 
     If ``kept``, the last row is in memory, and shares are subtracted from it as the first group of
     each column is drawn. Otherwise all are drawn and subtracted before.
@@ -98,12 +98,12 @@ def planned(scheme: SharingScheme, users: int, *, threads: int, most: int) -> Pl
 
 
 _Step = tuple[Callable[[Any], int | None], Any]
-"""A step, which returns the sum of a piece that it makes, and the step's argument."""
+"""A step, which returns the sum of the piece that it computes, and its argument."""
 
 
 @dataclass
 class _Mixing:
-    """The clients, the shufflers and the analyzer of one sum at work."""
+    """The work of the clients, the shufflers and the analyzer of one sum."""
 
     sharing: Sharing
     scheme: SharingScheme
@@ -137,7 +137,7 @@ class _Mixing:
                     self.stop.set()  # before the executor waits for its threads
                     failed = self.failed or error
             if failed is not None:
-                raise failed  # here, as the context of an error would keep all memory for a while
+                raise failed  # here: the context of an error would keep all memory alive
         except KeyboardInterrupt:
             raise Interrupted(None, done, wanted, "pieces of the shufflers' output") from None
         finally:
@@ -145,7 +145,7 @@ class _Mixing:
         return (total + sum(self.clear)) % self.scheme.group.q
 
     def pieces(self, do: Callable[..., Iterator[int | None]]) -> Iterator[int]:
-        """Do all steps by ``do``, which is like ``map``, and yield the sums of pieces."""
+        """Do all steps with ``do``, which is like ``map``, and yield the sums of pieces."""
         for stage in self.stages():
             for piece in do(self.do, stage):
                 if piece is not None:
@@ -164,7 +164,7 @@ class _Mixing:
             raise
 
     def stages(self) -> Iterator[Iterable[_Step]]:
-        """Yield the stages, one after the other, each with the steps that may be done at once."""
+        """Yield the stages in order, each with the steps that may be done in parallel."""
         every = range(len(self.blocks))
         if not self.plan.kept:
             yield zip(repeat(self.share), every, strict=False)
@@ -215,8 +215,8 @@ class _Mixing:
 class _ShufflerOutput:
     """One shuffler's messages in a group of ranges of values.
 
-    Messages are uniform: a range hardly ever has more of them than there is room for in ``memory``,
-    and the excess goes ``beyond``.
+    Messages are uniform: a range hardly ever has more of them than fit into ``memory``,
+    and the excess goes to ``beyond``.
     """
 
     def __init__(self, mixing: _Mixing, group: list[Partition]) -> None:
@@ -273,7 +273,7 @@ class _ShufflerOutput:
             self.memory[start:stop] = messages[low:high]
 
     def make(self, piece: Partition) -> int:
-        """Make a range of the output: sort it, and add it up."""
+        """Finish a range of the output: sort it, and add it up."""
         place = piece.part - self.group[0].part
         messages = self.memory[self.starts[place] : self.stops[place]]
         if self.beyond[place]:
@@ -285,7 +285,7 @@ class _ShufflerOutput:
 
 
 def _cut(a: NDArray[Any], ranks: list[int]) -> None:
-    """Reorder, so that no value is below one before these ranks; one at a time is the fastest."""
+    """Partition at these ranks: no value is below one before it. Rank by rank is fastest."""
     if ranks:
         middle = len(ranks) // 2
         rank = ranks[middle]

@@ -19,12 +19,12 @@ GRID = 1 << 53  # probabilities are multiples of 1 / GRID, which doubles represe
 
 
 def grid_up(gamma: float | Fraction) -> Fraction:
-    """Return the smallest multiple of 2^-53 that is at least a probability."""
+    """Return a probability, rounded up to a multiple of 2^-53."""
     return Fraction(math.ceil(Fraction(gamma) * GRID), GRID)
 
 
 def grid_down(gamma: Fraction) -> Fraction:
-    """Return the largest multiple of 2^-53 that is at most a probability, but not 0."""
+    """Return a probability, rounded down to a positive multiple of 2^-53."""
     return Fraction(max(1, math.floor(gamma * GRID)), GRID)
 
 

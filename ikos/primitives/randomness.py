@@ -31,8 +31,8 @@ NONCE_BYTES = 16
 REKEY_BYTES = 1 << 20
 _ZEROS = bytes(REKEY_BYTES)  # one call per key, because threads lose time at each call
 
-_SHORT_ROW = 256  # ties among this many keys of 24 bits: in one row of 500
-_LONG_ROW = 1 << 16  # ties among this many keys of 48 bits: in one row of 130,000
+_SHORT_ROW = 256  # this many keys of 24 bits tie in one row of 500
+_LONG_ROW = 1 << 16  # this many keys of 48 bits tie in one row of 130,000
 _KEYS_PER_SORT = 1 << 18
 
 
@@ -217,8 +217,8 @@ class RandomSource(ABC):
     def permutation(self, n: int) -> NDArray[np.int64]:
         """Return a uniformly random permutation of ``range(n)``.
 
-        Random keys that carry the index in their low bits are sorted, and keys that tie ordered by
-        fresh ones. The proof that this is exact is in docs/randomness.md.
+        Random keys that carry the index in their low bits are sorted; ties are broken by fresh
+        keys. The proof that this is exact is in docs/randomness.md.
         """
         n = integer("n", n, low=0, high=1 << 40)
         bits = np.uint64(max(n - 1, 0).bit_length())
@@ -272,9 +272,9 @@ class RandomSource(ABC):
     def streams(self) -> Callable[[int], RandomSource]:
         """Return a family of independent sources, for work in several processes.
 
-        It maps k = 0, 1, 2, ... to source k, and can be pickled. A secure source gives that of the
-        process that uses it, whatever k is; a reproducible source gives reproducible ones, which
-        depend on k and on what was drawn before.
+        It maps k = 0, 1, 2, ... to source k, and can be pickled. For a secure source, each is the
+        secure source of the process that uses it; for a reproducible source, they are reproducible,
+        and depend on k and on earlier draws.
         """
         return self.family()
 
@@ -332,7 +332,7 @@ class Expanded(RandomSource):
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             f"a {type(self).__name__} cannot be copied or pickled: both would draw the same "
-            "bits; make each from its own seed, or hand on its streams()"
+            "bits; create each from its own seed, or pass on its streams()"
         )
 
     def _read_into(self, out: memoryview) -> None:
@@ -352,8 +352,8 @@ def _enciphered(key: bytes, number: int) -> RandomSource:
 class SecureRandom(RandomSource):
     """Randomness keyed from the operating system, safe across forks and threads.
 
-    Each thread has its own keystream, and a forked process drops those that it inherits, so that no
-    two threads or processes draw from the same one. A copy or a pickle is a new source.
+    Each thread has its own keystream, and a forked process discards those that it inherits, so that
+    no two threads or processes draw from the same one. A copy or a pickle is a new source.
     """
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ MAX_SKELLAM = 1 << 40
 _MAX_TABLE_VARIANCE = 1 << 34  # largest variance drawn from one table
 """Largest variance of `skellam`; its table has some 14 standard deviations of entries."""
 
-_MAX_SINGLE_DRAWS = 8  # more are faster to draw all at once than one by one
+_MAX_SINGLE_DRAWS = 8  # from here on it is faster to draw all at once than one by one
 
 
 @overload
@@ -205,7 +205,7 @@ def skellam(
 def _deliver(
     draw: Callable[[int, RandomSource], NDArray[Any]], size: object, rng: RandomSource | None
 ) -> int | NDArray[Any]:
-    """Return one draw as a Python int for ``size=None``, or an array in its smallest dtype."""
+    """Return one draw as a Python int for ``size=None``, or an array of int64 if all fit."""
     count = 1 if size is None else integer("size", size, low=0, high=MAX_DRAWS)
     draws = draw(count, secure(rng))
     return int(draws[0]) if size is None else _shortened(draws)
@@ -426,7 +426,7 @@ def polya_jumps(
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Draw n independent Polya(variables / parties, e^-rate) variables as jumps of at least 1.
 
-    Returns users, perhaps repeatedly, and the jump of each. Imaginary users, whose noise is
+    Returns users, possibly repeated, and the jump of each. Imaginary users, whose noise is
     dropped, complete the last group of ``parties``. Each group shares one geometric variable per
     sign, whose cycles go to uniformly random members: docs/noise.md.
     """
@@ -519,11 +519,11 @@ class _PoissonTable:
     @staticmethod
     @lru_cache(maxsize=4)
     def of(rate: Fraction) -> _PoissonTable:
-        """Return the table of a rate, which takes a moment to compute."""
+        """Return the table of a rate, cached as it takes a moment to compute."""
         return _PoissonTable(rate)
 
     def _among(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the draw that each word stands for, and whether it is certain."""
+        """Return the draw that each word determines, and whether it does."""
         places = np.searchsorted(self.near, words, side="right") - 1
         return places, words - self.near[places] >= 2
 
@@ -544,7 +544,7 @@ class _PoissonTable:
         return result
 
     def _settled(self, word: int, rng: RandomSource) -> int:
-        """Return the draw of a uniform real that begins with a word that does not decide it."""
+        """Return the draw of a uniform real whose first word does not decide it."""
         bits = _WORD
         while True:
             bits += _WORD

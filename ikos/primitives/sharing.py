@@ -1,4 +1,4 @@
-"""Additive shares: a value becomes messages that add up to it.
+"""Additive shares: messages that add up to a value.
 
 A value x in Z_q becomes shares that are uniform subject to their sum being x modulo q, so that any
 proper subset of them is independent of x (IKOS06; BBGN20, Section 5.1). All shares but the last are
@@ -32,8 +32,8 @@ class Sharing:
 
     ``x`` holds reduced elements and is overwritten by the last row. Several threads may call `draw`
     at once, for different blocks of users. The last row is complete once each block of every other
-    row is drawn with ``subtract_from_last`` exactly once. `Zq.reduce_in_place` is then
-    applied to it.
+    row has been drawn with ``subtract_from_last`` exactly once; apply `Zq.reduce_in_place` to it
+    then.
     """
 
     def __init__(self, x: NDArray[Any], group: Zq, rng: RandomSource) -> None:

@@ -22,7 +22,7 @@ MESSAGE_ORDERS = ("sorted", "permuted")
 class View:
     """All that the analyzer receives: messages without a user index or an order of arrival.
 
-    Arrays are fresh and read-only, and integers beyond machine words are objects made in the order
+    Arrays are new and read-only, and integers beyond machine words are objects created in the order
     of the output.
 
     Attributes
@@ -40,7 +40,7 @@ class View:
         arrays = tuple(self.columns) if self.clear is None else (*self.columns, self.clear)
         types = [type(self.columns) is tuple, *(isinstance(a, np.ndarray) for a in arrays)]
         if not all(types) or any(refuse_missing("view", array).ndim != 1 for array in arrays):
-            raise TypeError("a View must be made of a tuple of one-dimensional arrays")
+            raise TypeError("the columns of a View must be a tuple of one-dimensional arrays")
 
     def __repr__(self) -> str:
         sizes = sorted({column.size for column in self.columns}) or [0]
@@ -58,9 +58,9 @@ def release(column: NDArray[Any], order: str, rng: RandomSource) -> NDArray[Any]
 
 
 def _fresh(column: NDArray[Any]) -> NDArray[Any]:
-    """Return a column whose Python integers are new objects, made in this order.
+    """Return a column whose Python integers are new objects, created in this order.
 
-    The input objects were made in the users' order, which their addresses would reveal.
+    The input objects were created in the users' order, which their addresses would reveal.
     """
     if column.dtype == object:
         values = [int.from_bytes(v.to_bytes(v.bit_length() // 8 + 1)) for v in column]

@@ -1,7 +1,6 @@
 """The assumptions of guarantees: a guarantee is void if a condition is not met.
 
-A guarantee lists its conditions (`ikos.results.guarantees`): fields for programs, sentences for
-people.
+A guarantee lists its conditions (`ikos.results.guarantees`): fields for programs, and a text.
 """
 
 from __future__ import annotations

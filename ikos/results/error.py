@@ -32,9 +32,10 @@ class ErrorBound(Protocol):
 class SumError:
     """Bounds on the error of an estimated sum, for all values of the users.
 
-    ``mean_square`` is that of all coordinates (the squared Euclidean norm), of which ``sampling``
-    is due to coordinates that users do not report, and ``wrap_probability`` is the probability that
-    one wraps around, so that the estimate is wrong. ``integers`` says whether sums and errors are.
+    ``mean_square`` bounds the mean squared Euclidean error of all coordinates; ``sampling`` is the
+    part due to coordinates that users do not report. ``wrap_probability`` bounds the probability
+    that a coordinate wraps around, so that the estimate is wrong. ``integers``: whether sums and
+    errors are integers.
     """
 
     coordinate: ErrorBound
@@ -147,7 +148,7 @@ class NoisySum:
         return width
 
     def error(self, dimension: int = 1) -> SumError:
-        """Return the error of ``dimension`` coordinates like this one."""
+        """Return the error of a vector of ``dimension`` such coordinates."""
         return SumError(
             self,
             dimension * self.mean_square,

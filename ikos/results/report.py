@@ -39,7 +39,7 @@ def is_printable(text: str) -> bool:
 
 
 def printable(text: str) -> str:
-    """Return foreign text with a question mark for each character that `is_printable` refuses."""
+    """Return a text with a question mark for each character that `is_printable` refuses."""
     return _CONTROLS.sub("?", text)
 
 
@@ -197,7 +197,7 @@ class Report:
         return "\n".join(lines)
 
     def _shown(self) -> tuple[list[Field], list[list[str]]]:
-        """Return the nonempty columns that people see, and the lines of the table."""
+        """Return the nonempty columns shown to people, and the lines of the table."""
         needed = [column for column in self.columns if column.needed]
         rows = [row for row in self.rows if all(field.of(row) is not None for field in needed)]
         columns = [c for c in self.columns if c.title is not None and any(map(c.read, rows))]

@@ -57,7 +57,7 @@ def _counted(number: float, what: str) -> str:
 
 @dataclass(frozen=True)
 class Cost(Printed):
-    """What the users sent: integers where numbers are the same for all, and floats for means.
+    """The cost of a sum: integers where numbers are the same for all users, and floats for means.
 
     Messages include the clear share; bits, such as ceil(log2 q), are before any encryption.
     """
@@ -68,7 +68,7 @@ class Cost(Printed):
 
     @property
     def fixed(self) -> bool:
-        """Whether every user sends as many messages, each of as many bits."""
+        """Whether all users send the same number of messages and bits."""
         return isinstance(self.messages_per_user, int) and isinstance(self.bits_per_message, int)
 
     @property
@@ -162,12 +162,12 @@ class SumResult(Printed):
 
     @property
     def lower(self) -> float:
-        """The smallest value of a user or of one coordinate."""
+        """The smallest possible value of a user or of one coordinate."""
         return float(self.domain.lower)
 
     @property
     def upper(self) -> float:
-        """The largest value of a user or of one coordinate."""
+        """The largest possible value of a user or of one coordinate."""
         return float(self.domain.upper)
 
     @property

@@ -99,7 +99,7 @@ class Release(Printed):
 
 
 def check_options(options: Mapping[str, Any], taken: type[SumOptions]) -> None:
-    """Refuse what are no options: the protocol, which its user did not call, would be named.
+    """Refuse unknown options, before a protocol that the user did not call does.
 
     A sensitivity in the columns' own units would be taken for one of scaled values, and too little
     noise added.
@@ -152,7 +152,7 @@ def mean(
     rng : RandomSource, optional
         Secure randomness by default.
     ledger : ikos.Ledger, optional
-        Where the release is entered before it is made.
+        Where the release is recorded before anything is drawn.
     **options
         For `PrivateSum`.
 
@@ -179,9 +179,9 @@ def count(
     ledger: Ledger | None = None,
     **options: Unpack[SumOptions],
 ) -> SumResult:
-    """Release the number of users whose answer is true, and their share as the mean.
+    """Release the number of users whose answer is true, and their proportion as the mean.
 
-    Takes an ``x`` of booleans; the rest is as for `mean`.
+    ``x`` holds booleans; other parameters are as for `mean`.
 
     Examples
     --------
@@ -369,7 +369,7 @@ class Variances(Release):
     def interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Interval:
         """Return an interval for each variance, as `SumResult.interval`.
 
-        It combines one interval for each of the two sums, each at half the risk.
+        It combines one interval for each of the two sums, each with half the error probability.
         """
         level = number("confidence", confidence, above=0, below=1)
         risk = (1 - level) / 2
@@ -407,11 +407,11 @@ def variances(
     ledger: Ledger | None = None,
     **options: Unpack[VectorSumOptions],
 ) -> Variances:
-    """Release the means and the variances of several columns; all is as for `means`.
+    """Release the means and variances of several columns; parameters are as for `means`.
 
     One private sum adds up the distances u in [-1, 1] from the middle of the bounds, and their
-    squares times w = 1.66. Up to there squares are free: the pair (u, w u^2) moves by at most 2 in
-    l2 norm, like u alone, and by at most (1 + 2w)^2 / (4w) in l1 norm (documentation, Sums of
+    squares times w = 1.66, a weight at which the pair (u, w u^2) still moves by at most 2 in l2
+    norm, like u alone. In l1 norm it moves by at most (1 + 2w)^2 / (4w) (documentation, Sums of
     vectors).
 
     Examples
@@ -436,7 +436,7 @@ def variance(
     ledger: Ledger | None = None,
     **options: Unpack[SumOptions],
 ) -> Variances:
-    """Release the mean and the variance of one column; all is as for `mean`, without ``integers``.
+    """Release the mean and variance of one column; parameters as for `mean`, without ``integers``.
 
     Examples
     --------
@@ -523,9 +523,9 @@ def linear_statistics(
 
 
 def _moved(matrix: NDArray[np.float64], domain: Box | Ball) -> tuple[float, Sensitivity]:
-    """Return the largest absolute value of W (x - centre), and how far apart two of them are.
+    """Return the largest absolute value of W (x - centre), and the largest distance of two.
 
-    All are enlarged by more than the rounding errors of this computation and of W x, which are a
+    Both are enlarged by more than the rounding errors of this computation and of W x, which are a
     fraction d 2^-52 of the largest value in each coordinate.
     """
     k, d = matrix.shape

@@ -108,8 +108,8 @@ def histogram(
 ) -> Histogram:
     """Release the number of users in each of the given categories.
 
-    By one private sum for each category, or with ``max_error`` or ``max_bytes`` by the protocol
-    that `histogram_protocols` puts first.
+    Each category gets a private sum; with ``max_error`` or ``max_bytes``, the protocol is the first
+    of `histogram_protocols`.
 
     Each of the n values in ``x`` equals a category as a Python object: in a list, 1 differs from
     ``"1"``. The ``categories`` are distinct, public, and chosen without looking at the data. The
@@ -144,11 +144,12 @@ def histogram_protocols(
     max_bytes: float | None = None,
     **options: Unpack[SumOptions],
 ) -> list[HistogramProtocol]:
-    """Return protocols for a histogram, the best that keeps to a limit first.
+    """Return candidate protocols for a histogram, the best within the given limit first.
 
     These are one private sum for each category, and `ikos.baselines.FrequencyEstimation`, which
-    sends few messages: with one category in each message, and with sets of the best size found. The
-    latter two have a single shuffler, and so are left out if ``corrupt_shufflers`` is positive.
+    sends few messages: with one category per message, and with sets of categories of the best size
+    found. The latter two have a single shuffler, and so are left out if ``corrupt_shufflers`` is
+    positive.
 
     Parameters
     ----------
@@ -157,11 +158,11 @@ def histogram_protocols(
     epsilon, delta : float
         The guarantee of the whole histogram.
     max_error : float, optional
-        Limit on the root mean squared error of each count, as bounded: the protocol with the fewest
-        bytes is first.
+        Limit on the bound on the root mean squared error of each count; the protocol with the
+        fewest bytes comes first.
     max_bytes : float, optional
-        Limit on the mean bytes of a user: the protocol with the smallest error is first. Either
-        this or ``max_error`` is given. ValueError if no protocol keeps to it.
+        Limit on the mean bytes per user; the protocol with the smallest error comes first. Give
+        this or ``max_error``. ValueError if no protocol is within the limit.
     **options
         For the private sums; ``min_honest`` for all.
 
@@ -193,7 +194,7 @@ def histogram_protocols(
     def keeps(size: int) -> bool:
         with suppress(ValueError):
             return _measures(few(size))[limited] <= most
-        return limited == 0  # too many messages: as for bytes, sets must be larger
+        return limited == 0  # too many messages: sets must be larger, as they must for fewer bytes
 
     protocols: list[HistogramProtocol] = [sums]
     if not options.get("corrupt_shufflers"):
@@ -212,7 +213,7 @@ def histogram_protocols(
 
 
 def _measures(protocol: HistogramProtocol) -> tuple[float, float]:
-    """Return the bound on the root mean squared error of a count, and the mean bytes of a user."""
+    """Return the bound on the root mean squared error of a count, and the mean bytes per user."""
     square = protocol.error(protocol.n).coordinate.mean_square
     return math.sqrt(square), protocol.cost().bits_per_user / 8
 
@@ -304,9 +305,8 @@ def _places(labels: tuple[Hashable, ...], name: str, x: ArrayLike) -> NDArray[np
     wrong = len(cells)
     reject_missing(name, [items[wrong]], "one of the categories", wrong)
     kind = type(items[wrong]).__name__
-    raise InvalidValue(
-        f"{name}[{wrong}]", f"must be one of the categories, got another {kind}", row=wrong
-    )
+    problem = f"must be one of the categories, got a different {kind} (not shown)"
+    raise InvalidValue(f"{name}[{wrong}]", problem, row=wrong)
 
 
 def _items(name: str, x: ArrayLike) -> list[Any]:

@@ -50,7 +50,7 @@ def chosen_recipe(transport: str | Recipe | None, options: Shuffled) -> Recipe:
 
 @dataclass(frozen=True, repr=False)
 class Sum(ABC, Generic[_T]):
-    """A sum of n users' values: a ``reader`` makes integers of them, a ``transport`` their sum.
+    """A sum of n users' values: a ``reader`` makes them integers, a ``transport`` adds them up.
 
     An object holds public parameters only: every party holds one, and they compare
     `parameter_hash`.
@@ -76,7 +76,7 @@ class Sum(ABC, Generic[_T]):
 
     @property
     def messages(self) -> MessageCount:
-        """Messages per user, for vectors per block, and their proved guarantee."""
+        """Messages per user (of vectors, per user and block), and their proved guarantee."""
         return self.transport.messages
 
     @property

@@ -1,6 +1,6 @@
 """A ledger of the releases about the same users, which refuses one that exceeds the budget.
 
-An SQLite file that any number of programs write, one at a time. An entry is on disk before
+An SQLite file to which any number of programs write, one at a time. An entry is on disk before
 ``Ledger.enter`` returns, and a killed program leaves a whole entry or none. A privacy filter
 decides whether a release fits, so that every release may depend on the results of those before it:
 docs/how-to/budget.md. Nothing about the users is stored.
@@ -51,7 +51,7 @@ CREATE TABLE entry (
 
 
 class BudgetExceeded(InvalidValue):
-    """A release that exceeds the budget that is ``left``; it was not recorded."""
+    """A release that exceeds the remaining budget, ``left``; it was not recorded."""
 
     def __init__(self, what: str, left: EpsilonDelta) -> None:
         super().__init__("epsilon and delta", what)
@@ -86,7 +86,7 @@ class Entry:
 
     @property
     def charge(self) -> Charge:
-        """The budget that it spends."""
+        """The budget that the release spends."""
         return Charge(self.epsilon, self.delta, self.mu)
 
 
@@ -109,7 +109,7 @@ class _Head:
         return (*row, _digest(self.last, row))
 
     def after(self, account: Account, row: tuple[Any, ...]) -> _Head:
-        """Return the head after an entry, whose digest covers all before it."""
+        """Return the head after an entry; its digest covers all earlier entries."""
         return _Head(self.adjacency, self.entries + 1, account, _digest(self.row[-1], row))
 
 
@@ -212,7 +212,7 @@ class Ledger:
 
     @property
     def left(self) -> EpsilonDelta:
-        """The largest epsilon, and with it the largest delta, that the next release may have."""
+        """The largest epsilon of the next release, and the largest delta at that epsilon."""
         return self._account().left
 
     def _account(self) -> Account:
@@ -238,11 +238,11 @@ class Ledger:
             Its guarantee, for the ledger's adjacency. Numbers are taken exactly, and the double 0.1
             is a little more than a tenth: ``Fraction(1, 10)`` fits ten times in 1.
         mu : float, optional
-            Given if the release is also mu-Gaussian private, as with Gaussian noise on all of it.
+            Set if the release is also mu-Gaussian private, as with Gaussian noise on all of it.
         key : str, optional
             An idempotency key: recording it again changes nothing, so a program that was killed may
             begin anew; another result must not be published under the same key. By default, every
-            entry is another release.
+            entry is a separate release.
         note, statement, parameters : str
             As in `ikos.sums.ledger.Entry`.
 

@@ -260,8 +260,8 @@ class PrivateSum(_Private):
     Attributes
     ----------
     messages : MessageCount
-        Messages per user, the sigma and delta proved for them, and ``noise_epsilon``, the part of
-        epsilon that remains for the noise.
+        Messages per user, the sigma and delta proved for them, and ``noise_epsilon``, the epsilon
+        that remains for the noise.
     guarantee : Guarantee
         With its theorem and conditions, for one run: k runs about the same users are (k epsilon, k
         delta)-private.
@@ -330,13 +330,13 @@ class PrivateSum(_Private):
         honest, corrupt_shufflers : int, optional
             As in `SecureSum.remaining`.
         delta : float, optional
-            The target, by default the sum's own delta.
+            The target, by default the delta of the sum.
 
         Returns
         -------
         Remaining
             The smallest epsilon proved with this delta, rounded up, by the published analysis
-            requested, or by "best". A delta with which none is proved is refused.
+            requested, or by "best". A delta for which none is proved is refused.
         """
         allowed = self.delta if delta is None else delta
         present = {"honest": honest, "corrupt_shufflers": corrupt_shufflers}
@@ -347,8 +347,8 @@ class PrivateSum(_Private):
 class PrivateVectorSum(_Private):
     """Differentially private summation of vectors: exact noise that no user adds alone.
 
-    Like `ikos.PrivateSum`, with exactly discrete Laplace or Skellam noise in every coordinate, the
-    smallest that is proved.
+    Like `ikos.PrivateSum`, with exactly discrete Laplace or Skellam noise in every coordinate,
+    whichever is proved with less noise.
 
     Parameters
     ----------
@@ -443,7 +443,7 @@ class PrivateVectorSum(_Private):
 
     @property
     def layout(self) -> Layout:
-        """Messages per user; `guarantee` states what is proved of them."""
+        """Messages per user; see `guarantee` for their proved guarantee."""
         return self.transport.layout
 
     @property

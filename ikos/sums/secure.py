@@ -54,7 +54,7 @@ class _Secure(Sum[_T]):
 
     @property
     def upper(self) -> int | None:
-        """Largest value, if sums do not wrap around."""
+        """Largest value, or None if sums may wrap around."""
         assert isinstance(self.reader.domain, Residues)
         return self.reader.domain.upper
 
@@ -135,9 +135,9 @@ class SecureSum(_Secure[int]):
         Security in bits for which the number of messages is chosen.
     messages : int, optional
         Messages per user, the clear share included; by default the fewest proved for ``sigma``.
-        A number for which nothing is proved is used as well, and the printed form says so.
+        A number for which nothing is proved is used as well, and the printed form states so.
     analysis : {"best", "second_moment", "balle2020", "ghazi2020", "ishai2006"}
-        Which bound; "best" is the best one proved for these parameters.
+        Bound on the security level; "best" is the best one proved for these parameters.
     shuffler : {"parallel", "single"}
         One shuffler per shuffled message, or one for all of them.
     clear_share : bool
@@ -148,7 +148,7 @@ class SecureSum(_Secure[int]):
     corrupt_shufflers : int
         How many parallel shufflers may collude with the analyzer; each costs a message.
     transport : str or Recipe, optional
-        The way to add up shares, by default `ikos.transports.Shuffled` with the options above.
+        How messages are added up, by default by `ikos.transports.Shuffled` with the options above.
 
     Attributes
     ----------
@@ -157,7 +157,7 @@ class SecureSum(_Secure[int]):
 
     Notes
     -----
-    A setting for which nothing is proved is refused, unless ``messages`` are given. The theorem is
+    A setting for which nothing is proved is refused, unless ``messages`` is given. The theorem is
     about uniform shares; the library's are pseudorandom (AES-256 in counter mode), which no sigma
     accounts for. Any user can shift the sum by any amount.
 
@@ -205,7 +205,7 @@ class SecureSum(_Secure[int]):
 
 @dataclass(frozen=True, init=False, repr=False)
 class SecureVectorSum(_Secure[NDArray[Any]]):
-    """Secure summation of vectors: the analyzer learns the sum modulo q and, almost, nothing else.
+    """Secure summation of vectors: the analyzer learns the sum and, up to 2^-sigma, nothing else.
 
     Like `ikos.SecureSum`, for vectors of ``dimension`` elements of Z_q.
 
@@ -219,7 +219,7 @@ class SecureVectorSum(_Secure[NDArray[Any]]):
         Security of the whole vector in bits, for which the number of messages is chosen.
     layout : {"separate", "group", "blocks", "masked"} or int
         The number of coordinates that are shuffled together, in blocks with separate shufflers:
-        one, all, the number that takes the fewest bytes, or this integer. Short blocks take few
+        one, all, the number with the fewest bytes, or this integer. Short blocks take few
         bits and many messages; see docs/vectors.md, "Layouts". With "masked", users send their
         vectors masked, and only the keys of the masks in blocks: a few bytes per coordinate, for
         vectors of thousands to millions, under a computational assumption; ``upper`` must be given.

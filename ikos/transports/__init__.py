@@ -1,4 +1,4 @@
-"""Ways to turn integers of many users into their sum and nothing else: one module for each.
+"""Transports: ways to add up many users' integers and reveal only the sum. One module each.
 
 A new one is a module with a `Transport` and its recipe, and an entry in ``TRANSPORTS``.
 """

@@ -1,4 +1,4 @@
-"""The interface of transports, which turn integers of many users into their sum and nothing else.
+"""The interface of transports, which add up many users' integers and reveal only the sum.
 
 A transport holds parameters alone, the same at all parties. It knows no domain, no noise and no
 budget: a recipe (`Recipe`) chooses its numbers for what a sum needs.
@@ -48,7 +48,7 @@ def drawn_ids(users: int, rng: RandomSource) -> tuple[bytes, ...]:
 class Reports:
     """The messages of some users, with an id each: a part for each party, the analyzer's first.
 
-    To try again, send the same parts. A second report of the same value is a second user's.
+    To retry, send the same parts. A second report of the same value counts as another user's.
     """
 
     ids: tuple[bytes, ...]
@@ -95,7 +95,7 @@ class Transport(ABC):
     """Its name as an argument."""
 
     bound: ClassVar[bool] = False
-    """Whether messages depend on a context, which all parties of one sum know."""
+    """Whether messages depend on a context, which all parties of a sum know."""
 
     failure: float = 0.0
     """Probability with which totals are wrong, besides wrap-arounds modulo q."""
@@ -193,7 +193,7 @@ class Transport(ABC):
 
     @abstractmethod
     def check(self, party: int, part: Part) -> None:
-        """Refuse a part of one report or of several that no client of this transport sends."""
+        """Refuse a part, of one report or several, that no client of this transport sends."""
 
     @abstractmethod
     def release(self, party: int, part: Part, rng: RandomSource, order: str = "sorted") -> Any:
@@ -216,7 +216,7 @@ class Transport(ABC):
 
 @dataclass(frozen=True)
 class Need:
-    """The requirements of a private sum: a budget for all ``releases`` about the same users.
+    """The requirements of a private sum; the budget is for all ``releases`` about the same users.
 
     ``shift`` bounds the shift of one sum by replacing one user. If users hold numbers, ``scalar``,
     the noise always has pure differential privacy. To find an encoding, it need not be ``drawn``.
@@ -232,7 +232,7 @@ class Need:
 
     @property
     def parties(self) -> int | None:
-        """The users who must be able to draw the noise, if it is drawn."""
+        """Number of users who must be able to draw shares of the noise, if it is drawn."""
         return self.users.least if self.drawn else None
 
 
@@ -241,7 +241,7 @@ class Recipe(Protocol):
 
     @classmethod
     def of(cls, options: Any) -> Recipe:
-        """Return the recipe with the options of shares that users gave beside its name."""
+        """Return the recipe with the options of shares that were passed with its name."""
 
     def order(self, least: int) -> int:
         """Return the smallest order of a group from ``least`` on that the transport takes."""
@@ -252,7 +252,7 @@ class Recipe(Protocol):
         """Return the transport of a secure sum, of numbers if there is no ``dimension``."""
 
     def largest_noise(self, need: Need) -> UsersNoise:
-        """Return the largest noise that the budget may need, whatever the order of the group."""
+        """Return the largest noise that the budget may need, for any order of the group."""
 
     def size(self, need: Need, encoding: Encoding, q: int) -> tuple[Transport, UsersNoise, float]:
         """Return the cheapest transport for a need, the noise, and the delta proved for both."""

@@ -64,7 +64,7 @@ _mask_parameters = lru_cache(maxsize=16)(mask_parameters)
 
 
 def joint(seals: Sequence[NDArray[np.uint8]] | NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return the exclusive or of every party's seals, a row for each user."""
+    """Return the exclusive or of all parties' seals, a row for each user."""
     rows: NDArray[np.uint8] = np.bitwise_xor.reduce(np.asarray(seals))
     return rows
 
@@ -118,7 +118,7 @@ class Masks(Transport):
         return MaskedLayout(keys.count, *size, self._level(keys.sigma), **more)
 
     def lost(self, keys: float) -> gmpy2.mpfr:
-        """Return a bound on the advantage that no assumption covers: of shares, and of splitting.
+        """Return a bound on the advantage beyond all assumptions: from shares, and split masks.
 
         ``keys`` is the level at which the sum of keys hides them.
         """
@@ -188,7 +188,7 @@ class Masks(Transport):
         return hashlib.sha256(b"ikos masked vectors 1" + context).digest()
 
     def gaussians(self, polynomials: int, rng: RandomSource) -> NDArray[np.int64]:
-        """Return polynomials that are keys, each of one vector, or errors."""
+        """Return random polynomials, keys (each of one vector) or errors."""
         masks = self.masks
         drawn = discrete_gaussian(masks.deviation**2, polynomials * masks.degree, rng)
         return drawn.reshape(polynomials, masks.degree)
@@ -200,7 +200,7 @@ class Masks(Transport):
         keys: NDArray[np.int64],
         rng: RandomSource,
     ) -> Iterator[tuple[slice, int, Words]]:
-        """Yield the messages for vectors: which polynomials, whose, and upper bits of each.
+        """Yield the messages for vectors: numbers of polynomials, of users, and their upper bits.
 
         All of a user's have the key in its row of ``keys``; ``seed`` determines the public ones.
         Polynomial l has coordinates l N c to (l + 1) N c - 1, of which the first N are the lowest
@@ -258,7 +258,7 @@ class Masks(Transport):
     def report(
         self, reader: Reader, values: NDArray[Any], rng: RandomSource, context: bytes = b""
     ) -> Reports:
-        """Return the reports of a few clients; their keys are nowhere else, and then forgotten."""
+        """Return the reports of a few clients; their keys are used for nothing else."""
         masked, keys = self._masked_bytes(reader.elements(values, rng), context, rng)
         return self._reports(masked, self.keys.shares_of(self._key_reader, keys, rng), rng)
 
@@ -286,7 +286,7 @@ class Masks(Transport):
 
     @property
     def _users_at_once(self) -> int:
-        """Whose vectors are masked at a time."""
+        """Users whose vectors are masked at a time."""
         return max(1, COEFFICIENTS_PER_PASS // self.masks.coefficients)
 
     @cached_property
@@ -385,7 +385,7 @@ class Masks(Transport):
     def run(
         self, inputs: Inputs, rng: RandomSource, context: bytes = b"", **work: Unpack[Work]
     ) -> Totals:
-        """Play all parties: some users' vectors are masked at a time and added up.
+        """Play all parties: mask some users' vectors at a time, and add them up.
 
         Seals are left out, as they cancel out.
         """

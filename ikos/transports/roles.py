@@ -1,4 +1,4 @@
-"""The parties of one sum in memory, whatever its transport: each keeps its parts of reports."""
+"""The parties of one sum in memory, for any transport: each keeps its parts of reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """What a party releases of a set of reports, by their ids in ascending order."""
+    """A party's release for a set of reports, whose ids are in ascending order."""
 
     number: int
     ids: tuple[bytes, ...]
@@ -45,7 +45,7 @@ class Party:
 
     @property
     def ids(self) -> frozenset[bytes]:
-        """The reports of which this party has its part."""
+        """The ids of the reports whose parts this party has."""
         return frozenset(self._parts)
 
     def receive(self, id: bytes, part: Part) -> None:
@@ -87,7 +87,7 @@ class Analyzer(Party, Generic[_T]):
     _chosen: tuple[bytes, ...] | None = field(default=None, init=False)
 
     def choose(self, *ids: frozenset[bytes]) -> tuple[bytes, ...]:
-        """Return the set, of the reports that all other parties have and the analyzer; once."""
+        """Return the set of the reports that all parties have; once."""
         if self._chosen is not None:
             raise InvalidValue(
                 "ids", "must not be chosen twice: the sum's only set is already fixed"

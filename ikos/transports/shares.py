@@ -85,7 +85,7 @@ MAX_ENTRIES = 1 << 28
 
 @dataclass(frozen=True)
 class Shares(Transport):
-    """Shares modulo q of the values of ``n`` users, ``scalar`` if these are numbers.
+    """Shares modulo q of the values of ``n`` users; ``scalar`` if values are numbers.
 
     If the set of reports is chosen after the analyzer saw its own shares (``adaptive``), these hide
     nothing: the last row is the analyzer's, who counts among the colluding shufflers of ``trust``.
@@ -184,7 +184,7 @@ class Shares(Transport):
         """Return who is honest, as arguments of counts; as planned if it is None."""
         trust = self.trust
         corrupt = trust.corrupt_shufflers
-        if corrupt_shufflers is not None:  # whoever chooses the set is one more
+        if corrupt_shufflers is not None:  # an analyzer that chooses the set is one more
             corrupt = integer("corrupt_shufflers", corrupt_shufflers, low=0) + self.adaptive
         least = trust.min_honest if honest is None else honest
         return {"honest": least, "corrupt_shufflers": corrupt, **trust.graph}
@@ -373,7 +373,7 @@ class Shares(Transport):
         if unasked or len(sizes) != 1 or not float(users := sizes.pop()).is_integer():
             raise InvalidValue(
                 "view",
-                "must hold equally many messages in all columns, clear shares included, "
+                "must hold the same number of messages in all columns, clear shares included, "
                 f"got {view!r}",
             )
         sums = [0] * self.dimension
@@ -454,16 +454,16 @@ class Shuffled:
     messages : int, optional
         Messages per user and block, the clear share included; by default the fewest proved.
     analysis : {"best", "second_moment", "balle2020", "ghazi2020", "ishai2006"}
-        Which bound; "best" is the best one proved.
+        Bound on the security level; "best" is the best one proved.
     reserve : float
         For private sums: largest fraction of epsilon that imperfect hiding may take.
     layout : {"separate", "group", "blocks"} or int
-        For vectors: how many coordinates are shuffled together.
+        For vectors: the number of coordinates that are shuffled together.
     overhead : int
         For "blocks": transport overhead per message in bytes, 48 for an HPKE envelope.
     adaptive : bool
-        Whether the set of reports is chosen after the analyzer saw its own shares, as between
-        parties. Then there is no clear share, and one more message.
+        Whether the set of reports is chosen after the analyzer saw its own shares, as in
+        deployments. Then there is no clear share, and one more message.
     assumptions : tuple of Condition
         Further conditions of guarantees, such as the encryption of messages in transit.
     """

@@ -1,4 +1,4 @@
-"""How many messages hide a noisy sum of vectors, and how much budget remains for the noise.
+"""The number of messages that hide a noisy sum of vectors, and the budget left for the noise.
 
 The chain that leads from (eps0, delta0)-private noise to the guarantee is in docs/vectors.md, "What
 the view reveals" and "Rounds".

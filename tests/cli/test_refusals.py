@@ -73,7 +73,7 @@ REFUSED = [
     # what does not go together
     (SUM, ("--corrupt-shufflers", "1", "--shuffler", "single"), "--corrupt-shufflers must be 0"),
     (SUM, ("--threads", "2", "--workers", "2"), "--threads must be None with cluster="),
-    (SUM, ("--workers", "2", "--scheduler", "x"), "give one of them"),
+    (SUM, ("--workers", "2", "--scheduler", "x"), "cannot be combined"),
     (SUM, ("--no-header",), "--column must be a number counted from 1, got 'age'"),
     (SUM, ("--no-header", "--column", "\u0662"), "--column must be a number counted from 1, got"),
     (COUNTS, (), "give either --categories or --bins"),

@@ -178,8 +178,8 @@ class TestPlace:
             port = taken.getsockname()[1]
             said = refused("shuffler", small / "shuffler-1", "--port", port)
         assert said == (
-            f"--host and --port must be free to listen at, got 127.0.0.1:{port}: address already "
-            "in use"
+            f"--host and --port must be free on this machine, got 127.0.0.1:{port}: address "
+            "already in use"
         )
         assert not (small / "shuffler-1" / "store.sqlite3").exists()
 
@@ -205,7 +205,7 @@ class TestPlace:
             shutil.copy(pair / name, tmp_path)
         files = ("--certificate", tmp_path / "chain.pem", "--private-key", tmp_path / "key.pem")
         start = ("analyzer", folder, "--host", "256.0.0.1", "--port", "0", *files)
-        ready = "--host and --port must be free to listen at"
+        ready = "--host and --port must be free on this machine"
         paths = [path for path in folder.iterdir() if path.name != "task.json"]
         assert len(paths) == 5
         for path in (*paths, tmp_path / "key.pem"):
@@ -254,7 +254,7 @@ def test_nobody_is_let_in_before_the_stores_are_checked(small):
             stack.enter_context(socket.create_server(("127.0.0.1", port)))  # somebody is faster
             return SimpleNamespace(end=lambda: None)
 
-        with pytest.raises(ValueError, match="host and port must be free to listen at, got 127"):
+        with pytest.raises(ValueError, match="host and port must be free on this machine, got 127"):
             server._serve("a shuffler's", [small / "shuffler-1"], Listening(port=port), start,
                          lambda: None)  # fmt: skip
 

@@ -159,7 +159,7 @@ class TestOne:
         parties = wired(small)
         parties.wires.cut.add(parties.task.address(3))
         said = refused("submit", client, "--value", "1", "--wait", "0.1")
-        assert said.startswith("5 of 6 parties have the report; submit again to go on with it")
+        assert said.startswith("5 of 6 parties have the report; submit again to resume")
         assert "shuffler 3" in said
         assert "its value stands" not in said
         again = refused("submit", client, "--value", "2", "--wait", "0.1")
@@ -208,10 +208,10 @@ class TestPromise:
         command = (small / "clients", "--values", table, "--column", "visits") if many else one
         said = refused("submit", *command, "--max-epsilon", "7.99")
         assert said == (
-            "--max-epsilon must be at least the epsilon that the task promises, 8, got 7.99"
+            "--max-epsilon must be at least the epsilon that the task guarantees, 8, got 7.99"
         )
         said = refused("submit", *command, "--max-epsilon", "8", "--max-delta", "1e-8")
-        assert said.startswith("--max-delta must be at least the delta that the task promises, 0.")
+        assert "max-delta must be at least the delta that the task guarantees, 0." in said
         assert parties.wires.requests == []
         assert sorted(path.name for path in client.iterdir()) == ["task.json", "token"]
 

@@ -307,7 +307,7 @@ class TestAsked:
         assert re.match(
             "ikos task release: error: the window is still collecting, and has 0 of the 40 reports "
             r"that a release needs: .* It closes in (23:59:\d\d|1 day, 0:00:00); to end it "
-            "nevertheless, close it first",
+            "anyway, close it first",
             rest[0],
         )
         assert open_.analyzer.state == "collecting"
@@ -346,7 +346,7 @@ class TestAsked:
         ]
         text = run("task", "status", small).out
         assert re.search(
-            r"Release: .*shuffler 2 does not answer.*; tries again in \d+ s\.",
+            r"Release: .*shuffler 2 does not answer.*; retries in \d+ s\.",
             " ".join(text.split()),
         )
         sent.wires.cut.clear()
@@ -397,7 +397,7 @@ class TestAsked:
         assert ordered == 1
         assert len(steps) == len(set(steps)) <= 3
         assert re.fullmatch(
-            r"ikos task release: shuffler 3 does not answer: .*; tries again in \d+ s", steps[-1]
+            r"ikos task release: shuffler 3 does not answer: .*; retries in \d+ s", steps[-1]
         )
 
     @pytest.mark.points(1)
@@ -413,8 +413,8 @@ class TestAsked:
         control.write_text((small / "clients" / "tokens.txt").read_text().split()[0] + "\n")
         said = refused("task", "close", small / "operator")
         assert said == (
-            "the analyzer at http://127.0.0.1:9000 refuses: this needs the task's control "
-            "(unauthorized)"
+            "the analyzer at http://127.0.0.1:9000 refuses: this request needs the task's "
+            "control secret (unauthorized)"
         )
         assert release()[3] == [f"ikos task release: error: {said}"]
         assert sent.analyzer.state == "collecting"
@@ -433,7 +433,7 @@ class TestAsked:
         (small / "operator" / "control").write_text("x")
         assert "must be the operator's secret" in refused("task", "close", small / "operator")
         (tmp_path / "task.json").write_text("{}")
-        assert "is no task: a task must be" in refused("task", "status", tmp_path)
+        assert "is not a valid task: a task must be" in refused("task", "status", tmp_path)
 
     @pytest.mark.slow
     def test_words_of_others_command_no_terminal(self, run, open_, small, monkeypatch):

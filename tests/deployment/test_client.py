@@ -250,9 +250,9 @@ def test_a_report_that_was_sent_and_is_gone_is_not_made_again(tmp_path, parties,
     Client(TASK, SECRET, store=store).submit(1)
     place_of(store).unlink()
     asked = len(parties.asked)
-    with pytest.raises(ValueError, match=r"store must keep what was sent, and .* is gone"):
+    with pytest.raises(ValueError, match=r"store must keep sent reports, but .* was deleted"):
         Client(TASK, SECRET, store=store).submit(1)
-    with pytest.raises(ValueError, match="is gone"):
+    with pytest.raises(ValueError, match="was deleted"):
         ReportStore(store, FIRST).add(SECRET, ClientReport.make(FIRST, 1))
     assert Client(TASK, SECRET, store=store).begun()
     assert submit_many(TASK, [SECRET], [0], store=store) == 1
@@ -375,11 +375,11 @@ def test_a_task_that_promises_less_than_agreed(parties):
         lambda **most: submit_many(TASK, [SECRET], [1], **most),
     ):
         for name, least in (("max_epsilon", 1.0), ("max_delta", delta)):
-            with pytest.raises(ValueError, match=f"{name} must be at least the .* task promises"):
+            with pytest.raises(ValueError, match=f"{name} must be at least the .* task guarantees"):
                 make(**{name: math.nextafter(least, 0)})
-            with pytest.raises(ValueError, match=r"promises, \S+, got") as refused:
+            with pytest.raises(ValueError, match=r"guarantees, \S+, got") as refused:
                 make(**{name: least / 2})
-            told = str(refused.value).split("promises, ")[1].split(",")[0]
+            told = str(refused.value).split("guarantees, ")[1].split(",")[0]
             assert least <= Fraction(told) <= Fraction(least) * 100001 / 100000
             for wrong in (-1, float("nan"), "1"):
                 with pytest.raises((TypeError, ValueError), match=name):
@@ -650,7 +650,7 @@ def test_a_report_that_is_gone_again_is_not_made_twice(tmp_path, parties, quiet)
     place = place_of(store)
     place.unlink()
     place.symlink_to(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match="store must have files that stay, got"):
+    with pytest.raises(ValueError, match="store must keep its files, but"):
         Client(TASK, SECRET, store=store).submit(1)
     assert not parties.asked
 

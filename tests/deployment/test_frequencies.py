@@ -166,7 +166,7 @@ def test_envelopes_without_a_message_of_the_task_stop_the_release(world, wrong) 
     made = sent(world, CHOSEN[:259])
     part = wrong(world.task, made[0])
     world.send(300, ClientReport(bytes(16), (b"", part)))
-    with pytest.raises(Stopped, match=r"^\d+ envelopes of shuffler 1 do not open or are dup"):
+    with pytest.raises(Stopped, match=r"^\d+ envelopes of shuffler 1 could not be decrypted or are dup"):
         world.analyzer.release()
 
 
@@ -175,7 +175,7 @@ def test_an_envelope_opens_in_its_window_alone(world, date) -> None:
     date.now = world.task.at(1).opens
     for client, report in enumerate(ClientReport.make_many(world.task.at(0), CHOSEN[:260])):
         world.send(client, report, window=1)
-    with pytest.raises(Stopped, match="do not open"):
+    with pytest.raises(Stopped, match="could not be decrypted"):
         world.party(0, 1).release()
 
 

@@ -833,7 +833,7 @@ def test_the_log_names_the_task_and_says_once_that_it_was_closed(net, caplog):
     assert lines
     assert all(line.startswith(f"task {net.task.name}, window 0: ") for line in lines)
     said = Counter(line.partition(": ")[2] for line in lines)
-    assert said["closed by order"] == COLUMNS + 1  # at each party
+    assert said["closed by command"] == COLUMNS + 1  # at each party
     assert said["result released"] == 1
     assert lines[-1].endswith(": result released")
     assert said["batch agreed"] >= COLUMNS

@@ -183,7 +183,7 @@ def test_a_duplicate_of_a_key_stops_the_release(world):
     first = reports[0]
     reports[1] = ClientReport(reports[1].id, first.parts)
     world.send_all(reports)
-    with pytest.raises(Stopped, match=r"2 envelopes of shuffler \d do not open or are duplicates"):
+    with pytest.raises(Stopped, match=r"2 envelopes of shuffler \d .* or are duplicates"):
         world.analyzer.release()
 
 
@@ -196,7 +196,7 @@ def test_parts_of_other_lengths_are_no_report(world):
     for party in range(3):
         parts = list(report.parts)
         parts[party] = parts[party][:-1]
-        with pytest.raises(ValueError, match="is no report of it"):
+        with pytest.raises(ValueError, match="is not a valid report"):
             ClientReport.from_json(ClientReport(report.id, tuple(parts)).to_json(window), window)
 
 
@@ -321,7 +321,7 @@ def test_it_is_read_as_it_was_written_and_shows_its_transport():
     ],
 )  # fmt: skip
 def test_masks_that_are_not_those_computed_are_refused(changed):
-    with pytest.raises(ValueError, match=r"of ikos computes|refused: transport|another form"):
+    with pytest.raises(ValueError, match=r"of ikos computes|refused: transport|byte for byte"):
         Task.from_json(text_of(proved(), **changed))
 
 

@@ -316,7 +316,7 @@ def test_a_release_stops_where_a_shuffler_deleted_what_was_not_released(world, s
         return usual(*given)
 
     setattr(shuffler, step, late)
-    with pytest.raises(Stopped, match=r"not released in time was deleted; nothing is released"):
+    with pytest.raises(Stopped, match=r"not released in time were deleted; nothing is released"):
         world.analyzer.release()
     assert world.analyzer.state == "stopped"
     assert not any(one.count("report") for one in world.shufflers.values())
@@ -349,7 +349,7 @@ def test_envelopes_that_do_not_open(world):
     parts = list(report.parts)
     parts[2] = bytes(len(parts[2]))
     world.send(4, ClientReport(report.id, tuple(parts)))
-    with pytest.raises(Stopped, match="1 envelopes of shuffler 2 do not open"):
+    with pytest.raises(Stopped, match="1 envelopes of shuffler 2 could not be decrypted"):
         world.analyzer.release()
     assert world.analyzer.result() is None
 

@@ -109,7 +109,7 @@ def test_the_task_and_its_guarantee():
     page = read(status())
     assert page.tags["title"] == page.tags["main"] == page.tags["table"] == 1
     guarantee = TASK.protocol.guarantee
-    assert "its operator sees it all" in page.text  # addresses on this machine
+    assert "its operator sees everything" in page.text  # addresses on this machine
     for one in (
         TASK.name, "integers yes", "domain number: lower 0.0, upper 1.0",
         "Nothing is released for fewer than 3",
@@ -130,15 +130,15 @@ def test_the_task_and_its_guarantee():
         ),
         (
             "agreed", "batch agreed", {"message": "shuffler 2 does not answer", "again": 8},
-            "shuffler 2 does not answer.It is tried again in 8 s.", "5",
+            "shuffler 2 does not answer.The analyzer retries in 8 s.", "5",
         ),
         (
             "stopped", "closed", {"message": "too few"},
-            "Stopped for good: nothing will ever be released.Why: too few.", None,
+            "Aborted permanently: nothing will ever be released.Why: too few.", None,
         ),
         (
             "stopped", "deleted", {"message": "too few; shuffler 3", "again": 0},
-            "It is tried again in 0 s.", "5",
+            "The analyzer retries in 0 s.", "5",
         ),
     ],
 )  # fmt: skip
@@ -191,7 +191,7 @@ def test_a_chart_of_the_reports_of_each_window():
 
 def test_when_it_is_deleted(result):
     expires = TASK.closes + timedelta(days=9)
-    words = f"What is not released by {expires:%Y-%m-%d %H:%M:%S} UTC is deleted."
+    words = f"Anything not released by {expires:%Y-%m-%d %H:%M:%S} UTC will be deleted."
     for state in ("collecting", "closed", "agreed", "stopped"):
         assert (words in read(status(state)).text) == (state != "stopped")
 

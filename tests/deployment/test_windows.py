@@ -101,7 +101,7 @@ def test_an_envelope_in_the_place_of_another_block_stops_the_release(world_of):
     parts[1] = parts[1][size : 2 * size] + parts[1][:size] + parts[1][2 * size :]
     reports[3] = ClientReport(reports[3].id, (first, *parts))
     world.send_all(reports)
-    with pytest.raises(Stopped, match="2 envelopes of shuffler 2 do not open"):
+    with pytest.raises(Stopped, match="2 envelopes of shuffler 2 could not be decrypted"):
         world.analyzer.release()
 
 
@@ -139,11 +139,11 @@ def test_a_token_is_spent_once_in_each_window(world, clock):
 
 @pytest.mark.slow
 def test_a_report_of_another_window_does_not_count_there(world, clock):
-    """A shuffler, or whoever has its envelopes, cannot use them twice: they do not open."""
+    """A shuffler, or whoever has its envelopes, cannot use them twice: they cannot be decrypted."""
     old = [world.report(1, 0) for _ in range(14)]
     clock(1)
     world.send_all(old, window=1)
-    with pytest.raises(Stopped, match=r"14 envelopes of shuffler \d do not open"):
+    with pytest.raises(Stopped, match=r"14 envelopes of shuffler \d could not be decrypted"):
         world.party(0, 1).release()
 
 

@@ -143,9 +143,9 @@ def test_histograms_move_by_two_in_each_column() -> None:
         (
             {"a": [1, "1"]},
             {"a": ["1", "a"]},
-            r"columns\['a'\]\[0\] must .*, got another int$",
+            r"columns\['a'\]\[0\] must .*, got a different int",
         ),
-        ({"a": [[1]]}, {"a": [1]}, "got another list"),
+        ({"a": [[1]]}, {"a": [1]}, "got a different list"),
         ({"a": []}, {"a": [1]}, "at least one user"),
         ({"a": [1, 1], "b": [1]}, {"a": [1], "b": [1]}, "must hold 2 values"),
         ({"a": [datetime.date(2020, 1, 1)]}, {"a": ["2020-01-01"]}, "must be one of"),
