@@ -60,14 +60,6 @@ def test_gradients_are_those_of_the_loss_and_clipped() -> None:
         assert found[i] == pytest.approx(numeric, abs=1e-7)
 
 
-def test_users_are_the_training_images_and_none_is_in_the_test() -> None:
-    data = task(6)
-    assert data.users == 1437
-    assert data.test_labels.size == 360
-    train_rows = {row.tobytes() for row in data.features}
-    assert sum(row.tobytes() in train_rows for row in data.test_features) == 0
-
-
 @pytest.fixture(name="first", scope="module")
 def fixture_first() -> tuple[Task, np.ndarray]:
     """Return a model of 2,000 weights, and the first round."""

@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from ikos import PrivateSum, SecureSum
-
 
 @pytest.fixture(name="program")
 def fixture_program() -> Callable[[str], ModuleType]:
@@ -48,18 +46,6 @@ def test_ways_of_mixing_keep_the_messages(program: Callable[[str], ModuleType]) 
 
 
 # Large sums
-
-
-@pytest.mark.slow
-def test_the_protocols_are_what_the_table_says(program: Callable[[str], ModuleType]) -> None:
-    module = program("large_sums")
-    secure, private, colluding = (module.protocol(kind, 10**5) for kind in module.KINDS)
-    assert isinstance(secure, SecureSum)
-    assert (secure.q, secure.messages.total) == (2**64, 8)
-    assert isinstance(private, PrivateSum)
-    assert (private.epsilon, private.guarantee.delta) <= (1, 1e-12)
-    assert colluding.transport.trust.corrupt_shufflers == 2
-    assert colluding.messages.shuffled == private.messages.shuffled + 2
 
 
 @pytest.mark.slow
