@@ -12,7 +12,6 @@ from baselines.views import no_noise, noise_modulo, view_delta
 from exact.test_private_view import hockey_stick
 from statistical import FALSE_ALARM, IntegerLaw, discrete_laplace_law
 
-from ikos import PrivateSum
 from ikos.accounting.sparse_noise import silence
 from ikos.baselines import SparseNoise
 from ikos.baselines.secure_noise import SparseLaw
@@ -113,17 +112,6 @@ def test_delta_is_that_of_noise_and_of_hiding() -> None:
             if accountant == "published":
                 assert protocol.noise_delta == silence(10**4, protocol.chance)
                 assert protocol.noise_delta + hidden > 0.999 * delta  # nothing is left over
-
-
-@pytest.mark.slow
-def test_the_exact_accountant_takes_about_a_third_of_the_noise() -> None:
-    exact, published = (
-        SparseNoise(10**4, 1, 1e-8, accountant=accountant) for accountant in ("exact", "published")
-    )
-    assert exact.noise_delta == 0
-    assert published.mse == pytest.approx(2 * math.log(1e8), rel=0.05)
-    assert 2.7 * exact.mse < published.mse
-    assert PrivateSum(10**4, 1, 1e-8).mse < exact.mse / 5
 
 
 def test_given_messages_state_what_is_proved() -> None:

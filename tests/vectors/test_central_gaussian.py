@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from statistical import FALSE_ALARM, IntegerLaw
 
-from ikos import Ball, Box, Categories, PrivateVectorSum, SparseTernary
+from ikos import Ball, Box, Categories, SparseTernary
 from ikos.baselines import CentralGaussian
 from ikos.baselines.central_model import Subgaussian, exact_sums
 from ikos.data.domains import Domain
@@ -73,15 +73,6 @@ def test_the_noise_is_discrete_gaussian() -> None:
     noise = protocol.run(np.zeros((4, 30_000)), DeterministicRandom(2)).estimate.astype(np.int64)
     assert gaussian_law(float(protocol.variance)).p_value(noise) > FALSE_ALARM
     assert gaussian_law(1.3 * float(protocol.variance)).p_value(noise) < FALSE_ALARM
-
-
-@pytest.mark.slow
-def test_the_private_sum_without_a_curator_is_as_good() -> None:
-    """Both have the exact delta of Gaussian noise, up to a few steps' variance."""
-    for domain in (Box(256), Ball(256)):
-        central = CentralGaussian(1000, domain, 1, 1e-8)
-        private = PrivateVectorSum(1000, domain, 1, 1e-8)
-        assert 0.99 < math.sqrt(private.mse / central.mse) < 1.01
 
 
 @pytest.mark.slow

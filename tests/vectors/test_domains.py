@@ -102,11 +102,6 @@ def test_rows_of_different_lengths_are_refused_by_name(domain: Domain) -> None:
         domain.values(rows)
 
 
-def test_what_is_no_number_is_named() -> None:
-    with pytest.raises(TypeError, match=r"x\[1, 0\] must be a float, .* got str$"):
-        Box(2).values([[0, 1], ["0", 0]])
-
-
 @pytest.mark.parametrize("lost", [None, math.nan, np.float32("nan"), pd.NA, pd.NaT, Decimal("NaN")])
 def test_what_is_missing_is_named(lost: Any) -> None:
     said = r"^x\[3, 0\] must be .*, not missing$"
@@ -166,16 +161,6 @@ def test_places_among_labels(labels: list[str], cells: list[str], places: list[i
 def test_labels_that_are_one(labels: list[str]) -> None:
     with pytest.raises(ValueError, match=r"^categories must be distinct"):
         CategoryLabels("categories", labels)
-
-
-def test_bounds_of_each_column_are_refused() -> None:
-    for bounds in ([120, 10000], (120, 10000), np.array([120, 10000])):
-        with pytest.raises(TypeError, match=r"^upper must be"):
-            Box(2, 0, bounds)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"^lower must be .*, got list \[0, 0\]"):
-        Box(2, [0, 0], 1)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"^lower must be an int, a Fraction or a float, got str"):
-        Box(2, "0", 1)  # type: ignore[arg-type]
 
 
 def test_the_first_that_is_wrong_is_named_beyond_a_block() -> None:

@@ -241,19 +241,6 @@ def test_error_is_exact(d: int, size: int) -> None:
         assert error.mean_square == pytest.approx(float(users * sum(squares[0])))
 
 
-@pytest.mark.points(1)
-@pytest.mark.parametrize("size", [1, 40])
-def test_intervals_of_many_categories(size: int) -> None:
-    n, d = 30_000, 100_000
-    protocol = FrequencyEstimation(n, Categories([d]), 4, 1e-8, set_size=size)
-    x = np.arange(n) % 100
-    result = protocol.run(x, DeterministicRandom(size))
-    low, high = result.interval(1 - FALSE_ALARM, simultaneous=True)
-    truth = np.bincount(x, minlength=d)
-    assert ((low <= truth) & (truth <= high)).all()
-    assert (high - low).max() < 25 * math.sqrt(protocol.error(n).coordinate.mean_square)
-
-
 def test_the_count_of_a_category_has_its_exact_law() -> None:
     n, d, runs = 50, 20, 400
     protocol = FrequencyEstimation(n, Categories([d]), 2, 1e-3)

@@ -187,20 +187,3 @@ def test_dishonest_users_do_not_hide_anybody(kind, name):
         for n, options in ((5000, {"min_honest": 1000}), (1000, {}), (5000, {}))
     )
     assert some == few > all_
-
-
-CASES = {
-    "grr": lambda **budget: PCKVGRR(300, SparseTernary(4, 2), **budget),
-    "grr-published": lambda **budget: PCKVGRR(
-        300, SparseTernary(4, 2), sampling="published", **budget
-    ),
-    "ue": lambda **budget: PCKVUE(300, SparseTernary(4, 2), **budget),
-}
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_sampling_is_what_remains_without_noise(name):
-    error = CASES[name](epsilon=60).error(10)
-    assert error.sampling == 10 * 2
-    # unary encoding sends a bit that is set only half the time
-    assert error.mean_square / error.sampling == pytest.approx(3 if name == "ue" else 1, rel=1e-6)

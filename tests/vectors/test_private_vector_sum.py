@@ -33,7 +33,7 @@ from ikos.data.reading import Participation
 from ikos.data.sensitivity import Sensitivity, Shift
 from ikos.noise.base import Noise as VectorNoise
 from ikos.noise.laplace_noise import LaplaceNoise
-from ikos.noise.skellam_noise import SkellamNoise, least_skellam
+from ikos.noise.skellam_noise import SkellamNoise
 from ikos.results.conditions import PROMISED
 from ikos.testing import DeterministicRandom
 from ikos.transports.base import Need
@@ -91,28 +91,7 @@ def skellam_modulo(q: int, variance: float) -> NDArray[Any]:
     return np.bincount(places, weights=law.pmf, minlength=q)
 
 
-def vectors(domain: Domain, users: int, seed: int = 0) -> NDArray[Any]:
-    rng = np.random.default_rng(seed)
-    d = domain.dimension
-    if isinstance(domain, Box):
-        return rng.uniform(domain.lower, domain.upper, (users, d))
-    if isinstance(domain, Ball):
-        x = rng.normal(size=(users, d))
-        return x * (domain.radius / np.linalg.norm(x, axis=1, keepdims=True))
-    x = np.zeros((users, d))
-    if isinstance(domain, SparseTernary):
-        for row in x:
-            row[rng.choice(d, domain.sparsity, replace=False)] = rng.choice([-1, 1])
-        return x
-    assert isinstance(domain, Categories)
-    for run in domain.runs:
-        x[np.arange(users), rng.integers(run.start, run.stop, users)] = 1
-    return x
-
-
-DOMAINS = [Box(5, -2, 3), Ball(7, 2.5), SparseTernary(6, 2), Categories([3, 2])]
 LAYOUTS: list[Any] = ["separate", "group", 3]
-each_domain = pytest.mark.parametrize("domain", DOMAINS, ids=lambda d: type(d).__name__)
 
 
 # Privacy of the view, exactly
@@ -159,8 +138,7 @@ TINY: list[Any] = [
 @pytest.mark.points(1)
 @pytest.mark.parametrize("setting", TINY, ids=str)
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "method"),
-    [(1, 0.5, "skellam"), (2, 0.1, "skellam"), (1, 1e-3, "laplace")],
+    ("epsilon", "delta", "method"), [(1, 0.5, "skellam"), (2, 0.1, "skellam"), (1, 1e-3, "laplace")]
 )
 def test_the_views_divergence_is_at_most_delta(
     setting: dict[str, Any], epsilon: float, delta: float, method: str
@@ -252,15 +230,6 @@ def test_noise_alone_nearly_reaches_delta_and_less_of_it_exceeds_it(
     assert exact(variance / 2) > delta
 
 
-def test_too_few_messages_are_seen_through() -> None:
-    """The mutant that claims for 2 messages what is proved for many."""
-    how: dict[str, Any] = {"integers": True, "shuffler": "single", "clear_share": False}
-    few = PrivateVectorSum(2, Box(2), 1, 1e-3, modulus=3, messages=2, **how)
-    many = PrivateVectorSum(2, Box(2), 1, 1e-3, modulus=3, messages=40, **how)
-    assert worst_delta(few, many.noise, 1) > many.guarantee.delta
-    assert few.guarantee.delta >= worst_delta(few, few.noise, 1)
-
-
 # Budgets
 
 
@@ -314,14 +283,6 @@ def test_one_coordinate_is_the_scalar_private_sum() -> None:
     assert vector.influence == scalar.influence
 
 
-def test_gradients_take_far_less_noise_than_by_pure_privacy() -> None:
-    protocol = PrivateVectorSum(1000, Ball(1024), 1, 1e-8)
-    assert (
-        8 * protocol.noise.deviation
-        < LaplaceNoise(Fraction(1, protocol.encoding.shift(1024).l1)).deviation
-    )
-
-
 @pytest.mark.parametrize(
     ("n", "d", "messages", "bits", "error"),
     [(10**4, 64, 6, 23, 10.33), (10**5, 64, 6, 26, 10.33), (10**6, 64, 5, 30, 10.31),
@@ -336,14 +297,6 @@ def test_gradients_have_the_messages_and_errors_of_the_documentation(
     page = (ROOT / "docs" / "skellam.md").read_text("utf-8")
     power = f"$10^{round(math.log10(n))}$"
     assert f"| {power} | {d:,} | {messages} | {bits} | {error:.2f} |" in page
-
-
-def test_noise_with_a_delta_is_hidden_by_fewer_messages_than_by_the_lemma() -> None:
-    exact = PrivateVectorSum(10**5, Ball(256), 1, 1e-8)
-    lemma = PrivateVectorSum(10**5, Ball(256), 1, 1e-8, analysis="balle2020")
-    assert exact.layout.count.total < lemma.layout.count.total
-    assert exact.noise.kind == lemma.noise.kind == "skellam"
-    assert "Lemma 5.2" in lemma.guarantee.theorem
 
 
 @pytest.mark.parametrize(
@@ -562,8 +515,11 @@ def test_intervals_of_integers_end_at_integers(confidence: float) -> None:
     ends = number.interval(confidence)
     assert low - found.estimate[0] == ends.low - number.estimate
     assert high - found.estimate[0] == ends.high - number.estimate
-    for domain in (Categories([2, 3]), SparseTernary(4, 2)):
-        result = PrivateVectorSum(50, domain, 1, 1e-6).run(vectors(domain, 50))
+    for domain, one in (
+        (Categories([2, 3]), [1, 0, 0, 1, 0]),
+        (SparseTernary(4, 2), [1, 0, -1, 0]),
+    ):
+        result = PrivateVectorSum(50, domain, 1, 1e-6).run([one] * 50)
         assert result.error.integers
         for simultaneous in (False, True):
             band = np.array(result.interval(confidence, simultaneous=simultaneous))
@@ -571,7 +527,7 @@ def test_intervals_of_integers_end_at_integers(confidence: float) -> None:
             assert (band[0] < band[1]).all()
     real = PrivateVectorSum(50, Ball(2), 1, 1e-6)
     assert not real.error(50).integers
-    band = real.run(vectors(real.domain, 50)).interval(confidence)
+    band = real.run([[0.6, 0.8]] * 50).interval(confidence)
     assert (band.low != np.rint(band.low)).any()
 
 
@@ -584,20 +540,6 @@ def test_no_integer_within_reach_is_left_out() -> None:
         assert reach == int(reach)
         tail = [2 * alpha ** (t + 1) / (1 + alpha) for t in (reach, reach - 1)]
         assert tail[0] <= miss < tail[1]
-
-
-@pytest.mark.slow
-def test_rounding_adds_little() -> None:
-    for domain in (Box(300), Ball(300)):
-        protocol = PrivateVectorSum(10**4, domain, 1, 1e-8)
-        exact = protocol.error(10**4).coordinate
-        noise = (protocol.encoding.step * protocol.noise.deviation) ** 2
-        assert exact.mean_square < 1.011 * noise
-    ideal = least_skellam(
-        Fraction(0.99), Fraction(0.99e-8), Sensitivity(l2=2 << 40).steps(300).l2_squared
-    )
-    limit = ideal.deviation / (1 << 40)
-    assert 2 * protocol.noise.deviation / protocol.precision < 1.02 * limit
 
 
 # One interface
@@ -722,12 +664,7 @@ def test_vectors_of_a_ball_are_no_further_apart_than_the_noise_counts_with() -> 
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"n": 0}, ValueError, "^n "),
-        ({"domain": 3}, TypeError, "^domain "),
-        ({"epsilon": 0}, ValueError, "^epsilon "),
-        ({"delta": 1}, ValueError, "^delta "),
         ({"precision": 10, "modulus": 100}, ValueError, "^modulus "),
-        ({"layout": "x"}, ValueError, "^layout "),
         ({"messages": 0}, ValueError, "^messages "),
         ({"sensitivity": 3}, TypeError, "^sensitivity "),
         ({"domain": Ball(3), "integers": True}, ValueError, "^(integers|sensitivity) must"),
@@ -735,8 +672,6 @@ def test_vectors_of_a_ball_are_no_further_apart_than_the_noise_counts_with() -> 
         ({"domain": SparseTernary(3, 1), "precision": 5}, ValueError, "^precision "),
         ({"domain": Box(2, 0, 1.5), "integers": True}, ValueError, "^upper "),
         ({"sensitivity": Sensitivity(l1=0.5), "integers": True}, ValueError, "at least one step"),
-        ({"shuffler": "none"}, ValueError, "^shuffler "),
-        ({"reserve": 0.7}, ValueError, "^reserve "),
     ],
     ids=str,
 )
@@ -747,20 +682,6 @@ def test_bad_parameters(change: dict[str, Any], error: type[Exception], message:
 
 
 # Several releases
-
-
-@pytest.mark.slow
-def test_several_releases_cost_their_square_root() -> None:
-    """And at most as much as basic composition, whatever the method."""
-    for domain in (Ball(200), Box(40), Categories([5])):
-        once = PrivateVectorSum(500, domain, 1, 1e-6)
-        for times in (2, 100):
-            often = PrivateVectorSum(500, domain, 1, 1e-6, releases=times)
-            apart = PrivateVectorSum(500, domain, Fraction(1, times), 1e-6 / times)
-            assert often.guarantee.delta <= 1e-6
-            assert f"{times} reports" in often.guarantee.conditions[2].text
-            assert often.mse < 1.05 * apart.mse
-        assert often.mse < 110 * once.mse or once.noise.kind == "laplace"
 
 
 @pytest.mark.parametrize("analysis", ["second_moment", "balle2020"])
@@ -812,8 +733,3 @@ def test_several_releases_of_tiny_views() -> None:
         first, second = (np.multiply.outer(law, law) for law in laws)
         true = float(np.maximum(first - math.exp(1.5) * second, 0).sum())
         assert true <= protocol.guarantee.delta < 0.25
-
-
-def test_releases_are_checked() -> None:
-    with pytest.raises(ValueError, match="releases must be at least 1"):
-        PrivateVectorSum(10, Box(2), 1, 1e-3, releases=0)
