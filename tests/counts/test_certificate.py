@@ -72,10 +72,7 @@ def check_private(found: PrivateCertificate) -> None:
 
 
 @pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
-@pytest.mark.parametrize(
-    ("n", "q", "m"),
-    [(1, 5, 1), (3, 7, 9), (60, 2**40 + 1, 20)],
-)
+@pytest.mark.parametrize(("n", "q", "m"), [(1, 5, 1), (3, 7, 9), (60, 2**40 + 1, 20)])
 def test_levels_are_verified_independently(
     n: int, q: int, m: int, shuffler: str, clear: bool
 ) -> None:

@@ -53,20 +53,6 @@ def test_as_good_as_another_search(
 
 
 @pytest.mark.parametrize(
-    ("n", "bits", "m", "precision", "reserve", "delta"),
-    [
-        (10**5, 26, 3, 317, 3, 1e-10), (10**6, 32, 3, 3536, 1, 1e-12),
-        (10**8, 41, 3, 10000, 1, 1.5e-20), (10**3, 16, 4, 32, 2, 1e-10),
-    ],
-)  # fmt: skip
-def test_what_moments_of_degree_two_gain(
-    n: int, bits: int, m: int, precision: int, reserve: int, delta: float
-) -> None:
-    found = proved(n, 2**bits, m, precision, Fraction(1), Fraction(reserve, 100))
-    assert delta / 5 < found < delta
-
-
-@pytest.mark.parametrize(
     ("n", "bits", "m", "precision", "k", "d", "difference", "reference"),
     [
         (10**3, 16, 4, 32, 7, 2, 2.0427e-13, 1.92743e-11),
