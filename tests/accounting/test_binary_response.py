@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import cache
 from itertools import product
-from typing import Any
 
 import gmpy2
 import pytest
@@ -17,8 +16,6 @@ from ikos.accounting import binary_response
 from ikos.accounting.binary_response import binary_response_delta, binary_response_gamma
 from ikos.accounting.blanket import blanket_divergence, local_gamma
 from ikos.primitives.randomized_response import GRID, grid_up
-
-Law = list[Any]
 
 
 @cache
@@ -73,14 +70,6 @@ def test_answers_that_tell_next_to_nothing(distance: int) -> None:
     gamma = 1 - Fraction(1, distance)
     truth = max(pairs for pairs, _ in definition(0.0, 2, gamma, 1))
     assert 0 < truth <= binary_response_delta(0, 2, gamma) < 1e-13
-
-
-def test_equal_others_are_not_always_the_worst() -> None:
-    found = 0
-    for n, k in product((4, 6, 8), range(1, 16)):
-        worst = [pairs for pairs, _ in definition(0.5, n, Fraction(k, 16), 1)]
-        found += max(worst) > max(worst[0], worst[-1])
-    assert found
 
 
 @pytest.mark.slow
@@ -237,12 +226,6 @@ def test_published_values() -> None:
         assert found == pytest.approx(value, rel=2e-3)
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "said"),
-    [
-        (lambda: binary_response_delta(1, 10**9, 0.5, bits=10**4), ValueError, "n must be at most"),
-    ],
-)
-def test_bad_input_is_refused(call: Any, error: type[Exception], said: str) -> None:
-    with pytest.raises(error, match=said):
-        call()
+def test_more_bits_than_are_computed_are_refused() -> None:
+    with pytest.raises(ValueError, match="n must be at most"):
+        binary_response_delta(1, 10**9, 0.5, bits=10**4)

@@ -96,12 +96,7 @@ def exact_bounds(flooding: Flooding, epsilon: float, left: float) -> tuple[float
     return worst - math.exp(epsilon) * cut, worst + cut
 
 
-SETTINGS = [
-    (1, 1.0, 1e-3),
-    (1, 0.5, 1e-6),
-    (2, 4.0, 0.01),
-    (2, 6.0, 1e-4),
-]
+SETTINGS = [(1, 1.0, 1e-3), (1, 0.5, 1e-6), (2, 4.0, 0.01), (2, 6.0, 1e-4)]
 
 
 def certified(steps: int, epsilon: float, delta: float) -> Flooding:
@@ -186,10 +181,7 @@ def test_exact_view_of_three_steps(epsilon: float, delta: float) -> None:
 
 
 def test_coordinates_of_three_steps_agree_with_all_of_the_view() -> None:
-    floods = (
-        Flood((1,), Fraction(2), Fraction(4)),
-        Flood((2, -2, 3), Fraction(2), Fraction(4)),
-    )
+    floods = (Flood((1,), Fraction(2), Fraction(4)), Flood((2, -2, 3), Fraction(2), Fraction(4)))
     flooding = Flooding(3, Fraction(2), floods, 1.0)
     every = exact_bounds(flooding, 1.0, 1e-3)
     assert three_steps_delta(flooding, 1.0, 1e-3) == pytest.approx(every, rel=1e-9)
@@ -284,11 +276,6 @@ def test_paper_constants_hold_and_the_certified_are_fewer(
         assert certified_flooding(steps, central, whole, delta).mean < paper.mean
 
 
-def test_a_shape_that_is_too_small_is_refused() -> None:
-    each = negative_binomial_divergence(60 // 20, 0.1 * 0.05, [1], [0.025])
-    assert each[0] > 1e-8
-
-
 # Shifts of the negative binomial law
 
 
@@ -301,12 +288,7 @@ def direct(shape: float, rate: float, d: int, epsilon: float) -> float:
     )
 
 
-@given(
-    st.integers(1, 60),
-    st.floats(0.01, 20),
-    st.integers(1, 30),
-    st.floats(0.001, 5),
-)
+@given(st.integers(1, 60), st.floats(0.01, 20), st.integers(1, 30), st.floats(0.001, 5))
 def test_divergence_is_that_of_the_sum(shape: int, rate: float, d: int, epsilon: float) -> None:
     exact = direct(shape, rate, d, epsilon)
     computed = float(negative_binomial_divergence(shape, rate, d, epsilon)[0])

@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from analysis.scm22_repaired import dimension_free_gamma, published_error, repaired_gamma
-from ikos.accounting import (
-    advanced_composition,
-    response_delta,
-    response_gamma,
-    scm22,
-)
+from ikos.accounting import advanced_composition, response_delta, response_gamma, scm22
 from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError
 from ikos.accounting.composition import LossLattice, advanced_share, composed_divergence
 from ikos.accounting.scm22 import (
@@ -193,15 +188,6 @@ def test_answers_without_exact_losses_are_composed_within_delta(monkeypatch, mes
     assert advanced_composition(parts, delta / 2)[1] <= delta * (1 + 1e-4)
 
 
-@pytest.mark.slow
-def test_both_compositions_are_used(monkeypatch):
-    monkeypatch.setattr(scm22, "numerical_delta", too_many)
-    methods = {
-        scm22._proved_repeated(1.0, 10**7, 4, Fraction(1, 4), times, 1e-6)[1] for times in (4, 1000)
-    }
-    assert methods == {"basic", "advanced"}
-
-
 def test_a_single_point_that_takes_too_long_is_not_hidden(monkeypatch):
     monkeypatch.setattr(scm22, "_STEPS", ((5.0, 1),))
     scm22.blanket_losses.cache_clear()
@@ -262,13 +248,6 @@ def test_missing_users_are_paid_for(n, gamma):
     found = [uniform_delta(1, n, d, k, gamma, t, delta=hint) for hint in hints]
     assert min(found) >= min(every) * 0.99
     assert min(found) <= min(every) * 1.5
-
-
-def test_uniform_draws_cost_more_than_one_of_each_run():
-    answers = [sampled_answers(1, 1e-6, 10**5, 20, 1, 4, sampling=s) for s in scm22.SAMPLINGS]
-    assert answers[0].gamma * 3 < answers[1].gamma
-    everything = [sampled_answers(1, 1e-6, 10**5, 4, 1, 4, sampling=s) for s in scm22.SAMPLINGS]
-    assert everything[0].gamma == everything[1].gamma
 
 
 # Errors
