@@ -243,28 +243,6 @@ def test_a_figure_holds_its_curves(figures, q, users):
         assert set(mark.get_xdata()) == {users[1]}
 
 
-@pytest.mark.points(1)
-@pytest.mark.parametrize(
-    ("users", "q", "sigma"),
-    [
-        ((10**12, 10**15), 2**64, 80),
-        ((1000,), 2**64, 80),
-        ((2, 30, 500), 2**32, 80),
-        ((2, 10**15), 2**300, 128),
-    ],
-)
-def test_every_panel_has_numbers_beside_it(figures, users, q, sigma):
-    figure = figures.messages_figure(secure_curves(users, q, sigma), "")
-    figure.draw_without_rendering()
-    for axes in figure.axes:
-        low, high = axes.get_ylim()
-        ticks = [tick for tick in axes.get_yticks() if low <= tick <= high]
-        assert len(ticks) > 1
-        texts = [text.get_text() for text in axes.get_yticklabels()]
-        assert sum(bool(text) for text in texts) > 1
-        assert len(set(texts)) == len(texts)
-
-
 @pytest.mark.parametrize(
     ("low", "high", "shown"),
     [
@@ -280,17 +258,6 @@ def test_axes_of_messages_have_numbers_enough(figures, low, high, shown):
     assert [tick for tick in axes.get_yticks() if tick] == shown
 
 
-@pytest.mark.slow
-def test_the_legend_does_not_cover_the_axes(figures):
-    figure = figures.messages_figure(secure_curves((100, 10**6), 2**64, 80), "T", mark=100)
-    figure.draw_without_rendering()
-    box = figure.legends[0].get_window_extent()
-    assert box.x1 <= figure.bbox.x1
-    assert box.y0 >= figure.bbox.y0
-    for axes in figure.axes:
-        assert axes.get_window_extent().x1 <= box.x0
-
-
 def test_steps_err_on_the_safe_side(figures):
     curves = secure_curves((100, 10**6), 2**64, 80)
     for axes in figures.messages_figure(curves, "").axes:
@@ -300,11 +267,6 @@ def test_steps_err_on_the_safe_side(figures):
                 between = last if line.get_drawstyle() == "steps-pre" else first
                 safe = min if name.startswith(("necessary", "floor")) else max
                 assert between == safe(first, last), name
-
-
-def test_no_curve(figures):
-    with pytest.raises(ValueError, match="at least one curve"):
-        figures.messages_figure([], "")
 
 
 @pytest.mark.points(1)
