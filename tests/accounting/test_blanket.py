@@ -8,6 +8,7 @@ from fractions import Fraction
 import gmpy2
 import numpy as np
 import pytest
+from accounting.shuffled_laws import hockey_stick, shuffled
 from gmpy2 import mpfr
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,25 +47,12 @@ from ikos.primitives.randomized_response import GRID
 CACHES = (shuffled_response._gamma, digits_bbgn20._optimized, sampled_answers)
 
 
-def hockey_stick(p, q, odds):
-    """Return the divergence of two laws given as Counters of Fractions."""
-    return sum((max(Fraction(0), p[view] - odds * q[view]) for view in p), Fraction(0))
-
-
 def answers(x, k, gamma):
     return {y: gamma / k + (1 - gamma) * (y == x) for y in range(k)}
 
 
 def view_law(inputs, k, gamma):
-    """Return the law of the sorted answers, each user's drawn one by one."""
-    law = Counter({(): Fraction(1)})
-    for x in inputs:
-        following = Counter()
-        for seen, chance in law.items():
-            for y, here in answers(x, k, gamma).items():
-                following[tuple(sorted((*seen, y)))] += chance * here
-        law = following
-    return law
+    return shuffled([answers(x, k, gamma) for x in inputs])
 
 
 def knowing_law(x, others, k, gamma):
@@ -448,18 +436,6 @@ def test_a_large_budget_is_kept():
 def set_answers(own, messages, gamma):
     """Return the law of one message: uniform on all, or else on one's own."""
     return {w: gamma / messages + (1 - gamma) * (w in own) / len(own) for w in range(messages)}
-
-
-def shuffled(laws):
-    """Return the law of the sorted messages."""
-    law = Counter({(): Fraction(1)})
-    for own in laws:
-        following = Counter()
-        for seen, chance in law.items():
-            for message, here in own.items():
-                following[tuple(sorted((*seen, message)))] += chance * here
-        law = following
-    return law
 
 
 @pytest.mark.points(1)

@@ -9,6 +9,8 @@ import gmpy2
 import mpmath
 import numpy as np
 import pytest
+from accounting import shuffled_laws
+from accounting.shuffled_laws import hockey_stick
 
 from ikos.accounting import gaussian_delta, noise_report, report_delta, report_epsilon, sets_report
 from ikos.accounting.blanket import blanket_divergence
@@ -33,20 +35,7 @@ HALVES, FLAT = np.array([0.5, 0.5]), ([1.0, 1.0], [1.0, 1.0])
 
 
 def shuffled(rows):
-    """Return the law of the counts of all outputs, one drawn from each row."""
-    law = Counter({(0,) * len(rows[0]): Fraction(1)})
-    for row in rows:
-        following = Counter()
-        for seen, chance in law.items():
-            for y, here in enumerate(row):
-                counts = (*seen[:y], seen[y] + 1, *seen[y + 1 :])
-                following[counts] += chance * Fraction(here)
-        law = following
-    return law
-
-
-def hockey_stick(p, q, odds):
-    return sum((max(Fraction(0), p[view] - odds * q[view]) for view in p), Fraction(0))
+    return shuffled_laws.shuffled([[*map(Fraction, row)] for row in rows])
 
 
 def blanket_excess(rows, x, y, n, odds):

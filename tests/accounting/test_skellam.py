@@ -10,6 +10,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from accounting.test_vector_noise import exact_delta as divergence_of_shift
 from statistical import skellam_delta, skellam_law
 
 from ikos.counts.skellam import return_chance
@@ -52,13 +53,9 @@ def test_steps_are_the_published_ones(variance: Any, expected: float) -> None:
 
 def exact_delta(variance: float, k: tuple[int, ...], epsilon: float) -> float:
     """Return the divergence of product laws shifted by k, up to what the laws' grids leave out."""
-    law, most = skellam_law(variance).pmf, max(map(abs, k))
-    law = np.pad(law[np.searchsorted(law, 1e-18) : law.size - np.searchsorted(law, 1e-18)], most)
-    p, q = np.ones(1), np.ones(1)
-    for shift in k:
-        p = np.multiply.outer(p, law).ravel()
-        q = np.multiply.outer(q, np.roll(law, shift)).ravel()
-    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
+    law = skellam_law(variance).pmf
+    law = law[np.searchsorted(law, 1e-18) : law.size - np.searchsorted(law, 1e-18)]
+    return divergence_of_shift(law, k, epsilon)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from statistical import FALSE_ALARM, IntegerLaw
+from statistical import FALSE_ALARM
+from test_discrete_gaussian import gaussian_law
 
 from ikos import Ball, Box, Categories, SparseTernary
 from ikos.baselines import CentralGaussian
@@ -18,13 +19,6 @@ from ikos.baselines.central_model import Subgaussian, exact_sums
 from ikos.data.domains import Domain
 from ikos.noise.gaussian_noise import least_variance
 from ikos.testing import DeterministicRandom
-
-
-def gaussian_law(variance: float) -> IntegerLaw:
-    reach = int((80 * variance) ** 0.5) + 2
-    k = np.arange(-reach, reach + 1, dtype=np.float64)
-    pmf = np.exp(-k * k / (2 * variance))
-    return IntegerLaw(-reach, pmf / pmf.sum())
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1, 0.1), (0.5, 1e-3), (3, 1e-5)])

@@ -65,7 +65,7 @@ def kinds(frame: KashinFrame, users: int) -> dict[str, NDArray[np.float64]]:
 
 
 @pytest.mark.points(2)
-@pytest.mark.parametrize("dimension", [1, 2, 3, 5, 6, 7, 9, 16, 31, 64, 100, 256])
+@pytest.mark.parametrize("dimension", [1, 2, 3, 5, 6, 7, 9, 16, 31, 64, 100, 256, 4096])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_coefficients_are_even_and_give_the_vector_back(dimension: int, seed: int) -> None:
     frame = KashinFrame(dimension, seed)
@@ -74,16 +74,6 @@ def test_coefficients_are_even_and_give_the_vector_back(dimension: int, seed: in
             a = frame.coefficients(length * x)
             assert np.abs(a).max() <= frame.largest
             assert np.abs(frame.vectors(a) - length * x).max() < 1e-10
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dimension", [1024, 4096])
-def test_in_many_dimensions(dimension: int) -> None:
-    frame = KashinFrame(dimension)
-    for x in kinds(frame, 60).values():
-        a = frame.coefficients(x)
-        assert np.abs(a).max() <= 2.5 / math.sqrt(frame.rows)
-        assert np.abs(frame.vectors(a) - x).max() < 1e-10
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from accounting.shuffled_laws import hockey_stick
 from hypothesis import given
 from hypothesis import strategies as st
 from statistical import FALSE_ALARM, outcome_p_value
@@ -66,10 +67,6 @@ def view_law(vectors, t, k, gamma, sampling, *, linked=False):
                 following[tuple(sorted((*seen, *sent)))] += before * chance
         law = following
     return law
-
-
-def hockey_stick(p, q, odds):
-    return sum((max(Fraction(0), p[view] - odds * q[view]) for view in p), Fraction(0))
 
 
 def worst(d, n, t, k, gamma, sampling, epsilon, grid):

@@ -9,6 +9,7 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
+from accounting.shuffled_laws import hockey_stick, shuffled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import FALSE_ALARM, outcome_p_value
@@ -45,24 +46,6 @@ def answer_law(protocol, x):
     return {point: (1 - g) * truth[point] + g / k for point in range(k)}
 
 
-def view_law(protocol, rows):
-    """Return the exact law of the sorted column."""
-    law = {(): Fraction(1)}
-    for row in rows:
-        one = answer_law(protocol, row)
-        grown = Counter()
-        for view, chance in law.items():
-            for point, more in one.items():
-                grown[tuple(sorted((*view, point)))] += chance * more
-        law = grown
-    return law
-
-
-def divergence(law, other, epsilon):
-    e = Fraction(math.exp(epsilon))
-    return float(sum(max(Fraction(0), p - e * other.get(view, 0)) for view, p in law.items()))
-
-
 VECTORS = [(-1, -1), (1, 1), (1, -1), (Fraction(1, 2), 0), (0, 0)]
 
 
@@ -70,9 +53,9 @@ def worst_divergence(protocol, epsilon):
     """Return the largest divergence over neighbours, the others' vectors being any of some."""
     worst = 0.0
     for others in combinations_with_replacement(VECTORS[:3], protocol.n - 1):
-        laws = [view_law(protocol, (v, *others)) for v in VECTORS]
+        laws = [shuffled([answer_law(protocol, row) for row in (v, *others)]) for v in VECTORS]
         for law, other in product(laws, repeat=2):
-            worst = max(worst, divergence(law, other, epsilon))
+            worst = max(worst, hockey_stick(law, other, Fraction(math.exp(epsilon))))
     return worst
 
 
