@@ -151,14 +151,6 @@ def repeated(draw: Callable[[DeterministicRandom], Any], count: int, seed: int) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [1, 3, 1000])
-def test_population_of_n_adds_up_to_discrete_laplace(n: int) -> None:
-    s = Fraction(1, 20)
-    totals = repeated(lambda rng: polya_population(n, s, rng=rng).sum(), 1500, 49)
-    assert discrete_laplace_law(float(s)).p_value(totals) > FALSE_ALARM
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("n", "parties"), [(1, 5), (3, 10), (7, 4), (5, 2)])
 def test_population_of_other_size_than_parties_has_shape_n_over_parties(
     n: int, parties: int
@@ -201,18 +193,6 @@ def test_two_users_noise_is_jointly_independent(
     # and the same test tells users who share their noise
     shared = np.bincount(8 * pairs[:, 0], minlength=49)
     assert p_value_bound(shared, np.outer(one, one).ravel()) < FALSE_ALARM
-
-
-@pytest.mark.slow
-def test_two_users_of_a_single_group_are_independent() -> None:
-    s = Fraction(1, 2)
-    noise = repeated(lambda rng: polya_population(3, s, rng=rng)[[0, 2]], 3000, 52)
-    law = polya_difference(1 / 3, 0.5)
-    values = np.clip(law.first + np.arange(law.pmf.size), -2, 2) + 2
-    one = np.bincount(values, weights=law.pmf)
-    cell = np.clip(noise, -2, 2) + 2
-    counts = np.bincount(5 * cell[:, 0] + cell[:, 1], minlength=25)
-    assert p_value_bound(counts, np.outer(one, one).ravel()) > FALSE_ALARM
 
 
 # Sizes and types
@@ -449,28 +429,6 @@ def test_counts_of_a_population_have_the_polya_law() -> None:
         assert counts.dtype == np.int64
         assert polya_law(variables / parties, s).p_value(counts) > FALSE_ALARM
         assert polya_law(variables / parties / 1.2, s).p_value(counts) < FALSE_ALARM
-
-
-@pytest.mark.slow
-def test_counts_of_all_parties_add_up_to_whole_variables() -> None:
-    sums = [
-        int(polya_counts(5, 0.3, variables=2, parties=5, rng=rng).sum())
-        for rng in [DeterministicRandom(71)]
-        for _ in range(3000)
-    ]
-    assert polya_law(2, 0.3).p_value(np.array(sums)) > FALSE_ALARM
-
-
-@pytest.mark.slow
-def test_counts_of_two_users_are_independent() -> None:
-    rng = DeterministicRandom(72)
-    law = polya_law(0.5, 0.7)
-    zero = float(law.pmf[0])
-    pairs = np.array([polya_counts(2, 0.7, variables=2, parties=4, rng=rng) for _ in range(4000)])
-    first, second = (pairs == 0).T
-    table = [np.sum(first & second), np.sum(first & ~second), np.sum(~first & second)]
-    chances = [zero * zero, zero * (1 - zero), (1 - zero) * zero]
-    assert p_value_bound([*table, 4000 - sum(table)], [*chances, 1 - sum(chances)]) > FALSE_ALARM
 
 
 def test_jumps_are_of_users_and_positive() -> None:

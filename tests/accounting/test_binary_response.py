@@ -72,24 +72,6 @@ def test_answers_that_tell_next_to_nothing(distance: int) -> None:
     assert 0 < truth <= binary_response_delta(0, 2, gamma) < 1e-13
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("n", "bits"), [(120, 1), (30, 5)])
-@pytest.mark.parametrize("epsilon", [0.2, 1.0])
-def test_exact_at_middle_sizes(n: int, bits: int, epsilon: float) -> None:
-    """Every t, by rationals with numerators of thousands of bits."""
-    gamma, others = Fraction(5, 32), (n - 1) * bits
-    worst = mpfr(0)
-    for t in range(0, others + 1, 7):
-        low, high = (count_law(gamma / 2, others - t + bits - j, t + j) for j in (0, bits))
-        at_t = max(hockey_stick(low, high, epsilon), hockey_stick(high, low, epsilon))
-        group = binary_response._ResponseDivergences(Fraction(epsilon), bits, gamma)
-        found = max(group.at(others - t, t), group.at(t, others - t))
-        assert at_t <= found <= float(at_t) * (1 + 1e-9)
-        worst = max(worst, at_t)
-    bound = binary_response_delta(epsilon, n, gamma, bits=bits)
-    assert worst <= bound <= float(worst) * 1.1
-
-
 def binomial(n: int, p: mpfr, last: int) -> list[mpfr]:
     """Return the first probabilities of Bin(n, p)."""
     law = [(1 - p) ** n]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -74,6 +75,14 @@ def test_excess_at_the_check_values(
 
 
 # Soundness and tightness
+
+
+@EVERY_SETTING
+def test_levels_are_below_the_truth_and_next_to_it(shuffler: str, clear: bool) -> None:
+    for q, sigma in itertools.product((2, 2**16 + 1, 2**512), (0.5, 11, 80)):
+        count = message_count(19, q, sigma, shuffler=shuffler, clear_share=clear).shuffled
+        for m in {max(1, count - 1), count}:
+            compare(19, q, m, shuffler, clear)
 
 
 @given(
