@@ -75,19 +75,6 @@ def test_what_is_sent_is_received(program, rates):
     assert sent == got
 
 
-def test_limits(program, rates):
-    protocol = SecureSum(1000, 2**37, messages=5).transport
-    found = program.needs(protocol, rates)
-    one = program.Machine(cores=2, memory=60_000.0, network=100.0, window=1000.0, files=2)
-    shares = program.limits(found, one)
-    assert shares["one shuffler: memory"] == 2
-    assert shares["one shuffler: cores"] == 7500 / 2000
-    assert shares["one shuffler: network"] == max(found[1].bytes_in, found[1].bytes_out) / 1e5
-    assert shares["the analyzer: memory"] == 32_000 / 60_000
-    assert shares["each party: open connections"] == 0.5
-    assert not any("client" in name for name in shares)
-
-
 # Measuring
 
 

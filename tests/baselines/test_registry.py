@@ -61,13 +61,6 @@ def by_key(rows: tuple[ComparisonRow, ...]) -> dict[str, ComparisonRow]:
     return {row.key: row for row in rows}
 
 
-def test_keys_are_short_distinct_and_in_kebab_case() -> None:
-    keys = [one.key for one in PROTOCOLS]
-    assert len(set(keys)) == len(keys)
-    assert all(len(key) <= 24 and re.fullmatch("[a-z0-9-]+", key) for key in keys)
-    assert {one.model for one in PROTOCOLS} == {"central", "shuffle", "local"}
-
-
 def test_every_protocol_of_the_package_is_compared() -> None:
     exported = map(ikos.baselines.__dict__.get, ikos.baselines.__all__)
     concrete = {
