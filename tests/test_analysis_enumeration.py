@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
-from typing import Any
 
 import pytest
 from exact.share_graph import SETTINGS, all_slot_permutations, component_counts, sizes_law, views
@@ -44,9 +42,7 @@ def order(n: int, m: int, shuffler: str) -> int:
 @each_shuffler
 @pytest.mark.parametrize(("n", "m"), [(1, 3), (2, 3), (4, 1), (3, 2)])
 @pytest.mark.parametrize("together", [1 << 18, 50])
-def test_the_group_is_listed_once(
-    n: int, m: int, shuffler: str, together: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_group_is_listed_once(n, m, shuffler, together, monkeypatch):
     monkeypatch.setattr(enumeration, "_TOGETHER", together)
     found = [tuple(row) for b in enumeration._permutations(n, m, shuffler) for row in b.tolist()]
     # the tests' slot h n + i is the library's i m + h
@@ -77,9 +73,7 @@ def test_the_enumerated_law(n: int, m: int, shuffler: str, clear: bool) -> None:
 @pytest.mark.slow
 @each_setting
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 10])
-def test_the_law_of_as_many_messages_as_can_be_enumerated(
-    n: int, shuffler: str, clear: bool
-) -> None:
+def test_the_law_of_as_many_messages_as_can_be_enumerated(n, shuffler, clear):
     most = {"parallel": {2: 21, 3: 8, 4: 4, 5: 3, 10: 1}, "single": {2: 5, 3: 3, 4: 2, 5: 2, 10: 1}}
     m = most[shuffler][n]
     found = enumerated_component_law(n, m, shuffler=shuffler, clear_share=clear)
@@ -148,9 +142,7 @@ def test_views_agree_as_their_laws_say(n: int, m: int, q: int, shuffler: str) ->
 
 @each_shuffler
 @pytest.mark.parametrize("together", [1, 7, 100])
-def test_the_size_of_blocks_does_not_matter(
-    shuffler: str, together: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_size_of_blocks_does_not_matter(shuffler, together, monkeypatch):
     expected = check_collision_identity(2, 2, 3, shuffler=shuffler)
     monkeypatch.setattr(enumeration, "_TOGETHER", together)
     assert check_collision_identity(2, 2, 3, shuffler=shuffler) == expected
@@ -198,8 +190,6 @@ def test_each_of_the_four_numbers_counts() -> None:
         (check_collision_identity, (1, 30, 2), "m must be smaller .* got 30"),
     ],
 )
-def test_what_takes_too_long_is_refused(
-    call: Callable[..., Any], arguments: tuple[int, ...], message: str
-) -> None:
+def test_what_takes_too_long_is_refused(call, arguments, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         call(*arguments)

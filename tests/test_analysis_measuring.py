@@ -50,9 +50,7 @@ def test_ways_of_mixing_keep_the_messages(program: Callable[[str], ModuleType]) 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
-def test_a_sum_holds_a_column_for_each_thread(
-    program: Callable[[str], ModuleType], tmp_path: Path
-) -> None:
+def test_a_sum_holds_a_column_for_each_thread(program, tmp_path):
     n = 2 * 10**6
     arguments = ["--kind", "secure", "--users", str(n), "--repeats", "2", "--output", str(tmp_path)]
     assert CliRunner().invoke(program("large_sums").command, arguments).exit_code == 0

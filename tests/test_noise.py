@@ -152,9 +152,7 @@ def repeated(draw: Callable[[DeterministicRandom], Any], count: int, seed: int) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "parties"), [(1, 5), (3, 10), (7, 4), (5, 2)])
-def test_population_of_other_size_than_parties_has_shape_n_over_parties(
-    n: int, parties: int
-) -> None:
+def test_population_of_other_size_than_parties_has_shape_n_over_parties(n, parties):
     s = Fraction(1, 20)
     noise = repeated(lambda rng: polya_population(n, s, parties=parties, rng=rng), 1500, 50)
     assert noise.shape == (1500, n)
@@ -180,9 +178,7 @@ def test_users_of_an_incomplete_last_group_have_their_noise(n: int) -> None:
         (lambda rng: polya(0.5, 0.5, 40_000, rng) - polya(0.5, 0.5, 40_000, rng), "one by one"),
     ],
 )
-def test_two_users_noise_is_jointly_independent(
-    sampler: Callable[[DeterministicRandom], Any], name: str
-) -> None:
+def test_two_users_noise_is_jointly_independent(sampler, name):
     """Both samplers against the product of the exact laws, on the 7 x 7 pooled values."""
     pairs = np.clip(sampler(DeterministicRandom(51)).reshape(-1, 2), -3, 3) + 3
     law = polya_difference(0.5, 0.5)
@@ -318,9 +314,7 @@ AT_ANY_SCALE: dict[str, Callable[[Fraction, DeterministicRandom], Any]] = {
 @pytest.mark.slow
 @pytest.mark.points(len(AT_ANY_SCALE))
 @pytest.mark.parametrize("sampler", AT_ANY_SCALE.values(), ids=AT_ANY_SCALE)
-def test_draws_in_machine_words_are_those_in_python_integers(
-    sampler: Callable[[Fraction, DeterministicRandom], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_draws_in_machine_words_are_those_in_python_integers(sampler, monkeypatch):
     """Around every size at which something stops to fit a word: the same, from the same source."""
 
     def first_cycle(remaining: NDArray[Any], rng: DeterministicRandom) -> NDArray[Any]:

@@ -53,9 +53,7 @@ def mean_absolute_error(x: NDArray[Any], p: int, epsilon: float) -> tuple[float,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", [181, None])
-def test_measured_error_on_adult_ages_many_runs(
-    ages: NDArray[np.float64], precision: int | None
-) -> None:
+def test_measured_error_on_adult_ages_many_runs(ages, precision):
     """12,500 runs pin the mean absolute error to 1 %.
 
     With one message per user: how values are shared does not touch the estimate.
@@ -113,9 +111,7 @@ def test_integers_are_encoded_exactly(min_honest: int | None) -> None:
 @pytest.mark.parametrize("min_honest", [None, 90])
 @pytest.mark.parametrize("confidence", [0.5, 1 - 1e-9])
 @pytest.mark.parametrize("epsilon", [0.1, 20])
-def test_intervals_of_integers_have_integers_as_ends(
-    epsilon: float, confidence: float, min_honest: int | None
-) -> None:
+def test_intervals_of_integers_have_integers_as_ends(epsilon, confidence, min_honest):
     protocol = PrivateSum(
         100, epsilon, 1e-3, lower=-2, upper=5, integers=True, min_honest=min_honest
     )
@@ -161,9 +157,7 @@ class _Reach:
         (2.0**60 + 2**9, 10.0, (2**60, 2**60 + 2**10)),
     ],
 )
-def test_ends_of_integers_are_rounded_towards_safety(
-    estimate: float, reach: float, ends: tuple[int, int]
-) -> None:
+def test_ends_of_integers_are_rounded_towards_safety(estimate, reach, ends):
     result = PrivateSum(100, 1, 1e-3, upper=2, integers=True).run([1.0] * 100)
     law: Any = _Reach(reach)
     error = NoisySum(law, 2, 100, 2.0, rounded=False).error()
@@ -233,9 +227,7 @@ def test_corrupt_shufflers_and_min_honest_enter_the_guarantee() -> None:
 @pytest.mark.points(1)
 @pytest.mark.parametrize("clear_share", [True, False])
 @pytest.mark.parametrize("corrupt", [0, 2])
-def test_given_messages_prove_what_they_do_for_those_who_are_honest(
-    clear_share: bool, corrupt: int
-) -> None:
+def test_given_messages_prove_what_they_do_for_those_who_are_honest(clear_share, corrupt):
     """Of the messages that are left by corrupt shufflers, to the users who may be honest alone."""
     options: dict[str, Any] = {
         "min_honest": 300, "corrupt_shufflers": corrupt, "clear_share": clear_share

@@ -129,9 +129,7 @@ def test_a_setting_without_theorem_needs_messages() -> None:
 
 
 @pytest.mark.parametrize(("shuffler", "clear_share"), SETTINGS)
-def test_the_default_covers_every_setting_and_number_of_users(
-    shuffler: str, clear_share: bool
-) -> None:
+def test_the_default_covers_every_setting_and_number_of_users(shuffler, clear_share):
     for n in (1, 2, 10):
         protocol = SecureSum(n, 2**16, shuffler=shuffler, clear_share=clear_share)
         assert protocol.messages.sigma >= 80
@@ -223,9 +221,7 @@ def test_a_shuffler_that_gets_no_messages_has_none(column: Any) -> None:
         (np.full((4, 5), 98765, np.uint32), ValueError, "not shown"),
     ],
 )
-def test_shufflers_refuse_what_is_not_shares(
-    shares: Any, error: type[Exception], said: str
-) -> None:
+def test_shufflers_refuse_what_is_not_shares(shares, error, said):
     with pytest.raises(error, match=said) as caught:
         SecureSum(5, 97, messages=4).shuffle(shares)
     assert "98765" not in str(caught.value)

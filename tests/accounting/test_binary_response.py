@@ -121,9 +121,7 @@ def test_large_sizes_in_many_digits(n: int, t: int, gamma: Fraction, epsilon: fl
 
 @pytest.mark.parametrize("bits", [1, 40])
 @pytest.mark.parametrize("epsilon", [0.05, 0.5])
-def test_fourier_and_direct_sums_agree(
-    bits: int, epsilon: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fourier_and_direct_sums_agree(bits, epsilon, monkeypatch):
     group = binary_response._ResponseDivergences(Fraction(epsilon), bits, Fraction(1, 4))
     direct = [group.at(9000 - t, t) for t in (0, 4000, 9000)]
     monkeypatch.setattr(binary_response, "_DIRECT", 0)
@@ -141,9 +139,7 @@ def test_fourier_and_direct_sums_agree(
     st.integers(1, 60),
     st.floats(0.01, 3),
 )
-def test_what_is_given_away_bounds_every_t(
-    zeros: int, ones: int, more: int, bits: int, part: int, epsilon: float
-) -> None:
+def test_what_is_given_away_bounds_every_t(zeros, ones, more, bits, part, epsilon):
     group = binary_response._ResponseDivergences(Fraction(epsilon), bits, Fraction(part, 64))
     bound = group.at(zeros, ones)
     for taken in {0, more // 3, more}:
@@ -152,9 +148,7 @@ def test_what_is_given_away_bounds_every_t(
 
 @given(st.integers(1, 3000), st.integers(1, 4), st.floats(0.01, 4), st.floats(1e-12, 0.5))
 @pytest.mark.slow
-def test_the_smallest_gamma_is_private_and_hardly_larger_than_needed(
-    n: int, bits: int, epsilon: float, delta: float
-) -> None:
+def test_the_smallest_gamma_is_private_and_hardly_larger_than_needed(n, bits, epsilon, delta):
     gamma = binary_response_gamma(epsilon, delta, n, bits=bits)
     assert (gamma * GRID).denominator == 1
     assert gamma <= local_gamma(Fraction(epsilon) / bits, 2)
@@ -166,9 +160,7 @@ def test_the_smallest_gamma_is_private_and_hardly_larger_than_needed(
 
 @pytest.mark.slow
 @given(st.integers(2, 2000), st.integers(2, 60), st.floats(0.05, 3))
-def test_more_users_more_noise_and_more_epsilon_make_less_delta(
-    n: int, part: int, epsilon: float
-) -> None:
+def test_more_users_more_noise_and_more_epsilon_make_less_delta(n, part, epsilon):
     gamma = Fraction(part, 64)
     delta = binary_response_delta(epsilon, n, gamma)
     room = 1 + 2e-4

@@ -199,9 +199,7 @@ def test_weights_by_a_natural_logarithm_do_not() -> None:
         for budget in ((0.01, 1e-12), (1.9, 0.01))
     ],
 )
-def test_paper_constants_hold_and_the_certified_are_fewer(
-    steps: int, epsilon: float, delta: float
-) -> None:
+def test_paper_constants_hold_and_the_certified_are_fewer(steps, epsilon, delta):
     central = rate_down(9 * epsilon / steps)
     paper = paper_flooding(steps, central, epsilon, delta)
     assert paper.delta <= delta
@@ -273,9 +271,7 @@ def true_divergence(r: int, rate: float, d: int, epsilon: float) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("rate", [1e-13, 1e-7, 0.1, 5.0])
 @pytest.mark.parametrize("shape", [1, 2, 16, pytest.param(120, marks=pytest.mark.slow)])
-def test_divergences_are_not_below_the_truth_however_small_the_rate(
-    shape: int, rate: float
-) -> None:
+def test_divergences_are_not_below_the_truth_however_small_the_rate(shape, rate):
     for part in (1e-6, 1e-3, 0.1):
         d = max(1, round(part / rate))
         for epsilon in (0.1 * rate * d, 0.999999 * rate * d, 3 * rate * d, 50 * rate * d):
@@ -415,9 +411,7 @@ def largest_moment(
 
 @pytest.mark.parametrize("steps", [1, 3, 9])
 @pytest.mark.parametrize("s", [0.05, 1.0])
-def test_largest_moment_is_over_all_pairs_and_sums(
-    steps: int, s: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_largest_moment_is_over_all_pairs_and_sums(steps, s, monkeypatch):
     rng, order = np.random.default_rng(steps), np.array([2.0])
     grid = np.arange(2 * steps + 1)
     pairs, none = decomposition(steps).pairs, np.zeros(steps + 1, dtype=np.int64)

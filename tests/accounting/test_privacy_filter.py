@@ -43,9 +43,7 @@ def test_equal_parts_fit_exactly() -> None:
     # by KOV15, for one list fixed beforehand: 528, 84, 92
     [(1, 1e-6, 0.01, 462, 333), (1, 1e-9, 0.02, 78, 57), (8, 1e-6, 0.16, 84, 68)],
 )
-def test_more_fit_than_by_advanced_composition(
-    epsilon: float, delta: float, each: float, times: int, advanced: int
-) -> None:
+def test_more_fit_than_by_advanced_composition(epsilon, delta, each, times, advanced):
     taken = len(accepted(PrivacyFilter.of(epsilon, delta), *[Charge.of(each)] * 1000))
     assert taken == times
     assert advanced_composition([(each, 0)] * advanced, delta / 2)[0] <= epsilon

@@ -66,9 +66,7 @@ def exact_delta(variance: float, k: tuple[int, ...], epsilon: float) -> float:
         (100, (10,), 2, 2.034624e-2, 2.114135e-2),
     ],
 )
-def test_exact_divergences_and_bounds_are_the_published_ones(
-    variance: int, k: tuple[int, ...], epsilon: float, exact: float, bound: float
-) -> None:
+def test_exact_divergences_and_bounds_are_the_published_ones(variance, k, epsilon, exact, bound):
     assert exact_delta(variance, k, epsilon) == pytest.approx(exact, rel=1e-6)
     square = sum(x * x for x in k)
     assert skellam_delta(Fraction(epsilon), Fraction(variance), square) == pytest.approx(bound)

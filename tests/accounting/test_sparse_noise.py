@@ -79,9 +79,7 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("users", "chance", "rate", "precision"), SETTINGS)
-def test_divergence_is_that_of_the_law(
-    users: int, chance: Fraction, rate: Fraction, precision: int
-) -> None:
+def test_divergence_is_that_of_the_law(users, chance, rate, precision):
     """Every shift that one user can cause, from the definition; the largest is the precision's."""
     law = sparse_law(users, chance, float(rate))
     epsilon = float(rate * precision)
@@ -154,9 +152,7 @@ def test_long_laws_and_large_epsilons_fall_back_on_silence() -> None:
     st.integers(1, 60),
     st.fractions(Fraction(1, 9), 3),
 )
-def test_least_chance_is_enough_and_nearly_least(
-    users: int, delta: float, precision: int, epsilon: Fraction
-) -> None:
+def test_least_chance_is_enough_and_nearly_least(users, delta, precision, epsilon):
     rate = epsilon / precision
     chance = least_chance(users, delta, rate, precision)
     assert chance % STEP == 0

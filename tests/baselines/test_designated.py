@@ -32,9 +32,7 @@ def tiny(q: int, p: int, epsilon: Any, **options: Any) -> DesignatedNoise:
 @pytest.mark.parametrize(
     ("n", "q", "p", "m"), [(2, 3, 1, 14), (2, 4, 1, 12), (2, 5, 2, 9), (3, 4, 1, 8)]
 )
-def test_view_is_as_private_as_stated(
-    epsilon: Fraction | int, n: int, q: int, p: int, m: int
-) -> None:
+def test_view_is_as_private_as_stated(epsilon, n, q, p, m):
     guarantee = tiny(q, p, epsilon, n=n, messages=m).guarantee
     assert guarantee.proved
     silent = (no_noise(q),) * (n - 1)

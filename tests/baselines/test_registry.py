@@ -204,9 +204,7 @@ def test_progress() -> None:
         ({"progress": 3}, TypeError, "progress must"),
     ],
 )
-def test_wrong_arguments_are_refused(
-    change: dict[str, Any], error: type[Exception], text: str
-) -> None:
+def test_wrong_arguments_are_refused(change, error, text):
     given: dict[str, Any] = {"n": 100, "epsilon": 1, "delta": 1e-6}
     with pytest.raises(error, match=text):
         comparison(**given | change)

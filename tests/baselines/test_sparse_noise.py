@@ -34,9 +34,7 @@ def sparse_modulo(protocol: SparseNoise) -> np.ndarray[Any, np.dtype[np.float64]
 @pytest.mark.parametrize("accountant", ["exact", "published"])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), 1])
 @pytest.mark.parametrize(("n", "q", "p"), [(2, 3, 1), (2, 4, 1), (2, 5, 2), (3, 4, 1)])
-def test_view_is_as_private_as_stated(
-    accountant: str, epsilon: Fraction | int, n: int, q: int, p: int
-) -> None:
+def test_view_is_as_private_as_stated(accountant, epsilon, n, q, p):
     """Messages are given, to keep the enumeration small; the rest is as the protocol chooses."""
     protocol = tiny(n, q, p, epsilon, 0.4, accountant=accountant, messages=9)
     guarantee = protocol.guarantee

@@ -73,9 +73,7 @@ def check_private(found: PrivateCertificate) -> None:
 
 @pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
 @pytest.mark.parametrize(("n", "q", "m"), [(1, 5, 1), (3, 7, 9), (60, 2**40 + 1, 20)])
-def test_levels_are_verified_independently(
-    n: int, q: int, m: int, shuffler: str, clear: bool
-) -> None:
+def test_levels_are_verified_independently(n, q, m, shuffler, clear):
     found = certify(n, q, m, shuffler=shuffler, clear_share=clear)
     check(found)
     assert found.sigma == security_level(n, q, m, shuffler=shuffler, clear_share=clear)
@@ -96,9 +94,7 @@ def test_any_certificate_is_verified(n: int, q: int, m: int, setting: tuple[str,
 
 @pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
 @pytest.mark.parametrize(("n", "m", "delta"), [(20, 9, 1e-6), (100, 6, 1e-4), (150, 8, 1e-10)])
-def test_deltas_are_verified_independently(
-    n: int, m: int, delta: float, shuffler: str, clear: bool
-) -> None:
+def test_deltas_are_verified_independently(n, m, delta, shuffler, clear):
     given_ = (n, 2**14, m, 1, delta, 10)
     how = {"analysis": "second_moment", "shuffler": shuffler, "clear_share": clear}
     found = certify_private(*given_, **how)

@@ -104,9 +104,7 @@ def average_variation(by_input: dict[tuple[int, ...], Law], q: int) -> Fraction:
 
 @pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
 @pytest.mark.parametrize("size", SIZES)
-def test_the_inequality_of_the_proof(
-    size: tuple[int, int, int], shuffler: str, clear: bool
-) -> None:
+def test_the_inequality_of_the_proof(size, shuffler, clear):
     """TV on average is at least 1 - N / q^(n-1), and no view is consistent with more than N."""
     n, q, m = size
     by_input = laws(n, q, m, shuffler, clear)
@@ -146,9 +144,7 @@ levels = st.one_of(
 
 
 @given(n=users, q=moduli, sigma=levels, shuffler=st.sampled_from(SHUFFLERS))
-def test_floor_is_the_fewest_that_are_not_excluded(
-    n: int, q: int, sigma: Any, shuffler: str
-) -> None:
+def test_floor_is_the_fewest_that_are_not_excluded(n, q, sigma, shuffler):
     check_floor_by_balls(n, q, sigma, shuffler)
 
 
@@ -186,9 +182,7 @@ def test_floors_move_the_right_way(n: int, q: int, sigma: Any, shuffler: str) ->
 @pytest.mark.points(1)
 @pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
 @given(n=st.integers(1, 60), q=st.integers(2, 2**70), sigma=st.integers(1, 200))
-def test_floors_are_below_exact_counts(
-    shuffler: str, clear: bool, n: int, q: int, sigma: int
-) -> None:
+def test_floors_are_below_exact_counts(shuffler, clear, n, q, sigma):
     proved = message_count(
         n, q, sigma, analysis="second_moment", shuffler=shuffler, clear_share=clear
     )

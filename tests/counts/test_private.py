@@ -131,10 +131,7 @@ def check_delta(
     shuffler=st.sampled_from(["parallel", "single"]),
     fewer=st.integers(0, 2),
 )
-def test_any_delta_is_the_theorem_rounded_up(
-    n: int, q: int, epsilon: float, delta: float, p: int, reserve: Fraction, shuffler: str,
-    fewer: int,
-) -> None:  # fmt: skip
+def test_any_delta_is_the_theorem_rounded_up(n, q, epsilon, delta, p, reserve, shuffler, fewer):
     """Also with fewer messages than needed, where delta is the best that is proved."""
     options: dict[str, Any] = {
         "analysis": "second_moment", "shuffler": shuffler, "reserve": reserve,
@@ -387,16 +384,7 @@ def test_probabilities_of_jumps_are_rounded_the_right_way() -> None:
     [(1000, 2**40, 1e6, 1e-9, 8), (1023, 2**11, 700, 1 - 2**-53, 6),
      (10**6, 2**31, 1, 1e-12, 6), (10**6, 2**306, 1e-90, 1e-299, 12)],
 )  # fmt: skip
-def test_the_search_begins_near_its_end(
-    monkeypatch: pytest.MonkeyPatch,
-    n: int,
-    q: int,
-    epsilon: float,
-    delta: float,
-    tries: int,
-    shuffler: str,
-    clear: bool,
-) -> None:
+def test_the_search_begins_near_its_end(monkeypatch, n, q, epsilon, delta, tries, shuffler, clear):
     """However large epsilon is: each try below what is enough may run a recursion."""
     tried: list[int] = []
     search = types.smallest
@@ -433,9 +421,7 @@ def test_a_vector_as_one_group_has_noise_in_every_coordinate() -> None:
         ({"epsilon": 1e6, "analysis": "balle2020"}, ValueError, "epsilon must not ask .* 1000000"),
     ],
 )  # fmt: skip
-def test_bad_arguments_are_named_and_quoted(
-    arguments: dict[str, Any], error: type[Exception], said: str
-) -> None:
+def test_bad_arguments_are_named_and_quoted(arguments, error, said):
     good: dict[str, Any] = {
         "n": 1000, "q": 2**20, "epsilon": 1, "delta": 1e-6, "precision": 32,
     }  # fmt: skip

@@ -63,9 +63,7 @@ def compare(n: int, q: int, m: int, shuffler: str, clear: bool, *, gap: float = 
         (4, 2, 2, "single", False, "0.82857"),
     ],
 )
-def test_excess_at_the_check_values(
-    n: int, m: int, q: int, shuffler: str, clear: bool, value: str
-) -> None:
+def test_excess_at_the_check_values(n, m, q, shuffler, clear, value):
     digits = len(value.split(".")[1])
     found = library.rational(n, q, ShareGraph(m, shuffler, clear)).excess[n]
     assert f"{float(found):.{digits}f}" == value
@@ -94,9 +92,7 @@ def test_levels_are_below_the_truth_and_next_to_it(shuffler: str, clear: bool) -
 )
 @settings(max_examples=300)
 @pytest.mark.slow
-def test_any_level_is_below_the_truth_and_next_to_it(
-    n: int, q: int, sigma: float, fewer: int, setting: tuple[str, bool]
-) -> None:
+def test_any_level_is_below_the_truth_and_next_to_it(n, q, sigma, fewer, setting):
     shuffler, clear = setting
     count = message_count(n, q, sigma, shuffler=shuffler, clear_share=clear).shuffled
     compare(n, q, max(1, count - fewer), shuffler, clear)
@@ -142,9 +138,7 @@ def test_levels_of_a_thousand_users(n: int, shuffler: str, clear: bool) -> None:
         pytest.param(1267, (18, 22626), 2549, "parallel", True, marks=pytest.mark.slow),
     ],
 )
-def test_where_the_graph_without_edges_dominates(
-    n: int, q: tuple[int, int], m: int, shuffler: str, clear: bool
-) -> None:
+def test_where_the_graph_without_edges_dominates(n, q, m, shuffler, clear):
     """Beyond the recursion, a hair from where nothing can be proved."""
     order = (64 + q[0]) << (q[1] - 6)
     true = compare(n, order, m, shuffler, clear)
@@ -162,9 +156,7 @@ def test_where_the_graph_without_edges_dominates(
 
 @EVERY_SETTING
 @pytest.mark.parametrize("n", [1, 3, 24])
-def test_enclosures_contain_the_rationals_and_little_else(
-    n: int, shuffler: str, clear: bool
-) -> None:
+def test_enclosures_contain_the_rationals_and_little_else(n, shuffler, clear):
     for q in (2, 3, 2**31 - 1, 2**400 + 1):
         for m in (1, 2, 3, 6):
             share = ShareGraph(m, shuffler, clear)
@@ -184,9 +176,7 @@ def test_enclosures_contain_the_rationals_and_little_else(
     m=st.integers(1, 9),
     setting=st.sampled_from(SETTINGS),
 )
-def test_rationals_are_the_recursion_over_binomials(
-    n: int, q: int, m: int, setting: tuple[str, bool]
-) -> None:
+def test_rationals_are_the_recursion_over_binomials(n, q, m, setting):
     shuffler, clear = setting
     found = library.rational(n, q, ShareGraph(m, shuffler, clear))
     one = math.comb
@@ -239,9 +229,7 @@ def test_kappa_bounds_the_sum_that_it_is_for(shuffler: str, clear: bool) -> None
 
 @pytest.mark.points(0)
 @EVERY_SETTING
-def test_the_largest_component_bounds_every_larger_number_of_users(
-    shuffler: str, clear: bool
-) -> None:
+def test_the_largest_component_bounds_every_larger_number_of_users(shuffler, clear):
     for hiding in (2, 3, 5):
         for q in (2, 7, 2**10, 2**60 - 1):
             check_largest_component(40, q, graph(hiding, shuffler, clear))

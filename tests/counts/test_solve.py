@@ -56,9 +56,7 @@ def _precise() -> Iterator[None]:
     p=st.integers(1, 10**4),
     setting=st.sampled_from(SETTINGS),
 )
-def test_delta_and_count_are_inverses(
-    n: int, bits: int, epsilon: float, delta: float, p: int, setting: tuple[str, bool]
-) -> None:
+def test_delta_and_count_are_inverses(n, bits, epsilon, delta, p, setting):
     how: dict[str, Any] = {"shuffler": setting[0], "clear_share": setting[1]}
     count = private_message_count(n, 2**bits, epsilon, delta, p, **how)
     found = private_delta(n, 2**bits, count.shuffled, epsilon, p, **how)
@@ -100,9 +98,7 @@ def test_deltas_of_published_analyses_and_of_nothing() -> None:
         (10**4, 22, 5, 1e-6, 354, {"reserve": 0.1}),
     ],
 )
-def test_epsilon_is_certified_and_near_the_smallest(
-    n: int, bits: int, m: int, delta: float, p: int, how: dict[str, Any]
-) -> None:
+def test_epsilon_is_certified_and_near_the_smallest(n, bits, m, delta, p, how):
     def proved_delta(epsilon: float) -> float:
         found = private_proved(n, 2**bits, m, epsilon, delta, p, **how).delta
         assert found is not None
@@ -139,9 +135,7 @@ def test_what_no_epsilon_reaches_is_refused_with_what_one_does() -> None:
 
 @each_setting
 @pytest.mark.parametrize(("q", "sigma", "m"), [(2**16, 20, 9), (2**8, 8, 6)])
-def test_smallest_users_by_brute_force(
-    shuffler: str, clear: bool, q: int, sigma: int, m: int
-) -> None:
+def test_smallest_users_by_brute_force(shuffler, clear, q, sigma, m):
     how: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
     found = smallest_users(q, sigma, m, **how)
     assert found > 1
@@ -324,9 +318,7 @@ def test_less_and_less_remains() -> None:
 
 @pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
 @pytest.mark.parametrize("noise_users", [2, 3, 6])
-def test_what_remains_of_two_users_by_enumeration(
-    shuffler: str, clear: bool, noise_users: int
-) -> None:
+def test_what_remains_of_two_users_by_enumeration(shuffler, clear, noise_users):
     """Two honest users hold bits in Z_2; the exact delta at the epsilon that is claimed."""
     n, q, m, s = 2, 2, 7, 1.0
     shuffled, noise = views((q,), n, m, shuffler), noise_modulo(q, 1 / noise_users, s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -82,9 +82,7 @@ BLOCKS: list[Any] = [  # of the groups of two blocks: two coordinates, b and b, 
 
 @each_setting
 @pytest.mark.parametrize(("full", "last", "n", "m"), BLOCKS)
-def test_two_blocks_are_within_the_product_bounds_of_full_ones(
-    shuffler: str, clear: bool, full: tuple[int, ...], last: tuple[int, ...], n: int, m: int
-) -> None:
+def test_two_blocks_are_within_the_product_bounds_of_full_ones(shuffler, clear, full, last, n, m):
     """Every pair of inputs: total variation, and divergences of order 1 + c."""
     graph, blocks = ShareGraph(m, shuffler, clear), [views(q, n, m, shuffler) for q in (full, last)]
     order, choices = blocks[0].q, math.prod(block.choices for block in blocks)
@@ -136,9 +134,7 @@ def test_the_level_of_sums_is_the_better_of_two_bounds(sigma: float, d: int) -> 
 
 @each_setting
 @pytest.mark.parametrize(("n", "q", "sigma", "d"), [(50, 2**16, 40, 10), (10**5, 5, 25, 1000)])
-def test_layouts_are_minimal(
-    shuffler: str, clear: bool, n: int, q: int, sigma: int, d: int
-) -> None:
+def test_layouts_are_minimal(shuffler, clear, n, q, sigma, d):
     how: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
     group, apart = vector_layouts(n, q, sigma, d, **how)
     assert (group.name, group.sums, apart.name, apart.sums) == ("one group", 1, "separate sums", d)
@@ -160,9 +156,7 @@ def test_layouts_are_minimal(
 
 @each_setting
 @pytest.mark.parametrize("length", [2, 5, 7])
-def test_blocks_have_the_fewest_messages_for_the_level_of_all_of_them(
-    shuffler: str, clear: bool, length: int
-) -> None:
+def test_blocks_have_the_fewest_messages_for_the_level_of_all_of_them(shuffler, clear, length):
     n, q, sigma, d = 60, 2**16, 40, 12
     how: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
     layout = SecureVectorSum(n, d, q, sigma=sigma, layout=length, **how).layout
@@ -210,9 +204,7 @@ def test_messages_of_blocks_are_those_computed_before(size: tuple[int, int, int]
     bits=st.integers(1, 64),
     overhead=st.integers(0, 100),
 )
-def test_the_least_bytes_are_found_if_messages_grow_with_the_length(
-    counts: list[int], bits: int, overhead: int
-) -> None:
+def test_the_least_bytes_are_found_if_messages_grow_with_the_length(counts, bits, overhead):
     d, totals = len(counts), list(itertools.accumulate(counts, initial=2))
 
     def made(length: int) -> Layout:
@@ -453,9 +445,7 @@ def private_layouts(n: int, q: int, honest: int, d: int, **how: Any) -> list[Lay
 
 @pytest.mark.parametrize("honest", [1, 5])
 @pytest.mark.parametrize("find", [secure_layouts, private_layouts])
-def test_layouts_have_their_level_for_every_number_of_honest_users(
-    find: Callable[..., list[Layout]], honest: int
-) -> None:
+def test_layouts_have_their_level_for_every_number_of_honest_users(find, honest):
     """Each number of honest users, from the fewest to all, has the level; one of them no more."""
     n, q, d = 12, 5, 3
     for shuffler, clear in SETTINGS:

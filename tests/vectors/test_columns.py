@@ -281,9 +281,7 @@ def test_variances_promise_more_than_their_numbers_are_apart() -> None:
         ([[None]], 0, 5, ValueError, r"x\[0, 0\] must be .*, not missing$"),
     ],
 )
-def test_columns_that_are_refused(
-    release: Any, x: Any, lower: Any, upper: Any, error: type[Exception], message: str
-) -> None:
+def test_columns_that_are_refused(release, x, lower, upper, error, message):
     with pytest.raises(error, match=message):
         release(x, lower=lower, upper=upper, **BUDGET)
 
@@ -376,8 +374,6 @@ def test_linear_statistics_are_unbiased_and_covered(domain: Any) -> None:
         ([[1e50, 0, 0]], Box(3, -1e60, 1e60), ValueError, "lower must be at least -1e.100"),
     ],
 )
-def test_linear_statistics_that_are_refused(
-    weights: Any, domain: Any, error: type[Exception], message: str
-) -> None:
+def test_linear_statistics_that_are_refused(weights, domain, error, message):
     with pytest.raises(error, match=message):
         linear_statistics(np.full((5, 3), 0.5), weights, domain, **BUDGET)

@@ -56,9 +56,7 @@ DOMAINS: list[Domain] = [Box(3), Box(3, -2, 5), Ball(3, 0.5), SparseTernary(3, 2
     ],
     ids=str,
 )
-def test_what_are_not_real_vectors_is_refused(
-    domain: Domain, x: Any, error: type[Exception]
-) -> None:
+def test_what_are_not_real_vectors_is_refused(domain, x, error):
     with pytest.raises(error, match=r"x.* must"):
         domain.values(x)
 
@@ -188,9 +186,7 @@ def test_box() -> None:
     st.lists(st.floats(-1, 1), min_size=1, max_size=6).filter(any),
     st.sampled_from([1e-100, 1e-3, 1.0, 7.5, MAX_RADIUS]),
 )
-def test_normalized_vectors_are_in_the_ball_and_longer_ones_are_not(
-    x: list[float], radius: float
-) -> None:
+def test_normalized_vectors_are_in_the_ball_and_longer_ones_are_not(x, radius):
     unit = np.array([x]) / np.abs(x).max()
     unit /= np.linalg.norm(unit)
     ball = Ball(len(x), radius)

@@ -203,9 +203,7 @@ def test_delta_where_counts_are_large(epsilon: float, most: int, chance: float) 
     ("n", "d", "epsilon", "delta"),
     [(2, 2, 1, 0.1), (100, 10, 0.5, 1e-6), (10**4, 10**4, 1, 1e-8), (10**9, 10**5, 4, 1e-12)],
 )
-def test_random_messages_are_enough_and_hardly_more(
-    n: int, d: int, epsilon: float, delta: float
-) -> None:
+def test_random_messages_are_enough_and_hardly_more(n, d, epsilon, delta):
     extra, chance = random_messages(Fraction(epsilon), Fraction(delta), n, Fraction(1, d))
     assert random_messages_delta(epsilon, n * extra, 2 * chance / d) <= delta
     assert random_messages_delta(epsilon, n * extra, 2 * chance / d * Fraction(999, 1000)) > delta

@@ -88,9 +88,7 @@ def tiny(precision: int, sampling: Fraction) -> KashinCorrelatedNoise:
 @pytest.mark.points(0)
 @pytest.mark.parametrize("precision", [1, 2])
 @pytest.mark.parametrize("sampling", [Fraction(1), Fraction(1, 2), Fraction(1, 8)])
-def test_one_coefficients_view_is_as_private_as_it_is_counted(
-    precision: int, sampling: Fraction
-) -> None:
+def test_one_coefficients_view_is_as_private_as_it_is_counted(precision, sampling):
     protocol = tiny(precision, sampling)
     laws, cut = views(protocol.noise, 140 if precision == 1 else 150)
     assert cut < 1e-3
@@ -180,9 +178,7 @@ def fixture_protocol(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.slow
-def test_simulated_sums_are_unbiased_and_as_far_off_as_predicted(
-    protocol: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_simulated_sums_are_unbiased_and_as_far_off_as_predicted(protocol, monkeypatch):
     """With sums of all noise in place of the messages."""
     monkeypatch.setattr(kashin_sums_afnntz24, "MAX_MADE", 0)
     runs, rng, x = 450, DeterministicRandom(1), unit_vectors(40, 3)
@@ -240,9 +236,7 @@ def test_sums_have_discrete_laplace_noise(monkeypatch: pytest.MonkeyPatch) -> No
     assert law.p_value(twice) < FALSE_ALARM
 
 
-def test_noise_of_many_more_than_are_honest_takes_little_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_noise_of_many_more_than_are_honest_takes_little_memory(monkeypatch):
     """It is drawn in parts of bounded size, and is as much as it was."""
     drawn = []
 
@@ -267,9 +261,7 @@ def of_no_values(protocol: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.points(1)
 @pytest.mark.parametrize("present", [10, 20])
-def test_the_noise_of_secure_sums_is_that_of_the_honest(
-    present: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_noise_of_secure_sums_is_that_of_the_honest(present, monkeypatch):
     """So many of 20 users as are counted on add discrete Laplace noise; all of them, twice it."""
     protocol = of_no_values(KashinPrivateSum(20, Ball(64), 40, 1e-3, min_honest=10), monkeypatch)
     x, rng, q = np.zeros((present, 64)), DeterministicRandom(10), protocol.modulus
@@ -300,9 +292,7 @@ def plus(one: IntegerLaw, other: IntegerLaw) -> IntegerLaw:
 
 @pytest.mark.parametrize("present", [10, 20])
 @pytest.mark.slow
-def test_correlated_noise_and_floods_are_those_of_the_honest(
-    present: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_correlated_noise_and_floods_are_those_of_the_honest(present, monkeypatch):
     """So many of 20 users as are counted on add all that is proved to suffice; 20, twice it."""
     protocol = KashinCorrelatedNoise(20, Ball(33), 40, 0.05, min_honest=10, precision=1)
     of_no_values(protocol, monkeypatch)
@@ -425,9 +415,7 @@ def seen_encodings(protocol: Any, monkeypatch: pytest.MonkeyPatch) -> list[NDArr
 
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [KashinCorrelatedNoise, KashinPrivateSum])
-def test_vectors_without_even_coefficients_are_protected_as_well(
-    make: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vectors_without_even_coefficients_are_protected_as_well(make, monkeypatch):
     """They are sent, by encodings that the guarantee covers; an error would be seen."""
     protocol = make(6, Ball(64, 3.0), 20, 1e-2, precision=3, min_honest=5)
     x = np.zeros((6, 64))

@@ -137,9 +137,7 @@ TINY: list[Any] = [
 @pytest.mark.parametrize(
     ("epsilon", "delta", "method"), [(1, 0.5, "skellam"), (2, 0.1, "skellam"), (1, 1e-3, "laplace")]
 )
-def test_the_views_divergence_is_at_most_delta(
-    setting: dict[str, Any], epsilon: float, delta: float, method: str
-) -> None:
+def test_the_views_divergence_is_at_most_delta(setting, epsilon, delta, method):
     """Two coordinates, inputs of 0 and 1, every pair of neighbours."""
     protocol = PrivateVectorSum(
         domain=Box(2), epsilon=epsilon, delta=delta, integers=True, shuffler="single",
@@ -187,9 +185,7 @@ def block_law(protocol: PrivateVectorSum, rows: Any) -> NDArray[Any]:
         pytest.param(6, 1, 0.001, "laplace", marks=pytest.mark.slow),
     ],
 )
-def test_the_divergence_of_the_views_of_blocks_is_at_most_delta(
-    messages: int, epsilon: float, delta: float, method: str
-) -> None:
+def test_the_divergence_of_the_views_of_blocks_is_at_most_delta(messages, epsilon, delta, method):
     """Two users, three coordinates: a block of two and a shorter one."""
     protocol = PrivateVectorSum(
         2, Box(3), epsilon, delta, integers=True, modulus=3, layout=2, messages=messages,
@@ -209,9 +205,7 @@ def test_the_divergence_of_the_views_of_blocks_is_at_most_delta(
 @pytest.mark.parametrize(
     ("epsilon", "delta", "d"), [(1, 0.5, 2), (2, 0.1, 2), (0.3, 0.02, 2), (1, 0.3, 1)]
 )
-def test_noise_alone_nearly_reaches_delta_and_less_of_it_exceeds_it(
-    epsilon: float, delta: float, d: int
-) -> None:
+def test_noise_alone_nearly_reaches_delta_and_less_of_it_exceeds_it(epsilon, delta, d):
     """One user, a large group: nothing is hidden but by noise of two coordinates or releases."""
     protocol = PrivateVectorSum(
         1, Box(d), epsilon, delta, integers=True, modulus=600, messages=2, releases=3 - d
@@ -288,9 +282,7 @@ def test_one_coordinate_is_the_scalar_private_sum() -> None:
     [(10**4, 64, 6, 23, 10.33), (10**5, 64, 6, 26, 10.33), (10**6, 64, 5, 30, 10.31),
      (10**4, 1000, 7, 24, 10.27), (10**5, 1000, 6, 27, 10.27), (10**6, 1000, 6, 30, 10.31)],
 )  # fmt: skip
-def test_gradients_have_the_messages_and_errors_of_the_documentation(
-    n: int, d: int, messages: int, bits: int, error: float
-) -> None:
+def test_gradients_have_the_messages_and_errors_of_the_documentation(n, d, messages, bits, error):
     protocol = PrivateVectorSum(n, Ball(d), 1, 1e-8)
     assert (protocol.layout.count.total, protocol.layout.bits_per_message) == (messages, bits)
     assert error - 0.01 < math.sqrt(protocol.mse / d) <= error
@@ -375,9 +367,7 @@ def chained(
         (20, 20, 30, 30),
     ],
 )
-def test_exact_hiding_proves_no_more_than_its_parts(
-    length: int, dimension: int, times: int, messages: int, clear: bool
-) -> None:
+def test_exact_hiding_proves_no_more_than_its_parts(length, dimension, times, messages, clear):
     """The divergences of one block, put together here: several blocks, T releases."""
     hiding = budget(500, ONES.steps(dimension), clear=clear, length=length, releases=times)
     sums, order = math.ceil(dimension / length), 2 ** (10 * length)
@@ -426,9 +416,7 @@ def test_exact_hiding_proves_no_more_than_its_parts(
         (20, 20, 30, 33),
     ],
 )
-def test_hiding_by_the_lemma_proves_no_more_than_its_parts(
-    length: int, dimension: int, times: int, messages: int
-) -> None:
+def test_hiding_by_the_lemma_proves_no_more_than_its_parts(length, dimension, times, messages):
     """(1 + e^eps0) 2^-sigma for each release, where d sums lose log2 d bits."""
     hiding = budget(500, ONES.steps(dimension), analysis="balle2020", length=length, releases=times)
     found, rate = hiding.proved(2**10, messages)
