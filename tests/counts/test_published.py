@@ -56,6 +56,7 @@ def test_log_of_n_minus_1_stands_inside_the_root() -> None:
     assert security_level(n, q, added_after, analysis="ishai2006", **SINGLE) < sigma
 
 
+@pytest.mark.points(4)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

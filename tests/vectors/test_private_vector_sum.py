@@ -649,6 +649,7 @@ def test_vectors_of_a_ball_are_no_further_apart_than_the_noise_counts_with() -> 
 # What is refused
 
 
+@pytest.mark.points(8)
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
