@@ -114,11 +114,7 @@ def _private_sum_of_indices(n: int) -> list[Any]:
 
 
 LAYOUTS = ("separate", "group")
-DOMAINS = {
-    "box": ikos.Box(4),
-    "ball": ikos.Ball(4),
-    "sparse": ikos.SparseTernary(8, 2),
-}
+DOMAINS = {"box": ikos.Box(4), "ball": ikos.Ball(4), "sparse": ikos.SparseTernary(8, 2)}
 
 
 def _vectors(protocol: Any, share: Callable[..., Any], x: Any) -> list[Any]:
@@ -173,18 +169,6 @@ def _private_masked_sum(n: int, d: int, releases: int) -> list[Any]:
     result = protocol.run(data, DeterministicRandom(11), threads=1)
     guarantee = protocol.guarantee
     return [protocol.parameter_hash, guarantee.delta, protocol.mse, digest(result.estimate)]
-
-
-def _discrete_laplace(s: Any) -> Any:
-    return noise.discrete_laplace(s, 20, DeterministicRandom(5))
-
-
-def _polya(r: Any, s: Any) -> Any:
-    return noise.polya(r, s, 20, DeterministicRandom(6))
-
-
-def _skellam(variance: Any) -> Any:
-    return noise.skellam(variance, 20, DeterministicRandom(8))
 
 
 def _polya_population(n: int, s: Any) -> list[Any]:
@@ -342,9 +326,7 @@ def _wire_report(name: str, window: int) -> dict[str, Any]:
     shares = rng.uniform(task.modulus, task.parties * dimension).reshape(-1, dimension)
     secret, number = rng.bytes(32), rng.bytes(16)
     suite = pyhpke.CipherSuite.new(
-        pyhpke.KEMId.DHKEM_X25519_HKDF_SHA256,
-        pyhpke.KDFId.HKDF_SHA256,
-        pyhpke.AEADId.AES128_GCM,
+        pyhpke.KEMId.DHKEM_X25519_HKDF_SHA256, pyhpke.KDFId.HKDF_SHA256, pyhpke.AEADId.AES128_GCM
     )
     public = suite.kem.deserialize_public_key(where.public_key)
     keys, infos, parts = [], [], [hpke.clear_part(shares[-1].tolist(), task)]
@@ -406,9 +388,9 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "masked vector": _masked_vector,
     "masked sum": _masked_sum,
     "private masked sum": _private_masked_sum,
-    "discrete laplace": _discrete_laplace,
-    "skellam": _skellam,
-    "polya": _polya,
+    "discrete laplace": lambda s: noise.discrete_laplace(s, 20, DeterministicRandom(5)),
+    "skellam": lambda variance: noise.skellam(variance, 20, DeterministicRandom(8)),
+    "polya": lambda r, s: noise.polya(r, s, 20, DeterministicRandom(6)),
     "polya population": _polya_population,
     "hash of a secure sum": lambda **a: ikos.SecureSum(**a).parameter_hash,
     "hash of a private sum": lambda **a: ikos.PrivateSum(**a).parameter_hash,
@@ -519,10 +501,7 @@ def _hashes() -> Entries:
             yield "hash of a secure sum", {"n": n, "q": q, "sigma": 40, **how}
         for epsilon, delta in ((1, 1e-6), (Fraction(1, 3), 1e-9)):
             more = {"lower": -1, "upper": 2, "min_honest": 900, **how}
-            yield (
-                "hash of a private sum",
-                {"n": 1000, "epsilon": epsilon, "delta": delta, **more},
-            )
+            yield ("hash of a private sum", {"n": 1000, "epsilon": epsilon, "delta": delta, **more})
     for d in (1, 16):
         yield "hash of a secure vector sum", {"n": 1000, "dimension": d, "q": 2**32}
         yield "hash of a private vector sum", {"n": 1000, "box": d}

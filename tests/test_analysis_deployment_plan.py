@@ -75,37 +75,7 @@ def test_what_is_sent_is_received(program, rates):
     assert sent == got
 
 
-def test_ordering_rises_and_is_that_of_the_next_larger_size(program, rates):
-    assert program.ordering_seconds(rates, 10) == 10 * 0.25
-    assert program.ordering_seconds(rates, 17) == 17 * 0.5
-    assert program.ordering_seconds(rates, 2**10) == 2**10 * 0.5
-    assert program.ordering_seconds(rates, 2**20) == 2**20 * 0.5 * 2
-    times = [program.ordering_seconds(rates, n) for n in range(1, 5000)]
-    assert times == sorted(times)
-
-
-def test_limits(program, rates):
-    protocol = SecureSum(1000, 2**37, messages=5).transport
-    found = program.needs(protocol, rates)
-    one = program.Machine(cores=2, memory=60_000.0, network=100.0, window=1000.0, files=2)
-    shares = program.limits(found, one)
-    assert shares["one shuffler: memory"] == 2
-    assert shares["one shuffler: cores"] == 7500 / 2000
-    assert shares["one shuffler: network"] == max(found[1].bytes_in, found[1].bytes_out) / 1e5
-    assert shares["the analyzer: memory"] == 32_000 / 60_000
-    assert shares["each party: open connections"] == 0.5
-    assert not any("client" in name for name in shares)
-
-
 # Measuring
-
-
-def test_a_connection_costs_both_ends(measuring):
-    made = measuring.connection(100)
-    assert made.client > 0
-    assert made.server > 0
-    assert 200 < made.up < 10_000
-    assert 500 < made.down < 10_000  # with a certificate
 
 
 @pytest.mark.slow

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from fractions import Fraction
 
 import pytest
 from click.testing import CliRunner
 
 from analysis import enumeration, lemma_c4, lemma_c5
-from analysis.enumeration import check_collision_identity
 from ikos.graphs import Slack, Sweep, component_bound, exact_component_law
-
-ONE = ("--users", "2", "--messages", "2", "--modulus", "3")
 
 
 def run(program, *arguments, status=0):
@@ -32,30 +28,11 @@ def test_lemma_c4_on_the_whole_default_grid():
     assert [check["equal"] for check in found["checks"]] == [True] * len(sizes)
 
 
-def test_the_table_and_json_are_the_enumeration():
-    result = json.loads(run(lemma_c4, *ONE, "--json"))
-    *_, first, second, _, verdict = run(lemma_c4, *ONE).splitlines()
-    assert verdict == "The identity holds in all 2 cases."
-    assert result["holds"] is True
-    for line, check in zip((first, second), result["checks"], strict=True):
-        found = check_collision_identity(2, 2, 3, shuffler=check["shuffler"])
-        assert Fraction(check["matched"]) == Fraction(check["formula"]) == found.matched
-        sizes = [str(check[key]) for key in ("users", "messages", "modulus", "shuffler")]
-        sizes += [f"{found.permutations:,}", f"{found.tuples:,}"]
-        assert line.split() == [*sizes, str(found.matched), str(found.expected), "yes"]
-        assert all(f"``{key}``" in lemma_c4.__doc__ for key in check)
-
-
 def test_a_failure_is_told_and_is_the_exit_status(monkeypatch):
     true = enumeration._mean_power
     monkeypatch.setattr(enumeration, "_mean_power", lambda law, q, slots: true(law, q, slots - 1))
-    arguments = (*ONE, "--shuffler", "parallel")
-    lines = run(lemma_c4, *arguments, status=1).splitlines()
-    assert lines[-1] == "The identity fails in 1 of 1 cases."
-    assert lines[3].endswith("NO")
-    found = check_collision_identity(2, 2, 3)
-    told = [line.rsplit(" ", 1)[1] for line in lines if line.startswith(("  P[", "  E["))]
-    assert told == list(map(str, (found.matched, found.views, found.expected, found.formula)))
+    arguments = ("--users", "2", "--messages", "2", "--modulus", "3", "--shuffler", "parallel")
+    assert "The identity fails in 1 of 1 cases." in run(lemma_c4, *arguments, status=1)
     assert json.loads(run(lemma_c4, *arguments, "--json", status=1))["holds"] is False
 
 
@@ -79,8 +56,6 @@ def test_a_violation_is_told_and_is_the_exit_status(monkeypatch, many):
     bad = tuple(Slack(20, 3, c, 0.5) for c in range(2, 2 + many))
     wrong = Sweep("lemma_c5", "parallel", True, (19, 20), (3, 3), 50, bad, bad[:1])
     monkeypatch.setattr(lemma_c5, "sweep", lambda *_, **__: wrong)
-    shown = run(lemma_c5, status=1)
-    assert "n = 20, m = 3, c = 2: bound / P[C = c] is 0.5" in shown
-    assert shown.count("bound / P[C = c] is") == min(10, many)
-    assert f"NOT PROVED, {'at least 100' if many == 100 else many} times" in shown
+    times = "at least 100" if many == 100 else many
+    assert f"NOT PROVED, {times} times" in run(lemma_c5, status=1)
     assert json.loads(run(lemma_c5, "--json", status=1))["holds"] is False

@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from ikos import PrivateSum, SecureSum
-
 
 @pytest.fixture(name="program")
 def fixture_program() -> Callable[[str], ModuleType]:
@@ -51,22 +49,8 @@ def test_ways_of_mixing_keep_the_messages(program: Callable[[str], ModuleType]) 
 
 
 @pytest.mark.slow
-def test_the_protocols_are_what_the_table_says(program: Callable[[str], ModuleType]) -> None:
-    module = program("large_sums")
-    secure, private, colluding = (module.protocol(kind, 10**5) for kind in module.KINDS)
-    assert isinstance(secure, SecureSum)
-    assert (secure.q, secure.messages.total) == (2**64, 8)
-    assert isinstance(private, PrivateSum)
-    assert (private.epsilon, private.guarantee.delta) <= (1, 1e-12)
-    assert colluding.transport.trust.corrupt_shufflers == 2
-    assert colluding.messages.shuffled == private.messages.shuffled + 2
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
-def test_a_sum_holds_a_column_for_each_thread(
-    program: Callable[[str], ModuleType], tmp_path: Path
-) -> None:
+def test_a_sum_holds_a_column_for_each_thread(program, tmp_path):
     n = 2 * 10**6
     arguments = ["--kind", "secure", "--users", str(n), "--repeats", "2", "--output", str(tmp_path)]
     assert CliRunner().invoke(program("large_sums").command, arguments).exit_code == 0

@@ -46,15 +46,11 @@ def test_all_sums_and_each_once(count, data):
     )
 
 
-def test_large_sets_come_in_blocks():
-    messages = np.random.default_rng(0).normal(size=(60, 3))
+def test_large_sets_come_in_blocks_and_too_large_ones_are_refused():
+    messages = np.zeros((60, 1))
     blocks = [len(block) for block in subset_sums(messages, 4)]
     assert sum(blocks) == math.comb(60, 4)
     assert len(blocks) > 1
-
-
-def test_too_many_sets_are_refused():
-    messages = np.zeros((60, 1))
     assert math.comb(60, 6) > MAX_SUBSETS
     with pytest.raises(ValueError, match="sets of k = 6"):
         next(subset_sums(messages, 6))
@@ -82,19 +78,6 @@ def test_the_protocol_adds_up_to_what_it_says(modulus):
     each = protocol.mse / 3
     for column in errors.T:  # a false alarm of 1e-9 for each, whatever the law
         assert abs(clipped_mean(column, each)) <= bias_allowed(each, runs) < 0.5 * math.sqrt(each)
-
-
-@pytest.mark.slow
-def test_shares_modulo_q_are_uniform():
-    protocol = SplitSum(2, 1, 2, 2, RATE, modulus=9)
-    rng = DeterministicRandom(2)
-    seen = np.concatenate(
-        [protocol.randomize([[1.0], [-1.0]], rng).reshape(2, 2) for _ in range(2000)]
-    )
-    from statistical import uniform_p_value
-
-    for column in seen.T:
-        assert uniform_p_value(column % 9, 9) > FALSE_ALARM
 
 
 @pytest.mark.slow
@@ -200,15 +183,3 @@ def test_proposition_2_4():
     assert 16 * low <= 1
     assert np.median(np.sqrt(squares)) < 1
     assert all(standard > 0 for standard in others)
-
-
-def test_without_dummies_that_average_to_zero_it_fails():
-    """A mutant: dummies that all hold one vector move every point away."""
-    protocol = SplitSum(4, 3, 1, 200, RATE)
-    rng = DeterministicRandom(8)
-    x = random_unit(4, 3, rng)
-    messages = protocol.shuffled(x, rng) / 200
-    fixed = np.tile([1.0, 0.0, 0.0], (4, 1))
-    dummies = np.stack([protocol.randomize(fixed, rng)[:3].reshape(-1, 3) / 200 for _ in range(50)])
-    found, _ = dummy_candidates(messages, 1, lambda m: m.sum(axis=1), dummies)
-    assert distance(found, x[0]) > 0.8

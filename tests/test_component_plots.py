@@ -12,7 +12,6 @@ from ikos.graphs import check_components
 from ikos.graphs.component_bounds import BOUNDS
 from ikos.numeric.rounding import DOWN
 from ikos.results.confidence import clopper_pearson
-from ikos.results.text import at_least, percent
 from ikos.testing import DeterministicRandom
 
 pytest.importorskip("matplotlib")
@@ -153,46 +152,6 @@ def test_ratios(drawn):
     assert set(points(axes, "exact-ratio").values()) == {1}
 
 
-@pytest.mark.slow
-def test_everything_is_within_the_axes_and_has_numbers_beside_it(drawn):
-    check, figure = drawn
-    figure.draw_without_rendering()
-    for axes in figure.axes:
-        low, high = axes.get_ylim()
-        for line in axes.get_lines():
-            assert all(low < y < high for y in line.get_ydata())
-        ticks = [tick for tick in axes.get_yticks() if low <= tick <= high]
-        assert len(ticks) > 1
-        texts = [text.get_text() for text in axes.get_yticklabels()]
-        assert len(set(texts)) == len(texts)
-        assert axes.get_xlim() == (0.5, len(check.rows) + 0.5)
-        places = axes.get_xticks()
-        assert places[0] == 1
-        assert places[-1] <= len(check.rows)
-        assert all(place == int(place) for place in places)
-    assert all(tick == int(tick) for tick in figure.axes[0].get_yticks())
-
-
-def test_words(drawn):
-    """The legend names what is drawn, and the notes say what is missing and how rare it may be."""
-    check, figure = drawn
-    legend = " ".join(" ".join(text.get_text().split()) for text in figure.legends[0].get_texts())
-    assert f"{percent(check.confidence)} interval" in legend
-    assert ("Lemma C.5" in legend) == (check.rows[0].lemma is not None)
-    assert ("bound of this library" in legend) == (check.rows[0].bound is not None)
-    assert ("importance samples" in legend) == bool(check.planted)
-    assert ("exact" in legend) == bool(points(figure.axes[0], "exact"))
-    assert ("seen in none of" in legend) == any(not row.seen for row in check.rows)
-    words = " ".join(text.get_text() for text in figure.texts)
-    assert (f"no graph of {check.unseen} or more" in words) == (check.unseen <= check.n)
-    if check.unseen <= check.n:
-        tail = at_least(check.tally.tail(check.unseen, check.confidence).high, 2)
-        assert f"< {tail}, and no more." in words
-    assert ("No bound is stated" in words) == (check.graph.hiding < 2)
-    at_the_end = any(tally.counts.get(tally.parts) == tally.trials for tally in check.planted)
-    assert ("upper end of its interval" in words) == at_the_end
-
-
 @pytest.mark.points(0)
 def test_nothing_is_cut_or_overlaps(drawn):
     _, figure = drawn
@@ -206,14 +165,3 @@ def test_nothing_is_cut_or_overlaps(drawn):
             assert page.y0 <= box.y0 <= box.y1 <= page.y1
     for i, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[:i] if box.width and other.width)
-
-
-@pytest.mark.slow
-def test_no_two_look_alike():
-    axes = components_figure(checked("common")).axes[0]
-    lines = [line for line in axes.get_lines() if line.get_gid()]
-    assert len(lines) >= 5
-    assert len({str(line.get_marker()) for line in lines}) == len(lines)
-    colours = {line.get_gid(): line.get_color() for line in lines}
-    assert colours.pop("sampled-limits") == colours["sampled"]
-    assert len(set(colours.values())) == len(colours)

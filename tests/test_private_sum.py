@@ -19,7 +19,6 @@ from statistical import FALSE_ALARM, discrete_laplace_law
 
 from ikos import PrivateSum, SecureSum, private_message_count
 from ikos.counts import private_remaining
-from ikos.numeric.distributions import default_precision
 from ikos.results.error import NoisySum
 from ikos.testing import DeterministicRandom
 
@@ -52,19 +51,9 @@ def mean_absolute_error(x: NDArray[Any], p: int, epsilon: float) -> tuple[float,
     return first, math.sqrt(float((law * error**2).sum()) - first**2)
 
 
-@pytest.mark.parametrize("precision", [181, 638, None])
-def test_expected_error_on_adult_ages(ages: NDArray[np.float64], precision: int | None) -> None:
-    """The paper prints 7.5e-6; exact noise gives 3.0e-5 to 3.5e-5, depending on p."""
-    p = precision or default_precision(Fraction(1), ages.size)
-    expected, _ = mean_absolute_error(ages, p, 1.0)
-    assert 3.0e-5 < expected / ages.size < 3.5e-5
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", [181, None])
-def test_measured_error_on_adult_ages_many_runs(
-    ages: NDArray[np.float64], precision: int | None
-) -> None:
+def test_measured_error_on_adult_ages_many_runs(ages, precision):
     """12,500 runs pin the mean absolute error to 1 %.
 
     With one message per user: how values are shared does not touch the estimate.
@@ -122,9 +111,7 @@ def test_integers_are_encoded_exactly(min_honest: int | None) -> None:
 @pytest.mark.parametrize("min_honest", [None, 90])
 @pytest.mark.parametrize("confidence", [0.5, 1 - 1e-9])
 @pytest.mark.parametrize("epsilon", [0.1, 20])
-def test_intervals_of_integers_have_integers_as_ends(
-    epsilon: float, confidence: float, min_honest: int | None
-) -> None:
+def test_intervals_of_integers_have_integers_as_ends(epsilon, confidence, min_honest):
     protocol = PrivateSum(
         100, epsilon, 1e-3, lower=-2, upper=5, integers=True, min_honest=min_honest
     )
@@ -170,34 +157,12 @@ class _Reach:
         (2.0**60 + 2**9, 10.0, (2**60, 2**60 + 2**10)),
     ],
 )
-def test_ends_of_integers_are_rounded_towards_safety(
-    estimate: float, reach: float, ends: tuple[int, int]
-) -> None:
+def test_ends_of_integers_are_rounded_towards_safety(estimate, reach, ends):
     result = PrivateSum(100, 1, 1e-3, upper=2, integers=True).run([1.0] * 100)
     law: Any = _Reach(reach)
     error = NoisySum(law, 2, 100, 2.0, rounded=False).error()
     moved = dataclasses.replace(result, estimate=estimate, error=error)
     assert moved.interval() == ends
-
-
-def test_other_intervals_are_of_reals() -> None:
-    x = [1.0] * 100
-    for bounds in ({"upper": 2, "precision": 2}, {"lower": 0.5, "upper": 2.5, "precision": 2}):
-        result = PrivateSum(100, 1, 1e-3, **bounds).run(x)
-        assert not result.interval().high.is_integer()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"lower": 0.5, "upper": 3}, "lower must be an integer of at most 2\\^52"),
-        ({"lower": 0, "upper": 2.0**60}, "upper must be an integer"),
-        ({"lower": 0, "upper": 10, "precision": 5}, "precision must be upper - lower = 10"),
-    ],
-)
-def test_integer_bounds_are_checked(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        PrivateSum(100, 1, 1e-3, integers=True, **arguments)
 
 
 @pytest.mark.slow
@@ -262,9 +227,7 @@ def test_corrupt_shufflers_and_min_honest_enter_the_guarantee() -> None:
 @pytest.mark.points(1)
 @pytest.mark.parametrize("clear_share", [True, False])
 @pytest.mark.parametrize("corrupt", [0, 2])
-def test_given_messages_prove_what_they_do_for_those_who_are_honest(
-    clear_share: bool, corrupt: int
-) -> None:
+def test_given_messages_prove_what_they_do_for_those_who_are_honest(clear_share, corrupt):
     """Of the messages that are left by corrupt shufflers, to the users who may be honest alone."""
     options: dict[str, Any] = {
         "min_honest": 300, "corrupt_shufflers": corrupt, "clear_share": clear_share
@@ -277,13 +240,6 @@ def test_given_messages_prove_what_they_do_for_those_who_are_honest(
     left = few.messages.total - corrupt
     alone = PrivateSum(300, 1, 1e-6, messages=left, clear_share=clear_share, **group)
     assert few.guarantee.delta == alone.guarantee.delta > 1e-6
-
-
-@pytest.mark.slow
-def test_messages_are_chosen_for_min_honest() -> None:
-    protocol = PrivateSum(10**6, 1, 1e-12, min_honest=100)
-    assert protocol.guarantee.delta <= 1e-12
-    assert protocol.messages.total > PrivateSum(10**6, 1, 1e-12).messages.total + 5
 
 
 @pytest.mark.slow
@@ -359,30 +315,32 @@ def test_mse_is_the_papers_bound(analysis: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "said"),
+    ("arguments", "said"),
     [
-        ({"n": 0}, ValueError, "^n "),
-        ({"n": 10**400}, ValueError, "^n .*an integer of"),
-        ({"epsilon": 0}, ValueError, "^epsilon "),
-        ({"delta": 1}, ValueError, "^delta "),
-        ({"precision": 1.5}, TypeError, "^precision "),
-        ({"precision": 2**60}, ValueError, "^precision "),
-        ({"modulus": 100, "precision": 1}, ValueError, r"^modulus must be above n \* precision"),
-        ({"lower": 2}, ValueError, "^upper "),
-        ({"min_honest": 200}, ValueError, "^min_honest "),
-        ({"integers": 1}, TypeError, "^integers "),
-        ({"messages": 0}, ValueError, "^messages "),
-        ({"shuffler": "none"}, ValueError, "^shuffler "),
-        ({"n": 10, "analysis": "balle2020"}, ValueError, "n >= 19"),
-        ({"analysis": "published"}, ValueError, "^analysis "),
-        ({"reserve": 0.6}, ValueError, "^reserve "),
+        ({"n": 10**400}, "^n .*an integer of"),
+        ({"precision": 2**60}, "^precision "),
+        ({"modulus": 100, "precision": 1}, r"^modulus must be above n \* precision"),
+        ({"lower": 2}, "^upper "),
+        ({"messages": 0}, "^messages "),
+        ({"n": 10, "analysis": "balle2020"}, "n >= 19"),
+        ({"reserve": 0.6}, "^reserve "),
+        ({"integers": True, "lower": 0.5, "upper": 3}, "^lower must be an integer of at most 2.52"),
+        ({"integers": True, "lower": 0, "upper": 2.0**60}, "^upper must be an integer"),
+        ({"integers": True, "upper": 10, "precision": 5}, "^precision must be upper - lower = 10"),
     ],
 )
-def test_bad_parameters_are_refused(
-    arguments: dict[str, Any], error: type[Exception], said: str
-) -> None:
-    with pytest.raises(error, match=said):
+def test_bad_parameters_are_refused(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
         PrivateSum(**{"n": 100, "epsilon": 1, "delta": 1e-4, **arguments})
+
+
+def test_where_sums_wrap_around_an_interval_is_all_that_can_be_decoded() -> None:
+    """With probability 0.22 here."""
+    result = PrivateSum(100, 1, 1e-4, precision=1, modulus=103).run(np.zeros(100))
+    low, high = result.interval(0.9)
+    assert (high - low) / 2 == pytest.approx((103 + 100) / 2)
+    with pytest.raises(ValueError, match="confidence must be"):
+        result.interval(1)
 
 
 @pytest.mark.parametrize(("shuffler", "clear_share"), SETTINGS)
@@ -394,25 +352,6 @@ def test_few_users_are_covered_in_every_setting(n: int, shuffler: str, clear_sha
     low, high = protocol.run(np.linspace(0, 1, n)).interval(1 - 1e-10)
     assert low <= n / 2 + 1e-9
     assert n / 2 - 1e-9 <= high
-
-
-@pytest.mark.parametrize("confidence", [0, 1, math.nan])
-def test_impossible_confidence_is_refused(confidence: float) -> None:
-    """Where wrap-arounds may happen with probability 0.22, all that can be decoded is possible."""
-    result = PrivateSum(100, 1, 1e-4, precision=1, modulus=103).run(np.zeros(100))
-    with pytest.raises(ValueError, match="confidence must be"):
-        result.interval(confidence)
-    low, high = result.interval(0.9)
-    assert (high - low) / 2 == pytest.approx((103 + 100) / 2)
-
-
-def test_the_result_prints_what_a_reader_needs() -> None:
-    result = PrivateSum(100, 1, 1e-4, lower=0, upper=10).run(np.full(100, 5.0))
-    text = str(result)
-    for word in ("sum", "mean", "95 % interval", "differential privacy", "sent", "while all"):
-        assert word in text
-    assert result.interval(0.5).low > result.interval(0.99).low
-    assert math.isclose(result.mean() * 100, result.estimate)
 
 
 def test_wrap_around_is_stated_and_recentring_takes_negative_sums() -> None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from ikos.baselines import PROTOCOLS, comparison, measure
+from ikos.baselines import PROTOCOLS, Measurement, comparison, measure
 from ikos.data.domains import Bounds
 from ikos.plots import save
 from ikos.testing import DeterministicRandom
@@ -95,16 +95,9 @@ def test_one_protocol(key, tmp_path):
 
 def test_no_error_at_all_is_drawn_on_the_logarithmic_axis():
     (row,) = rows(100, 1e-4, ("local-laplace",))
-    figure = protocols.protocols_figure(
-        [row], "None", measured={row.key: protocols_measured((0.0, 0.0))}
-    )
+    measured = {row.key: Measurement((0.0, 0.0), 0.1)}
+    figure = protocols.protocols_figure([row], "None", measured=measured)
     assert all(math.isfinite(end) and end > 0 for end in figure.axes[0].get_ylim())
-
-
-def protocols_measured(errors):
-    from ikos.baselines import Measurement
-
-    return Measurement(errors, 0.1)
 
 
 def test_nothing_to_draw():

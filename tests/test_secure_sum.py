@@ -17,9 +17,6 @@ from ikos.counts import remaining
 from ikos.results.guarantees import SecureGuarantee
 from ikos.testing import DeterministicRandom
 
-MODULI = [
-    2, 3, 2**32, 2**61 - 1, 2**64 - 59, 2**64, 2**521 - 1,
-]  # fmt: skip
 SETTINGS = list(itertools.product(("parallel", "single"), (True, False)))
 
 
@@ -123,10 +120,6 @@ def test_given_messages_state_what_is_proved() -> None:
             assert "nothing is proved" in repr(protocol)
 
 
-def test_more_corrupt_shufflers_than_messages_prove_nothing() -> None:
-    assert SecureSum(1000, 4, messages=4, corrupt_shufflers=9).messages.sigma == 0.0
-
-
 def test_a_setting_without_theorem_needs_messages() -> None:
     with pytest.raises(ValueError, match="n >= 19"):
         SecureSum(10, 2**16, analysis="balle2020")
@@ -136,9 +129,7 @@ def test_a_setting_without_theorem_needs_messages() -> None:
 
 
 @pytest.mark.parametrize(("shuffler", "clear_share"), SETTINGS)
-def test_the_default_covers_every_setting_and_number_of_users(
-    shuffler: str, clear_share: bool
-) -> None:
+def test_the_default_covers_every_setting_and_number_of_users(shuffler, clear_share):
     for n in (1, 2, 10):
         protocol = SecureSum(n, 2**16, shuffler=shuffler, clear_share=clear_share)
         assert protocol.messages.sigma >= 80
@@ -180,24 +171,6 @@ def test_who_gives_doubles_is_told_what_to_give(dtype: Any) -> None:
             call(x)
     assert protocol.run(x.astype(np.int64)) == 6
     assert protocol.run(x > 1) == 2
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"n": 0}, "n must be at least 1"),
-        ({"q": 1}, "q must be at least 2"),
-        ({"messages": 0}, "messages must be at least 1"),
-        ({"min_honest": 101}, "min_honest must be at most 100, got 101"),
-        ({"min_honest": 0}, "min_honest must be at least 1"),
-        ({"corrupt_shufflers": -1}, "corrupt_shufflers must be at least 0"),
-        ({"corrupt_shufflers": 10**8 + 1}, "corrupt_shufflers must be at most 100000000"),
-        ({"sigma": -3}, "sigma must be greater than 0, got -3"),
-    ],
-)
-def test_bad_parameters_are_refused(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        SecureSum(**{"n": 100, "q": 2**16, **arguments})
 
 
 def view_of(protocol: SecureSum) -> View:
@@ -248,9 +221,7 @@ def test_a_shuffler_that_gets_no_messages_has_none(column: Any) -> None:
         (np.full((4, 5), 98765, np.uint32), ValueError, "not shown"),
     ],
 )
-def test_shufflers_refuse_what_is_not_shares(
-    shares: Any, error: type[Exception], said: str
-) -> None:
+def test_shufflers_refuse_what_is_not_shares(shares, error, said):
     with pytest.raises(error, match=said) as caught:
         SecureSum(5, 97, messages=4).shuffle(shares)
     assert "98765" not in str(caught.value)
@@ -351,16 +322,3 @@ class TestGuarantee:
         guarantee = SecureSum(1, 2**32).guarantee
         assert guarantee.proved
         assert "within total variation 0 " in str(guarantee)
-
-    def test_is_printed_with_the_cost(self) -> None:
-        protocol = SecureSum(1000, 2**32)
-        text = str(protocol)
-        assert text.startswith("SecureSum of 1,000 users, sum modulo q, q=4294967296, parallel\n")
-        assert f"\nguarantee {protocol.guarantee.statement}\n" in text
-        assert f"\n          by {protocol.guarantee.theorem}\n" in text
-        assert all(f"\n          {line}\n" in text for line in protocol.guarantee.conditions)
-        assert "\n          no differential privacy: the sum is exact\n" in text
-        assert text.endswith(f"\nsent      {protocol.cost()}")
-        assert "nothing is proved" in str(SecureSum(1000, 2**32, messages=3))
-        alone = str(SecureSum(1, 7, shuffler="single"))
-        assert alone.startswith("SecureSum of 1 user, sum modulo q, q=7, single\n")

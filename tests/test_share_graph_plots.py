@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ikos.graphs import (
-    component_labels,
-    component_moment,
-    excess_bound,
-    sample_targets,
-)
+from ikos.graphs import component_labels, component_moment, excess_bound, sample_targets
 from ikos.testing import DeterministicRandom
 
 pytest.importorskip("matplotlib")
@@ -49,12 +44,6 @@ def test_repeated_edges_do_not_hide_each_other():
     (axes,) = graph_figure([[1, 1, 0], [0, 0, 1]]).axes
     shapes = {tuple(patch.get_path().vertices.ravel().round(6)) for patch in axes.patches}
     assert len(shapes) == 6
-
-
-def test_copies_stand_in_two_columns():
-    (axes,) = graph_figure(drawn(10, 2, 0), clear_share=False).axes
-    columns = np.concatenate([part.get_offsets() for part in axes.collections])[:, 0]
-    assert sorted(columns.tolist()) == [0] * 10 + [1] * 10
 
 
 @pytest.mark.parametrize(
@@ -115,42 +104,3 @@ def test_the_bound_is_left_out_where_it_is_not_stated():
     curve = excess_curve([19, 200], 3, 2**10)
     assert curve.bound[0] is None  # the group is too large
     assert curve.bound[1] == excess_bound(200, 3, 2**10)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "curves",
-    [
-        [excess_curve([1], 1, 2)],
-        [excess_curve([1, 2], 3, 2)],
-        [excess_curve([2, 50], 300, 2)],
-        [excess_curve([2, 50], 3, 2**2000)],
-        [excess_curve([10], m, 16) for m in range(1, 9)],
-    ],
-)
-def test_extreme_moments_are_drawn_without_a_warning(curves):
-    excess_figure(curves).draw_without_rendering()
-
-
-def test_moments_that_do_not_go_together_are_refused():
-    one = excess_curve([10], 3, 16)
-    for other in (excess_curve([10], 3, 17), excess_curve([10], 3, 16, clear_share=False)):
-        with pytest.raises(ValueError, match="curves must be for one group"):
-            excess_figure([one, other])
-    with pytest.raises(ValueError, match="at least one"):
-        excess_figure([])
-    with pytest.raises(ValueError, match="users must hold"):
-        excess_curve([], 3, 16)
-    with pytest.raises(ValueError, match="at most 2048"):
-        excess_curve([2049], 3, 16)
-
-
-def test_labels_and_legends():
-    figure = excess_figure([excess_curve([10, 100], m, 16) for m in (3, 4)])
-    (axes,) = figure.axes
-    assert axes.get_xlabel() == "users n"
-    assert "no unit" in axes.get_ylabel()
-    assert axes.get_xscale() == axes.get_yscale() == "log"
-    said = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
-    assert said[:3] == ["m = 3", "m = 4", "exact"]
-    assert "n^{1-m}" in said[-1]

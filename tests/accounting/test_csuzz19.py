@@ -35,9 +35,7 @@ def test_the_branches_meet_at_a_third() -> None:
 
 
 @given(st.floats(1e-3, 1), st.floats(1e-15, 0.5), st.integers(10, 10**9))
-def test_lambda_follows_from_the_theorem_under_its_conditions(
-    epsilon: float, delta: float, n: int
-) -> None:
+def test_lambda_follows_from_the_theorem_under_its_conditions(epsilon, delta, n):
     least = math.sqrt(3456) * math.log(4 / delta) / n
     if epsilon < least * 0.999:
         with pytest.raises(ValueError, match="epsilon must be at least") as refused:

@@ -110,37 +110,6 @@ def test_the_search_over_two_domains_misses_nothing(n, epsilon, monkeypatch):
     assert digits._search(n, 2, mu, 2.0)[0] == all_pairs
 
 
-@pytest.mark.slow
-def test_the_measure_of_the_search_is_good():
-    """No pair of domains near the best one does better by a hundredth with exact probabilities."""
-    n, epsilon, delta = 10**4, 1.0, 1e-8
-    best = optimized_digits(n, epsilon, delta, 2)
-    mu = gaussian_mu(epsilon, delta)
-    for domains in itertools.product((2, 3, 4), (5, 6, 7)):
-        for tilt in (0.8, 1.0, 1.25):
-            shares = list(digits._sketch(domains, n, mu, 2.0)[2])
-            shares[0] *= tilt
-            shares = [share / sum(shares) for share in shares]
-            gammas, _ = digits._composed_gammas(
-                n,
-                domains,
-                shares,
-                mu,
-                eps=Fraction(epsilon),
-                small=Fraction(delta),
-            )
-            other = digits.DigitParameters(
-                math.prod(domains) - 1, domains, digits._layout(domains), gammas
-            )
-            assert other.mse(n) > best.mse(n) * 0.99, (domains, tilt)
-
-
-@pytest.mark.slow
-def test_more_messages_help_until_they_do_not():
-    errors = [optimized_digits(10**5, 1.0, 1e-10, m).mse(10**5) for m in (1, 2, 3)]
-    assert errors[0] > 3 * errors[1] > 3 * errors[2]
-
-
 def test_the_papers_parameters_count_every_value():
     found = paper_digits(10**5, 1.0, 1e-10, 2)
     assert digits.published_precisions(10**5, 2) == (4, 46)

@@ -74,9 +74,7 @@ def together(*releases: Pairs) -> Pairs:
 
 @pytest.mark.parametrize("copies", [1, 7])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-6), (0.33333, 1e-3), (1.0, 0.0)])
-def test_a_guarantee_is_the_least_private_mechanism_with_it(
-    epsilon: float, delta: float, copies: int
-) -> None:
+def test_a_guarantee_is_the_least_private_mechanism_with_it(epsilon, delta, copies):
     loss = loss_of_guarantee(Guarantee(epsilon, delta, "", ())).self_compose(copies)
     for total in (0.1, 0.7 * epsilon, 1.5 * epsilon):
         found = loss.get_delta_for_epsilon(total)
@@ -159,9 +157,7 @@ def test_values_off_by_rounding_do_no_harm() -> None:
         (8, 2.0, 1e-9, 1e-7),
     ],
 )
-def test_equal_guarantees_compose_exactly(
-    copies: int, epsilon: float, delta: float, total: float
-) -> None:
+def test_equal_guarantees_compose_exactly(copies, epsilon, delta, total):
     """To the delta of randomized responses, from above."""
     one = loss_of_guarantee(Guarantee(epsilon, delta, "", ()))
     found = composed(one.self_compose(copies), total)
@@ -260,9 +256,7 @@ masses = st.lists(st.integers(0, 1 << 200) | st.integers(0, 9), min_size=1, max_
 
 
 @given(masses, masses, st.integers(0, 1 << 200), st.integers(0, 1 << 90), st.integers(0, 1 << 170))
-def test_masses_are_multiplied_exactly_and_rounded_up(
-    left: list[int], right: list[int], infinite: int, other: int, tail: int
-) -> None:
+def test_masses_are_multiplied_exactly_and_rounded_up(left, right, infinite, other, tail):
     one, two = _Masses(-5, 1, left, infinite), _Masses(3, 1, right, other)
     sums = [0] * (len(left) + len(right) - 1)
     for (i, p), (j, q) in product(enumerate(left), enumerate(right)):

@@ -30,9 +30,7 @@ def rational_delta(odds: Fraction, copies: int, local_odds: Fraction, d0: Fracti
 @pytest.mark.parametrize("copies", [1, 5])
 @pytest.mark.parametrize("d0", [Fraction(0), Fraction(1, 7)])
 @pytest.mark.parametrize("odds", [Fraction(1), Fraction(3, 2), Fraction(5)])
-def test_it_is_the_divergence_of_the_least_private_mechanism(
-    copies: int, d0: Fraction, odds: Fraction
-) -> None:
+def test_it_is_the_divergence_of_the_least_private_mechanism(copies, d0, odds):
     for local_odds in (Fraction(1), Fraction(3, 2), Fraction(4)):
         exact = rational_delta(odds, copies, local_odds, d0)
         found = optimal_delta(math.log(odds), copies, math.log(local_odds), d0)
@@ -129,9 +127,7 @@ def test_it_is_rounded_up_where_a_loss_is_hardly_above_epsilon(copies: int, loca
         ((4 * 10**6 - 2 * 27_600) * 5.0, 4 * 10**6, 5.0),
     ],
 )
-def test_nothing_but_the_slack_is_lost_near_1_and_in_the_tail(
-    epsilon: float, copies: int, local: float
-) -> None:
+def test_nothing_but_the_slack_is_lost_near_1_and_in_the_tail(epsilon, copies, local):
     """The slack of 1e-9 is for rounding, and must not have to make up for terms left out."""
     found = optimal_delta(epsilon, copies, local) / (1 + 1e-9)
     assert found == pytest.approx(float(precise_delta(epsilon, copies, local)), rel=1e-12, abs=0)
@@ -167,9 +163,7 @@ def test_it_agrees_with_another_library(local: float, d0: float) -> None:
     d0=st.sampled_from([0.0, 1e-9, 1e-3]),
 )
 @pytest.mark.slow
-def test_it_is_never_above_other_theorems(
-    copies: int, local: float, part: float, d0: float
-) -> None:
+def test_it_is_never_above_other_theorems(copies, local, part, d0):
     epsilon = part * copies * local
     found = optimal_delta(epsilon, copies, local, d0)
     assert found >= optimal_delta(epsilon * 1.01 + 0.01, copies, local, d0)
@@ -184,9 +178,7 @@ def test_it_is_never_above_other_theorems(
 @pytest.mark.points(2)
 @pytest.mark.parametrize("copies", [1, 16, 10**4])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (8.0, 1e-12)])
-def test_the_largest_budget_is_enough_and_no_larger_one(
-    copies: int, epsilon: float, delta: float
-) -> None:
+def test_the_largest_budget_is_enough_and_no_larger_one(copies, epsilon, delta):
     for d0 in (0.0, delta / (2 * copies)):
         local = optimal_local_epsilon(epsilon, delta, copies, d0)
         assert local >= epsilon / copies * (1 - 1e-15)

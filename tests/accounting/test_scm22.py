@@ -13,14 +13,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from analysis.scm22_repaired import dimension_free_gamma, published_error, repaired_gamma
-from ikos.accounting import (
-    advanced_composition,
-    response_delta,
-    response_gamma,
-    scm22,
-)
+from ikos.accounting import advanced_composition, response_delta, response_gamma, scm22
 from ikos.accounting.blanket import ResponseBlanket, TooManyTermsError
-from ikos.accounting.composition import LossLattice, advanced_share, composed_divergence
+from ikos.accounting.composition import LossLattice, advanced_share
 from ikos.accounting.scm22 import (
     SampledAnswers,
     coordinate_error,
@@ -47,20 +42,6 @@ def uniform_delta(epsilon, n, d, k, gamma, t, *, delta=1e-9):
 
 
 # Composition
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("epsilon", "n", "k", "gamma", "times"),
-    [(1.0, 10**4, 4, 0.1, 3), (0.5, 2000, 2, 0.3, 5), (2.0, 500, 3, 0.4, 8)],
-)
-def test_repeated_squaring_agrees_with_composition_one_by_one(epsilon, n, k, gamma, times):
-    blanket = ResponseBlanket(n, k, Fraction(gamma))
-    found = repeated_delta(epsilon, n, k, gamma, times, delta=1e-6)
-    fine = composed_divergence(epsilon, [blanket] * times, delta=found, cells=400)
-    assert found == pytest.approx(fine, rel=0.25)
-    # both are bounds; what many cells say is the nearer to the truth, and hardly below it
-    assert found >= fine * 0.98
 
 
 @pytest.mark.points(1)
@@ -131,29 +112,6 @@ def test_one_answer_is_the_exact_divergence_whatever_the_dimension():
         assert uniform_delta(1, 5000, d, 4, 0.25, 1) == response_delta(1, 5000, 4, 0.25)
 
 
-@pytest.mark.slow
-def test_other_compositions_where_the_exact_one_takes_too_long(monkeypatch):
-    exact = {t: sampled_answers(1, 1e-6, 10**5, 600, 1, t) for t in (2, 400)}
-    monkeypatch.setattr(scm22, "_STEPS", ((5.0, 1),))
-    sampled_answers.cache_clear()
-    scm22.blanket_losses.cache_clear()
-    try:
-        for t, method in ((2, "basic"), (400, "advanced")):
-            found = sampled_answers(1, 1e-6, 10**5, 600, 1, t)
-            assert found.composition == method
-            assert exact[t].composition == "numerical"
-            assert exact[t].gamma < found.gamma < 1
-            delta, how, _ = sampled_delta(found, 1, 10**5, 600, 1e-6)
-            assert how in ("basic", "advanced")
-            assert delta <= 1e-6
-    finally:
-        sampled_answers.cache_clear()
-    monkeypatch.undo()
-    for t in (2, 400):  # what they ask for is enough for the exact one
-        found = SampledAnswers(t, 1, exact[t].gamma * 2, "stratified", "advanced")
-        assert sampled_delta(found, 1, 10**5, 600, 1e-6)[0] < 1e-6
-
-
 def too_many(*_arguments, **_options):
     raise TooManyTermsError("epsilon", "must be larger")
 
@@ -191,15 +149,6 @@ def test_answers_without_exact_losses_are_composed_within_delta(monkeypatch, mes
     single = advanced_share(1.0, delta / 2, messages) * (1 - 1e-9)
     parts = [(single, response_delta(single, n, k, gamma))] * messages
     assert advanced_composition(parts, delta / 2)[1] <= delta * (1 + 1e-4)
-
-
-@pytest.mark.slow
-def test_both_compositions_are_used(monkeypatch):
-    monkeypatch.setattr(scm22, "numerical_delta", too_many)
-    methods = {
-        scm22._proved_repeated(1.0, 10**7, 4, Fraction(1, 4), times, 1e-6)[1] for times in (4, 1000)
-    }
-    assert methods == {"basic", "advanced"}
 
 
 def test_a_single_point_that_takes_too_long_is_not_hidden(monkeypatch):
@@ -262,13 +211,6 @@ def test_missing_users_are_paid_for(n, gamma):
     found = [uniform_delta(1, n, d, k, gamma, t, delta=hint) for hint in hints]
     assert min(found) >= min(every) * 0.99
     assert min(found) <= min(every) * 1.5
-
-
-def test_uniform_draws_cost_more_than_one_of_each_run():
-    answers = [sampled_answers(1, 1e-6, 10**5, 20, 1, 4, sampling=s) for s in scm22.SAMPLINGS]
-    assert answers[0].gamma * 3 < answers[1].gamma
-    everything = [sampled_answers(1, 1e-6, 10**5, 4, 1, 4, sampling=s) for s in scm22.SAMPLINGS]
-    assert everything[0].gamma == everything[1].gamma
 
 
 # Errors

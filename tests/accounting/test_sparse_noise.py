@@ -62,17 +62,6 @@ def test_published_chance_is_the_smallest_on_the_grid(users: int, delta: float) 
     assert (1 - chance + STEP) ** users > Fraction(delta)
 
 
-@pytest.mark.slow
-def test_a_chance_by_the_formula_in_floating_point_falls_short() -> None:
-    """1 - delta^(1/h) in doubles: often too small, and delta is understated."""
-    short = 0
-    for users in range(2, 200):
-        naive = Fraction(1 - 1e-6 ** (1 / users))
-        short += (1 - naive) ** users > Fraction(1e-6)
-        assert (1 - published_chance(users, 1e-6)) ** users <= Fraction(1e-6)
-    assert short > 20
-
-
 def test_published_chance_of_very_many_users() -> None:
     chance = published_chance(10**9, 1e-18)
     assert 10**9 * float(chance) == pytest.approx(18 * math.log(10), rel=1e-6)
@@ -90,9 +79,7 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("users", "chance", "rate", "precision"), SETTINGS)
-def test_divergence_is_that_of_the_law(
-    users: int, chance: Fraction, rate: Fraction, precision: int
-) -> None:
+def test_divergence_is_that_of_the_law(users, chance, rate, precision):
     """Every shift that one user can cause, from the definition; the largest is the precision's."""
     law = sparse_law(users, chance, float(rate))
     epsilon = float(rate * precision)
@@ -165,9 +152,7 @@ def test_long_laws_and_large_epsilons_fall_back_on_silence() -> None:
     st.integers(1, 60),
     st.fractions(Fraction(1, 9), 3),
 )
-def test_least_chance_is_enough_and_nearly_least(
-    users: int, delta: float, precision: int, epsilon: Fraction
-) -> None:
+def test_least_chance_is_enough_and_nearly_least(users, delta, precision, epsilon):
     rate = epsilon / precision
     chance = least_chance(users, delta, rate, precision)
     assert chance % STEP == 0
@@ -175,15 +160,3 @@ def test_least_chance_is_enough_and_nearly_least(
     assert chance <= published_chance(users, delta)
     less = Fraction(int(chance * GRID * 250 // 256), GRID)
     assert divergence(users, less, rate, precision) > delta
-
-
-def test_more_users_need_less_each_and_less_delta_needs_more() -> None:
-    def chances(users: int, delta: float) -> tuple[Fraction, Fraction]:
-        return (
-            published_chance(users, delta),
-            least_chance(users, delta, Fraction(1, 20), 20),
-        )
-
-    for few, many in ((10, 20), (100, 1000)):
-        assert all(a > b for a, b in zip(chances(few, 1e-6), chances(many, 1e-6), strict=True))
-    assert all(a >= b for a, b in zip(chances(50, 1e-9), chances(50, 1e-3), strict=True))

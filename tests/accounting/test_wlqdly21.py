@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from analysis.wlqdly21_published import (
     published_amplification,
     published_local_epsilon,
-    published_lower_bound,
     published_shuffled_values,
     published_values,
 )
@@ -103,8 +102,7 @@ def test_the_papers_local_values_are_near_the_best(s, epsilon):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("n", "d", "s", "epsilon", "delta"),
-    [(500, 32, 4, 1.0, 1e-4), (10**5, 1024, 32, 0.5, 1e-5)],
+    ("n", "d", "s", "epsilon", "delta"), [(500, 32, 4, 1.0, 1e-4), (10**5, 1024, 32, 0.5, 1e-5)]
 )
 def test_no_other_number_of_values_is_much_better_after_shuffling(n, d, s, epsilon, delta):
     found = collision_parameters(n, d, s, epsilon, delta)
@@ -124,11 +122,7 @@ def test_the_largest_sparsity():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "match"),
-    [
-        ((5, 5, 2, 0), "epsilon"),
-        ((5, 5, 2, 1, 1), "delta"),
-    ],
+    ("arguments", "match"), [((5, 5, 2, 0), "epsilon"), ((5, 5, 2, 1, 1), "delta")]
 )
 def test_wrong_settings_are_refused(arguments, match):
     with pytest.raises(ValueError, match=match):
@@ -179,38 +173,6 @@ def test_theorem_3_is_far_above_the_divergence():
     assert response_delta(0.5, 10**5, k, gamma) < 1e-100
 
 
-def test_theorem_3_is_refused_outside_its_conditions():
-    for local, delta, n, s, t in ((0.5, 0.9, 100, 2, 6), (0.5, 0.9, 1500, 20, 60)):
-        with pytest.raises(ValueError, match="n must be at least") as refused:
-            published_amplification(local, delta, n, s, t)
-        least = int(str(refused.value).split("at least ")[1].split(",")[0])
-        assert published_amplification(local, delta, least, s, t) <= 1  # what is named is accepted
-        with pytest.raises(ValueError, match="n must be at least"):
-            published_amplification(local, delta, least - 1, s, t)
-    with pytest.raises(ValueError, match="epsilon up to 1"):
-        published_amplification(9, 1e-6, 1000, 2, 6)
-    for epsilon in (0, 1.1):
-        with pytest.raises(ValueError, match="epsilon"):
-            published_local_epsilon(epsilon, 1e-6, 10**6, 4)
-    with pytest.raises(ValueError, match="n must be larger"):
-        published_local_epsilon(0.1, 1e-6, 1000, 4)
-
-
-def test_the_lower_bound():
-    assert published_lower_bound(10**5, 256, 16, 0.5) == pytest.approx(256 * 16 / (10**5 * 0.25))
-    assert published_lower_bound(10, 256, 16, 0.001) == 1.0
-    with pytest.raises(ValueError, match="epsilon"):
-        published_lower_bound(10**5, 256, 16, 2.0)
-
-
-def test_local_errors_are_of_the_order_of_the_lower_bound():
-    """The mechanism's error is between 4 and 80 times d s/(n eps^2), at every size here."""
-    for d, s, epsilon in ((256, 4, 0.1), (1024, 32, 0.5), (4096, 16, 1.0)):
-        found = collision_parameters(1, d, s, epsilon)
-        each = collision_variances(found.t, s, found.gamma).mean_square(d, s)
-        assert 4 < each / (d * s / epsilon**2) < 80
-
-
 def test_errors_of_many_sizes_agree_with_the_formula():
     t, s, gamma = 37, 5, 0.3
     p, q = gamma / t + (1 - gamma) / s, 1 / t
@@ -229,11 +191,6 @@ def test_errors_of_many_sizes_agree_with_the_formula():
         (lambda: local_epsilon(Fraction(1, 2), Fraction(1, 2)), "k"),
         (lambda: set_response_gamma(Fraction(1), Fraction(0), 1, Fraction(1, 2)), "k"),
         (lambda: set_response_gamma(Fraction(1), Fraction(1, 10), 9, Fraction(3, 2)), "k"),
-        (lambda: published_values(0, 1.0), "sparsity"),
-        (lambda: published_shuffled_values(3, 1e200), "omega"),
-        (lambda: published_amplification(1, 0.1, 10, 2, 10**400), "t"),
-        (lambda: published_local_epsilon(0.5, 0.1, 10**6, 2, 2), "t"),
-        (lambda: published_lower_bound(10, 4, 5, 1.0), "sparsity"),
     ],
 )
 def test_bad_arguments_are_named(call, match):

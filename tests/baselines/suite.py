@@ -158,13 +158,9 @@ def tiny_sum(protocol: Callable[..., Any], **options: Any) -> Callable[[], Any]:
 
 
 NUMBERS: dict[str, Case] = {
-    "central-laplace": Case(
-        lambda n, **bounds: CentralLaplace(n, 1, **bounds),
-        encodings,
-    ),
+    "central-laplace": Case(lambda n, **bounds: CentralLaplace(n, 1, **bounds), encodings),
     "central-discrete-laplace": Case(
-        lambda n, **bounds: CentralDiscreteLaplace(n, 0.7, **bounds),
-        encodings,
+        lambda n, **bounds: CentralDiscreteLaplace(n, 0.7, **bounds), encodings
     ),
     "local-laplace": Case(lambda n, **bounds: LocalLaplace(n, 1, **bounds), n=40),
     "private-sum": Case(
@@ -287,7 +283,7 @@ VECTORS: dict[str, Case] = {
     "pckv-grr-published": Case(
         lambda n, **options: PCKVGRR(
             n, SparseTernary(5, 2), epsilon=2, sampling="published", **options
-        ),
+        )
     ),
     "pckv-ue": Case(
         lambda n, **options: PCKVUE(n, SparseTernary(5, 2), epsilon=2, delta=1e-2, **options),

@@ -85,12 +85,6 @@ def test_mean_squares_are_the_textbooks(epsilon: float) -> None:
     assert CentralDiscreteLaplace(n, epsilon, precision=p).mse == pytest.approx(exact)
 
 
-def test_rounding_is_a_hundredth_of_the_noise_by_default() -> None:
-    protocol = CentralDiscreteLaplace(10**6, 1)
-    assert protocol.mse == pytest.approx(2.02, rel=1e-4)
-    assert protocol.cost().bits_per_message == protocol.precision.bit_length()
-
-
 @given(st.lists(st.integers(-(2**62), 2**62), max_size=30))
 def test_exact_sum_of_large_integers(values: list[int]) -> None:
     assert int(exact_sums(np.array(values, dtype=np.int64))) == sum(values)

@@ -106,41 +106,6 @@ def test_streaming_makes_the_same_view(x: tuple[float, ...]) -> None:
     assert view_law(protocol, x) == view_law(protocol, x, streamed=True)
 
 
-@pytest.mark.parametrize("x", [(0.0, 1.0), (0.5, 1.0), (0.25, 0.75), (0.0, 0.0)])
-def test_unbiased_and_within_the_error_exactly(x: tuple[float, ...]) -> None:
-    for protocol in (
-        UnaryEncoding(2, 1, 0.05, messages=2),
-        BinaryRandomizedResponse(2, 1, 0.05) if 0.25 not in x else None,
-    ):
-        if protocol is None:
-            continue
-        law = view_law(protocol, x)
-        mean, square = Fraction(0), Fraction(0)
-        for columns, chance in law.items():
-            view = View(tuple(np.array(column) for column in columns), None)
-            parts = protocol._totals(view, 2)
-            mean += chance * Fraction(parts)
-            square += chance * (Fraction(parts) - Fraction(sum(x))) ** 2
-        assert float(mean) == pytest.approx(sum(x))
-        assert square <= Fraction(protocol.mse) * Fraction(1 + 1e-12)
-
-
-def test_the_mean_square_error_is_attained() -> None:
-    """Where every value is in the middle between two steps."""
-    for protocol, x in (
-        (BinaryRandomizedResponse(2, 1, 0.05), (0.5, 0.5)),
-        (UnaryEncoding(2, 1, 0.05, messages=2), (0.25, 0.75)),
-    ):
-        square = Fraction(0)
-        for columns, chance in view_law(protocol, x).items():
-            view = View(tuple(np.array(column) for column in columns), None)
-            square += chance * (Fraction(protocol._totals(view, 2)) - 1) ** 2
-        assert float(square) == pytest.approx(protocol.mse, rel=1e-12)
-        assert protocol.error(2).coordinate.largest >= (1 - protocol.gamma / 2) / (
-            getattr(protocol, "messages", 1) * (1 - protocol.gamma)
-        )
-
-
 def ones_law(zeros: int, ones: int, g: float, halves: int = 0) -> IntegerLaw:
     pmf = np.convolve(
         stats.binom.pmf(np.arange(zeros + 1), zeros, g),
@@ -235,13 +200,3 @@ def test_defaults_and_published_accountants() -> None:
     with pytest.raises(ValueError, match="published"):
         UnaryEncoding(10**4, 1, 1e-8, accountant="csuzz19")
     assert UnaryEncoding(10**6, 1, 1e-6, messages=2, accountant="csuzz19").gamma < 0.1
-
-
-@pytest.mark.slow
-def test_a_million_users_with_a_thousand_messages() -> None:
-    protocol = UnaryEncoding(10**6, 1, 1e-12)
-    x = np.linspace(0, 1, 10**6)
-    result = protocol.run(x, DeterministicRandom(2))
-    assert protocol.messages == 1000
-    assert protocol.mse < 50
-    assert abs(result.estimate - 500000) < protocol.error(10**6).coordinate.half_width(FALSE_ALARM)

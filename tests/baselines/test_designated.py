@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,7 @@ import pytest
 from baselines.views import no_noise, noise_modulo, view_delta
 from statistical import FALSE_ALARM, discrete_laplace_law
 
-from ikos import PrivateSum
-from ikos.baselines import CentralDiscreteLaplace, DesignatedNoise
+from ikos.baselines import DesignatedNoise
 from ikos.testing import DeterministicRandom
 
 
@@ -34,9 +32,7 @@ def tiny(q: int, p: int, epsilon: Any, **options: Any) -> DesignatedNoise:
 @pytest.mark.parametrize(
     ("n", "q", "p", "m"), [(2, 3, 1, 14), (2, 4, 1, 12), (2, 5, 2, 9), (3, 4, 1, 8)]
 )
-def test_view_is_as_private_as_stated(
-    epsilon: Fraction | int, n: int, q: int, p: int, m: int
-) -> None:
+def test_view_is_as_private_as_stated(epsilon, n, q, p, m):
     guarantee = tiny(q, p, epsilon, n=n, messages=m).guarantee
     assert guarantee.proved
     silent = (no_noise(q),) * (n - 1)
@@ -49,13 +45,6 @@ def test_view_is_as_private_as_stated(
     if p == 2:
         thin = (noise_modulo(q, 1.0, float(epsilon)), *silent)
         assert view_delta(thin, q, m, p, guarantee.epsilon) > true + 0.01
-
-
-def test_too_few_messages_leak() -> None:
-    noises = (noise_modulo(3, 1.0, 1.0), no_noise(3))
-    deltas = [view_delta(noises, 3, m, 1, 1.0) for m in (1, 2, 3, 5, 8)]
-    assert all(a > b for a, b in pairwise(deltas))
-    assert deltas[0] > 0.3
 
 
 @pytest.mark.slow
@@ -85,15 +74,6 @@ def test_reports_carry_noise_for_the_designated_user_alone() -> None:
         protocol.report(1.0, designated=1)  # type: ignore[arg-type]
 
 
-@pytest.mark.slow
-def test_error_is_that_of_the_central_model() -> None:
-    protocol = DesignatedNoise(10**4, 1, 1e-8)
-    central = CentralDiscreteLaplace(10**4, 1)
-    assert protocol.precision == central.precision
-    assert central.mse <= protocol.mse < 1.002 * central.mse  # the rest is wrapping around
-    assert protocol.mse < PrivateSum(10**4, 1, 1e-8).mse  # which spends some epsilon on hiding
-
-
 def test_the_trust_it_takes_is_said_first() -> None:
     conditions = DesignatedNoise(100, 1, 1e-6).guarantee.conditions
     assert "ONLY while the designated user" in conditions[0].text
@@ -115,13 +95,6 @@ def test_messages_prove_delta_and_one_fewer_does_not() -> None:
     assert count.delta == pytest.approx((1 + np.e) * 2**-count.sigma, rel=1e-9)
     fewer = DesignatedNoise(1000, 1, 1e-6, messages=count.total - 1)
     assert fewer.guarantee.delta > 1e-6
-
-
-def test_nothing_proved_is_said() -> None:
-    bare = DesignatedNoise(1000, 1, 1e-6, messages=1)
-    assert bare.guarantee.delta == 1
-    assert bare.guarantee.conditions == ()
-    assert "no differential privacy is proved" in str(bare.run([0.5] * 1000))
 
 
 def test_one_user_alone_is_protected_by_its_own_noise() -> None:

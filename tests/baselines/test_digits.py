@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from accounting.shuffled_laws import hockey_stick, shuffled
 from statistical import FALSE_ALARM, outcome_p_value
 
 from ikos.accounting.blanket import TooManyTermsError
@@ -24,24 +25,11 @@ def digits_of(encoded, places):
     return tuple(result)
 
 
-def column_law(values, k, gamma):
-    """Return the law of the sorted answers to true values, in rationals."""
-    law = Counter({(): Fraction(1)})
-    for x in values:
-        following = Counter()
-        for seen, chance in law.items():
-            for y in range(k):
-                here = gamma / k + (1 - gamma) * (y == x)
-                following[tuple(sorted((*seen, y)))] += chance * here
-        law = following
-    return law
-
-
 def view_law(encoded, digits):
     """Return the law of a view: every digit's sorted answers."""
     columns = zip(*(digits_of(value, digits.places) for value in encoded), strict=True)
     laws = [
-        column_law(values, k, gamma)
+        shuffled([{y: gamma / k + (1 - gamma) * (y == x) for y in range(k)} for x in values])
         for values, k, gamma in zip(columns, digits.domains, digits.gammas, strict=True)
     ]
     law = Counter()
@@ -58,11 +46,7 @@ def true_divergence(digits, n, epsilon):
     for others in itertools.combinations_with_replacement(values, n - 1):
         laws = {x: view_law((x, *others), digits) for x in values}
         for x, other in itertools.permutations(values, 2):
-            apart = sum(
-                (max(Fraction(0), p - odds * laws[other][seen]) for seen, p in laws[x].items()),
-                Fraction(0),
-            )
-            worst = max(worst, apart)
+            worst = max(worst, hockey_stick(laws[x], laws[other], odds))
     return worst
 
 

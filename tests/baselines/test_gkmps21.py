@@ -139,22 +139,6 @@ def test_beyond_memory_the_sum_is_simulated(monkeypatch: pytest.MonkeyPatch) -> 
     assert protocol.run(x, rng).cost == protocol.cost()
 
 
-@pytest.mark.slow
-def test_default_precision_costs_a_quarter_of_the_variance() -> None:
-    protocol = CorrelatedNoise(10_000, 1, 1e-8)
-    noise = 2 / 0.9**2
-    assert noise * 1.2 < protocol.mse < noise * 1.26
-    assert protocol.cost().messages_per_user < 100
-
-
-@pytest.mark.points(0)
-def test_a_million_users_send_about_one_message() -> None:
-    protocol = CorrelatedNoise(10**6, 1, 1e-12, precision=10)
-    assert protocol.cost().messages_per_user < 1.2
-    result = protocol.run(np.full(10**6, 0.5), DeterministicRandom(10))
-    assert abs(result.estimate - 5e5) < 600
-
-
 @pytest.mark.parametrize(
     ("epsilon", "delta", "precision"),
     [

@@ -67,9 +67,7 @@ def truth(name: str, n: int, q: int, m: int, shuffler: str, clear: bool) -> Any:
 @pytest.mark.points(len(LEVELS))
 @every_level
 @given(st.data())
-def test_levels_are_below_the_truth_and_next_to_it(
-    name: str, shuffler: str, clear: bool, data: st.DataObject
-) -> None:
+def test_levels_are_below_the_truth_and_next_to_it(name, shuffler, clear, data):
     formula = not TABLE[name].private
     n = data.draw(st.integers(19, 10**13 if formula else 30))
     q, sigma = data.draw(ORDERS), data.draw(SIGMAS)
@@ -89,9 +87,7 @@ def test_levels_are_below_the_truth_and_next_to_it(
 
 @every_level
 @given(st.data())
-def test_counts_are_minimal_and_move_the_right_way(
-    name: str, shuffler: str, clear: bool, data: st.DataObject
-) -> None:
+def test_counts_are_minimal_and_move_the_right_way(name, shuffler, clear, data):
     n = data.draw(st.one_of(st.integers(19, 60), st.integers(1025, 10**12)))
     q, sigma, how = data.draw(ORDERS), data.draw(SIGMAS), options(name, shuffler, clear)
     count = message_count(n, q, sigma, **how)
@@ -117,9 +113,7 @@ def test_counts_are_minimal_and_move_the_right_way(
 @pytest.mark.points(len(LEVELS))
 @every_level
 @given(low=st.integers(19, 60), more=st.integers(0, 3000), bits=st.integers(1, 80))
-def test_a_range_of_users_is_as_weak_as_its_weakest(
-    name: str, shuffler: str, clear: bool, low: int, more: int, bits: int
-) -> None:
+def test_a_range_of_users_is_as_weak_as_its_weakest(name, shuffler, clear, low, more, bits):
     q, how = 2**bits, options(name, shuffler, clear)
     high = low + (more if more % 3 else more // 100)
     count = message_count(high, q, 20, min_honest=low, **how)
@@ -229,9 +223,7 @@ def check_private_count(
 
 @every_level
 @BUDGETS
-def test_private_counts_are_minimal_and_keep_to_the_budget(
-    name: str, shuffler: str, clear: bool, **budget: Any
-) -> None:
+def test_private_counts_are_minimal_and_keep_to_the_budget(name, shuffler, clear, **budget):
     check_private_count(name, shuffler, clear, **budget)
 
 
@@ -239,17 +231,13 @@ def test_private_counts_are_minimal_and_keep_to_the_budget(
 @pytest.mark.parametrize(("name", "shuffler", "clear"), CASES[:8])
 @BUDGETS
 @settings(max_examples=8)
-def test_so_are_those_by_higher_moments(
-    name: str, shuffler: str, clear: bool, **budget: Any
-) -> None:
+def test_so_are_those_by_higher_moments(name, shuffler, clear, **budget):
     assert name in ("best", "higher_moments")
     check_private_count(name, shuffler, clear, **budget)
 
 
 @every_case
-def test_private_counts_are_for_the_fewest_honest_users(
-    name: str, shuffler: str, clear: bool
-) -> None:
+def test_private_counts_are_for_the_fewest_honest_users(name, shuffler, clear):
     """A level is about inputs that differ anywhere, for every number who may be honest."""
     budget: Any = (2**31 - 1, 1.0, 1e-9, 1000)
     how = options(name, shuffler, clear)
@@ -269,9 +257,7 @@ def test_private_counts_are_for_the_fewest_honest_users(
 
 @every_case
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-100, 1e-300), (20, 1 - 2**-53), (500, 1e-9)])
-def test_extreme_budgets_are_answered(
-    name: str, shuffler: str, clear: bool, epsilon: float, delta: float
-) -> None:
+def test_extreme_budgets_are_answered(name, shuffler, clear, epsilon, delta):
     how = options(name, shuffler, clear)
     for n in (19, 60, 10**9 if name == "second_moment" else 30):
         count = private_message_count(n, 2**20, epsilon, delta, 10, **how)

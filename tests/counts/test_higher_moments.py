@@ -43,27 +43,11 @@ def proved(n: int, q: int, m: int, precision: int, epsilon: Fraction, reserve: F
         (10**8, 41, 3, 10000, (6.74343e-18, 4.277e-18, 3.20789e-18)),
     ],
 )
-def test_as_good_as_another_search(
-    n: int, bits: int, m: int, precision: int, values: tuple[float, ...]
-) -> None:
+def test_as_good_as_another_search(n, bits, m, precision, values):
     """At reserves of 1, 1/2 and 1/4 per cent; that search bounds degree two in mean square."""
     for reserve, value in zip((100, 200, 400), values, strict=True):
         found = proved(n, 2**bits, m, precision, Fraction(1), Fraction(1, reserve))
         assert found < 1.05 * value
-
-
-@pytest.mark.parametrize(
-    ("n", "bits", "m", "precision", "reserve", "delta"),
-    [
-        (10**5, 26, 3, 317, 3, 1e-10), (10**6, 32, 3, 3536, 1, 1e-12),
-        (10**8, 41, 3, 10000, 1, 1.5e-20), (10**3, 16, 4, 32, 2, 1e-10),
-    ],
-)  # fmt: skip
-def test_what_moments_of_degree_two_gain(
-    n: int, bits: int, m: int, precision: int, reserve: int, delta: float
-) -> None:
-    found = proved(n, 2**bits, m, precision, Fraction(1), Fraction(reserve, 100))
-    assert delta / 5 < found < delta
 
 
 @pytest.mark.parametrize(
@@ -75,9 +59,7 @@ def test_what_moments_of_degree_two_gain(
         (10**8, 41, 3, 10000, 18, 4, 4.04988e-22, 7.26765e-16),
     ],
 )
-def test_remainders(
-    n: int, bits: int, m: int, precision: int, k: int, d: int, difference: float, reference: float
-) -> None:
+def test_remainders(n, bits, m, precision, k, d, difference, reference):
     found = setting(n, 2**bits, m)
     assert found is not None
     _, noise = spent(Fraction(1), Fraction(1, 100))
@@ -252,10 +234,7 @@ def sets_of(n: int) -> Array:
         ),
     ],
 )  # fmt: skip
-def test_the_decomposition_of_five_users(
-    m: int, odd: int, k: int, c: str, linear: str, difference: str, remainder: str,
-    divergences: tuple[str, str],
-) -> None:  # fmt: skip
+def test_the_decomposition_of_five_users(m, odd, k, c, linear, difference, remainder, divergences):
     """As counted over all views by another implementation."""
     truth = Truth.of(5, m, odd, k, 1)
     found = (

@@ -47,9 +47,7 @@ def fourth_moment(n: int, q: int, graph: ShareGraph, y: list[tuple[int, int]]) -
         (6, 3, 2, (1,) * 6, "4096/6561"),
     ],
 )
-def test_fourth_moments_of_parallel_shufflers(
-    n: int, m: int, q: int, y: tuple[int, ...], moment: str
-) -> None:
+def test_fourth_moments_of_parallel_shufflers(n, m, q, y, moment):
     found = fourth_moment(n, q, ShareGraph(m, "parallel", True), entries(*y))
     assert math.isclose(found, Fraction(moment), rel_tol=1e-14)
 
@@ -62,9 +60,7 @@ def test_fourth_moments_of_parallel_shufflers(
         (4, 2, 3, 1, "3105/10976", "1035/5488"),
     ],
 )
-def test_fourth_moments_of_a_single_shuffler(
-    n: int, m: int, q: int, y: int, fourth: str, pair: str
-) -> None:
+def test_fourth_moments_of_a_single_shuffler(n, m, q, y, fourth, pair):
     graph = ShareGraph(m, "single", True)
     found = necessary.fourth_moment(n, q, graph, y), necessary.pair_moment(n, q, graph, y, y)
     assert [float(value) for value in found] == pytest.approx(
@@ -84,9 +80,7 @@ def test_fourth_moments_of_a_single_shuffler(
         (2, 7, 2, (1, 1), 1 / 128, "1/128"),
     ],
 )
-def test_below_the_exact_total_variation(
-    n: int, m: int, q: int, y: tuple[int, ...], bound: float, true: str
-) -> None:
+def test_below_the_exact_total_variation(n, m, q, y, bound, true):
     found = float(total_variation(n, q, ShareGraph(m, "parallel", True), entries(*y)))
     assert found == pytest.approx(bound, rel=1e-5)
     assert found <= float(Fraction(true)) * (1 + 1e-12)
@@ -115,10 +109,7 @@ def bits(n: int, q: int, graph: ShareGraph, *, normal: bool) -> float:
         (10**3, 64, 22, "single", False, 83.031929, None),
     ],
 )
-def test_levels_of_another_implementation(
-    n: int, log_q: int, m: int, shuffler: str, clear: bool,
-    hoelder: float | None, normal: float | None,
-) -> None:  # fmt: skip
+def test_levels_of_another_implementation(n, log_q, m, shuffler, clear, hoelder, normal):
     graph = ShareGraph(m, shuffler, clear)
     if hoelder is not None:
         assert bits(n, 2**log_q, graph, normal=False) == pytest.approx(hoelder, abs=1e-6)
@@ -141,9 +132,7 @@ def test_nothing_is_said_where_the_theorem_says_nothing() -> None:
         (8, 3, 4, "parallel", Fraction(212072794748, 7625597484987)),
     ],
 )
-def test_levels_are_above_the_truth(
-    n: int, q: int, m: int, shuffler: str, variation: Fraction
-) -> None:
+def test_levels_are_above_the_truth(n, q, m, shuffler, variation):
     assert necessary.level(n, q, ShareGraph(m, shuffler, True)) >= -math.log2(variation)
 
 
@@ -166,9 +155,7 @@ def test_differences_add_up_and_are_merged() -> None:
         (6, False, [(1, 3), (2, 3)]),
     ],
 )
-def test_outside_the_theorem_nothing_is_claimed(
-    n: int, clear: bool, y: list[tuple[int, int]]
-) -> None:
+def test_outside_the_theorem_nothing_is_claimed(n, clear, y):
     assert total_variation(n, 6, ShareGraph(5, "parallel", clear), y) == 0
     assert total_variation(5, 6, ShareGraph(1, "parallel", True), [(1, 1), (5, 1)]) == 0
 
@@ -187,9 +174,7 @@ SETTINGS = [("parallel", True), ("parallel", False), ("single", True), ("single"
         (10**6, 128, 128, (21, 22, 19)), (10**9, 128, 128, (14, 15, 14)),
     ],
 )  # fmt: skip
-def test_necessary_counts_of_another_implementation(
-    n: int, sigma: int, log_q: int, counts: tuple[int, int, int]
-) -> None:
+def test_necessary_counts_of_another_implementation(n, sigma, log_q, counts):
     found = [
         necessary_messages(n, 2**log_q, sigma, shuffler=shuffler, clear_share=clear)
         for shuffler, clear in SETTINGS[:3]
@@ -201,9 +186,7 @@ def test_necessary_counts_of_another_implementation(
     ("n", "sigma", "log_q", "first", "last"),
     [(1000, 80, 64, 8, 21), (10**6, 128, 64, 6, 16), (100, 80, 64, 11, 29), (10, 80, 64, 20, 45)],
 )
-def test_a_single_shuffler_without_a_clear_share(
-    n: int, sigma: int, log_q: int, first: int, last: int
-) -> None:
+def test_a_single_shuffler_without_a_clear_share(n, sigma, log_q, first, last):
     """Every count is excluded by itself, from the least one of which the theorem speaks."""
     excluded = [
         m for m in range(3, last + 3)
@@ -223,9 +206,7 @@ def test_a_single_shuffler_without_a_clear_share(
     sigma=st.floats(0.5, 130),
     setting=st.sampled_from(SETTINGS),
 )
-def test_necessary_is_at_most_sufficient(
-    n: int, q: int, sigma: float, setting: tuple[str, bool]
-) -> None:
+def test_necessary_is_at_most_sufficient(n, q, sigma, setting):
     shuffler, clear = setting
     how = {"shuffler": shuffler, "clear_share": clear}
     enough = message_count(n, q, sigma, **how).shuffled  # type: ignore[arg-type]

@@ -52,9 +52,7 @@ def test_values_of_another_implementation(
 @pytest.mark.points(1)
 @pytest.mark.parametrize(("n", "precision", "bits"), [(100, 10, 11), (1000, 32, 16), (30, 6, 9)])
 @pytest.mark.parametrize("reserve", [Fraction(1, 100), Fraction(1, 10)])
-def test_below_what_is_proved_to_be_enough(
-    n: int, precision: int, bits: int, reserve: Fraction
-) -> None:
+def test_below_what_is_proved_to_be_enough(n, precision, bits, reserve):
     for m in (2, 3, 4):
         least = delta(n, 2**bits, m, precision, Fraction(1), 1 - reserve)
         assert least <= private_delta(n, 2**bits, m, 1, precision, reserve=reserve)

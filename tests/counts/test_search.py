@@ -83,22 +83,14 @@ def test_an_analysis_is_asked_where_it_has_an_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "said"),
+    ("arguments", "said"),
     [
-        ({"corrupt_shufflers": 1, "shuffler": "single"}, ValueError, "corrupt_shufflers must be 0"),
-        ({"corrupt_shufflers": 10**400}, ValueError, "corrupt_shufflers must be at most 10+, got"),
-        ({"analysis": "ishai2006", "shuffler": "parallel"}, ValueError, "ishai2006 needs a single"),
+        ({"corrupt_shufflers": 1, "shuffler": "single"}, "corrupt_shufflers must be 0"),
+        ({"corrupt_shufflers": 10**400}, "corrupt_shufflers must be at most 10+, got"),
+        ({"analysis": "ishai2006", "shuffler": "parallel"}, "ishai2006 needs a single"),
     ],
 )
-def test_bad_arguments_are_named(
-    arguments: dict[str, Any], error: type[Exception], said: str
-) -> None:
+def test_bad_arguments_are_named(arguments: dict[str, Any], said: str) -> None:
     good: dict[str, Any] = {"n": 1000, "q": 2**32, "sigma": 40}
-    with pytest.raises(error, match=said):
+    with pytest.raises(ValueError, match=said):
         cheapest(**{**good, **arguments})
-
-
-def test_printed_form() -> None:
-    assert str(cheapest(10**6, 2**64, 80, shuffler="parallel")) == (
-        "parallel, a clear share, one group: 14 messages of 64 bits per user (896 bits)"
-    )

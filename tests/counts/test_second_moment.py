@@ -1,26 +1,24 @@
-"""The exact second-moment analysis against an independent evaluation, and its mutants."""
+"""The exact second-moment analysis against an independent evaluation."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import gmpy2
 import pytest
-from counts.moments import SETTINGS, Recursion, bits, precisely, recursion
+from counts.moments import SETTINGS, bits, precisely, recursion
 from gmpy2 import mpfr, mpq
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ikos import message_count, security_level
-from ikos.counts import largest_component, second_moment, share_graph
+from ikos.counts import largest_component, second_moment
 from ikos.counts import recursion as library
-from ikos.counts.analyses import checked_scheme
 from ikos.counts.share_graph import ShareGraph
-from ikos.numeric.rounding import DOWN, UP, rounding
+from ikos.numeric.rounding import DOWN, rounding
 
-MODULI = [2, 3, 5, 2**8, 2**16 + 1, 2**64 - 59, 2**127 - 1, 2**512]
 EVERY_SETTING = pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
 
 
@@ -65,9 +63,7 @@ def compare(n: int, q: int, m: int, shuffler: str, clear: bool, *, gap: float = 
         (4, 2, 2, "single", False, "0.82857"),
     ],
 )
-def test_excess_at_the_check_values(
-    n: int, m: int, q: int, shuffler: str, clear: bool, value: str
-) -> None:
+def test_excess_at_the_check_values(n, m, q, shuffler, clear, value):
     digits = len(value.split(".")[1])
     found = library.rational(n, q, ShareGraph(m, shuffler, clear)).excess[n]
     assert f"{float(found):.{digits}f}" == value
@@ -79,28 +75,12 @@ def test_excess_at_the_check_values(
 # Soundness and tightness
 
 
-@pytest.mark.points(1)
 @EVERY_SETTING
-@pytest.mark.parametrize("n", [2, 3, 5, 8, 19, 50])
-def test_levels_are_below_the_truth_and_next_to_it(n: int, shuffler: str, clear: bool) -> None:
-    setting: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
-    seen = []
-    for q in MODULI:
-        near = {1, 2, 3, 4, 5, 7}
-        for sigma in (0.5, 11, 80):
-            count = message_count(n, q, sigma, **setting).shuffled
-            near |= {count, count - 1}
-        seen += [compare(n, q, m, shuffler, clear) for m in sorted(near) if m]
-    assert sum(level > 10 for level in seen) >= 2 * len(MODULI)
-
-
-@pytest.mark.slow
-@EVERY_SETTING
-def test_levels_of_two_hundred_users(shuffler: str, clear: bool) -> None:
-    for q in (2, 2**16 + 1, 2**512):
-        count = message_count(200, q, 11, shuffler=shuffler, clear_share=clear).shuffled
-        for m in (count - 1, count, count + 1):
-            compare(200, q, m, shuffler, clear)
+def test_levels_are_below_the_truth_and_next_to_it(shuffler: str, clear: bool) -> None:
+    for q, sigma in itertools.product((2, 2**16 + 1, 2**512), (0.5, 11, 80)):
+        count = message_count(19, q, sigma, shuffler=shuffler, clear_share=clear).shuffled
+        for m in {max(1, count - 1), count}:
+            compare(19, q, m, shuffler, clear)
 
 
 @given(
@@ -112,9 +92,7 @@ def test_levels_of_two_hundred_users(shuffler: str, clear: bool) -> None:
 )
 @settings(max_examples=300)
 @pytest.mark.slow
-def test_any_level_is_below_the_truth_and_next_to_it(
-    n: int, q: int, sigma: float, fewer: int, setting: tuple[str, bool]
-) -> None:
+def test_any_level_is_below_the_truth_and_next_to_it(n, q, sigma, fewer, setting):
     shuffler, clear = setting
     count = message_count(n, q, sigma, shuffler=shuffler, clear_share=clear).shuffled
     compare(n, q, max(1, count - fewer), shuffler, clear)
@@ -160,9 +138,7 @@ def test_levels_of_a_thousand_users(n: int, shuffler: str, clear: bool) -> None:
         pytest.param(1267, (18, 22626), 2549, "parallel", True, marks=pytest.mark.slow),
     ],
 )
-def test_where_the_graph_without_edges_dominates(
-    n: int, q: tuple[int, int], m: int, shuffler: str, clear: bool
-) -> None:
+def test_where_the_graph_without_edges_dominates(n, q, m, shuffler, clear):
     """Beyond the recursion, a hair from where nothing can be proved."""
     order = (64 + q[0]) << (q[1] - 6)
     true = compare(n, order, m, shuffler, clear)
@@ -180,9 +156,7 @@ def test_where_the_graph_without_edges_dominates(
 
 @EVERY_SETTING
 @pytest.mark.parametrize("n", [1, 3, 24])
-def test_enclosures_contain_the_rationals_and_little_else(
-    n: int, shuffler: str, clear: bool
-) -> None:
+def test_enclosures_contain_the_rationals_and_little_else(n, shuffler, clear):
     for q in (2, 3, 2**31 - 1, 2**400 + 1):
         for m in (1, 2, 3, 6):
             share = ShareGraph(m, shuffler, clear)
@@ -202,9 +176,7 @@ def test_enclosures_contain_the_rationals_and_little_else(
     m=st.integers(1, 9),
     setting=st.sampled_from(SETTINGS),
 )
-def test_rationals_are_the_recursion_over_binomials(
-    n: int, q: int, m: int, setting: tuple[str, bool]
-) -> None:
+def test_rationals_are_the_recursion_over_binomials(n, q, m, setting):
     shuffler, clear = setting
     found = library.rational(n, q, ShareGraph(m, shuffler, clear))
     one = math.comb
@@ -242,10 +214,6 @@ def contains(ball: Any, value: mpq) -> bool:
 
 @EVERY_SETTING
 def test_kappa_bounds_the_sum_that_it_is_for(shuffler: str, clear: bool) -> None:
-    check_kappa(largest_component.kappa, shuffler, clear)
-
-
-def check_kappa(kappa: Callable[[ShareGraph], mpfr], shuffler: str, clear: bool) -> None:
     """sum_{2<=s<=N-2} B(N, s) / B(N, 1) <= kappa - 1 for every N up to 60."""
     for hiding in range(2, 10):
         share = graph(hiding, shuffler, clear)
@@ -256,30 +224,15 @@ def check_kappa(kappa: Callable[[ShareGraph], mpfr], shuffler: str, clear: bool)
         for N in range(4, 61):
             first = weight[1] * weight[N - 1]
             rest = sum((weight[s] * weight[N - s] for s in range(2, N - 1)), mpq(0))
-            assert rest / first <= mpq(kappa(share)) - 1
+            assert rest / first <= mpq(largest_component.kappa(share)) - 1
 
 
 @pytest.mark.points(0)
 @EVERY_SETTING
-def test_the_largest_component_bounds_every_larger_number_of_users(
-    shuffler: str, clear: bool
-) -> None:
+def test_the_largest_component_bounds_every_larger_number_of_users(shuffler, clear):
     for hiding in (2, 3, 5):
         for q in (2, 7, 2**10, 2**60 - 1):
             check_largest_component(40, q, graph(hiding, shuffler, clear))
-
-
-@pytest.mark.slow
-@given(
-    q=st.integers(2, 2**60),
-    hiding=st.integers(2, 9),
-    setting=st.sampled_from(SETTINGS),
-)
-@settings(max_examples=20)
-def test_any_largest_component_bounds_every_larger_number_of_users(
-    q: int, hiding: int, setting: tuple[str, bool]
-) -> None:
-    check_largest_component(18, q, graph(hiding, *setting))
 
 
 def check_largest_component(top: int, q: int, share: ShareGraph) -> None:
@@ -320,10 +273,6 @@ def test_cutoffs_keep_to_the_theorems_condition(shuffler: str, clear: bool) -> N
 @pytest.mark.points(1)
 @EVERY_SETTING
 def test_the_tail_bounds_its_series(shuffler: str, clear: bool) -> None:
-    check_tail(largest_component._tail, shuffler, clear)
-
-
-def check_tail(tail: Callable[..., mpfr], shuffler: str, clear: bool) -> None:
     """The third line as a rational: sum_{J<c<n} base^(c-1) f_(n-c+1) / (f_n (c-1)!), and c = n.
 
     Without a factor kappa, base is q; for c = n the probability 1 / (f_n n!) of no edges stands.
@@ -348,7 +297,7 @@ def check_tail(tail: Callable[..., mpfr], shuffler: str, clear: bool) -> None:
                     )
                     with rounding(DOWN):
                         ratio = mpfr(weight[n] / weight[n - cutoff])
-                    bound = tail(n, base, share, cutoff, mpfr(base), ratio)
+                    bound = largest_component._tail(n, base, share, cutoff, mpfr(base), ratio)
                     assert bound >= series / weight[n]
                     finite += bound < gmpy2.inf()
     assert finite > 50
@@ -379,25 +328,6 @@ def check_ranges(q: int, share: ShareGraph, top: int) -> None:
         second_moment.LONGEST_RECURSION = longest
 
 
-@pytest.mark.slow
-@EVERY_SETTING
-def test_a_range_across_the_longest_recursion(shuffler: str, clear: bool) -> None:
-    share = graph(3, shuffler, clear)
-    for low, high in [(1020, 1030), (2, 1030), (1024, 1025), (1024, 10**9)]:
-        together = second_moment.bound((low, high), 5, share).upper
-        ends = {low, 1024, 1025, 1030, high}
-        singles = [second_moment.bound((n, n), 5, share).upper for n in ends if low <= n <= high]
-        assert together >= max(singles) * (1 - mpfr(2) ** -50)
-    count = message_count(10**6, 2**8, 40, min_honest=2, shuffler=shuffler, clear_share=clear)
-    for n in (2, 3, 4, 5, 10, 100, 1024, 1025, 10**6):
-        level = security_level(n, 2**8, count.shuffled, shuffler=shuffler, clear_share=clear)
-        assert level >= count.sigma >= 40
-    fewer = checked_scheme(10**6, 2**8, 2, shuffler=shuffler, clear_share=clear).proved(
-        count.shuffled - 1
-    )
-    assert fewer.sigma < 40
-
-
 # Counts
 
 
@@ -419,38 +349,6 @@ def test_never_below_balle2020(n: int, q: int, m: int, setting: tuple[str, bool]
         assert best.total <= m + setting[1]
 
 
-@pytest.mark.slow
-@EVERY_SETTING
-def test_more_users_hide_better_from_some_number_on(shuffler: str, clear: bool) -> None:
-    for hiding in (3, 5):
-        m = graph(hiding, shuffler, clear).m
-        for q in (2**10,) if hiding == 5 else (2, 2**10):
-            levels = [
-                security_level(n, q, m, shuffler=shuffler, clear_share=clear)
-                for n in [*range(20, 90), 1024, 1025, 1026, 2000, 10**6, 10**12]
-            ]
-            assert levels == sorted(levels)
-
-
-# Edges
-
-
-@pytest.mark.parametrize(
-    ("k", "error", "said"),
-    [
-        (0, ValueError, "k must be at least 1, got 0"),
-        (5, ValueError, "k must be at most 4, got 5"),
-        (2.0, TypeError, "k must be an integer, got float 2.0"),
-    ],
-)
-def test_only_sets_of_the_users_are_split(k: Any, error: type[Exception], said: str) -> None:
-    with pytest.raises(error, match=said):
-        library.rational_split(4, 2, graph(2, "single", True), k)
-
-
-# Known-bad variants
-
-
 def check_enclosures(n: int, q: int, share: ShareGraph) -> None:
     """Upper bounds are, and lower bounds are, of the recursion in rationals."""
     found = library.enclosed.__wrapped__(n, q, share)
@@ -464,32 +362,5 @@ def check_enclosures(n: int, q: int, share: ShareGraph) -> None:
         (found.excess, true.excess),
     ):
         assert all(mpq(a) >= b for a, b in zip(upper, value, strict=True))
-    for lower, value in (
-        (found.connected_down, true.connected),
-        (found.weight_down, true.weight),
-    ):
+    for lower, value in ((found.connected_down, true.connected), (found.weight_down, true.weight)):
         assert all(mpq(a) <= b for a, b in zip(lower, value, strict=True))
-
-
-def test_digits_of_huge_factorials_are_enough() -> None:
-    """Beyond 256 messages growth comes from ln Gamma: both bounds, and how far apart."""
-    for m in (257, 1000):
-        for clear in (True, False):
-            share = ShareGraph(m, "single", clear)
-            for k in (1, 2, 3, 50):
-                low, high = share.growth(k, DOWN), share.growth(k, UP)
-                assert mpq(low) <= share.growth_exactly(k) <= mpq(high)
-                assert high / low - 1 < mpfr(2) ** -200
-                below, above = share.log_weight(k, DOWN), share.log_weight(k, UP)
-                assert below <= above
-    assert share_graph._MULTIPLIED_OUT == 256
-
-
-def test_the_independent_evaluation_notices_a_changed_formula() -> None:
-    """The balls are narrow: one message more or fewer, or one user, is far outside."""
-    with precisely():
-        base: Recursion = recursion(20, 7, 4, "single", True)
-        for n, q, m in [(19, 7, 4), (20, 8, 4), (20, 7, 5)]:
-            changed = recursion(n, q, m, "single", True)
-            assert abs(float(bits(changed.divergence[n]) - bits(base.divergence[20]))) > 1e-3
-        assert base.divergence[20].rad() < 1e-100

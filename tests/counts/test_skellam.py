@@ -139,9 +139,7 @@ def noise_of_two(variance: float, q: int) -> list[tuple[int, float, Any, Any]]:
 
 @pytest.mark.points(1)
 @pytest.mark.parametrize(("q", "m", "variance"), [(2, 2, 1), (2, 3, 0.1)])
-def test_second_moments_of_views_of_a_block_are_at_most_the_bounds(
-    q: int, m: int, variance: float
-) -> None:
+def test_second_moments_of_views_of_a_block_are_at_most_the_bounds(q, m, variance):
     """Two users, two coordinates in one message each: all views, clear shares and likely totals."""
     shuffled = share_graph_views((q, q), 2, m, "parallel")
     pairs = list(itertools.product(range(q * q), repeat=2))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
 
-import numpy as np
 import pytest
 from counts.moments import bits, flint, precisely, recursion
 from counts.test_private import ball, difference, mean_jumps, theorem
@@ -18,7 +17,6 @@ from exact.test_private_view import noise_modulo
 from gmpy2 import mpfr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from ikos import message_count, private_message_count, security_level
 from ikos.counts import (
@@ -33,7 +31,6 @@ from ikos.counts import (
 )
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.partial_noise import _series
-from ikos.counts.private import Remaining
 from ikos.numeric.rounding import DOWN, UP
 
 SINGLE: dict[str, Any] = {"shuffler": "single", "clear_share": False}
@@ -59,9 +56,7 @@ def _precise() -> Iterator[None]:
     p=st.integers(1, 10**4),
     setting=st.sampled_from(SETTINGS),
 )
-def test_delta_and_count_are_inverses(
-    n: int, bits: int, epsilon: float, delta: float, p: int, setting: tuple[str, bool]
-) -> None:
+def test_delta_and_count_are_inverses(n, bits, epsilon, delta, p, setting):
     how: dict[str, Any] = {"shuffler": setting[0], "clear_share": setting[1]}
     count = private_message_count(n, 2**bits, epsilon, delta, p, **how)
     found = private_delta(n, 2**bits, count.shuffled, epsilon, p, **how)
@@ -103,9 +98,7 @@ def test_deltas_of_published_analyses_and_of_nothing() -> None:
         (10**4, 22, 5, 1e-6, 354, {"reserve": 0.1}),
     ],
 )
-def test_epsilon_is_certified_and_near_the_smallest(
-    n: int, bits: int, m: int, delta: float, p: int, how: dict[str, Any]
-) -> None:
+def test_epsilon_is_certified_and_near_the_smallest(n, bits, m, delta, p, how):
     def proved_delta(epsilon: float) -> float:
         found = private_proved(n, 2**bits, m, epsilon, delta, p, **how).delta
         assert found is not None
@@ -142,9 +135,7 @@ def test_what_no_epsilon_reaches_is_refused_with_what_one_does() -> None:
 
 @each_setting
 @pytest.mark.parametrize(("q", "sigma", "m"), [(2**16, 20, 9), (2**8, 8, 6)])
-def test_smallest_users_by_brute_force(
-    shuffler: str, clear: bool, q: int, sigma: int, m: int
-) -> None:
+def test_smallest_users_by_brute_force(shuffler, clear, q, sigma, m):
     how: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
     found = smallest_users(q, sigma, m, **how)
     assert found > 1
@@ -153,15 +144,6 @@ def test_smallest_users_by_brute_force(
         if n >= found:
             assert security_level(n, q, m, **how) >= sigma
     assert message_count(found, q, sigma, **how).shuffled <= m
-
-
-@pytest.mark.points(0)
-def test_small_numbers_of_users_that_do_better_do_not_count() -> None:
-    """One user has nothing to hide, but two have."""
-    assert security_level(1, 2**16, 5) == math.inf
-    found = smallest_users(2**16, 10, 5)
-    levels = [security_level(n, 2**16, 5) for n in range(1, found + 5)]
-    assert max(n for n, level in enumerate(levels, 1) if level < 10) == found - 1
 
 
 def test_one_user_is_enough_for_enough_messages() -> None:
@@ -222,65 +204,11 @@ def test_nothing_remains_of_too_few_messages() -> None:
     assert (left.sigma, left.analysis, left.total) == (0.0, None, 5)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"corrupt_shufflers": 1, "shuffler": "single"}, "corrupt_shufflers must be 0 .*, got 1"),
-    ],
-)
-def test_bad_arguments_of_remaining(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        remaining(**{"n": 200, "q": 2**20, "total": 9, **arguments})
-
-
 # The noise of too few users
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("p", "epsilon", "part"),
-    [
-        (1, 1.0, 0.5),
-        (1, 1e-3, 0.25),
-        (7, 20.0, 0.5),
-        (10, 1.0, 0.3),
-        (100, 0.5, 0.9),
-        (500, 2, 0.1),
-    ],
-)
-def test_short_noise_against_its_law(p: int, epsilon: float, part: float) -> None:
-    rate = Fraction(epsilon) / p
-    one = stats.nbinom(part, -math.expm1(-float(rate)))
-    size = int(one.isf(1e-18)) + 2 * p + 50
-    pmf = one.pmf(np.arange(size))
-    law = [float(pmf[: size - k] @ pmf[k:]) for k in range(2 * p + 1)]
-    worst = max(
-        math.log(law[abs(k)] / law[abs(k + j)]) for k in range(-p, p) for j in {1, p // 2 + 1, p}
-    )
-    assert worst == pytest.approx(math.log(law[0] / law[p]))
-    found = short_noise_epsilon(rate, Fraction(part), p)
-    assert worst - 1e-9 <= found <= worst + 2e-4
-
-
-@pytest.mark.points(0)
-@given(part=st.fractions(Fraction(1, 50), 1), p=st.integers(1, 200), epsilon=st.floats(0.05, 5))
-@settings(max_examples=8)
-def test_less_noise_is_never_more_private(part: Fraction, p: int, epsilon: float) -> None:
-    rate = Fraction(epsilon) / p
-    found = short_noise_epsilon(rate, part, p)
-    assert found >= epsilon * (1 - 1e-12)
-    assert found <= epsilon + math.lgamma(p + 1) + math.lgamma(part) - math.lgamma(p + part) + 1e-3
 
 
 def test_whole_noise_is_discrete_laplace() -> None:
     assert short_noise_epsilon(Fraction(1, 40), Fraction(1), 20) == 0.5
-
-
-@pytest.mark.slow
-def test_the_steps_of_a_staircase_are_left_to_the_exact_noise() -> None:
-    """Continuous in the part of the users who add noise."""
-    nearly = short_noise_epsilon(Fraction(1, 100), Fraction(10**6 - 1, 10**6), 100)
-    assert nearly == pytest.approx(1, abs=1e-3)
 
 
 def least_epsilon(rate: Fraction, shape: Fraction, p: int) -> Any:
@@ -304,27 +232,29 @@ NOISE = [
 ]
 
 
-def check_short_noise(epsilon: Callable[[Fraction, Fraction, int], float]) -> None:
+@pytest.mark.slow
+def test_short_noise_is_the_hypergeometric_function_rounded_up() -> None:
     """Never below the exact value, and hardly above; to the last digits at large rates."""
     for part in (Fraction(1, 100), Fraction(1, 3), Fraction(9, 10), Fraction(99, 100)):
         for rate, p in EXACT_NOISE:
-            excess = ball(epsilon(rate, part, p)) - least_epsilon(rate, part, p)
+            excess = ball(short_noise_epsilon(rate, part, p)) - least_epsilon(rate, part, p)
             assert excess > 0
             assert excess < 1e-9
         for rate, p in NOISE:
-            excess = ball(epsilon(rate, part, p)) - least_epsilon(rate, part, p)
+            excess = ball(short_noise_epsilon(rate, part, p)) - least_epsilon(rate, part, p)
             assert excess > 0
             assert excess < 3e-4
 
 
-def check_series(series: Callable[[Fraction, Fraction, int, int], mpfr]) -> None:
+@pytest.mark.slow
+def test_sums_of_short_noise_are_bounds() -> None:
     """Both sums by themselves: that for P[0] is an upper bound, and that for P[p] a lower one."""
     for part in (Fraction(1, 100), Fraction(1, 3), Fraction(9, 10), Fraction(99, 100)):
         for rate, p in (*EXACT_NOISE, *NOISE[:2]):
             r, z = ball(part), (-2 * ball(rate)).exp()
             first = ((r + p).lgamma() - r.lgamma() - flint.arb(p + 1).lgamma()).exp()
-            above = ball(rational(series(rate, part, 0, UP))) / z.hypgeom_2f1(r, r, 1)
-            below = ball(rational(series(rate, part, p, DOWN)))
+            above = ball(rational(_series(rate, part, 0, UP))) / z.hypgeom_2f1(r, r, 1)
+            below = ball(rational(_series(rate, part, p, DOWN)))
             below /= first * z.hypgeom_2f1(r, r + p, p + 1)
             assert above > 1
             assert below < 1
@@ -334,16 +264,6 @@ def check_series(series: Callable[[Fraction, Fraction, int, int], mpfr]) -> None
 
 def rational(value: mpfr) -> Fraction:
     return Fraction(*map(int, value.as_integer_ratio()))
-
-
-@pytest.mark.slow
-def test_short_noise_is_the_hypergeometric_function_rounded_up() -> None:
-    check_short_noise(short_noise_epsilon)
-
-
-@pytest.mark.slow
-def test_sums_of_short_noise_are_bounds() -> None:
-    check_series(_series)
 
 
 # What is left: private sums
@@ -398,9 +318,7 @@ def test_less_and_less_remains() -> None:
 
 @pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
 @pytest.mark.parametrize("noise_users", [2, 3, 6])
-def test_what_remains_of_two_users_by_enumeration(
-    shuffler: str, clear: bool, noise_users: int
-) -> None:
+def test_what_remains_of_two_users_by_enumeration(shuffler, clear, noise_users):
     """Two honest users hold bits in Z_2; the exact delta at the epsilon that is claimed."""
     n, q, m, s = 2, 2, 7, 1.0
     shuffled, noise = views((q,), n, m, shuffler), noise_modulo(q, 1 / noise_users, s)
@@ -447,7 +365,8 @@ def test_what_remains_of_two_users_by_enumeration(
             assert truth <= left.delta + 1e-11
 
 
-def check_what_remains(left_of: Callable[..., Remaining]) -> None:
+@pytest.mark.slow
+def test_what_remains_is_the_theorem_for_the_noise_that_is_left() -> None:
     """The parts of what is left: the noise's own epsilon, c, and the theorem's delta for it."""
     q, p, own, makers = 2**7, 5, Fraction(3, 2), 20
     spends = set()
@@ -458,7 +377,7 @@ def check_what_remains(left_of: Callable[..., Remaining]) -> None:
         of_a = difference(of, honest, mean_jumps(rate) * ball(shape))
         for delta in (Fraction(1, 10**k) for k in range(1, 7)):
             try:
-                left = left_of(
+                left = private_remaining(
                     makers, q, m + 1, own, delta, p, honest=honest, noise_users=makers,
                     analysis="second_moment", shuffler=shuffler,
                 )  # fmt: skip
@@ -478,82 +397,34 @@ def check_what_remains(left_of: Callable[..., Remaining]) -> None:
     assert spends == set(product((20, 19, 15, 6), (False, True)))
 
 
-@pytest.mark.slow
-def test_what_remains_is_the_theorem_for_the_noise_that_is_left() -> None:
-    check_what_remains(private_remaining)
-
-
 @pytest.mark.points(0)
-def test_nothing_is_spent_where_nothing_need_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_spent_where_nothing_need_be() -> None:
     """c = 0 if its delta is enough; the least c otherwise is near 0, but not 0."""
-
-    def check() -> None:
-        moments = hockey_stick.Divergences(mpfr("1e-20"), mpfr("1e-6"))
-        c, reached = hockey_stick.least_relative(moments, 1.0, Fraction(1, 10**9))
-        assert c == 0
-        assert reached == pytest.approx((1 + math.e) * math.sqrt(1e-20 / 2))
-        some, reached = hockey_stick.least_relative(moments, 1.0, Fraction(1, 10**10))
-        assert some > 0
-        assert reached <= 1e-10
-        for honest in (2000, 1900):
-            left = private_remaining(2000, 2**16, 12, 1, 1e-6, 32, honest=honest)
-            assert left.epsilon == left.noise_epsilon
-
-    check()
-    given_delta = hockey_stick._delta
-
-    def no_shortcut(moments: hockey_stick.Divergences, c: mpfr, level: float) -> mpfr:
-        return mpfr(1) if c == 0 else given_delta(moments, c, level)
-
-    monkeypatch.setattr(hockey_stick, "_delta", no_shortcut)
-    with pytest.raises(AssertionError):
-        check()
+    moments = hockey_stick.Divergences(mpfr("1e-20"), mpfr("1e-6"))
+    c, reached = hockey_stick.least_relative(moments, 1.0, Fraction(1, 10**9))
+    assert c == 0
+    assert reached == pytest.approx((1 + math.e) * math.sqrt(1e-20 / 2))
+    some, reached = hockey_stick.least_relative(moments, 1.0, Fraction(1, 10**10))
+    assert some > 0
+    assert reached <= 1e-10
+    for honest in (2000, 1900):
+        left = private_remaining(2000, 2**16, 12, 1, 1e-6, 32, honest=honest)
+        assert left.epsilon == left.noise_epsilon
 
 
 # Levels for every number of honest users
 
 
-Levels = Callable[[int, int, int, str, bool], tuple[int, float]]
-
-
-def level_of_remaining(
-    n: int, q: int, honest: int, shuffler: str, clear: bool
-) -> tuple[int, float]:
-    left = remaining(n, q, 5 + clear, honest=honest, shuffler=shuffler, clear_share=clear)
-    return left.shuffled, left.sigma
-
-
-def level_of_private_remaining(
-    n: int, q: int, honest: int, shuffler: str, clear: bool
-) -> tuple[int, float]:
-    left = private_remaining(
-        n, q, 8 + clear, 1, 0.5, 1, honest=honest, noise_users=honest, shuffler=shuffler,
-        clear_share=clear,
-    )  # fmt: skip
-    return left.count.shuffled, left.count.sigma
-
-
-def level_of_private_count(
-    n: int, q: int, honest: int, shuffler: str, clear: bool
-) -> tuple[int, float]:
-    count = private_message_count(
-        n, q, 1, 0.01, 1, min_honest=honest, shuffler=shuffler, clear_share=clear
-    )
-    return count.shuffled, count.sigma
-
-
-LEVELS: dict[str, Levels] = {
-    "remaining": level_of_remaining,
-    "private_remaining": level_of_private_remaining,
-    "private_message_count": level_of_private_count,
-}
-
-
-def check_levels(level: Levels, honest: int) -> None:
+@pytest.mark.parametrize("honest", [1, 5])
+def test_levels_hold_for_every_number_of_honest_users(honest: int) -> None:
     """At most that of each number of users from ``honest`` to n, and that of one of them."""
     n, q = 12, 5
     for shuffler, clear in SETTINGS:
-        m, sigma = level(n, q, honest, shuffler, clear)
+        left = private_remaining(
+            n, q, 8 + clear, 1, 0.5, 1, honest=honest, noise_users=honest, shuffler=shuffler,
+            clear_share=clear,
+        )  # fmt: skip
+        m, sigma = left.count.shuffled, left.count.sigma
         ways = [(m, True)] if clear else [(m, False), (m - 1, True)]
         found = [recursion(n, q, of, shuffler, kind) for of, kind in ways if of]
         least = min(
@@ -564,12 +435,6 @@ def check_levels(level: Levels, honest: int) -> None:
         assert sigma == 0 or not ball(sigma) > least
         if clear:
             assert not ball(sigma) < least - 1e-3
-
-
-@pytest.mark.parametrize("honest", [1, 5])
-@pytest.mark.parametrize("level", LEVELS.values(), ids=LEVELS.keys())
-def test_levels_hold_for_every_number_of_honest_users(level: Levels, honest: int) -> None:
-    check_levels(level, honest)
 
 
 def test_published_levels_hold_for_every_number_of_honest_users() -> None:
@@ -585,22 +450,3 @@ def test_published_levels_hold_for_every_number_of_honest_users() -> None:
         level = security_level(k, q, count.shuffled, **how)
         for found in (count, left.count, secure):
             assert found.sigma <= level
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"corrupt_shufflers": 1, "shuffler": "single"}, "corrupt_shufflers must be 0 .*, got 1"),
-    ],
-)
-def test_bad_arguments_of_private_remaining(arguments: dict[str, Any], said: str) -> None:
-    good: dict[str, Any] = {
-        "n": 200,
-        "q": 2**20,
-        "total": 9,
-        "noise_epsilon": 1,
-        "delta": 1e-6,
-        "precision": 10,
-    }
-    with pytest.raises(ValueError, match=said):
-        private_remaining(**{**good, **arguments})

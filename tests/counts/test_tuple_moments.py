@@ -40,9 +40,7 @@ def test_partitions_are_counted() -> None:
         ((3, 3), (0, 1, 24, 15)),
     ],
 )
-def test_partitions_that_connect_all_blocks(
-    blocks: tuple[int, ...], counts: tuple[int, ...]
-) -> None:
+def test_partitions_that_connect_all_blocks(blocks, counts):
     assert connecting(blocks) == counts
 
 
@@ -71,9 +69,7 @@ def test_rationals() -> None:
         (10**8, 41, 3, (1.45071e-23, 1.18361e-18, 1.76756e-28, 1.13864e-22)),
     ],
 )
-def test_values_of_another_implementation(
-    n: int, bits: int, m: int, values: tuple[float, ...]
-) -> None:
+def test_values_of_another_implementation(n, bits, m, values):
     found = tuple_moments(n, 2**bits, m)
     bounds = (found.single[4], found.total[12], found.total[20], found.squares[6])
     assert [float(f"{float(bound):.6g}") for bound in bounds] == list(values)
@@ -104,9 +100,7 @@ def surpluses(n: int, q: int, m: int) -> NDArray[np.float64]:
         ),
     ],
 )
-def test_true_moments_are_below(
-    n: int, q: int, m: int, second: str, fourth: str, total: str, squares: str
-) -> None:
+def test_true_moments_are_below(n, q, m, second, fourth, total, squares):
     """Over all views: n - 1 of the clear shares are uniform and independent of the shares."""
     eps = surpluses(n, q, m)
     found = tuple_moments(n, q, m)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -82,9 +82,7 @@ BLOCKS: list[Any] = [  # of the groups of two blocks: two coordinates, b and b, 
 
 @each_setting
 @pytest.mark.parametrize(("full", "last", "n", "m"), BLOCKS)
-def test_two_blocks_are_within_the_product_bounds_of_full_ones(
-    shuffler: str, clear: bool, full: tuple[int, ...], last: tuple[int, ...], n: int, m: int
-) -> None:
+def test_two_blocks_are_within_the_product_bounds_of_full_ones(shuffler, clear, full, last, n, m):
     """Every pair of inputs: total variation, and divergences of order 1 + c."""
     graph, blocks = ShareGraph(m, shuffler, clear), [views(q, n, m, shuffler) for q in (full, last)]
     order, choices = blocks[0].q, math.prod(block.choices for block in blocks)
@@ -136,9 +134,7 @@ def test_the_level_of_sums_is_the_better_of_two_bounds(sigma: float, d: int) -> 
 
 @each_setting
 @pytest.mark.parametrize(("n", "q", "sigma", "d"), [(50, 2**16, 40, 10), (10**5, 5, 25, 1000)])
-def test_layouts_are_minimal(
-    shuffler: str, clear: bool, n: int, q: int, sigma: int, d: int
-) -> None:
+def test_layouts_are_minimal(shuffler, clear, n, q, sigma, d):
     how: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
     group, apart = vector_layouts(n, q, sigma, d, **how)
     assert (group.name, group.sums, apart.name, apart.sums) == ("one group", 1, "separate sums", d)
@@ -160,9 +156,7 @@ def test_layouts_are_minimal(
 
 @each_setting
 @pytest.mark.parametrize("length", [2, 5, 7])
-def test_blocks_have_the_fewest_messages_for_the_level_of_all_of_them(
-    shuffler: str, clear: bool, length: int
-) -> None:
+def test_blocks_have_the_fewest_messages_for_the_level_of_all_of_them(shuffler, clear, length):
     n, q, sigma, d = 60, 2**16, 40, 12
     how: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
     layout = SecureVectorSum(n, d, q, sigma=sigma, layout=length, **how).layout
@@ -210,9 +204,7 @@ def test_messages_of_blocks_are_those_computed_before(size: tuple[int, int, int]
     bits=st.integers(1, 64),
     overhead=st.integers(0, 100),
 )
-def test_the_least_bytes_are_found_if_messages_grow_with_the_length(
-    counts: list[int], bits: int, overhead: int
-) -> None:
+def test_the_least_bytes_are_found_if_messages_grow_with_the_length(counts, bits, overhead):
     d, totals = len(counts), list(itertools.accumulate(counts, initial=2))
 
     def made(length: int) -> Layout:
@@ -330,19 +322,8 @@ def test_published_analyses_pay_by_their_level(analysis: str) -> None:
         assert layout.count.analysis == analysis
 
 
-@pytest.mark.slow
-def test_keywords_of_private_proved_leave_other_calls_as_they_were() -> None:
-    same = private_proved(1000, 2**48, 8, 1, 1e-9, 32, dimension=3)
-    assert private_proved(1000, 2**48, 8, 1, 1e-9, 32, dimension=3, sensitivity=96) == same
-    less = private_proved(1000, 2**48, 8, 1, 1e-9, 32, dimension=3, sensitivity=5)
-    assert less.delta is not None
-    assert same.delta is not None
-    assert less.delta <= same.delta
-
-
 # One noise for several sums: the theorem once more, from the recursion in ball arithmetic
 
-Prover = Callable[..., Any]
 SIZES = [(2, 2), (2, 3), (3, 2), (5, 7)]  # users and sums
 
 
@@ -358,11 +339,11 @@ def averages(n: int, q: int, m: int, shuffler: str, clear: bool, mean: Any) -> t
     return split, difference(recursion(n, q, m, shuffler, clear), n, mean)
 
 
-def check_second_moments(privacy: Prover) -> None:
+def test_several_sums_are_proved_by_their_second_moments() -> None:
     """What is proved for d sums is by the second moments of d sums."""
     for (shuffler, clear), (n, d), (m, q) in product(SETTINGS, SIZES, [(4, 7), (6, 2**8)]):
         graph = ShareGraph(m, shuffler, clear)
-        found = privacy(
+        found = hockey_stick.privacy(
             n, q, graph, Budget(Fraction(1), Fraction(1, 10**4), Fraction(1, 10), d, sums=d)
         )
         if not found.divergences.difference < gmpy2.inf():
@@ -381,12 +362,12 @@ def check_second_moments(privacy: Prover) -> None:
         assert given_excess < together * ball("1.01")
 
 
-def check_delta_of_sums(prove: Prover) -> None:
+def test_delta_of_several_sums_is_the_theorem_rounded_up() -> None:
     """delta is the theorem's for d sums; without a clear share, that of one of its two ways."""
     for (shuffler, clear), (n, d), m in product(SETTINGS, SIZES, (5, 8)):
         q, p, epsilon = 13, 3, Fraction(1)
         for moved, reserve in product((d * p, 2), (Fraction(0), Fraction(1, 10))):
-            count = prove(
+            count = private_proved(
                 n, q, m, epsilon, Fraction(1, 10**3), p, sums=d, sensitivity=moved,
                 reserve=reserve, shuffler=shuffler, clear_share=clear,
             )  # fmt: skip
@@ -402,14 +383,6 @@ def check_delta_of_sums(prove: Prover) -> None:
                 assert ball(count.delta) < ways[0] * ball("1.01")
 
 
-def test_several_sums_are_proved_by_their_second_moments() -> None:
-    check_second_moments(hockey_stick.privacy)
-
-
-def test_delta_of_several_sums_is_the_theorem_rounded_up() -> None:
-    check_delta_of_sums(private_proved)
-
-
 # Layouts of private vectors: rate, delta and budget as they are written down
 
 PRIVATE: dict[str, Any] = {
@@ -418,11 +391,11 @@ PRIVATE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def check_private_layouts(layouts: Prover) -> None:
+def test_private_layouts_are_proved_for_the_noise_that_they_name() -> None:
     """delta is the theorem's for noise of the rate that the layout says."""
     n, q, d, moved = (PRIVATE[key] for key in ("n", "q", "dimension", "sensitivity"))
     for shuffler, reserve in product(("parallel", "single"), (Fraction(0), Fraction(1, 10))):
-        for layout in layouts(**PRIVATE, shuffler=shuffler, reserve=reserve):
+        for layout in private_vector_layouts(**PRIVATE, shuffler=shuffler, reserve=reserve):
             group = layout.name == ONE_GROUP
             order, coordinates = (q**d, d) if group else (q, 1)
             eps0, m = layout.count.noise_epsilon, layout.count.shuffled
@@ -436,10 +409,6 @@ def check_private_layouts(layouts: Prover) -> None:
             assert not ball(layout.delta) < true
             assert ball(layout.delta) < true * ball("1.01")
             assert layout.delta <= PRIVATE["delta"]
-
-
-def test_private_layouts_are_proved_for_the_noise_that_they_name() -> None:
-    check_private_layouts(private_vector_layouts)
 
 
 # Levels for every number of honest users
@@ -474,7 +443,9 @@ def private_layouts(n: int, q: int, honest: int, d: int, **how: Any) -> list[Lay
     return list(private_vector_layouts(n, q, 1, 0.01, 1, d, min_honest=honest, **how))
 
 
-def check_levels_of_layouts(find: Callable[..., list[Layout]], honest: int) -> None:
+@pytest.mark.parametrize("honest", [1, 5])
+@pytest.mark.parametrize("find", [secure_layouts, private_layouts])
+def test_layouts_have_their_level_for_every_number_of_honest_users(find, honest):
     """Each number of honest users, from the fewest to all, has the level; one of them no more."""
     n, q, d = 12, 5, 3
     for shuffler, clear in SETTINGS:
@@ -487,17 +458,6 @@ def check_levels_of_layouts(find: Callable[..., list[Layout]], honest: int) -> N
             assert not ball(layout.sigma) > least
             if clear:
                 assert float(layout.sigma) >= float(least) - 1e-3
-
-
-LAYOUTS = {"secure": secure_layouts, "private": private_layouts}
-
-
-@pytest.mark.parametrize("honest", [1, 5])
-@pytest.mark.parametrize("find", LAYOUTS.values(), ids=LAYOUTS.keys())
-def test_layouts_have_their_level_for_every_number_of_honest_users(
-    find: Callable[..., list[Layout]], honest: int
-) -> None:
-    check_levels_of_layouts(find, honest)
 
 
 def test_published_levels_of_layouts_hold_for_every_number_of_honest_users() -> None:
@@ -517,42 +477,17 @@ def test_published_levels_of_layouts_hold_for_every_number_of_honest_users() -> 
 # Levels of sums where the second-order term matters
 
 
-def check_level_of_sums(level: Callable[..., float]) -> None:
+def test_the_level_of_sums_is_below_the_exact_product() -> None:
     """At most the better of the exact product and union bounds, and near it."""
     for d in (2, 3, 10, 1000, 10**6):
         for tenths in range(80):
             sigma = math.log2(d) / 2 + tenths / 10
             product_bound, union = level_by_product(ball(sigma), d), ball(sigma) - log2(d)
-            found = ball(level(sigma, d, analysis="second_moment"))
+            found = ball(level_of_sums(sigma, d, analysis="second_moment"))
             assert found == 0 or not found > max(product_bound, union, key=float)
             D = 2 * 4.0**-sigma
             assert float(found) >= float(product_bound) - (d - 1) * D * D / 2
             assert not found < max(union, ball(0), key=float) - ball(2) ** -40
-
-
-def test_the_level_of_sums_is_below_the_exact_product() -> None:
-    check_level_of_sums(level_of_sums)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "said"),
-    [
-        ({"n": 10, "analysis": "balle2020"}, ValueError, "balle2020 needs n >= 19"),
-    ],
-)
-def test_bad_arguments_are_named(
-    arguments: dict[str, Any], error: type[Exception], said: str
-) -> None:
-    good: dict[str, Any] = {
-        "n": 1000,
-        "q": 2**16,
-        "epsilon": 1,
-        "delta": 1e-6,
-        "precision": 32,
-        "dimension": 5,
-    }
-    with pytest.raises(error, match=said):
-        private_vector_layouts(**{**good, **arguments})
 
 
 def test_the_names_of_the_best_bound_are_one_bound() -> None:

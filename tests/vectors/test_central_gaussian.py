@@ -10,21 +10,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from statistical import FALSE_ALARM, IntegerLaw
+from statistical import FALSE_ALARM
+from test_discrete_gaussian import gaussian_law
 
-from ikos import Ball, Box, Categories, PrivateVectorSum, SparseTernary
+from ikos import Ball, Box, Categories, SparseTernary
 from ikos.baselines import CentralGaussian
 from ikos.baselines.central_model import Subgaussian, exact_sums
 from ikos.data.domains import Domain
 from ikos.noise.gaussian_noise import least_variance
 from ikos.testing import DeterministicRandom
-
-
-def gaussian_law(variance: float) -> IntegerLaw:
-    reach = int((80 * variance) ** 0.5) + 2
-    k = np.arange(-reach, reach + 1, dtype=np.float64)
-    pmf = np.exp(-k * k / (2 * variance))
-    return IntegerLaw(-reach, pmf / pmf.sum())
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1, 0.1), (0.5, 1e-3), (3, 1e-5)])
@@ -73,15 +67,6 @@ def test_the_noise_is_discrete_gaussian() -> None:
     noise = protocol.run(np.zeros((4, 30_000)), DeterministicRandom(2)).estimate.astype(np.int64)
     assert gaussian_law(float(protocol.variance)).p_value(noise) > FALSE_ALARM
     assert gaussian_law(1.3 * float(protocol.variance)).p_value(noise) < FALSE_ALARM
-
-
-@pytest.mark.slow
-def test_the_private_sum_without_a_curator_is_as_good() -> None:
-    """Both have the exact delta of Gaussian noise, up to a few steps' variance."""
-    for domain in (Box(256), Ball(256)):
-        central = CentralGaussian(1000, domain, 1, 1e-8)
-        private = PrivateVectorSum(1000, domain, 1, 1e-8)
-        assert 0.99 < math.sqrt(private.mse / central.mse) < 1.01
 
 
 @pytest.mark.slow

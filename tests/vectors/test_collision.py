@@ -9,6 +9,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from baselines.suite import vectors
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,10 +25,7 @@ from vectors.key_value_laws import (
 
 from ikos import SparseTernary
 from ikos.accounting import response_delta
-from ikos.accounting.wlqdly21 import (
-    collision_parameters,
-    collision_variances,
-)
+from ikos.accounting.wlqdly21 import collision_parameters, collision_variances
 from ikos.baselines import Collision, collision_wlqdly21
 from ikos.baselines.collision_wlqdly21 import hash_values, respond_in_sets, support_counts
 from ikos.testing import DeterministicRandom
@@ -299,42 +297,6 @@ def test_variances_are_exact(d, s, t):
         np.testing.assert_allclose(variance, wanted, rtol=1e-9)
 
 
-def data(n, d, s, seed=0):
-    rng = np.random.default_rng(seed)
-    x = np.zeros((n, d), dtype=np.int64)
-    for row in x:
-        row[rng.choice(d, s, replace=False)] = rng.choice([-1, 1], s)
-    return x
-
-
-@pytest.mark.slow
-def test_measured_errors_at_full_size():
-    """One run with n = 10^5 and d = 1024: 1024 coordinates are as many measurements.
-
-    By Chebyshev's inequality for each coordinate; all but a few are far within.
-    """
-    n, d, s = 10**5, 1024, 16
-    protocol = Collision(n, SparseTernary(d, s), epsilon=0.5, delta=1e-5)
-    x = np.zeros((n, d), dtype=np.int8)
-    x[np.arange(n)[:, np.newaxis], (np.arange(n)[:, np.newaxis] * 7 + np.arange(s)) % d] = 1
-    result = protocol.run(x, DeterministicRandom(4))
-    error = result.estimate - x.sum(axis=0, dtype=np.int64)
-    assert 0.5 < (error**2).sum() / protocol.mse < 2
-    low, high = result.interval(1 - 1e-9, simultaneous=True)
-    assert ((low <= x.sum(axis=0)) & (x.sum(axis=0) <= high)).all()
-
-
-def test_vectors_with_fewer_entries_and_with_none_are_estimated_without_bias():
-    protocol = Collision(3000, SparseTernary(6, 3), epsilon=3)
-    x = np.zeros((3000, 6), dtype=np.int64)
-    x[:1000, 2] = 1
-    x[500:1500, 4] = -1
-    result = protocol.run(x, DeterministicRandom(5))
-    low, high = result.interval(1 - 1e-9, simultaneous=True)
-    assert ((low <= x.sum(axis=0)) & (x.sum(axis=0) <= high)).all()
-    assert result.standard_error < 600
-
-
 # One user
 
 
@@ -357,7 +319,7 @@ def test_one_users_messages_stay_within_the_influence(hashed):
 @pytest.mark.slow
 def test_messages_are_seeds_and_values():
     protocol = Collision(20_000, SparseTernary(4, 2), epsilon=2)
-    x = data(20_000, 4, 2)
+    x = vectors(protocol.domain, 20_000)
     messages = protocol.randomize(x, DeterministicRandom(8))[0]
     assert messages.dtype == np.uint64
     assert uniform_p_value(messages >> np.uint64(58), 64) > FALSE_ALARM  # the seeds' upper bits
@@ -370,6 +332,3 @@ def test_messages_are_seeds_and_values():
     hit = hash_values(messages >> np.uint64(16), 2 * first, protocol.t) == z
     p = float(protocol.gamma / protocol.t + (1 - protocol.gamma) / 2)
     assert outcome_p_value(hit[has].tolist(), {True: p, False: 1 - p}) > FALSE_ALARM
-
-
-# Wrong parameters

@@ -12,9 +12,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ikos import Ball, Box, PrivateVectorSum
@@ -69,27 +68,10 @@ def test_histograms_count() -> None:
     assert "colour: red" in str(result)
 
 
-class Frame:
-    """As a data frame: no mapping, and neither true nor false."""
-
-    def __init__(self, columns: dict[Any, Any]) -> None:
-        self.columns = columns
-
-    def __iter__(self) -> Any:
-        return iter(self.columns)
-
-    def __getitem__(self, name: str) -> Any:
-        return np.array(self.columns[name])
-
-    def __bool__(self) -> bool:
-        raise ValueError("the truth value is ambiguous")
-
-
-class Columns(Frame):
+class Columns:
     """As a frame of Polars, which yields its columns, and not their names."""
 
     def __init__(self, columns: dict[Any, Any]) -> None:
-        super().__init__(columns)
         self.table, self.columns = columns, [*columns]
 
     def __iter__(self) -> Any:
@@ -99,23 +81,16 @@ class Columns(Frame):
         return np.array(self.table[name])
 
 
-class Arrow(Columns):
-    """As a table of Arrow, whose ``columns`` are those themselves."""
-
-    def __init__(self, columns: dict[Any, Any]) -> None:
-        super().__init__(columns)
-        self.column_names, self.columns = [*columns], [*self]
-
-
 def test_columns_may_come_as_a_data_frame() -> None:
+    pa = pytest.importorskip("pyarrow")
     columns, categories = {"a": ["x", "y"] * 50, "b": [1, 1] * 50}, {"b": [1, 2], "a": ["x", "y"]}
     one, *others = (
         histograms(given, categories, **BUDGET, rng=DeterministicRandom(0)).estimates()
-        for given in (columns, Frame(columns), Columns(columns), Arrow(columns))
+        for given in (columns, pd.DataFrame(columns), Columns(columns), pa.table(columns))
     )
     assert all(other == one for other in others)
     with pytest.raises(ValueError, match=r"names of the columns \['a'\], got \['b'\]"):
-        histograms(Frame({"a": ["x"]}), {"b": ["x"]}, **BUDGET)
+        histograms(pd.DataFrame({"a": ["x"]}), {"b": ["x"]}, **BUDGET)
     for other in (np.zeros((5, 2)), ["x", "y"]):
         with pytest.raises(TypeError, match="columns must be a mapping or a data frame, got"):
             histograms(other, {"a": ["x"]}, **BUDGET)  # type: ignore[arg-type]
@@ -140,11 +115,7 @@ def test_histograms_move_by_two_in_each_column() -> None:
         ({"a": [1]}, {"a": []}, "distinct and not empty"),
         ({"a": [1]}, {"a": [1, 1]}, "distinct and not empty"),
         ({"a": [3]}, {"a": [1, 2]}, r"columns\['a'\]\[0\] must be one of"),
-        (
-            {"a": [1, "1"]},
-            {"a": ["1", "a"]},
-            r"columns\['a'\]\[0\] must .*, got a different int",
-        ),
+        ({"a": [1, "1"]}, {"a": ["1", "a"]}, r"columns\['a'\]\[0\] must .*, got a different int"),
         ({"a": [[1]]}, {"a": [1]}, "got a different list"),
         ({"a": []}, {"a": [1]}, "at least one user"),
         ({"a": [1, 1], "b": [1]}, {"a": [1], "b": [1]}, "must hold 2 values"),
@@ -206,24 +177,15 @@ def test_noise_is_in_proportion_to_the_bounds(table: NDArray[np.float64]) -> Non
 # Variances
 
 
-@given(st.floats(-1, 1), st.floats(-1, 1))
-def test_squares_are_free(a: float, b: float) -> None:
-    moved = np.array([a - b, W * (a * a - b * b)])
-    l1, l2, linf = norms(moved)
-    assert l2 <= 2 * (1 + 1e-12)
-    assert l1 <= (1 + 2 * W) ** 2 / (4 * W) * (1 + 1e-12)
-    assert linf <= 2
-
-
-@pytest.mark.slow
-def test_a_larger_weight_of_squares_would_not_be_free() -> None:
-    """The mutant with w = 1.7; and the bound in l1 norm is reached."""
-    a = np.linspace(-1, 1, 2001)
-    gap, squares = a[:, np.newaxis] - a, a[:, np.newaxis] ** 2 - a**2
-    assert np.hypot(gap, W * squares).max() == pytest.approx(2)
-    assert np.hypot(gap, 1.7 * squares).max() > 2.005
-    l1 = (np.abs(gap) + W * np.abs(squares)).max()
-    assert l1 == pytest.approx((1 + 2 * W) ** 2 / (4 * W), rel=1e-5)
+def test_squares_are_free() -> None:
+    """And the bound in l1 norm is reached; with a weight of 1.7 they would not be."""
+    a = np.linspace(-1, 1, 401)
+    gap, squares = a[:, np.newaxis] - a, W * (a[:, np.newaxis] ** 2 - a**2)
+    assert np.hypot(gap, squares).max() == pytest.approx(2, rel=1e-12)
+    assert (np.abs(gap) + np.abs(squares)).max() == pytest.approx(
+        (1 + 2 * W) ** 2 / (4 * W), rel=1e-4
+    )
+    assert np.abs(squares).max() <= 2
 
 
 @pytest.mark.slow
@@ -253,16 +215,6 @@ def test_variances_of_extremes_are_exact_without_noise() -> None:
         x, lower=0, upper=10, epsilon=5000, delta=1e-2, messages=3, precision=1 << 20
     )
     assert result.estimate == pytest.approx([25, 0], abs=0.05)
-
-
-@pytest.mark.slow
-def test_variances_take_hardly_more_noise_than_means(table: NDArray[np.float64]) -> None:
-    """In many columns, where l2 decides: one budget for both costs next to nothing."""
-    wide = np.tile(table[:, :1], 100)
-    alone = means(wide, lower=0, upper=100, **BUDGET)
-    both = variances(wide, lower=0, upper=100, **BUDGET)
-    ratio = both.private.error.coordinate.mean_square / alone.private.error.coordinate.mean_square
-    assert 0.99 < ratio < 1.25  # by l2 in place of optimal composition, for the most part
 
 
 @pytest.mark.slow
@@ -329,9 +281,7 @@ def test_variances_promise_more_than_their_numbers_are_apart() -> None:
         ([[None]], 0, 5, ValueError, r"x\[0, 0\] must be .*, not missing$"),
     ],
 )
-def test_columns_that_are_refused(
-    release: Any, x: Any, lower: Any, upper: Any, error: type[Exception], message: str
-) -> None:
+def test_columns_that_are_refused(release, x, lower, upper, error, message):
     with pytest.raises(error, match=message):
         release(x, lower=lower, upper=upper, **BUDGET)
 
@@ -424,8 +374,6 @@ def test_linear_statistics_are_unbiased_and_covered(domain: Any) -> None:
         ([[1e50, 0, 0]], Box(3, -1e60, 1e60), ValueError, "lower must be at least -1e.100"),
     ],
 )
-def test_linear_statistics_that_are_refused(
-    weights: Any, domain: Any, error: type[Exception], message: str
-) -> None:
+def test_linear_statistics_that_are_refused(weights, domain, error, message):
     with pytest.raises(error, match=message):
         linear_statistics(np.full((5, 3), 0.5), weights, domain, **BUDGET)

@@ -65,7 +65,7 @@ def kinds(frame: KashinFrame, users: int) -> dict[str, NDArray[np.float64]]:
 
 
 @pytest.mark.points(2)
-@pytest.mark.parametrize("dimension", [1, 2, 3, 5, 6, 7, 9, 16, 31, 64, 100, 256])
+@pytest.mark.parametrize("dimension", [1, 2, 3, 5, 6, 7, 9, 16, 31, 64, 100, 256, 4096])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_coefficients_are_even_and_give_the_vector_back(dimension: int, seed: int) -> None:
     frame = KashinFrame(dimension, seed)
@@ -74,16 +74,6 @@ def test_coefficients_are_even_and_give_the_vector_back(dimension: int, seed: in
             a = frame.coefficients(length * x)
             assert np.abs(a).max() <= frame.largest
             assert np.abs(frame.vectors(a) - length * x).max() < 1e-10
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dimension", [1024, 4096])
-def test_in_many_dimensions(dimension: int) -> None:
-    frame = KashinFrame(dimension)
-    for x in kinds(frame, 60).values():
-        a = frame.coefficients(x)
-        assert np.abs(a).max() <= 2.5 / math.sqrt(frame.rows)
-        assert np.abs(frame.vectors(a) - x).max() < 1e-10
 
 
 @pytest.mark.slow
@@ -149,21 +139,6 @@ def test_a_vector_that_has_no_even_coefficients_is_refused() -> None:
     assert np.abs(KashinFrame(64, 0, 4).coefficients(x)).max() * math.sqrt(128) < 4
 
 
-def test_no_linear_map_does_it() -> None:
-    """Rows of a tight frame of 2 d have a mean square norm of 1/2; along one of them x has 0.7."""
-    d = 512
-    frame = KashinFrame(d)
-    row = frame.vectors(np.eye(1, frame.rows))
-    assert np.linalg.norm(row) ** 2 == pytest.approx(0.5)
-    x = row / np.linalg.norm(row)
-    assert np.abs(frame.apply(x)).max() == pytest.approx(math.sqrt(0.5))
-    assert np.abs(frame.coefficients(x)).max() <= 2.5 / math.sqrt(1024) < 0.08
-    # and what is found is not linear
-    y = np.roll(x, 1)
-    a, b = frame.coefficients(0.5 * x), frame.coefficients(0.5 * y)
-    assert np.abs(frame.coefficients(0.5 * (x + y)) - a - b).max() > 0.01
-
-
 def test_a_seed_is_a_frame() -> None:
     x = np.eye(9)
     first, again, other = (KashinFrame(9, seed).apply(x) for seed in (4, 4, 5))
@@ -172,21 +147,6 @@ def test_a_seed_is_a_frame() -> None:
     assert KashinFrame(9, 4) == KashinFrame(9, 4) != KashinFrame(9, 5)
     chosen = {tuple(_columns(2, 4, seed)[0].tolist()) for seed in range(60)}
     assert len(chosen) == 6  # all pairs of columns occur
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"dimension": 0}, "dimension must be at least 1"),
-        ({"dimension": 2.0}, "dimension must be an integer"),
-        ({"seed": -1}, "seed must be at least 0"),
-        ({"bound": 0.9}, "bound must be at least 1"),
-        ({"bound": math.nan}, "bound must be finite"),
-    ],
-)
-def test_what_it_refuses(change: dict[str, object], said: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=said):
-        KashinFrame(**{"dimension": 4, **change})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

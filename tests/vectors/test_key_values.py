@@ -152,43 +152,6 @@ def test_the_error_of_ternary_vectors_is_exact(zeros):
     assert ternarizer.mean_square(np.tile(x, (5, 1))) == pytest.approx(5 * square)
 
 
-@pytest.mark.slow
-def test_gradients_go_through_a_protocol():
-    rng = np.random.default_rng(0)
-    gradients = np.clip(rng.normal(0.2, 0.3, (4000, 5)), -1, 1)
-    ternarizer = Ternarizer(5, 2, bound=1.0, zeros=False)
-    signs = ternarizer(gradients, DeterministicRandom(8))
-    for protocol in (
-        Collision(4000, SparseTernary(5, 2), epsilon=1, delta=1e-6),
-        PCKVGRR(4000, SparseTernary(5, 2), epsilon=4),
-    ):
-        result = protocol.run(signs, DeterministicRandom(9))
-        found = ternarizer.scale * result.estimate
-        square = ternarizer.scale**2 * protocol.mse + ternarizer.mean_square(gradients)
-        assert ((found - gradients.sum(axis=0)) ** 2).sum() < 20 * square
-
-
-def test_zeros_are_less_noisy():
-    x = np.random.default_rng(1).uniform(-1, 1, (50, 8))
-    assert Ternarizer(8, 3).mean_square(x) < Ternarizer(8, 3, zeros=False).mean_square(x)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "match"),
-    [
-        ({"dimension": 0}, ValueError, "dimension"),
-        ({"sparsity": 5}, ValueError, "sparsity"),
-        ({"bound": 0}, ValueError, "bound"),
-        ({"bound": math.inf}, ValueError, "bound"),
-        ({"bound": "1"}, TypeError, "bound"),
-        ({"zeros": 1}, TypeError, "zeros"),
-    ],
-)
-def test_wrong_ternarizers_are_refused(options, error, match):
-    with pytest.raises(error, match=match):
-        Ternarizer(**({"dimension": 4, "sparsity": 2} | options))
-
-
 def test_values_beyond_the_bound_are_refused_not_clipped():
     ternarizer = Ternarizer(2, 1, bound=0.5)
     for wrong in ([[0.6, 0.0]], [[math.nan, 0.0]], [[0.1]], [0.1, 0.2]):

@@ -1,9 +1,11 @@
-"""PCKV, by randomized response and by unary encoding: privacy and error by enumeration."""
+"""PrivKV, and PCKV by randomized response and by unary encoding: laws, privacy and error."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
+from itertools import product
 
 import gmpy2
 import numpy as np
@@ -13,6 +15,7 @@ from vectors.key_value_laws import (
     Views,
     check_variances,
     grr_law,
+    privkv_law,
     sparse_vectors,
     ue_law,
     worst_ratio,
@@ -20,49 +23,107 @@ from vectors.key_value_laws import (
 
 from ikos import SparseTernary, View
 from ikos.accounting import amplified_delta, response_delta
-from ikos.baselines import PCKVGRR, PCKVUE
+from ikos.baselines import PCKVGRR, PCKVUE, PrivKV
 from ikos.testing import DeterministicRandom
 
-# Randomized response
+LAWS = {"privkv": lambda x, _, gamma: privkv_law(x, gamma),
+        "grr": lambda x, _, gamma: grr_law(x, gamma), "ue": ue_law}  # fmt: skip
+MAKERS = {
+    "privkv": PrivKV, "grr": PCKVGRR, "ue": PCKVUE,
+    "grr-published": partial(PCKVGRR, sampling="published"),
+}  # fmt: skip
+each_kind = pytest.mark.parametrize("kind", MAKERS)
 
 
-@pytest.mark.parametrize("sampling", ["counted", "published"])
-def test_one_event_is_as_private_as_it_says(sampling):
-    for epsilon in (0.1, 1.0, 4.0):
-        protocol = PCKVGRR(5, SparseTernary(4, 2), epsilon=epsilon, sampling=sampling)
-        ratio = worst_ratio(
-            [grr_law(x, protocol.gamma) for x in sparse_vectors(4, 2, exactly=True)]
-        )
+def made(kind, n, d, s, **budget):
+    return MAKERS[kind](n, SparseTernary(d, s), **budget)
+
+
+def vectors(kind, d, s):
+    return sparse_vectors(d, s, exactly=kind.startswith("grr"))
+
+
+def law(kind, x, protocol):
+    """Return the law of a message of a protocol of this kind."""
+    chance = protocol.q if kind == "ue" else protocol.gamma
+    return LAWS[kind.partition("-")[0]](x, protocol.domain.sparsity, chance)
+
+
+def unpacked(message, events):
+    packed = np.frombuffer(message.tobytes(), dtype=np.uint8)
+    return tuple(np.unpackbits(packed, count=events).tolist())
+
+
+@each_kind
+def test_one_message_is_as_private_as_it_says(kind):
+    sizes = ((1, 1), (2, 1), (2, 2), (3, 2)) if kind == "ue" else ((4, 2),)
+    for (d, s), epsilon in product(sizes, (0.1, 1.0, 4.0)):
+        protocol = made(kind, 5, d, s, epsilon=epsilon)
+        ratio = worst_ratio([law(kind, x, protocol) for x in vectors(kind, d, s)])
         assert ratio <= Fraction(math.exp(epsilon)) * (1 + Fraction(1, 10**15))
         assert math.log(ratio) == pytest.approx(protocol.local_epsilon, rel=1e-9)
         exactly = float(ratio) == pytest.approx(math.exp(epsilon), rel=1e-9)
-        assert exactly == (sampling == "counted")
+        assert exactly == (kind != "grr-published")
 
 
-@pytest.mark.parametrize(("d", "s", "n"), [(1, 1, 2), (1, 1, 3), (2, 2, 3), (2, 1, 3), (3, 2, 2)])
-@pytest.mark.parametrize("gamma", [Fraction(1, 2), Fraction(1, 10)])
-def test_shuffled_events_are_answers_from_sets(d, s, n, gamma):
-    views = Views([grr_law(x, gamma) for x in sparse_vectors(d, s, exactly=True)], n)
+@pytest.mark.parametrize("chance", [Fraction(1, 3), Fraction(1, 9)])
+@pytest.mark.parametrize(
+    ("kind", "d", "s", "n"),
+    [("privkv", 1, 1, 2), ("privkv", 1, 1, 3), ("privkv", 2, 2, 2), ("privkv", 3, 2, 2),
+     ("privkv", 2, 2, 3), ("grr", 1, 1, 2), ("grr", 1, 1, 3), ("grr", 2, 2, 3), ("grr", 2, 1, 3),
+     ("grr", 3, 2, 2), ("ue", 1, 1, 2), ("ue", 1, 1, 3), ("ue", 2, 1, 2), ("ue", 2, 2, 2)],
+)  # fmt: skip
+def test_shuffled_messages_are_as_private_as_claimed(kind, d, s, n, chance):
+    """As answers from 3 values whatever the dimension, from sets, or as any message."""
+    views = Views([LAWS[kind](x, s, chance) for x in vectors(kind, d, s)], n)
+    known = [(0, 1), (1, 2), (3, 4), (2, 2)] if (kind, d, n) == ("privkv", 2, 3) else None
     for epsilon in (0.2, 0.8, 1.6):
-        claimed = response_delta(epsilon, n, Fraction(2 * d, s), gamma)
-        assert views.divergence(epsilon) <= claimed * (1 + 1e-9)
+        if kind == "ue":
+            far = Fraction(1, 2) - chance
+            claimed = amplified_delta(epsilon, n, math.log(1 / chance - 1), total_variation=far)
+        else:
+            k = 3 if kind == "privkv" else Fraction(2 * d, s)
+            claimed = response_delta(epsilon, n, k, chance)
+        assert views.divergence(epsilon, known) <= claimed * (1 + 1e-9)
 
 
-def test_events_follow_the_law():
-    protocol = PCKVGRR(30_000, SparseTernary(3, 2), epsilon=1)
-    for x in ((1, 0, -1), (0, -1, -1)):
-        found = protocol.randomize([x] * 30_000, DeterministicRandom(1))[0]
-        assert outcome_p_value(found.tolist(), grr_law(x, protocol.gamma)) > FALSE_ALARM
-        wrong = grr_law(tuple(-v for v in x), protocol.gamma)
-        assert outcome_p_value(found.tolist(), wrong) < FALSE_ALARM
+@pytest.mark.points(3)
+@pytest.mark.parametrize(
+    ("kind", "s", "x"),
+    [("grr", 2, (1, 0, -1)), ("grr", 2, (0, -1, -1)), ("privkv", 2, (1, 0, -1)),
+     ("privkv", 2, (0, -1, 0)), ("privkv", 2, (0, 0, 0)), ("ue", 2, (1, -1)), ("ue", 2, (0, -1)),
+     ("ue", 1, (0, 0))],
+)  # fmt: skip
+def test_messages_follow_the_law(kind, s, x):
+    protocol = made(kind, 20_000, len(x), s, epsilon=1)
+    found = protocol.randomize([x] * 20_000, DeterministicRandom(1))[0]
+    seen = [unpacked(m, 2 * len(x)) for m in found] if kind == "ue" else found.tolist()
+    assert outcome_p_value(seen, law(kind, x, protocol)) > FALSE_ALARM
+    wrong = law(kind, tuple(-v for v in x), protocol)
+    assert not any(x) or outcome_p_value(seen, wrong) < FALSE_ALARM
 
 
-@pytest.mark.parametrize("sampling", ["counted", "published"])
-def test_variances_of_events_are_exact(sampling):
-    for d, s in ((3, 2), (3, 3), (2, 1)):
-        protocol = PCKVGRR(5, SparseTernary(d, s), epsilon=1.5, sampling=sampling)
-        for x in sparse_vectors(d, s, exactly=True):
-            check_variances(protocol, x, grr_law(x, protocol.gamma), lambda m: np.array([m]))
+@each_kind
+def test_variances_are_exact(kind):
+    for d, s in ((3, 2), (2, 1), (2, 2)):
+        protocol = made(kind, 5, d, s, epsilon=1.5)
+        for x in vectors(kind, d, s):
+            check_variances(
+                protocol, x, law(kind, x, protocol),
+                lambda m: np.packbits(np.array(m, dtype=np.uint8)).view("V1")
+                if kind == "ue" else np.array([m]),
+            )  # fmt: skip
+
+
+@each_kind
+def test_sampling_is_what_remains_without_noise(kind):
+    error = made(kind, 300, 6, 2, epsilon=60).error(10)
+    assert error.sampling == (10 * 5 * 2 if kind == "privkv" else 10 * 2)
+    # unary encoding sends a bit that is set only half the time
+    assert error.mean_square / error.sampling == pytest.approx(3 if kind == "ue" else 1, rel=1e-6)
+
+
+# Randomized response
 
 
 def test_vectors_with_other_numbers_of_entries_are_refused():
@@ -81,33 +142,14 @@ def test_vectors_with_other_numbers_of_entries_are_refused():
 # Unary encoding
 
 
-@pytest.mark.parametrize(("d", "s"), [(1, 1), (2, 1), (2, 2), (3, 2)])
-def test_bits_are_as_private_as_they_say(d, s):
-    for epsilon in (0.1, 1.0, 4.0):
-        protocol = PCKVUE(5, SparseTernary(d, s), epsilon=epsilon)
-        ratio = worst_ratio([ue_law(x, s, protocol.q) for x in sparse_vectors(d, s)])
-        assert ratio <= Fraction(math.exp(epsilon)) * (1 + Fraction(1, 10**15))
-        assert float(ratio) == pytest.approx(math.exp(epsilon), rel=1e-9)
-        assert math.log(ratio) <= protocol.local_epsilon <= epsilon * (1 + 1e-9)
-
-
-@pytest.mark.parametrize(("d", "s", "n"), [(1, 1, 2), (1, 1, 3), (2, 1, 2), (2, 2, 2)])
-@pytest.mark.parametrize("q", [Fraction(1, 3), Fraction(1, 9)])
-def test_shuffled_bits_are_hidden_as_any_message(d, s, n, q):
-    views = Views([ue_law(x, s, q) for x in sparse_vectors(d, s)], n)
-    for epsilon in (0.2, 0.6):
-        far = Fraction(1, 2) - q
-        claimed = amplified_delta(epsilon, n, math.log(1 / q - 1), total_variation=far)
-        assert views.divergence(epsilon) <= claimed * (1 + 1e-9)
-
-
 def test_the_probability_of_shuffled_bits_is_enough():
     protocol = PCKVUE(5000, SparseTernary(8, 2), epsilon=0.5, delta=1e-6)
     local, far = protocol.local_epsilon, Fraction(1, 2) - protocol.q
     assert amplified_delta(0.5, 5000, local * (1 - 1e-9), total_variation=far) <= 1e-6
     assert amplified_delta(0.5, 5000, local * 1.001, total_variation=far) > 1e-6
-    capped = PCKVUE(5000, SparseTernary(8, 2), epsilon=0.5, delta=1e-6, local_epsilon=1)
-    assert capped.local_epsilon == pytest.approx(1)
+    for kind in ("ue", "privkv"):
+        capped = made(kind, 5000, 8, 2, epsilon=0.5, delta=1e-6, local_epsilon=1)
+        assert capped.local_epsilon == pytest.approx(1)
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 2e-6, 1e-3, 1.0, 40.0])
@@ -117,22 +159,6 @@ def test_what_a_message_of_bits_guarantees_is_rounded_up(epsilon):
     with gmpy2.context(precision=300):
         exact = gmpy2.log(gmpy2.mpq(1 / protocol.q - 1))
         assert exact <= protocol.local_epsilon <= exact * (1 + 1e-11)
-
-
-def unpacked(message, events):
-    packed = np.frombuffer(message.tobytes(), dtype=np.uint8)
-    return tuple(np.unpackbits(packed, count=events).tolist())
-
-
-@pytest.mark.slow
-def test_bits_follow_the_law():
-    for x, s in (((1, -1), 2), ((0, -1), 2), ((0, 0), 1)):
-        protocol = PCKVUE(20_000, SparseTernary(2, s), epsilon=1)
-        found = protocol.randomize([x] * 20_000, DeterministicRandom(1))[0]
-        seen = [unpacked(m, 4) for m in found]
-        assert outcome_p_value(seen, ue_law(x, s, protocol.q)) > FALSE_ALARM
-        wrong = ue_law((1, 0), s, protocol.q)
-        assert outcome_p_value(seen, wrong) < FALSE_ALARM
 
 
 def test_users_of_all_blocks_keep_their_own_bits(monkeypatch):
@@ -145,19 +171,6 @@ def test_users_of_all_blocks_keep_their_own_bits(monkeypatch):
     assert (own[:, 0::2] <= x).all()
     assert own.sum() > 5
     assert protocol.analyze(View((), messages)).counts[:, 0].sum() == pytest.approx(2 * own.sum())
-
-
-@pytest.mark.slow
-def test_variances_of_bits_are_exact():
-    for d, s in ((1, 1), (2, 2), (3, 2)):
-        protocol = PCKVUE(5, SparseTernary(d, s), epsilon=1.5)
-        for x in sparse_vectors(d, s):
-            check_variances(
-                protocol,
-                x,
-                ue_law(x, s, protocol.q),
-                lambda bits: np.packbits(np.array(bits, dtype=np.uint8)).view("V1"),
-            )
 
 
 @pytest.mark.parametrize("d", [1, 4, 5, 33])
@@ -175,11 +188,8 @@ def test_a_view_keeps_each_users_bits_together(d):
             assert [m.tobytes() for m in column] != [m.tobytes() for m in messages[0]]
 
 
-# Both
-
-
 @pytest.mark.points(1)
-@pytest.mark.parametrize(("kind", "name"), [(PCKVGRR, "gamma"), (PCKVUE, "q")])
+@pytest.mark.parametrize(("kind", "name"), [(PCKVGRR, "gamma"), (PCKVUE, "q"), (PrivKV, "gamma")])
 def test_dishonest_users_do_not_hide_anybody(kind, name):
     domain, budget = SparseTernary(8, 2), {"epsilon": 0.5, "delta": 1e-6}
     some, few, all_ = (
@@ -187,20 +197,3 @@ def test_dishonest_users_do_not_hide_anybody(kind, name):
         for n, options in ((5000, {"min_honest": 1000}), (1000, {}), (5000, {}))
     )
     assert some == few > all_
-
-
-CASES = {
-    "grr": lambda **budget: PCKVGRR(300, SparseTernary(4, 2), **budget),
-    "grr-published": lambda **budget: PCKVGRR(
-        300, SparseTernary(4, 2), sampling="published", **budget
-    ),
-    "ue": lambda **budget: PCKVUE(300, SparseTernary(4, 2), **budget),
-}
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_sampling_is_what_remains_without_noise(name):
-    error = CASES[name](epsilon=60).error(10)
-    assert error.sampling == 10 * 2
-    # unary encoding sends a bit that is set only half the time
-    assert error.mean_square / error.sampling == pytest.approx(3 if name == "ue" else 1, rel=1e-6)

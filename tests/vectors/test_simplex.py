@@ -75,28 +75,20 @@ def test_frequencies_keep_their_shape_and_sum():
     assert found.tolist() == [[2.0, 0.0], [0.0, 0.0]]
 
 
-@pytest.mark.parametrize("y", [["0.5", "1"], [True, False], [1j, 0.5], [None, 0.5]])
-def test_what_is_no_number_is_refused(y):
-    with pytest.raises(TypeError, match="frequencies must hold real numbers"):
-        projected_frequencies([y], 1)
-
-
-@pytest.mark.parametrize("sparsity", [-1, 0, 4])
-def test_a_sparsity_is_a_number_of_keys(sparsity):
-    with pytest.raises(ValueError, match=f"sparsity must be at .*, got {sparsity}"):
-        projected_frequencies(np.full((3, 2), 0.25), sparsity)
-
-
 @pytest.mark.parametrize(
-    ("frequencies", "words"),
+    ("frequencies", "sparsity", "words"),
     [
-        ([0.5, 0.5], r"frequencies must have shape \(d, 2\), got \(2,\)"),
-        (np.zeros((3, 3)), "frequencies must have shape"),
-        (np.zeros((0, 2)), "frequencies must have shape"),
-        ([[math.nan, 0.5]], "frequencies must be finite, got nan"),
-        (np.ma.array([[0.5, 9.0]], mask=[[False, True]]), "frequencies must not hold masked"),
+        *(([y], 1, "frequencies must hold real numbers")
+          for y in (["0.5", "1"], [True, False], [1j, 0.5], [None, 0.5])),
+        *((np.full((3, 2), 0.25), s, f"sparsity must be at .*, got {s}") for s in (-1, 0, 4)),
+        ([0.5, 0.5], 1, r"frequencies must have shape \(d, 2\), got \(2,\)"),
+        (np.zeros((3, 3)), 1, "frequencies must have shape"),
+        (np.zeros((0, 2)), 1, "frequencies must have shape"),
+        ([[math.nan, 0.5]], 1, "frequencies must be finite, got nan"),
+        (np.ma.array([[0.5, 9.0]], mask=[[0, 1]]), 1, "frequencies must not hold masked"),
     ],
-)
-def test_frequencies_are_checked(frequencies, words):
-    with pytest.raises(ValueError, match=words):
-        projected_frequencies(frequencies, 1)
+    ids=range(12),
+)  # fmt: skip
+def test_frequencies_and_sparsities_are_checked(frequencies, sparsity, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        projected_frequencies(frequencies, sparsity)
