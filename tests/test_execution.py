@@ -131,34 +131,15 @@ def test_elements_that_need_no_conversion_are_copied_too() -> None:
 # Randomness
 
 
-def check_blocks_draw_apart(gather: Callable[..., NDArray[Any]]) -> None:
+@pytest.mark.usefixtures("small")
+def test_blocks_of_users_draw_apart() -> None:
     """Two blocks of the same values, rounded at random; alike with probability 2^-64.
 
     Noise that is not 0 has probability 1e-6.
     """
-    protocol = PrivateSum(128, 15, 1e-6, precision=1)
-    elements = gather(protocol.reader, np.full(128, 0.5), DeterministicRandom(3))
+    reader = PrivateSum(128, 15, 1e-6, precision=1).reader
+    elements = gathered(reader, np.full(128, 0.5), DeterministicRandom(3))
     assert (elements[:64] != elements[64:]).any()
-
-
-def with_one_stream(reader: Reader, x: Any, rng: RandomSource) -> NDArray[Any]:
-    class Same(DeterministicRandom):
-        def streams(self) -> Callable[[int], RandomSource]:
-            right = super().streams()
-            return lambda number: right(0)
-
-    return gathered(reader, x, Same(3))
-
-
-@pytest.mark.usefixtures("small")
-def test_blocks_of_users_draw_apart() -> None:
-    check_blocks_draw_apart(gathered)
-
-
-@pytest.mark.usefixtures("small")
-def test_blocks_of_users_that_draw_the_same_are_caught() -> None:
-    with pytest.raises(AssertionError):
-        check_blocks_draw_apart(with_one_stream)
 
 
 @pytest.mark.slow
