@@ -165,11 +165,6 @@ def test_each_rejected_element_gets_one_of_its_own() -> None:
     assert out[out > 0].tolist() == [1, 2, 3, 4, 5, 7, 8]
 
 
-@pytest.mark.parametrize("q", [3, 256, 257])
-def test_uniform_on_small_groups_fits_the_uniform_law(rng: RandomSource, q: int) -> None:
-    assert uniform_p_value(rng.uniform(q, 200_000), q) > FALSE_ALARM
-
-
 BIG = {
     "2^32+15": 2**32 + 15,
     "2^64-59": 2**64 - 59,
@@ -485,14 +480,6 @@ def test_fill_writes_every_byte_in_place_and_no_other(
     assert not frozen.any()
 
 
-@pytest.mark.points(1)
-def test_bytes_are_uniform(rng: RandomSource) -> None:
-    for count in (1, 100, 5000):
-        drawn = b"".join(rng.bytes(count) for _ in range(50_000 // count))
-        assert uniform_p_value(np.frombuffer(drawn, dtype=np.uint8), 256) > FALSE_ALARM
-    assert rng.bytes(0) == b""
-
-
 # The keystream
 
 
@@ -556,25 +543,6 @@ def test_counter_wraps_around_like_the_block_cipher() -> None:
     out = bytearray(100)
     stream.read_into(memoryview(out))
     assert bytes(out) == counter_mode(bytes(KEY_BYTES), b"\xff" * NONCE_BYTES, 100)
-
-
-@pytest.mark.slow
-def test_no_part_of_the_keystream_is_delivered_twice() -> None:
-    used = iter(seeds(4))
-    stream = Keystream(lambda: next(used))
-    expected = expected_stream(4)
-    where = {expected[i : i + 16]: i for i in range(0, len(expected), 16)}
-    assert len(where) == len(expected) // 16
-    rng = random.Random(1)
-    taken: set[int] = set()
-    for _ in range(500):
-        count = rng.choice([16, 32, 160, 1024, 1040, 4096])
-        piece = read(stream, count)
-        assert len(piece) == count
-        for i in range(0, count, 16):
-            block = where[piece[i : i + 16]]
-            assert block not in taken
-            taken.add(block)
 
 
 class BufferedKeystream(Keystream):
@@ -745,24 +713,6 @@ def test_a_fork_within_one_process_number_is_noticed_by_the_hook() -> None:
     assert rng._stream() is not before
 
 
-@forks
-@quiet_fork
-def test_no_block_occurs_twice_across_threads_and_forks() -> None:
-    """Six streams of 10^5 64-bit words: 3*10^5 blocks, two equal with probability 1e-27."""
-    rng = SecureRandom()
-
-    def draw() -> bytes:
-        return rng.uniform(2**64, 10**5).tobytes()
-
-    draws = [draw(), draw(), *in_threads(draw, 2), in_child(draw), in_child(draw)]
-    blocks = np.frombuffer(b"".join(draws), dtype=np.uint64).reshape(-1, 2)
-    assert blocks.shape == (3 * 10**5, 2)
-    order = np.argsort(blocks[:, 0])
-    first = blocks[order, 0]
-    twins = np.flatnonzero(first[1:] == first[:-1])
-    assert not (blocks[order[twins], 1] == blocks[order[twins + 1], 1]).any()
-
-
 # What is accepted as a source
 
 
@@ -852,15 +802,6 @@ def test_a_family_depends_on_what_was_drawn_before() -> None:
     fresh, used = DeterministicRandom(41), DeterministicRandom(41)
     used.bytes(1)
     assert fresh.streams()(0).bytes(16) != used.streams()(0).bytes(16)
-
-
-@pytest.mark.slow
-def test_sources_of_a_family_are_independent() -> None:
-    """Pairs of elements from neighbouring sources, at the same place of each."""
-    family = DeterministicRandom(43).streams()
-    drawn = np.array([family(k).uniform(6, 10) for k in range(4000)], dtype=np.int64)
-    pairs = drawn[::2] * 6 + drawn[1::2]
-    assert uniform_p_value(pairs.ravel(), 36) > FALSE_ALARM
 
 
 def test_families_are_pickled() -> None:

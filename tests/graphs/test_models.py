@@ -143,20 +143,6 @@ def test_multigraphs_keep_every_edge(n: int, m: int, shuffler: str, seed: int) -
     ) == Counter((frozenset((("left", i), ("right", to))), h) for (i, h), to in edges.items())
 
 
-def test_multigraphs_keep_loops_and_repeats() -> None:
-    targets = [[0, 0, 1], [1, 0, 1], [2, 2, 2]]
-    graph = multigraph(targets)
-    assert nx.number_of_selfloops(graph) == 2 + 2 + 3
-    assert graph.number_of_edges(0, 1) == 2
-    assert graph.number_of_edges(2, 2) == 3
-    assert sorted(data["message"] for data in graph[2][2].values()) == [0, 1, 2]
-    bipartite = multigraph(targets, clear_share=False)
-    assert nx.number_of_selfloops(bipartite) == 0
-    assert bipartite.number_of_edges(("left", 0), ("right", 0)) == 2
-    assert bipartite.number_of_edges(("left", 0), ("right", 1)) == 1
-    assert not bipartite.has_edge(("left", 0), ("left", 1))
-
-
 # What is refused
 
 
@@ -172,9 +158,6 @@ def test_samples_of_no_model_are_refused(
 ) -> None:
     with pytest.raises(kind, match=message):
         sample_targets(**{"n": 4, "m": 2, **arguments})
-
-
-READERS: list[Callable[..., Any]] = [multigraph, count_components]
 
 
 def test_a_graph_of_many_that_no_permutation_leads_to_is_refused() -> None:

@@ -63,16 +63,6 @@ def test_sampled_counts_fit_the_exact_law(n: int, m: int, shuffler: str, clear: 
     check_counts_fit_the_law(component_counts, n, m, shuffler, clear)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("shuffler", "clear"), MODELS)
-@pytest.mark.parametrize(("n", "m"), [(3, 2), (6, 2)])
-def test_counts_of_the_reference_fit_the_exact_law(
-    n: int, m: int, shuffler: str, clear: bool
-) -> None:
-    reference = partial(component_counts, backend="networkx")
-    check_counts_fit_the_law(reference, n, m, shuffler, clear, trials=3000)
-
-
 @pytest.mark.points(1)
 @pytest.mark.parametrize(("shuffler", "clear"), MODELS)
 def test_counts_of_secure_randomness_and_of_many_batches_fit_the_exact_law(
