@@ -247,20 +247,9 @@ class TestMany:
     @pytest.fixture
     def votes(self, run, tmp_path):
         """The folder of a small task of categories that are numbers."""
-        folder = tmp_path / "votes"
-        budget = SMALL[: SMALL.index("--lower")]
-        run(
-            "task",
-            "new",
-            *budget,
-            "--categories",
-            "0,1",
-            *addresses(),
-            "--output",
-            folder,
-            warning=LITTLE,
-        )
-        return folder
+        given = (*SMALL[: SMALL.index("--lower")], "--categories", "0,1", *addresses())
+        run("task", "new", *given, "--output", tmp_path / "votes", warning=LITTLE)
+        return tmp_path / "votes"
 
     @pytest.fixture
     def table(self, tmp_path):
@@ -357,23 +346,6 @@ class TestMany:
         assert (found["clients"], found["again"]) == (26, True)
         assert found["store"] == str(reports)
         assert len(parties.wires.requests) == before + 6
-
-    @pytest.mark.slow
-    def test_one_that_was_tried_alone(self, run, refused, small, wired, table):
-        """It has no second report, whose parts might reach whom the first did not reach."""
-        parties = wired(small)
-        first = (small / "clients" / "tokens.txt").read_text().split()[0]
-        secret = small.parent / "secret"
-        secret.write_text(first)
-        parties.wires.cut.add(parties.task.address(2))
-        one = ("submit", small / "clients", "--value", "1", "--token", secret)
-        assert "5 of 6 parties" in refused(*one, "--wait", "0.1")
-        (place,) = (small / "clients" / "reports").glob("*.json")
-        kept = place.read_bytes()
-        parties.wires.cut.clear()
-        run("submit", small / "clients", "--values", table, "--column", "visits")
-        assert place.read_bytes() == kept
-        assert parties.analyzer.reports() == 25
 
     def test_interrupted(self, run, small, wired, table, monkeypatch):
         wired(small)

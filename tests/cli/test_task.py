@@ -20,7 +20,6 @@ from ikos.cli import main
 from ikos.cli import task as commands
 from ikos.deployment.party_files import PartyConfig, read_task
 from ikos.deployment.remote import Unanswered
-from ikos.deployment.wire import ReleaseState
 from ikos.results.sums import Interval
 
 __all__ = ["small", "wired"]
@@ -434,15 +433,6 @@ class TestAsked:
         assert "must be the operator's secret" in refused("task", "close", small / "operator")
         (tmp_path / "task.json").write_text("{}")
         assert "is no task: a task must be" in refused("task", "status", tmp_path)
-
-    @pytest.mark.slow
-    def test_words_of_others_command_no_terminal(self, run, open_, small, monkeypatch):
-        real = type(open_.analyzer).status
-        forged = {"release": ReleaseState(message="\x1b[2J and \x9b31m")}
-        monkeypatch.setattr(
-            type(open_.analyzer), "status", lambda self: real(self).model_copy(update=forged)
-        )
-        assert all(line.isprintable() for line in run("task", "status", small).out.splitlines())
 
     def test_an_answer_without_end(self, refused, open_, small, monkeypatch):
         long = {"missing": "x" * (1 << 16)}
