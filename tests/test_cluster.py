@@ -827,27 +827,6 @@ def test_values_that_read_differently_the_second_time(cluster, tmp_path):
     assert found != sum(first for first, _ in read)
 
 
-def spoiled(chunk, folder):
-    """Return other values the second time, of which one is not allowed."""
-    if restless(chunk, folder).size == chunk.size:
-        chunk[3] = 7654321
-    return chunk
-
-
-@POSIX
-@pytest.mark.slow
-def test_values_that_are_bad_the_second_time_are_said_as_they_are(cluster, tmp_path):
-    whole(cluster)
-    told = []
-    x = da.arange(5000, chunks=500).map_blocks(spoiled, str(tmp_path), dtype=int)
-    with pytest.raises(ValueError, match=r"^x\[3\] must .* \(in partition \d"):
-        SecureSum(5000, 10**6, messages=12).run(
-            x, cluster=cluster, progress=killing(cluster, told, everyone=True)
-        )
-    assert told
-    forgotten(cluster)
-
-
 # Workers that never come back
 
 
@@ -999,19 +978,6 @@ def test_workers_of_another_version(here, monkeypatch):
     assert protocol.run([1, 2, 3], cluster=here) == 6
 
 
-@pytest.mark.slow
-def test_workers_without_ikos(cluster):
-    away = "import sys; sys.away = sys.modules.pop('ikos', None); sys.modules['ikos'] = None"
-    back = "import sys; sys.modules.pop('ikos'); sys.away and sys.modules.update(ikos=sys.away)"
-    cluster.client.run(exec, away)
-    try:
-        with pytest.raises(ClusterError, match=r"^the worker tcp://\S+ has no ikos, and here is"):
-            SecureSum(3, 8, messages=2).run([1, 2, 3], cluster=cluster)
-    finally:
-        cluster.client.run(exec, back)
-    assert SecureSum(3, 8, messages=2).run([1, 2, 3], cluster=cluster) == 6
-
-
 # Ctrl-C, and a scheduler that is gone
 
 
@@ -1080,28 +1046,6 @@ def test_a_scheduler_that_is_lost(scheduler):
         assert protocol.run(x, cluster=cluster) == x.sum()
         with pytest.raises(ClusterError, match="nothing was released"):
             protocol.run(x, cluster=cluster, progress=lambda *now: process.kill())
-
-
-@POSIX
-@pytest.mark.slow
-def test_a_scheduler_that_does_not_answer(scheduler, monkeypatch):
-    """It is stopped, as a machine is that has too much to do."""
-    address, process = scheduler
-    with Cluster(scheduler=address) as cluster, monkeypatch.context() as impatient:
-        protocol = SecureSum(N, 2**64, messages=9)
-
-        def stop(done, wanted):
-            for name, seconds in {"LOOK": 0.05, "LIMIT": 0.3, "ANSWER": 5}.items():
-                impatient.setattr(waiting, f"{name}_SECONDS", seconds)
-            process.send_signal(signal.SIGSTOP)
-
-        try:
-            with pytest.raises(ClusterError, match="the scheduler did not answer, and the work"):
-                protocol.run(np.arange(N), cluster=cluster, progress=stop)
-        finally:
-            process.send_signal(signal.SIGCONT)  # or the connection could not be closed
-        impatient.undo()
-        assert protocol.run(np.arange(N), cluster=cluster) == N * (N - 1) // 2
 
 
 @pytest.mark.slow

@@ -24,6 +24,8 @@ from analysis.tuple_fluctuation import consistent_tuples, count_moments, fluctua
 from ikos import SecureSum, View
 from ikos.attacks import measure_advantage, tuple_counting, tuple_counts
 from ikos.attacks.tuple_counting import _compared, _drawn_views
+from ikos.counts.recursion import rational_split
+from ikos.counts.share_graph import ShareGraph
 from ikos.primitives.modular import Zq
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.testing import DeterministicRandom
@@ -386,21 +388,8 @@ def test_blocks_of_any_size_cover_the_trials(work: int, monkeypatch: pytest.Monk
 
 
 def proved_bound(n: int, q: int, m: int) -> float:
-    """Return sqrt(Delta_A / 2), Delta_A = E[q^(C-1); two users in different components].
-
-    By the component of one user, exactly: C counts the components of the graph with an edge from
-    each user to the sender of the message in its place, in the output of each of m shufflers.
-    """
-    connected, excess = [Fraction(0)], [Fraction(0)]
-    apart = Fraction(0)
-    for k in range(1, n + 1):
-        # The component of the first of k users has s < k of them, and it is a component.
-        own = {s: Fraction(s, k * math.comb(k, s) ** (m - 1)) * connected[s] for s in range(1, k)}
-        powers = {s: p * q * (1 + excess[k - s]) for s, p in own.items()}
-        apart = sum((p * Fraction(k - s, k - 1) for s, p in powers.items()), Fraction(0))
-        connected.append(1 - sum(own.values()))
-        excess.append(sum(powers.values()) - sum(own.values()))
-    return math.sqrt(apart / 2)
+    """Return sqrt(Delta_A / 2), Delta_A = E[q^(C-1); two users in different components]."""
+    return math.sqrt(rational_split(n, q, ShareGraph(m, "parallel", True), 2) / 2)
 
 
 def test_proved_bound_is_above_the_total_variation_and_the_attack_below() -> None:

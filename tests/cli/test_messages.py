@@ -121,11 +121,6 @@ class TestNumbers:
         rows = covered(run("messages", *given).json)
         assert all(row["unlimited"] and row["sigma"] is None for row in rows)
 
-    def test_narrowed(self, run):
-        given = ("--analysis", "balle2020", "--shuffler", "single", "--no-clear-share")
-        (row,) = run(*SECURE, *given).json["rows"]
-        assert how(row) == {"analysis": "balle2020", "shuffler": "single", "clear_share": False}
-
     @pytest.mark.parametrize("users", ["10^12", "1,000,000", "2^50-1"])
     @pytest.mark.parametrize("modulus", ["2^4096", "10^9+7"])
     def test_large_numbers(self, run, users, modulus):
@@ -192,22 +187,6 @@ class TestVectors:
                 500, 2 ** (23 * layout.length), 80, **asked
             )
             assert row["smallest"] == row["layout"].startswith("blocks")
-
-    @pytest.mark.slow
-    def test_private_blocks_are_the_librarys(self, run):
-        line = ("--domain", "ball", "--dimension", "30", "--overhead", "48",
-                "--shuffler", "parallel", "--clear-share")  # fmt: skip
-        given = ("messages", "--users", "10^4", *PRIVATE[3:])
-        rows = run(*given, *line, "--analysis", "second_moment").json["rows"]
-        assert len(rows) == 3
-        for row in rows:
-            if row["layout"] in LAYOUTS:
-                continue
-            protocol = PrivateVectorSum(10**4, Ball(30), 1, Fraction("1e-8"), layout="blocks",
-                                        **how(row))  # fmt: skip
-            assert row["layout"] == protocol.layout.name
-            assert row["bytes_per_user"] == protocol.layout.bytes_per_user(48)
-            assert row["delta"] == protocol.layout.delta <= 1e-8
 
     def test_blocks_of_all_or_of_one_coordinate_are_said_once(self, run):
         line = (*VECTORS, "--analysis", "second_moment", "--overhead", "0")

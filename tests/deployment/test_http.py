@@ -322,6 +322,21 @@ def lines(caplog, words):
     return [r.getMessage() for r in caplog.records if words in r.getMessage()]
 
 
+@pytest.mark.slow
+def test_a_full_disk(net):
+    """New reports are refused; those that are there are acknowledged, as nothing is written."""
+    order(net, 1, "PRAGMA max_page_count=14")
+    first = net.report()
+    answers = [net.put(1, 0, first)]
+    while answers[-1].status_code == 201:
+        answers.append(net.put(1, len(answers)))
+        assert net.put(1, 0, first).status_code == 200
+    assert "SQLITE_FULL" in refused(answers.pop(), "storeFull")
+    assert net.endpoints[1].reports() == len(answers)
+    order(net, 1, "PRAGMA max_page_count=1000000")
+    assert net.put(1, len(answers)).status_code == 201
+
+
 @pytest.mark.points(1)
 @pytest.mark.parametrize("party", [0, 1])
 def test_a_corrupt_store(net, caplog, party):
@@ -364,10 +379,9 @@ def test_a_damaged_row_is_named_by_its_place(net, monkeypatch, caplog):
 @pytest.mark.points(0)
 def test_a_store_that_cannot_be_written_is_said_once_and_again_when_it_can(net, caplog):
     caplog.set_level(logging.INFO)
-    first, report = net.report(), net.report()
-    assert net.put(1, 0, first).status_code == 201
+    report = net.report()
+    assert net.put(1, 0).status_code == 201
     order(net, 1, "PRAGMA query_only=1")
-    assert net.put(1, 0, first).status_code == 200  # nothing is written for it
     for _ in range(100):
         refused(net.put(1, 1, report), "storeReadOnly")
     (line,) = lines(caplog, "the store")

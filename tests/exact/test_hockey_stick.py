@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from exact.share_graph import SETTINGS, SizesLaw, Views, sizes_law, support, unmatched, views
-from exact.test_private_view import noise_modulo
+from exact.test_private_view import noise_modulo, single_view_delta
 
 from ikos.counts.recursion import rational, rational_split
 from ikos.counts.share_graph import ShareGraph
@@ -230,10 +230,21 @@ def test_the_mechanism_is_as_private_as_proved(
     true = mechanism_delta(n, q, m, shuffler, clear, epsilon)
     spent = (1 + math.exp(epsilon)) * math.sqrt(average / 2)
     assert ROUNDING < true(epsilon) <= spent + ROUNDING
+    # lemma 5.2: of any total variation, and so of the true one
+    shuffled = views((q,), n, m, shuffler)
+    worst = max(distance for _, distance in divergences(shuffled, clear, Fraction(0)))
+    assert true(epsilon) <= (1 + math.exp(epsilon)) * float(worst) + ROUNDING
     for c in (0.125, 0.5, 2.0):
         eta = value((average / (2 * c), c * float(law.excess(q)) / 4))
         stated = eta * (1 + (1 + c) * math.exp(epsilon))
         assert true(epsilon + 2 * math.log1p(c)) <= stated + ROUNDING
+
+
+@pytest.mark.parametrize(("epsilon", "q", "m"), [(0.5, 3, 2), (1.0, 3, 3), (1.0, 4, 2)])
+def test_both_computations_of_the_divergence_agree(epsilon: float, q: int, m: int) -> None:
+    direct = single_view_delta(2, noise_modulo(q, 1 / 2, epsilon), q, m, 1, epsilon)
+    counted = mechanism_delta(2, q, m, "single", False, epsilon)(epsilon)
+    assert direct == pytest.approx(counted, abs=ROUNDING)
 
 
 @pytest.mark.parametrize(("n", "rate"), [(3, 0.5), (10, 2.0), (40, 7.0)])

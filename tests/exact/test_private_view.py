@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from exact.enumeration import view_law, worst_case_variation
+from exact.enumeration import view_law
 from numpy.typing import NDArray
 from scipy.signal import fftconvolve
 from statistical import FALSE_ALARM, outcome_p_value, polya_law
@@ -195,42 +195,6 @@ def plain_view_law(
     y: tuple[int, ...], q: int, m: int, shuffler: str, clear: bool
 ) -> dict[Hashable, float]:
     return {view: float(p) for view, p in view_law(y, q, m, shuffler, clear).items()}
-
-
-def brute_force_delta(n: int, epsilon: float, q: int, m: int, shuffler: str, clear: bool) -> float:
-    """Return the largest divergence over neighbours, p = 1, noise of n honest users."""
-    noise = noise_modulo(q, 1 / n, epsilon)
-    worst = 0.0
-    for others in product((0, 1), repeat=n - 1):
-        laws = [noisy_view_law((x, *others), noise, q, m, shuffler, clear) for x in (0, 1)]
-        for first, second in (laws, laws[::-1]):
-            excess = (p - math.exp(epsilon) * second.get(v, 0.0) for v, p in first.items())
-            worst = max(worst, sum(e for e in excess if e > 0))
-    return worst
-
-
-@pytest.mark.points(1)
-@pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
-@pytest.mark.parametrize(("n", "q", "m"), [(2, 3, 2), (2, 3, 3), (3, 4, 2)])
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_lemma_5_2_holds_with_the_true_total_variation(
-    n: int, q: int, m: int, shuffler: str, clear: bool, epsilon: float
-) -> None:
-    """delta <= (1 + e^epsilon) TV, the worst-case total variation of secure summation."""
-    if (n, clear) == (3, True):
-        m = 1  # 4^6 shares of three users and a clear share would be too many for all inputs
-    variation = float(worst_case_variation(n, q, m, shuffler, clear))
-    true = brute_force_delta(n, epsilon, q, m, shuffler, clear)
-    assert ROUNDING < true <= (1 + math.exp(epsilon)) * variation + ROUNDING
-
-
-def test_both_computations_of_the_divergence_agree() -> None:
-    for epsilon, q, m in [(0.5, 3, 2), (1.0, 3, 3), (1.0, 4, 2)]:
-        noise = noise_modulo(q, 1 / 2, epsilon)
-        direct = single_view_delta(2, noise, q, m, 1, epsilon)
-        assert direct == pytest.approx(
-            brute_force_delta(2, epsilon, q, m, "single", False), abs=ROUNDING
-        )
 
 
 @pytest.mark.points(0)

@@ -95,15 +95,6 @@ def test_verdict_says_what_was_and_was_not_seen() -> None:
     assert "agree with the exact distribution, down to P[C = 6] = 2.6e-15." in planted
 
 
-def test_what_the_verdict_calls_unseen_holds() -> None:
-    """The upper limit is that of Clopper and Pearson, rounded up."""
-    found = check()
-    high = found.tally.tail(3).high
-    assert 0.00018 < high <= 0.00019
-    assert found.unseen == 3
-    assert found.tally.at_least(3) == 0
-
-
 def test_a_bound_below_the_law_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     lemma = BOUNDS["lemma_c5"]
 
@@ -144,14 +135,6 @@ def test_a_moment_next_to_its_bound(monkeypatch: pytest.MonkeyPatch, n: int, m: 
         assert found.bounded is bounded
         assert found.verdict[0].startswith(said)
         assert ("E[q^C]" in found.verdict[0]) == (bounded is not True)
-
-
-def test_all_that_is_undecided_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = check(m=450, trials=1, planted=0, q=16).excess
-    assert known is not None
-    monkeypatch.setattr(checking, "lemma_excess", lambda *_: known.low)
-    found = check(m=450, trials=1, planted=0, q=16)
-    assert found.verdict[0].endswith("at c = 2, c = 3, c = 4, c = 5, c = 6, E[q^C].")
 
 
 def test_what_agrees_in_all_digits_is_not_decided(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -417,12 +400,6 @@ def test_slack_is_of_the_upper_end_of_an_enclosure(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(checking, "enclosed_law", wide)
     assert check(trials=10, planted=0).bounded is None
-
-
-def test_the_verdict_says_the_confidence_that_was_asked_for() -> None:
-    lines = [check(confidence=level).verdict[2] for level in (0.9, 0.999999)]
-    assert "P[C >= 3] < 0.00015 with 90 % confidence" in lines[0]
-    assert "with 99.9999 % confidence" in lines[1]
 
 
 @pytest.mark.parametrize(("m", "shuffler"), [(50, "parallel"), (60, "single")])

@@ -8,11 +8,9 @@ from __future__ import annotations
 import multiprocessing
 import subprocess
 import sys
-import threading
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -33,7 +31,6 @@ from ikos.graphs import (
     sampling,
     tally_components,
 )
-from ikos.graphs.share_graphs import Model
 from ikos.primitives.randomness import SecureRandom
 from ikos.results.confidence import clopper_pearson
 from ikos.testing import DeterministicRandom
@@ -233,33 +230,6 @@ def test_processes_give_what_one_core_gives(small_batches: None, workers: int) -
         assert secure[0] != secure[1]  # 30 counts of cycles agree with probability below 1e-15
 
 
-@contextmanager
-def dask(processes: bool) -> Iterator[Executor]:
-    distributed = pytest.importorskip("distributed", reason="Dask's scheduler is not installed")
-    with (
-        distributed.LocalCluster(
-            processes=processes,
-            n_workers=2,
-            threads_per_worker=1,
-            dashboard_address="127.0.0.1:0",
-            silence_logs=50,
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        client.get_executor() as executor,
-    ):
-        yield executor
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("processes", [False, True], ids=["threads", "processes"])
-def test_dask_gives_what_one_core_gives(small_batches: None, processes: bool) -> None:
-    threads = threading.active_count()
-    with dask(processes) as executor:
-        assert wanted(executor=executor) == wanted()
-        assert component_counts(50, 1, 30, executor=executor).shape == (30,)
-    assert threading.active_count() <= threads + 2  # Dask keeps pools for good
-
-
 def test_batches_of_one_call_are_the_same_family_whatever_their_number(
     small_batches: None,
 ) -> None:
@@ -413,20 +383,6 @@ def test_an_interruption_while_waiting_cancels_what_is_waited_for_too(
         function(10, 1, 35, executor=executor)
     assert (caught.value.partial, caught.value.done) == (None, 0)
     assert all(future.cancelled() for future in executor.made)
-
-
-@pytest.mark.parametrize("function", [component_counts, tally_components])
-def test_an_interruption_before_the_first_batch_keeps_nothing(
-    monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any]
-) -> None:
-    def interrupt(*arguments: Any, **options: Any) -> NDArray[Any]:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Model, "sample", interrupt)
-    with pytest.raises(Interrupted, match="interrupted after 0 of 1,000,000 graphs") as caught:
-        function(10, 1, 10**6)
-    assert caught.value.partial is None
-    assert (caught.value.done, caught.value.trials) == (0, 10**6)
 
 
 @pytest.mark.points(0)
