@@ -1086,10 +1086,11 @@ def test_a_clock_that_was_ahead_for_a_while_stops_no_deletion(net, date, late):
 
 @pytest.mark.points(1)
 @pytest.mark.parametrize("party", [0, 1])
-def test_deleting_while_somebody_reads_the_store(net, date, late, monkeypatch, party):
+@pytest.mark.parametrize("restart", [False, True])
+def test_deleting_while_somebody_reads_the_store(net, date, late, monkeypatch, party, restart):
     """What was deleted is in the store's log then; the analyzer tells the shufflers all the same.
 
-    It is called again until nothing is left.
+    It is called again until nothing is left, also by a party that was started again.
     """
     monkeypatch.setattr(store, "SHRINK_SECONDS", 0)
     net.fill()
@@ -1107,6 +1108,10 @@ def test_deleting_while_somebody_reads_the_store(net, date, late, monkeypatch, p
         with pytest.raises(OSError, match="a reader holds the store"):
             one.expire(late)
         assert (one.state, there()) == ("deleted" if party else "stopped", MIN_HONEST)
+    if restart:
+        net.start_again([party])
+        one = net.endpoints[party]
+        one.expire(late)
     if party:
         assert not one.expire(late)  # nothing is left to be deleted
     else:

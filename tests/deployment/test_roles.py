@@ -11,7 +11,6 @@ import stat
 import tempfile
 import threading
 import time
-from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,7 +20,7 @@ import pytest
 pytest.importorskip("starlette")
 
 from deployment_tasks import KEY, small_task
-from deployment_world import Direct, World, kept_reports, until_it_is
+from deployment_world import World, kept_reports, until_it_is
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -60,30 +59,6 @@ def on_disk(world, parties="*"):
     data = b"".join(path.read_bytes() for path in world.folder.glob(f"{parties}/store*"))
     assert len(data) > 1000
     return data
-
-
-@pytest.mark.slow
-def test_every_shuffler_is_asked_at_every_step(world, monkeypatch):
-    """The last one too, by the analyzer and by each other shuffler."""
-    asked = defaultdict(set)
-
-    def records(key, real, answers):
-        def recorded(*given):
-            asked[key].add(answers(given[0]))
-            return real(*given)
-
-        return recorded
-
-    for call in ("close", "ids", "agree", "batch", "forget"):
-        real = getattr(Direct, call)
-        monkeypatch.setattr(Direct, call, records(call, real, lambda direct: direct.party))
-    everybody = set(range(1, COLUMNS + 1))
-    for party, shuffler in world.shufflers.items():
-        monkeypatch.setattr(shuffler, "_ask", records(party, shuffler._ask, int))
-    filled(world)
-    world.analyzer.release()
-    calls = dict.fromkeys(("close", "ids", "agree", "batch", "forget"), everybody)
-    assert asked == calls | {party: everybody - {party} for party in everybody}
 
 
 @pytest.mark.slow

@@ -19,7 +19,6 @@ from exact.enumeration import (
     Law,
     exact_law,
     view_law,
-    words,
     worst_case_variation,
 )
 from statistical import FALSE_ALARM, outcome_p_value
@@ -76,18 +75,6 @@ def test_library_views_follow_the_counted_law_exactly(
         law, unfinished = exact_law(lambda rng, x=x: outcome(run(protocol, x, rng, "sorted")))
         assert unfinished == 0
         assert law == view_law(x, q, m, shuffler, clear)
-
-
-@pytest.mark.parametrize("shuffler", ["parallel", "single"])
-def test_library_views_follow_the_counted_law_from_the_words_up(shuffler: str) -> None:
-    """As above, with the raw words played under the library's sampler of uniform elements."""
-    protocol = make(2, 4, 2, shuffler, False)
-    for x in [(0, 0), (1, 3), (2, 2)]:
-        law, unfinished = exact_law(
-            lambda rng, x=x: outcome(run(protocol, x, rng, "sorted")), words(2, 9)
-        )
-        assert unfinished == 0
-        assert law == view_law(x, 4, 2, shuffler, False)
 
 
 @each_setting

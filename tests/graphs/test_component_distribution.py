@@ -6,7 +6,6 @@ with rationals, and floating point with both.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
@@ -123,30 +122,6 @@ def test_enclosures_of_pairs_are_tight(shuffler: str, clear: bool, n: int, most:
     true = mpq(2) ** (64 * (n - 1))
     assert true - 1 <= mpq(moment.excess) <= (true - 1) * (1 + TIGHT)
     assert true <= mpq(moment.divergence) <= true * (1 + TIGHT)
-
-
-def no_edges(n: int, m: int, shuffler: str, clear: bool) -> mpq:
-    """Return P[C = n] from the permutations that join no two users.
-
-    With a clear share they keep each slot with its user; without one they may move all slots of a
-    user to the same other.
-    """
-    names = 1 if clear else math.factorial(n)
-    if shuffler == "parallel":
-        return mpq(names, math.factorial(n) ** m)
-    return mpq(names * math.factorial(m) ** n, math.factorial(m * n))
-
-
-@pytest.mark.points(1)
-@models
-@pytest.mark.parametrize(("n", "m"), [(1, 4), (5, 3), (130, 3)])
-def test_the_graph_without_edges_has_its_closed_form(
-    n: int, m: int, shuffler: str, clear: bool
-) -> None:
-    true = no_edges(n, m, shuffler, clear)
-    check_encloses(enclosed_law(n, m, n, shuffler=shuffler, clear_share=clear)[-1], true)
-    if n <= MAX_RATIONAL_USERS:
-        assert mpq(exact_component_law(n, m, shuffler=shuffler, clear_share=clear)[-1]) == true
 
 
 # Enclosures
