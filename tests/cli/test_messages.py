@@ -106,11 +106,6 @@ class TestNumbers:
             else:
                 assert row["necessary"] is None
 
-    def test_a_single_corrupt_shuffler_is_said_once(self, run):
-        found = " ".join(run(*SECURE[:-1], "--corrupt-shufflers", "2").out.split())
-        assert found.count("a single shuffler must be honest") == 1
-        assert "must be 0" not in found
-
     def test_of_a_prime_ghazi2020_is_proved(self, run):
         options = ("--modulus", "2^61-1", "--analysis", "ghazi2020")
         rows = covered(run("messages", "--users", "1000", "--sigma", "40", *options, "--json").json)
@@ -250,10 +245,3 @@ class TestPlot:
         assert said == "no space left on device"
         assert path.read_text() == "before"
         assert list(tmp_path.iterdir()) == [path]
-
-
-def test_one_user_is_one_in_words(run):
-    found = run(
-        "messages", "--users", "1", "--modulus", "2^32", "--sigma", "40", "--format", "markdown"
-    )
-    assert "scalars of 1 user, modulo 2^32" in found.out

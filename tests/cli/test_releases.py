@@ -189,12 +189,6 @@ class TestSum:
         given = ("--no-header", "--column", "2", "--delimiter", r"\t", *AGE[2:], "--json")
         assert run("sum", path, *given).json["users"] == 30
 
-    def test_names_cannot_break_lines(self, run, tmp_path):
-        path = tmp_path / "t.csv"
-        path.write_text('"a\nb"\n' + "1\n" * 30)
-        text = run("sum", path, "--column", "a\nb", *AGE[2:]).out
-        assert text.startswith("Private sum and mean of column 'a\\nb'\n")
-
 
 class TestSecureSum:
     @pytest.fixture

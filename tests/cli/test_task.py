@@ -399,25 +399,6 @@ class TestAsked:
             r"ikos task release: shuffler 3 does not answer: .*; tries again in \d+ s", steps[-1]
         )
 
-    @pytest.mark.points(1)
-    @pytest.mark.parametrize("action", ["status", "close", "release"])
-    def test_an_analyzer_that_is_silent(self, refused, open_, small, action):
-        open_.wires.cut.add(open_.task.analyzer)
-        said = refused("task", action, small / "operator")
-        assert said == "the analyzer at http://127.0.0.1:9000 does not answer: connection refused"
-
-    @pytest.mark.slow
-    def test_somebody_else_may_not(self, refused, release, sent, small):
-        control = small / "operator" / "control"
-        control.write_text((small / "clients" / "tokens.txt").read_text().split()[0] + "\n")
-        said = refused("task", "close", small / "operator")
-        assert said == (
-            "the analyzer at http://127.0.0.1:9000 refuses: this needs the task's control "
-            "(unauthorized)"
-        )
-        assert release()[3] == [f"ikos task release: error: {said}"]
-        assert sent.analyzer.state == "collecting"
-
     def test_folders_that_are_none(self, refused, small, tmp_path):
         said = refused("task", "status", tmp_path)
         assert (
