@@ -24,6 +24,7 @@ from ikos.primitives.mixing import Encoder
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.samplers import polya_shares
+from ikos.results.conditions import SEEDED
 from ikos.testing import DeterministicRandom
 from ikos.transports import shares as transport
 
@@ -158,6 +159,11 @@ def test_noise_is_drawn_for_as_many_blocks_as_one_variable_serves(honest: int) -
         expected[first + users[here]] = noise[here]
     assert expected.any()
     assert (found == expected % protocol.modulus).all()
+
+
+def test_a_seeded_run_is_void() -> None:
+    guarantee = private().run(VALUES, DeterministicRandom(5)).guarantee
+    assert guarantee.conditions == (SEEDED, *private().guarantee.conditions)
 
 
 # Refusals
