@@ -320,6 +320,7 @@ class Pipe(Part):
         raise TypeError("people.csv is a pipe")
 
 
+@pytest.mark.points(8)
 @pytest.mark.parametrize(
     ("x", "options", "said"),
     [
@@ -351,6 +352,7 @@ def test_messages_that_are_missing(here, monkeypatch):
         SecureSum(1500, 2**64, messages=3).run(np.arange(1500), cluster=here)
 
 
+@pytest.mark.points(5)
 @pytest.mark.parametrize(
     ("options", "said"),
     [

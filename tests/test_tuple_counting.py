@@ -458,6 +458,7 @@ COLUMNS = (np.array([1, 2]),)
 CLEAR = np.array([0, 1])
 
 
+@pytest.mark.points(16)
 @pytest.mark.parametrize(
     ("call", "arguments", "named"),
     [

@@ -308,6 +308,7 @@ def fails(*_):
     raise OSError(errno.EIO, "Input/output error")
 
 
+@pytest.mark.points(3)
 @pytest.mark.parametrize(
     ("call", "failing"), [("os.fsync", fails), ("os.link", fails), ("write_new", half)]
 )
@@ -365,6 +366,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
+@pytest.mark.points(13)
 @pytest.mark.parametrize(("value", "options", "said"), REFUSED)
 def test_what_is_refused_is_not_kept(tmp_path, parties, value, options, said):
     client = Client(TASK, SECRET, store=tmp_path / "reports")
@@ -374,6 +376,7 @@ def test_what_is_refused_is_not_kept(tmp_path, parties, value, options, said):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.points(7)
 @pytest.mark.parametrize(
     ("secrets", "values", "said"),
     [

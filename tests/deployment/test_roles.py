@@ -266,6 +266,17 @@ def test_whose_batch_is_waited_for_is_told(world):
     assert world.analyzer.result().estimate == total
 
 
+def test_envelopes_that_do_not_open(world):
+    filled(world)
+    report = world.report(1)
+    parts = list(report.parts)
+    parts[2] = bytes(len(parts[2]))
+    world.send(4, ClientReport(report.id, tuple(parts)))
+    with pytest.raises(Stopped, match="1 envelopes of shuffler 2 do not open"):
+        world.analyzer.release()
+    assert world.analyzer.result() is None
+
+
 @pytest.mark.slow
 def test_an_envelope_twice(world):
     """A client that copies another's envelope, or a shuffler that sends one for another."""
