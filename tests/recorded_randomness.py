@@ -45,11 +45,8 @@ class Source(SecureRandom):
         super().__init__()
         self.folder, self.number, self.run = folder, number, uuid.uuid4().hex
 
-    def secret(self):
-        return self.bytes(64)
-
     def family(self):
-        secret = self.secret()
+        secret = self.bytes(64)
         write(self.folder, "secret", fingerprint(secret), self.number, self.run)
         return partial(drawn, self.folder, secret, self.number, self.run)
 
@@ -58,18 +55,3 @@ def drawn(folder, secret, number, run, place):
     write(folder, "drawn", fingerprint(secret), number, run, place)
     label = hashlib.sha512(secret + place.to_bytes(16, "big")).digest()
     return Expanded(label)
-
-
-class Numbered(Recorded):
-    """The mutant: the secrets of a block are a matter of its number."""
-
-    def streams(self):
-        return partial(NumberedSource, self.folder)
-
-
-class NumberedSource(Source):
-    made = 0
-
-    def secret(self):
-        self.made += 1
-        return hashlib.sha512(f"{self.number} {self.made}".encode()).digest()

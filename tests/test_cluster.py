@@ -20,7 +20,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from recorded_randomness import Numbered, Recorded, records
+from recorded_randomness import Recorded, records
 
 import ikos
 from ikos import Categories, PrivateSum, PrivateVectorSum, SecureSum, SecureVectorSum
@@ -36,8 +36,6 @@ from ikos.cluster.driver import (
     posted,
 )
 from ikos.data import reading
-from ikos.data.tables import open_column
-from ikos.graphs import component_counts
 from ikos.primitives import sharing
 from ikos.primitives.randomness import SecureRandom
 from ikos.testing import DeterministicRandom
@@ -156,12 +154,6 @@ def test_all_settings(here, monkeypatch, q, shuffler, clear, messages, longest):
     x = values(q)
     protocol = SecureSum(N, q, messages=messages, shuffler=shuffler, clear_share=clear)
     assert protocol.run(x, cluster=here) == truth(x, q)
-
-
-def test_the_sum_of_a_column_of_a_data_frame(here):
-    x = np.arange(N)
-    ages = dd.from_pandas(pd.DataFrame({"age": x}), npartitions=3)["age"]
-    assert SecureSum(N, 2**20, messages=2).run(ages, cluster=here) == x.sum()
 
 
 def vectors_of(x):
@@ -323,40 +315,29 @@ def test_parts_say_themselves_where_they_are(here):
         SecureSum(N, 100, messages=2).run(column, cluster=here)
 
 
-@pytest.mark.slow
-def test_a_bad_row_of_a_table_is_named_with_its_file(here, tmp_path):
-    (tmp_path / "a.csv").write_text("age\n1\n9\n3\n")
-    protocol = PrivateSum(3, 1, 0.5, lower=0, upper=4)
-    with pytest.raises(ValueError, match=r"a\.csv': row 2 has a value .* must be in \[0, 4\]$"):
-        protocol.run(open_column(tmp_path / "a.csv", "age"), cluster=here)
-
-
-@pytest.mark.parametrize("given", [np.arange(N - 1), da.arange(N + 1, chunks=90), iter(())])
-def test_too_few_and_too_many_users(here, given):
-    with pytest.raises(ValueError, match="x must hold one value for each of the n = 1000 users"):
-        SecureSum(N, 2**32, messages=2).run(given, cluster=here)
-
-
 class Pipe(Part):
     def __getstate__(self):
         raise TypeError("people.csv is a pipe")
 
 
-def test_parts_that_cannot_be_sent_say_so(here):
-    with pytest.raises(TypeError, match=r"^people\.csv is a pipe$"):
-        SecureSum(N, 2**32, messages=2).run(Column([Pipe([1] * N)]), cluster=here)
-
-
-def test_what_is_no_column(here):
-    protocol = SecureSum(N, 2**32, messages=2)
-    with pytest.raises(ValueError, match="one-dimensional, got 2"):
-        protocol.run(da.ones((10, 100)), cluster=here)
-    with pytest.raises(TypeError, match="x must be a Dask array"):
-        protocol.run(dask.delayed(np.arange)(N), cluster=here)
-    with pytest.raises(TypeError, match="cluster="):
-        protocol.run(da.ones(N))
-    with pytest.raises(ValueError, match="threads must be None"):
-        protocol.run(np.arange(N), threads=2, cluster=here)
+@pytest.mark.points(8)
+@pytest.mark.parametrize(
+    ("x", "options", "said"),
+    [
+        (np.arange(N - 1), {}, "x must hold one value for each of the n = 1000 users"),
+        (da.arange(N + 1, chunks=90), {}, "x must hold one value for each of the n = 1000 users"),
+        (iter(()), {}, "x must hold one value for each of the n = 1000 users"),
+        (Column([Pipe([1] * N)]), {}, r"^people\.csv is a pipe$"),
+        (da.ones((10, 100)), {}, "one-dimensional, got 2"),
+        (dask.delayed(np.arange)(N), {}, "x must be a Dask array"),
+        (da.ones(N), {"cluster": None}, "cluster="),
+        (np.arange(N), {"threads": 2}, "threads must be None"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_refusals(here, x, options, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        SecureSum(N, 2**32, messages=2).run(x, **{"cluster": here, **options})
 
 
 def test_messages_that_are_missing(here, monkeypatch):
@@ -371,20 +352,26 @@ def test_messages_that_are_missing(here, monkeypatch):
         SecureSum(1500, 2**64, messages=3).run(np.arange(1500), cluster=here)
 
 
-def test_arguments(here):
-    with pytest.raises(ValueError, match="workers must be None where scheduler is given"):
-        Cluster(2, scheduler="tcp://127.0.0.1:1")
-    with pytest.raises(ValueError, match="workers must be at least 1, got 0"):
-        Cluster(0)
-    with pytest.raises(TypeError, match="scheduler must be an address, got 8786"):
-        Cluster(scheduler=8786)
-    with pytest.raises(ClusterError, match="no scheduler answers at 'nowhere://x'"):
-        Cluster(scheduler="nowhere://x")
-    with pytest.raises(TypeError, match=r"client must be a distributed\.Client, got 'there'"):
-        Cluster(client="there")
+@pytest.mark.points(5)
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"workers": 2, "scheduler": "tcp://127.0.0.1:1"}, "workers must be None where scheduler"),
+        ({"workers": 0}, "workers must be at least 1, got 0"),
+        ({"scheduler": 8786}, "scheduler must be an address, got 8786"),
+        ({"scheduler": "nowhere://x"}, "no scheduler answers at 'nowhere://x'"),
+        ({"client": "there"}, r"client must be a distributed\.Client, got 'there'"),
+    ],
+)
+def test_arguments(options, said):
+    with pytest.raises((ClusterError, TypeError, ValueError), match=said):
+        Cluster(**options)
+
+
+def test_who_gave_a_client_closes_it(here):
     with Cluster(client=here.client) as same:
         assert SecureSum(3, 8, messages=2).run([1, 2, 3], cluster=same) == 6
-    assert here.client.status == "running"  # who gave it closes it
+    assert here.client.status == "running"
 
 
 def test_a_greeting_that_comes_with_more_is_asked_for_again(here, monkeypatch):
@@ -430,14 +417,6 @@ def test_ikos_needs_no_dask():
     )
 
 
-@pytest.mark.slow
-def test_graphs(here):
-    wanted = component_counts(20, 2, 300, rng=DeterministicRandom(1))
-    found = component_counts(20, 2, 300, rng=DeterministicRandom(1), executor=here.executor)
-    assert found.tolist() == wanted.tolist()
-    forgotten(here)
-
-
 # Nobody is told what is private, and nothing is in one place
 
 
@@ -446,21 +425,20 @@ def sharing_of(protocol):
     return BlockSharing(protocol.reader, protocol.transport.scheme, streams, streams)
 
 
-def test_masked_values_of_a_partition_are_refused():
-    desk = sharing_of(SecureSum(3, 2**64, messages=3))
-    found = desk(np.ma.MaskedArray([1, 99, 2], mask=[0, 1, 0]), 0)
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (np.ma.MaskedArray([1, 0, 0], mask=[0, 1, 0]), "masked"),
+        (
+            np.array([1, 0, None], dtype=object),
+            "x[2] must be in [0, 1], not missing (in partition 4, counted from 0)",
+        ),
+    ],
+)
+def test_missing_values_of_a_partition_are_refused(values, said):
+    found = sharing_of(PrivateSum(3, 1, 1e-6, lower=0, upper=1))(values, 4)
     assert isinstance(found, Refusal)
-    assert "masked" in str(found.error)
-
-
-def test_missing_values_of_a_partition_are_refused():
-    protocol = PrivateSum(3, 1, 1e-6, lower=0, upper=1)
-    desk = sharing_of(protocol)
-    found = desk(np.array([1, 0, None], dtype=object), 4)
-    assert isinstance(found, Refusal)
-    assert (
-        str(found.error) == "x[2] must be in [0, 1], not missing (in partition 4, counted from 0)"
-    )
+    assert said in str(found.error)
 
 
 def drawn(block, coordinate=0):
@@ -732,55 +710,37 @@ def again(_, told):
     return attempts(told) > 1
 
 
-@dataclass
-class Losing:
-    """A sum of 10 blocks that loses a worker: what it was, and what it should have been."""
-
-    cluster: Cluster
-    folder: object  # of a folder of records for each try; None for no records
-    source: type = Recorded
-    tries: int = 0
-
-    def __call__(self, progress):
-        self.tries += 1
-        rng = None
-        if self.folder is not None:
-            self.records = self.folder / str(self.tries)
-            self.records.mkdir()
-            rng = self.source(self.records)
-        n, q = 5000, 2**64
-        x = values(q, n)
-        given = da.from_array(x, chunks=500)
-        protocol = SecureSum(n, q, messages=12)
-        return protocol.run(given, rng, cluster=self.cluster, progress=progress), truth(x, q)
-
-
-def check_records(folder, blocks):
-    """Assert that clients ran again, and that no two rows of shares have a secret in common."""
-    found = records(folder)
-    secrets = [entry[1:] for entry in found if entry[0] == "secret"]
-    assert len({number for _, number, _ in secrets}) == blocks
-    rows = Counter((number, run) for _, number, run in secrets)
-    assert len(rows) > blocks, "nothing was run again"
-    assert set(rows.values()) == {11}
-    whose = {secret: (number, run) for secret, number, run in secrets}
-    assert len(whose) == len(secrets), "two rows share a secret"
-    drawn = [entry[1:] for entry in found if entry[0] == "drawn"]
-    assert all(whose[secret] == (number, run) for secret, number, run, _ in drawn)
-    assert {secret for secret, *_ in drawn} == set(whose)
-
-
 @POSIX
 @pytest.mark.slow
 def test_a_lost_worker(cluster, tmp_path):
-    losing = Losing(cluster, tmp_path)
-    (found, true), told = lose_a_worker(cluster, losing, again)
+    """Clients run again, and no two rows of shares have a secret in common."""
+    n, tries = 5000, []
+
+    def run(progress):
+        tries.append(tmp_path / f"{len(tries)}")
+        tries[-1].mkdir()
+        x = values(2**64, n)
+        protocol, given = SecureSum(n, 2**64, messages=12), da.from_array(x, chunks=500)
+        found = protocol.run(given, Recorded(tries[-1]), cluster=cluster, progress=progress)
+        return found, truth(x, 2**64)
+
+    (found, true), told = lose_a_worker(cluster, run, again)
     assert found == true
     done = [now for now, _ in told]
     assert sum(later <= before for before, later in pairwise(done)) == attempts(told) - 1
     assert done[-1] == told[-1][1] == 11
-    check_records(losing.records, blocks=10)
     forgotten(cluster)
+    entries = records(tries[-1])
+    secrets = [entry[1:] for entry in entries if entry[0] == "secret"]
+    assert len({number for _, number, _ in secrets}) == 10
+    rows = Counter((number, run) for _, number, run in secrets)
+    assert len(rows) > 10, "nothing was run again"
+    assert set(rows.values()) == {11}
+    whose = {secret: (number, run) for secret, number, run in secrets}
+    assert len(whose) == len(secrets), "two rows share a secret"
+    drawn = [entry[1:] for entry in entries if entry[0] == "drawn"]
+    assert all(whose[secret] == (number, run) for secret, number, run, _ in drawn)
+    assert {secret for secret, *_ in drawn} == set(whose)
 
 
 @pytest.mark.slow
@@ -808,26 +768,6 @@ def test_a_worker_that_is_lost_before_the_first_shuffler(cluster, monkeypatch):
     assert found == truth(x, 2**64)
     assert told == [(1, 1)]
     assert len(attempts) == 2
-
-
-@POSIX
-@pytest.mark.slow
-def test_mutant_that_does_not_compare_sharings(cluster, monkeypatch):
-    monkeypatch.setattr(driver, "_same", lambda *digests: True)
-    (found, true), told = lose_a_worker(
-        cluster, Losing(cluster, None), lambda found, told: found[0] != found[1]
-    )
-    assert attempts(told) == 1
-    assert found != true
-
-
-@POSIX
-@pytest.mark.slow
-def test_mutant_whose_secrets_are_numbered(cluster, tmp_path):
-    losing = Losing(cluster, tmp_path, Numbered)
-    lose_a_worker(cluster, losing, again)
-    with pytest.raises(AssertionError, match="two rows share a secret"):
-        check_records(losing.records, blocks=10)
 
 
 @POSIX
@@ -887,27 +827,6 @@ def test_values_that_read_differently_the_second_time(cluster, tmp_path):
     found, _ = lose_a_worker(cluster, run, again)
     assert found in possible
     assert found != sum(first for first, _ in read)
-
-
-def spoiled(chunk, folder):
-    """Return other values the second time, of which one is not allowed."""
-    if restless(chunk, folder).size == chunk.size:
-        chunk[3] = 7654321
-    return chunk
-
-
-@POSIX
-@pytest.mark.slow
-def test_values_that_are_bad_the_second_time_are_said_as_they_are(cluster, tmp_path):
-    whole(cluster)
-    told = []
-    x = da.arange(5000, chunks=500).map_blocks(spoiled, str(tmp_path), dtype=int)
-    with pytest.raises(ValueError, match=r"^x\[3\] must .* \(in partition \d"):
-        SecureSum(5000, 10**6, messages=12).run(
-            x, cluster=cluster, progress=killing(cluster, told, everyone=True)
-        )
-    assert told
-    forgotten(cluster)
 
 
 # Workers that never come back
@@ -1061,19 +980,6 @@ def test_workers_of_another_version(here, monkeypatch):
     assert protocol.run([1, 2, 3], cluster=here) == 6
 
 
-@pytest.mark.slow
-def test_workers_without_ikos(cluster):
-    away = "import sys; sys.away = sys.modules.pop('ikos', None); sys.modules['ikos'] = None"
-    back = "import sys; sys.modules.pop('ikos'); sys.away and sys.modules.update(ikos=sys.away)"
-    cluster.client.run(exec, away)
-    try:
-        with pytest.raises(ClusterError, match=r"^the worker tcp://\S+ has no ikos, and here is"):
-            SecureSum(3, 8, messages=2).run([1, 2, 3], cluster=cluster)
-    finally:
-        cluster.client.run(exec, back)
-    assert SecureSum(3, 8, messages=2).run([1, 2, 3], cluster=cluster) == 6
-
-
 # Ctrl-C, and a scheduler that is gone
 
 
@@ -1142,28 +1048,6 @@ def test_a_scheduler_that_is_lost(scheduler):
         assert protocol.run(x, cluster=cluster) == x.sum()
         with pytest.raises(ClusterError, match="nothing was released"):
             protocol.run(x, cluster=cluster, progress=lambda *now: process.kill())
-
-
-@POSIX
-@pytest.mark.slow
-def test_a_scheduler_that_does_not_answer(scheduler, monkeypatch):
-    """It is stopped, as a machine is that has too much to do."""
-    address, process = scheduler
-    with Cluster(scheduler=address) as cluster, monkeypatch.context() as impatient:
-        protocol = SecureSum(N, 2**64, messages=9)
-
-        def stop(done, wanted):
-            for name, seconds in {"LOOK": 0.05, "LIMIT": 0.3, "ANSWER": 5}.items():
-                impatient.setattr(waiting, f"{name}_SECONDS", seconds)
-            process.send_signal(signal.SIGSTOP)
-
-        try:
-            with pytest.raises(ClusterError, match="the scheduler did not answer, and the work"):
-                protocol.run(np.arange(N), cluster=cluster, progress=stop)
-        finally:
-            process.send_signal(signal.SIGCONT)  # or the connection could not be closed
-        impatient.undo()
-        assert protocol.run(np.arange(N), cluster=cluster) == N * (N - 1) // 2
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ from ikos.primitives.mixing import Encoder
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.samplers import polya_shares
+from ikos.results.conditions import SEEDED
 from ikos.testing import DeterministicRandom
 from ikos.transports import shares as transport
 
@@ -131,34 +132,15 @@ def test_elements_that_need_no_conversion_are_copied_too() -> None:
 # Randomness
 
 
-def check_blocks_draw_apart(gather: Callable[..., NDArray[Any]]) -> None:
+@pytest.mark.usefixtures("small")
+def test_blocks_of_users_draw_apart() -> None:
     """Two blocks of the same values, rounded at random; alike with probability 2^-64.
 
     Noise that is not 0 has probability 1e-6.
     """
-    protocol = PrivateSum(128, 15, 1e-6, precision=1)
-    elements = gather(protocol.reader, np.full(128, 0.5), DeterministicRandom(3))
+    reader = PrivateSum(128, 15, 1e-6, precision=1).reader
+    elements = gathered(reader, np.full(128, 0.5), DeterministicRandom(3))
     assert (elements[:64] != elements[64:]).any()
-
-
-def with_one_stream(reader: Reader, x: Any, rng: RandomSource) -> NDArray[Any]:
-    class Same(DeterministicRandom):
-        def streams(self) -> Callable[[int], RandomSource]:
-            right = super().streams()
-            return lambda number: right(0)
-
-    return gathered(reader, x, Same(3))
-
-
-@pytest.mark.usefixtures("small")
-def test_blocks_of_users_draw_apart() -> None:
-    check_blocks_draw_apart(gathered)
-
-
-@pytest.mark.usefixtures("small")
-def test_blocks_of_users_that_draw_the_same_are_caught() -> None:
-    with pytest.raises(AssertionError):
-        check_blocks_draw_apart(with_one_stream)
 
 
 @pytest.mark.slow
@@ -177,6 +159,11 @@ def test_noise_is_drawn_for_as_many_blocks_as_one_variable_serves(honest: int) -
         expected[first + users[here]] = noise[here]
     assert expected.any()
     assert (found == expected % protocol.modulus).all()
+
+
+def test_a_seeded_run_is_void() -> None:
+    guarantee = private().run(VALUES, DeterministicRandom(5)).guarantee
+    assert guarantee.conditions == (SEEDED, *private().guarantee.conditions)
 
 
 # Refusals

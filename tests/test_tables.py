@@ -22,12 +22,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikos import PrivateSum
 from ikos._validation import NUMBER
 from ikos.data import table_files
 from ikos.data.table_files import ROWS_PER_BLOCK
 from ikos.data.tables import InvalidRow, open_column, read_column
-from ikos.testing import DeterministicRandom
 
 needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
 
@@ -601,23 +599,6 @@ class TestFolders:
             assert calls == sorted(calls)
             size = sum(path.stat().st_size for path in pieces.iterdir())
             assert calls[-1] == (size, size)
-
-    @pytest.mark.slow
-    def test_file_folder_and_split_folder_are_the_same(self, put, store, monkeypatch):
-        values = np.random.default_rng(0).integers(0, 101, 5000).astype(float)
-        monkeypatch.setattr(table_files, "ROWS_PER_PART", 700)
-        whole = store(values, name="whole/a.parquet", row_group_size=300)
-        for number, some in enumerate(np.array_split(values, 4)):
-            split = store(some, name=f"split/k={number}/a.parquet").parents[1]
-            text = "a\n" + "".join(f"{value}\n" for value in some)
-            folder = put(text, f"csv/{number}.csv").parent
-        assert len(open_column(whole, "a").parts) == 6
-        protocol = PrivateSum(5000, 1, 1e-8, lower=0, upper=100)
-        expected = protocol.run(values, DeterministicRandom(7)).estimate
-        for path in (whole, split, folder):
-            column = open_column(path, "a")
-            assert np.array_equal(np.concatenate(list(column.blocks())), values)
-            assert protocol.run(column.blocks(), DeterministicRandom(7)).estimate == expected
 
 
 class TestParts:

@@ -146,23 +146,6 @@ class TestShells:
         """
         assert self.in_shell("bash", script, "--norc").split() == expected.split()
 
-    def test_fish(self):
-        script = """
-            _IKOS_COMPLETE=fish_source ikos | source
-            complete -C 'ikos sum --on-out-of-range '
-        """
-        assert sorted(self.in_shell("fish", script, "--no-config").split()) == ["clamp", "reject"]
-
-    def test_zsh(self):
-        """The script is read and defines the completion; keys are pressed by nobody here."""
-        script = """
-            compdef() { print "$1 $2"; }
-            eval "$(_IKOS_COMPLETE=zsh_source ikos)"
-            whence -w _ikos_completion
-        """
-        printed = self.in_shell("zsh", script, "-f")
-        assert printed.splitlines() == ["_ikos_completion ikos", "_ikos_completion: function"]
-
     @pytest.mark.points(1)
     @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
     def test_scripts_are_for_the_program(self, shell):

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import os
 import re
-import signal
-import subprocess
 import sys
-import time
 
 import pytest
 from gmpy2 import mpfr
@@ -20,8 +15,6 @@ from ikos.cli import main
 from ikos.numeric.rounding import float_down, float_up
 from ikos.testing import DeterministicRandom
 
-PROGRAM = [sys.executable, "-m", "ikos", "graphs"]
-POSIX = pytest.mark.skipif(os.name != "posix", reason="signals and permissions of POSIX")
 SMALL = ("graphs", "--users", "20", "--messages", "3", "--trials", "2000", "--seed", "1")
 LONG = ("graphs", "--users", "200", "--messages", "3", "--trials", "10^6", "--planted", "10")
 
@@ -171,33 +164,6 @@ def test_interrupted_while_sampling(fails, monkeypatch, tmp_path):
     assert 0 < result["sampled"] < result["trials"] == 10**6
     assert re.fullmatch(r"ikos graphs: error: interrupted after [\d,]+ of 1,000,000 graphs\n", err)
     assert not path.exists()
-
-
-def interrupted_program(*arguments, after):
-    """Send Ctrl-C to a program and all its processes, as a terminal does."""
-    process = subprocess.Popen(
-        [*PROGRAM, *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        # a shell lets its background processes, such as these tests may be, ignore Ctrl-C
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )  # fmt: skip
-    try:
-        time.sleep(after)
-        os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    return process.returncode, out, err
-
-
-@POSIX
-@pytest.mark.slow
-def test_a_program_is_interrupted():
-    endless = ("--users", "200", "--messages", "3", "--trials", "10^9")
-    status, _, err = interrupted_program(*endless, after=6)
-    assert status == 130
-    assert "error: interrupted" in err
 
 
 @pytest.mark.slow

@@ -106,11 +106,6 @@ class TestNumbers:
             else:
                 assert row["necessary"] is None
 
-    def test_a_single_corrupt_shuffler_is_said_once(self, run):
-        found = " ".join(run(*SECURE[:-1], "--corrupt-shufflers", "2").out.split())
-        assert found.count("a single shuffler must be honest") == 1
-        assert "must be 0" not in found
-
     def test_of_a_prime_ghazi2020_is_proved(self, run):
         options = ("--modulus", "2^61-1", "--analysis", "ghazi2020")
         rows = covered(run("messages", "--users", "1000", "--sigma", "40", *options, "--json").json)
@@ -120,11 +115,6 @@ class TestNumbers:
         given = ("--users", "1", *SECURE[3:])
         rows = covered(run("messages", *given).json)
         assert all(row["unlimited"] and row["sigma"] is None for row in rows)
-
-    def test_narrowed(self, run):
-        given = ("--analysis", "balle2020", "--shuffler", "single", "--no-clear-share")
-        (row,) = run(*SECURE, *given).json["rows"]
-        assert how(row) == {"analysis": "balle2020", "shuffler": "single", "clear_share": False}
 
     @pytest.mark.parametrize("users", ["10^12", "1,000,000", "2^50-1"])
     @pytest.mark.parametrize("modulus", ["2^4096", "10^9+7"])
@@ -193,22 +183,6 @@ class TestVectors:
             )
             assert row["smallest"] == row["layout"].startswith("blocks")
 
-    @pytest.mark.slow
-    def test_private_blocks_are_the_librarys(self, run):
-        line = ("--domain", "ball", "--dimension", "30", "--overhead", "48",
-                "--shuffler", "parallel", "--clear-share")  # fmt: skip
-        given = ("messages", "--users", "10^4", *PRIVATE[3:])
-        rows = run(*given, *line, "--analysis", "second_moment").json["rows"]
-        assert len(rows) == 3
-        for row in rows:
-            if row["layout"] in LAYOUTS:
-                continue
-            protocol = PrivateVectorSum(10**4, Ball(30), 1, Fraction("1e-8"), layout="blocks",
-                                        **how(row))  # fmt: skip
-            assert row["layout"] == protocol.layout.name
-            assert row["bytes_per_user"] == protocol.layout.bytes_per_user(48)
-            assert row["delta"] == protocol.layout.delta <= 1e-8
-
     def test_blocks_of_all_or_of_one_coordinate_are_said_once(self, run):
         line = (*VECTORS, "--analysis", "second_moment", "--overhead", "0")
         assert [row["layout"] for row in run(*line).json["rows"]].count("separate sums") == 4
@@ -271,10 +245,3 @@ class TestPlot:
         assert said == "no space left on device"
         assert path.read_text() == "before"
         assert list(tmp_path.iterdir()) == [path]
-
-
-def test_one_user_is_one_in_words(run):
-    found = run(
-        "messages", "--users", "1", "--modulus", "2^32", "--sigma", "40", "--format", "markdown"
-    )
-    assert "scalars of 1 user, modulo 2^32" in found.out

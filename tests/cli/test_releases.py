@@ -189,12 +189,6 @@ class TestSum:
         given = ("--no-header", "--column", "2", "--delimiter", r"\t", *AGE[2:], "--json")
         assert run("sum", path, *given).json["users"] == 30
 
-    def test_names_cannot_break_lines(self, run, tmp_path):
-        path = tmp_path / "t.csv"
-        path.write_text('"a\nb"\n' + "1\n" * 30)
-        text = run("sum", path, "--column", "a\nb", *AGE[2:]).out
-        assert text.startswith("Private sum and mean of column 'a\\nb'\n")
-
 
 class TestSecureSum:
     @pytest.fixture
@@ -365,38 +359,11 @@ class TestHistogram:
         clamped = run(*given, "40,60", "--on-out-of-range", "clamp").json
         self.near(clamped, {"[40, 60]": 1000})
 
-    @pytest.mark.parametrize("form", ["folder", "parquet", "gz"])
-    def test_forms_of_tables(self, run, votes, tmp_path, form):
-        path = votes
-        if form == "folder":
-            (tmp_path / "votes").mkdir()
-            path = votes.rename(tmp_path / "votes" / "1.csv").parent
-        elif form == "gz":
-            path = tmp_path / "votes.csv.gz"
-            path.write_bytes(gzip.compress(votes.read_bytes()))
-        else:
-            pyarrow = pytest.importorskip("pyarrow")
-            parquet = pytest.importorskip("pyarrow.parquet")
-            path = tmp_path / "votes.parquet"
-            parquet.write_table(pyarrow.table({"vote": ["yes", "no"] * 500}), path)
-        result = run("histogram", path, *self.COUNT, "--categories", "yes", "--other", "x").json
-        self.near(result, {"yes": 500, "x": 500} if form == "parquet" else {"yes": 600, "x": 400})
-
     def test_trust(self, run, votes):
         trust = ("--min-honest", "50%", "--corrupt-shufflers", "1", "--shuffler", "parallel")
         given = ("--categories", "yes", "--other", "x", *trust)
         conditions = run("histogram", votes, *self.COUNT, *given).json["guarantee"]["conditions"]
         assert any("500 of 1,000" in condition for condition in conditions)
-
-    @pytest.mark.parametrize(
-        ("text", "said"),
-        [("vote,x\nyes,1\nyes\n", "row 2 has 1 cell"), ("vote\nyes\n\nno\n", "row 2 is blank"),
-         ("vote,vote\n1,2\n", "has 2 columns named 'vote'"), ("vote\n", "has no rows")],
-    )  # fmt: skip
-    def test_tables_that_are_broken(self, refused, tmp_path, text, said):
-        path = tmp_path / "t.csv"
-        path.write_text(text)
-        assert said in refused("histogram", path, *self.COUNT, "--categories", "yes,no")
 
 
 class TestDemo:

@@ -12,7 +12,6 @@ import ssl
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,9 +20,7 @@ import pytest
 pytest.importorskip("httpx", reason="needs the extra ikos[deployment]")
 
 import httpx
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives import serialization
 from deployment_processes import killed
 from deployment_tls import certificates
 from deployment_wired import LITTLE, SMALL, addresses, small
@@ -67,31 +64,17 @@ def listened(monkeypatch):
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
-    """A certificate for 127.0.0.1 that signed itself, and its key."""
+    """A certificate for localhost, its key, also under a password, and who signed it."""
     folder = tmp_path_factory.mktemp("pair")
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a party")])
-    now = datetime.now(UTC)
-    address = x509.SubjectAlternativeName([x509.DNSName("localhost")])
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(address, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
+    _, certificate = certificates(folder)
+    key = certificate.with_suffix(".key").rename(folder / "key.pem")
+    certificate.rename(folder / "chain.pem")
+    locked = serialization.load_pem_private_key(key.read_bytes(), None).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"word"),
     )
-    (folder / "chain.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    for file, secrecy in (
-        ("key.pem", serialization.NoEncryption()),
-        ("locked.pem", serialization.BestAvailableEncryption(b"word")),
-    ):
-        write_new(
-            folder / file,
-            key.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, secrecy
-            ),
-        )
+    write_new(folder / "locked.pem", locked)
     return folder
 
 
@@ -260,13 +243,14 @@ def test_nobody_is_let_in_before_the_stores_are_checked(small):
 
 
 @contextlib.contextmanager
-def served(folder, log, *options):
-    """Run a shuffler in a process of its own."""
+def served(folder, log, *options, role="shuffler"):
+    """Run a party in a process of its own."""
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "ikos", "serve", "shuffler", str(folder), "--port", "0",
+            [sys.executable, "-m", "ikos", "serve", role, str(folder), "--port", "0",
              *map(str, options)],
             stdout=errors, stderr=errors,
+            env={key: text for key, text in os.environ.items() if key != "JOURNAL_STREAM"},
         )  # fmt: skip
     with killed(process):
         yield process
@@ -333,36 +317,20 @@ def test_a_signal_before_it_listens(small, tmp_path, number):
 def test_it_says_where_it_listens_and_stops_when_told(
     small, pair, tmp_path, role, folder, number, tls
 ):
-    files = ["--certificate", str(pair / "chain.pem"), "--private-key", str(pair / "key.pem")]
-    log = tmp_path / "log"
-    with log.open("wb") as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ikos", "serve", role, str(small / folder),
-             "--host", "localhost", "--port", "0", *(files if tls else ())],
-            stdout=errors, stderr=errors,
-            env={key: text for key, text in os.environ.items() if key != "JOURNAL_STREAM"},
-        )  # fmt: skip
-    try:
-        until = time.monotonic() + 60
-        while not log.read_text().endswith("\n") and time.monotonic() < until:
-            time.sleep(0.05)
-        said = log.read_text()
-        scheme = "https" if tls else "http"
-        found = re.fullmatch(
-            f"INFO ikos.deployment listening on ({scheme}://localhost:\\d+)\n", said
-        )
-        assert found, said
-        with connect(pair / "chain.pem" if tls else None) as http:
-            assert http.get(f"{found[1]}/health", timeout=30).text == "ok\n"
+    log, files = tmp_path / "log", ("--host", "localhost")
+    if tls:
+        files += ("--certificate", pair / "chain.pem", "--private-key", pair / "key.pem")
+    with served(small / folder, log, *files, role=role) as process:
+        address = f"{'https' if tls else 'http'}://localhost:{listens(log)}"
+        assert log.read_text() == f"INFO ikos.deployment listening on {address}\n"
+        with connect(pair / "authority.pem" if tls else None) as http:
+            assert http.get(f"{address}/health", timeout=30).text == "ok\n"
         with connect() as other, pytest.raises(httpx.TransportError):  # who trusts it not
-            other.get(f"https://localhost:{found[1].rpartition(':')[2]}/health", timeout=30)
+            other.get(f"{address.replace('http:', 'https:')}/health", timeout=30)
         process.send_signal(number)
         assert process.wait(60) == 0
         assert "Traceback" not in log.read_text()
         assert log.read_text().splitlines()[-1] == "INFO ikos.deployment stopped"
-    finally:
-        process.kill()
-        process.wait()
 
 
 def shown(port):
@@ -402,63 +370,6 @@ def test_a_certificate_is_read_again(small, tmp_path):
         process.terminate()
         assert process.wait(60) == 0
         assert "Traceback" not in log.read_text()
-
-
-@contextlib.contextmanager
-def silence(count, port, said=b""):
-    """Open connections that say so much and no more, from addresses with enough ports for all."""
-    with contextlib.ExitStack() as stack:
-        for i in range(count):
-            wire = stack.enter_context(socket.socket())
-            wire.bind((f"127.0.0.{2 + i // 10_000}", 0))
-            wire.connect(("127.0.0.1", port))
-            with contextlib.suppress(OSError):  # it was ended
-                wire.sendall(said)
-        yield
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("count", "begun", "megabytes"), [(6_000, False, 30), (700, True, 100)], ids=["silent", "begun"]
-)
-def test_silent_connections(small, pair, tmp_path, count, begun, megabytes):
-    """They take no memory, or little, and an honest client comes through, whenever it comes."""
-    import resource
-
-    hello = ssl.MemoryBIO()
-    client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname="x")
-    with contextlib.suppress(ssl.SSLWantReadError):
-        client.do_handshake()
-    said = hello.read() if begun else b""
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if limits[1] < count + 500:
-        pytest.skip("this process may not open so many")
-    log = tmp_path / "log"
-    files = ("--certificate", pair / "chain.pem", "--private-key", pair / "key.pem")
-    with served(small / "shuffler-1", log, *files) as process:
-        port = listens(log)
-
-        def healthy():
-            with connect(pair / "chain.pem") as http:
-                return http.get(f"https://localhost:{port}/health", timeout=60).text == "ok\n"
-
-        def resident():
-            (line,) = re.findall(
-                r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text()
-            )
-            return int(line) / 1000
-
-        assert healthy()
-        before = resident()
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
-        try:
-            with silence(count, port, said):
-                assert healthy()
-                assert len(os.listdir(f"/proc/{process.pid}/fd")) < 1000
-                assert resident() - before < megabytes
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_a_header_does_not_say_where_a_request_comes_from():

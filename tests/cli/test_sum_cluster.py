@@ -99,21 +99,6 @@ def test_without_dask(refused, folder, monkeypatch, option):
     assert said == "a cluster needs Dask, which is not installed: pip install 'ikos[cluster]'"
 
 
-def test_another_version_there(refused, address, folder, monkeypatch):
-    from ikos.cluster import waiting
-
-    class Ikos:
-        __version__ = "9.8.7"
-
-    monkeypatch.setattr(waiting, "ikos", Ikos)
-    said = refused("sum", folder, *AGE, "--scheduler", address)
-    assert re.fullmatch(
-        r"--scheduler: the worker tcp://\S+ has version \S+ of ikos, and here is 9\.8\.7: they "
-        r"must be the same",
-        said,
-    )
-
-
 PROGRAM = """
 import os, signal, sys
 from contextlib import contextmanager
@@ -206,14 +191,3 @@ def test_an_interruption_releases_nothing_and_leaves_nothing(folder, where):
 def test_workers_end_with_a_program_that_is_killed(folder):
     status, out, _ = program("killed", "sum", folder, *AGE, "--workers", "2")
     assert (status, out) == (-signal.SIGKILL, "")
-
-
-@POSIX
-@pytest.mark.slow
-def test_a_bad_value_on_a_worker_that_was_started_here(folder):
-    table(folder / "b.parquet", [30] * 499 + [-1])
-    status, out, err = program("whole", "sum", folder, *AGE, "--workers", "2")
-    assert (status, out) == (2, "")
-    assert err.startswith("ikos sum: error: '")
-    assert "b.parquet': row 500 has a value in column 'age'" in err
-    assert err.count("\n") == 1

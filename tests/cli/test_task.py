@@ -20,7 +20,6 @@ from ikos.cli import main
 from ikos.cli import task as commands
 from ikos.deployment.party_files import PartyConfig, read_task
 from ikos.deployment.remote import Unanswered
-from ikos.deployment.wire import ReleaseState
 from ikos.results.sums import Interval
 
 __all__ = ["small", "wired"]
@@ -400,25 +399,6 @@ class TestAsked:
             r"ikos task release: shuffler 3 does not answer: .*; retries in \d+ s", steps[-1]
         )
 
-    @pytest.mark.points(1)
-    @pytest.mark.parametrize("action", ["status", "close", "release"])
-    def test_an_analyzer_that_is_silent(self, refused, open_, small, action):
-        open_.wires.cut.add(open_.task.analyzer)
-        said = refused("task", action, small / "operator")
-        assert said == "the analyzer at http://127.0.0.1:9000 does not answer: connection refused"
-
-    @pytest.mark.slow
-    def test_somebody_else_may_not(self, refused, release, sent, small):
-        control = small / "operator" / "control"
-        control.write_text((small / "clients" / "tokens.txt").read_text().split()[0] + "\n")
-        said = refused("task", "close", small / "operator")
-        assert said == (
-            "the analyzer at http://127.0.0.1:9000 refuses: this request needs the task's "
-            "control secret (unauthorized)"
-        )
-        assert release()[3] == [f"ikos task release: error: {said}"]
-        assert sent.analyzer.state == "collecting"
-
     def test_folders_that_are_none(self, refused, small, tmp_path):
         said = refused("task", "status", tmp_path)
         assert (
@@ -434,15 +414,6 @@ class TestAsked:
         assert "must be the operator's secret" in refused("task", "close", small / "operator")
         (tmp_path / "task.json").write_text("{}")
         assert "is not a valid task: a task must be" in refused("task", "status", tmp_path)
-
-    @pytest.mark.slow
-    def test_words_of_others_command_no_terminal(self, run, open_, small, monkeypatch):
-        real = type(open_.analyzer).status
-        forged = {"release": ReleaseState(message="\x1b[2J and \x9b31m")}
-        monkeypatch.setattr(
-            type(open_.analyzer), "status", lambda self: real(self).model_copy(update=forged)
-        )
-        assert all(line.isprintable() for line in run("task", "status", small).out.splitlines())
 
     def test_an_answer_without_end(self, refused, open_, small, monkeypatch):
         long = {"missing": "x" * (1 << 16)}

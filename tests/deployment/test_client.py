@@ -299,16 +299,31 @@ def test_nothing_is_sent_that_is_not_on_disk(tmp_path, parties, quiet, monkeypat
     assert before[0] == [store, tmp_path]
 
 
-@pytest.mark.parametrize("call", ["fsync", "link"])
-def test_a_disk_that_fails(tmp_path, parties, quiet, monkeypatch, call):
-    def fails(*_):
-        raise OSError(errno.EIO, "Input/output error")
+def half(path, data, **_):
+    path.write_bytes(data[: len(data) // 2])
+    raise OSError(errno.EIO, "Input/output error")
 
+
+def fails(*_):
+    raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.mark.points(3)
+@pytest.mark.parametrize(
+    ("call", "failing"), [("os.fsync", fails), ("os.link", fails), ("write_new", half)]
+)
+def test_a_disk_that_fails(tmp_path, parties, quiet, monkeypatch, call, failing):
+    """A file that is half written is never the store."""
+    store = tmp_path / "reports"
     with monkeypatch.context() as patch:
-        patch.setattr(f"ikos.deployment.reports.os.{call}", fails)
+        patch.setattr(f"ikos.deployment.reports.{call}", failing)
         with pytest.raises(ValueError, match=r"written, got '.*': input/output error$"):
-            Client(TASK, SECRET, store=tmp_path / "reports").submit(1)
+            Client(TASK, SECRET, store=store).submit(1)
     assert not parties.asked
+    if failing is half:
+        assert not list(store.iterdir())
+        assert not Client(TASK, SECRET, store=store).submit(0).again
+        assert is_one_report(parties, 0)
 
 
 def test_a_client_without_a_store_is_for_one_process(parties, quiet, monkeypatch):
@@ -343,28 +358,41 @@ def test_alone_and_among_many_a_client_has_one_report(tmp_path, parties, quiet):
     assert total_of(parties) == 2
 
 
-@pytest.mark.parametrize(
-    "value", [-1, 2, 0.5, float("nan"), float("inf"), "1", None, [1], Fraction(1, 3), 10**400]
-)
-def test_a_value_that_is_not_allowed_is_not_kept(tmp_path, parties, value):
-    store = tmp_path / "reports"
-    with pytest.raises((TypeError, ValueError), match=r"^value must be "):
-        Client(TASK, SECRET, store=store).submit(value)
-    assert not parties.asked
-    assert not list(tmp_path.iterdir())
+NAN, INF = float("nan"), float("inf")
+REFUSED = [
+    *(((value,), {}, "value must be ") for value in
+      (-1, 2, 0.5, NAN, INF, "1", None, [1], Fraction(1, 3), 10**400)),
+    *(((1,), {"timeout": timeout}, "timeout must be ") for timeout in (-1, NAN, 1e7)),
+]  # fmt: skip
 
 
-def test_arguments(tmp_path, parties):
-    with pytest.raises(ValueError, match="secret must be 32 bytes, got 31"):
-        Client(TASK, SECRET[:-1])
-    with pytest.raises(TypeError, match="secret must be bytes, got str"):
-        Client(TASK, "a" * 32)
+@pytest.mark.points(13)
+@pytest.mark.parametrize(("value", "options", "said"), REFUSED)
+def test_what_is_refused_is_not_kept(tmp_path, parties, value, options, said):
     client = Client(TASK, SECRET, store=tmp_path / "reports")
-    for timeout in (-1, float("nan"), 1e7):
-        with pytest.raises(ValueError, match="timeout"):
-            client.submit(1, timeout=timeout)
+    with pytest.raises((TypeError, ValueError), match=f"^{said}"):
+        client.submit(*value, **options)
     assert not parties.asked
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.points(7)
+@pytest.mark.parametrize(
+    ("secrets", "values", "said"),
+    [
+        (SECRET[:-1], None, "secret must be 32 bytes, got 31"),
+        ("a" * 32, None, "secret must be bytes, got str"),
+        ([SECRET] * 2, [1, 0, 1], "secrets must be one for each of 3, got 2"),
+        ([SECRET] * 2, [1, 2], "x"),
+        ([SECRET] * 2, [1, 1], "secrets must be different"),
+        ([SECRET, SECRET[:-1]], [1, 1], r"secrets\[1\] must be 32 bytes, got 31"),
+        (["secret"], [1], r"secrets\[0\] must be bytes, got str"),
+    ],
+)
+def test_secrets(parties, secrets, values, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        submit_many(TASK, secrets, values) if values else Client(TASK, secrets)
+    assert not parties.asked
 
 
 def test_a_task_that_promises_less_than_agreed(parties):
@@ -452,9 +480,12 @@ def test_of_an_endless_answer_little_is_read(parties, quiet, status):
     assert endless.given <= (1 << 16) + (1 << 12)
 
 
-@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 507])
+@pytest.mark.parametrize("status", [200, 408, 429, 500, 502, 503, 504, 507])
 def test_what_is_tried_again(parties, quiet, status):
-    parties.before = lambda number, _: problem(status) if number < 9 else None
+    """A page is no receipt: a server between answers so while it is mended."""
+    page = httpx.Response(200, content=b"<p>We are back soon.</p>")
+    answer = page if status == 200 else problem(status)
+    parties.before = lambda number, _: answer if number < 9 else None
     Client(TASK, SECRET).submit(1)
     assert is_one_report(parties, 1)
     assert len(parties.asked) == 9 + TASK.parties
@@ -609,25 +640,6 @@ def test_a_damaged_report_of_many_is_refused(tmp_path, parties):
     assert len(parties.asked) == asked
 
 
-def test_a_file_that_is_half_written_is_never_the_store(tmp_path, parties, monkeypatch, quiet):
-    def half(path, data, **_):
-        path.write_bytes(data[: len(data) // 2])
-        raise OSError(28, "No space left on device")
-
-    store = tmp_path / "reports"
-    with monkeypatch.context() as patch:
-        patch.setattr("ikos.deployment.reports.write_new", half)
-        with pytest.raises(
-            ValueError,
-            match=r"store must be a folder that can be read and written, got '.*': no sp",
-        ):
-            Client(TASK, SECRET, store=store).submit(1)
-    assert not parties.asked
-    assert not list(store.iterdir())
-    assert not Client(TASK, SECRET, store=store).submit(0).again
-    assert is_one_report(parties, 0)
-
-
 @pytest.mark.parametrize("kept", [False, True])
 def test_threads_with_one_client_send_one_report(tmp_path, parties, monkeypatch, quiet, kept):
     usual = ClientReport.make
@@ -668,35 +680,6 @@ def test_odd_answers_are_no_receipts(parties, answer):
     with pytest.raises(Rejected, match=rf"HTTP status {answer.status_code} \(unknown\)"):
         Client(TASK, SECRET).submit(1)
     assert len(parties.asked) == 1  # a redirection is not followed
-
-
-def test_arguments_of_many(parties):
-    with pytest.raises(ValueError, match="secrets must be one for each of 3, got 2"):
-        submit_many(TASK, [SECRET] * 2, [1, 0, 1])
-    with pytest.raises(ValueError, match="x"):
-        submit_many(TASK, [SECRET] * 2, [1, 2])
-    with pytest.raises(ValueError, match="secrets must be different"):
-        submit_many(TASK, [SECRET] * 2, [1, 1])
-    with pytest.raises(ValueError, match=r"secrets\[1\] must be 32 bytes, got 31"):
-        submit_many(TASK, [SECRET, SECRET[:-1]], [1, 1])
-    with pytest.raises(TypeError, match=r"secrets\[0\] must be bytes, got str"):
-        submit_many(TASK, ["secret"], [1])
-    assert not parties.asked
-
-
-def test_a_page_is_no_receipt(parties, quiet):
-    """A server between answers so while it is mended: nothing was kept."""
-    page = httpx.Response(200, content=b"<p>We are back soon.</p>")
-    parties.before = lambda number, _: page if number < 5 else None
-    Client(TASK, SECRET).submit(1)
-    assert is_one_report(parties, 1)
-    assert len(parties.asked) == 5 + TASK.parties
-
-
-def test_a_value_is_not_rounded():
-    assert module.check_value(TASK, Fraction(1)) == 1.0
-    with pytest.raises(TypeError, match=r"^value must be .* got Fraction"):
-        module.check_value(TASK, Fraction(1, 3))
 
 
 @pytest.fixture(params=[errno.ENOTSUP, errno.EPERM, errno.EACCES])

@@ -48,7 +48,7 @@ COMMON_POINTS = [
 SHUFFLER_POINTS = [
     *COMMON_POINTS,
     "ShufflerEndpoint.ids:after", "ShufflerEndpoint.agree:before", "ShufflerEndpoint.agree:after",
-    "ShufflerEndpoint.batch:after", "ShufflerEndpoint._envelopes:within",
+    "ShufflerEndpoint.batch:after", "ShufflerEndpoint.released:within",
     "ShufflerEndpoint.forget:before", "ShufflerEndpoint.forget:after",
 ]  # fmt: skip
 ANALYZER_POINTS = [

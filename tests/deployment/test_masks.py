@@ -17,7 +17,6 @@ from deployment_tasks import KEYS, made_of
 
 from ikos import Box, PrivateVectorSum
 from ikos.deployment import Task
-from ikos.deployment.analyzer import Stopped
 from ikos.deployment.envelopes import envelope_overhead
 from ikos.deployment.hpke import read_clear, unseal
 from ikos.deployment.masks import MasksTerms
@@ -139,29 +138,6 @@ def test_seals_are_released_in_the_order_of_ids_and_only_of_the_set(world):
 
 
 @pytest.mark.slow
-def test_another_set_is_never_released(world):
-    filled(world)
-    ids = agreed(world)
-    for shuffler in world.shufflers.values():
-        b"".join(shuffler.batch())
-        refused("batchRejected", shuffler.agree, ids[16:])
-    restarted(world)
-    for shuffler in world.shufflers.values():
-        refused("batchRejected", shuffler.agree, ids[16:])
-
-
-@pytest.mark.slow
-def test_a_batch_without_seals_is_asked_for_again(world):
-    filled(world)
-    shuffler, usual = world.shufflers[2], world.shufflers[2].released
-    shuffler.released = lambda parts: iter([b"".join(usual(parts))[: -4 * SEAL_BYTES]])
-    with pytest.raises(OSError, match=r"shuffler 2 released [\d,]+ bytes, not [\d,]+"):
-        world.analyzer.release()
-    del shuffler.released
-    assert world.analyzer.release().estimate == EXACT
-
-
-@pytest.mark.slow
 def test_a_seal_of_another_report_makes_noise_of_the_sum(world):
     """As an envelope does that somebody replaced: documentation, Security of a deployment."""
     reports = [world.report(vector) for vector in VECTORS]
@@ -174,17 +150,6 @@ def test_a_seal_of_another_report_makes_noise_of_the_sum(world):
         reports[place] = replace(reports[place], parts=tuple(parts))
     world.send_all(reports)
     assert world.analyzer.release().estimate != EXACT
-
-
-@pytest.mark.slow
-def test_a_duplicate_of_a_key_stops_the_release(world):
-    """Its masked vector would count twice."""
-    reports = [world.report(vector) for vector in VECTORS]
-    first = reports[0]
-    reports[1] = ClientReport(reports[1].id, first.parts)
-    world.send_all(reports)
-    with pytest.raises(Stopped, match=r"2 envelopes of shuffler \d .* or are duplicates"):
-        world.analyzer.release()
 
 
 @pytest.mark.slow

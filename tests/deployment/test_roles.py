@@ -11,7 +11,6 @@ import stat
 import tempfile
 import threading
 import time
-from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,7 +20,7 @@ import pytest
 pytest.importorskip("starlette")
 
 from deployment_tasks import KEY, small_task
-from deployment_world import Direct, World, kept_reports, until_it_is
+from deployment_world import World, kept_reports, until_it_is
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -32,7 +31,6 @@ from ikos.deployment.endpoint import split_ids
 from ikos.deployment.hpke import PrivateKey
 from ikos.deployment.intermediary import _batch, agreed_digest
 from ikos.deployment.party_files import PartyConfig
-from ikos.deployment.remote import RemoteError
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.wire import Problem
 
@@ -64,55 +62,6 @@ def on_disk(world, parties="*"):
 
 
 @pytest.mark.slow
-def test_it_is_released_once(world):
-    filled(world)
-    first = world.analyzer.release()
-    calls = world.faults.calls
-    assert world.analyzer.release() == first
-    assert world.faults.calls == calls
-    world.start(0)
-    assert world.analyzer.release() == first
-
-
-@pytest.mark.slow
-def test_every_shuffler_is_asked_at_every_step(world, monkeypatch):
-    """The last one too, by the analyzer and by each other shuffler."""
-    asked = defaultdict(set)
-
-    def records(key, real, answers):
-        def recorded(*given):
-            asked[key].add(answers(given[0]))
-            return real(*given)
-
-        return recorded
-
-    for call in ("close", "ids", "agree", "batch", "forget"):
-        real = getattr(Direct, call)
-        monkeypatch.setattr(Direct, call, records(call, real, lambda direct: direct.party))
-    everybody = set(range(1, COLUMNS + 1))
-    for party, shuffler in world.shufflers.items():
-        monkeypatch.setattr(shuffler, "_ask", records(party, shuffler._ask, int))
-    filled(world)
-    world.analyzer.release()
-    calls = dict.fromkeys(("close", "ids", "agree", "batch", "forget"), everybody)
-    assert asked == calls | {party: everybody - {party} for party in everybody}
-
-
-@pytest.mark.slow
-def test_no_share_is_left_at_the_analyzer_after_a_release(world):
-    """Its key opens them: neither a clear share's row nor a stored batch stays."""
-    reports = [world.report(value) for value in (1, 0, 1, 1)]
-    world.send_all(reports)
-    assert world.analyzer.release().estimate == 3
-    data = on_disk(world, "analyzer")
-    for report in reports:
-        assert not any(part in data for part in (report.id, *report.parts[1:]))
-    with world.analyzer.store.read() as connection:
-        for table in ("report", "opened", "complete"):
-            assert connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] == 0
-
-
-@pytest.mark.slow
 def test_one_release_at_a_time(world, monkeypatch):
     total, analyzer = filled(world), world.analyzer
     real, under_way, clashes, results = analyzer._release, [], [], []
@@ -136,20 +85,6 @@ def test_one_release_at_a_time(world, monkeypatch):
         thread.join()
     assert not clashes
     assert [result.estimate for result in results] == [total] * 3
-
-
-@pytest.mark.slow
-def test_too_few_complete_reports(world):
-    filled(world, (1, 1))
-    world.send(2, world.report(1), parties=range(COLUMNS))
-    with pytest.raises(Stopped, match=r"2 reports are complete, and nothing .* fewer than 3"):
-        world.analyzer.release()
-    assert world.analyzer.state == "stopped"
-    with pytest.raises(Stopped, match="2 reports are complete"):
-        world.analyzer.release()
-    assert world.analyzer.result() is None
-    world.start(0)
-    assert world.analyzer.state == "stopped"
 
 
 @pytest.mark.slow
@@ -288,18 +223,6 @@ def test_what_was_sent_is_known_after_it_expired(world, batch):
     assert one.state == ("sent" if batch else "deleted")
 
 
-def test_why_another_shuffler_was_not_asked_is_told(world, monkeypatch):
-    agreed(world)
-
-    def cannot(other):
-        raise RemoteError(f"shuffler {other}: its certificate cannot be verified")
-
-    monkeypatch.setattr(world.shufflers[1], "_ask", cannot)
-    with pytest.raises(Problem, match=r"^shuffler 2: its certificate cannot") as caught:
-        world.shufflers[1].batch()
-    assert caught.value.name == "peerUnreachable"
-
-
 # What stops a release for good
 
 
@@ -391,22 +314,6 @@ def test_nothing_is_kept_of_a_task_that_stopped(world):
     kept = on_disk(world)
     for report in reports:
         assert not any(part in kept for part in (report.id, *report.parts[1:]))
-
-
-def test_traces_that_a_reader_holds_are_told(world, monkeypatch):
-    """The log beside a store cannot be cut short while somebody reads it."""
-    monkeypatch.setattr(store, "SHRINK_SECONDS", 0)
-    agreed(world)
-    shuffler = world.shufflers[1]
-    with shuffler.store.read() as reader:
-        reader.execute("BEGIN")
-        sealed = [one[-1] for one in kept_reports(reader, world.task.envelope_bytes)]
-        with pytest.raises(store.StoreError, match="a reader holds the store"):
-            shuffler.forget()
-        assert shuffler.state == "deleted"
-    shuffler.forget()
-    assert len(sealed) == 4
-    assert not any(part in on_disk(world, "shuffler-1") for part in sealed)
 
 
 @pytest.mark.slow

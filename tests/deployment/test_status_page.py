@@ -148,6 +148,9 @@ def test_states(state, shufflers, release, words, refresh):
     assert words in page.text
     assert page.text.count(shufflers) >= TASK.columns
     assert ("Time left" in page.text) == (state == "collecting")
+    expires = TASK.closes + timedelta(days=9)
+    deleted = f"What is not released by {expires:%Y-%m-%d %H:%M:%S} UTC is deleted."
+    assert (deleted in page.text) == (state != "stopped")
     assert page.metas.get("refresh") == refresh
 
 
@@ -189,13 +192,6 @@ def test_a_chart_of_the_reports_of_each_window():
     assert re.findall('<a href="([^"]+)"><title>', text) == [f"{one.path}/page" for one, _ in bars]
 
 
-def test_when_it_is_deleted(result):
-    expires = TASK.closes + timedelta(days=9)
-    words = f"Anything not released by {expires:%Y-%m-%d %H:%M:%S} UTC will be deleted."
-    for state in ("collecting", "closed", "agreed", "stopped"):
-        assert (words in read(status(state)).text) == (state != "stopped")
-
-
 def test_released(result):
     page = read(status("released", complete=4, result=result), all_tell("sent"))
     for one in (
@@ -220,15 +216,11 @@ def test_a_vector_is_a_table(result, monkeypatch):
     assert f"yes546{HOSTILE}768" in text
 
 
-def test_a_shuffler_that_does_not_answer():
-    page = read(status(), [*all_tell()[:-1], (None, "does not answer")])
-    assert page.text.count("does not answer") == 1
-
-
-def test_a_shuffler_whose_clock_differs():
+def test_what_is_known_of_a_shuffler():
     *others, (found, _) = all_tell("sent")
     page = read(status(), [*others, (found, "has a clock 75 s ahead")])
     assert page.text.count("4batch sent and deleted; has a clock 75 s ahead") == 1
+    assert read(status(), [*others, (None, "no answer")]).text.count("no answer") == 1
 
 
 def test_words_of_others_are_escaped(result):

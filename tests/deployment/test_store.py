@@ -369,21 +369,11 @@ class Stages:
         flip(path, draw.randrange(path.stat().st_size), draw.randrange(1, 256))
 
 
-def damaged(folder, trials):
-    stages, draw = Stages(folder), random.Random(1)
-    found = Counter(stages.released(STAGES[k % len(STAGES)], draw) for k in range(trials))
-    assert set(found) == {False, True}, found
-    return found
-
-
-@pytest.mark.slow
-def test_a_byte_anywhere_is_found_or_does_no_harm(tmp_path, quiet):
-    damaged(tmp_path, 12)
-
-
 @pytest.mark.slow
 def test_any_byte_anywhere_is_found_or_does_no_harm(tmp_path, quiet):
-    found = damaged(tmp_path, 100)
+    stages, draw = Stages(tmp_path), random.Random(1)
+    found = Counter(stages.released(STAGES[k % len(STAGES)], draw) for k in range(100))
+    assert found[True] > 0
     assert found[False] > 5  # of about 28; fewer have a chance of 1e-9
 
 

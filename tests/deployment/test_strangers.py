@@ -51,25 +51,12 @@ def parties(tmp_path, monkeypatch):
             one.end()
 
 
-async def asked(application, method, path, host, token=None, body=b""):
+async def asked(application, method, path, host, token=None):
     """Ask without a network, and return the answer's status."""
-    sent, headers = [], [(b"content-length", b"%d" % len(body))]
-    if token is not None:
-        headers.append((b"authorization", f"Bearer {tokens.to_text(token)}".encode()))
-
-    async def receive():
-        return {"type": "http.request", "body": body}
-
-    async def send(message):
-        sent.append(message.get("status"))
-
-    scope = {
-        "type": "http", "method": method, "path": path, "raw_path": path.encode(),
-        "query_string": b"", "root_path": "", "client": (host, 1), "server": ("127.0.0.1", 1),
-        "headers": headers,
-    }  # fmt: skip
-    await application(scope, receive, send)
-    return sent[0]
+    headers = {} if token is None else {"Authorization": f"Bearer {tokens.to_text(token)}"}
+    transport = httpx.ASGITransport(application, client=(host, 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://party") as http:
+        return (await http.request(method, path, headers=headers)).status_code
 
 
 async def a_round(parties, first):

@@ -294,13 +294,6 @@ def test_wrong_parts_are_refused_in_one_line(part, value):
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
-@pytest.mark.parametrize("version", ["ikos-parties-1", "ikos-parties-2"])
-def test_a_task_of_an_earlier_version_is_to_be_made_again(version):
-    values = json.loads(new().to_json()) | {"version": version}
-    with pytest.raises(ValueError, match=f"got '{version}', of an earlier ikos: make it again$"):
-        Task.from_json(json.dumps(values))
-
-
 def test_another_form_of_the_same_task_is_refused():
     """There is one text, hence one hash, for each task."""
     text = new().to_json()

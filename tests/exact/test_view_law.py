@@ -18,9 +18,7 @@ from exact.enumeration import (
     Ideal,
     Law,
     exact_law,
-    total_variation,
     view_law,
-    words,
     worst_case_variation,
 )
 from statistical import FALSE_ALARM, outcome_p_value
@@ -79,37 +77,6 @@ def test_library_views_follow_the_counted_law_exactly(
         assert law == view_law(x, q, m, shuffler, clear)
 
 
-@pytest.mark.points(2)
-@pytest.mark.parametrize(("shuffler", "clear"), SETTINGS[:3])
-@pytest.mark.parametrize(("n", "q", "m"), [(3, 2, 3), (3, 3, 2)])
-def test_library_views_have_the_published_total_variation(
-    n: int, q: int, m: int, shuffler: str, clear: bool
-) -> None:
-    """The worst pair, found by counting, is as far apart in the library's own views."""
-    protocol = make(n, q, m, shuffler, clear)
-    laws = {x: view_law(x, q, m, shuffler, clear) for x in product(range(q), repeat=n)}
-    pair = max(
-        ((x, y) for x in laws for y in laws if sum(x) % q == sum(y) % q),
-        key=lambda pair: total_variation(laws[pair[0]], laws[pair[1]]),
-    )
-    first, second = (
-        exact_law(lambda rng, x=x: outcome(run(protocol, x, rng, "sorted")))[0] for x in pair
-    )
-    assert total_variation(first, second) == worst_case_variation(n, q, m, shuffler, clear)
-
-
-@pytest.mark.parametrize("shuffler", ["parallel", "single"])
-def test_library_views_follow_the_counted_law_from_the_words_up(shuffler: str) -> None:
-    """As above, with the raw words played under the library's sampler of uniform elements."""
-    protocol = make(2, 4, 2, shuffler, False)
-    for x in [(0, 0), (1, 3), (2, 2)]:
-        law, unfinished = exact_law(
-            lambda rng, x=x: outcome(run(protocol, x, rng, "sorted")), words(2, 9)
-        )
-        assert unfinished == 0
-        assert law == view_law(x, 4, 2, shuffler, False)
-
-
 @each_setting
 def test_permuted_views_are_uniform_orders_of_the_same_multisets(
     shuffler: str, clear: bool
@@ -153,16 +120,6 @@ def test_sampled_views_fit_the_counted_law(
             pooled[columns, clear_row[:1]] += p
         law = dict(pooled)
     assert outcome_p_value(drawn, law) > FALSE_ALARM
-
-
-@each_setting
-@pytest.mark.parametrize(("n", "q", "m"), [(3, 2, 3), (2, 4, 3)])
-def test_exact_total_variation_is_within_what_the_library_states(
-    n: int, q: int, m: int, shuffler: str, clear: bool
-) -> None:
-    """Whatever is proved for a setting is true there; sigma = 0 states nothing."""
-    sigma = make(n, q, m, shuffler, clear).messages.sigma
-    assert worst_case_variation(n, q, m, shuffler, clear) <= Fraction(2.0**-sigma)
 
 
 @pytest.mark.parametrize("m", [7, 8, 9, 12])

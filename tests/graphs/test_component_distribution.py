@@ -6,8 +6,6 @@ with rationals, and floating point with both.
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
@@ -15,7 +13,7 @@ from typing import Any
 import gmpy2
 import numpy as np
 import pytest
-from exact.share_graph import SETTINGS, all_graphs, component_counts, sizes_law
+from exact.share_graph import SETTINGS, component_counts, sizes_law
 from gmpy2 import mpfr, mpq
 
 from ikos.counts.recursion import enclosed
@@ -71,37 +69,6 @@ def check_close(pmf: Any, true: Iterable[Any]) -> None:
 # Enumerations
 
 
-TINY = [
-    *((n, m, *setting) for n, m in ((1, 2), (2, 3), (3, 2), (5, 1)) for setting in SETTINGS),
-    *((n, m, "parallel", clear) for n, m in ((4, 2), (3, 3)) for clear in (True, False)),
-]
-
-
-@pytest.mark.parametrize(("n", "m", "shuffler", "clear"), TINY)
-def test_rationals_are_the_enumeration_of_all_permutations(
-    n: int, m: int, shuffler: str, clear: bool
-) -> None:
-    graphs = all_graphs(n, m, shuffler, clear)
-    total = math.factorial(n) ** m if shuffler == "parallel" else math.factorial(n * m)
-    assert sum(graphs.values()) == total
-    counts: Counter[int] = Counter()
-    for partition, times in graphs.items():
-        counts[len(set(partition))] += times
-    law = exact_component_law(n, m, shuffler=shuffler, clear_share=clear)
-    assert law == tuple(Fraction(counts[c], total) for c in range(1, n + 1))
-    assert all(isinstance(p, Fraction) for p in law)
-
-
-@models
-@pytest.mark.parametrize(("n", "m"), [(4, 3), (6, 2)])
-def test_rationals_are_the_law_of_slots_sent_one_by_one(
-    n: int, m: int, shuffler: str, clear: bool
-) -> None:
-    counted = sizes_law(n, m, shuffler, clear)
-    law = exact_component_law(n, m, shuffler=shuffler, clear_share=clear)
-    assert law == tuple(counted.count_is(c) for c in range(1, n + 1))
-
-
 @models
 @pytest.mark.parametrize("m", [1, 2, 5])
 def test_rationals_are_the_generating_function_and_add_up_to_one(
@@ -142,35 +109,6 @@ def cycle_law(n: int, step: int) -> list[mpq]:
     return row[1:]
 
 
-def stirling(n: int) -> list[int]:
-    """Return the numbers of permutations of n with 1, ..., n cycles."""
-    row = [1]
-    for k in range(n):
-        row = [(row[c - 1] if c else 0) + (k * row[c] if c <= k else 0) for c in range(k + 2)]
-    return row[1:]
-
-
-@pytest.mark.parametrize("n", [1, 3, 60])
-def test_one_message_makes_the_cycles_of_a_permutation(n: int) -> None:
-    law = [Fraction(count, math.factorial(n)) for count in stirling(n)]
-    assert sum(law) == 1
-    for shuffler in ("parallel", "single"):
-        assert exact_component_law(n, 1, shuffler=shuffler) == tuple(law)
-    assert exact_component_law(n, 2, clear_share=False) == tuple(law)
-
-
-@models
-def test_one_message_and_no_clear_share_make_pairs(shuffler: str, clear: bool) -> None:
-    if clear:
-        return
-    for n in (1, 2, 5, 100):
-        law = exact_component_law(n, 1, shuffler=shuffler, clear_share=False)
-        assert law == (0,) * (n - 1) + (1,)
-        pmf = component_pmf(n, 1, shuffler=shuffler, clear_share=False)
-        assert pmf[-1] == pytest.approx(1, rel=1e-12)
-        assert not pmf[:-1].any()
-
-
 @models
 @pytest.mark.parametrize(("n", "most"), [(30, 30), (500, 3)])
 def test_enclosures_of_pairs_are_tight(shuffler: str, clear: bool, n: int, most: int) -> None:
@@ -184,30 +122,6 @@ def test_enclosures_of_pairs_are_tight(shuffler: str, clear: bool, n: int, most:
     true = mpq(2) ** (64 * (n - 1))
     assert true - 1 <= mpq(moment.excess) <= (true - 1) * (1 + TIGHT)
     assert true <= mpq(moment.divergence) <= true * (1 + TIGHT)
-
-
-def no_edges(n: int, m: int, shuffler: str, clear: bool) -> mpq:
-    """Return P[C = n] from the permutations that join no two users.
-
-    With a clear share they keep each slot with its user; without one they may move all slots of a
-    user to the same other.
-    """
-    names = 1 if clear else math.factorial(n)
-    if shuffler == "parallel":
-        return mpq(names, math.factorial(n) ** m)
-    return mpq(names * math.factorial(m) ** n, math.factorial(m * n))
-
-
-@pytest.mark.points(1)
-@models
-@pytest.mark.parametrize(("n", "m"), [(1, 4), (5, 3), (130, 3)])
-def test_the_graph_without_edges_has_its_closed_form(
-    n: int, m: int, shuffler: str, clear: bool
-) -> None:
-    true = no_edges(n, m, shuffler, clear)
-    check_encloses(enclosed_law(n, m, n, shuffler=shuffler, clear_share=clear)[-1], true)
-    if n <= MAX_RATIONAL_USERS:
-        assert mpq(exact_component_law(n, m, shuffler=shuffler, clear_share=clear)[-1]) == true
 
 
 # Enclosures
@@ -461,13 +375,6 @@ def test_nobody_is_left_over_with_one_user() -> None:
 
 
 # What is refused
-
-
-LAWS: list[Callable[..., Any]] = [
-    component_pmf,
-    lambda n, m, **model: component_moment(n, m, 2, **model),
-    exact_component_law,
-]
 
 
 def test_other_refusals() -> None:

@@ -108,13 +108,6 @@ def test_components_of_graphs_that_are_written_down() -> None:
     assert component_labels(twice, clear_share=False).tolist() == [[0, 0, 0, 1, 2, 2, 2, 2, 3]]
 
 
-def test_labels_number_components_by_their_first_users() -> None:
-    targets = np.array([3, 2, 1, 0, 4], dtype=np.int32)[:, None]
-    for backend in BACKENDS:
-        labels = component_labels(targets, backend=backend)
-        assert labels.tolist() == [[0, 1, 1, 0, 2]]
-
-
 def test_labels_do_not_depend_on_the_names_that_a_search_gives(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -134,22 +127,6 @@ def test_labels_do_not_depend_on_the_names_that_a_search_gives(
     check_graph_by_graph(np.stack([targets, targets[::-1]]), True)
 
 
-def test_edges_have_no_direction_and_copies_two_sides() -> None:
-    """A cycle of four users is one component; its left and right copies make four pairs."""
-    cycle = blocks_of_cycles([4])
-    there_and_back = np.concatenate((cycle, np.argsort(cycle, axis=0)), axis=1)
-    for backend in BACKENDS:
-        for targets, clear, c in (
-            (cycle, True, 1),
-            (cycle, False, 4),
-            (there_and_back, True, 1),
-            (there_and_back, False, 2),  # left copies of even users, and of odd ones
-        ):
-            found = count_components(targets, clear_share=clear, backend=backend)
-            assert found.counts.tolist() == [c]
-            assert found.smallest.tolist() == [4 // c]
-
-
 @pytest.mark.parametrize("together", [1, 7, 8, 16, 50, 1 << 21])
 @pytest.mark.parametrize("clear", [True, False])
 def test_blocks_of_graphs_begin_and_end_anywhere(
@@ -159,22 +136,6 @@ def test_blocks_of_graphs_begin_and_end_anywhere(
     targets = sample_targets(4, 2, 11, rng=DeterministicRandom(501))
     monkeypatch.setattr(share_graphs, "_SLOTS_PER_PASS", together)
     check_graph_by_graph(targets, clear)
-
-
-def test_graphs_of_one_block_do_not_touch() -> None:
-    """Users alone in every graph, and all together in every graph."""
-    trials, n = 300, 5
-    alone = np.broadcast_to(np.arange(n, dtype=np.int32)[:, None], (trials, n, 1))
-    for clear in (True, False):
-        found = count_components(alone, clear_share=clear)
-        assert (found.counts == n).all()
-        assert (found.alone == n).all()
-    one = np.broadcast_to(blocks_of_cycles([n]), (trials, n, 1))
-    found = count_components(one)
-    assert (found.counts == 1).all()
-    assert (found.smallest == n).all()
-    assert (found.alone == 0).all()
-    assert (component_labels(one) == 0).all()
 
 
 def test_arrays_that_are_not_contiguous_are_read_as_they_are() -> None:

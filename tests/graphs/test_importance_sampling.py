@@ -178,20 +178,6 @@ def test_drawn_graphs_follow_the_tilted_law(n: int, graph: ShareGraph, parts: in
     assert planted_p_value(tally) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("parts", [2, 3])
-def test_a_wrong_law_of_the_sizes_is_found(monkeypatch: pytest.MonkeyPatch, parts: int) -> None:
-    """Sizes that are uniform, and graphs that are not split, fail the same test."""
-    wrong = importance_sampling._SamplePlan
-
-    def uniform(self: Any, trials: int, rng: DeterministicRandom) -> NDArray[np.int64]:
-        cuts = np.array(compositions(self.n, self.parts))
-        return cuts[rng.below(np.full(trials, len(cuts)))]
-
-    monkeypatch.setattr(wrong, "sizes", uniform)
-    tally = rare_components(8, 2, 20_000, at_least=parts, rng=DeterministicRandom(43))
-    assert planted_p_value(tally) < FALSE_ALARM
-
-
 @pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
 @pytest.mark.parametrize(("n", "hiding", "parts"), [(6, 2, 2), (20, 3, 4), (100, 9, 2)])
 def test_intervals_contain_the_exact_probabilities(
@@ -221,19 +207,13 @@ def test_interval_is_narrow_where_the_event_is_rare() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "m"), [(10**4, 4), (10**5, 3)])
+@pytest.mark.parametrize(("n", "m"), [(10**4, 4), (10**5, 3), (10**6, 4)])
 def test_estimate_beyond_the_exact_law(n: int, m: int) -> None:
-    """P[C >= 2] is n^(1-m) but for a relative n^(1-m): 1e-12 and 1e-10."""
+    """P[C >= 2] is n^(1-m) but for a relative n^(1-m): 1e-12, 1e-10 and 1e-18."""
     tally = rare_components(n, m, 60, rng=DeterministicRandom(46))
     assert tally.estimate == pytest.approx(n ** (1 - m), rel=1e-3)
     low, high = tally.interval(CERTAIN)
     assert low <= n ** (1 - m) <= high
-
-
-@pytest.mark.slow
-def test_a_million_users() -> None:
-    tally = rare_components(10**6, 4, 20, rng=DeterministicRandom(47))
-    assert tally.estimate == pytest.approx(1e-18, rel=1e-5)
 
 
 def test_estimate_and_error_by_hand() -> None:
@@ -275,11 +255,7 @@ def test_sizes_are_drawn_to_the_last_digit() -> None:
     words = [0, half - 1, half, half + 6, half + 7, (1 << 64) - 1]
     assert _draw_sizes(law, len(words), Scripted(words)).tolist() == [1, 1, 2, 2, 3, 3]
     assert _distribution([mpfr(1), mpfr(2), mpfr(1)]).tolist() == [1 << 62, 3 << 62]
-
-
-def test_a_law_of_one_size_draws_it() -> None:
-    law = _distribution([mpfr(5)])
-    assert _draw_sizes(law, 3, DeterministicRandom(1)).tolist() == [1, 1, 1]
+    assert _draw_sizes(_distribution([mpfr(5)]), 3, DeterministicRandom(1)).tolist() == [1, 1, 1]
 
 
 # Executors, interruption, arguments
@@ -317,20 +293,10 @@ def test_interruption_keeps_what_was_done() -> None:
     assert partial == rare_components(20, 3, partial.trials, rng=DeterministicRandom(49))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
-    [
-        ((10, 2, 10), {"clear_share": False}, "m must be at least 3 .* 2"),
-    ],
-)
-def test_refusals(arguments: Any, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        rare_components(*arguments, **options)
-
-
-def test_probability_refuses_what_was_not_planted() -> None:
+def test_refusals() -> None:
+    with pytest.raises(ValueError, match=r"m must be at least 3 .* 2"):
+        rare_components(10, 2, 10, clear_share=False)
     tally = rare_components(10, 3, 10, at_least=3, rng=DeterministicRandom(50))
-    with pytest.raises(ValueError, match="k must be at least 3, got 2"):
-        tally.probability(2)
-    with pytest.raises(ValueError, match="k must be at most 10, got 11"):
-        tally.probability(11)
+    for k in (2, 11):
+        with pytest.raises(ValueError, match=f"k must be .*, got {k}"):
+            tally.probability(k)
