@@ -149,7 +149,7 @@ def test_states(state, shufflers, release, words, refresh):
     assert page.text.count(shufflers) >= TASK.columns
     assert ("Time left" in page.text) == (state == "collecting")
     expires = TASK.closes + timedelta(days=9)
-    deleted = f"What is not released by {expires:%Y-%m-%d %H:%M:%S} UTC is deleted."
+    deleted = f"Anything not released by {expires:%Y-%m-%d %H:%M:%S} UTC will be deleted."
     assert (deleted in page.text) == (state != "stopped")
     assert page.metas.get("refresh") == refresh
 
