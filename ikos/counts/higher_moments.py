@@ -538,9 +538,8 @@ class HigherMoments(SecondMoment):
     ) -> RemainingPrivacy:
         if noise.users < MIN_USERS:
             return SecondMoment().remaining_privacy(scheme, m, noise, delta)
-        nothing = RemainingPrivacy(
-            exact(Fraction(noise.epsilon), UP), _ONE, HigherMoments.name, THEOREM
-        )
+        level = exact(Fraction(noise.epsilon), UP)
+        nothing = RemainingPrivacy(level, _ONE, HigherMoments.name, THEOREM)
         sizes = noise.users, scheme.q, hiding(scheme, m)
         if setting(*sizes) is None:
             return nothing
