@@ -227,6 +227,8 @@ def command(request: GraphsRequest) -> None:
     """
     check_plot(request.plot)
     check_plot(request.draw, "--draw")
+    if request.draw is not None and request.draw == request.plot:
+        raise click.UsageError(f"--draw and --plot must be different files, got {request.draw}")
     figures = [] if request.draw is None else [(request.picture(), request.draw)]
     context, stopped = click.get_current_context(), None
     try:

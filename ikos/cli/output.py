@@ -29,8 +29,9 @@ def print_report(report: Report) -> None:
     for warning in report.warnings:
         complain(context.command_path, "warning", warning)
     notes = [*report.notes]
-    if (plot := report.data.get("plot")) is not None:
-        notes.append(f"Plotted in {click.format_filename(plot)}")
+    for key, words in ("plot", "Plotted"), ("draw", "Drawn"):
+        if (path := report.data.get(key)) is not None:
+            notes.append(f"{words} in {click.format_filename(path)}")
     data = {"command": context.info_name, **report.data}
     width = shutil.get_terminal_size().columns if on_terminal(sys.stdout) else None
     form = context.meta.get("ikos.format", "text")

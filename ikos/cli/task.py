@@ -102,7 +102,7 @@ Examples
       --min-honest 95% --analyzer https://analyzer.example \\
       --shuffler https://a.example --shuffler https://b.example \\
       --shuffler https://c.example --shuffler https://d.example \\
-      --shuffler https://e.example --shuffler https://f.example
+      --shuffler https://e.example
   ikos task new --dry-run --users 10^4 --min-honest 90% \\
       --categories red,green,blue --windows 24 --hours 1 \\
       --epsilon 0.1 --delta 1e-9
@@ -212,8 +212,11 @@ class TaskRequest:
             raise click.UsageError("give either --closes or --hours")
         if self.dry_run and self.output is not None:
             raise click.UsageError("--dry-run writes nothing: omit --output")
-        if not self.dry_run and None in (self.output, self.analyzer):
-            raise click.UsageError("missing option '--output' or '--analyzer' (or --dry-run)")
+        for name in ("output", "analyzer"):
+            if not self.dry_run and getattr(self, name) is None:
+                raise click.UsageError(f"missing option '--{name}' (or --dry-run)")
+        if self.transport == "frequencies" and self.categories is None:
+            raise click.UsageError("--transport frequencies needs --categories")
 
     @property
     def domain(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from ikos._validation import choice
+from ikos._validation import InvalidType, InvalidValue, choice, quote
 from ikos.data.domains import Bounds, Domain
 from ikos.deployment.protocols import TERMS
 from ikos.deployment.shares import NUMBERS
@@ -31,8 +31,8 @@ def chosen_fields(
     kem: str,
     *,
     domain: Domain | None = None,
-    lower: float = 0.0,
-    upper: float = 1.0,
+    lower: float | None = None,
+    upper: float | None = None,
     labels: Sequence[str] = (),
     transport: str = "shares",
     corrupt_clients: int = 0,
@@ -45,11 +45,23 @@ def chosen_fields(
     """
     if unknown := options.keys() - {*NUMBERS, "layout", "set_size"}:
         raise TypeError(f"{min(unknown)} is not an option of a task")
-    values = Bounds(lower, upper) if domain is None else domain
+    values = _values(domain, lower, upper)
     terms = TERMS[choice("transport", transport, TERMS)]
     fields = terms.chosen(users, values, epsilon, delta, shufflers, kem, **options)
     others = {"delta": Fraction(delta), "labels": tuple(labels), "kem": kem}
     return fields | others | {"corrupt_clients": corrupt_clients}
+
+
+def _values(domain: Domain | None, lower: float | None, upper: float | None) -> Domain:
+    """Return a domain, or that of numbers between bounds."""
+    if domain is None:
+        return Bounds(0.0 if lower is None else lower, 1.0 if upper is None else upper)
+    if not isinstance(domain, Domain):
+        raise InvalidType("domain", f"must be a domain of values, got {quote(domain)}")
+    for name, bound in ("lower", lower), ("upper", upper):
+        if bound is not None:
+            raise InvalidValue(name, f"must not be given beside a domain, got {quote(bound)}")
+    return domain
 
 
 def report_of(task: Task) -> Report:
@@ -89,7 +101,7 @@ def report_of(task: Task) -> Report:
     dimension = task.domain.dimension
     notes = [
         f"A client sends {whom} {envelopes:,} envelope{'s' * (envelopes > 1)}, "
-        f"{task.part_bytes(1):,} bytes, and {data['bytes_per_client']:,} bytes in all. A "
+        f"{task.part_bytes(1):,} bytes, and all parties {data['bytes_per_client']:,} bytes. A "
         f"release takes one core about {data['release_seconds']:,.9g} s if all clients report.",
         f"Guarantee: {guarantee}.",
         *(f"Condition: {condition}." for condition in guarantee.conditions),

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, Strict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from ikos._validation import InvalidType, InvalidValue, integer, quote, text_of
+from ikos._validation import InvalidType, InvalidValue, choice, integer, quote, text_of
 from ikos.data.domains import CategoryLabels
 from ikos.deployment.envelopes import envelope_overhead
 from ikos.deployment.opening import KEMS, best_kem
@@ -221,9 +221,9 @@ class Task:
             category among random ones, to one shuffler that must be trusted to pass all on
             (documentation, Counts of many categories).
         layout : {"separate", "group", "blocks"} or int
-            Of shares, coordinates in an envelope: 1, the default, all, the best number, or a given
-            one. "blocks" are as few as the ``shufflers`` prove; without these, those that take the
-            fewest bytes. Keys of masks are always in such blocks.
+            For shares, coordinates per envelope: 1 (the default), all, the best number, or this
+            integer. "blocks" are the longest that the ``shufflers`` support; without ``shufflers``,
+            those with the fewest bytes. Keys of masks are always in such blocks.
         set_size
             For frequencies, the categories in each message, as in
             `ikos.baselines.FrequencyEstimation`; 1 by default.
@@ -245,7 +245,8 @@ class Task:
             raise InvalidType("shufflers", f"must be addresses, got {quote(shufflers)}")
         if public_keys and (shufflers is None or analyzer is None):
             raise InvalidValue("shufflers and analyzer", "must be given with public_keys")
-        kem = kem or best_kem()
+        kem = choice("kem", kem, KEMS) if kem is not None else best_kem()
+        windows = integer("windows", windows, low=1, high=MAX_WINDOWS)
         count = integer("keys", windows if keys is None else keys, low=1, high=MAX_WINDOWS)
         drafted = [number.to_bytes(KEMS[kem].public) for number in range(count)]
         columns = None if shufflers is None else len(shufflers)
@@ -387,6 +388,8 @@ class Task:
     @classmethod
     def from_json(cls, text: str) -> Task:
         """Return the task of a description; ValueError unless it is exactly that of `to_json`."""
+        if not isinstance(text, str):
+            raise InvalidType("text", f"must be a string, got {type(text).__name__}")
         if len(text) > LONGEST:
             raise ValueError(f"a task must be at most {LONGEST} characters, got {len(text)}")
         try:
@@ -423,7 +426,11 @@ class Task:
 def _schedule(opens: datetime | None, closes: datetime | timedelta) -> tuple[datetime, int]:
     """Return when the first window opens, and its seconds."""
     now = datetime.now(UTC)
-    opens = opens or now
+    opens = now if opens is None else opens
+    if not isinstance(opens, datetime):
+        raise InvalidType("opens", f"must be a datetime, got {quote(opens)}")
+    if not isinstance(closes, datetime | timedelta):
+        raise InvalidType("closes", f"must be a datetime or a timedelta, got {quote(closes)}")
     period = closes if isinstance(closes, timedelta) else closes - opens
     if period <= timedelta():
         start, end = (moment.astimezone(UTC) for moment in (max(opens, now), opens + period))

@@ -15,6 +15,7 @@ from ikos.plots.style import BLACK, COLOURS, GREY, MARKERS
 
 try:
     from matplotlib.axes import Axes
+    from matplotlib.colors import to_rgb
     from matplotlib.figure import Figure
 except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
@@ -61,15 +62,27 @@ def graph_figure(targets: ArrayLike, *, clear_share: bool = True) -> Figure:
             graph, place, nodelist=part, ax=axes, node_shape="o" if alone else marker,
             node_color="white" if alone else colour, edgecolors=BLACK if alone else "white",
         )  # fmt: skip
+        names = {vertex: vertex[1] if isinstance(vertex, tuple) else vertex for vertex in part}
+        nx.draw_networkx_labels(
+            graph,
+            place,
+            labels=names,
+            ax=axes,
+            font_size=8,
+            font_color=_ink("white" if alone else colour),
+        )
         _draw_edges(axes, graph, place, part, GREY if alone else colour)
-    names = {vertex: vertex[1] if isinstance(vertex, tuple) else vertex for vertex in graph}
-    nx.draw_networkx_labels(graph, place, labels=names, ax=axes, font_size=8)
     axes.set_title(
         f"C = {len(parts)} component{'s' * (len(parts) > 1)} of n = {n} user{'s' * (n > 1)}, "
         f"m = {m} shuffled message{'s' * (m > 1)} each",
         loc="left", fontsize=10,
     )  # fmt: skip
     return figure
+
+
+def _ink(colour: str) -> str:
+    """Return the colour of letters on a colour, by its luminance."""
+    return "white" if np.dot(to_rgb(colour), (0.299, 0.587, 0.114)) < 0.5 else BLACK
 
 
 def _places(graph: Any, parts: list[list[Any]], clear_share: bool) -> dict[Any, Any]:

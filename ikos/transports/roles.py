@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ikos._validation import InvalidValue, integer
+from ikos._validation import InvalidType, InvalidValue, integer
 from ikos.data.reading import Participation
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.transports.base import Part, Totals, Transport, joined
@@ -48,8 +48,14 @@ class Party:
         """The ids of the reports whose parts this party has."""
         return frozenset(self._parts)
 
+    def __repr__(self) -> str:
+        held = f"{len(self._parts)} reports" if self._released is None else "released"
+        return f"<{type(self).__name__} {self.number} of {self.transport.parties}: {held}>"
+
     def receive(self, id: bytes, part: Part) -> None:
         """Keep this party's part of a report; the same part again changes nothing."""
+        if not isinstance(id, bytes):
+            raise InvalidType("id", f"must be bytes, got {type(id).__name__}")
         if self._released is not None:
             raise InvalidValue("id", "must come before this party's only release")
         self.transport.check(self.number, part)

@@ -255,6 +255,12 @@ def test_a_description_is_read_as_it_was_written_and_no_number_can_be_changed() 
     ("changes", "name"),
     [
         ({"domain": Box(4)}, "domain"),
+        ({"domain": "four"}, "domain"),
+        ({"lower": 0}, "lower"),
+        ({"kem": "rsa"}, "kem"),
+        ({"windows": 1.5}, "windows"),
+        ({"closes": 5}, "closes"),
+        ({"opens": "now"}, "opens"),
         ({"domain": Categories([2, 3])}, "domain"),
         ({"layout": "blocks"}, "layout"),
         ({"precision": 0}, "precision"),
