@@ -102,7 +102,9 @@ def test_the_smallest_threshold(part: int, epsilon: float, delta: float, n: int)
         assert delta_of(epsilon, n, p, tau - 1) > delta
 
 
-@pytest.mark.parametrize(("n", "p", "tau"), [(60, 0.5, 8), (60, 0.875, 20), (25, 0.25, 2)])
+@pytest.mark.parametrize(
+    ("n", "p", "tau"), [(60, 0.5, 8), (60, 0.875, 20), (25, 0.25, 2), (400, 0.75, 3)]
+)
 def test_the_error_bound_holds_and_is_nearly_attained(n: int, p: float, tau: int) -> None:
     """Where all values are bits; the bound for these alone is nearer."""
     errors = []
