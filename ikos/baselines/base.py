@@ -117,7 +117,7 @@ class Baseline(ProtocolTerms, ABC):
         The set of the users' vectors. Protocols for numbers instead take their public bounds
         ``lower`` and ``upper``, by default 0 and 1, and ``integers``: a promise that the values are
         integers between integer bounds, so that others are refused, and none is rounded where the
-        steps of the encoding are a multiple of ``upper - lower``.
+        steps of the encoding are a multiple of ``upper - lower``, the default ``precision`` then.
     epsilon, delta : float
         The guarantee, under replacement of one user's value. Protocols with pure differential
         privacy take no ``delta``.

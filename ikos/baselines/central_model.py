@@ -136,7 +136,7 @@ class CentralDiscreteLaplace(Curator):
         bounds = number_bounds(lower, upper, integers)
         terms = checked(n, bounds, epsilon, min_honest=1, pure=True)
         if precision is None:
-            precision = bounds.precision(default_precision(terms.epsilon, terms.n))
+            precision = bounds.precision(default_precision(terms.epsilon, terms.n), FINE)
         self._init(terms, precision=integer("precision", precision, low=1, high=FINE))
 
     def _describe(self) -> Description:

@@ -286,7 +286,7 @@ class CorrelatedNoise(Flooded):
         share = number("central_share", central_share, low=0.001, high=0.999)
         if precision is None:
             default = default_steps(share * terms.epsilon, terms.min_honest)
-            precision = bounds.precision(default)
+            precision = bounds.precision(default, MAX_STEPS)
         p = integer("precision", precision, low=1, high=MAX_STEPS)
         noise = flooded(p, share, terms.epsilon, round_down(terms.delta), flooding)
         self._init(terms, precision=p, flooding=flooding, noise=noise)

@@ -198,9 +198,9 @@ class PrivacyBlanket(DigitProtocol):
 
         if precision is None:
             digits = optimized_digits(honest, eps, small, 1, composition="basic")
-            exact = bounds.precision(digits.precision)
-            if exact < digits.precision:  # fewer values need fewer random answers
-                digits = digits_of(exact)
+            p = bounds.precision(digits.precision, digits.precision)
+            if p < digits.precision:  # fewer values need fewer random answers
+                digits = digits_of(p)
         else:
             digits = digits_of(integer("precision", precision, low=1, high=MAX_PRECISION))
         self._init(terms, digits=digits, shuffler="parallel")

@@ -120,8 +120,9 @@ class Bounds(Domain):
         del steps
         return Fraction(1, 4)  # of a fair coin, halfway between two steps
 
-    def precision(self, default: int) -> int:
-        """Return the precision of an encoding for which none is requested."""
+    def precision(self, default: int, most: int = MAX_INTEGER) -> int:
+        """Return the precision of an encoding for which none is requested, ``most`` or fewer."""
+        del most
         return default
 
     def whole_steps(self, precision: object = None) -> int:
@@ -218,9 +219,10 @@ class IntegerBounds(Bounds):
         m = Fraction(steps, int(self.width)).denominator
         return Fraction(m // 2 * (m - m // 2), m * m)
 
-    def precision(self, default: int) -> int:  # noqa: ARG002
-        """Return ``upper - lower``, at which nothing is rounded."""
-        return self.whole_steps()
+    def precision(self, default: int, most: int = MAX_INTEGER) -> int:
+        """Return ``upper - lower``, at which nothing is rounded, unless that is too large."""
+        steps = self.whole_steps()
+        return steps if steps <= most else default
 
 
 def number_bounds(lower: float, upper: float, integers: object) -> Bounds:

@@ -132,6 +132,7 @@ def test_the_defaults_fit_integers() -> None:
     assert PrivacyBlanket(1000, 1, 1e-4, integers=True).precision == 1
     few = PrivacyBlanket(1000, 1, 1e-4)
     assert PrivacyBlanket(1000, 1, 1e-4, integers=True, upper=100).precision == few.precision > 1
+    assert CentralDiscreteLaplace(1000, 1, integers=True, upper=2.0**33).precision < 1000
     noisy = CorrelatedNoise(10, 1, 0.1, integers=True, upper=5)
     assert (noisy.precision, noisy.error(10).integers) == (5, True)
 
