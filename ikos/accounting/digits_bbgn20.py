@@ -57,13 +57,18 @@ class DigitParameters:
     gammas: tuple[Fraction, ...]
     accountants: tuple[str, ...] = ()
 
-    def mse(self, n: int) -> float:
-        """Return the bound on the mean squared error of the sum of n values in [0, 1]."""
+    def mse(self, n: int, rounding: Fraction = Fraction(1, 4)) -> float:
+        """Return the bound on the mean squared error of the sum of n values in [0, 1].
+
+        ``rounding`` is the largest variance of rounding a value, in steps. The other terms are
+        attained at 0, all of whose digits are 0, and which is not rounded: without rounding the
+        bound is the supremum.
+        """
         variances = [
             (place / self.precision) ** 2 * response_variance(k, float(gamma))
             for k, place, gamma in zip(self.domains, self.places, self.gammas, strict=True)
         ]
-        return n * (1 / (4 * self.precision**2) + sum(variances))
+        return n * (float(rounding / self.precision**2) + sum(variances))
 
 
 def checked_budget(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import InvalidValue, number, round_down
-from ikos.numeric.binomial import above, at_most, log_pmf
+from ikos.numeric.binomial import Floats, above, at_most, log_pmf
 from ikos.numeric.search import bisect_integers
 from ikos.numeric.underflow import may_underflow
 from ikos.primitives.randomized_response import grid_up
@@ -88,23 +88,43 @@ def smallest_threshold(eps: float, delta: float, n: int, p: float, *, every: boo
 
 
 @may_underflow()
-def suppression(s: NDArray[np.float64], n: int, sampling: float, threshold: int) -> NDArray[Any]:
-    """Bound the probability that a sum s of n values, each rounded to a bit, is suppressed."""
-    mean = np.minimum(sampling * s / n, 1.0)
-    bound = at_most(threshold - 1, n, mean) * (1 + _SLACK)
+def suppression(
+    s: NDArray[np.float64], n: int, sampling: float, threshold: int, *, bits: bool = False
+) -> NDArray[Any]:
+    """Bound the probability that a sum of at least s of n values, rounded to bits, is suppressed.
+
+    If the values are bits, it is the binomial probability for s ones.
+    """
+    count, mean = (np.floor(s), sampling) if bits else (n, np.minimum(sampling * s / n, 1.0))
+    bound = at_most(threshold - 1, count, mean) * (1 + _SLACK)
     return np.where(threshold <= sampling * s * (1 - 1e-12), np.minimum(bound, 1.0), 1.0)
 
 
+def sampled_variance(
+    low: Floats | float, high: Floats | float, n: int, p: float, *, bits: bool = False
+) -> Any:
+    """Return the largest variance of count/p for a sum of n values from ``low`` to ``high``.
+
+    It is s/p minus the sum of the squares of the values: at least s^2/n, and s if they are bits.
+    """
+    if bits:
+        return high * (1 - p) / p
+    s = np.clip(n / (2 * p), low, high)
+    return s / p - s * s / n
+
+
 @may_underflow()
-def sample_threshold_mse(n: int, p: float, tau: int) -> float:
-    """Bound the mean squared error of count/p, or of 0 if suppressed, for n values in [0, 1]."""
+def sample_threshold_mse(n: int, p: float, tau: int, *, bits: bool = False) -> float:
+    """Bound the mean squared error of count/p, or of 0 if suppressed, for n values in [0, 1].
+
+    They may be ``bits``, which are not rounded.
+    """
     start = min(tau / p, float(n))
     ends = np.unique(np.concatenate(([0.0], np.geomspace(start, n, _CELLS), [float(n)])))
     low, high = ends[:-1], ends[1:]
-    s = np.clip(n / (2 * p), low, high)
-    cells = s / p - s * s / n + high * high * suppression(low, n, p, tau)
-    s = min(start, n / (2 * p))
-    first = s / p - s * s / n + start * start
+    suppressed = suppression(low, n, p, tau, bits=bits)
+    cells = sampled_variance(low, high, n, p, bits=bits) + high * high * suppressed
+    first = sampled_variance(0.0, start, n, p, bits=bits) + start * start
     return float(max(first, cells.max()))
 
 
@@ -122,7 +142,7 @@ class SampleThreshold:
 
 @lru_cache(maxsize=64)
 def best_sample_threshold(
-    epsilon: float | Fraction, delta: float | Fraction, n: int
+    epsilon: float | Fraction, delta: float | Fraction, n: int, *, bits: bool = False
 ) -> SampleThreshold:
     """Return the parameters with the smallest bound on the error that a search finds.
 
@@ -137,7 +157,7 @@ def best_sample_threshold(
     def sketch(step: int) -> float:
         p = float(_sampling(step))
         tau = smallest_threshold(eps, small, n, p, every=False)
-        return sample_threshold_mse(n, p, tau) if tau <= n else math.inf
+        return sample_threshold_mse(n, p, tau, bits=bits) if tau <= n else math.inf
 
     # On a coarse grid and then between its best points; some t indicate how good p is.
     width = 16
@@ -153,7 +173,7 @@ def best_sample_threshold(
             f"n = {n} is too small for sample and threshold with epsilon = {eps:g} and "
             f"delta = {small:g}: every count would be suppressed"
         )
-    return SampleThreshold(sampling, tau, sample_threshold_mse(n, p, tau))
+    return SampleThreshold(sampling, tau, sample_threshold_mse(n, p, tau, bits=bits))
 
 
 def _sampling(step: int) -> Fraction:

@@ -27,11 +27,12 @@ from ikos.accounting.digits_bbgn20 import checked_budget
 from ikos.accounting.shuffled_response import MAX_EPSILON, MIN_EPSILON
 from ikos.data.domains import Bounds, Domain
 from ikos.data.reading import Participation
+from ikos.numeric.distributions import Distribution
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.shuffling import MESSAGE_ORDERS, View, release, shuffle
 from ikos.results.conditions import ONE_REPORT, Condition, answering, pseudorandom
-from ikos.results.error import SumError
+from ikos.results.error import NoisySum, SumError
 from ikos.results.guarantees import Guarantee
 from ikos.results.sums import Cost, SumResult, footer
 from ikos.results.text import at_least
@@ -114,7 +115,9 @@ class Baseline(ProtocolTerms, ABC):
         Number of users, at most 10^9; public.
     domain : Domain
         The set of the users' vectors. Protocols for numbers instead take their public bounds
-        ``lower`` and ``upper``, by default 0 and 1.
+        ``lower`` and ``upper``, by default 0 and 1, and ``integers``: a promise that the values are
+        integers between integer bounds, so that others are refused, and none is rounded where the
+        steps of the encoding are a multiple of ``upper - lower``, the default ``precision`` then.
     epsilon, delta : float
         The guarantee, under replacement of one user's value. Protocols with pure differential
         privacy take no ``delta``.
@@ -367,6 +370,14 @@ class NumberBaseline(Baseline):
     """A protocol for numbers."""
 
     domain: Bounds
+
+
+def noisy_error(
+    bounds: Bounds, noise: Distribution, precision: int, users: int, modulus: int | None = None
+) -> SumError:
+    """Return the error of a sum of encoded numbers with noise, rounded where the bounds say so."""
+    rounded = bool(bounds.rounding(precision))
+    return NoisySum(noise, precision, users, bounds.width, modulus, rounded=rounded).error()
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -22,14 +22,14 @@ from ikos.accounting.binary_response import (
     published_gamma,
 )
 from ikos.baselines.base import Description, NumberBaseline, checked, numbers_of, read_only_view
-from ikos.data.domains import Bounds
-from ikos.data.encoding import encode
+from ikos.data.domains import number_bounds
+from ikos.data.encoding import steps_of
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomized_response import debias
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.shuffling import View
 from ikos.results.conditions import Condition, Kind
-from ikos.results.error import Bounded, SumError
+from ikos.results.error import Bounded, Flips, SumError
 
 _BITS_PER_PASS = 1 << 20
 
@@ -69,18 +69,25 @@ class BitProtocol(NumberBaseline):
         return int(self._below(view, "bits", 2)[0].sum(dtype=np.int64))
 
     def _error(self, users: int) -> SumError:
-        # All of a user's bits but one are certain, and one is drawn at random, to round the value.
-        # With g = gamma/2, a certain bit's response has variance g (1 - g), and a random one's at
-        # most 1/4, attained at probability 1/2: the mean square is the exact supremum over all
-        # values. A response is off its mean by at most 1 - g, and a bit counts 1/(r (1 - gamma)).
-        bits, width = self.messages, self.domain.width
-        g, step = float(self.gamma / 2), bits * float(1 - self.gamma)
-        each = ((bits - 1) * g * (1 - g) + 0.25) / step**2
-        return SumError.number(Bounded(width**2 * users * each, width * (1 - g) / step))
+        # All of a user's bits but one are certain, and one is 1 with a probability f, to round the
+        # value. With g = gamma/2, a certain bit's response has variance g (1 - g), and that one's,
+        # 1 with probability g + f (1 - gamma), has g (1 - g) + f (1 - f) (1 - gamma)^2: the mean
+        # square is the exact supremum over all values, as f (1 - f) is of the domain's rounding. A
+        # response is off its mean by at most 1 - g, and a bit counts 1/(r (1 - gamma)). For bits,
+        # with r = 1 and nothing rounded, the mean square is n g (1 - g) / (1 - gamma)^2.
+        bits, width, g = self.messages, self.domain.width, self.gamma / 2
+        rounding, step = self.domain.rounding(bits), bits * float(1 - self.gamma)
+        last = float(g * (1 - g) + rounding * (1 - self.gamma) ** 2)
+        flip = float(g)
+        each = ((bits - 1) * flip * (1 - flip) + last) / step**2
+        square = width**2 * users * each
+        if rounding:
+            return SumError.number(Bounded(square, width * (1 - flip) / step))
+        return SumError.number(Flips(square, users * bits, flip, width / step))
 
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         """Return the bits, (r, k) of uint8: r bytes per user, all in memory at once."""
-        ones = encode(self.domain.unit(values), self.messages, rng)
+        ones = steps_of(values, self.domain, self.messages, rng)
         result = np.empty((self.messages, ones.size), dtype=np.uint8)
         for bit, row in enumerate(result):
             np.less(bit, ones, out=row.view(np.bool_))
@@ -123,7 +130,7 @@ class BinaryRandomizedResponse(ShuffledBits):
 
     Parameters
     ----------
-    n, epsilon, delta, min_honest, lower, upper
+    n, epsilon, delta, min_honest, lower, upper, integers
         As for `Baseline`.
     accountant : {"exact", "csuzz19"}
         How gamma is chosen: exactly, or by the published lambda, a dozen times as large, which
@@ -134,13 +141,20 @@ class BinaryRandomizedResponse(ShuffledBits):
     gamma : Fraction
         Probability of a random answer, a multiple of 2^-53.
     mse : float
-        The exact supremum over all values, n / (4 (1 - gamma)^2): the price of one bit.
+        The exact supremum over all values, n / (4 (1 - gamma)^2): the price of one bit. For values
+        that are bits, with ``integers``, n (gamma/2) (1 - gamma/2) / (1 - gamma)^2: hardly a
+        function of n.
 
     Examples
     --------
     >>> protocol = BinaryRandomizedResponse(10**4, epsilon=1, delta=1e-8)
     >>> 97 < protocol.gamma * protocol.n < 98
     True
+    >>> for n in (10**4, 10**6):
+    ...     of_bits = BinaryRandomizedResponse(n, epsilon=1, delta=1e-8, integers=True)
+    ...     print(round(of_bits.mse ** 0.5, 1))
+    7.0
+    7.0
     """
 
     def __init__(
@@ -153,8 +167,9 @@ class BinaryRandomizedResponse(ShuffledBits):
         min_honest: int | None = None,
         lower: float = 0.0,
         upper: float = 1.0,
+        integers: bool = False,
     ) -> None:
-        terms = checked(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        terms = checked(n, number_bounds(lower, upper, integers), epsilon, delta, min_honest)
         choice("accountant", accountant, ("exact", "csuzz19"))
         least_gamma = binary_response_gamma if accountant == "exact" else published_gamma
         gamma = _informative(least_gamma(*terms._budget), terms.min_honest)
@@ -176,7 +191,7 @@ class UnaryEncoding(ShuffledBits):
 
     Parameters
     ----------
-    n, epsilon, delta, min_honest, lower, upper
+    n, epsilon, delta, min_honest, lower, upper, integers
         As for `Baseline`.
     messages : int, optional
         r, with n r at most 2^39; by default ceil(epsilon sqrt n), or the largest allowed.
@@ -189,7 +204,8 @@ class UnaryEncoding(ShuffledBits):
     gamma : Fraction
         Probability of a random answer to each bit, a multiple of 2^-53.
     mse : float
-        The exact supremum, where every x r is halfway between two integers.
+        The exact supremum, where every x r is halfway between two integers; for ``integers``, as
+        near to that as they are, and nothing is rounded if r is a multiple of ``upper - lower``.
 
     Examples
     --------
@@ -209,8 +225,9 @@ class UnaryEncoding(ShuffledBits):
         min_honest: int | None = None,
         lower: float = 0.0,
         upper: float = 1.0,
+        integers: bool = False,
     ) -> None:
-        terms = checked(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        terms = checked(n, number_bounds(lower, upper, integers), epsilon, delta, min_honest)
         choice("accountant", accountant, tuple(_THEOREMS))
         if messages is None:
             messages = default_messages(terms.epsilon, terms.n)
@@ -234,7 +251,7 @@ class UnaryEncoding(ShuffledBits):
 
     def _view(self, values: NDArray[np.float64], rng: RandomSource) -> View:
         """Return the view without holding all bits: flips are drawn and added up in blocks."""
-        ones = int(encode(self.domain.unit(values), self.messages, rng).sum())
+        ones = int(steps_of(values, self.domain, self.messages, rng).sum())
         zeros = values.size * self.messages - ones
         raised, lowered = (self._flips(count, rng) for count in (zeros, ones))
         return read_only_view(np.array([zeros - raised + lowered, ones + raised - lowered]))

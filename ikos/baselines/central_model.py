@@ -19,11 +19,12 @@ from ikos.baselines.base import (
     are_below,
     checked,
     exact_sums,
+    noisy_error,
     numbers_of,
     read_only_view,
 )
-from ikos.data.domains import Bounds, Domain
-from ikos.data.encoding import Encoding, converge, encode, encoding_of
+from ikos.data.domains import Bounds, Domain, number_bounds
+from ikos.data.encoding import Encoding, converge, encoding_of, steps_of
 from ikos.noise.gaussian_noise import least_variance
 from ikos.numeric.distributions import PolyaDifference, default_precision
 from ikos.primitives.modular import blocks
@@ -31,7 +32,7 @@ from ikos.primitives.randomness import RandomSource, secure
 from ikos.primitives.samplers import discrete_gaussian, discrete_laplace
 from ikos.primitives.shuffling import View
 from ikos.results.conditions import Condition, Kind, reports
-from ikos.results.error import NoisySum, SumError
+from ikos.results.error import SumError
 from ikos.sums.private import MAX_RELEASES
 
 FINE = 1 << 32  # most steps: discrete Laplace noise is then as good as continuous
@@ -107,7 +108,7 @@ class CentralDiscreteLaplace(Curator):
 
     Parameters
     ----------
-    n, epsilon, lower, upper
+    n, epsilon, lower, upper, integers
         As for `Baseline`.
     precision : int, optional
         Steps of the encoding, at most 2^32; by default as in `ikos.PrivateSum`.
@@ -130,10 +131,12 @@ class CentralDiscreteLaplace(Curator):
         precision: int | None = None,
         lower: float = 0.0,
         upper: float = 1.0,
+        integers: bool = False,
     ) -> None:
-        terms = checked(n, Bounds(lower, upper), epsilon, min_honest=1, pure=True)
+        bounds = number_bounds(lower, upper, integers)
+        terms = checked(n, bounds, epsilon, min_honest=1, pure=True)
         if precision is None:
-            precision = default_precision(terms.epsilon, terms.n)
+            precision = bounds.precision(default_precision(terms.epsilon, terms.n), FINE)
         self._init(terms, precision=integer("precision", precision, low=1, high=FINE))
 
     def _describe(self) -> Description:
@@ -148,7 +151,7 @@ class CentralDiscreteLaplace(Curator):
 
     def _error(self, users: int) -> SumError:
         noise = PolyaDifference(self.epsilon / self.precision, Fraction(1))
-        return NoisySum(noise, self.precision, users, self.domain.width).error()
+        return noisy_error(self.domain, noise, self.precision, users)
 
     @property
     def _steps(self) -> tuple[int, Bounds]:
@@ -158,7 +161,7 @@ class CentralDiscreteLaplace(Curator):
         return np.array([discrete_laplace(self.epsilon / self.precision, rng=rng)], dtype=object)
 
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        return encode(self.domain.unit(values), self.precision, rng)[np.newaxis]
+        return steps_of(values, self.domain, self.precision, rng)[np.newaxis]
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -170,7 +173,7 @@ class CentralLaplace(CentralDiscreteLaplace):
 
     Parameters
     ----------
-    n, epsilon, lower, upper
+    n, epsilon, lower, upper, integers
         As for `Baseline`.
 
     Examples
@@ -180,9 +183,15 @@ class CentralLaplace(CentralDiscreteLaplace):
     """
 
     def __init__(
-        self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        *,
+        lower: float = 0.0,
+        upper: float = 1.0,
+        integers: bool = False,
     ) -> None:
-        super().__init__(n, epsilon, precision=FINE, lower=lower, upper=upper)
+        super().__init__(n, epsilon, precision=FINE, lower=lower, upper=upper, integers=integers)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import InvalidValue, choice, flag, integer, number, round_down
+from ikos._validation import InvalidValue, choice, integer, number, round_down
 from ikos.accounting.flooding_gkmps21 import (
     MAX_STEPS,
     Flooding,
@@ -24,16 +24,16 @@ from ikos.accounting.flooding_gkmps21 import (
     paper_flooding,
     rate_down,
 )
-from ikos.baselines.base import Description, Padded, checked, read_only_view
-from ikos.data.domains import Bounds, whole
-from ikos.data.encoding import encode
+from ikos.baselines.base import Description, Padded, checked, noisy_error, read_only_view
+from ikos.data.domains import Bounds, number_bounds
+from ikos.data.encoding import steps_of
 from ikos.numeric.distributions import PolyaDifference
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.samplers import geometric, polya, polya_jumps
 from ikos.primitives.shuffling import View
 from ikos.results.conditions import ONE_REPORT, UNSEEN_COUNTS, Condition, alone, present
-from ikos.results.error import NoisySum, SumError
+from ikos.results.error import SumError
 
 FLOODINGS = ("certified", "paper")
 
@@ -235,7 +235,7 @@ class CorrelatedNoise(Flooded):
 
     Parameters
     ----------
-    n, epsilon, delta, min_honest, lower, upper
+    n, epsilon, delta, min_honest, lower, upper, integers
         As for `Baseline`.
     precision : int, optional
         Steps of the encoding, at most 2^16. By default the smallest at which rounding adds at most
@@ -243,9 +243,6 @@ class CorrelatedNoise(Flooded):
     flooding : {"certified", "paper"}
         Number of cancelling messages: a small one that is certified numerically, or the paper's,
         often a hundred times as large, whose proof is checked numerically.
-    integers : bool
-        Promise that the values are integers, and refuse other values. The bounds must be integers
-        and the precision is ``upper - lower``: nothing is rounded.
     central_share : float
         The fraction of epsilon for the noise that remains in the estimate, in (0, 1). The rest is
         for the cancelling messages, whose number is inversely proportional to it.
@@ -268,7 +265,6 @@ class CorrelatedNoise(Flooded):
     """
 
     domain: Bounds
-    integers: bool
 
     def __init__(
         self,
@@ -278,23 +274,22 @@ class CorrelatedNoise(Flooded):
         *,
         precision: int | None = None,
         flooding: str = "certified",
-        integers: bool = False,
         min_honest: int | None = None,
         central_share: float | Fraction = Fraction(9, 10),
         lower: float = 0.0,
         upper: float = 1.0,
+        integers: bool = False,
     ) -> None:
-        bounds = Bounds(lower, upper)
+        bounds = number_bounds(lower, upper, integers)
         terms = checked(n, bounds, epsilon, delta, min_honest)
         choice("flooding", flooding, FLOODINGS)
         share = number("central_share", central_share, low=0.001, high=0.999)
-        if exact := flag("integers", integers):
-            precision = bounds.whole_steps(precision)
         if precision is None:
-            precision = default_steps(share * terms.epsilon, terms.min_honest)
+            default = default_steps(share * terms.epsilon, terms.min_honest)
+            precision = bounds.precision(default, MAX_STEPS)
         p = integer("precision", precision, low=1, high=MAX_STEPS)
         noise = flooded(p, share, terms.epsilon, round_down(terms.delta), flooding)
-        self._init(terms, precision=p, flooding=flooding, integers=exact, noise=noise)
+        self._init(terms, precision=p, flooding=flooding, noise=noise)
 
     def _describe(self) -> Description:
         return self._floods_described(
@@ -306,17 +301,10 @@ class CorrelatedNoise(Flooded):
 
     def _error(self, users: int) -> SumError:
         law = PolyaDifference(self.noise.central, Fraction(users, self.min_honest))
-        rounded = not self.integers
-        return NoisySum(law, self.precision, users, self.domain.width, rounded=rounded).error()
-
-    def _accepted(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return whole(values) if self.integers else values
+        return noisy_error(self.domain, law, self.precision, users)
 
     def _steps(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int64]:
-        unit = self.domain.unit(values)
-        if self.integers:  # j / p p is within 2^-36 of j for p <= 2^16
-            return np.rint(unit * self.precision).astype(np.int64)
-        return encode(unit, self.precision, rng)
+        return steps_of(values, self.domain, self.precision, rng)
 
     def _users_of(self, view: View) -> int:
         return self._counted(view, "messages", self.precision, -self.precision)[1]

@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos.accounting.blanket import local_gamma
-from ikos.baselines.base import Description, NumberBaseline, checked, exact_sums
+from ikos.baselines.base import Description, NumberBaseline, checked, exact_sums, noisy_error
 from ikos.baselines.binary_response_csuzz19 import BitProtocol
 from ikos.baselines.central_model import FINE
-from ikos.data.domains import Bounds
-from ikos.data.encoding import encode
+from ikos.data.domains import number_bounds
+from ikos.data.encoding import steps_of
 from ikos.numeric.distributions import PolyaDifference
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.samplers import discrete_laplace
 from ikos.primitives.shuffling import View
-from ikos.results.error import NoisySum, SumError
+from ikos.results.error import SumError
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -32,7 +32,7 @@ class LocalRandomizedResponse(BitProtocol):
 
     Parameters
     ----------
-    n, epsilon, lower, upper
+    n, epsilon, lower, upper, integers
         As for `Baseline`; the guarantee is that of each message by itself.
 
     Attributes
@@ -40,7 +40,8 @@ class LocalRandomizedResponse(BitProtocol):
     gamma : Fraction
         Probability of a random answer, 2/(e^eps + 1), rounded up to a multiple of 2^-53.
     mse : float
-        The exact supremum, n (e^eps/(e^eps - 1)^2 + 1/4), attained if all values are 1/2.
+        The exact supremum, n (e^eps/(e^eps - 1)^2 + 1/4), attained if all values are 1/2; for bits
+        without the 1/4.
 
     Examples
     --------
@@ -49,9 +50,16 @@ class LocalRandomizedResponse(BitProtocol):
     """
 
     def __init__(
-        self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        *,
+        lower: float = 0.0,
+        upper: float = 1.0,
+        integers: bool = False,
     ) -> None:
-        terms = checked(n, Bounds(lower, upper), epsilon, min_honest=1, pure=True)
+        bounds = number_bounds(lower, upper, integers)
+        terms = checked(n, bounds, epsilon, min_honest=1, pure=True)
         self._init(terms, gamma=local_gamma(terms.epsilon, 2), messages=1)
 
     def _describe(self) -> Description:
@@ -70,7 +78,7 @@ class LocalLaplace(NumberBaseline):
 
     Parameters
     ----------
-    n, epsilon, lower, upper
+    n, epsilon, lower, upper, integers
         As for `LocalRandomizedResponse`.
 
     Examples
@@ -80,9 +88,17 @@ class LocalLaplace(NumberBaseline):
     """
 
     def __init__(
-        self, n: int, epsilon: float | Fraction, *, lower: float = 0.0, upper: float = 1.0
+        self,
+        n: int,
+        epsilon: float | Fraction,
+        *,
+        lower: float = 0.0,
+        upper: float = 1.0,
+        integers: bool = False,
     ) -> None:
-        self._init(checked(n, Bounds(lower, upper), epsilon, min_honest=1, pure=True))
+        self._init(
+            checked(n, number_bounds(lower, upper, integers), epsilon, min_honest=1, pure=True)
+        )
 
     def _describe(self) -> Description:
         return self._described(
@@ -101,11 +117,11 @@ class LocalLaplace(NumberBaseline):
 
     def _error(self, users: int) -> SumError:
         noise = PolyaDifference(self._rate, Fraction(users))
-        return NoisySum(noise, FINE, users, self.domain.width).error()
+        return noisy_error(self.domain, noise, FINE, users)
 
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         noise = discrete_laplace(self._rate, values.size, rng)
-        return np.asarray(encode(self.domain.unit(values), FINE, rng) + noise)[np.newaxis]
+        return np.asarray(steps_of(values, self.domain, FINE, rng) + noise)[np.newaxis]
 
     def _totals(self, view: View, users: int) -> float:
         total = int(exact_sums(self._columns(view, "numbers")[0]))

@@ -32,8 +32,8 @@ from ikos.accounting.shuffled_response import (
 )
 from ikos.baselines.base import Description, NumberBaseline, checked
 from ikos.counts import SHUFFLERS
-from ikos.data.domains import Bounds
-from ikos.data.encoding import encode
+from ikos.data.domains import number_bounds
+from ikos.data.encoding import steps_of
 from ikos.primitives.randomized_response import debias, grid_up, respond
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.shuffling import View
@@ -85,11 +85,12 @@ class DigitProtocol(NumberBaseline):
 
     def _error(self, users: int) -> SumError:
         digits, width = self.digits, self.domain.width
-        largest = 1 / digits.precision + sum(
+        rounding = self.domain.rounding(digits.precision)
+        largest = (1 / digits.precision if rounding else 0.0) + sum(
             gain * (k - 1) * (1 - float(gamma) / 2)
             for gain, k, gamma in zip(self._gain, digits.domains, digits.gammas, strict=True)
         )
-        return SumError.number(Bounded(width**2 * digits.mse(users), width * largest))
+        return SumError.number(Bounded(width**2 * digits.mse(users, rounding), width * largest))
 
     @property
     def _labels(self) -> list[int]:
@@ -106,7 +107,7 @@ class DigitProtocol(NumberBaseline):
             yield digit
 
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        encoded = encode(self.domain.unit(values), self.digits.precision, rng)
+        encoded = steps_of(values, self.domain, self.digits.precision, rng)
         messages = np.empty((len(self.digits.domains), values.size), dtype=np.int64)
         for j, digit in enumerate(self._digits(encoded)):
             messages[j] = respond(digit, self.digits.domains[j], self.digits.gammas[j], rng)
@@ -154,10 +155,11 @@ class PrivacyBlanket(DigitProtocol):
 
     Parameters
     ----------
-    n, epsilon, delta, min_honest, lower, upper
+    n, epsilon, delta, min_honest, lower, upper, integers
         As for `Baseline`.
     precision : int, optional
-        Steps p of the encoding; by default the number with the smallest error that a search finds.
+        Steps p of the encoding; by default the number with the smallest error that a search finds,
+        or for ``integers`` ``upper - lower``, if it is smaller.
 
     Attributes
     ----------
@@ -181,18 +183,26 @@ class PrivacyBlanket(DigitProtocol):
         min_honest: int | None = None,
         lower: float = 0.0,
         upper: float = 1.0,
+        integers: bool = False,
     ) -> None:
-        terms = checked(n, Bounds(lower, upper), epsilon, delta, min_honest)
-        (eps, small, honest), p = terms._budget, precision
-        if p is None:
-            digits = optimized_digits(honest, eps, small, 1, composition="basic")
-        else:
-            p = integer("precision", p, low=1, high=MAX_PRECISION)
+        bounds = number_bounds(lower, upper, integers)
+        terms = checked(n, bounds, epsilon, delta, min_honest)
+        eps, small, honest = terms._budget
+
+        def digits_of(p: int) -> DigitParameters:
             gamma = grid_up(response_gamma(eps, small, honest, p + 1))
             if gamma == 1:
                 raise InvalidValue("precision", f"must be smaller, got {p}: every answer is random")
             proved = response_accountant(eps, honest, p + 1, gamma)
-            digits = DigitParameters(p, (p + 1,), (1,), (gamma,), (proved,))
+            return DigitParameters(p, (p + 1,), (1,), (gamma,), (proved,))
+
+        if precision is None:
+            digits = optimized_digits(honest, eps, small, 1, composition="basic")
+            p = bounds.precision(digits.precision, digits.precision)
+            if p < digits.precision:  # fewer values need fewer random answers
+                digits = digits_of(p)
+        else:
+            digits = digits_of(integer("precision", precision, low=1, high=MAX_PRECISION))
         self._init(terms, digits=digits, shuffler="parallel")
 
     def _theorem(self) -> str:
@@ -219,7 +229,7 @@ class RecursiveSum(DigitProtocol):
 
     Parameters
     ----------
-    n, epsilon, delta, min_honest, lower, upper
+    n, epsilon, delta, min_honest, lower, upper, integers
         As for `Baseline`; the guarantee covers all messages together.
     messages : int
         Digits, 1 to 8.
@@ -261,8 +271,9 @@ class RecursiveSum(DigitProtocol):
         min_honest: int | None = None,
         lower: float = 0.0,
         upper: float = 1.0,
+        integers: bool = False,
     ) -> None:
-        terms = checked(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        terms = checked(n, number_bounds(lower, upper, integers), epsilon, delta, min_honest)
         m = integer("messages", messages, low=1, high=MAX_MESSAGES)
         searched = choice("parameters", parameters, PARAMETERS) == "optimized"
         allowed = COMPOSITIONS if searched else COMPOSITIONS[1:]

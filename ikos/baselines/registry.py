@@ -31,7 +31,16 @@ from ikos.baselines.sample_and_threshold_cb22 import SampleAndThreshold
 from ikos.baselines.sampled_coordinates_scm22 import SampledCoordinates
 from ikos.baselines.secure_noise import DesignatedNoise, SparseNoise
 from ikos.baselines.single_message_afnntz24 import SingleMessageGrid
-from ikos.data.domains import Ball, Bounds, Box, Categories, Domain, SparseTernary
+from ikos.data.domains import (
+    Ball,
+    Bounds,
+    Box,
+    Categories,
+    Domain,
+    IntegerBounds,
+    SparseTernary,
+    number_bounds,
+)
 from ikos.primitives.concurrency import Progress
 from ikos.results.guarantees import Guarantee
 from ikos.results.sums import Cost
@@ -104,6 +113,8 @@ class ProtocolSpec:
                 options["min_honest"] = min_honest
         spent = (epsilon,) if self.pure else (epsilon, delta)
         if isinstance(domain, Bounds):
+            if isinstance(domain, IntegerBounds):
+                options["integers"] = True
             return self.made_by(n, *spent, lower=domain.lower, upper=domain.upper, **options)
         return self.made_by(n, domain, *spent, **options)
 
@@ -316,6 +327,7 @@ def comparison(
     *,
     lower: float = 0.0,
     upper: float = 1.0,
+    integers: bool = False,
     domain: Domain | None = None,
     min_honest: int | None = None,
     overhead: int | None = None,
@@ -326,7 +338,7 @@ def comparison(
 
     Parameters
     ----------
-    n, epsilon, delta, lower, upper, min_honest
+    n, epsilon, delta, lower, upper, integers, min_honest
         As for `Baseline`. Protocols with pure differential privacy have a delta of 0.
     domain : Domain, optional
         The set of the users' vectors, instead of bounds on numbers.
@@ -356,12 +368,14 @@ def comparison(
     """
     users = integer("n", n, low=1, high=MAX_PROTOCOL_USERS)
     eps, small = checked_budget(epsilon, delta)
-    bounds = Bounds(lower, upper)
+    bounds = number_bounds(lower, upper, integers)
     domain = bounds if domain is None else domain
     if not isinstance(domain, Domain):
         raise InvalidType("domain", f"must be a Domain, got {type(domain).__name__}")
     if domain is not bounds and bounds != Bounds(0, 1):
-        raise ValueError("lower and upper must be left out with a domain, which has its own")
+        raise ValueError(
+            "lower, upper and integers must be left out with a domain, which has its own"
+        )
     honest = None if min_honest is None else integer("min_honest", min_honest, low=1, high=users)
     wanted = _chosen(protocols, domain)
     if progress is not None and not callable(progress):

@@ -10,10 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import InvalidValue
-from ikos.accounting.sample_threshold import best_sample_threshold, suppression
+from ikos.accounting.sample_threshold import (
+    best_sample_threshold,
+    sampled_variance,
+    suppression,
+)
 from ikos.baselines.base import Description, NumberBaseline, checked, numbers_of, read_only_view
-from ikos.data.domains import Bounds
-from ikos.data.encoding import encode
+from ikos.data.domains import number_bounds
+from ikos.data.encoding import steps_of
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.shuffling import View
@@ -26,6 +30,7 @@ class Thresholded:
     """The error of a sampled count over its probability, biased as small counts become 0.
 
     A count of 1 is ``width`` in data units; a count of ones below ``threshold`` is suppressed.
+    ``bits``: nothing is rounded.
     """
 
     users: int
@@ -33,6 +38,7 @@ class Thresholded:
     threshold: int
     mean_square: float
     width: float
+    bits: bool
 
     def half_width(self, miss: float) -> float:
         """Return t such that the error exceeds t in absolute value with probability <= miss.
@@ -41,12 +47,13 @@ class Thresholded:
         above t; a smaller sum that is suppressed is off by itself, at most t.
         """
         p, n = self.sampling, self.users
-        s = min(float(n), n / (2 * p))
-        noise = Bounded(s / p - s * s / n, 1 / p).half_width(miss / 2)
+        variance = float(sampled_variance(0.0, float(n), n, p, bits=self.bits))
+        noise = Bounded(variance, 1 / p).half_width(miss / 2)
         low, high = 0.0, float(n)
         for _ in range(60):
             middle = (low + high) / 2
-            chance = float(suppression(np.array([middle]), n, p, self.threshold)[0])
+            at = np.array([middle])
+            chance = float(suppression(at, n, p, self.threshold, bits=self.bits)[0])
             low, high = (low, middle) if chance <= miss / 2 else (middle, high)
         return self.width * max(noise, high)
 
@@ -62,7 +69,7 @@ class SampleAndThreshold(NumberBaseline):
 
     Parameters
     ----------
-    n, epsilon, delta, lower, upper
+    n, epsilon, delta, lower, upper, integers
         As for `Baseline`. All users must be honest: a user certain to send a one lowers the
         threshold for the others.
 
@@ -97,9 +104,11 @@ class SampleAndThreshold(NumberBaseline):
         *,
         lower: float = 0.0,
         upper: float = 1.0,
+        integers: bool = False,
     ) -> None:
-        terms = checked(n, Bounds(lower, upper), epsilon, delta)
-        best = best_sample_threshold(*terms._budget)
+        bounds = number_bounds(lower, upper, integers)
+        terms = checked(n, bounds, epsilon, delta)
+        best = best_sample_threshold(*terms._budget, bits=not bounds.rounding(1))
         self._init(terms, sampling=best.sampling, threshold=best.threshold, _mean_square=best.mse)
 
     def _describe(self) -> Description:
@@ -126,11 +135,12 @@ class SampleAndThreshold(NumberBaseline):
                 self.threshold,
                 self.domain.width**2 * self._mean_square,
                 self.domain.width,
+                not self.domain.rounding(1),
             )
         )
 
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
-        bits = encode(self.domain.unit(values), 1, rng).astype(np.uint8)
+        bits = steps_of(values, self.domain, 1, rng).astype(np.uint8)
         for part in blocks(bits.size, 1 << 18):
             block = bits[part]
             block &= rng.bernoullis(self.sampling, block.size).view(np.uint8)

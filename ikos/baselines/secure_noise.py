@@ -15,11 +15,17 @@ from numpy.typing import NDArray
 
 from ikos._validation import choice, flag, floating, quote, round_up
 from ikos.accounting.sparse_noise import divergence, least_chance, published_chance, silence
-from ikos.baselines.base import Description, NumberBaseline, ProtocolTerms, checked
+from ikos.baselines.base import (
+    Description,
+    NumberBaseline,
+    ProtocolTerms,
+    checked,
+    noisy_error,
+)
 from ikos.counts import MessageCount
 from ikos.counts.types import Budget, lemma_5_2_delta, lemma_5_2_sigma
-from ikos.data.domains import Bounds
-from ikos.data.encoding import decode, encode
+from ikos.data.domains import number_bounds
+from ikos.data.encoding import decode, steps_of
 from ikos.data.reading import NoiseShares, Participation
 from ikos.numeric.distributions import Distribution, PolyaDifference, default_precision
 from ikos.numeric.rounding import float_up, rational
@@ -28,7 +34,7 @@ from ikos.primitives.samplers import discrete_laplace
 from ikos.primitives.sharing import split
 from ikos.primitives.shuffling import View
 from ikos.results.conditions import Condition, Kind, alone, collusion, present
-from ikos.results.error import NoisySum, SumError
+from ikos.results.error import SumError
 from ikos.results.text import at_least
 from ikos.sums.private import checked_modulus, checked_precision
 from ikos.transports import Shares, Shuffled
@@ -103,15 +109,15 @@ class NoiseOverSecureSum(NumberBaseline):
         return self.shares.q
 
     def _error(self, users: int) -> SumError:
-        noise, width = self._law(users), self.domain.width
-        return NoisySum(noise, self.precision, users, width, self.modulus).error()
+        law = self._law(users)
+        return noisy_error(self.domain, law, self.precision, users, self.modulus)
 
     def _messages(
         self, values: NDArray[np.float64], rng: RandomSource, *, noisy: bool = True
     ) -> NDArray[Any]:
         """Return the shares of rounded values, with noise."""
         noise, group = self._noise(values.size if noisy else 0, rng), self.shares.group
-        elements = encode(self.domain.unit(values), self.precision, rng).astype(group.dtype)
+        elements = steps_of(values, self.domain, self.precision, rng).astype(group.dtype)
         group.add(elements, *noise)
         return split(elements, group, self.messages.total, rng)
 
@@ -146,7 +152,7 @@ class DesignatedNoise(NoiseOverSecureSum):
 
     Parameters
     ----------
-    n, epsilon, delta, lower, upper
+    n, epsilon, delta, lower, upper, integers
         As for `Baseline`; the first user is the designated one. All of epsilon is spent on noise,
         and all of delta on imperfect hiding.
     precision, modulus, shuffler, clear_share
@@ -175,10 +181,12 @@ class DesignatedNoise(NoiseOverSecureSum):
         clear_share: bool = True,
         lower: float = 0.0,
         upper: float = 1.0,
+        integers: bool = False,
     ) -> None:
-        terms = checked(n, Bounds(lower, upper), epsilon, delta)
+        bounds = number_bounds(lower, upper, integers)
+        terms = checked(n, bounds, epsilon, delta)
         if precision is None:
-            precision = default_precision(terms.epsilon, terms.n)
+            precision = bounds.precision(default_precision(terms.epsilon, terms.n))
         p = checked_precision(precision)
         noise = PolyaDifference(terms.epsilon / p, Fraction(1))
         recipe = Shuffled(shuffler, clear_share, messages=messages)
@@ -246,7 +254,7 @@ class SparseNoise(NoiseOverSecureSum):
 
     Parameters
     ----------
-    n, epsilon, delta, min_honest, lower, upper
+    n, epsilon, delta, min_honest, lower, upper, integers
         As for `Baseline`. delta pays for both the probability of too little noise and imperfect
         hiding: messages are chosen to spend at most half of it, and the rest is for the noise.
     precision, modulus, messages, shuffler, clear_share
@@ -288,8 +296,10 @@ class SparseNoise(NoiseOverSecureSum):
         accountant: str = "exact",
         lower: float = 0.0,
         upper: float = 1.0,
+        integers: bool = False,
     ) -> None:
-        terms = checked(n, Bounds(lower, upper), epsilon, delta, min_honest)
+        bounds = number_bounds(lower, upper, integers)
+        terms = checked(n, bounds, epsilon, delta, min_honest)
         eps, allowed, honest = terms._budget
         exact = choice("accountant", accountant, ACCOUNTANTS) == "exact"
 
@@ -302,7 +312,8 @@ class SparseNoise(NoiseOverSecureSum):
         if precision is None:
             # rounding users per noise variable, by a first guess and a better one
             first = default_precision(eps, math.ceil(1 / published_chance(honest, reserve)))
-            precision = default_precision(eps, math.ceil(1 / needed(reserve, first)))
+            better = default_precision(eps, math.ceil(1 / needed(reserve, first)))
+            precision = bounds.precision(better)
         p = checked_precision(precision)
         most = SparseLaw(eps / p, needed(reserve, p), terms.n)
         recipe = Shuffled(shuffler, clear_share, messages=messages)

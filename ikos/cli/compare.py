@@ -64,6 +64,7 @@ KEYS = [
     Field("delta", "delta of the guarantee; 1/users^2 by default"),
     Field("overhead", "transport overhead per message in bytes, or null"),
     *DOMAIN_KEYS,
+    Field("integers", "whether the values are integers", value="request.integers"),
     Field("data", "null, or with --data an object of file, column, out_of_range, runs (of each "
           "protocol), seed (null for secure randomness) and confidence (of the intervals)"),
     Field("plot", "the file that was written, or null"),
@@ -188,6 +189,9 @@ class CompareRequest(DomainRequest):
     delta: Fraction | None = from_option(show_default="1/users^2")
     lower: float | None = from_option(show_default="0 without --data")
     upper: float | None = from_option(show_default="1 without --data")
+    integers: bool = from_option(
+        help="The values are integers, rounded only where a protocol's steps do not fit them."
+    )
     protocols: tuple[str, ...] = from_option(
         "--protocol", multiple=True, metavar="NAME", show_default="all", shell_complete=_complete,
         help="Only this protocol, as named in the table; may be repeated.")  # fmt: skip
@@ -212,6 +216,18 @@ class CompareRequest(DomainRequest):
     plot: Path | None = from_option(
         help="Plot the errors against messages and bits to a .png, .svg or .pdf file."
     )
+
+    @property
+    def space(self) -> Domain | Bounds:
+        """The domain, of integers if they are."""
+        from ikos.data.domains import Bounds, IntegerBounds
+
+        space = super().space
+        if not self.integers:
+            return space
+        if not isinstance(space, Bounds):
+            raise click.UsageError(f"--integers is not for --domain {self.domain}")
+        return IntegerBounds(space.lower, space.upper)
 
     def check(self) -> None:
         """Refuse options that do not go together."""
@@ -269,7 +285,7 @@ def _column(request: CompareRequest) -> tuple[NDArray[Any], int]:
         delimiter=request.delimiter, show_values=request.show_values,
     )  # fmt: skip
     clamp, truth = request.on_out_of_range == "clamp", release.Truth()
-    rule = release.Rule(request.lower or 0.0, request.upper or 0.0, clamp)
+    rule = release.Rule(request.lower or 0.0, request.upper or 0.0, clamp, request.integers)
     values = np.concatenate(release.blocks(truth.seen(table.source().values, rule)))
     return values, truth.clamped
 
@@ -308,10 +324,10 @@ def command(request: CompareRequest) -> Report:
         warnings.append(NOT_PRIVATE)
         if compared.clamped:
             warnings.append(f"{compared.clamped:,} values were moved to the bounds")
+    values = "vectors" if request.domain else "integers" if request.integers else "values"
     title = (
-        f"Protocols for the sum of {power_text(compared.users)} "
-        f"{'vectors' if request.domain else 'values'} with ({float(compared.epsilon):.6g}, "
-        f"{at_least(float(compared.delta))})-differential privacy"
+        f"Protocols for the sum of {power_text(compared.users)} {values} with "
+        f"({float(compared.epsilon):.6g}, {at_least(float(compared.delta))})-differential privacy"
     )
     if request.plot is not None:
         from ikos.plots import save
@@ -327,7 +343,7 @@ def command(request: CompareRequest) -> Report:
     data = {
         "users": compared.users, "min_honest": compared.min_honest, "epsilon": compared.epsilon,
         "delta": compared.delta, "overhead": request.overhead,
-        **domain_values(request.domain, compared.space),
+        **domain_values(request.domain, compared.space), "integers": request.integers,
         "data": None if request.file is None else table, "plot": request.plot,
     }  # fmt: skip
     return Report(title, COLUMNS, rows, _notes(request, compared, rows), data, warnings)

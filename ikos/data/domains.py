@@ -23,6 +23,7 @@ from ikos._validation import (
     NUMBER,
     InvalidValue,
     array,
+    flag,
     integer,
     number,
     ordered,
@@ -114,6 +115,16 @@ class Bounds(Domain):
         """Return one user's value, checked, as an array of one."""
         return self.values([x])  # type: ignore[arg-type]
 
+    def rounding(self, steps: int) -> Fraction:
+        """Return the largest variance of rounding a value to one of so many steps, in steps."""
+        del steps
+        return Fraction(1, 4)  # of a fair coin, halfway between two steps
+
+    def precision(self, default: int, most: int = MAX_INTEGER) -> int:
+        """Return the precision of an encoding for which none is requested, ``most`` or fewer."""
+        del most
+        return default
+
     def whole_steps(self, precision: object = None) -> int:
         """Return ``upper - lower``, the precision at which integers are encoded exactly.
 
@@ -173,6 +184,50 @@ class Bounds(Domain):
         over = math.lcm(least.denominator, step.denominator)
         a, b = int(least * over), int(step * over)
         return [(a + b * z) / over for z in steps]  # each division is rounded once
+
+
+@dataclass(frozen=True)
+class IntegerBounds(Bounds):
+    """Bounds on integers: both are integers up to 2^52, and other values are refused.
+
+    Examples
+    --------
+    >>> IntegerBounds(0, 5).values([3, 0.5])
+    Traceback (most recent call last):
+    ...
+    ikos.InvalidValue: x[1] must be an integer
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.whole_steps()
+
+    def __str__(self) -> str:
+        return super().__str__().replace("values", "integers")
+
+    def values(self, x: ArrayLike, first: int = 0) -> NDArray[np.float64]:
+        """Return values as `Bounds.values`; also refuse those that are not integers."""
+        return whole(super().values(x, first), first)
+
+    def rounding(self, steps: int) -> Fraction:
+        """Return the largest variance of rounding a value to one of so many steps, in steps.
+
+        It is 0 at multiples of ``upper - lower``.
+        """
+        # In lowest terms steps / width is a / m, and the value lower + j is at j a / m steps, whose
+        # fraction takes each f = i / m, as a is prime to m. f (1 - f) is largest nearest to 1/2.
+        m = Fraction(steps, int(self.width)).denominator
+        return Fraction(m // 2 * (m - m // 2), m * m)
+
+    def precision(self, default: int, most: int = MAX_INTEGER) -> int:
+        """Return ``upper - lower``, at which nothing is rounded, unless that is too large."""
+        steps = self.whole_steps()
+        return steps if steps <= most else default
+
+
+def number_bounds(lower: float, upper: float, integers: object) -> Bounds:
+    """Return bounds on numbers, or on integers."""
+    return (IntegerBounds if flag("integers", integers) else Bounds)(lower, upper)
 
 
 def whole(values: NDArray[np.float64], first: int = 0) -> NDArray[np.float64]:

@@ -91,6 +91,16 @@ def encode(
     return result
 
 
+def steps_of(
+    values: NDArray[np.float64], bounds: Bounds, p: int, rng: RandomSource
+) -> NDArray[np.int64]:
+    """Return checked values as steps in {0..p}, rounded at random unless all are whole steps."""
+    if bounds.rounding(p):
+        return encode(bounds.unit(values), p, rng)
+    # differences of integers are below 2^53 and exact, and products are at most p
+    return (values - bounds.lower).astype(np.int64) * (p // int(bounds.width))
+
+
 def decode(z: int, users: int, p: int, q: int) -> int:
     """Return the noisy sum of encodings represented by a sum ``z`` modulo q, q > users p.
 

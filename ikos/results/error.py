@@ -73,6 +73,46 @@ class Bounded:
 
 
 @dataclass(frozen=True)
+class Flips:
+    """The error of a count of ones among ``bits``, each of which is flipped with a probability.
+
+    The count is debiased, which makes a flip count ``size``.
+    """
+
+    mean_square: float
+    bits: int
+    flip: float
+    size: float
+
+    def half_width(self, miss: float) -> float:
+        """Return t such that the error exceeds t in absolute value with probability <= miss.
+
+        It is Chernoff's bound times a factor that this loses: P[Y >= t] = exp(k(h) - h t) E[exp(-h
+        (Z - t)); Z >= t] for k(h) = ln E exp(h Y) and the tilted error Z, whose values are 1 apart.
+        None has a probability above e^-V I_0(V), with V the variance of Z: if a bit of Z has the
+        variance v, its characteristic function at u has the square 1 - 2 v (1 - cos u) <= exp(-2 v
+        (1 - cos u)), and the integral of exp(-V (1 - cos u)) over a period is 2 pi e^-V I_0(V).
+        """
+        from scipy import special
+
+        def chernoff_and_factor(h: float) -> tuple[float, float]:
+            """Return k(h), and ln of the factor, if all bits are 0; for -h if all are 1."""
+            growth = self.flip * math.expm1(h)
+            tilted = self.flip * math.exp(h) / (1 + growth)
+            peak = special.ive(0, self.bits * tilted * (1 - tilted))
+            log_mgf = self.bits * (math.log1p(growth) - h * self.flip)
+            return log_mgf, math.log(peak / -math.expm1(-abs(h)))
+
+        def log_mgf(h: float) -> float:
+            # With j ones among the bits, k and V are linear in j, and ln (e^-V I_0(V)) is convex in
+            # V, as the logarithm of a Laplace transform: both bounds are largest at an end of j.
+            ends = [chernoff_and_factor(h), chernoff_and_factor(-h)]
+            return min(max(k for k, _ in ends), max(k + factor for k, factor in ends))
+
+        return self.size * chernoff(log_mgf, miss, 700.0)
+
+
+@dataclass(frozen=True)
 class NoisySum:
     """The error of a noisy sum of values that may be rounded at random, perhaps modulo q.
 

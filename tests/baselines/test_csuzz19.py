@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from exact.enumeration import Ideal, Law, exact_law
+from exact.enumeration import Halves, Law, exact_law
 from numpy.typing import NDArray
 from scipy import stats
 from statistical import FALSE_ALARM, IntegerLaw
@@ -19,18 +19,6 @@ from ikos import View
 from ikos.baselines import BinaryRandomizedResponse, UnaryEncoding
 from ikos.results.confidence import clopper_pearson
 from ikos.testing import DeterministicRandom
-
-
-class Halves(Ideal):
-    """Plays Bernoulli variables, and rounding of what is an integer or in the middle of two."""
-
-    def bernoullis(self, probability: Fraction, size: int) -> NDArray[np.bool_]:
-        return np.array([self.flip(probability) for _ in range(size)], dtype=np.bool_)
-
-    def fill(self, out: NDArray[Any]) -> None:
-        # the first digits of a rounding: with the others 0 they never tie, and the first decides
-        assert out.dtype == np.uint16
-        out[:] = [self.choose(2) << 15 for _ in range(out.size)]
 
 
 def seen(view: View) -> Hashable:

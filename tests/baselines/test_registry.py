@@ -195,7 +195,7 @@ def test_progress() -> None:
         ({"delta": 1}, ValueError, "delta must"),
         ({"lower": 1}, ValueError, "upper must"),
         ({"domain": 5}, TypeError, "domain must"),
-        ({"domain": Ball(3), "upper": 2}, ValueError, "lower and upper must"),
+        ({"domain": Ball(3), "upper": 2}, ValueError, "lower, upper and integers must"),
         ({"min_honest": 101}, ValueError, "min_honest must"),
         ({"protocols": "collision"}, TypeError, "protocols must be a sequence"),
         ({"protocols": 3}, TypeError, "protocols must be a sequence"),

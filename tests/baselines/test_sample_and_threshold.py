@@ -23,6 +23,7 @@ from ikos.accounting.sample_threshold import (
     suppression,
 )
 from ikos.baselines import SampleAndThreshold
+from ikos.baselines.sample_and_threshold_cb22 import Thresholded
 from ikos.testing import DeterministicRandom
 
 
@@ -101,15 +102,32 @@ def test_the_smallest_threshold(part: int, epsilon: float, delta: float, n: int)
         assert delta_of(epsilon, n, p, tau - 1) > delta
 
 
-@pytest.mark.parametrize(("n", "p", "tau"), [(60, 0.5, 8), (60, 0.875, 20), (25, 0.25, 2)])
+@pytest.mark.parametrize(
+    ("n", "p", "tau"), [(60, 0.5, 8), (60, 0.875, 20), (25, 0.25, 2), (400, 0.75, 3)]
+)
 def test_the_error_bound_holds_and_is_nearly_attained(n: int, p: float, tau: int) -> None:
+    """Where all values are bits; the bound for these alone is nearer."""
     errors = []
     for t in range(n + 1):
         y = np.arange(t + 1)
         estimate = np.where(y >= tau, y / p, 0)
         errors.append(float(np.dot(stats.binom.pmf(y, t, p), (estimate - t) ** 2)))
     bound = sample_threshold_mse(n, p, tau)
-    assert 0.3 * bound < max(errors) <= bound * (1 + 1e-12)
+    of_bits = sample_threshold_mse(n, p, tau, bits=True)
+    assert 0.3 * bound < max(errors) <= of_bits * (1 + 1e-12)
+    assert 0.4 * of_bits < max(errors)
+    assert of_bits < bound
+
+
+@pytest.mark.parametrize("miss", [0.5, 0.05, 1e-4])
+def test_the_interval_of_bits(miss: float) -> None:
+    n, p, tau = 300, 0.75, 40
+    width = Thresholded(n, p, tau, 1.0, 1.0, bits=True).half_width(miss)
+    for t in range(n + 1):
+        y = np.arange(t + 1)
+        error = np.where(y >= tau, y / p, 0) - t
+        assert stats.binom.pmf(y, t, p)[np.abs(error) > width].sum() <= miss
+    assert width <= Thresholded(n, p, tau, 1.0, 1.0, bits=False).half_width(miss) * (1 + 1e-9)
 
 
 def test_reals_within_the_error_bound() -> None:

@@ -45,6 +45,20 @@ def test_numbers_are_the_librarys(run):
     assert (result["lower"], result["upper"], result["domain"]) == (-1, 3, None)
 
 
+def test_integers_are_the_librarys(run, people, refused):
+    keys = ("binary-response", "sample-threshold", "local-response")
+    given = [word for key in keys for word in ("--protocol", key)]
+    line = ("compare", "--users", "1000", "--epsilon", "1", "--delta", "1e-8", "--integers", *given)
+    result = run(*line, "--json").json
+    rows = comparison(1000, 1, Fraction("1e-8"), integers=True, protocols=keys)
+    check(result["rows"], rows, 1000)
+    assert result["integers"]
+    assert "sum of 1,000 integers" in run(*line).out
+    assert not run(*LINE[:7], "--protocol", "local-laplace", "--json").json["integers"]
+    score = ("--column", "score", *DATA[2:6], *LINE[3:7], *given, "--integers")
+    assert "not an integer, although --integers" in refused("compare", "--data", people, *score)
+
+
 def test_vectors_are_the_librarys(run):
     keys = ("central-gaussian", "private-vector-sum", "collision")
     given = [word for key in keys for word in ("--protocol", key)]

@@ -69,6 +69,9 @@ REFUSED = [
     (SUM, ("--on-out-of-range", "drop"), "'drop' is not one of"),
     (SUM, ("--nonsense",), "no such option"),
     (SUM, ("more",), "unexpected extra argument"),
+    (COMPARE, ("--lower", "0.5", "--integers"), "--lower must be an integer of at most 2^52 where"),
+    (COMPARE, ("--domain", "box", "--dimension", "2", "--integers"),
+     "--integers is not for --domain box"),
     (COMPARE, ("--protocol", "bogus"), "--protocol must be one of "),
     # what does not go together
     (SUM, ("--corrupt-shufflers", "1", "--shuffler", "single"), "--corrupt-shufflers must be 0"),

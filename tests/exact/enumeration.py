@@ -95,6 +95,18 @@ class Ideal(Script):
         return np.array(list(permutations(range(n)))[index], dtype=np.int64)
 
 
+class Halves(Ideal):
+    """Plays Bernoulli variables, and rounding of what is an integer or in the middle of two."""
+
+    def bernoullis(self, probability: Fraction, size: int) -> NDArray[np.bool_]:
+        return np.array([self.flip(probability) for _ in range(size)], dtype=np.bool_)
+
+    def fill(self, out: NDArray[Any]) -> None:
+        # the first digits of a rounding: with the others 0 they never tie, and the first decides
+        assert out.dtype == np.uint16
+        out[:] = [self.choose(2) << 15 for _ in range(out.size)]
+
+
 class Words(Script):
     """Plays the raw words under the real samplers, with ``bits`` bits that matter in each.
 
