@@ -11,7 +11,7 @@ import gmpy2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import InvalidValue, integer, real, round_up
+from ikos._validation import InvalidType, InvalidValue, integer, quote, real, round_up
 from ikos.accounting.lwy22 import random_messages
 from ikos.baselines.base import ENTRIES_PER_PASS, Description, Padded, checked
 from ikos.data.domains import Categories, require
@@ -101,6 +101,9 @@ class FrequencyEstimation(Padded):
         if set_size is None:
             set_size = min(max(1, round(d * math.log(terms.n) / terms.n)), max(1, d // 2))
         c = integer("set_size", set_size, low=1, high=max(1, d // 2))
+        assumed: Any = assumptions
+        if not isinstance(assumed, tuple) or {*map(type, assumed)} - {Condition}:
+            raise InvalidType("assumptions", f"must be conditions, got {quote(assumptions)}")
         q = d if c == 1 else int(gmpy2.next_prime(d - 1))
         extra, chance = random_messages(*terms._budget, Fraction(c, q))
         more = {"chance": chance, "assumptions": assumptions}
