@@ -43,11 +43,11 @@ def die_where_told(orders: Path) -> None:
         analyzer,
         client,
         endpoint,
+        envelopes,
         intake,
         party_files,
         remote,
         server,
-        shares,
         shuffler,
         store,
     )  # fmt: skip
@@ -110,7 +110,7 @@ def die_where_told(orders: Path) -> None:
         for name in names:
             wrapped(owner, name)
 
-    shares._ENVELOPES_PER_PIECE = 3
+    envelopes._ENVELOPES_PER_PIECE = 3
     released = shuffler.ShufflerEndpoint.released
 
     def pieces(self, parts):

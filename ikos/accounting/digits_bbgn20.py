@@ -246,9 +246,11 @@ def optimized_digits(
     accountant : {"exact", "bennett", "hoeffding", "closed-form"}
         For each digit, under "advanced" and "basic"; "numerical" is exact.
 
-    Notes ----- ValueError also if there are too few users. The guarantee and the error are proved,
-    but not optimality: the search assumes Gaussian losses. Above an epsilon of about 8 they are far
-    from Gaussian, and more messages may be worse than fewer.
+    Notes
+    -----
+    ValueError also if there are too few users. The guarantee and the error are proved, but not
+    optimality: the search assumes Gaussian losses. Above an epsilon of about 8 they are far from
+    Gaussian, and more messages may be worse than fewer.
 
     Examples
     --------

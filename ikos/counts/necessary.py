@@ -302,8 +302,10 @@ def necessary_messages(
     int
         At least 1, and at most ``message_count(...).shuffled``; rounded down.
 
-    Notes ----- Proved by moments of tuple counts (docs/necessary-messages.md) or by counting
-    inputs, whichever gives the larger bound.
+    Notes
+    -----
+    Proved by moments of tuple counts (docs/necessary-messages.md) or by counting inputs, whichever
+    gives the larger bound.
 
     Examples
     --------

@@ -356,9 +356,11 @@ def private_remaining(
     ValueError
         If no epsilon is proved; the message names the delta that could be reached.
 
-    Notes ----- With ``noise_users`` honest users or more, the theorem is applied to exactly
-    ``noise_users``. With fewer, the noise is less than discrete Laplace, but still private, with a
-    larger epsilon (`short_noise_epsilon`); hiding is counted for the honest users alone.
+    Notes
+    -----
+    With ``noise_users`` honest users or more, the theorem is applied to exactly ``noise_users``.
+    With fewer, the noise is less than discrete Laplace, but still private, with a larger epsilon
+    (`short_noise_epsilon`); hiding is counted for the honest users alone.
 
     Examples
     --------

@@ -28,7 +28,7 @@ class Noise(ABC):
     """Its name in tasks."""
 
     parameter: ClassVar[str]
-    """The name of `value`, which is a field of `ikos.counts.Layout` too: rate or variance."""
+    """The name of ``value``, which is a field of `ikos.counts.Layout` too: rate or variance."""
 
     theorem: ClassVar[str]
     """The theorem by which it makes a sum private."""

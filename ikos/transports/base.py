@@ -86,8 +86,8 @@ class Work(TypedDict):
 class Transport(ABC):
     """Parameters of one way to add up, with their guarantee.
 
-    `share`, `shuffle` and `totals` together make the same draws as `run`, whose progress ends at
-    its total, and which raises `Interrupted` for Ctrl-C. What a party releases are arrays, or
+    ``share``, ``shuffle`` and ``totals`` make the same draws as ``run``, whose progress ends at
+    its total, and which raises ``Interrupted`` for Ctrl-C. What a party releases are arrays, or
     tuples of them.
     """
 
