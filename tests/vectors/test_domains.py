@@ -310,12 +310,12 @@ def test_no_two_values_are_further_apart_than_the_noise_counts_with(protocol: An
 
 
 def test_every_domain_is_among_these() -> None:
-    """But residues, whose sums are told exactly."""
+    """But residues, whose sums are told exactly, and integers of bounds, which are numbers too."""
     found, open_ = set(), [Domain]
     while open_:
         kind = open_.pop()
         open_ += kind.__subclasses__()
-        told = inspect.isabstract(kind) or issubclass(kind, Residues)
+        told = inspect.isabstract(kind) or issubclass(kind, Residues | IntegerBounds)
         if not told and kind.__module__.startswith("ikos."):
             found.add(kind)
     assert found == {type(protocol.domain) for protocol in SMALL}
