@@ -28,6 +28,7 @@ from ikos.data.domains import (
     Bounds,
     CategoryLabels,
     Domain,
+    IntegerBounds,
     Residues,
 )
 from ikos.noise.laplace_noise import LaplaceNoise
