@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, eq=False)
-class Release:
+class PartyRelease:
     """A party's release for a set of reports, whose ids are in ascending order."""
 
     number: int
@@ -38,7 +38,7 @@ class Party:
     users: Participation
     number: int
     _parts: dict[bytes, Part] = field(default_factory=dict, init=False)
-    _released: Release | None = field(default=None, init=False)
+    _released: PartyRelease | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         integer("number", self.number, low=0, high=self.transport.parties)
@@ -64,7 +64,7 @@ class Party:
         if not all(map(np.array_equal, self._parts.setdefault(id, part), part)):
             raise InvalidValue("id", "must not be reused for a different report")
 
-    def release(self, ids: Iterable[bytes], rng: RandomSource | None = None) -> Release:
+    def release(self, ids: Iterable[bytes], rng: RandomSource | None = None) -> PartyRelease:
         """Return this party's release of a set of reports; the same set has the same answer."""
         chosen = tuple(sorted(ids))
         if self._released is None:
@@ -73,7 +73,7 @@ class Party:
             self.users.check("ids", len(chosen))
             parts = joined([self._parts[id] for id in chosen])
             messages = self.transport.release(self.number, parts, secure(rng))
-            self._released = Release(self.number, chosen, messages)
+            self._released = PartyRelease(self.number, chosen, messages)
             self._parts.clear()
         if self._released.ids != chosen:
             raise InvalidValue("ids", "must be the set that was already released")
@@ -105,7 +105,7 @@ class Analyzer(Party, Generic[_T]):
         self._chosen = tuple(chosen)
         return self._chosen
 
-    def analyze(self, released: Iterable[Release]) -> _T:
+    def analyze(self, released: Iterable[PartyRelease]) -> _T:
         """Return the result, from the other parties' releases of the set, in any order.
 
         Those of other sets are refused: their sum would be random, and nobody would notice.
