@@ -364,3 +364,14 @@ def check_enclosures(n: int, q: int, share: ShareGraph) -> None:
         assert all(mpq(a) >= b for a, b in zip(upper, value, strict=True))
     for lower, value in ((found.connected_down, true.connected), (found.weight_down, true.weight)):
         assert all(mpq(a) <= b for a, b in zip(lower, value, strict=True))
+
+
+def test_probabilities_of_connected_graphs_are_rounded_up() -> None:
+    """Against the exact difference, which is no number of that precision."""
+    share = graph(3, "parallel", True)
+    part = largest_component.largest_component(40, 2**16, share)
+    bounds = second_moment._connected(part, share)
+    for j, upper in enumerate(bounds):
+        alone = second_moment._some_user_alone(40 - j, share)
+        assert mpq(upper) > 1 - mpq(alone)
+    assert len(bounds) == 2
