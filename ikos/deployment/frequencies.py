@@ -21,7 +21,7 @@ from ikos.baselines.frequency_estimation_lwy22 import FrequencyEstimation
 from ikos.data.domains import Categories, Domain
 from ikos.deployment.envelopes import EnvelopeTerms, encrypted
 from ikos.deployment.task_fields import Integer
-from ikos.deployment.terms import Opened
+from ikos.deployment.terms import Opened, Wanted
 from ikos.primitives.randomness import RandomSource
 from ikos.results.conditions import Condition, Kind
 from ikos.results.sums import Cost, SumResult
@@ -61,28 +61,26 @@ class FrequenciesTerms(EnvelopeTerms):
     @classmethod
     def chosen(
         cls,
-        users: int,
-        domain: Domain,
-        epsilon: float | Fraction,
-        delta: float | Fraction,
-        shufflers: int | None,
-        kem: str,
+        wanted: Wanted,
         *,
         min_honest: int | None = None,
         set_size: int | None = None,
         **options: Any,
     ) -> dict[str, Any]:
         """Return the fields of a task that follow from a guarantee."""
-        options = {"corrupt_shufflers": None, **options, "integers": None}  # these always are
+        options.pop("integers", None)  # counts are, either way
         for name, value in options.items():
             if value is not None and (name, value) != ("corrupt_shufflers", 0):
                 raise InvalidValue(name, f"must not be given with frequencies, got {quote(value)}")
-        if shufflers not in (None, 1):
-            raise InvalidValue("shufflers", f"must be 1 address for frequencies, got {shufflers}")
+        if wanted.shufflers not in (None, 1):
+            raise InvalidValue(
+                "shufflers", f"must be 1 address for frequencies, got {wanted.shufflers}"
+            )
+        domain, budget = wanted.domain, (wanted.epsilon, wanted.delta)
         if not isinstance(domain, Categories):
             raise InvalidType("domain", f"must be Categories for frequencies, got {domain}")
         size = 1 if set_size is None else set_size
-        protocol = _protocol(users, domain, epsilon, delta, size, min_honest, kem)
+        protocol = _protocol(wanted.users, domain, *budget, size, min_honest, wanted.kem)
         return cls.fields_of(protocol, domain)
 
     @classmethod

@@ -12,6 +12,7 @@ from ikos.data.domains import Bounds, Domain
 from ikos.deployment.protocols import TERMS
 from ikos.deployment.shares import NUMBERS
 from ikos.deployment.task_fields import words_of
+from ikos.deployment.terms import Wanted
 from ikos.results.report import Field, Report
 from ikos.results.text import at_least
 
@@ -47,7 +48,7 @@ def chosen_fields(
         raise TypeError(f"{min(unknown)} is not an option of a task")
     values = _values(domain, lower, upper)
     terms = TERMS[choice("transport", transport, TERMS)]
-    fields = terms.chosen(users, values, epsilon, delta, shufflers, kem, **options)
+    fields = terms.chosen(Wanted(users, values, epsilon, delta, shufflers, kem), **options)
     others = {"delta": Fraction(delta), "labels": tuple(labels), "kem": kem}
     return fields | others | {"corrupt_clients": corrupt_clients}
 

@@ -25,7 +25,7 @@ from ikos.deployment.envelopes import EnvelopeTerms, encrypted, envelope_overhea
 from ikos.deployment.hpke import clear_part, read_clear
 from ikos.deployment.opening import X25519
 from ikos.deployment.task_fields import Integer
-from ikos.deployment.terms import Opened
+from ikos.deployment.terms import Opened, Wanted
 from ikos.primitives.randomness import RandomSource
 from ikos.results.sums import SumResult
 from ikos.sums.private import PrivateSum, PrivateVectorSum
@@ -120,12 +120,7 @@ class ShareTerms(EnvelopeTerms):
     @classmethod
     def chosen(
         cls,
-        users: int,
-        domain: Domain,
-        epsilon: float | Fraction,
-        delta: float | Fraction,
-        shufflers: int | None,
-        kem: str,
+        wanted: Wanted,
         *,
         layout: str | int | None = None,
         set_size: int | None = None,
@@ -136,12 +131,13 @@ class ShareTerms(EnvelopeTerms):
             raise InvalidValue(
                 "set_size", f"must be given with frequencies alone, got {quote(set_size)}"
             )
-        length = cls.checked_length(layout, domain.dimension)
+        length, shufflers = cls.checked_length(layout, wanted.domain.dimension), wanted.shufflers
+        budget = wanted.epsilon, wanted.delta
         of_length: Callable[..., AnySum] = partial(
-            cls.private_sum, users, domain, epsilon, delta, kem=kem
+            cls.private_sum, wanted.users, wanted.domain, *budget, kem=wanted.kem
         )
         if not length:
-            length = cls._best_length(partial(of_length, **options), shufflers, kem)
+            length = cls._best_length(partial(of_length, **options), shufflers, wanted.kem)
         needed = of_length(length, **options)
         columns = needed.messages.total - 1
         corrupt = options.get("corrupt_shufflers", 0)
@@ -150,13 +146,13 @@ class ShareTerms(EnvelopeTerms):
         if shufflers < columns:
             raise InvalidValue(
                 "shufflers",
-                f"must be at least {columns} addresses for epsilon = {quote(epsilon)}, "
-                f"delta = {quote(delta)}, {needed.min_honest:,} honest users and "
+                f"must be at least {columns} addresses for epsilon = {quote(wanted.epsilon)}, "
+                f"delta = {quote(wanted.delta)}, {needed.min_honest:,} honest users and "
                 f"{corrupt} colluding shufflers, got {shufflers}",
             )
         numbers = {name: getattr(needed, name) for name in ("precision", "modulus", "min_honest")}
         numbers |= {"corrupt_shufflers": corrupt, "integers": needed.encoding.exact}
-        return cls.fields_of(of_length(length, messages=shufflers + 1, **numbers), domain)
+        return cls.fields_of(of_length(length, messages=shufflers + 1, **numbers), wanted.domain)
 
     @classmethod
     def _best_length(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,21 @@ Opened = tuple[list[int], bytes]
 """The analyzer's record of a party's batch: sums or counts, and bytes that it needs later."""
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """The requirements of a task, whatever its protocol.
+
+    Without a number of ``shufflers``, it gets as many as the guarantee needs.
+    """
+
+    users: int
+    domain: Domain
+    epsilon: float | Fraction
+    delta: float | Fraction
+    shufflers: int | None
+    kem: str
+
+
 class Terms(ABC):
     """The numbers of a protocol that all parties need, even those that cannot compute them."""
 
@@ -32,20 +48,11 @@ class Terms(ABC):
 
     @classmethod
     @abstractmethod
-    def chosen(
-        cls,
-        users: int,
-        domain: Domain,
-        epsilon: float | Fraction,
-        delta: float | Fraction,
-        shufflers: int | None,
-        kem: str,
-        **options: Any,
-    ) -> dict[str, Any]:
+    def chosen(cls, wanted: Wanted, **options: Any) -> dict[str, Any]:
         """Return the fields of a task that follow from a guarantee.
 
-        They are for so many shufflers, by default as many as the guarantee needs. The options are
-        those of `ikos.deployment.Task.new`, of which this refuses what it does not take.
+        The options are those of `ikos.deployment.Task.new`, of which this refuses what it does not
+        take.
         """
 
     @abstractmethod
