@@ -228,7 +228,7 @@ class TestNew:
         ("more", "said"),
         [
             (addresses(4), r"--shuffler must be at least 5 addresses for .*, got 4"),
-            (addresses()[:-2], r"missing option '--output' (or --analyzer' \(or "),
+            (addresses()[:-2], r"missing option '--analyzer' \(or --dry-run\)"),
             ((*addresses(), "--dry-run"), r"--dry-run writes nothing: omit --output"),
             ((*addresses()[:-1], "http://far.example"), r"--analyzer must begin with https://.*"),
             ((*addresses(), "--shuffler", "x"), r"--shuffler must be an address such as .*'x'"),
