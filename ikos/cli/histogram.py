@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ikos.results.guarantees import Guarantee
     from ikos.results.sums import Cost, SumResult
-    from ikos.statistics.columns import SumOptions
+    from ikos.statistics.release import SumOptions
     from ikos.sums.ledger import Ledger
 
 KEYS = [

@@ -446,6 +446,66 @@ class Categories(Vectors):
             require(rows, rows[:, run].sum(axis=1) == 1, first, problem)
 
 
+@dataclass(frozen=True)
+class Portions(Vectors):
+    """Vectors of integers of at least 0 that add up to at most ``total`` in each run of entries.
+
+    Such as a user's value and the rest of its range at the place of the user's group, or a 1 at a
+    node on each level of a tree. ``sizes`` are the numbers of entries of the runs.
+
+    Examples
+    --------
+    >>> Portions([3], 10).values([[7, 3, 0], [7, 4, 0]])
+    Traceback (most recent call last):
+    ...
+    ikos.InvalidValue: x[1] must have entries 0 to 2 that add up to at most 10
+    """
+
+    sizes: Sequence[int]
+    total: int = 1
+    lower: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        sizes = tuple(integer("sizes", size, low=1) for size in ordered("sizes", self.sizes))
+        integer("sizes in all", sum(sizes), low=1, high=MAX_CATEGORIES)
+        object.__setattr__(self, "sizes", sizes)
+        object.__setattr__(self, "total", integer("total", self.total, low=1, high=MAX_INTEGER))
+
+    @property
+    def dimension(self) -> int:  # type: ignore[override]
+        """Number of entries of all runs together."""
+        return sum(self.sizes)
+
+    @property
+    def upper(self) -> float:
+        """Largest value of an entry."""
+        return float(self.total)
+
+    @property
+    def runs(self) -> list[slice]:
+        """The entries of each run."""
+        return [slice(*ends) for ends in pairwise(accumulate(self.sizes, initial=0))]
+
+    def coordinates(self, integers: bool, sensitivity: Sensitivity | None) -> Coordinates:
+        """Return the bounds, and for each run a distance of twice the total at most.
+
+        Entries of at least 0: the l1 distance of two vectors is at most the sum of their norms.
+        """
+        del integers
+        _refuse_promise(sensitivity)
+        apart = sum(min(size, 2) for size in self.sizes) * self.total
+        return Coordinates(
+            Bounds(0, self.total), True, Sensitivity(l1=apart, linf=self.total, proved=True)
+        )
+
+    def _check(self, rows: NDArray[np.float64], first: int) -> None:
+        require(rows, (rows >= 0) & (rows == np.floor(rows)), first, "be an integer of at least 0")
+        for run in self.runs:
+            problem = f"have entries {run.start} to {run.stop - 1} that add up to at most "
+            fits = rows[:, run].sum(axis=1) <= self.total  # sums of integers below 2^53 are exact
+            require(rows, fits, first, f"{problem}{self.total}")
+
+
 def _refuse_promise(sensitivity: Sensitivity | None) -> None:
     """Refuse a promise about a domain that bounds the sensitivity itself."""
     if sensitivity is not None:

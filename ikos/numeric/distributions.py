@@ -26,6 +26,7 @@ from ikos.numeric.underflow import may_underflow
 WRAP_TARGET = 2.0**-40
 _GRID = 1 << 14
 _TRUSTED = 1e-9
+_STEPS = 128  # values of h that are tried
 _LARGEST_QUANTILE = 1e15  # above it, nothing is computed in doubles
 _FAR = 1 << 1000  # a distance within doubles that stands for any larger one
 
@@ -81,7 +82,7 @@ class Distribution(ABC):
             return float(self._log_mgf(theta))
 
     @property
-    def _largest(self) -> float:
+    def largest(self) -> float:
         """A double below the rate by a relative 1e-12: differences from the rate lose 40 bits."""
         return round_down(self.rate) * (1 - 1e-12)
 
@@ -102,7 +103,7 @@ class Distribution(ABC):
         """Return a theta at which Chernoff's bound is about the smallest."""
         from scipy import optimize
 
-        near, top = float(t), self._largest
+        near, top = float(t), self.largest
         minimum = optimize.minimize_scalar(
             lambda theta: self.log_mgf(theta) - theta * near,
             bounds=(0.0, top),
@@ -125,11 +126,60 @@ class Distribution(ABC):
         The rounding errors of ``users``, 0 if nothing was rounded, are centred and each within an
         interval of length 1: E exp(h sum) <= exp(h^2 users / 8), by Hoeffding's lemma.
         """
-        return chernoff(lambda h: self.log_mgf(h) + h * h * users / 8, miss, self._largest)
+        return chernoff(lambda h: self.log_mgf(h) + h * h * users / 8, miss, self.largest)
+
+
+class Divisible(Distribution):
+    """An infinitely divisible law: sums of any number of variables are of the same kind."""
+
+    @abstractmethod
+    def log_mgfs(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return `log_mgf` for many theta, in doubles."""
+
+    @abstractmethod
+    def peaks(self, theta: NDArray[np.float64], count: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Bound the probabilities of all values of a sum, tilted by exp(theta sum).
+
+        It is the sum of ``count`` independent variables of this law.
+        """
+
+    @may_underflow()
+    def linear_half_width(
+        self,
+        weights: NDArray[np.float64],
+        counts: NDArray[np.int64],
+        miss: float,
+        *,
+        rounding: float = 0.0,
+        least: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return t with P[abs(T) > t] <= miss for T = sum_j w_j S_j + R, for (..., k) weights.
+
+        S_j is the sum of ``counts[..., j]`` independent variables of this law, and R a centred
+        error with E exp(h R) <= exp(h^2 rounding / 2). The bound is Chernoff's times E[exp(-h (T -
+        t)); T >= t] of the tilted T: all but S_j given, its values are w_j apart, and none has a
+        probability above the peak of S_j. The latter is taken at weights ``least``, if they are
+        given: then t holds for all weights in between, if larger ones have larger moments.
+        """
+        w, low = np.abs(weights), np.abs(weights if least is None else least)
+        wanted = math.log(2 / miss)
+        variance = self.variance * (w**2 * counts).sum(axis=-1, keepdims=True) + rounding
+        h = np.sqrt(2 * wanted / variance) * np.exp(np.linspace(-4, 4, _STEPS))
+        h = np.minimum(h, self.largest / w.max(axis=-1, keepdims=True) * (1 - 1e-3))
+        log = h * h * (rounding / 2) + wanted
+        lost = np.zeros(h.shape)
+        for j in range(w.shape[-1]):
+            theta, count = w[..., j, np.newaxis] * h, counts[..., j, np.newaxis]
+            log += count * self.log_mgfs(theta)
+            apart = low[..., j, np.newaxis] * h
+            with np.errstate(divide="ignore"):  # a weight of 0: its values are not apart
+                factor = np.log(self.peaks(apart, count)) - np.log(-np.expm1(-apart))
+            lost = np.minimum(lost, np.where(count > 0, factor, 0.0))
+        return np.asarray(((log + lost) / h).min(axis=-1) * (1 + _TRUSTED))
 
 
 @dataclass(frozen=True)
-class PolyaDifference(Distribution):
+class PolyaDifference(Divisible):
     """The difference of two independent Polya(shape, exp(-rate)) variables.
 
     ``rate`` is the inverse scale, epsilon / p. ``shape``, at least 1, is the number of users who
@@ -153,6 +203,19 @@ class PolyaDifference(Distribution):
         rate = mpfr(self.rate.numerator) / self.rate.denominator
         part = gmpy2.sinh(mpfr(theta) / 2) / gmpy2.sinh(rate / 2)
         return -self.shape.numerator * gmpy2.log1p(-part * part) / self.shape.denominator
+
+    def log_mgfs(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the same in doubles."""
+        part = np.sinh(theta / 2) / math.sinh(self._s / 2)
+        return -float(self.shape) * np.log1p(-part * part)
+
+    def peaks(self, theta: NDArray[np.float64], count: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Bound the probabilities of all values by that of the mode of the wider variable."""
+        from scipy import stats
+
+        alpha, shape = np.exp(theta - self._s), float(self.shape) * np.maximum(count, 1)
+        mode = np.floor((shape - 1) * alpha / (1 - alpha))
+        return np.asarray(stats.nbinom.pmf(mode, shape, 1 - alpha) * (1 + _TRUSTED))
 
     def log_tail_bound(self, distance: float | Fraction) -> float:
         """Return ln of the bound of `tail_bound`, rounded up; at most 0.
@@ -220,7 +283,7 @@ class PolyaDifference(Distribution):
 
 
 @dataclass(frozen=True)
-class SkellamDistribution(Distribution):
+class SkellamDistribution(Divisible):
     """The difference of two independent Poisson variables; ``spread`` is its variance."""
 
     spread: Fraction
@@ -230,7 +293,7 @@ class SkellamDistribution(Distribution):
         """Variance."""
         return float(self.spread)
 
-    _largest = math.inf
+    largest = math.inf
 
     def _log_mgf(self, theta: float) -> mpfr:
         """Return ln E exp(theta noise) = variance (cosh theta - 1)."""
@@ -239,6 +302,16 @@ class SkellamDistribution(Distribution):
 
     def _best_theta(self, t: Fraction) -> float:
         return math.asinh(max(t, Fraction(0)) / self.spread)
+
+    def log_mgfs(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the same in doubles."""
+        return 2 * self.variance * np.sinh(theta / 2) ** 2
+
+    def peaks(self, theta: NDArray[np.float64], count: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Bound the probabilities of all values by that of 0 without a tilt, of equal variance."""
+        from scipy import special
+
+        return np.asarray(special.ive(0, self.variance * count * np.cosh(theta)) * (1 + _TRUSTED))
 
     @may_underflow()
     def half_width(self, miss: float, users: int) -> float:

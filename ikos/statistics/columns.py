@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,18 +21,29 @@ from ikos._validation import (
     quote,
     real,
     reject_missing,
-    vector,
 )
-from ikos.data.domains import MAX_BOUND, Ball, Box, Domain, require
+from ikos.data.domains import MAX_BOUND, Ball, Box, number_bounds, require
 from ikos.data.sensitivity import Sensitivity
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
-from ikos.results.guarantees import Guarantee
-from ikos.results.sums import Interval, SumResult, footer, shown
-from ikos.results.text import Printed, figures
+from ikos.results.sums import Interval, SumResult, shown
+from ikos.results.text import figures
+from ikos.statistics.groups import mean_of_present, means_by_group
+from ikos.statistics.labels import places_in_groups
+from ikos.statistics.release import (
+    MeanOptions,
+    Release,
+    Run,
+    SumOptions,
+    VectorSumOptions,
+    check_options,
+    filled,
+    one_column,
+    private_sum_of,
+    with_gaps,
+)
 from ikos.sums.ledger import Ledger
-from ikos.sums.private import PrivateSum, PrivateVectorSum
-from ikos.transports import Recipe
+from ikos.sums.private import PrivateSum
 
 ROUNDING = Fraction(1, 10**9)
 """The fraction by which sensitivities of computed values are enlarged."""
@@ -42,92 +53,6 @@ ENTRIES_PER_PASS = 1 << 21
 _CORNERS = 1 << 23  # most numbers computed for the corners of a box
 
 
-class SumOptions(TypedDict, total=False):
-    """Options of `ikos.PrivateSum` that apply to any values."""
-
-    precision: int | None
-    modulus: int | None
-    messages: int | None
-    analysis: str
-    shuffler: str
-    clear_share: bool
-    min_honest: int | None
-    corrupt_shufflers: int
-    reserve: float | Fraction
-    transport: str | Recipe | None
-
-
-class MeanOptions(SumOptions, total=False):
-    """Options of `ikos.PrivateSum` that apply to values within bounds."""
-
-    integers: bool
-
-
-class VectorSumOptions(SumOptions, total=False):
-    """Options of `ikos.PrivateVectorSum` that apply to columns."""
-
-    layout: str | int
-    overhead: int
-    releases: int
-
-
-Run = tuple[float | Fraction, float | Fraction, RandomSource | None, Ledger | None, SumOptions]
-"""Epsilon, delta, the randomness, the ledger and the protocol's options of one release."""
-
-
-@dataclass(frozen=True, eq=False)
-class Release(Printed):
-    """Results computed from one private sum of vectors."""
-
-    private: SumResult
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """The guarantee for the whole release."""
-        return self.private.guarantee
-
-    @property
-    def users(self) -> int:
-        """Number of users who took part; public."""
-        return self.private.users
-
-    def _report(self, lines: list[str], columns: int = 0) -> str:
-        """Return lines about the first eight columns, and the end of a printed result."""
-        more = [f"... {columns:,} columns in all"] if columns > 8 else []
-        end = footer(self.guarantee, str(self.private.cost), self.users)
-        return "\n".join((*lines, *more, *end))
-
-
-def check_options(options: Mapping[str, Any], taken: type[SumOptions]) -> None:
-    """Refuse unknown options, before a protocol that the user did not call does.
-
-    A sensitivity in the columns' own units would be taken for one of scaled values, and too little
-    noise added.
-    """
-    if unknown := options.keys() - taken.__annotations__.keys():
-        raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
-
-
-def private_sum_of(
-    x: NDArray[Any], domain: Domain, run: Run, sensitivity: Sensitivity | None = None
-) -> SumResult:
-    """Return the private sum of vectors whose sensitivity this module computed."""
-    epsilon, delta, rng, ledger, options = run
-    check_options(options, VectorSumOptions)
-    protocol = PrivateVectorSum(
-        x.shape[0], domain, epsilon, delta, sensitivity=sensitivity, integers=False, **options
-    )
-    return protocol.run(x, rng, ledger=ledger)
-
-
-def _one_column(x: ArrayLike, read: Callable[..., NDArray[Any]] = real) -> NDArray[Any]:
-    """Return one value per user, of at least one user."""
-    values = vector("x", x, read("x", x))
-    if not values.size:
-        raise InvalidValue("x", "must hold at least one user's value, got none")
-    return values
-
-
 def mean(
     x: ArrayLike,
     *,
@@ -135,11 +60,15 @@ def mean(
     upper: float,
     epsilon: float | Fraction,
     delta: float | Fraction,
+    by: Any = None,
+    groups: Any = None,
+    other: Hashable = None,
+    missing: str | float = "refuse",
     rng: RandomSource | None = None,
     ledger: Ledger | None = None,
     **options: Unpack[MeanOptions],
-) -> SumResult:
-    """Release the sum and the mean of values within public bounds.
+) -> Any:
+    """Release the sum and the mean of values within public bounds, of all users or by groups.
 
     Parameters
     ----------
@@ -149,12 +78,28 @@ def mean(
         Public bounds, not taken from the data.
     epsilon, delta : float
         The guarantee of the whole release.
+    by : (n,) array_like, or mapping of names to these, optional
+        The label of each user's group; of several columns, as of a data frame, groups are the
+        combinations of labels. Which group a user is in is protected as well as its value.
+    groups : sequence of labels, or mapping of the same names to these
+        The public groups, not taken from the data. Other labels are refused.
+    other : label, optional
+        One more group, of all users with other labels.
+    missing : "refuse", "exclude" or float
+        What happens to missing values (None, NaN, NaT, NA or masked): an error; the mean is of the
+        users who have a value and, with ``by``, a group, and who they are is protected; or the
+        public value that stands for each.
     rng : RandomSource, optional
         Secure randomness by default.
     ledger : ikos.Ledger, optional
         Where the release is recorded before anything is drawn.
     **options
-        For `PrivateSum`.
+        For `PrivateSum`; with groups or excluded values, those for `PrivateVectorSum`.
+
+    Returns
+    -------
+    SumResult, PresentMean or GroupMeans
+        The second if missing values are excluded, the third if there are groups.
 
     Examples
     --------
@@ -163,10 +108,30 @@ def mean(
     >>> result = mean(x, lower=0, upper=100, epsilon=1, delta=1e-6)
     >>> bool(abs(result.mean() - 25) < 1)
     True
+    >>> labels = ["young"] * 2500 + ["old"] * 2500
+    >>> options = {"by": labels, "groups": ["young", "old"], "lower": 0, "upper": 100}
+    >>> result = mean(x, epsilon=1, delta=1e-6, **options)
+    >>> bool(np.abs(result.means() - [22.5, 27.5]).max() < 1)
+    True
     """
     check_options(options, MeanOptions)
-    values = _one_column(x)
-    protocol = PrivateSum(values.size, epsilon, delta, lower=lower, upper=upper, **options)
+    integers = flag("integers", options.pop("integers", False))
+    bounds = number_bounds(lower, upper, integers)
+    values = filled(one_column(x, with_gaps), missing, bounds)
+    rest: SumOptions = options
+    run = (epsilon, delta, rng, ledger, rest)
+    excluded = missing == "exclude"
+    if by is not None:
+        labels, places = places_in_groups(by, groups, other, values.size, excluded)
+        (result,) = means_by_group([values], [bounds], places, labels, excluded, run)
+        return result
+    if groups is not None or other is not None:
+        raise InvalidValue("by", "must hold the users' labels where groups are listed, got None")
+    if excluded:
+        return mean_of_present(values, bounds, run)
+    protocol = PrivateSum(
+        values.size, epsilon, delta, lower=lower, upper=upper, integers=integers, **rest
+    )
     return protocol.run(values, rng, ledger=ledger)
 
 
@@ -191,7 +156,7 @@ def count(
     (True, True)
     """
     check_options(options, SumOptions)
-    answers = _one_column(x, array)
+    answers = one_column(x, array)
     if answers.dtype != bool:
         reject_missing("x", answers, "a boolean")
         raise InvalidType("x", f"must hold booleans, got an array of {answers.dtype}")
@@ -446,7 +411,7 @@ def variance(
     >>> bool(abs(result.estimate - x.var()) < 5)
     True
     """
-    column = _one_column(x)[:, np.newaxis]
+    column = one_column(x)[:, np.newaxis]
     sums = _sums_of_squares(column, lower, upper, (epsilon, delta, rng, ledger, options))
     private, (centre,), (half,) = sums
     return Variances(private, float(centre), float(half))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,22 +16,18 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import (
     InvalidType,
     InvalidValue,
-    array,
     doubles,
     integer,
     number,
-    ordered,
     quote,
-    refuse_missing,
-    reject_missing,
-    vector,
 )
 from ikos.baselines.frequency_estimation_lwy22 import FrequencyEstimation
 from ikos.data.domains import Categories
 from ikos.numeric.search import bisect_integers
 from ikos.primitives.randomness import RandomSource
 from ikos.results.sums import SumResult, at_least
-from ikos.statistics.columns import (
+from ikos.statistics.labels import labels_of, named_columns, places_of
+from ikos.statistics.release import (
     Release,
     Run,
     SumOptions,
@@ -122,8 +118,8 @@ def histogram(
     >>> bool(abs(result.estimates()["yes"] - 4000) < 100)
     True
     """
-    labels = _labels("categories", categories)
-    cells = _places(labels, "x", x)
+    labels = labels_of("categories", categories)
+    cells = places_of(labels, "x", x)
     if max_error is not None or max_bytes is not None:
         best, *_ = histogram_protocols(
             cells.size, len(labels), epsilon=epsilon, delta=delta,
@@ -245,9 +241,8 @@ def histograms(
     >>> bool(abs(result.estimates()["vote"]["yes"] - 4000) < 200)
     True
     """
-    # a data frame's own, as some yield columns, of which a table of Arrow also has a list
-    named = getattr(columns, "column_names", getattr(columns, "columns", columns))
-    if named is columns and not isinstance(columns, Mapping):
+    named = named_columns(columns)
+    if named is None:
         raise InvalidType(
             "columns", f"must be a mapping or a data frame, got {type(columns).__name__}"
         )
@@ -257,8 +252,8 @@ def histograms(
             "categories",
             f"must have the names of the columns {quote(names)}, got {quote(list(categories))}",
         )
-    labels = {name: _labels(f"categories[{name!r}]", categories[name]) for name in names}
-    cells = {name: _places(labels[name], f"columns[{name!r}]", columns[name]) for name in names}
+    labels = {name: labels_of(f"categories[{name!r}]", categories[name]) for name in names}
+    cells = {name: places_of(labels[name], f"columns[{name!r}]", named[name]) for name in names}
     users = next(iter(cells.values())).size
     for name, cell in cells.items():
         if cell.size != users:
@@ -279,47 +274,6 @@ def _counted(
     for cell, part in zip(cells, domain.runs, strict=True):
         x[np.arange(users), part.start + cell] = 1
     return private_sum_of(x, domain, run)
-
-
-def _labels(name: str, categories: Iterable[Hashable]) -> tuple[Hashable, ...]:
-    """Return distinct categories unchanged."""
-    labels: tuple[Hashable, ...] = tuple(ordered(name, categories))
-    if not labels or len(set(labels)) != len(labels):
-        raise InvalidValue(name, f"must be distinct and not empty, got {quote(categories)}")
-    return labels
-
-
-def _places(labels: tuple[Hashable, ...], name: str, x: ArrayLike) -> NDArray[np.int64]:
-    """Return the position of each value among the labels, compared as Python objects.
-
-    As one type, two labels could be equal: a user counted twice would change more counts than the
-    guarantee covers.
-    """
-    items = _items(name, x)
-    places = {label: place for place, label in enumerate(labels)}
-    cells: list[int] = []
-    with suppress(KeyError, TypeError):  # another value, or an unhashable one
-        for item in items:
-            cells.append(places[item])  # noqa: PERF401
-        return np.array(cells, dtype=np.int64)
-    wrong = len(cells)
-    reject_missing(name, [items[wrong]], "one of the categories", wrong)
-    kind = type(items[wrong]).__name__
-    problem = f"must be one of the categories, got a different {kind} (not shown)"
-    raise InvalidValue(f"{name}[{wrong}]", problem, row=wrong)
-
-
-def _items(name: str, x: ArrayLike) -> list[Any]:
-    """Return values as Python objects; those of a list are unchanged."""
-    if not hasattr(x, "__array__"):
-        items = list(ordered(name, refuse_missing(name, x)))
-    else:
-        values = vector(name, x, array(name, x))
-        # except dates and times, which tolist() would convert to other types
-        items = list(values) if values.dtype.kind in "mM" else values.tolist()
-    if not items:
-        raise InvalidValue(name, "must hold at least one user's value, got none")
-    return items
 
 
 def projected_frequencies(frequencies: ArrayLike, sparsity: int) -> NDArray[np.float64]:

@@ -1,0 +1,308 @@
+"""Counts, sums and means by public groups, and of columns in which values are missing.
+
+A user whose value is h of p steps above the lower bound holds h and p - h at two places of its
+group, high and low, and 0 at all others. Two such vectors are at most 2 p apart in l1 norm,
+whatever the number of groups: whose group a user is in is protected as well as its value. A missing
+value is p at a third place of the group, and a user in no group holds 0 everywhere.
+
+Without groups, a user holds h and 0, or p/2 and p/2 if its value is missing: at most p apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ikos._validation import InvalidValue, flag, number
+from ikos.data.domains import Bounds, Box, IntegerBounds, Portions
+from ikos.data.encoding import steps_of
+from ikos.data.sensitivity import Sensitivity
+from ikos.numeric.distributions import Divisible
+from ikos.primitives.randomness import secure
+from ikos.results.error import NoisySum
+from ikos.results.pairs import PairError
+from ikos.results.sums import Interval, shown
+from ikos.statistics.labels import NO_GROUP
+from ikos.statistics.release import Release, Run, private_sum_of
+
+_CONFIDENCE = 0.95
+_OUTWARDS = 1e-12  # relative distance by which ends are moved outwards, for rounding of doubles
+_MOST_STEPS = 1 << 20  # of integers that are not rounded
+
+
+class _Linear(NamedTuple):
+    """An estimate: a constant, weights of the noisy sums, and of the error of rounding."""
+
+    constant: float
+    weights: tuple[float, ...]
+    rounding: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Means(Release):
+    """Private counts, sums and means of users' values within public ``bounds``.
+
+    Counts and sums are unbiased and not clipped. Means are within the bounds; they are NaN where
+    noise and data exclude no mean at all, at a confidence of 95 %.
+    """
+
+    bounds: Bounds
+    rounded: bool
+    excluded: bool = True
+    _centred: ClassVar[bool] = False
+
+    @cached_property
+    def _sums(self) -> NDArray[np.float64]:
+        """The noisy sums, in users, on the first axis."""
+        raise NotImplementedError
+
+    @property
+    def _estimates(self) -> dict[str, _Linear]:
+        """The linear estimates, by name."""
+        raise NotImplementedError
+
+    @property
+    def _noisy(self) -> NoisySum:
+        return cast(NoisySum, self.private.error.coordinate)
+
+    @cached_property
+    def _error(self) -> PairError:
+        noise = cast(Divisible, self._noisy.noise)
+        rounded = self.users if self.rounded else 0
+        return PairError(noise, self._noisy.precision, rounded, self._centred)
+
+    def _estimate(self, name: str) -> Any:
+        if name == "missing" and not self.excluded:
+            raise InvalidValue("missing", 'must be "exclude" for missing values to be counted')
+        one = self._estimates[name]
+        total = one.constant + np.tensordot(one.weights, self._sums[: len(one.weights)], 1)
+        return float(total) if total.ndim == 0 else total
+
+    def _interval(self, name: str, confidence: float, simultaneous: bool) -> Interval:
+        estimate, one = self._estimate(name), self._estimates[name]
+        a, b = sorted(map(abs, one.weights), reverse=True)[:2]
+        half = self._error.half_width(a, b, one.rounding, self._miss(confidence, simultaneous))
+        half = half + _OUTWARDS * (np.abs(estimate) + half + abs(one.constant))
+        return Interval(estimate - half, estimate + half)
+
+    def _fractions(self, miss: float) -> Interval:
+        """Return intervals for the means as fractions of the way between the bounds."""
+        return self._error.mean_interval(self._estimate("high"), self._estimate("low"), miss)
+
+    def _miss(self, confidence: float, simultaneous: bool = False) -> float:
+        """Return the probability of a miss of each interval that is left to noise."""
+        miss = float(1 - number("confidence", confidence, above=0, below=1))
+        if flag("simultaneous", simultaneous):
+            miss /= self._sums[0].size
+        return miss - 2 * self._noisy.wrap_probability
+
+    def counts(self) -> Any:
+        """Return the estimated numbers of users with a value."""
+        return self._estimate("count")
+
+    def sums(self) -> Any:
+        """Return the estimated sums of their values."""
+        return self._estimate("sum")
+
+    def missing(self) -> Any:
+        """Return the estimated numbers of users whose value is missing, if they are excluded."""
+        return self._estimate("missing")
+
+    def means(self) -> Any:
+        """Return the estimated means of the values, or NaN."""
+        high, low = (np.maximum(self._estimate(name), 0.0) for name in ("high", "low"))
+        band = self._fractions(self._miss(_CONFIDENCE))
+        known = (band.low > 0) | (band.high < 1)
+        share = np.divide(high, high + low, out=np.full(np.shape(high), math.nan), where=known)
+        means = self.bounds.lower + self.bounds.width * share
+        return float(means) if np.ndim(means) == 0 else means
+
+    def count_interval(
+        self, confidence: float = _CONFIDENCE, *, simultaneous: bool = False
+    ) -> Interval:
+        """Return an interval for each of `counts`, as `SumResult.interval`."""
+        return self._interval("count", confidence, simultaneous)
+
+    def sum_interval(
+        self, confidence: float = _CONFIDENCE, *, simultaneous: bool = False
+    ) -> Interval:
+        """Return an interval for each of `sums`."""
+        return self._interval("sum", confidence, simultaneous)
+
+    def missing_interval(
+        self, confidence: float = _CONFIDENCE, *, simultaneous: bool = False
+    ) -> Interval:
+        """Return an interval for each of `missing`."""
+        return self._interval("missing", confidence, simultaneous)
+
+    def mean_interval(
+        self, confidence: float = _CONFIDENCE, *, simultaneous: bool = False
+    ) -> Interval:
+        """Return an interval for each of `means`, valid for every number of users, also for none.
+
+        It is within the bounds, and the bounds themselves where the mean is NaN at this confidence.
+        """
+        band = self._fractions(self._miss(confidence, simultaneous))
+        lower, upper, width = self.bounds.lower, self.bounds.upper, self.bounds.width
+        slack = 4 * np.spacing(max(abs(lower), abs(upper)))
+        low = np.maximum(lower + width * band.low - slack, lower)
+        high = np.minimum(lower + width * band.high + slack, upper)
+        return Interval(low, high) if np.ndim(low) else Interval(float(low), float(high))
+
+    def _described(self, mean: float, low: float, high: float, count: float) -> str:
+        estimate = "none" if math.isnan(mean) else shown(mean, Interval(low, high))
+        return f"{estimate}  of {count:,.0f} users"
+
+
+@dataclass(frozen=True, eq=False)
+class PresentMean(Means):
+    """The private mean of those users who have a value, with their number and sum: floats."""
+
+    _centred: ClassVar[bool] = True
+
+    @cached_property
+    def _sums(self) -> NDArray[np.float64]:
+        steps: NDArray[np.float64] = self.private.estimate / self.private.domain.upper
+        return steps
+
+    @property
+    def _estimates(self) -> dict[str, _Linear]:
+        n, lower, upper = float(self.users), self.bounds.lower, self.bounds.upper
+        return {
+            "high": _Linear(0, (1, -1)),
+            "low": _Linear(n, (-1, -1)),
+            "count": _Linear(n, (0, -2)),
+            "missing": _Linear(0, (0, 2)),
+            "sum": _Linear(n * lower, (upper - lower, -(upper + lower)), upper - lower),
+        }
+
+    mean, count = Means.means, Means.counts
+
+    def __str__(self) -> str:
+        text = self._described(self.means(), *self.mean_interval(), self.counts())
+        missing = shown(self.missing(), self.missing_interval())
+        return self._report([f"mean      {text}", f"missing   {missing}"])
+
+
+@dataclass(frozen=True, eq=False)
+class GroupMeans(Means):
+    """Private counts, sums and means of one column by groups: arrays in the order of ``groups``.
+
+    Their pairs begin at place ``first`` of the ``private`` sum.
+    """
+
+    groups: tuple[Hashable, ...] = ()
+    first: int = 0
+
+    @cached_property
+    def _sums(self) -> NDArray[np.float64]:
+        size = (3 if self.excluded else 2) * len(self.groups)
+        steps = self.private.estimate[self.first : self.first + size].reshape(len(self.groups), -1)
+        users: NDArray[np.float64] = steps.T / self.private.domain.upper
+        return users
+
+    @property
+    def _estimates(self) -> dict[str, _Linear]:
+        lower, upper = self.bounds.lower, self.bounds.upper
+        return {
+            "high": _Linear(0, (1, 0)),
+            "low": _Linear(0, (0, 1)),
+            "count": _Linear(0, (1, 1)),
+            "missing": _Linear(0, (0, 0, 1)),
+            "sum": _Linear(0, (upper, lower), upper - lower),
+        }
+
+    def frame(self) -> Any:
+        """Return a pandas data frame with a row for each group: estimates and 95 % intervals."""
+        import pandas as pd  # type: ignore[import-untyped]
+
+        columns: dict[str, Any] = {}
+        for name, estimates, interval in (
+            ("count", self.counts, self.count_interval),
+            ("sum", self.sums, self.sum_interval),
+            ("mean", self.means, self.mean_interval),
+            ("missing", self.missing, self.missing_interval),
+        )[: 4 if self.excluded else 3]:
+            band = interval()
+            columns |= {name: estimates(), f"{name}_low": band.low, f"{name}_high": band.high}
+        return pd.DataFrame(columns, index=pd.Index(self.groups, name="group"))
+
+    def __str__(self) -> str:
+        band = self.mean_interval()
+        numbers = list(zip(self.means(), band.low, band.high, self.counts(), strict=True))
+        lines = [
+            f"{label}: mean {self._described(*row)}"
+            for label, row in zip(self.groups[:8], numbers, strict=False)
+        ]
+        return self._report(lines, len(self.groups))
+
+
+def steps(bounds: Sequence[Bounds], users: int, epsilon: float | Fraction) -> int:
+    """Return the number of steps p of a user, common to all columns.
+
+    Integers are not rounded, if that takes at most 2^20 steps. Otherwise rounding adds at most 1 %
+    to the variance of the noise: a deviation of sqrt(users) / 2 steps at most, to one of 2 sqrt(2)
+    p times the number of columns over epsilon. Even, for the halves of missing values.
+    """
+    whole = math.lcm(*(int(one.width) for one in bounds if isinstance(one, IntegerBounds)))
+    p = 2 * whole // math.gcd(2, whole) if whole <= _MOST_STEPS else 2
+    wanted = 5 * float(epsilon) * math.sqrt(users / 8) / len(bounds)
+    while p < wanted and any(one.rounding(p) for one in bounds):
+        p *= 2
+    return p
+
+
+def means_by_group(
+    columns: Sequence[NDArray[np.float64]],
+    bounds: Sequence[Bounds],
+    places: NDArray[np.int64],
+    groups: tuple[Hashable, ...],
+    excluded: bool,
+    run: Run,
+) -> list[GroupMeans]:
+    """Return the means of each column by groups, under one budget.
+
+    Users' values are NaN if they are missing, which may only be if they are ``excluded``, and their
+    groups have ``places``.
+    """
+    users, (epsilon, delta, rng, ledger, options) = places.size, run
+    p = options.pop("precision", None) or steps(bounds, users, epsilon)
+    cells = 3 if excluded else 2
+    size = cells * len(groups)
+    domain = Portions([size] * len(columns), p)
+    x = np.zeros((users, domain.dimension), np.min_scalar_type(p))
+    member = places != NO_GROUP
+    for column, (values, bound) in enumerate(zip(columns, bounds, strict=True)):
+        place = column * size + cells * places
+        present = np.flatnonzero(member & ~np.isnan(values))
+        high = steps_of(bound.values(values[present]), bound, p, secure(rng))
+        x[present, place[present]] = high
+        x[present, place[present] + 1] = p - high  # a difference of integers: their sum is p
+        gone = np.flatnonzero(member & np.isnan(values))
+        x[gone, place[gone] + 2] = p
+    private = private_sum_of(x, domain, (epsilon, delta, rng, ledger, options))
+    return [
+        GroupMeans(private, bound, bool(bound.rounding(p)), excluded, groups, column * size)
+        for column, bound in enumerate(bounds)
+    ]
+
+
+def mean_of_present(values: NDArray[np.float64], bounds: Bounds, run: Run) -> PresentMean:
+    """Return the mean of the values that are not missing, that is, not NaN."""
+    users, (epsilon, delta, rng, ledger, options) = values.size, run
+    p = 2 * steps([bounds], users, epsilon)
+    present = ~np.isnan(values)
+    x = np.full((users, 2), p // 2, np.min_scalar_type(p))
+    x[present, 0] = steps_of(bounds.values(values[present]), bounds, p, secure(rng))
+    x[present, 1] = 0
+    apart = Sensitivity(l1=p, linf=p, proved=True)
+    run = epsilon, delta, rng, ledger, options
+    private = private_sum_of(x, Box(2, 0, p), run, apart, integers=True)
+    return PresentMean(private, bounds, bool(bounds.rounding(p)))

@@ -1,0 +1,120 @@
+"""Labels of categories and groups, compared as Python objects, and users' places among them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ikos._validation import (
+    InvalidValue,
+    array,
+    missing,
+    ordered,
+    quote,
+    refuse_missing,
+    reject_missing,
+    vector,
+)
+
+NO_GROUP = -1
+"""The place of a user who is in none of the groups."""
+
+
+def labels_of(name: str, categories: Iterable[Hashable]) -> tuple[Hashable, ...]:
+    """Return distinct categories unchanged."""
+    labels: tuple[Hashable, ...] = tuple(ordered(name, categories))
+    if not labels or len(set(labels)) != len(labels):
+        raise InvalidValue(name, f"must be distinct and not empty, got {quote(categories)}")
+    return labels
+
+
+def places_of(
+    labels: tuple[Hashable, ...],
+    name: str,
+    x: ArrayLike,
+    *,
+    other: bool = False,
+    excluded: bool = False,
+) -> NDArray[np.int64]:
+    """Return the position of each value among the labels, compared as Python objects.
+
+    As one type, two labels could be equal: a user counted twice would change more counts than the
+    guarantee covers. With ``other``, the position after the last is that of all other values; if
+    missing values are ``excluded``, theirs is `NO_GROUP`.
+    """
+    items = _items(name, x)
+    places = {label: place for place, label in enumerate(labels)}
+    cells = np.empty(len(items), dtype=np.int64)
+    for index, item in enumerate(items):
+        try:
+            cells[index] = places[item]
+        except (KeyError, TypeError):  # another value, or an unhashable one
+            if excluded and missing(item):
+                cells[index] = NO_GROUP
+                continue
+            reject_missing(name, [item], "one of the categories", index)
+            if not other:
+                kind = type(item).__name__
+                problem = f"must be one of the categories, got a different {kind} (not shown)"
+                raise InvalidValue(f"{name}[{index}]", problem, row=index) from None
+            cells[index] = len(labels)
+    return cells
+
+
+def named_columns(x: Any) -> dict[Hashable, ArrayLike] | None:
+    """Return the columns of a mapping or a data frame by name; None for anything else."""
+    # a data frame's own, as some yield columns, of which a table of Arrow also has a list
+    named = getattr(x, "column_names", getattr(x, "columns", x))
+    if named is x and not isinstance(x, Mapping):
+        return None
+    return {name: x[name] for name in named}
+
+
+def _items(name: str, x: ArrayLike) -> list[Any]:
+    """Return values as Python objects; those of a list are unchanged."""
+    if not hasattr(x, "__array__"):
+        items = list(ordered(name, refuse_missing(name, x)))
+    else:
+        values = vector(name, x, array(name, x))
+        # except dates and times, which tolist() would convert to other types
+        items = list(values) if values.dtype.kind in "mM" else values.tolist()
+    if not items:
+        raise InvalidValue(name, "must hold at least one user's value, got none")
+    return items
+
+
+def places_in_groups(
+    by: Any, groups: Any, other: Hashable, users: int, excluded: bool
+) -> tuple[tuple[Hashable, ...], NDArray[np.int64]]:
+    """Return the labels of all groups, and the place of each user's.
+
+    For several columns of labels, groups are tuples: all combinations. Users with a missing label
+    are in no group, if they are ``excluded``.
+    """
+    named = named_columns(by)
+    if named is not None and (not isinstance(groups, Mapping) or set(groups) != set(named)):
+        what = f"must map each of the columns {quote(list(named))} to its labels"
+        raise InvalidValue("groups", f"{what}, got {quote(groups)}")
+    columns = {None: by} if named is None else named
+    product: list[tuple[Hashable, ...]] = [()]
+    places = np.zeros(users, dtype=np.int64)
+    for name, column in columns.items():
+        at = "" if named is None else f"[{name!r}]"
+        listed = groups if named is None else groups[name]
+        if listed is None:
+            raise InvalidValue(f"groups{at}", "must list the public groups, got None")
+        labels = labels_of(f"groups{at}", listed)
+        if other is not None and other in labels:
+            raise InvalidValue("other", f"must not be one of the groups, got {quote(other)}")
+        found = places_of(labels, f"by{at}", column, other=other is not None, excluded=excluded)
+        if found.size != users:
+            what = f"must hold a label for each of {users} users, got {found.size}"
+            raise InvalidValue(f"by{at}", what)
+        labels += (other,) * (other is not None)
+        product = [(*some, label) for some in product for label in labels]
+        member = (places >= 0) & (found >= 0)
+        places = np.where(member, places * len(labels) + found, NO_GROUP)
+    return tuple(product if named is not None else (label for (label,) in product)), places
